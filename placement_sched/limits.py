@@ -72,6 +72,24 @@ MAX_CHANGED_HOSTS = 10_000
 MAX_HOST_COPIES = 1000
 #: Moves of a rebalance request.
 MAX_MOVES = 1000
+#: Hosts that a rebalance request tries to make room on.
+MAX_REBALANCE_TARGETS = 200
+#: Sets of instances of each of these hosts, whose moves could make room.
+MAX_REBALANCE_SETS = 5_000
+#: Runs of a rebalance request. Each run moves a set of instances.
+MAX_REBALANCE_RUNS = 2_000
+#: Queries about the whole cloud, of seconds each, that a process runs at a time: other requests
+#: still get a thread.
+MAX_EXPENSIVE_QUERIES = 2
+#: Attempts of a request that loses its hosts to concurrent requests. Each attempt sees the earlier
+#: claims, so the number of concurrent requests bounds the attempts.
+MAX_CLAIM_ATTEMPTS = 100
+#: Decisions that are examined for a page of decisions that rejected a host.
+MAX_EXAMINED_DECISIONS = 1_000
+#: Hosts of a replayed decision with a current verdict.
+MAX_REPLAY_VERDICTS = 10
+#: Bytes of JSON of the overrides, and of the changes, of a recorded explanation.
+MAX_RECORDED_OPTIONS_BYTES = 16_384
 #: Entries of an overridden option: plugins read them for each host.
 MAX_OPTION_ENTRIES = 1000
 #: Characters of an overridden option.

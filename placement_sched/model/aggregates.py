@@ -75,7 +75,7 @@ AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"
 #: The policies of a server group, as in nova.
 POLICIES = (AFFINITY, ANTI_AFFINITY, "soft-affinity", "soft-anti-affinity")
 #: The rule of an anti-affinity group: the maximum number of its members on one host.
-MOST_PER_HOST = "max_server_per_host"
+MAX_SERVER_PER_HOST = "max_server_per_host"
 _PLAIN = ("uuid", "name", "project_id", "user_id")
 
 

@@ -3,12 +3,15 @@
 
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from copy import copy
 from typing import Any, Self
 
 from oslo_context import context
 
 #: The fields of the caller of the request that this thread serves, by nova's names.
 _CALLER: ContextVar[Callable[[], Mapping[str, Any]]] = ContextVar("the caller of the request")
+#: Returns the host of a recorded instance by uuid, for plugins that limit resizes.
+_HOST_OF: ContextVar[Callable[[str], str | None]] = ContextVar("the hosts of instances")
 _FIELDS: tuple[str, ...] = (
     "user_id",
     "project_id",
@@ -58,14 +61,26 @@ class RequestContext(context.RequestContext):
 
     def elevated(self, read_deleted: str | None = None) -> Self:
         """Return a copy with the rights of an administrator."""
-        fields = {name: getattr(self, name, None) for name in _FIELDS}
-        fields["roles"] = [*dict.fromkeys([*self.roles, "admin"])]
-        return type(self)(is_admin=True, read_deleted=read_deleted or self.read_deleted, **fields)
+        elevated = copy(self)
+        elevated.roles = [*dict.fromkeys([*self.roles, "admin"])]
+        elevated.is_admin, elevated.read_deleted = True, read_deleted or self.read_deleted
+        return elevated
 
 
 def set_caller(read: Callable[[], Mapping[str, Any]]) -> None:
     """Set the function that returns the caller of the request that this thread serves."""
     _CALLER.set(read)
+
+
+def set_host_reader(read: Callable[[str], str | None]) -> None:
+    """Set the function that returns the host of a recorded instance by uuid."""
+    _HOST_OF.set(read)
+
+
+def read_host(uuid: str | None) -> str | None:
+    """Return the host of an instance, or None if it is not recorded or nothing reads it."""
+    read = _HOST_OF.get(None)
+    return None if uuid is None or read is None else read(uuid)
 
 
 def build_context(user_id: str | None, project_id: str | None) -> RequestContext:

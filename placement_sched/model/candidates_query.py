@@ -112,14 +112,23 @@ class CandidatesQuery:
         return urlencode(sorted(pairs))
 
 
-class CandidateProvider(NamedTuple):
-    """A provider in a search result, with ``id`` and ``generation`` of its row."""
+#: The JSON of a provider summary: resources, traits, and the place in the tree.
+RenderedSummary = tuple[bytes, bytes, bytes]
 
+
+class _Provider(NamedTuple):
     id: int
     uuid: str
     generation: int
     root_uuid: str
     parent_uuid: str | None
+
+
+class CandidateProvider(_Provider):
+    """A provider in a search result, with ``id`` and ``generation`` of its row."""
+
+    #: The summary in the newest microversion, once it was rendered.
+    summary: RenderedSummary | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,7 +88,8 @@ class DecisionSummary:
 
     ``places`` are in the order of the answer's selections. ``request_ids`` are the ids of the
     request that was answered first, if it was sent repeatedly. ``kind`` distinguishes claims from
-    other runs. ``flavor`` is the name of the flavor, if it has one.
+    other runs. ``flavor`` is the name of the flavor, if it has one. ``stage`` and ``reason`` are
+    the name and the sentence of the stage that left no host, None after a selection.
     """
 
     uuid: str
@@ -100,6 +101,8 @@ class DecisionSummary:
     kind: str = SELECT
     policy: str | None = None
     flavor: str | None = None
+    stage: str | None = None
+    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,12 +154,22 @@ class DecisionQuery:
     project_id: str | None = None
     policy: str | None = None
     flavor: str | None = None
+    stage: str | None = None
     instance: str | None = None
     host: str | None = None
     request_id: str | None = None
     global_request_id: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionCount:
+    """The number of decisions with a value, and the number of them that found no host."""
+
+    name: str
+    count: int
+    failed: int
 
 
 def digest_of(request: Mapping[str, Any]) -> str:
@@ -221,6 +234,21 @@ class DecisionLabels(NamedTuple):
     policy: str
     stage: str = ""
     name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingResult:
+    """The answer to a request, its decision, and its labels in the metrics.
+
+    ``decision`` is the new decision. It is None for a repeated request, and for an explanation that
+    is not recorded. ``funnel`` has the counts of each stage. ``labels`` count the result in the
+    metrics, unless it is an explanation.
+    """
+
+    answer: Json
+    decision: Decision | None = None
+    funnel: Mapping[str, Any] | None = None
+    labels: DecisionLabels | None = None
 
 
 @dataclass(frozen=True, slots=True)

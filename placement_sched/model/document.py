@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON documents, and base classes of values that nova's plugins read."""
+"""JSON documents, JSON paths, and base classes of values that nova's plugins read."""
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +14,8 @@ from placement_sched.limits import MAX_JSON_DEPTH
 #: A JSON object, and a read-only JSON object.
 Json = dict[str, Any]
 Document = Mapping[str, Any]
+#: A key of an object or an index of a list in a JSON path.
+PathStep = str | int
 #: Largest absolute value up to which a float represents every integer.
 _MAX_EXACT_INT = 2**53
 
@@ -99,12 +102,12 @@ def is_deeper(document: Any, limit: int) -> bool:
     return bool(level)
 
 
-def find_invalid_text(document: Any) -> tuple[str, list[str | int]] | None:
+def find_invalid_text(document: Any) -> tuple[str, list[PathStep]] | None:
     """Return a string that UTF-8 cannot encode, and the path of keys to it, or None.
 
     Command line arguments that are not UTF-8 contain such strings.
     """
-    waiting: list[tuple[Any, list[str | int]]] = [(document, [])]
+    waiting: list[tuple[Any, list[PathStep]]] = [(document, [])]
     while waiting:
         value, keys = waiting.pop()
         if isinstance(value, str) and not _is_utf8(value):
@@ -124,6 +127,58 @@ def _is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+#: A key that needs no quotes.
+_PLAIN = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
+_STEP = re.compile(
+    r"\['(?P<quoted>(?:[^'\\]|\\.)*)'\]|\[(?P<position>\d+)\]|(?:^|\.)(?P<plain>[^.\[$]+)"
+)
+
+
+def build_json_path(steps: Iterable[PathStep], root: str = "$") -> str:
+    """Return the JSON path of a value: ``$.a[1].b`` for ``a``, 1 and ``b``."""
+    return root + "".join(map(_format_step, steps))
+
+
+def _format_step(step: PathStep) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    if _PLAIN.fullmatch(step):
+        return f".{step}"
+    escaped = step.replace("\\", "\\\\").replace("'", "\\'")
+    return f"['{escaped}']"
+
+
+def split_json_path(path: str) -> tuple[PathStep, ...]:
+    """Return the steps of a JSON path, or of the name of a query parameter."""
+    return tuple(map(_read_step, _STEP.finditer(path)))
+
+
+def _read_step(step: re.Match[str]) -> PathStep:
+    if step["position"] is not None:
+        return int(step["position"])
+    if step["quoted"] is not None:
+        return re.sub(r"\\(.)", r"\1", step["quoted"])
+    return step["plain"]
+
+
+def join_keys(steps: Iterable[PathStep], separator: str = ".") -> str:
+    """Return the keys among the steps: ``add.count``."""
+    return separator.join(step for step in steps if isinstance(step, str))
+
+
+def find_name(
+    steps: Sequence[PathStep], names: Mapping[str, str]
+) -> tuple[str, Sequence[PathStep]] | None:
+    """Return the name of a value or of its nearest named parent, and the steps from there.
+
+    The keys of ``names`` are keys of a path, joined by dots.
+    """
+    for size in range(len(steps), 0, -1):
+        if (name := names.get(join_keys(steps[:size]))) is not None:
+            return name, steps[size:]
+    return None
 
 
 class NovaObject:

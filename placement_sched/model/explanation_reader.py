@@ -9,6 +9,7 @@ from typing import Any
 
 from placement_sched.model.document import Json
 
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?![\w-])(?!\.\w)")
 
 
@@ -123,9 +124,7 @@ def with_names(value: Any, names: Mapping[str, str]) -> Any:
     if not names:
         return value
     if isinstance(value, str):
-        for uuid, name in names.items():
-            value = value.replace(uuid, name)
-        return value
+        return _UUID.sub(lambda match: names.get(match[0], match[0]), value)
     if isinstance(value, Mapping):
         return {
             key: part if key == "query" else with_names(part, names) for key, part in value.items()

@@ -10,7 +10,7 @@ from typing import Any, Self
 #: Name of the sum of all zones or classes beyond the largest.
 OTHER = "other"
 #: Maximum number of zones, and of resource classes, shown by name.
-MOST = 50
+MAX_NAMES = 50
 
 #: Amounts by resource class and zone.
 ZonedAmounts = Mapping[tuple[str, str], int]
@@ -35,7 +35,7 @@ class CloudFigures:
             key: max(capacity - self.used.get(key, 0), 0) for key, capacity in self.capacity.items()
         }
 
-    def bounded(self, limit: int = MOST) -> Self:
+    def bounded(self, limit: int = MAX_NAMES) -> Self:
         """Return the figures with a limited number of zones and classes.
 
         All but the largest zones and classes are added up as :data:`OTHER`.
@@ -93,7 +93,7 @@ class FlavorCapacity:
     instances: int = 0
     zones: Mapping[str, int] = field(default_factory=dict)
 
-    def bounded(self, limit: int = MOST) -> Self:
+    def bounded(self, limit: int = MAX_NAMES) -> Self:
         """Return the capacity with a limited number of zones.
 
         All but the largest zones are added up as :data:`OTHER`.

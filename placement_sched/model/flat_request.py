@@ -13,6 +13,24 @@ from placement_sched.model.document import Json, decode
 
 #: The name of each value in errors: ``{"zone": "--zone"}``.
 Labels = Mapping[str, str]
+#: The value of each part of a request body, by its keys joined by dots.
+VALUE_OF = {
+    "request_spec.num_instances": "count",
+    "request_spec.instance_uuids": "count",
+    "request_spec.flavor": "flavor",
+    "request_spec.flavor.vcpus": "vcpus",
+    "request_spec.flavor.memory_mb": "ram",
+    "request_spec.flavor.root_gb": "disk",
+    "request_spec.flavor.extra_specs": "extra_specs",
+    "request_spec.image": "image",
+    "request_spec.image.properties": "image_properties",
+    "request_spec.availability_zone": "zone",
+    "request_spec.project_id": "project",
+    "request_spec.scheduler_hints": "hints",
+    "request_spec.force_hosts": "force_hosts",
+    "request_spec.ignore_hosts": "ignore_hosts",
+    "flavors": "flavor",
+}
 #: Defaults of a flavor that is described by its sizes.
 _FLAVOR_DEFAULTS = {
     "name": "typed",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 from placement_sched.errors import Invalid
@@ -66,7 +67,8 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
     display_name: str | None = None
     vm_state: str | None = None
     task_state: str | None = None
-    flavor: Flavor | None = None
+    # Without a default, because an attribute of the class would hide __getattr__.
+    flavor: Flavor | None = field(default_factory=lambda: None)
     image: Image | Mapping[str, Any] | None = None
     created_at: datetime | None = None
     launched_at: datetime | None = None
@@ -80,14 +82,22 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
     ) -> Self:
         """Build the entry of a recorded instance.
 
-        ``read_metadata`` returns the metadata of the instance with a uuid.
+        ``read_metadata`` returns the metadata of the instance with a uuid. The flavor is parsed on
+        first use, as hosts may have thousands of instances.
         """
-        described = record.flavor if record.flavor and record.flavor.keys() != {"id"} else None
-        return cls(
-            **{name: getattr(record, name) for name in _RECORD_FIELDS},
-            flavor=None if described is None else Flavor.from_document(described),
-            _read_metadata=read_metadata,
-        )
+        instance = cls.__new__(cls)
+        values = dict(zip(_RECORD_FIELDS, _read_fields(record), strict=True))
+        vars(instance).update(values, _flavor=record.flavor, _read_metadata=read_metadata)
+        return instance
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the flavor of a record on first use."""
+        if name != "flavor":
+            raise AttributeError(f"'Instance' object has no attribute {name!r}")
+        document: Mapping[str, Any] = self._flavor or {}
+        flavor = Flavor.from_document(document) if document.keys() - {"id"} else None
+        vars(self)["flavor"] = flavor
+        return flavor
 
     @classmethod
     def being_built(cls, uuid: str, spec: RequestSpec, host: str, node: str) -> Self:
@@ -153,6 +163,7 @@ _UNKNOWN_FLAVOR = Flavor()
 _RECORD_FIELDS = tuple(
     item.name for item in fields(HostInstance) if item.name not in {"flavor", "_read_metadata"}
 )
+_read_fields = attrgetter(*_RECORD_FIELDS)
 
 #: The status of an unknown vm state.
 UNKNOWN = "UNKNOWN"

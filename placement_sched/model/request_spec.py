@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar
 
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.aggregates import ServerGroup
-from placement_sched.model.caller import RequestContext, build_context
+from placement_sched.model.caller import RequestContext, build_context, read_host
 from placement_sched.model.document import Document, NovaObject
 from placement_sched.model.flavor import Flavor, SizedByFlavor
 from placement_sched.model.hardware.numa import InstanceNUMATopology
@@ -133,7 +133,7 @@ class RequestLevelParams:
             json_path = "$.request_spec.request_level_params"
             raise Invalid(
                 f"trait {trait} is both required (at {json_path}.root_required) and forbidden",
-                at=f"{json_path}.root_forbidden",
+                json_path=f"{json_path}.root_forbidden",
             )
         subtrees = tuple(map(tuple, document.get("same_subtree") or ()))
         return cls(root_required=required, root_forbidden=forbidden, same_subtree=subtrees)
@@ -415,6 +415,7 @@ class RequestSpec(SizedByFlavor):
             "image": {**image, "properties": self.image.properties.to_dict()},
             "instance_properties": {
                 "uuid": self.instance_uuid,
+                "host": read_host(self.instance_uuid),
                 **{name: getattr(self, name) for name in _INSTANCE_KEYS},
             },
         }
@@ -451,7 +452,12 @@ class RequestSpec(SizedByFlavor):
     @property
     def _context(self) -> RequestContext:
         """Return the context of the request (nova's name, used by plugins)."""
-        return build_context(self.user_id, self.project_id)
+        owner = self.user_id, self.project_id
+        entry = self._kept.get("context")
+        if entry is None or entry[0] != owner:
+            entry = self._kept["context"] = owner, build_context(*owner)
+        context: RequestContext = entry[1]
+        return context
 
     @property
     def _sizes(self) -> Flavor:
@@ -547,10 +553,12 @@ def request_spec_from(document: Document) -> RequestSpec:
     """
     uuids = tuple(map(canonical_uuid, document.get("instance_uuids") or ()))
     if repeated := next((uuid for uuid, number in Counter(uuids).items() if number > 1), None):
-        raise Invalid(f"instance {repeated} is repeated", at="$.request_spec.instance_uuids")
+        raise Invalid(f"instance {repeated} is repeated", json_path="$.request_spec.instance_uuids")
     group = document.get("instance_group")
     if isinstance(group, str):
-        raise Invalid(f"There is no server group {group}", at="$.request_spec.instance_group")
+        raise Invalid(
+            f"There is no server group {group}", json_path="$.request_spec.instance_group"
+        )
     hints = document.get("scheduler_hints") or {}
     values = {name: document[name] for name in _PLAIN if document.get(name) is not None}
     lists: dict[str, Any] = {name: tuple(document.get(name) or ()) for name in _LISTS}
@@ -605,7 +613,7 @@ def _force_by_zone(values: dict[str, Any], lists: dict[str, Any]) -> None:
     zone, host, *nodes = text.split(":")
     if len(nodes) > 1:
         json_path = "$.request_spec.availability_zone"
-        raise Invalid(f"{text!r} does not have the form ZONE:HOST:NODE", at=json_path)
+        raise Invalid(f"{text!r} does not have the form ZONE:HOST:NODE", json_path=json_path)
     forced = {"force_hosts": (host,), "force_nodes": tuple(nodes)}
     lists |= {name: names for name, names in forced.items() if any(names)}
     values["availability_zone"] = None if host or any(nodes) else zone

@@ -2,12 +2,10 @@
 """Statistics of the current request: statements, claims, stages of scheduling."""
 
 from collections import Counter
-from collections.abc import Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
 
-from placement_sched.model.decision import Decision, DecisionLabels
+from placement_sched.model.decision import SchedulingResult
 
 
 @dataclass(slots=True, eq=False)
@@ -21,8 +19,8 @@ class RequestStats:
     times that no connection was free.
 
     ``candidates`` is the number of allocation candidates, None without a search. ``stages`` has the
-    seconds of each stage of scheduling, ``decision`` the labels of the outcome, ``made`` the
-    recorded decision, and ``funnel`` the counts of each stage, including explanations.
+    seconds of each stage of scheduling, also if the request failed. ``result`` is the result of
+    scheduling, which the handler of the request sets.
     """
 
     statements: int = 0
@@ -34,9 +32,7 @@ class RequestStats:
     conflicts: Counter[str] = field(default_factory=Counter)
     candidates: int | None = None
     stages: dict[str, float] = field(default_factory=dict)
-    decision: DecisionLabels | None = None
-    made: Decision | None = None
-    funnel: Mapping[str, Any] | None = None
+    result: SchedulingResult | None = None
 
 
 _CURRENT: ContextVar[RequestStats] = ContextVar("request_stats")

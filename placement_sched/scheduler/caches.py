@@ -2,11 +2,11 @@
 """Caches of a process between requests, correct with any number of processes."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, lru_cache
 from threading import Lock
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from oslo_log import log
 
@@ -18,7 +18,6 @@ from placement_sched.db.failover import ServerEpoch, epoch_of
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import ComputeNode
-from placement_sched.model.explanation import IgnoredValue
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import NO_SERVICE, service_view
 from placement_sched.store import change_counters
@@ -28,150 +27,93 @@ from placement_sched.store.placement import change_log
 
 LOG = log.getLogger(__name__)
 
-#: Maximum number of cached nodes, more than most clouds have. A parsed report takes some kB.
-NODES = 20_000
+T = TypeVar("T")
+
+#: Maximum number of cached nodes and services. A parsed report takes some kB.
+MAX_CACHED_HOSTS = 20_000
 
 #: The version of each part of the hosts, read before the hosts themselves.
 HostVersions = Mapping[int, int]
 
+#: Loads outdated values, as described in :class:`HostCache`.
+LoadValues = Callable[[Connection, Mapping[str, T | None]], Mapping[str, tuple[str, T]]]
+
 #: Seconds that a process waits at its start until all providers are read.
-READING = 2.0
-#: Maximum number of ignored keys and values in memory. Older ones may be logged again.
-IGNORED = 1000
+MAX_FILL_WAIT = 2.0
+#: Maximum number of different warnings that are logged once. Older warnings may be logged again.
+MAX_LOGGED = 1000
 
 
-class NodeCache:
-    """Parsed compute nodes, at most ``limit``, evicted by least recent use.
+class HostCache(Generic[T]):
+    """Values of hosts by key, each cached under the version of its part of the hosts.
 
-    Hosts are divided into parts, each with a version that a change of any of its hosts increments.
-    If a part has changed, :meth:`get` reads the versions of the requested nodes of this part from
-    the database, and parses the nodes with another version again.
+    Hosts are divided into parts, and a change of any host of a part increments its version.
+    ``load`` is called with the outdated keys, each with its cached value or None. It returns host
+    and value of each existing key. Before it exceeds ``limit`` values, the cache is cleared.
     """
 
-    def __init__(self, limit: int = NODES) -> None:
-        self._limit = limit
-        # Each node with the part of its host, and the version of that part at the read.
-        self._nodes: dict[str, tuple[ComputeNode, int, int]] = {}
-        self._history: ServerEpoch = None
-        self._lock = Lock()
+    def __init__(self, load: LoadValues[T], limit: int = MAX_CACHED_HOSTS) -> None:
+        self._load, self._limit = load, limit
+        # All values of a server epoch, with the part of the host and its version at the read.
+        self._cached: tuple[ServerEpoch, dict[str, tuple[T, int, int]]] = (None, {})
 
     def get(
-        self, connection: Connection, uuids: Iterable[str], parts: HostVersions | None = None
-    ) -> list[ComputeNode]:
-        """Return the existing nodes with these uuids, in this order.
+        self, connection: Connection, keys: Iterable[str], versions: HostVersions
+    ) -> dict[str, T]:
+        """Return the current values of keys, in any order.
 
-        ``parts`` are the versions of the parts, if the request has read them. Executes no SQL
-        statement if nothing has changed, else a statement for the versions of nodes and another for
-        changed nodes.
+        ``versions`` must be read before. Executes no SQL statement if nothing has changed.
         """
-        history = epoch_of(connection)
-        parts = host_changes.versions(connection) if parts is None else parts
-        unique = list(dict.fromkeys(uuids))
-        with self._lock:
-            self._reset_on_failover(history)
-            cached = {uuid: row for uuid in unique if (row := self._nodes.get(uuid)) is not None}
-        nodes: dict[str, ComputeNode] = {}
-        outdated: list[str] = []
-        changed = [uuid for uuid in unique if uuid not in cached]
-        version_of = parts.get
-        for uuid, (node, part, version) in cached.items():
-            if version_of(part, 0) == version:
-                nodes[uuid] = node
-            else:
-                outdated.append(uuid)
-        if outdated:
-            versions = compute_nodes.versions(connection, outdated)
-            for uuid, (version, last_seen_up) in versions.items():
-                node = cached[uuid][0]
-                if node.version == version:
-                    nodes[uuid] = node.seen_at(last_seen_up)
-                else:
-                    changed.append(uuid)
-        if changed:
-            nodes |= {node.uuid: node for node in compute_nodes.by_uuids(connection, changed)}
-        self._store(nodes, cached, parts, history)
-        return [nodes[uuid] for uuid in unique if uuid in nodes]
-
-    def _reset_on_failover(self, history: ServerEpoch) -> None:
-        if history != self._history:
-            self._history, self._nodes = history, {}
-
-    def _store(
-        self,
-        nodes: Mapping[str, ComputeNode],
-        cached: Mapping[str, tuple[ComputeNode, int, int]],
-        parts: HostVersions,
-        history: ServerEpoch,
-    ) -> None:
-        with self._lock:
-            self._reset_on_failover(history)
-            stored = self._nodes
-            # The order of use matters only when the cache is filling up.
-            is_ordered = 2 * (len(stored) + len(nodes)) > self._limit
-            for uuid, node in nodes.items():
-                entry = cached.get(uuid)
-                is_same = entry is not None and entry[0] is node
-                if entry is None or not is_same or parts.get(entry[1], 0) != entry[2]:
-                    part = host_changes.part_of(node.host)
-                    entry = (node, part, parts.get(part, 0))
-                elif not is_ordered:
-                    continue
-                # Moved to the end, as most recently used.
-                stored.pop(uuid, None)
-                stored[uuid] = entry
-            while len(stored) > self._limit:
-                del stored[next(iter(stored))]
-
-    def __len__(self) -> int:
-        return len(self._nodes)
-
-
-class ServiceCache:
-    """The compute services of hosts in the form of host states, at most ``limit``."""
-
-    def __init__(self, limit: int = NODES) -> None:
-        self._limit = limit
-        # Each view with the part of its host, and the version of that part at the read.
-        self._views: tuple[ServerEpoch, dict[str, tuple[Mapping[str, Any], int, int]]] = (None, {})
-
-    def get(
-        self, connection: Connection, hosts: Collection[str], parts: HostVersions
-    ) -> dict[str, Mapping[str, Any]]:
-        """Return the service of each host, with a single SQL statement for changed hosts."""
-        result: dict[str, Mapping[str, Any]] = {}
-        changed: list[str] = []
-        history = epoch_of(connection)
-        views = self._views_of(history)
-        cached_of, version_of = views.get, parts.get
-        for host in hosts:
-            entry = cached_of(host)
+        epoch = epoch_of(connection)
+        if (cached := self._cached)[0] != epoch:
+            cached = self._cached = epoch, {}
+        values, outdated = cached[1], {}
+        result: dict[str, T] = {}
+        cached_of, version_of = values.get, versions.get
+        for key in keys:
+            entry = cached_of(key)
             if entry is not None and version_of(entry[1], 0) == entry[2]:
-                result[host] = entry[0]
+                result[key] = entry[0]
             else:
-                changed.append(host)
-        if not changed:
-            return result
-        changed_services = services.by_hosts(connection, changed)
-        if len(views) + len(changed) > self._limit:
-            views = {}
-            self._views = history, views
-        for host in changed:
-            service, part = changed_services.get(host), host_changes.part_of(host)
-            view = NO_SERVICE if service is None else service_view(service)
-            result[host] = view
-            views[host] = (view, part, version_of(part, 0))
+                outdated[key] = None if entry is None else entry[0]
+        if outdated:
+            loaded = self._load(connection, outdated)
+            if len(values) + len(loaded) > self._limit:
+                values.clear()
+            for key, (host, value) in loaded.items():
+                part = host_changes.part_of(host)
+                result[key] = value
+                if len(values) < self._limit:
+                    values[key] = value, part, version_of(part, 0)
         return result
 
-    def _views_of(self, history: ServerEpoch) -> dict[str, tuple[Mapping[str, Any], int, int]]:
-        """Return the cached views, which are reset after a database failover."""
-        cached_history, views = self._views
-        if cached_history != history:
-            views = {}
-            self._views = history, views
-        return views
-
     def __len__(self) -> int:
-        return len(self._views[1])
+        return len(self._cached[1])
+
+
+def load_nodes(
+    connection: Connection, outdated: Mapping[str, ComputeNode | None]
+) -> dict[str, tuple[str, ComputeNode]]:
+    """Load nodes by uuid, and parse only reports with another version than the cached node."""
+    cached = {uuid: node for uuid, node in outdated.items() if node is not None}
+    current = compute_nodes.versions(connection, cached)
+    nodes = {
+        uuid: cached[uuid].seen_at(last_seen_up)
+        for uuid, (version, last_seen_up) in current.items()
+        if version == cached[uuid].version
+    }
+    changed = outdated.keys() - nodes.keys()
+    nodes |= {node.uuid: node for node in compute_nodes.by_uuids(connection, changed)}
+    return {uuid: (node.host, node) for uuid, node in nodes.items()}
+
+
+def load_services(
+    connection: Connection, outdated: Mapping[str, Any]
+) -> dict[str, tuple[str, Mapping[str, Any]]]:
+    """Load the compute services of hosts in the form of host states."""
+    current = services.by_hosts(connection, outdated.keys())
+    views = {host: service_view(service) for host, service in current.items()}
+    return {host: (host, views.get(host, NO_SERVICE)) for host in outdated}
 
 
 class Aggregates:
@@ -234,7 +176,7 @@ class AggregateCache(change_counters.VersionedCache[Aggregates]):
 class NodeHistory:
     """The compute nodes of CachingScheduler in a process, safe for any number of threads."""
 
-    def __init__(self, nodes: NodeCache) -> None:
+    def __init__(self, nodes: HostCache[ComputeNode]) -> None:
         self._read = nodes
         self._nodes: dict[str, ComputeNode] = {}
         self._placed: dict[str, list[RequestSpec]] = defaultdict(list)
@@ -257,20 +199,19 @@ class NodeHistory:
             return age
 
     def get(
-        self, connection: Connection, uuids: Iterable[str], parts: HostVersions | None = None
-    ) -> list[ComputeNode]:
-        """Return the existing nodes with these uuids, in this order."""
-        requested = list(dict.fromkeys(uuids))
+        self, connection: Connection, uuids: Iterable[str], versions: HostVersions
+    ) -> dict[str, ComputeNode]:
+        """Return the existing nodes with these uuids."""
+        requested = set(uuids)
         with self._lock:
-            nodes = {uuid: self._nodes[uuid] for uuid in requested if uuid in self._nodes}
-        if len(nodes) < len(requested):
-            missing = [uuid for uuid in requested if uuid not in nodes]
-            new = self._read.get(connection, missing, parts)
-            nodes |= {node.uuid: node for node in new}
+            nodes = {uuid: self._nodes[uuid] for uuid in requested & self._nodes.keys()}
+        if missing := requested - nodes.keys():
+            new = self._read.get(connection, missing, versions)
+            nodes |= new
             with self._lock:
                 if epoch_of(connection) == self._history:
-                    self._nodes |= {node.uuid: node for node in new}
-        return [nodes[uuid] for uuid in requested if uuid in nodes]
+                    self._nodes |= new
+        return nodes
 
     def placed_on(self, uuid: str) -> Sequence[RequestSpec]:
         """Return the requests of the instances placed on a node since it was read."""
@@ -284,46 +225,28 @@ class NodeHistory:
                 self._placed[uuid].append(spec)
 
 
-class IgnoredLog:
-    """Log of ignored extra specs and image properties, once per process.
-
-    After :data:`IGNORED` different entries, the oldest entry may be logged again. Any number of
-    threads may use a log.
-    """
-
-    def __init__(self) -> None:
-        self._logged: dict[int, None] = {}
-        self._lock = Lock()
-
-    def log(self, ignored: Iterable[IgnoredValue]) -> None:
-        """Log a warning for each entry that was not logged before."""
-        for entry in ignored:
-            key = hash(entry)  # of constant size, for values of any length
-            with self._lock:
-                if key in self._logged:
-                    continue
-                if len(self._logged) >= IGNORED:
-                    del self._logged[next(iter(self._logged))]
-                self._logged[key] = None
-            LOG.warning("%s", entry.detail)
+def _log_warning(message: str) -> None:
+    LOG.warning("%s", message)
 
 
 class ProcessCaches:
     """All caches of a process between requests.
 
-    ``provider_cache`` has all providers, or is None if they are not cached. ``supposed`` are the
-    requests of instances that a simulation has placed, by node uuid.
+    ``provider_cache`` has all providers, or is None if they are not cached. ``nodes`` are by uuid,
+    and ``services`` by host, in the form of host states. ``simulated`` are the requests of
+    instances that a simulation has placed, by node uuid.
     """
 
     def __init__(self, provider_cache: ProviderCache | None = None) -> None:
         self.provider_cache = provider_cache
-        self.nodes = NodeCache()
-        self.services = ServiceCache()
+        self.nodes = HostCache(load_nodes)
+        self.services = HostCache(load_services)
         self.kept_nodes = NodeHistory(self.nodes)
         self.aggregates = AggregateCache()
         self.node_names = NodeNames()
-        self.ignored = IgnoredLog()
-        self.supposed: dict[str, list[RequestSpec]] = defaultdict(list)
+        #: Logs a warning once per process.
+        self.log_once = lru_cache(maxsize=MAX_LOGGED)(_log_warning)
+        self.simulated: dict[str, list[RequestSpec]] = defaultdict(list)
 
     @classmethod
     def of(
@@ -340,7 +263,7 @@ class ProcessCaches:
             return cls()
         return cls(ProviderCache(change_log, report=report, opened=database.read))
 
-    def fill(self, database: Database, seconds: float = READING) -> None:
+    def fill(self, database: Database, seconds: float = MAX_FILL_WAIT) -> None:
         """Start to fill the provider cache, if any, and wait at most ``seconds``.
 
         Until the cache is filled, requests read the database. Raises :class:`Unavailable` if the
@@ -356,5 +279,5 @@ class ProcessCaches:
     def provider_source(self, connection: Connection) -> ProviderSource:
         """Return the providers for a request: the refreshed cache, or a database loader."""
         if self.provider_cache is not None and self.provider_cache.refresh(connection):
-            return CachedProviders(self.provider_cache, epoch_of(connection))
+            return CachedProviders(self.provider_cache)
         return LoadedProviders(connection)

@@ -5,13 +5,11 @@ A claim makes the allocations of all instances of a request, or no allocations.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
-from functools import cached_property, partial
-from itertools import count
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 from oslo_log import log
 
@@ -21,34 +19,28 @@ from placement_sched.db.errors import MOVED
 from placement_sched.db.failover import epoch_of
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.errors import CapacityExceeded, ConcurrentUpdate
+from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import Clock
-from placement_sched.model.decision import Decision
+from placement_sched.model.decision import SELECT, Decision
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance
 from placement_sched.model.provider import INSTANCE_TYPE, Allocation, Amounts, ConsumerClaim
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.request_stats import request_stats
-from placement_sched.model.retry import retrying
 from placement_sched.scheduler.caches import NodeHistory
-from placement_sched.scheduler.decisions import Retention, digest_of_request
+from placement_sched.scheduler.decisions import Retention, digest_of_request, make_decision
+from placement_sched.scheduler.explain.funnel import funnel_of
 from placement_sched.scheduler.host_state import with_device_providers
-from placement_sched.scheduler.selection import Fallback, SchedulingRun
+from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.store import change_counters, decisions
 from placement_sched.store.compute import host_aggregates, instances, server_groups
 from placement_sched.store.placement import allocations
 
 LOG = log.getLogger(__name__)
 
-T = TypeVar("T")
-
-#: Maximum number of attempts of a request that loses its hosts to concurrent requests. Each
-#: attempt sees the earlier claims, so the number of concurrent requests bounds the attempts.
-MAX_STARTS = 100
-
 #: Maximum number of other placements that a claim tries after a conflict.
-MAX_NEXT_BEST = 20
+_MAX_FALLBACKS = 20
 #: JSON path of the instances.
 _INSTANCES_PATH = "$.request_spec"
 
@@ -66,46 +58,15 @@ class ClaimMode(Enum):
     ADDED = "added"
 
 
-def claim_with_retries(attempt: Callable[[int], T]) -> T:
-    """Call ``attempt`` with 0, 1, ... until it succeeds without a conflict.
-
-    Raises :class:`ConcurrentUpdate` after :data:`MAX_STARTS` conflicts.
-    """
-    attempts = count()
-    conflicts = (CapacityExceeded, ConcurrentUpdate)
-    try:
-        return retrying(lambda: attempt(next(attempts)), MAX_STARTS, on=conflicts)
-    except conflicts:
-        raise ConcurrentUpdate("concurrent requests took all selected hosts, try again") from None
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimedRun:
-    """A claimed run and its decision."""
+class _DecidedRun(NamedTuple):
+    """A run with a placement of each instance, and the decision to record."""
 
     run: SchedulingRun
     decision: Decision
 
-
-class PendingClaim:
-    """A run to claim: its selection, and other placements after a conflict."""
-
-    def __init__(self, run: SchedulingRun, decide: Callable[[SchedulingRun], Decision]) -> None:
-        self._run = run
-        self._decide = decide
-        self.first = ClaimedRun(run, decide(run))
-
-    @cached_property
-    def next_best(self) -> list[Fallback]:
-        """Return the placements to try after a conflict, best first."""
-        return self._run.find_fallback(MAX_NEXT_BEST)
-
-    def placed(self, number: int) -> ClaimedRun:
-        """Return the run with a placement by number, 0 for the first choice."""
-        if not number:
-            return self.first
-        run = self._run.use_fallback(self.next_best[number - 1])
-        return ClaimedRun(run, self._decide(run))
+    @classmethod
+    def of(cls, run: SchedulingRun, ids: RequestIds) -> "_DecidedRun":
+        return cls(run, make_decision(run, funnel_of(run, None), SELECT, ids))
 
 
 @dataclass(eq=False, slots=True)
@@ -156,33 +117,37 @@ class Claims:
             code="scheduler.instance_placed",
         )
 
-    def claim(
-        self, run: SchedulingRun, decide: Callable[[SchedulingRun], Decision], claiming: ClaimMode
-    ) -> Decision:
-        """Allocate the selection of a run and record its decision.
+    def claim(self, run: SchedulingRun, ids: RequestIds, claiming: ClaimMode) -> Decision:
+        """Allocate the selection of a run, record its decision, and return the decision.
 
         Both are in a single transaction. After a conflict, the best other placement with capacity
-        is allocated. Returns the decision that ``decide`` makes from the claimed run.
+        is allocated.
 
         Raises :class:`CapacityExceeded` or :class:`ConcurrentUpdate` if concurrent requests claimed
         all placements, and :class:`Invalid` if the stored server group is gone or full.
         """
-        now, spec = self.clock(), run.request.spec
-        work = self._claim if claiming is ClaimMode.NEW else self._add
-        pending = PendingClaim(run, decide)
-        result = self.database.claim(partial(work, pending=pending, now=now))
-        if result is not pending.first:
+        now = self.clock()
+        selected = _DecidedRun.of(run, ids)
+        claimed = self.database.claim(
+            lambda connection: self._claim(connection, selected, claiming, now)
+        )
+        if claimed is not selected:
             request_stats().conflicts[MOVED] += 1
-        self.retention.made_one(now)
+        self.retention.count_decision(now)
         if run.request.plugins.driver.keeps_states:
-            self.kept_nodes.note(
-                (
-                    best.compute_node_uuid,
-                    with_device_providers(spec.for_instance(uuid), best.allocation_request),
-                )
-                for uuid, (best, *_) in zip(spec.instance_uuids, result.run.selections, strict=True)
+            self._update_cached_nodes(claimed.run)
+        return claimed.decision
+
+    def _update_cached_nodes(self, run: SchedulingRun) -> None:
+        spec = run.request.spec
+        pairs = zip(spec.instance_uuids, run.selections, strict=True)
+        self.kept_nodes.note(
+            (
+                best.compute_node_uuid,
+                with_device_providers(spec.for_instance(uuid), best.allocation_request),
             )
-        return result.decision
+            for uuid, (best, *_) in pairs
+        )
 
     def record(self, decision: Decision) -> None:
         """Record a decision that allocates nothing, and log a failure."""
@@ -195,46 +160,33 @@ class Claims:
         """Record a decision that allocates nothing, or raise :class:`Unavailable`."""
         now = self.clock()
         try:
-            self.database.write(partial(decisions.record, decision=decision, now=now))
+            self.database.write(lambda connection: decisions.record(connection, decision, now))
         finally:
-            self.retention.made_one(now)
+            self.retention.count_decision(now)
 
     def _claim(
-        self, connection: Connection, pending: "PendingClaim", now: datetime
-    ) -> "ClaimedRun":
-        """Allocate the best selection of each instance, and record instances and decision.
+        self, connection: Connection, selected: _DecidedRun, claiming: ClaimMode, now: datetime
+    ) -> _DecidedRun:
+        """Allocate a placement of each instance, and record instances and decision.
 
-        Every consumer must be new, so that a concurrent request with the same instance uuids
-        cannot be overwritten.
+        With ``ClaimMode.NEW``, every consumer must be new, so that a concurrent request with the
+        same instance uuids cannot be overwritten. With ``ClaimMode.ADDED``, the allocations are
+        added to the existing allocations, which must not change after they are read here, and
+        existing records of instances are retained.
         """
-        claimed = self._allocate(connection, pending, now, existing=())
-        run, decision = claimed.run, claimed.decision
+        uuids = selected.run.request.spec.instance_uuids
+        is_added = claiming is ClaimMode.ADDED
+        existing: Sequence[Allocation] = ()
+        if is_added:
+            existing = allocations.of_several(connection, uuids, _INSTANCES_PATH)
+            _check_not_repeated(connection, selected.decision, uuids, existing)
+        run, decision = claimed = self._allocate(connection, selected, existing, now)
         if run.request.names_group:
-            _join_group(connection, run.request.spec)
-        instances.record(connection, _instances_of(run, decision), now)
-        decisions.record(connection, decision, now)
-        _lock_zones(connection, run)
-        return claimed
-
-    def _add(self, connection: Connection, pending: "PendingClaim", now: datetime) -> "ClaimedRun":
-        """Allocate as :meth:`_claim`, but add to existing allocations and keep instance records.
-
-        Consumers must not change after they are read here, so that no concurrent change of
-        allocations is overwritten and a repeated request is not added twice.
-        """
-        first = pending.first.decision
-        uuids = pending.first.run.request.spec.instance_uuids
-        existing = allocations.of_several(connection, uuids, _INSTANCES_PATH)
-        if existing:
-            earlier = decisions.of_instances(connection, uuids)
-            if _find_added(uuids, earlier, existing, first.digest, first.request_ids):
-                raise ConcurrentUpdate("a concurrent request with the same ids was claimed")
-        claimed = self._allocate(connection, pending, now, existing)
-        run, decision = claimed.run, claimed.decision
-        if run.request.names_group:
-            _join_group(connection, run.request.spec, records_stay=True)
-        records = instances.lock_by_uuid(connection, uuids)
-        instances.note_decision(connection, records, decision.uuid, now)
+            _join_group(connection, run.request.spec, records_stay=is_added)
+        records: Mapping[str, Any] = {}
+        if is_added:
+            records = instances.lock_by_uuid(connection, uuids)
+            instances.note_decision(connection, records, decision.uuid, now)
         new = [vm for vm in _instances_of(run, decision) if vm.uuid not in records]
         instances.record(connection, new, now)
         decisions.record(connection, decision, now)
@@ -244,28 +196,31 @@ class Claims:
     def _allocate(
         self,
         connection: Connection,
-        pending: "PendingClaim",
+        selected: _DecidedRun,
+        existing: Sequence[Allocation],
         now: datetime,
-        existing: Iterable[Allocation],
-    ) -> "ClaimedRun":
-        """Allocate the selection, or another placement, with the existing allocations."""
+    ) -> _DecidedRun:
+        """Allocate the selection, or another placement, in addition to ``existing``."""
         by_consumer = grouped((allocation.consumer.uuid, allocation) for allocation in existing)
-        claims = [_merge(by_consumer, claim) for claim in self._claims_of(pending.first.run)]
+        claims = [_merge(by_consumer, claim) for claim in self._claims_of(selected.run)]
+        fallbacks = selected.run.find_fallback(_MAX_FALLBACKS)
         try:
             if len(claims) > 1:
                 allocations.replace(connection, claims, now, decided=True)
-                return pending.first
-
+                return selected
             first = claims[0]
-            options = (
+            others = (
                 _merge(by_consumer, replace(first, allocations=_amounts(each.allocation_request)))
-                for each in pending.next_best
+                for each in fallbacks
             )
-            index = allocations.replace_by_first(connection, first, options, now)
+            number = allocations.replace_by_first(connection, first, others, now)
         except errors.Invalid as error:
             # A provider is gone, which is a concurrent change.
             raise ConcurrentUpdate(error.detail) from error
-        return pending.placed(index)
+        if not number:
+            return selected
+        run = selected.run.use_fallback(fallbacks[number - 1])
+        return _DecidedRun.of(run, selected.decision.request_ids)
 
     def _claims_of(self, run: SchedulingRun) -> Iterable[ConsumerClaim]:
         """Yield the allocations of each instance, as a consumer that must be new."""
@@ -301,6 +256,17 @@ def _merge(by_consumer: Mapping[str, Sequence[Allocation]], claim: ConsumerClaim
         amounts[allocation.provider_uuid][allocation.resource_class] = allocation.used
     generation = existing[0].consumer.generation if existing else claim.generation
     return replace(claim, allocations={**claim.allocations, **amounts}, generation=generation)
+
+
+def _check_not_repeated(
+    connection: Connection, decision: Decision, uuids: Sequence[str], existing: Sequence[Allocation]
+) -> None:
+    """Raise :class:`ConcurrentUpdate` if an equal request was claimed since the selection."""
+    if not existing:
+        return
+    recorded = decisions.of_instances(connection, uuids)
+    if _find_added(uuids, recorded, existing, decision.digest, decision.request_ids):
+        raise ConcurrentUpdate("a concurrent request with the same ids was claimed")
 
 
 def _find_added(

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recorded decisions: search, lists, details and replay, for the API and the command line."""
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid
+from placement_sched.limits import MAX_EXAMINED_DECISIONS, MAX_REPLAY_VERDICTS
 from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.decision import (
     EXPLAIN,
+    NO_VALID_HOST,
+    SELECTED,
     Conditions,
     Decision,
     DecisionQuery,
@@ -37,16 +42,21 @@ from placement_sched.schemas import formats
 from placement_sched.store import decisions
 from placement_sched.store.compute import compute_nodes, flavors, server_groups
 
+_IDS = ("request_id", "global_request_id")
 #: Parameters of the list that are used unchanged.
-_PLAIN = ("outcome", "kind", "project_id", "flavor", "host", "request_id", "global_request_id")
+_PLAIN = ("outcome", "kind", "project_id", "flavor", "stage", "host", *_IDS)
 _TIMES = ("since", "until")
 
-#: Maximum number of decisions examined for a page, and of funnels read in a statement.
-MOST_EXAMINED, _FUNNEL_BATCH = 1000, 50
+#: The columns that are counted by value, and the maximum number of values of each.
+_COUNTED = {"stages": "stage", "flavors": "flavor", "policies": "policy", "projects": "project_id"}
+_MAX_VALUES = 20
+#: Lengths of the intervals of a count over time, in seconds, and their maximum number.
+_BUCKETS = (60, 600, 3600, 6 * 3600, 86_400, 7 * 86_400)
+_MAX_BUCKETS = 150
+#: Number of funnels read in a statement.
+_FUNNEL_BATCH = 50
 #: The settings of a replay: current, or recorded with the decision.
 NOW, THEN = "now", "then"
-#: Maximum number of hosts with a current verdict that the decision chose and the replay does not.
-MOST_JUDGED = 10
 
 
 def read_query(parameters: Mapping[str, str | None]) -> DecisionQuery:
@@ -123,14 +133,55 @@ def decision_view(decision: Decision) -> Json:
     }
 
 
+#: Further keys of an entry of a list.
+_MORE = ("created_at", "policy", "stage", "reason")
+
+
 def summary_of(decision: DecisionSummary) -> Json:
     """Return a decision as an entry of a list."""
     ids, names = decision.request_ids, ("uuid", "outcome", "kind", "flavor", "project_id")
-    return {name: getattr(decision, name) for name in (*names, "created_at", "policy")} | {
+    return {name: getattr(decision, name) for name in (*names, *_MORE)} | {
         "request_id": ids.request_id,
         "global_request_id": ids.global_request_id,
         "instances": [{"uuid": place.instance, "host": place.host} for place in decision.places],
     }
+
+
+def count_decisions(connection: Connection, wanted: DecisionQuery, now: datetime) -> Json:
+    """Count the decisions that match, by outcome, by the most frequent values, and over time."""
+    begin = wanted.since or decisions.oldest(connection, wanted) or now
+    seconds = _choose_bucket((wanted.until or now) - begin)
+    unit = "minute" if seconds < 3600 else "hour" if seconds < 86_400 else "day"
+    buckets: dict[datetime, Counter[str]] = defaultdict(Counter)
+    outcomes = Counter(dict.fromkeys((SELECTED, NO_VALID_HOST), 0))
+    for time, outcome, count in decisions.count_by_time(connection, wanted, unit):
+        offset = time.replace(tzinfo=UTC).timestamp() % seconds
+        buckets[time - timedelta(seconds=offset)][outcome] += count
+        outcomes[outcome] += count
+    return {
+        "total": outcomes.total(),
+        "outcomes": dict(outcomes),
+        **{
+            key: [
+                asdict(each)
+                for each in decisions.count_by_value(connection, wanted, column, _MAX_VALUES)
+            ]
+            for key, column in _COUNTED.items()
+        },
+        "since": begin,
+        "until": wanted.until or now,
+        "bucket_seconds": seconds,
+        "buckets": [
+            {"begin": time, **{name: buckets[time][name] for name in (SELECTED, NO_VALID_HOST)}}
+            for time in sorted(buckets)
+        ],
+    }
+
+
+def _choose_bucket(span: timedelta) -> int:
+    """Return the length in seconds of the intervals of a time range."""
+    fitting = (size for size in _BUCKETS if span.total_seconds() / size <= _MAX_BUCKETS)
+    return next(fitting, _BUCKETS[-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,9 +215,9 @@ def find_rejecting_decisions(
 ) -> RejectingDecisions:
     """Return the decisions, newest first, that rejected a host or node.
 
-    At most :data:`MOST_EXAMINED` decisions that match ``wanted`` are examined.
+    At most :data:`MAX_EXAMINED_DECISIONS` decisions that match ``wanted`` are examined.
     """
-    summaries = decisions.search(connection, wanted, marker=marker, limit=MOST_EXAMINED)
+    summaries = decisions.search(connection, wanted, marker=marker, limit=MAX_EXAMINED_DECISIONS)
     matches: list[tuple[DecisionSummary, tuple[RejectReason, ...]]] = []
     examined = unknown = 0
     for batch in batches(summaries, _FUNNEL_BATCH):
@@ -182,7 +233,7 @@ def find_rejecting_decisions(
                 funnel, host
             ):
                 unknown += 1
-    has_more = examined < len(summaries) or len(summaries) == MOST_EXAMINED
+    has_more = examined < len(summaries) or len(summaries) == MAX_EXAMINED_DECISIONS
     return RejectingDecisions(
         found=tuple(matches),
         examined=examined,
@@ -312,7 +363,7 @@ def _verdicts(connection: Connection, run: SchedulingRun, decision: Decision) ->
     """Return the current verdicts on hosts that only the decision chose."""
     chosen = {best.service_host for best, *_ in run.selections}
     hosts = dict.fromkeys(place.host for place in decision.places if place.host is not None)
-    lost = [host for host in hosts if host not in chosen][:MOST_JUDGED]
+    lost = [host for host in hosts if host not in chosen][:MAX_REPLAY_VERDICTS]
     if not lost:
         return {}
     host_verdicts = verdicts(connection, run, reported_trees(connection, lost))

@@ -21,11 +21,12 @@ from placement_sched.config.conf import server_options
 from placement_sched.config.settings import Settings
 from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database
+from placement_sched.limits import MAX_RECORDED_OPTIONS_BYTES
 from placement_sched.model import decision as results
 from placement_sched.model.aggregates import DEFAULT_POLICY
-from placement_sched.model.decision import Conditions, Decision
+from placement_sched.model.decision import Conditions, Decision, DecisionLabels, SchedulingResult
 from placement_sched.model.document import Json
-from placement_sched.model.explanation import ExplanationView, Funnel
+from placement_sched.model.explanation import EmptyStage, ExplanationView, Funnel
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.selection import SchedulingRun
@@ -33,13 +34,10 @@ from placement_sched.store import decisions
 
 LOG = log.getLogger(__name__)
 
-#: Maximum size of the recorded options of a decision in bytes of JSON. Larger values are omitted.
-KEPT_OPTIONS_MOST_BYTES = 16_384
-
 #: Maximum size of a recorded funnel in bytes of JSON.
-MOST_BYTES = 65_536
+MAX_FUNNEL_BYTES = 65_536
 #: Number of the best hosts that are recorded with their weights.
-MOST_BEST = 5
+MAX_BEST_HOSTS = 5
 #: Maximum number of recorded characters of a name.
 _MAX_NAME = 255
 #: Maximum number of recorded rejected hosts per stage, reduced until the funnel is small enough.
@@ -58,7 +56,7 @@ def options_to_record(settings: Settings) -> tuple[Mapping[str, Any], tuple[str,
         if (value := getattr(getattr(settings, group), name)) != option.default
     }
     sizes = {key: len(orjson.dumps(value, default=str)) for key, value in changed.items()}
-    recorded, remaining = {}, KEPT_OPTIONS_MOST_BYTES
+    recorded, remaining = {}, MAX_RECORDED_OPTIONS_BYTES
     for key in sorted(changed, key=lambda key: (sizes[key], key)):
         remaining -= len(key) + sizes[key]
         if remaining >= 0:
@@ -94,32 +92,32 @@ class Retention:
     a single process delete decisions at a time.
     """
 
-    #: Number of decisions, or seconds, between two cleanups of a process. A cleanup deletes
-    #: batches of MOST decisions for AT_MOST seconds, during which the current request waits.
-    #: That keeps up with the decisions of all processes.
-    EVERY = 200
-    SECONDS = 60
-    MOST = 1000
-    AT_MOST = 0.2
+    #: Number of new decisions, and seconds, after which a process deletes expired decisions.
+    MAX_UNCLEANED = 200
+    CLEANUP_INTERVAL = 60
+    #: Decisions of a batch, and seconds of all batches. The current request waits for them. They
+    #: suffice for the decisions of all processes.
+    MAX_BATCH = 1000
+    MAX_CLEANUP_SECONDS = 0.2
     #: Seconds that the lease is valid.
-    LEASE = 150
+    LEASE_SECONDS = 150
 
     def __init__(self, database: Database, keeping: int) -> None:
         self._database = database
         self._keeping = timedelta(seconds=keeping)
-        self._lease = Lease(database, "expired decisions", self.LEASE)
+        self._lease = Lease(database, "expired decisions", self.LEASE_SECONDS)
         self._lock = Lock()
         self._count_since = 0
         self._last_cleanup: datetime | None = None
 
-    def made_one(self, now: datetime) -> None:
+    def count_decision(self, now: datetime) -> None:
         """Count a new decision, and delete expired decisions if due. Never raises."""
         if not self._keeping or not self._is_cleanup_due(now) or not self._lease.is_held():
             return
         try:
-            purge = partial(decisions.purge, before=now - self._keeping, limit=self.MOST)
-            end = time.monotonic() + self.AT_MOST
-            while self._database.write(purge) == self.MOST and time.monotonic() < end:
+            purge = partial(decisions.purge, before=now - self._keeping, limit=self.MAX_BATCH)
+            end = time.monotonic() + self.MAX_CLEANUP_SECONDS
+            while self._database.write(purge) == self.MAX_BATCH and time.monotonic() < end:
                 pass
         except errors.Unavailable as failure:
             LOG.warning("Expired decisions were not deleted: %s", failure.detail)
@@ -130,8 +128,8 @@ class Retention:
             self._count_since += 1
             self._last_cleanup = self._last_cleanup or now
             # abs() also covers a clock that was set back.
-            is_late = abs(now - self._last_cleanup) >= timedelta(seconds=self.SECONDS)
-            if not is_late and self._count_since < self.EVERY:
+            is_late = abs(now - self._last_cleanup) >= timedelta(seconds=self.CLEANUP_INTERVAL)
+            if not is_late and self._count_since < self.MAX_UNCLEANED:
                 return False
             self._count_since, self._last_cleanup = 0, now
             return True
@@ -190,7 +188,7 @@ def _best(run: SchedulingRun) -> list[Json]:
     """Return the best hosts, with weights that differ from 0 for any of them."""
     if run.choice is None:
         return []
-    hosts = [report.as_json() for report in run.choice.first.best_reports(MOST_BEST)]
+    hosts = [report.as_json() for report in run.choice.first.best_reports(MAX_BEST_HOSTS)]
     effective = {
         name for host in hosts for name, weight in host["weights"].items() if weight["weighted"]
     }
@@ -200,12 +198,12 @@ def _best(run: SchedulingRun) -> list[Json]:
     return hosts
 
 
-def check_kept(overrides: Mapping[str, Any], changes: Sequence[Json]) -> None:
+def check_recorded_size(overrides: Mapping[str, Any], changes: Sequence[Json]) -> None:
     """Raise :class:`Invalid` if overrides or changes are too large to be recorded."""
     for name, value in (("overrides", overrides), ("changes", changes)):
-        if len(orjson.dumps(value)) > KEPT_OPTIONS_MOST_BYTES:
+        if len(orjson.dumps(value)) > MAX_RECORDED_OPTIONS_BYTES:
             raise errors.Invalid(
-                f"{name}: too large to record: more than {KEPT_OPTIONS_MOST_BYTES} bytes of JSON"
+                f"{name}: too large to record: more than {MAX_RECORDED_OPTIONS_BYTES} bytes of JSON"
             )
 
 
@@ -218,11 +216,20 @@ def digest_of_request(spec: RequestSpec, document: Mapping[str, Any]) -> str:
     return results.digest_of({**body, "instance_uuids": list(spec.instance_uuids)})
 
 
+def result_of(decision: Decision, obstacle: EmptyStage | None = None) -> SchedulingResult:
+    """Return the result of a new decision, with the stage that left no host, if any."""
+    stage, name = (obstacle.stage, obstacle.kind) if obstacle else ("", "")
+    labels = DecisionLabels(decision.outcome, decision.policy or DEFAULT_POLICY, stage, name)
+    return SchedulingResult(dict(decision.answer), decision, decision.funnel, labels)
+
+
 def no_valid_host(funnel: Funnel, decision: Decision) -> errors.NoValidHost:
     """Return the error of a request without a valid host."""
     reason = f": {funnel.obstacle.reason}" if funnel.obstacle else ""
     extra = {"funnel": funnel.as_json(ExplanationView()), "decision": decision.uuid}
-    return errors.NoValidHost(f"No valid host was found{reason}", extra=extra)
+    error = errors.NoValidHost(f"No valid host was found{reason}", extra=extra)
+    error.result = result_of(decision, funnel.obstacle)
+    return error
 
 
 def limit_size(funnel: Funnel) -> Json:
@@ -233,13 +240,13 @@ def limit_size(funnel: Funnel) -> Json:
     body: Json = {}
     for max_rejected in _MAX_REJECTED:
         body = funnel.as_json(ExplanationView(max_rejected=max_rejected))
-        if len(orjson.dumps(body)) <= MOST_BYTES:
+        if len(orjson.dumps(body)) <= MAX_FUNNEL_BYTES:
             return body
     search = body["allocation_candidates"]
     return {
         "request_filters": _only(body["request_filters"], "name", "applied", "elapsed_ms"),
         "allocation_candidates": {
-            "query": search["query"][: MOST_BYTES // 4],
+            "query": search["query"][: MAX_FUNNEL_BYTES // 4],
             "providers": search["providers"],
             "hosts": search["hosts"],
             "steps": _only(search["steps"][:100], "constraint", "before", "after"),

@@ -170,13 +170,13 @@ class Mover:
     def __init__(
         self,
         scheduler: Scheduler,
-        trial: ScratchTransaction,
+        scratch: ScratchTransaction,
         now: datetime,
         overrides: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self._overrides = overrides
         self._scheduler = scheduler
-        self._trial = trial
+        self._scratch = scratch
         self._now = now
 
     def move(self, moving: Sequence[MovingInstance], *, avoid: Iterable[str]) -> MovePlan:
@@ -195,7 +195,7 @@ class Mover:
 
         The allocations of the instance are removed for the check and restored afterwards.
         """
-        record, connection = one.record, self._trial.connection
+        record, connection = one.record, self._scratch.connection
         location = {record.uuid: (record.host, record.node)}
         allocated = [
             SimulatedAllocation(record.uuid, row.provider_uuid, row.resource_class, row.used)
@@ -211,8 +211,8 @@ class Mover:
     def attempt(self) -> Iterator["Attempt"]:
         """Yield an attempt, which is rolled back at the end unless it is kept."""
         memory, attempt = self._scheduler.memory, Attempt()
-        supposed_before = {uuid: list(specs) for uuid, specs in memory.supposed.items()}
-        savepoint = self._trial.connection.begin_nested()
+        simulated_before = {uuid: list(specs) for uuid, specs in memory.simulated.items()}
+        savepoint = self._scratch.connection.begin_nested()
         try:
             yield attempt
         finally:
@@ -220,13 +220,13 @@ class Mover:
                 savepoint.commit()
             else:
                 savepoint.rollback()
-                memory.supposed.clear()
-                memory.supposed.update(supposed_before)
+                memory.simulated.clear()
+                memory.simulated.update(simulated_before)
 
     def free(self, some: Iterable[MovingInstance]) -> None:
         """Remove the allocations of instances."""
         locations = {vm.record.uuid: (vm.record.host, vm.record.node) for vm in some}
-        simulation.move(self._trial.connection, (), locations, self._now)
+        simulation.move(self._scratch.connection, (), locations, self._now)
 
     def _move_equal(self, some: Sequence[MovingInstance], extra: Json) -> MovePlan:
         """Move instances with the same ``kind`` in batches that find hosts."""
@@ -262,7 +262,7 @@ class Mover:
                 if not run.selections:
                     return _explain_partial_fit(run, connection, len(batch), extra)
         except Error as failure:
-            self._trial.check()
+            self._scratch.check()
             return _PartialFit(0, failure.detail)
         self._write(batch, run)
         return MovePlan(tuple(_list_moves(batch, run)))
@@ -271,7 +271,7 @@ class Mover:
         """Return the current server group of an instance, without the instance itself."""
         if record.server_group is None:
             return {}
-        connection = self._trial.connection
+        connection = self._scratch.connection
         group = server_groups.by_uuid(connection, record.server_group)
         if group is None:
             return {}
@@ -294,11 +294,11 @@ class Mover:
             for name, amount in body["resources"].items()
         ]
         locations = {vm.record.uuid: (best.service_host, best.nodename) for vm, best, _ in pairs}
-        simulation.move(self._trial.connection, allocated, locations, self._now)
-        supposed = self._scheduler.memory.supposed
+        simulation.move(self._scratch.connection, allocated, locations, self._now)
+        simulated = self._scheduler.memory.simulated
         for instance, best, spec in pairs:
             if instance.record.host != best.service_host:
-                supposed[best.compute_node_uuid].append(
+                simulated[best.compute_node_uuid].append(
                     with_device_providers(spec, best.allocation_request)
                 )
 
@@ -399,16 +399,16 @@ def plan_drain(
     scheduler.reader.check_overrides(overrides)
     if any(isinstance(change, RemovedHosts) for change in changes[:-1]):
         # Below, removed hosts are only drained, so validate later changes of these hosts here.
-        scheduler.simulate(changes, lambda _scheduler, _trial, _applied: None)
+        scheduler.simulate(changes, lambda _scheduler, _scratch, _applied: None)
     with scheduler.source.read() as connection:
         affected = _affected_hosts(connection, changes)
     rejected = _rejected_before(scheduler, affected)
 
     capacities = _count_capacities(scheduler, flavors)
 
-    def run(inner: Scheduler, trial: ScratchTransaction, applied: AppliedChanges) -> Plan:
-        mover = Mover(inner, trial, inner.clock(), overrides)
-        plan = _make_plan(mover, trial.connection, applied, affected, rejected)
+    def run(inner: Scheduler, scratch: ScratchTransaction, applied: AppliedChanges) -> Plan:
+        mover = Mover(inner, scratch, inner.clock(), overrides)
+        plan = _make_plan(mover, scratch.connection, applied, affected, rejected)
         return replace(plan, before=capacities, after=_count_capacities(inner, flavors, overrides))
 
     return scheduler.simulate([_drain_first(change) for change in changes], run)
@@ -474,10 +474,10 @@ def _rejected_before(scheduler: Scheduler, hosts: Collection[str]) -> frozenset[
         return frozenset()
 
     def run(
-        scheduler: Scheduler, trial: ScratchTransaction, _applied: AppliedChanges
+        scheduler: Scheduler, scratch: ScratchTransaction, _applied: AppliedChanges
     ) -> frozenset[str]:
-        mover = Mover(scheduler, trial, scheduler.clock())
-        moving = find_instances(trial.connection, hosts)
+        mover = Mover(scheduler, scratch, scheduler.clock())
+        moving = find_instances(scratch.connection, hosts)
         return frozenset(vm.record.uuid for vm in moving if mover.stays(vm) is not None)
 
     return scheduler.simulate([], run)

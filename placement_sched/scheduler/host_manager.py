@@ -60,8 +60,6 @@ HINTS = ("same_host", "different_host")
 
 _ReadRecords = Callable[[Connection, Collection[str]], Sequence[Instance]]
 
-#: Returns the closed cells of these hosts for a request: the reasons by uuid.
-ClosedAmong = Callable[[Iterable[HostState], RequestSpec], Mapping[str, str]]
 _DISABLED = "its cell is disabled"
 
 
@@ -228,8 +226,8 @@ def _states_of(cloud: CloudView, spec: RequestSpec, uuids: Collection[str]) -> l
     """Return a state of each node, less the instances placed in between."""
     cache = None if cloud.states_age is None else cloud.memory.kept_nodes
     nodes = (cache or cloud.memory.nodes).get(cloud.connection, uuids, cloud.host_versions)
-    states = named_states(cloud, nodes, spec)
-    simulated = cloud.memory.supposed
+    states = named_states(cloud, [nodes[uuid] for uuid in uuids if uuid in nodes], spec)
+    simulated = cloud.memory.simulated
     for state in states:
         uuid = str(state.uuid)
         # Before candidates are set: candidates of this request do not apply to earlier instances.
@@ -347,6 +345,15 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
         """
         return _Uuids(self)
 
+    def recorded(self) -> Collection[HostInstance]:
+        """Return the recorded instances, without additions."""
+        return self._all.values()
+
+    @property
+    def is_read(self) -> bool:
+        """Return whether all recorded instances have been read."""
+        return "everything" in vars(self._recorded)
+
     def named_among(self, uuids: Collection[Any]) -> set[str] | None:
         """Return the uuids among ``uuids`` whose instances are on this host.
 
@@ -365,7 +372,7 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
         if uuid in self._added:
             return self._added
         recorded = self._recorded
-        is_named_only = uuid in recorded.named and "everything" not in vars(recorded)
+        is_named_only = uuid in recorded.named and not self.is_read
         return self._named if is_named_only else self._all
 
     @property
@@ -401,11 +408,6 @@ def _group_by_host(instances: Iterable[HostInstance]) -> dict[str | None, dict[s
     for instance in instances:
         by_host.setdefault(instance.host, {})[instance.uuid] = instance
     return by_host
-
-
-def no_closed_cells(_hosts: Iterable[HostState], _spec: RequestSpec) -> Mapping[str, str]:
-    """Return no closed cells."""
-    return {}
 
 
 @dataclass

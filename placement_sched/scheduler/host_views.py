@@ -3,7 +3,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
@@ -28,6 +28,13 @@ STATES = ("up", "down", "disabled")
 
 #: Above this number of nodes all rows are read, which is faster than naming each node.
 _MAX_NAMED = 1000
+
+#: Minimum used share of a nearly full and of a full host.
+NEARLY_FULL, FULL = 0.85, 0.95
+#: Sums of a resource class in a zone.
+_SUMS = ("used", "capacity", "hosts", "nearly_full", "full")
+#: Maximum number of hosts in the list of hosts that are not up.
+_MAX_ATTENTION = 100
 
 _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "capacity")
 
@@ -129,6 +136,66 @@ def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
         }
 
     return {**lists.shown(), "hosts": list(map(view_of, page))}
+
+
+def sum_cloud(scheduler: Scheduler) -> Json:
+    """Return the hosts by state, the sums of each zone, and the hosts that are not up.
+
+    A host counts as nearly full from :data:`NEARLY_FULL`, and as full from :data:`FULL`. The number
+    of SQL statements does not depend on the number of hosts.
+    """
+    with scheduler.database.snapshot() as connection:
+        cloud = _Cloud.of(scheduler, connection)
+        nodes = hosts.served_nodes(connection)
+        amounts = hosts.amounts(connection, None)
+        counts = instances.counts_on_hosts(connection, None)
+    states: Counter[str] = Counter(dict.fromkeys(STATES, 0))
+    zone_sums: dict[str, _ZoneSums] = {}
+    attention: list[Json] = []
+    counts_by_host: Counter[str] = Counter()
+    for (host, _), number in counts.items():
+        counts_by_host[host] += number
+    for node in nodes:
+        state, zone = cloud.state(node), ",".join(cloud.zones(node.host))
+        states[state["state"]] += 1
+        if state["state"] != "up" and len(attention) < _MAX_ATTENTION:
+            attention.append({"host": node.host, "node": node.node, "zone": zone, **state})
+        sums = zone_sums.setdefault(zone, _ZoneSums())
+        sums.add(amounts.get(node.root_id or 0, {}), counts_by_host.pop(node.host, 0))
+    return {
+        "hosts": {"total": len(nodes), **states},
+        "instances": sum(sums.instances for sums in zone_sums.values()),
+        "zones": [{"zone": zone, **zone_sums[zone].as_json()} for zone in sorted(zone_sums)],
+        "attention": attention,
+    }
+
+
+@dataclass(slots=True)
+class _ZoneSums:
+    """The sums over the hosts of a zone."""
+
+    hosts: int = 0
+    instances: int = 0
+    resources: dict[str, Counter[str]] = field(default_factory=dict)
+
+    def add(self, amounts: TreeAmounts, number_of_instances: int) -> None:
+        self.hosts += 1
+        self.instances += number_of_instances
+        for name, (capacity, used) in amounts.items():
+            sums = self.resources.setdefault(name, Counter(dict.fromkeys(_SUMS, 0)))
+            part = used / capacity if capacity else float(used > 0)
+            sums["used"] += used
+            sums["capacity"] += capacity
+            sums["hosts"] += 1
+            sums["nearly_full"] += NEARLY_FULL <= part < FULL
+            sums["full"] += part >= FULL
+
+    def as_json(self) -> Json:
+        return {
+            "hosts": self.hosts,
+            "instances": self.instances,
+            "resources": {name: dict(self.resources[name]) for name in sorted(self.resources)},
+        }
 
 
 class _Traits(NamedTuple):

@@ -4,6 +4,7 @@
 import importlib
 import logging
 import pkgutil
+import sysconfig
 from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -152,10 +153,12 @@ def _place_of(kind: type, failure: BaseException) -> str:
 
 
 def _is_library(file: Path) -> bool:
-    return file.is_relative_to(_PACKAGE) or "oslo_config" in file.parts
+    if file.is_relative_to(_PACKAGE) or "oslo_config" in file.parts:
+        return True
+    return file.is_relative_to(_STANDARD_LIBRARY) and "site-packages" not in file.parts
 
 
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE, _STANDARD_LIBRARY = Path(__file__).parents[1], Path(sysconfig.get_path("stdlib"))
 
 
 @contextmanager

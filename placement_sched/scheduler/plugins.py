@@ -27,8 +27,8 @@ from placement_sched.config.conf import (
     CONF,
     new_conf,
     read_files,
+    register_core_options,
     share_files,
-    track_registered_options,
 )
 from placement_sched.config.opts import Conf
 from placement_sched.config.settings import Settings
@@ -61,13 +61,12 @@ NOVA_DRIVERS = "nova.scheduler."
 
 
 def load_plugin(load: Callable[[], Loaded]) -> Loaded:
-    """Return the result of third-party code, and record the options that it registers.
+    """Return the result of third-party code.
 
     Raises the errors of that code, and :class:`RuntimeError` if it would end the process.
     """
     try:
-        with track_registered_options():
-            return load()
+        return load()
     except SystemExit as error:
         raise RuntimeError(f"it ends the process with status {error.code}") from error
 
@@ -245,25 +244,26 @@ class _PluginType(Generic[Plugin]):
         """
         option = option or self.option
         classes = [
-            self._classes(self._object(path, option), f"{option}: {path}")
+            self._classes(self._object(path, option), f"{option}: {path}", option)
             for path in dict.fromkeys(paths)  # a request may repeat a path thousands of times
         ]
         return list(dict.fromkeys(chain(*classes)))
 
-    def _classes(self, value: Any, words: str) -> list[type[Plugin]]:
+    def _classes(self, value: Any, words: str, option: str = "") -> list[type[Plugin]]:
         kinds = [value]
         if inspect.isfunction(value):
             try:
                 kinds = load_plugin(lambda: list(value()))
             except Exception as failure:
                 reason = describe_import_error(failure)
-                raise ConfigurationError(f"{words} returns no classes: {reason}") from failure
+                message = f"{words} returns no classes: {reason}"
+                raise ConfigurationError(message, option=option) from failure
         for kind in kinds:
             if not isinstance(kind, type) or not issubclass(kind, self.base):
                 message = f"{words} is not a {self.base.__name__}{describe_nova_base(kind)}"
-                raise ConfigurationError(message)
+                raise ConfigurationError(message, option=option)
             if kind is self.base:
-                raise ConfigurationError(f"{words} is the abstract base class")
+                raise ConfigurationError(f"{words} is the abstract base class", option=option)
         return kinds
 
     def _object(self, path: str, option: str) -> Any:
@@ -277,7 +277,8 @@ class _PluginType(Generic[Plugin]):
                 return shipped[name]
             if not (finder.is_installed() and finder.has_fork_module(module_name)):
                 hint = suggestion(name, shipped)
-                raise ConfigurationError(f"{option}: there is no {path!r} here{hint}")
+                message = f"{option}: there is no {path!r} here{hint}"
+                raise ConfigurationError(message, option=option)
         is_ours = module_name.rpartition(".")[0] == self.shipped.__module__
         if is_ours and name in shipped and find_spec(module_name) is None:
             return shipped[name]  # its module was renamed
@@ -289,13 +290,13 @@ class _PluginType(Generic[Plugin]):
         except (ImportError, ValueError, AttributeError) as missing:
             raise ConfigurationError(
                 f"{option}: {path!r} cannot be imported ({describe_import_error(missing)})"
-                f"{path_suggestion(path, paths, missing)}"
+                f"{path_suggestion(path, paths, missing)}",
+                option=option,
             ) from None
         except Exception as failure:
             reason = one_line(f"{type(failure).__name__}: {failure}")
-            raise ConfigurationError(
-                f"{option}: {path!r} cannot be imported ({reason})"
-            ) from failure
+            message = f"{option}: {path!r} cannot be imported ({reason})"
+            raise ConfigurationError(message, option=option) from failure
 
 
 def host_attributes(point: EntryPoint) -> Callable[[HostState], Mapping[str, Any]]:
@@ -311,7 +312,8 @@ def host_attributes(point: EntryPoint) -> Callable[[HostState], Mapping[str, Any
         raise ConfigurationError(f"{words} cannot be loaded: {reason}") from failure
 
     def read_attributes(host: HostState) -> Mapping[str, Any]:
-        attributes: Mapping[str, Any] = function(host, get_cloud().traits_of(str(host.uuid)))
+        traits = get_cloud().traits.get(str(host.uuid)) or frozenset()
+        attributes: Mapping[str, Any] = function(host, traits)
         return attributes
 
     return read_attributes
@@ -347,7 +349,6 @@ _ANNOUNCED: tuple[_PluginType[Any], ...] = (_SELECTORS, _FILTERS, _WEIGHERS, _RE
 
 
 @lru_cache(maxsize=64)
-@track_registered_options()
 def plugins_for(settings: Settings, clock: Clock = utcnow) -> Plugins:
     """Return the plugins that ``settings`` enable, cached by settings.
 
@@ -388,7 +389,14 @@ def list_announced_opts() -> list[tuple[str, list[cfg.Opt]]]:
                 declared += [option for kind in plugin_type.at(point) for option in kind.options]
             except ConfigurationError as error:
                 LOG.warning("%s: the sample lacks its options", error.detail)
-    return _by_group([*declared, *CONF.noted()])
+    own = make_full_conf().registered
+    of_modules = [
+        (group, option)
+        for group, members in CONF.registered.items()
+        for name, option in members.items()
+        if name not in own.get(group, {})
+    ]
+    return _by_group([*declared, *of_modules])
 
 
 def _by_group(options: Iterable[GroupedOption]) -> list[tuple[str, list[cfg.Opt]]]:
@@ -416,6 +424,17 @@ def make_full_conf() -> Conf:
     return conf
 
 
+def _load_options_of_fork() -> None:
+    """Import a fork's file for ``nova.conf``, since nova registers its options at the start."""
+    if not finder.fork_files("nova.conf"):
+        return
+    try:
+        load_plugin(lambda: import_module("nova.conf"))
+    except Exception as failure:
+        reason = describe_import_error(failure)
+        raise ConfigurationError(f"nova.conf cannot be imported: {reason}") from failure
+
+
 def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
     """Return the settings of ``files`` and the environment, including third-party plugins.
 
@@ -423,8 +442,11 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
     """
     register_options(conf)
     settings = Settings.from_conf(share_files(read_files(conf, files)))
-    if settings.filter_scheduler.nova_shim:
-        finder.install()
+    if settings.filter_scheduler.nova_shim and finder.install():
+        # In nova, cfg.CONF has nova's options.
+        register_core_options(cfg.CONF)
+        register_options(cfg.CONF)
+        _load_options_of_fork()
     set_host_attributes(map(host_attributes, _announcements("placement_sched.host_attributes")))
     for kind in (
         # A disabled plugin may be enabled by overrides of a request, and needs its options then.
@@ -440,7 +462,7 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
     for kind in _section_plugins(sections, settings):
         register(conf, kind.options)
     # Third-party modules are now imported, so the options that they register can be read.
-    CONF.register_noted(conf)
+    conf.register_missing(CONF)
     return Settings.from_conf(conf, sections)
 
 
@@ -505,7 +527,8 @@ def _resolve_names(
             listed += plugin_type.named([name])
         else:
             hint = suggestion(name, by_name)
-            raise ConfigurationError(f"{plugin_type.option}: unknown {noun} {name!r}{hint}")
+            message = f"{plugin_type.option}: unknown {noun} {name!r}{hint}"
+            raise ConfigurationError(message, option=plugin_type.option)
     return list(dict.fromkeys(listed))
 
 
@@ -531,7 +554,7 @@ def _filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
             filters.append(by_name[name])
         else:
             message = f"{enabled}: unknown filter {name!r}{suggestion(name, by_name)}"
-            raise ConfigurationError(message)
+            raise ConfigurationError(message, option=enabled)
     return filters
 
 
@@ -548,7 +571,8 @@ def _driver_class(settings: Settings) -> type[BaseDriver]:
     if "." in value and name == value:
         return _DRIVERS.named([value])[0]
     hint = suggestion(name, by_name)
-    raise ConfigurationError(f"[scheduler] driver: unknown driver {value!r}{hint}")
+    message = f"{_DRIVERS.option}: unknown driver {value!r}{hint}"
+    raise ConfigurationError(message, option=_DRIVERS.option)
 
 
 def all_announced() -> list[type[SchedulerPlugin]]:

@@ -12,6 +12,7 @@ from itertools import combinations, islice
 from typing import Any
 
 from placement_sched.db.scratch import ScratchTransaction
+from placement_sched.limits import MAX_REBALANCE_RUNS, MAX_REBALANCE_SETS, MAX_REBALANCE_TARGETS
 from placement_sched.model.document import Json
 from placement_sched.scheduler.capacity.report import check_hosts, check_zone
 from placement_sched.scheduler.drain_plan import Mover, MovingInstance, PlannedMove, find_instances
@@ -21,8 +22,6 @@ from placement_sched.store import simulation
 from placement_sched.store.placement import allocations
 from placement_sched.store.simulation import HostLoad
 
-#: Maximum number of target hosts for a flavor, of sets of instances per host, and of runs in all.
-MOST_TARGETS, MOST_SETS, MOST_RUNS = 200, 5_000, 2_000
 #: The resource class that measures the load of a host.
 LOAD = "MEMORY_MB"
 FIT, PACK, SPREAD = "fit", "pack", "spread"
@@ -67,9 +66,9 @@ def advise(scheduler: Scheduler, goal: str, document: Json | None, max_moves: in
     for an invalid request, and :class:`Unavailable` after ``[scheduler] what_if_timeout``.
     """
 
-    def run(scheduler: Scheduler, trial: ScratchTransaction, _applied: AppliedChanges) -> Advice:
+    def run(scheduler: Scheduler, scratch: ScratchTransaction, _applied: AppliedChanges) -> Advice:
         search = _MoveSearch(
-            scheduler, trial, Mover(scheduler, trial, scheduler.clock()), max_moves
+            scheduler, scratch, Mover(scheduler, scratch, scheduler.clock()), max_moves
         )
         methods: dict[str, Callable[[], Advice]] = {PACK: search.pack, SPREAD: search.spread}
         return search.fit(document or {}) if goal == FIT else methods[goal]()
@@ -98,7 +97,7 @@ class _Target:
                 if self._frees(instances):
                     yield instances
 
-        return sorted(islice(find_sets(), MOST_SETS), key=_total)
+        return sorted(islice(find_sets(), MAX_REBALANCE_SETS), key=_total)
 
     def _frees(self, instances: Sequence[MovingInstance]) -> bool:
         return all(
@@ -112,7 +111,7 @@ class _MoveSearch:
     """A search for moves towards a goal, within a simulation."""
 
     scheduler: Scheduler
-    trial: ScratchTransaction
+    scratch: ScratchTransaction
     mover: Mover
     max_moves: int
     runs: int = 0
@@ -122,7 +121,7 @@ class _MoveSearch:
     def fit(self, document: Json) -> Advice:
         """Return the fewest moves that make room for the request on a host."""
         request = self.scheduler.reader.read({**document, "num_instances": 1})
-        check_hosts(self.trial.connection, request)
+        check_hosts(self.scratch.connection, request)
         with self.scheduler.evaluate(self.scheduler.reader.validate(request)) as (_, run):
             check_zone(run.filtered_request)
             query = run.searches.query
@@ -137,10 +136,10 @@ class _MoveSearch:
         targets = list(self._targets(document, amounts))
         for number in range(1, self.max_moves + 1):
             for target in targets:
-                sets = target.sets(number, self.trial.check)
-                self.is_limited = self.is_limited or len(sets) == MOST_SETS
+                sets = target.sets(number, self.scratch.check)
+                self.is_limited = self.is_limited or len(sets) == MAX_REBALANCE_SETS
                 for instances in sets:
-                    if self.runs >= MOST_RUNS:
+                    if self.runs >= MAX_REBALANCE_RUNS:
                         return Advice(False, "no moves were found in time", complete=False)
                     if moves := self._make_room(document, target.host, instances):
                         return Advice(True, f"it fits on {target.host} after the moves", moves)
@@ -159,7 +158,7 @@ class _MoveSearch:
         Hosts with the smallest missing amounts come first.
         """
         by_host: dict[str, list[HostLoad]] = defaultdict(list)
-        for load in simulation.loads(self.trial.connection, amounts):
+        for load in simulation.loads(self.scratch.connection, amounts):
             by_host[load.host].append(load)
         missing = {
             host: {load.resource_class: amounts[load.resource_class] - load.free for load in loads}
@@ -169,10 +168,11 @@ class _MoveSearch:
             host: max(max(amount, 0) / amounts[name] for name, amount in classes.items())
             for host, classes in missing.items()
         }
-        self.is_limited = len(missing_share) > MOST_TARGETS
-        nearest = sorted(missing_share, key=lambda host: (missing_share[host], host))[:MOST_TARGETS]
+        self.is_limited = len(missing_share) > MAX_REBALANCE_TARGETS
+        nearest = sorted(missing_share, key=lambda host: (missing_share[host], host))
+        nearest = nearest[:MAX_REBALANCE_TARGETS]
         instances_on: dict[str, list[MovingInstance]] = defaultdict(list)
-        for instance in find_instances(self.trial.connection, nearest):
+        for instance in find_instances(self.scratch.connection, nearest):
             instances_on[instance.record.host or ""].append(instance)
         for host in nearest:
             with self.mover.attempt():
@@ -189,7 +189,7 @@ class _MoveSearch:
     ) -> dict[str, dict[str, int]]:
         allocated: dict[str, dict[str, int]] = defaultdict(dict)
         uuids = [instance.record.uuid for instance in instances]
-        for allocation in allocations.of_consumers(self.trial.connection, uuids):
+        for allocation in allocations.of_consumers(self.scratch.connection, uuids):
             if allocation.provider_uuid in roots:
                 allocated[allocation.consumer.uuid][allocation.resource_class] = allocation.used
         return allocated
@@ -216,7 +216,7 @@ class _MoveSearch:
     def pack(self) -> Advice:
         """Empty hosts, with the fewest instances first, onto other hosts in use."""
         loads = self._loads()
-        all_instances = find_instances(self.trial.connection, loads)
+        all_instances = find_instances(self.scratch.connection, loads)
         by_host: dict[str, list[MovingInstance]] = defaultdict(list)
         for instance in all_instances:
             by_host[instance.record.host or ""].append(instance)
@@ -266,7 +266,7 @@ class _MoveSearch:
         loads = self._loads()
         host = max(sorted(loads), key=lambda name: _share(loads[name]), default="")
         old = _share(loads[host]) if host else 0.0
-        for instance in find_instances(self.trial.connection, [host]):
+        for instance in find_instances(self.scratch.connection, [host]):
             if instance.record.uuid in moved:
                 continue
             with self.mover.attempt() as attempt:
@@ -280,7 +280,7 @@ class _MoveSearch:
         return None
 
     def _loads(self) -> dict[str, HostLoad]:
-        return {load.host: load for load in simulation.loads(self.trial.connection, [LOAD])}
+        return {load.host: load for load in simulation.loads(self.scratch.connection, [LOAD])}
 
 
 def _share(load: HostLoad) -> float:

@@ -122,7 +122,9 @@ class _NetworkLookup:
         if network.port_id and self._needs_port(network):
             port = self._port(network.port_id)
             if port is None:
-                raise Invalid(f"neutron has no port {network.port_id}", at=f"{json_path}.port_id")
+                raise Invalid(
+                    f"neutron has no port {network.port_id}", json_path=f"{json_path}.port_id"
+                )
             network = network.with_port(port)
         if not self._routed or network.segments is not None or network.is_open:
             return network
@@ -131,7 +133,7 @@ class _NetworkLookup:
             return network.reaching(self._segments_of_network(network_id) if network_id else ())
         segments = self._segments_of_subnet(network.subnet_id)
         if segments is None:
-            raise Invalid(f"neutron has no subnet {network.subnet_id}", at=json_path)
+            raise Invalid(f"neutron has no subnet {network.subnet_id}", json_path=json_path)
         return network.reaching(segments)
 
     def _needs_port(self, network: NetworkRequest) -> bool:
@@ -159,7 +161,7 @@ def check_rebuild(database: ReadableDatabase, spec: RequestSpec) -> None:
             raise Invalid(
                 f"the hint {REBUILD_HINT}=rebuild requires an instance on the host that the "
                 f"request names, but instance {uuid} is not on it",
-                at=f"$.request_spec.scheduler_hints.{REBUILD_HINT}",
+                json_path=f"$.request_spec.scheduler_hints.{REBUILD_HINT}",
             )
 
 
@@ -293,7 +295,7 @@ class RequestReader:
             raise Invalid(
                 f"The server group's policy {group.policy} is not supported: "
                 f"{policy_enforcer(group.policy)} is not enabled",
-                at="$.request_spec.instance_group",
+                json_path="$.request_spec.instance_group",
             )
         return replace(request, spec=with_network_data(spec, self.neutron, request.settings))
 
@@ -329,7 +331,7 @@ class RequestReader:
         try:
             registry.check_plugins(settings, self.clock)
         except ConfigurationError as error:
-            raise Invalid(f"{OF_REQUEST}: {error.detail}") from None
+            raise Invalid(error.detail, source=OF_REQUEST, json_path=f"$.{OF_REQUEST}") from None
         return settings
 
     def _choose(
@@ -347,7 +349,7 @@ class RequestReader:
         try:
             return registry.choose_named(named, policies, aggregates_of_policies), aggregates
         except ConfigurationError as error:
-            raise Invalid(f"policy: {error.detail}") from None
+            raise Invalid(error.detail, source="policy", json_path="$.policy") from None
 
 
 def derive_defaults(
@@ -391,7 +393,7 @@ def _check_alternates(instances: int, alternates: int) -> None:
         raise Invalid(
             f"[scheduler] max_attempts requires {alternates} alternates for each of {instances} "
             f"instances, more than {MAX_ALTERNATES} in total",
-            at="$.request_spec.num_instances",
+            json_path="$.request_spec.num_instances",
         )
 
 
@@ -403,7 +405,7 @@ def _check_recorded(instances: int, whole: Document) -> None:
         raise Invalid(
             f"flavor and image take {size} bytes of JSON for each of {instances} instances, "
             f"more than {MAX_RECORDED_BYTES} in total",
-            at=f"$.request_spec.{larger}",
+            json_path=f"$.request_spec.{larger}",
         )
 
 
@@ -418,12 +420,12 @@ def _device_groups(request: InstancePCIRequest, source: str) -> Iterator[Request
         raise Invalid(
             f"[filter_scheduler] pci_in_placement supports one spec per PCI request, not "
             f"{len(request.spec)}",
-            at=f"{source}.spec",
+            json_path=f"{source}.spec",
         )
     try:
         resource_class, traits = placement_terms(request)
     except Invalid as error:
-        raise Invalid(error.detail, at=source) from None
+        raise Invalid(error.detail, json_path=source) from None
     for number in range(request.count):
         yield RequestedGroup(
             requester_id=f"{request.request_id}-{number}",
@@ -456,7 +458,7 @@ def _look_up_names(connection: Connection, document: Document) -> Document:
     if isinstance(uuid := whole.get("instance_group"), str):
         group = server_groups.by_uuid(connection, formats.read(formats.uuid, uuid, _GROUP_PATH))
         if group is None:
-            raise Invalid(f"There is no server group {uuid}", at=_GROUP_PATH)
+            raise Invalid(f"There is no server group {uuid}", json_path=_GROUP_PATH)
         own = _instances_of(document)
         whole["instance_group"] = server_groups.with_members(
             connection, group, without=own
@@ -491,7 +493,7 @@ def flavor_for_record(connection: Connection, flavor: Document | str | None) -> 
 def _missing(noun: str, name: str, names: Iterable[str]) -> NotFound:
     suggestion = suggest_name(noun, name, names)
     message = f"There is no stored {noun} {name!r}{suggestion}"
-    return NotFound(message, at=f"$.request_spec.{noun}", code="scheduler.not_found")
+    return NotFound(message, json_path=f"$.request_spec.{noun}", code="scheduler.not_found")
 
 
 def _image(connection: Connection, name: str) -> Document:
@@ -502,7 +504,7 @@ def _image(connection: Connection, name: str) -> Document:
         uuids = ", ".join(image.uuid for image in candidates[:5])
         raise Invalid(
             f"{len(candidates)} images are named {name!r}, use an id: {uuids}",
-            at="$.request_spec.image",
+            json_path="$.request_spec.image",
         )
     return candidates[0].as_request_image()
 
@@ -512,7 +514,9 @@ def _hinted_group(connection: Connection, document: Document) -> Document:
     value = document["scheduler_hints"]["group"]
     names = [value] if isinstance(value, str) else value
     if len(names) != 1 or not isinstance(names[0], str):
-        raise Invalid(f"the hint must be a single server group, got {len(names)}", at=_HINT_PATH)
+        raise Invalid(
+            f"the hint must be a single server group, got {len(names)}", json_path=_HINT_PATH
+        )
     try:
         group = server_groups.by_uuid(connection, formats.read(formats.uuid, names[0]))
     except Invalid:
@@ -520,13 +524,13 @@ def _hinted_group(connection: Connection, document: Document) -> Document:
     project_id = document.get("project_id")
     groups = (group,) if group else server_groups.by_name(connection, names[0], project_id)
     if not groups:
-        raise Invalid(f"There is no server group {names[0]!r}", at=_HINT_PATH)
+        raise Invalid(f"There is no server group {names[0]!r}", json_path=_HINT_PATH)
     if len(groups) > 1:
         uuids = ", ".join(str(group.uuid) for group in groups[:5])
         raise Invalid(
             f"{len(groups)} server groups of the project are named {names[0]!r}, "
             f"use an id: {uuids}",
-            at=_HINT_PATH,
+            json_path=_HINT_PATH,
         )
     own = _instances_of(document)
     return server_groups.with_members(connection, groups[0], without=own).as_document()

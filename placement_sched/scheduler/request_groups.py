@@ -305,13 +305,15 @@ def _add_requested(groups: Groups, requested: RequestedGroup, path: str) -> None
     if not _SUFFIX.fullmatch(suffix):
         raise Invalid(
             f"requester_id must be 1 to 64 letters, digits, _ or -, not {requested.requester_id!r}",
-            at=json_path,
+            json_path=json_path,
         )
     if requested.is_empty:
-        raise Invalid(f"request group {suffix!r} is empty", at=requested.source or path)
+        raise Invalid(f"request group {suffix!r} is empty", json_path=requested.source or path)
     if suffix in groups:
         earlier = ", ".join(groups[suffix].all_sources) or "the flavor"
-        raise Invalid(f"duplicate request group {suffix!r}, also from {earlier}", at=json_path)
+        raise Invalid(
+            f"duplicate request group {suffix!r}, also from {earlier}", json_path=json_path
+        )
     group = groups[suffix]
     for name, amount in requested.resources.items():
         group.add_amount(name, amount, source_of(f"resources.{name}"))

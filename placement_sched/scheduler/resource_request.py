@@ -9,14 +9,20 @@ from placement_sched.candidates.search import Search, find, prepare
 from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid, TooComplex, UnknownResourceClassOrTrait
 from placement_sched.limits import MAX_FITTED, MAX_MEMBERSHIPS, MAX_REQUESTED_AMOUNTS
-from placement_sched.model import candidates_query as questions
-from placement_sched.model.candidates_query import Candidates, merge_results
+from placement_sched.model.candidates_query import (
+    AggregateTerms,
+    Candidates,
+    CandidatesQuery,
+    RequestGroup,
+    TraitTerms,
+    merge_results,
+)
 from placement_sched.model.explanation import IgnoredValue, RequestFilterReport
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.filtering import named_nodes
 from placement_sched.scheduler.host_manager import CloudView
-from placement_sched.scheduler.narrowing import RequestFilterRun, trait_source
 from placement_sched.scheduler.request import SchedulingRequest
+from placement_sched.scheduler.request_filtering import RequestFilterRun, trait_source
 from placement_sched.scheduler.request_groups import Groups, aggregate_terms, groups_of
 
 
@@ -36,43 +42,35 @@ class CandidateResult:
     """A query of the candidate search and its candidates."""
 
     search: Search
-    found: Candidates
+    candidates: Candidates
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateResults:
     """The candidates queries of a request, and the candidates that they found.
 
-    ``query`` is the main query, None for a rebuild. ``asked`` is the result of its search, None for
+    ``query`` is the main query, None for a rebuild. ``main`` is the result of its search, None for
     a rebuild and for a request that a request filter rejected. ``fallback`` is the result of a
     second search, for VCPU in place of PCPU, None without such a search. The candidates of both
     results are used. ``ignored`` are the extra specs and image properties without effect.
     """
 
-    query: questions.CandidatesQuery | None = None
+    query: CandidatesQuery | None = None
     ignored: tuple[IgnoredValue, ...] = ()
-    asked: CandidateResult | None = None
+    main: CandidateResult | None = None
     fallback: CandidateResult | None = None
 
     @property
-    def found(self) -> Candidates:
+    def candidates(self) -> Candidates:
         """Return all candidates, starting with the main query."""
         return merge_results(
-            [each.found for each in (self.asked, self.fallback) if each is not None]
+            [each.candidates for each in (self.main, self.fallback) if each is not None]
         )
 
     @property
     def roots(self) -> dict[str, None]:
         """Return the uuids of root providers with candidates, in result order."""
-        return dict.fromkeys([request.root_uuid for request in self.found.requests])
-
-
-@dataclass(frozen=True, slots=True)
-class RequestQuery:
-    """A candidates query, and the parts of the request that it ignores."""
-
-    query: questions.CandidatesQuery
-    ignored: tuple[IgnoredValue, ...] = ()
+        return dict.fromkeys([request.root_uuid for request in self.candidates.requests])
 
 
 #: Options to find every candidate, sorted by provider id.
@@ -85,7 +83,7 @@ _UNLIMITED = {
 def find_candidates(
     cloud: CloudView,
     request: SchedulingRequest,
-    narrowed: RequestFilterRun,
+    filtered: RequestFilterRun,
     random: Random,
     *,
     unlimited: bool = False,
@@ -96,38 +94,41 @@ def find_candidates(
     ``unlimited`` finds every candidate, although ``query`` still contains the limit. Raises as
     :func:`build_query`.
     """
-    spec, settings, source = narrowed.spec, request.settings, cloud.providers
+    spec, settings = filtered.spec, request.settings
     if spec.is_rebuild:
         return CandidateResults()
     nodes = named_nodes(cloud.connection, spec)
     uuids = None if nodes is None else tuple(node.uuid for node in nodes)
     targets = TargetNodes(uuids, request.plugins.unlimited_hints)
-
-    limits = settings.with_overrides(_UNLIMITED) if unlimited else settings
-
-    def find_candidates(query: RequestQuery) -> CandidateResult:
-        parameters = replace(query.query, limit=None) if unlimited else query.query
-        try:
-            search = prepare(source, parameters)
-        except UnknownResourceClassOrTrait as unknown:
-            raise find_unknown_names(spec, unknown, narrowed.reports) from None
-        return CandidateResult(search, find(source, search, limits, random))
-
-    query = build_query(spec, settings, targets)
-    cloud.memory.ignored.log(query.ignored)
-    searches = CandidateResults(query.query, query.ignored)
-    if narrowed.refusal:
-        return searches
-    main, fallback = find_candidates(query), None
+    query, ignored = build_query(spec, settings, targets)
+    for entry in ignored:
+        cloud.memory.log_once(entry.detail)
+    if filtered.refusal:
+        return CandidateResults(query, ignored)
+    queries = [query]
     if can_fall_back_to_vcpu(spec, settings):
-        fallback = find_candidates(build_query(spec, settings, targets, pinned=False))
-    return replace(searches, asked=main, fallback=fallback)
+        fallback_query, _ = build_query(spec, settings, targets, pinned=False)
+        queries.append(fallback_query)
+    limits = settings
+    if unlimited:
+        limits = settings.with_overrides(_UNLIMITED)
+        queries = [replace(each, limit=None) for each in queries]
+    try:
+        searches = [prepare(cloud.providers, each) for each in queries]
+    except UnknownResourceClassOrTrait as unknown:
+        raise find_unknown_names(spec, unknown, filtered.reports) from None
+    results = [
+        CandidateResult(search, find(cloud.providers, search, limits, random))
+        for search in searches
+    ]
+    main, *fallback = results
+    return CandidateResults(query, ignored, main, fallback[0] if fallback else None)
 
 
 def build_query(
     spec: RequestSpec, settings: Settings, named: TargetNodes, *, pinned: bool = True
-) -> RequestQuery:
-    """Return the candidates query of a request.
+) -> tuple[CandidatesQuery, tuple[IgnoredValue, ...]]:
+    """Return the candidates query of a request, and the parts of the request that it ignores.
 
     With ``pinned`` false, VCPU replaces PCPU. Raises :class:`Invalid` if extra specs, image
     properties or groups are invalid or contradict each other, naming the keys, and with
@@ -153,26 +154,26 @@ def build_query(
         or spec.instance_group is not None
         or any(name in spec.scheduler_hints for name in named.unlimited_hints)
     )
-    query = questions.CandidatesQuery(
+    query = CandidatesQuery(
         groups=tuple(frozen),
         group_policy=_policy(groups),
-        root=questions.TraitTerms(
+        root=TraitTerms(
             tuple(frozenset({name}) for name in sorted(spec.root_required)), spec.root_forbidden
         ),
         same_subtrees=spec.same_subtree,
         limit=None if is_unlimited else settings.scheduler.max_placement_results,
     )
-    return RequestQuery(query, tuple(groups.ignored))
+    return query, tuple(groups.ignored)
 
 
-def _check_amounts(groups: Sequence[questions.RequestGroup], spec: RequestSpec) -> None:
+def _check_amounts(groups: Sequence[RequestGroup], spec: RequestSpec) -> None:
     """Raise :class:`TooComplex` if the instances request too many amounts for a single claim."""
     each, instances = sum(len(group.resources) for group in groups), len(spec.instance_uuids)
     if instances > 1 and each * instances > MAX_REQUESTED_AMOUNTS:
         raise TooComplex(
             f"{instances} instances that request {each} amounts of resources each exceed "
             f"{MAX_REQUESTED_AMOUNTS} amounts in one request",
-            at="$.request_spec",
+            json_path="$.request_spec",
         )
 
 
@@ -187,7 +188,7 @@ def _check_members(spec: RequestSpec) -> None:
         raise TooComplex(
             f"{instances} instances of a server group with {members} members: the product may be "
             f"{MAX_MEMBERSHIPS} at most",
-            at="$.request_spec",
+            json_path="$.request_spec",
         )
 
 
@@ -200,7 +201,7 @@ def _check_hardware(spec: RequestSpec) -> None:
         raise TooComplex(
             f"{instances} instances with {nodes} NUMA nodes and {devices} PCI requests each: all "
             f"instances together may have at most {MAX_FITTED} NUMA nodes plus PCI requests",
-            at="$.request_spec",
+            json_path="$.request_spec",
         )
 
 
@@ -228,14 +229,14 @@ def find_unknown_names(
     places = [place for name in unknown.names for place in groups.sources_of(name)]
     of_root = {"root_required": spec.root_required, "root_forbidden": spec.root_forbidden}
     for name in unknown.names:
-        places += [trait_source(way, name, reports) for way in of_root if name in of_root[way]]
+        places += [trait_source(kind, name, reports) for kind in of_root if name in of_root[kind]]
     reason = f"No such {unknown.kind}: {', '.join(unknown.names)}"
     return Invalid(f"{reason} ({', '.join(places)})" if places else reason)
 
 
 def _at_destination(
-    groups: list[questions.RequestGroup], spec: RequestSpec, targets: TargetNodes
-) -> list[questions.RequestGroup]:
+    groups: list[RequestGroup], spec: RequestSpec, targets: TargetNodes
+) -> list[RequestGroup]:
     """Return the groups, with the unsuffixed group restricted to the requested destination."""
     destination = spec.destination
     aggregates = aggregate_terms(
@@ -244,9 +245,9 @@ def _at_destination(
     )
     # A query can name a single tree.
     node = targets.nodes[0] if targets.nodes is not None and len(targets.nodes) == 1 else None
-    if aggregates == questions.AggregateTerms() and node is None:
+    if aggregates == AggregateTerms() and node is None:
         return groups
-    unsuffixed = next((group for group in groups if not group.suffix), questions.RequestGroup())
+    unsuffixed = next((group for group in groups if not group.suffix), RequestGroup())
     restricted = replace(unsuffixed, aggregates=aggregates, in_tree=node)
     return [restricted, *(group for group in groups if group.suffix)]
 
@@ -268,7 +269,7 @@ def _policy(groups: Groups) -> str | None:
 
 
 def _check(
-    groups: Groups, frozen: list[questions.RequestGroup], subtrees: tuple[tuple[str, ...], ...]
+    groups: Groups, frozen: list[RequestGroup], subtrees: tuple[tuple[str, ...], ...]
 ) -> None:
     """Raise :class:`Invalid` for a subtree of unknown groups, and for missing resources.
 
@@ -279,7 +280,7 @@ def _check(
             raise Invalid(
                 f"unknown request group {unknown[0]!r}; known: "
                 f"{', '.join(map(repr, groups.suffixes)) or 'only the one without suffix'}",
-                at=f"$.request_spec.request_level_params.same_subtree[{position}]",
+                json_path=f"$.request_spec.request_level_params.same_subtree[{position}]",
             )
     subtree_suffixes = {suffix for subtree in subtrees for suffix in subtree}
     for group in frozen:

@@ -2,24 +2,22 @@
 """The path of a scheduling request, from its document to the claimed host.
 
     read      look up the names in the request, choose its policy       request.py
-    narrow    request filters add constraints                           request_filters/
-    search    find allocation candidates                                candidates/
-    look      make the host states of the candidates                    host_manager.py
+    extend    request filters add constraints to the query              request_filtering.py
+    search    find allocation candidates                                resource_request.py
+    load      build the host states of the candidates                   host_manager.py
     choose    host filters, weighers, the best host of each instance    selection.py
-    claim     allocate, start again after a conflict, and return the    claim.py
-              recorded result of an equal request
-    record    record the decision                                       decisions.py
+    claim     allocate the resources of all instances                   claim.py
+    record    store the decision in the same transaction                decisions.py
     notify    send notifications of start and end                       notifications/
 
-:meth:`Scheduler.select_destinations` runs all steps. :meth:`Scheduler.explain` runs all but the
-last three. Both call :meth:`Scheduler.evaluate` for the steps from narrow to choose.
+:meth:`Scheduler.select_destinations` runs all steps, and starts again after a conflict.
+:meth:`Scheduler.explain` runs the steps up to the choice. Both call :meth:`Scheduler.evaluate`.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from random import Random
 from threading import Semaphore
 from typing import Any, TypeVar
@@ -27,33 +25,37 @@ from typing import Any, TypeVar
 from placement_sched.config.settings import Settings
 from placement_sched.db.scratch import ReadableDatabase, ScratchTransaction, run_and_roll_back
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.errors import Invalid, NotFound, Unavailable
-from placement_sched.model.aggregates import DEFAULT_POLICY
-from placement_sched.model.clock import Clock, measure
-from placement_sched.model.decision import (
-    EXPLAIN,
-    NO_CLAIM,
-    SELECT,
-    Decision,
-    DecisionLabels,
-    DecisionSeed,
+from placement_sched.errors import (
+    CapacityExceeded,
+    ConcurrentUpdate,
+    Invalid,
+    NotFound,
+    Unavailable,
 )
+from placement_sched.limits import MAX_CLAIM_ATTEMPTS, MAX_EXPENSIVE_QUERIES
+from placement_sched.model.clock import Clock, measure
+from placement_sched.model.decision import EXPLAIN, NO_CLAIM, SELECT, DecisionSeed, SchedulingResult
 from placement_sched.model.document import Document, Json
-from placement_sched.model.explanation import EmptyStage, ExplanationView
+from placement_sched.model.explanation import ExplanationView
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.request_stats import request_stats
 from placement_sched.notifications.announcer import SILENT, Announcer
 from placement_sched.scheduler.caches import ProcessCaches
-from placement_sched.scheduler.claim import ClaimMode, Claims, claim_with_retries
-from placement_sched.scheduler.decisions import check_kept, make_decision, no_valid_host
+from placement_sched.scheduler.claim import ClaimMode, Claims
+from placement_sched.scheduler.decisions import (
+    check_recorded_size,
+    make_decision,
+    no_valid_host,
+    result_of,
+)
 from placement_sched.scheduler.explain.explanation import make_explanation
 from placement_sched.scheduler.explain.funnel import funnel_of
 from placement_sched.scheduler.host_manager import ClosedCells, CloudView, get_host_states
 from placement_sched.scheduler.host_state import has_host_attributes
 from placement_sched.scheduler.live_settings import LiveSettings
-from placement_sched.scheduler.narrowing import check_request, run_request_filters
 from placement_sched.scheduler.nova_shim.lookups import set_cloud
 from placement_sched.scheduler.request import NetworkDirectory, RequestReader, SchedulingRequest
+from placement_sched.scheduler.request_filtering import check_request, run_request_filters
 from placement_sched.scheduler.resource_request import find_candidates
 from placement_sched.scheduler.selection import (
     FilterWeighResult,
@@ -65,9 +67,6 @@ from placement_sched.scheduler.simulation import AppliedChanges, CloudChange, ap
 
 T = TypeVar("T")
 
-#: Maximum number of whole-cloud queries, of seconds each, that run concurrently. Lower than the
-#: number of threads of a server, so that other requests still get a thread.
-MAX_EXPENSIVE_QUERIES = 2
 _BUSY = (
     f"this process already runs {MAX_EXPENSIVE_QUERIES} queries about the whole cloud "
     "(capacity, changes, plan, rebalance), which is the maximum: try again later"
@@ -95,13 +94,16 @@ class Scheduler:
     live: LiveSettings = field(init=False)
     reader: RequestReader = field(init=False)
     claims: Claims = field(init=False)
-    places: Semaphore = field(default_factory=lambda: Semaphore(MAX_EXPENSIVE_QUERIES), init=False)
+    query_slots: Semaphore = field(
+        default_factory=lambda: Semaphore(MAX_EXPENSIVE_QUERIES), init=False
+    )
 
     def __post_init__(self) -> None:
         self.source = self.database
         aggregates, kept_nodes = self.memory.aggregates, self.memory.kept_nodes
-        list_policies = partial(aggregates.policies_in_use, self.database)
-        self.live = LiveSettings(self.settings, self.clock, in_use=list_policies)
+        self.live = LiveSettings(
+            self.settings, self.clock, in_use=lambda: aggregates.policies_in_use(self.database)
+        )
         self.reader = RequestReader(self.database, self.live, self.clock, aggregates, self.neutron)
         self.claims = Claims(self.database, self.settings, self.clock, kept_nodes)
 
@@ -118,18 +120,18 @@ class Scheduler:
     def simulate(
         self,
         changes: Sequence[CloudChange],
-        ask: Callable[["Scheduler", ScratchTransaction, AppliedChanges], T],
+        work: Callable[["Scheduler", ScratchTransaction, AppliedChanges], T],
     ) -> T:
-        """Return the result of ``ask``, called with a scheduler on the changed cloud.
+        """Return the result of ``work``, called with a scheduler on the changed cloud.
 
-        The changes, and everything that ``ask`` writes, are rolled back and visible to no other
+        The changes, and everything that ``work`` writes, are rolled back and visible to no other
         request. Raises :class:`Invalid` if a change is impossible, and :class:`Unavailable` after
         ``[scheduler] what_if_timeout``.
         """
 
-        def run(trial: ScratchTransaction) -> T:
-            applied = apply(trial, changes, self.clock())
-            return ask(self.reading_from(trial, ProcessCaches()), trial, applied)
+        def run(scratch: ScratchTransaction) -> T:
+            applied = apply(scratch, changes, self.clock())
+            return work(self.reading_from(scratch, ProcessCaches()), scratch, applied)
 
         with self.expensive_query_slot():
             return run_and_roll_back(
@@ -145,12 +147,12 @@ class Scheduler:
         if isinstance(self.source, ScratchTransaction):
             yield
             return
-        if not self.places.acquire(blocking=False):
+        if not self.query_slots.acquire(blocking=False):
             raise Unavailable(_BUSY)
         try:
             yield
         finally:
-            self.places.release()
+            self.query_slots.release()
 
     def select_destinations(
         self,
@@ -159,7 +161,7 @@ class Scheduler:
         alternates: bool = False,
         claiming: ClaimMode = ClaimMode.NEW,
         ids: RequestIds = NO_REQUEST,
-    ) -> Json:
+    ) -> SchedulingResult:
         """Return the hosts selected for a request spec, claimed as ``claiming``.
 
         A repeated request with the same instance uuids returns the same result. Raises
@@ -167,58 +169,48 @@ class Scheduler:
         the instances, :class:`Invalid`, :class:`PluginFailed`, and :class:`ServiceFailed` if
         neutron is needed and does not answer.
         """
-        with self.announcer.announcing() as notify_start:  # notify
-            try:
-                request = self.reader.read(document, alternates=alternates)
-            except (NotFound, Invalid):  # e.g. its flavor was deleted after it was placed
-                instances = self.reader.instances_of(document)
-                if result := self.claims.find_existing_claim(instances, document, claiming, ids):
-                    return result
-                raise
-            notify_start(request.spec)
-            if result := self.claims.find_existing_claim(request.spec, document, claiming, ids):
-                return result
-            request = self.reader.validate(request)
-            seed = DecisionSeed.drawn(self.random)
+        try:
+            request = self.reader.read(document, alternates=alternates)
+        except (NotFound, Invalid):  # e.g. its flavor was deleted after it was placed
+            instances = self.reader.instances_of(document)
+            if answer := self.claims.find_existing_claim(instances, document, claiming, ids):
+                return SchedulingResult(answer)
+            raise
+        with self.announcer.announcing(request.spec):
+            if answer := self.claims.find_existing_claim(request.spec, document, claiming, ids):
+                return SchedulingResult(answer)
+            return self._select_and_claim(self.reader.validate(request), claiming, ids)
 
-            def attempt(start: int) -> Json:
-                return self._select(request, ids, replace(seed, attempt=start), claiming)
-
-            return claim_with_retries(attempt)
-
-    def _select(
-        self, request: SchedulingRequest, ids: RequestIds, seed: DecisionSeed, claiming: ClaimMode
-    ) -> Json:
-        """Run the attempt with the number ``seed.attempt``, and return the result."""
-        if seed.attempt:
-            request_stats().claims_retried += 1
-            request = self.reader.read_again(request)
-            if result := self.claims.find_existing_claim(
-                request.spec, request.document, claiming, ids
-            ):
-                return result
-        with self.evaluate(request, seed=seed) as (connection, run):
-            funnel = None if run.selections else funnel_of(run, connection)
+    def _select_and_claim(
+        self, request: SchedulingRequest, claiming: ClaimMode, ids: RequestIds
+    ) -> SchedulingResult:
+        """Select hosts and claim them, again after each conflict with a concurrent request."""
+        seed = DecisionSeed.drawn(self.random)
         is_dry_run = claiming is ClaimMode.NONE
-        if run.selections and not (is_dry_run or request.spec.is_rebuild):
-            with measure(request_stats().stages, "claim"):  # and record
-                decision = self.claims.claim(run, partial(_decide_claimed, ids=ids), claiming)
-            self._count(decision)
-            return dict(decision.answer)
-        funnel = funnel or funnel_of(run, None)
-        decision = make_decision(run, funnel, NO_CLAIM if is_dry_run else SELECT, ids)
-        self.claims.record(decision)
-        self._count(decision, funnel.obstacle)
-        if not run.selections:
-            raise no_valid_host(funnel, decision)
-        return dict(decision.answer)
-
-    def _count(self, decision: Decision, obstacle: EmptyStage | None = None) -> None:
-        stage, name = (obstacle.stage, obstacle.kind) if obstacle else ("", "")
-        policy = decision.policy or DEFAULT_POLICY
-        labels = DecisionLabels(decision.outcome, policy, stage, name)
-        stats = request_stats()
-        stats.decision, stats.made, stats.funnel = labels, decision, decision.funnel
+        for attempt in range(MAX_CLAIM_ATTEMPTS):
+            if attempt:
+                request_stats().claims_retried += 1
+                request = self.reader.read_again(request)
+                if answer := self.claims.find_existing_claim(
+                    request.spec, request.document, claiming, ids
+                ):
+                    return SchedulingResult(answer)
+            with self.evaluate(request, seed=replace(seed, attempt=attempt)) as (connection, run):
+                funnel = None if run.selections else funnel_of(run, connection)
+            if funnel is None and not (is_dry_run or request.spec.is_rebuild):
+                try:
+                    with measure(request_stats().stages, "claim"):  # and record
+                        decision = self.claims.claim(run, ids, claiming)
+                except (CapacityExceeded, ConcurrentUpdate):
+                    continue
+                return result_of(decision)
+            funnel = funnel or funnel_of(run, None)
+            decision = make_decision(run, funnel, NO_CLAIM if is_dry_run else SELECT, ids)
+            self.claims.record(decision)
+            if not run.selections:
+                raise no_valid_host(funnel, decision)
+            return result_of(decision)
+        raise ConcurrentUpdate("concurrent requests took all selected hosts, try again")
 
     @contextmanager
     def evaluate(
@@ -235,11 +227,12 @@ class Scheduler:
         """
         seed = seed or DecisionSeed.drawn(self.random)
         with self.source.read() as connection:
-            run = self.prepare_run(connection, request, seed, watch=watch)
+            run = self.prepare_run(connection, request, seed)
             if not run.filtered_request.refusal:
-                hosts, spec = run.hosts, run.filtered_request.spec
-                headroom = RemainingCapacity.of(connection, spec, run.searches.found)
-                run = replace(run, choice=run.chooser.choose(hosts, spec, headroom))
+                spec = run.filtered_request.spec
+                capacity = RemainingCapacity.of(connection, spec, run.searches.candidates)
+                choice = run.chooser.choose(run.hosts, spec, capacity, watch)
+                run = replace(run, choice=choice)
             yield connection, run
 
     def prepare_run(
@@ -248,7 +241,6 @@ class Scheduler:
         request: SchedulingRequest,
         seed: DecisionSeed,
         *,
-        watch: Callable[[FilterWeighResult], None] | None = None,
         unlimited: bool = False,
         cloud: CloudView | None = None,
     ) -> SchedulingRun:
@@ -260,94 +252,70 @@ class Scheduler:
         """
         random, durations = seed.random(), request_stats().stages
         cloud = cloud or CloudView.of(connection, request, self.memory)
-        if request.settings.filter_scheduler.nova_shim or has_host_attributes():
+        has_look_ups = request.settings.filter_scheduler.nova_shim or has_host_attributes()
+        if has_look_ups:
             set_cloud(cloud)
-        closed_cells = ClosedCells(connection, request.settings, request.plugins.driver.now)
         chooser = HostSelector(
             plugins=request.plugins,
             settings=request.settings,
             random=random,
+            closed_cells=ClosedCells(connection, request.settings, request.plugins.driver.now),
             alternates=request.alternates,
-            closed_cells=closed_cells.among,
-            watch=watch,
             check=self.source.check,
             seconds=durations,
         )
         check_request(request.plugins.filters, request.spec)
         with measure(durations, "request_filters"):
-            narrowed = run_request_filters(request.plugins.request_filters, request.spec, cloud)
+            filtered = run_request_filters(request.plugins.request_filters, request.spec, cloud)
         with measure(durations, "search"):
-            searches = find_candidates(cloud, request, narrowed, random, unlimited=unlimited)
-        request_stats().candidates = len(searches.found.requests)
-        run = SchedulingRun(request, seed, cloud, chooser, narrowed, searches)
-        if narrowed.refusal:
+            searches = find_candidates(cloud, request, filtered, random, unlimited=unlimited)
+        request_stats().candidates = len(searches.candidates.requests)
+        run = SchedulingRun(request, seed, cloud, chooser, filtered, searches)
+        if filtered.refusal:
             return run
-        with measure(durations, "look"):
-            return replace(run, hosts=tuple(get_host_states(cloud, narrowed.spec, searches.found)))
+        with measure(durations, "host_states"):
+            hosts = tuple(get_host_states(cloud, filtered.spec, searches.candidates))
+        if has_look_ups:
+            set_cloud(cloud, hosts)
+        return replace(run, hosts=hosts)
 
     def explain(
         self,
         document: Document,
         *,
-        overrides: Mapping[str, Any],
         view: ExplanationView,
-        alternates: bool = False,
-        policy: str | None = None,
-        changes: Sequence[CloudChange] = (),
-    ) -> Json:
+        changes: Sequence[Json] = (),
+        recorded_for: RequestIds | None = None,
+        **options: Any,
+    ) -> SchedulingResult:
         """Return a report of how a request would be scheduled, without a claim.
 
-        The run has the same steps as :meth:`select_destinations`, with the settings in
-        ``overrides``, on the cloud with ``changes``. ``policy`` replaces the policy that the
-        request selects. If the view names hosts, ``verdicts`` in the result has a verdict on each
-        named host.
+        The run has the same steps as :meth:`select_destinations`, on the cloud with ``changes``,
+        which are JSON objects. ``options`` are keyword arguments of :meth:`RequestReader.read`:
+        settings, policy and alternates. If the view names hosts, ``verdicts`` in the result has a
+        verdict on each named host.
+
+        With ``recorded_for``, the ids of the caller's request, the explanation is recorded as a
+        decision. This raises :class:`Invalid` if overrides or changes are too large to record, and
+        :class:`Unavailable` if the record cannot be written.
         """
-        if changes:
-            options: dict[str, Any] = {"overrides": overrides, "view": view, "policy": policy}
-            return self.simulate(
-                changes,
-                lambda scheduler, *_: scheduler.explain(document, alternates=alternates, **options),
-            )
-        request = self.reader.read(
-            document, alternates=alternates, policy=policy, overrides=overrides
-        )
-        with self.evaluate(self.reader.validate(request)) as (connection, run):
-            explanation = make_explanation(connection, run, view)
-        request_stats().funnel = explanation["funnel"]
-        return explanation
+        if recorded_for is not None:
+            check_recorded_size(options.get("overrides") or {}, changes)
 
-    def explain_and_record(
-        self,
-        document: Document,
-        *,
-        view: ExplanationView,
-        ids: RequestIds,
-        changes: Sequence[Json] = (),
-        **options: Any,
-    ) -> Json:
-        """Return the result of :meth:`explain`, recorded as a decision.
-
-        ``options`` are keyword arguments of :meth:`RequestReader.read`. ``changes`` are the JSON
-        objects of the changes, which are recorded too. Raises :class:`Invalid` if overrides or
-        changes are too large to record, and :class:`Unavailable` if the record cannot be written.
-        """
-        check_kept(options.get("overrides") or {}, changes)
-
-        def evaluate(scheduler: Scheduler, *_: object) -> tuple[Json, Decision]:
+        def explain_on(scheduler: Scheduler, *_: object) -> SchedulingResult:
             request = scheduler.reader.validate(scheduler.reader.read(document, **options))
             with scheduler.evaluate(request) as (connection, run):
                 explanation = make_explanation(connection, run, view)
+                if recorded_for is None:
+                    return SchedulingResult(explanation, funnel=explanation["funnel"])
                 funnel = funnel_of(run, connection)
-            return explanation, make_decision(run, funnel, EXPLAIN, ids, changes)
+            decision = make_decision(run, funnel, EXPLAIN, recorded_for, changes)
+            answer = {"decision": decision.uuid, **explanation}
+            return SchedulingResult(answer, decision, decision.funnel)
 
-        # Record after the simulation ends: anything written in it is rolled back.
         parsed = changes_from(changes)
-        explanation, decision = self.simulate(parsed, evaluate) if parsed else evaluate(self)
-        self.claims.record_or_raise(decision)
-        stats = request_stats()
-        stats.made, stats.funnel = decision, decision.funnel
-        return {"decision": decision.uuid, **explanation}
-
-
-def _decide_claimed(run: SchedulingRun, ids: RequestIds) -> Decision:
-    return make_decision(run, funnel_of(run, None), SELECT, ids)
+        result = self.simulate(parsed, explain_on) if parsed else explain_on(self)
+        # Recorded after the simulation, because everything written in it is rolled back.
+        if result.decision is not None:
+            self.claims.record_or_raise(result.decision)
+        return result

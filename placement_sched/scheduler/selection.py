@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host selection: filters, weighers, and the best host of each instance.
 
-A request for several instances places them in turn. Its accounts are the remaining capacities of
-all inventories that its earlier instances use (:class:`RemainingCapacity`).
+A request for several instances places them in turn. The remaining capacities of the inventories
+that its earlier instances use are tracked (:class:`RemainingCapacity`).
 """
 
 import sys
@@ -16,7 +16,7 @@ from typing import Any, Self
 from placement_sched.config.settings import Settings
 from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
-from placement_sched.model.aggregates import ANTI_AFFINITY, MOST_PER_HOST
+from placement_sched.model.aggregates import ANTI_AFFINITY, MAX_SERVER_PER_HOST
 from placement_sched.model.candidates_query import Candidates
 from placement_sched.model.clock import measure
 from placement_sched.model.decision import DecisionSeed, Selection
@@ -25,11 +25,11 @@ from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler import filtering
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
-from placement_sched.scheduler.host_manager import ClosedAmong, CloudView, no_closed_cells
+from placement_sched.scheduler.host_manager import ClosedCells, CloudView
 from placement_sched.scheduler.host_state import HostState, set_candidates, with_candidates
-from placement_sched.scheduler.narrowing import RequestFilterRun
 from placement_sched.scheduler.plugins import Plugins
 from placement_sched.scheduler.request import SchedulingRequest
+from placement_sched.scheduler.request_filtering import RequestFilterRun
 from placement_sched.scheduler.resource_request import CandidateResults
 from placement_sched.scheduler.weighing import Weighing, WeighRun
 from placement_sched.scheduler.weights import WeighedHost
@@ -69,8 +69,8 @@ class RemainingCapacity:
 
         For a single instance or a rebuild, it limits nothing.
         """
-        has_accounts = spec.num_instances > 1 and not spec.is_rebuild
-        return cls(connection, candidates) if has_accounts else cls.unlimited()
+        is_tracked = spec.num_instances > 1 and not spec.is_rebuild
+        return cls(connection, candidates) if is_tracked else cls.unlimited()
 
     @classmethod
     def unlimited(cls) -> Self:
@@ -78,8 +78,8 @@ class RemainingCapacity:
         return cls(None, Candidates())
 
     @property
-    def is_kept(self) -> bool:
-        """Return whether capacity is accounted at all."""
+    def is_tracked(self) -> bool:
+        """Return whether capacity is tracked at all."""
         return self._connection is not None
 
     def remaining_candidates(
@@ -129,7 +129,7 @@ class RemainingCapacity:
         cannot succeed, and a request for fewer may still fail. Executes two SQL statements.
         """
         if self._connection is None:
-            raise AssertionError("internal error: upper_bound() without accounts of the capacity")
+            raise AssertionError("internal error: upper_bound() without a tracked capacity")
         self._read(self._connection, hosts)
         return sum(map(self._max_instances_on, hosts))
 
@@ -199,16 +199,16 @@ class PlacementProgress:
     """The state of a request between two of its instances.
 
     ``hosts`` are the hosts that may still have capacity. ``spec`` is the request with the earlier
-    instances in its server group. If ``asks_again``, filters run on all hosts for each instance.
-    Otherwise they run only on hosts with names in ``touched``, which received an instance. ``own``
-    are the hosts that had instances of the request before the first instance was placed.
+    instances in its server group. If ``reruns_filters``, filters run on all hosts for each
+    instance. Otherwise they run only on hosts with names in ``touched``, which received an
+    instance. ``own`` are the hosts that had instances of the request before the first was placed.
     """
 
-    headroom: RemainingCapacity
+    capacity: RemainingCapacity
     weighing: Weighing
     hosts: list[HostState]
     spec: RequestSpec
-    asks_again: bool = True
+    reruns_filters: bool = True
     chosen: list[WeighedHost] = field(default_factory=list)
     touched: set[str] = field(default_factory=set)
     own: list[HostState] | None = None
@@ -234,16 +234,16 @@ class PlacementProgress:
             self.weighing.note(changed_host)
             self.touched.add(changed_host.host)
 
-    def with_room(self, hosts: list[HostState]) -> list[HostState]:
+    def with_capacity(self, hosts: list[HostState]) -> list[HostState]:
         """Update candidates, and return the hosts that fit another instance.
 
         The same list is returned if no host drops out.
         """
-        if not self.headroom.is_kept:
+        if not self.capacity.is_tracked:
             return hosts
         if hosts is not self._indexed_hosts:
             hosts = self._index_hosts(with_candidates(hosts))
-        changed = self.headroom.remaining_candidates(self._by_uuid)
+        changed = self.capacity.remaining_candidates(self._by_uuid)
         for host, candidates in changed:
             set_candidates(host, candidates)
             self.touched.add(host.host)
@@ -329,62 +329,65 @@ class HostSelector:
     """Selector of hosts under given settings.
 
     ``alternates`` is the number of further hosts for each instance. ``closed_cells`` finds the
-    cells whose hosts are excluded. ``watch`` is called with the :class:`FilterWeighResult` of each
-    instance before the instance is placed. ``check`` is called before each instance, and raises an
-    error after a deadline. The durations of filters and weighers are added to ``seconds``.
+    cells whose hosts are excluded. ``check`` is called before each instance, and raises an error
+    after a deadline. The durations of filters and weighers are added to ``seconds``.
     """
 
     plugins: Plugins
     settings: Settings
     random: Random
+    closed_cells: ClosedCells
     alternates: int = 0
-    closed_cells: ClosedAmong = no_closed_cells
-    watch: Callable[[FilterWeighResult], None] | None = None
     check: Callable[[], None] = _no_deadline
     seconds: dict[str, float] = field(default_factory=dict)
 
     def choose(
-        self, hosts: Sequence[HostState], spec: RequestSpec, headroom: RemainingCapacity
+        self,
+        hosts: Sequence[HostState],
+        spec: RequestSpec,
+        remaining_capacity: RemainingCapacity,
+        watch: Callable[[FilterWeighResult], None] | None = None,
     ) -> SelectionResult:
         """Return a host for every instance of the request.
 
+        ``watch`` is called with the result of each instance before the instance is placed.
         Returns no hosts if any instance has no host. The resources of each instance are subtracted
         from its host in memory before the next instance, and the instance joins the server group.
         """
         uuids = spec.instance_uuids or (None,) * spec.num_instances
-        progress = self.begin(hosts, spec, headroom)
+        progress = self.begin(hosts, spec, remaining_capacity)
         selections: list[Selection] = []
         first: FilterWeighResult | None = None
-        for look in self.iterate_instances(uuids, progress, len(uuids)):
-            if self.watch is not None:
-                self.watch(look)
+        for result in self.iterate_instances(uuids, progress, len(uuids)):
+            if watch is not None:
+                watch(result)
             if first is None:
-                first = look
-                capacity_bound = self._capacity_bound(look, spec, headroom)
+                first = result
+                capacity_bound = self._capacity_bound(result, spec, remaining_capacity)
                 if capacity_bound is not None and capacity_bound < len(uuids):
                     return SelectionResult((), first, room_for=capacity_bound)
-            if not look.ordered:
+            if not result.ordered:
                 placed = len(selections)
-                return SelectionResult((), first, placed, look if placed else None)
+                return SelectionResult((), first, placed, result if placed else None)
             # Convert now: the next instance may change the first candidate of the same host.
-            selections.append(self._selection(look.ordered[0]))
+            selections.append(self._selection(result.ordered[0]))
         if first is None:  # a request is for one instance at least
             raise AssertionError("no instance was requested")
-        alternates = self._alternates(progress, look)
+        alternates = self._alternates(progress, result)
         pairs = zip(selections, alternates, strict=True)
         return SelectionResult(
             tuple((best, *map(self._selection, hosts)) for best, hosts in pairs), first
         )
 
     def begin(
-        self, hosts: Sequence[HostState], spec: RequestSpec, headroom: RemainingCapacity
+        self, hosts: Sequence[HostState], spec: RequestSpec, remaining_capacity: RemainingCapacity
     ) -> PlacementProgress:
         """Return the progress of a request before its first instance is placed."""
         weighers = self.plugins.driver.weighers(self.plugins.weighers)
         # A third-party filter may return another verdict although the host has not changed.
         is_shipped = {type(plugin) for plugin in self.filters_for(spec)} <= {*all_filters()}
         reruns = not is_shipped or not self._are_rejections_stable(spec)
-        return PlacementProgress(headroom, Weighing(weighers), list(hosts), spec, reruns)
+        return PlacementProgress(remaining_capacity, Weighing(weighers), list(hosts), spec, reruns)
 
     def _are_rejections_stable(self, spec: RequestSpec) -> bool:
         """Return whether filters run again only on hosts that get an instance."""
@@ -404,18 +407,20 @@ class HostSelector:
         Each instance is placed on the best host before the next instance is evaluated. ``number``
         is the number of instances.
         """
-        chosen, headroom = progress.chosen, progress.headroom
+        chosen, remaining_capacity = progress.chosen, progress.capacity
         for uuid in uuids:
             self.check()
             current = progress.spec.for_instance(uuid)
-            look, progress.hosts = self._evaluate(progress.hosts, current, progress, len(chosen))
-            yield look
-            if not look.ordered:
+            result, progress.hosts = self._evaluate(progress.hosts, current, progress, len(chosen))
+            yield result
+            if not result.ordered:
                 return
-            best = look.ordered[0]
+            best = result.ordered[0]
             chosen.append(best)
             remaining = number - len(chosen)
-            headroom.take(best.obj, (host.obj for host in islice(look.ordered, 1, 1 + remaining)))
+            remaining_capacity.take(
+                best.obj, (host.obj for host in islice(result.ordered, 1, 1 + remaining))
+            )
             if number > 1:
                 progress.note(best.obj)
             best.obj.consume_from_request(current)
@@ -441,36 +446,40 @@ class HostSelector:
 
         The hosts before it in the order are reported as hosts without capacity.
         """
-        look, position = choice.first, other.place
-        best, *remaining = look.ordered[position:]
+        result, position = choice.first, other.place
+        best, *remaining = result.ordered[position:]
         same_cell = [host for host in remaining if host.obj.cell_uuid == best.obj.cell_uuid]
         selection = replace(self._selection(best), allocation_request=other.allocation_request)
         if position:
-            rejected = [host.obj for host in look.ordered[:position]]
-            report = _report_rejected(rejected, len(look.ordered), "room_at_claim", _CLAIMED)
-            look = replace(look, filters=(*look.filters, report))
+            rejected = [host.obj for host in result.ordered[:position]]
+            report = _report_rejected(rejected, len(result.ordered), "room_at_claim", _CLAIMED)
+            result = replace(result, filters=(*result.filters, report))
         alternates = map(self._selection, same_cell[: self.alternates])
-        return replace(choice, selections=((selection, *alternates),), first=look)
+        return replace(choice, selections=((selection, *alternates),), first=result)
 
     def _capacity_bound(
-        self, look: FilterWeighResult, spec: RequestSpec, headroom: RemainingCapacity
+        self, result: FilterWeighResult, spec: RequestSpec, remaining_capacity: RemainingCapacity
     ) -> int | None:
         """Return an upper bound of the instances, or None if it is not needed.
 
         Placing instances until no host remains takes long on many hosts. On few hosts it is
         preferred, because the reports then show which stage rejected the last hosts.
         """
-        hosts = [weighed.obj for weighed in look.ordered]
+        hosts = [weighed.obj for weighed in result.ordered]
         number = spec.num_instances
-        if number * len(hosts) < _MIN_PAIRS or number <= len(hosts) or not headroom.is_kept:
+        if (
+            number * len(hosts) < _MIN_PAIRS
+            or number <= len(hosts)
+            or not remaining_capacity.is_tracked
+        ):
             return None
-        bound, group = headroom.upper_bound(hosts), spec.instance_group
+        bound, group = remaining_capacity.upper_bound(hosts), spec.instance_group
         capped = any(vars(type(each)).get("caps_group_members") for each in self.filters_for(spec))
         if group is None or group.policy != ANTI_AFFINITY or not capped:
             return bound
         # An instance may remain on its present host.
         own = frozenset(spec.instance_uuids)
-        max_per_host = group.rules.get(MOST_PER_HOST, 1)
+        max_per_host = group.rules.get(MAX_SERVER_PER_HOST, 1)
         return min(bound, sum(max_per_host + len(own & host.instances.keys()) for host in hosts))
 
     def rejections_of_host(self, host: HostState, spec: RequestSpec) -> Iterator[FilterReport]:
@@ -479,7 +488,7 @@ class HostSelector:
         Each stage is evaluated alone, also after a rejection. Raises :class:`PluginFailed` if a
         filter raises.
         """
-        closed_cells = self.closed_cells([host], spec)
+        closed_cells = self.closed_cells.among([host], spec)
         return filtering.rejections_of_host(host, spec, self.filters_for(spec), closed_cells)
 
     def rejections_by_host(
@@ -489,7 +498,7 @@ class HostSelector:
 
         The result is the same as from :meth:`rejections_of_host` for each host, in less time.
         """
-        closed_cells = self.closed_cells(hosts, spec)
+        closed_cells = self.closed_cells.among(hosts, spec)
         return filtering.rejections_by_host(hosts, spec, self.filters_for(spec), closed_cells)
 
     def stage_names(self, spec: RequestSpec) -> list[str]:
@@ -504,7 +513,7 @@ class HostSelector:
 
     def filter_hosts(self, hosts: Sequence[HostState], spec: RequestSpec) -> filtering.FilterRun:
         """Run the filters for the first instance: by the names in the request, then by plugins."""
-        closed_cells = self.closed_cells(hosts, spec)
+        closed_cells = self.closed_cells.among(hosts, spec)
         named_hosts, name_reports = filtering.filter_by_name(hosts, spec, closed_cells)
         with measure(self.seconds, "filters"):
             filtered = filtering.run_filters(self.filters_for(spec), named_hosts, spec)
@@ -514,7 +523,7 @@ class HostSelector:
         self, hosts: list[HostState], spec: RequestSpec, progress: PlacementProgress, index: int
     ) -> tuple[FilterWeighResult, list[HostState]]:
         """Return the result of an instance, and the hosts for the next instance."""
-        hosts_with_capacity = progress.with_room(hosts)
+        hosts_with_capacity = progress.with_capacity(hosts)
         if index:
             reports = _capacity_reports(hosts, hosts_with_capacity)
             with measure(self.seconds, "filters"):
@@ -523,7 +532,7 @@ class HostSelector:
             reports = []
             filtered = self.filter_hosts(hosts_with_capacity, spec)
         # A filter may have dropped the only candidate that fits.
-        remaining = progress.with_room(filtered.hosts)
+        remaining = progress.with_capacity(filtered.hosts)
         with measure(self.seconds, "weighers"):
             weighed = progress.weighing.weigh(remaining, spec)
         ordered = self.plugins.driver.ordered(weighed.hosts, progress.chosen, self.random)
@@ -537,32 +546,32 @@ class HostSelector:
         Shipped filters are skipped on hosts that have not changed since.
         """
         filters = self.filters_for(spec)
-        changed = hosts if progress.asks_again else progress.changed_among(hosts)
+        changed = hosts if progress.reruns_filters else progress.changed_among(hosts)
         unchanged = len(hosts) - len(changed)
         run = filtering.run_filters(filters, changed, spec, index, already_passed=unchanged)
-        progress.headroom.mark_unchecked(run.hosts)
+        progress.capacity.mark_unchecked(run.hosts)
         if not unchanged:
             return run
-        passed = with_candidates(run.hosts) if progress.headroom.is_kept else run.hosts
+        passed = with_candidates(run.hosts) if progress.capacity.is_tracked else run.hosts
         rejected = {id(host) for host in changed} - {id(host) for host in passed}
         remaining = [host for host in hosts if id(host) not in rejected] if rejected else hosts
         return replace(run, hosts=remaining)
 
     def _alternates(
-        self, progress: PlacementProgress, look: FilterWeighResult
+        self, progress: PlacementProgress, result: FilterWeighResult
     ) -> list[list[WeighedHost]]:
         """Return alternates for each instance: other hosts in its cell.
 
-        ``look`` is the result of the last instance. As in nova, the hosts are evaluated again for
+        ``result`` is the result of the last instance. As in nova, the hosts are evaluated again for
         the last instance if there are several instances.
         """
         chosen = progress.chosen
         if not self.alternates:
             return [[] for _ in chosen]
         if len(chosen) > 1:
-            look, _ = self._evaluate(progress.hosts, progress.spec, progress, len(chosen) - 1)
+            result, _ = self._evaluate(progress.hosts, progress.spec, progress, len(chosen) - 1)
         chosen_ids = {id(host.obj) for host in chosen}
-        free = [host for host in look.ordered if id(host.obj) not in chosen_ids]
+        free = [host for host in result.ordered if id(host.obj) not in chosen_ids]
         return [
             [host for host in free if host.obj.cell_uuid == best.obj.cell_uuid][: self.alternates]
             for best in chosen
@@ -585,12 +594,12 @@ class HostSelector:
 
 
 def _capacity_reports(
-    hosts: Sequence[HostState], with_room: Sequence[HostState]
+    hosts: Sequence[HostState], hosts_with_capacity: Sequence[HostState]
 ) -> list[FilterReport]:
     """Return a report in the form of a filter on the hosts without capacity, if any."""
-    if len(with_room) == len(hosts):
+    if len(hosts_with_capacity) == len(hosts):
         return []
-    ids = {id(host) for host in with_room}
+    ids = {id(host) for host in hosts_with_capacity}
     rejected = [host for host in hosts if id(host) not in ids]
     return [_report_rejected(rejected, len(hosts), USED_UP, _USED_UP)]
 

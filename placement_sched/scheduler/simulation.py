@@ -110,7 +110,7 @@ def changes_from(
     )
     copies = sum(change.count for change in changes if isinstance(change, AddedHosts))
     if copies > MAX_HOST_COPIES:
-        raise Invalid(f"{copies} hosts are added, the maximum is {MAX_HOST_COPIES}", at=at)
+        raise Invalid(f"{copies} hosts are added, the maximum is {MAX_HOST_COPIES}", json_path=at)
     return changes
 
 
@@ -125,7 +125,9 @@ def _parse_change(key: str, value: Any, at: str) -> CloudChange:
             return AddedHosts(at=path, like=value["like"], count=value.get("count", 1))
         case "inventory":
             if not value.keys() & {"total", "reserved", "allocation_ratio"}:
-                raise Invalid("the inventory has no changes: give a total, for example", at=path)
+                raise Invalid(
+                    "the inventory has no changes: give a total, for example", json_path=path
+                )
             return ChangedInventory(at=path, **value)
         case "aggregate":
             return ChangedAggregate(
@@ -136,7 +138,7 @@ def _parse_change(key: str, value: Any, at: str) -> CloudChange:
                 metadata=value.get("metadata", {}),
             )
     raise Invalid(
-        f"there is no change {key!r}{suggest_name('change', key, KINDS, alike=0.4)}", at=at
+        f"there is no change {key!r}{suggest_name('change', key, KINDS, alike=0.4)}", json_path=at
     )
 
 
@@ -196,17 +198,17 @@ class AppliedChanges:
 
 
 def apply(
-    trial: ScratchTransaction, changes: Iterable[CloudChange], now: datetime
+    scratch: ScratchTransaction, changes: Iterable[CloudChange], now: datetime
 ) -> AppliedChanges:
     """Apply changes in a simulation, and return the affected hosts.
 
     Raises :class:`Invalid` with the JSON path of an unknown name, and the nearest valid name, and
     :class:`Unavailable` after the deadline of the simulation.
     """
-    applied, connection = AppliedChanges(), trial.connection
+    applied, connection = AppliedChanges(), scratch.connection
     aggregates = _Aggregates(connection)
     for change in changes:
-        trial.check()
+        scratch.check()
         match change:
             case DrainedHosts():
                 applied.drained += _drain(connection, change, now)
@@ -214,7 +216,7 @@ def apply(
                 applied.removed += _remove(connection, change)
                 aggregates.forget()
             case AddedHosts():
-                applied.added += _add(trial, change, now)
+                applied.added += _add(scratch, change, now)
                 aggregates.forget()
             case ChangedInventory():
                 _change_inventory(connection, change, now)
@@ -260,7 +262,7 @@ def _unknown_host(connection: Connection, name: str, at: str) -> Invalid:
 
 
 def _unknown_name(noun: str, name: str, names: Collection[str], at: str) -> Invalid:
-    return Invalid(f"there is no {noun} {name!r}{suggest_name(noun, name, names)}", at=at)
+    return Invalid(f"there is no {noun} {name!r}{suggest_name(noun, name, names)}", json_path=at)
 
 
 def _drain(connection: Connection, change: DrainedHosts, now: datetime) -> tuple[str, ...]:
@@ -275,8 +277,8 @@ def _remove(connection: Connection, change: RemovedHosts) -> tuple[str, ...]:
     return change.hosts
 
 
-def _add(trial: ScratchTransaction, change: AddedHosts, now: datetime) -> list[str]:
-    connection = trial.connection
+def _add(scratch: ScratchTransaction, change: AddedHosts, now: datetime) -> list[str]:
+    connection = scratch.connection
     nodes = compute_nodes.by_names(connection, hosts=[change.like], nodes=())
     if not nodes:
         raise _unknown_host(connection, change.like, f"{change.at}.like")
@@ -289,7 +291,7 @@ def _add(trial: ScratchTransaction, change: AddedHosts, now: datetime) -> list[s
     free = islice(((number, host) for number, host in numbered if host not in names), change.count)
     added: list[str] = []
     while batch := dict(islice(free, _BATCH_SIZE)):
-        trial.check()
+        scratch.check()
         uuids = {host: _new_uuid(UUID(nodes[0].uuid), f"{host} service") for host in batch.values()}
         simulation.add_services(connection, uuids, now)
         for node in nodes:
@@ -336,7 +338,7 @@ def _change_inventory(connection: Connection, change: ChangedInventory, now: dat
     old = inventory_rows.get(provider.id, {}).get(change.resource_class)
     new = _change_values(old, change)
     if new.total and new.reserved > new.total:
-        raise Invalid(f"{new.reserved} reserved are more than the total", at=change.at)
+        raise Invalid(f"{new.reserved} reserved are more than the total", json_path=change.at)
     simulation.put_inventory(connection, provider.id, new, now)
     reported = [node for node in nodes if node.uuid == provider.uuid]
     if change.resource_class in REPORTED_TOTALS:
@@ -365,11 +367,11 @@ def _select_provider(
         raise Invalid(
             f"several providers of host {change.host} have {change.resource_class}: name one of "
             f"them as provider: {names}",
-            at=change.at,
+            json_path=change.at,
         )
     roots = [provider for provider in tree if provider.parent_uuid is None]
     if not owners and not roots:
-        raise Invalid(f"host {change.host} has no resource provider", at=f"{change.at}.host")
+        raise Invalid(f"host {change.host} has no resource provider", json_path=f"{change.at}.host")
     return next(iter(owners or roots))
 
 
@@ -377,7 +379,8 @@ def _change_values(old: Inventory | None, change: ChangedInventory) -> Inventory
     if old is None:
         if not change.total:
             raise Invalid(
-                f"host {change.host} has no {change.resource_class}: give a total", at=change.at
+                f"host {change.host} has no {change.resource_class}: give a total",
+                json_path=change.at,
             )
         old = Inventory(
             resource_class=change.resource_class, total=change.total, max_unit=change.total
@@ -458,5 +461,5 @@ def _check_zones(aggregates: Iterable[HostAggregate], change: ChangedAggregate) 
             if zones.setdefault(host, zone or "") != zone:
                 raise Invalid(
                     f"host {host} would be in two availability zones, {zones[host]} and {zone}",
-                    at=change.at,
+                    json_path=change.at,
                 )

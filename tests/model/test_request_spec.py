@@ -220,6 +220,7 @@ def test_request_spec_dict_has_the_keys_of_nova():
         "project_id": "p1",
         "user_id": "u1",
         "availability_zone": "az1",
+        "host": None,
         "vcpus": 1,
         "memory_mb": 512,
         "root_gb": 1,

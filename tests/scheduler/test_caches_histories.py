@@ -3,12 +3,19 @@
 
 import sqlite3
 from contextlib import closing, contextmanager
+from functools import partial
 
 import pytest
 
 from placement_sched.db.failover import HISTORY
 from placement_sched.operations import aggregates
-from placement_sched.scheduler.caches import AggregateCache, NodeCache, NodeHistory, ServiceCache
+from placement_sched.scheduler.caches import (
+    AggregateCache,
+    HostCache,
+    NodeHistory,
+    load_nodes,
+    load_services,
+)
 from placement_sched.store.compute import host_changes, services
 from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.scheduler.test_caches import report_service, write_report
@@ -61,7 +68,11 @@ def _read_names(cache):
 
 
 def _read_nodes(cache):
-    return lambda connection: [entry.vcpus for entry in cache.get(connection, [node_uuid(1)])]
+    def read(connection):
+        nodes = cache.get(connection, [node_uuid(1)], host_changes.versions(connection))
+        return [node.vcpus for node in nodes.values()]
+
+    return read
 
 
 def _read_services(cache):
@@ -109,8 +120,18 @@ CACHES = {
         _create_aggregate("new"),
     ),
     "names of nodes": (NodeNames, _read_names, _write_report(2, 4), _write_report(3, 4)),
-    "compute nodes": (NodeCache, _read_nodes, _write_report(1, 5), _write_report(1, 6)),
-    "services": (ServiceCache, _read_services, _disable_service(HOST), _force_down),
+    "compute nodes": (
+        partial(HostCache, load_nodes),
+        _read_nodes,
+        _write_report(1, 5),
+        _write_report(1, 6),
+    ),
+    "services": (
+        partial(HostCache, load_services),
+        _read_services,
+        _disable_service(HOST),
+        _force_down,
+    ),
 }
 
 
@@ -145,12 +166,12 @@ def test_cache_drops_a_lost_write(servers, kind):
 
 def test_node_history_is_dropped_at_once(servers):
     write_report(servers.database, build_report(1, vcpus=4))
-    history_cache = NodeHistory(NodeCache())
+    history_cache = NodeHistory(HostCache(load_nodes))
 
     def read_vcpus():
         with servers.read() as connection:
             history_cache.refresh(NOW, 3600, servers.history)
-            return [entry.vcpus for entry in history_cache.get(connection, [node_uuid(1)])]
+            return _read_nodes(history_cache)(connection)
 
     servers.stop_replication()
     write_report(servers.database, build_report(1, vcpus=5))

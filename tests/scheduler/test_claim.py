@@ -71,7 +71,7 @@ def count_claims() -> tuple[int, int, dict[str, int]]:
 def test_next_best_host_is_claimed_in_the_same_transaction(cloud, scheduler_with_rivals):
     scheduler = scheduler_with_rivals("cn1", "cn2")
     request = spec(instance(1), flavor=WHOLE)
-    answer = scheduler.select_destinations(request)
+    answer = scheduler.select_destinations(request).answer
     assert selected_hosts(answer) == ["cn3"]
     assert count_claims() == (1, 0, {"moved": 1})
     assert list(allocations(cloud, instance(1))) == [uuid_of("cn3")]
@@ -82,12 +82,12 @@ def test_next_best_host_is_claimed_in_the_same_transaction(cloud, scheduler_with
     stage = decision["funnel"]["filters"][-1]
     assert (stage["name"], stage["before"], stage["after"]) == ("room_at_claim", 6, 4)
     assert [rejection["host"] for rejection in stage["rejected"]] == ["cn1", "cn2"]
-    assert scheduler.select_destinations(request) == answer
+    assert scheduler.select_destinations(request).answer == answer
 
 
 def test_full_hosts_are_no_alternates(scheduler_with_rivals):
     scheduler = scheduler_with_rivals("cn1", "cn2", scheduler__max_attempts=3)
-    answer = scheduler.select_destinations(spec(instance(1), flavor=WHOLE), alternates=True)
+    answer = scheduler.select_destinations(spec(instance(1), flavor=WHOLE), alternates=True).answer
     assert [selection["service_host"] for selection in answer["selections"][0]] == [
         "cn3",
         "cn4",
@@ -100,14 +100,16 @@ def test_next_host_is_the_next_by_weight(cloud, scheduler_with_rivals):
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn6", memory_mb=98304)])
     scheduler = scheduler_with_rivals("cn5", "cn1", "cn2")
     big = flavor(memory_mb=90000)
-    assert selected_hosts(scheduler.select_destinations(spec(instance(1), flavor=big))) == ["cn6"]
+    assert selected_hosts(scheduler.select_destinations(spec(instance(1), flavor=big)).answer) == [
+        "cn6"
+    ]
 
 
 def test_host_with_a_lower_id_is_claimed_in_the_same_transaction(cloud, scheduler_with_rivals):
     cloud.post_json("/scheduler/v1/compute_nodes", [report("cn6", local_gb=5000)])
     by_disk = "placement_sched.scheduler.weights.disk.DiskWeigher"
     scheduler = scheduler_with_rivals("cn6", filter_scheduler__weight_classes=[by_disk])
-    answer = scheduler.select_destinations(spec(instance(1), flavor=WHOLE))
+    answer = scheduler.select_destinations(spec(instance(1), flavor=WHOLE)).answer
     assert selected_hosts(answer) == ["cn1"]
     assert count_claims() == (1, 0, {"moved": 1})
 
@@ -121,13 +123,13 @@ def test_selection_starts_again_without_a_next_host(cloud, scheduler_with_rivals
 
 def test_selection_of_several_instances_starts_again(cloud, scheduler_with_rivals):
     request = spec(instance(1), instance(2), flavor=WHOLE)
-    answer = scheduler_with_rivals("cn1").select_destinations(request)
+    answer = scheduler_with_rivals("cn1").select_destinations(request).answer
     assert selected_hosts(answer) == ["cn2", "cn3"]
     assert count_claims() == (1, 1, {"capacity": 1})
     decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
     assert decision["conditions"]["attempt"] == 1
     assert decision["selections"] == answer["selections"]
-    answer = scheduler_with_rivals().select_destinations(spec(instance(3), flavor=WHOLE))
+    answer = scheduler_with_rivals().select_destinations(spec(instance(3), flavor=WHOLE)).answer
     decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
     assert decision["conditions"]["attempt"] == 0
 
@@ -136,7 +138,7 @@ def test_evacuated_instance_keeps_its_allocations(cloud, scheduler_with_rivals):
     select(cloud, spec(instance(1)))
     scheduler = scheduler_with_rivals("cn2")
     request = spec(instance(1), flavor=WHOLE, ignore_hosts=["cn1"])
-    answer = scheduler.select_destinations(request, claiming=ClaimMode.ADDED)
+    answer = scheduler.select_destinations(request, claiming=ClaimMode.ADDED).answer
     assert selected_hosts(answer) == ["cn3"]
     assert set(allocations(cloud, instance(1))) == {uuid_of("cn1"), uuid_of("cn3")}
 
@@ -148,7 +150,7 @@ def test_other_candidate_of_the_best_host_is_before_the_next_host(cloud, schedul
     request = spec(instance(1), flavor=flavor(extra_specs={"resources:CUSTOM_CARD": "1"}))
 
     scheduler = scheduler_with_rivals()
-    first = scheduler.select_destinations(request, claiming=ClaimMode.NONE)
+    first = scheduler.select_destinations(request, claiming=ClaimMode.NONE).answer
     (taken,) = set(first["selections"][0][0]["allocation_request"]["allocations"]) & set(cards)
 
     def rival():
@@ -163,7 +165,7 @@ def test_other_candidate_of_the_best_host_is_before_the_next_host(cloud, schedul
         cloud.put_json(path, body, headers=LATEST_HEADERS, expect_errors=True)
         return utcnow()
 
-    answer = replace(scheduler, clock=rival).select_destinations(request)
+    answer = replace(scheduler, clock=rival).select_destinations(request).answer
     assert selected_hosts(answer) == ["cn1"]
     provider_uuids = set(allocations(cloud, instance(1)))
     assert provider_uuids == {uuid_of("cn1"), *cards} - {taken}

@@ -106,7 +106,7 @@ def cloud(app):
 def select_host(app, *numbers, **changes):
     answer = app.app.services.scheduler.select_destinations(
         spec(*map(instance, numbers), **changes), claiming=ClaimMode.NONE
-    )
+    ).answer
     return answer["decision"]
 
 

@@ -122,7 +122,7 @@ def test_candidates_equal_those_of_the_model(
         request,
         overrides={SWITCH: is_enabled, "scheduler.max_placement_results": HOSTS},
         view=ExplanationView(max_rejected=1),
-    )
+    ).answer
     result = {host["host"] for host in answer["hosts"]}
     assert result == model.candidates(by_flavor | by_image, memory_mb, is_enabled=is_enabled)
 
@@ -131,7 +131,7 @@ def test_candidates_equal_those_of_the_model(
 def test_query_has_every_forbidden_aggregate_once(app, model):
     answer = app.app.services.scheduler.explain(
         spec(), overrides={SWITCH: True}, view=ExplanationView()
-    )
+    ).answer
     query = answer["funnel"]["allocation_candidates"]["query"]
     reserved = sum(1 for aggregate in model.aggregates if aggregate.traits)
     assert query.count("member_of=%21in%3A") == 1

@@ -88,14 +88,14 @@ def test_each_key_and_value_is_logged_once(cloud, caplog):
 
 
 def test_number_of_remembered_warnings_is_limited(caplog, monkeypatch):
-    monkeypatch.setattr(caches, "IGNORED", 3)
-    log = caches.IgnoredLog()
+    monkeypatch.setattr(caches, "MAX_LOGGED", 3)
+    log_once = caches.ProcessCaches().log_once
     items = [
         IgnoredValue(FLAVOR, "group_policy", str(number), "none or isolate") for number in range(4)
     ]
     with caplog.at_level(logging.WARNING):
         for entry in [*items[:3], *items[:3], items[3], items[3], items[0]]:
-            log.log([entry])
+            log_once(entry.detail)
     values = [record.getMessage().partition("=")[2].partition(":")[0] for record in caplog.records]
     assert values == ["0", "1", "2", "3", "0"]
 

@@ -3,26 +3,21 @@
 
 import json
 import logging
-import os
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
 from placement_sched.app import check_parts
-from placement_sched.config.watch import FileWatcher
 from placement_sched.errors import ConfigurationError
 from placement_sched.model.clock import utcnow
-from placement_sched.scheduler.live_settings import PAUSE, LiveSettings
+from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.live_settings import with_options_file as read
 from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
-from tests.conftest import make_settings
 from tests.scheduler.test_scheduler import explain, select
 from tests.support.scheduling import report, selected_hosts, spec
 
 NAME = "[scheduler] json_config_location"
-#: More than any pause is long.
-LATER = PAUSE * 2
 
 
 @pytest.fixture
@@ -34,22 +29,6 @@ def settings_with(file: Path, text: str):
     file.write_text(text)
     overrides = {"scheduler_json_config_location": str(file)}
     return read_settings((), make_full_conf()).with_overrides(overrides)
-
-
-class FakeTimer:
-    """A clock that the test moves."""
-
-    seconds = 0.0
-
-    def __call__(self) -> float:
-        return self.seconds
-
-
-def write_file(file: Path, text: str) -> None:
-    """Write with a new modification time."""
-    time = file.stat().st_mtime_ns if file.exists() else 0
-    file.write_text(text)
-    os.utime(file, ns=(time + 1, time + 1))
 
 
 @pytest.mark.parametrize(
@@ -147,33 +126,28 @@ def test_file_that_is_missing_or_broken_when_the_service_starts(file, caplog):
 
 
 @pytest.fixture
-def live_settings(file):
-    """Settings of an options file with the value 2, and their clock."""
-    elapsed = FakeTimer()
-    settings = settings_with(file, '{"scheduler_host_subset_size": 2}')
-    return LiveSettings(settings, utcnow, elapsed), elapsed
+def live_settings(file, tmp_path):
+    """Settings of a configuration file and of an options file with the value 2."""
+    file.write_text('{"scheduler_host_subset_size": 2}')
+    config = tmp_path / "nova.conf"
+    config.write_text(f"[scheduler]\njson_config_location = {file}\n")
+    return LiveSettings(read_settings([str(config)], make_full_conf()))
 
 
 def read_subset_size(options: LiveSettings) -> int:
     return options.settings().filter_scheduler.host_subset_size
 
 
-def test_changed_file_is_read_again_after_the_pause(file, live_settings, caplog):
-    options, elapsed = live_settings
-    before = options.settings()
-    elapsed.seconds += LATER
-    assert options.settings() is before
-    write_file(file, '{"scheduler_host_subset_size": 5, "zzz": 1}')
-    assert read_subset_size(options) == 2
-    elapsed.seconds += LATER
-    assert read_subset_size(options) == 5
-    assert caplog.messages == [f"{NAME}: {file}: there is no option 'zzz': it is ignored"]
-    write_file(file, "{")
-    elapsed.seconds += LATER
-    assert read_subset_size(options) == 5
-    write_file(file, "{}")
-    elapsed.seconds += LATER
-    assert read_subset_size(options) == 1
+def test_changed_file_is_read_again_at_a_reload(file, live_settings, caplog):
+    before = live_settings.settings()
+    file.write_text('{"scheduler_host_subset_size": 5, "zzz": 1}')
+    assert live_settings.settings() is before
+    live_settings.reload()
+    assert read_subset_size(live_settings) == 5
+    assert f"{NAME}: {file}: there is no option 'zzz': it is ignored" in caplog.messages
+    file.write_text("{}")
+    live_settings.reload()
+    assert read_subset_size(live_settings) == 1
 
 
 @pytest.mark.parametrize(
@@ -184,18 +158,15 @@ def test_changed_file_is_read_again_after_the_pause(file, live_settings, caplog)
         (None, "No such file or directory"),
     ],
 )
-def test_broken_file_keeps_the_old_values_and_logs_the_reason_once(
+def test_broken_file_keeps_the_old_values_and_logs_the_reason(
     file, live_settings, caplog, text, why
 ):
-    options, elapsed = live_settings
-    if text is None:
-        file.unlink()
-    else:
-        write_file(file, text)
+    file.unlink()
+    if text is not None:
+        file.write_text(text)
     with caplog.at_level(logging.WARNING):
-        for _ in range(3):
-            elapsed.seconds += LATER
-            assert read_subset_size(options) == 2
+        live_settings.reload()
+    assert read_subset_size(live_settings) == 2
     (message,) = caplog.messages
     assert message.startswith(f"{NAME}: {file}: ")
     assert why in message
@@ -203,39 +174,33 @@ def test_broken_file_keeps_the_old_values_and_logs_the_reason_once(
 
 
 def test_plugins_are_created_before_a_request_needs_them(live_settings):
-    options, _ = live_settings
     misses = plugins_for.cache_info().misses
-    plugins_for(options.settings(), utcnow)
+    plugins_for(live_settings.settings(), utcnow)
     assert plugins_for.cache_info().misses == misses
 
 
-def test_file_is_checked_once_in_a_pause(live_settings, monkeypatch):
-    options, elapsed = live_settings
-    looks = []
-    look = FileWatcher.changed
-    monkeypatch.setattr(FileWatcher, "changed", lambda self: looks.append(self) or look(self))
-    elapsed.seconds += LATER
-    for _ in range(100):
-        options.settings()
-    assert len(looks) == 1
-
-
-def test_threads_use_the_old_settings_while_the_file_is_read(live_settings):
-    options, elapsed = live_settings
-    elapsed.seconds += LATER
+def test_threads_use_the_old_settings_while_the_file_is_read(file, live_settings, monkeypatch):
+    monkeypatch.setattr(live_settings, "_reloads", -1)  # a reload is due
+    file.write_text("{}")
     seen = []
-    with options._reading:
-        asker = Thread(target=lambda: seen.append(read_subset_size(options)))
+    with live_settings._reading:
+        asker = Thread(target=lambda: seen.append(read_subset_size(live_settings)))
         asker.start()
         asker.join(timeout=60)
     assert seen == [2]
+    assert read_subset_size(live_settings) == 1
 
 
 @pytest.fixture
-def cloud(file, sqlite_url, make_app):
+def cloud(file, sqlite_url, make_app, tmp_path):
     """Three hosts under a scheduler with the file; cn3 has the most memory."""
     file.write_text("{}")
-    settings = make_settings(sqlite_url, **{"scheduler.json_config_location": str(file)})
+    config = tmp_path / "nova.conf"
+    config.write_text(
+        f"[scheduler]\njson_config_location = {file}\n[api]\nauth_strategy = noauth2\n"
+        f"[placement_database]\nconnection = {sqlite_url}\n"
+    )
+    settings = read_settings([str(config)], make_full_conf())
     app = make_app(settings)
     memory = {"cn1": 65536, "cn2": 98304, "cn3": 131072}
     hosts = [report(name, memory_mb=size) for name, size in memory.items()]
@@ -244,9 +209,9 @@ def cloud(file, sqlite_url, make_app):
 
 
 def change_file(app, file: Path, document: object) -> None:
-    """Change the file and end the pause."""
-    write_file(file, json.dumps(document))
-    app.app.services.scheduler.live._watch._next = 0.0
+    """Change the file and reload the settings."""
+    file.write_text(json.dumps(document))
+    app.app.services.scheduler.live.reload()
 
 
 def test_requests_use_the_options_of_the_file(cloud, file):
@@ -276,7 +241,7 @@ def test_options_of_a_new_plugin_are_registered_by_a_reload(tmp_path, monkeypatc
     config = tmp_path / "nova.conf"
     config.write_text("")
     live = LiveSettings(read_settings([str(config)], make_full_conf()))
-    write_file(config, "[filter_scheduler]\nenabled_filters = acme_new.New\n[acme_new]\nmost = 9\n")
+    config.write_text("[filter_scheduler]\nenabled_filters = acme_new.New\n[acme_new]\nmost = 9\n")
     live.reload()
     assert live.settings().acme_new.most == 9
     assert live.settings().with_overrides({"acme_new.most": 3}).acme_new.most == 3

@@ -91,7 +91,7 @@ class CompleteRuns(PlacementProgress):
 
     def note(self, host):
         self.weighing = Weighing(self.weighing._weighers)
-        self.asks_again = True
+        self.reruns_filters = True
 
 
 @pytest.mark.parametrize("policy", [None, *POLICIES])

@@ -180,7 +180,9 @@ def test_advice_has_its_outcome(app, free, placed, query, reached, moves, outcom
     assert (answer["outcome"], answer["complete"]) == (outcome, True)
 
 
-@pytest.mark.parametrize(("bound", "most"), [("MOST_TARGETS", 1), ("MOST_SETS", 1)])
+@pytest.mark.parametrize(
+    ("bound", "most"), [("MAX_REBALANCE_TARGETS", 1), ("MAX_REBALANCE_SETS", 1)]
+)
 def test_advice_under_a_limit_says_that_it_is_incomplete(app, monkeypatch, bound, most):
     make_filled_hosts(app, {"cn1": 8, "cn2": 8}, ("cn1", 4), ("cn1", 4), ("cn2", 4), ("cn2", 4))
     answer = request_advice(app, request_spec=spec_with_memory(4), moves=1)

@@ -24,7 +24,7 @@ def query_string(spec, *nodes, named=False, **options):
     settings = settings_with(**options)
     hints = plugins_for(settings, utcnow).unlimited_hints
     targets = TargetNodes(nodes if named or nodes else None, hints)
-    return build_query(spec, settings, targets).query.querystring()
+    return build_query(spec, settings, targets)[0].querystring()
 
 
 def parameters(spec, *nodes, **options):
@@ -98,9 +98,9 @@ IGNORED = [
 
 @pytest.mark.parametrize(("key", "value", "expected"), IGNORED, ids=lambda part: part[:20] or "-")
 def test_extra_spec_that_nova_ignores_is_reported_or_an_error_if_strict(key, value, expected):
-    resource_request = build_query(build_spec({key: value}), settings_with(), TargetNodes())
-    assert resource_request.query.querystring() == query_string(build_spec())
-    assert resource_request.ignored == (IgnoredValue("flavor", key, value, expected),)
+    query, ignored_values = build_query(build_spec({key: value}), settings_with(), TargetNodes())
+    assert query.querystring() == query_string(build_spec())
+    assert ignored_values == (IgnoredValue("flavor", key, value, expected),)
     with pytest.raises(Invalid) as error:
         query_string(build_spec({key: value}), scheduler__strict_extra_specs=True)
     assert error.value.detail.startswith(f"flavor extra spec {key!r}: expected {expected}, got ")
@@ -124,13 +124,13 @@ def test_extra_spec_that_nova_ignores_is_reported_or_an_error_if_strict(key, val
 )
 def test_ignored_key_does_not_change_the_query(extra_specs, properties, same_as, ignored):
     spec = build_spec(extra_specs, properties)
-    resource_request = build_query(spec, settings_with(), TargetNodes())
-    assert resource_request.query.querystring() == query_string(build_spec(same_as))
-    assert [value.key for value in resource_request.ignored] == ignored
+    query, ignored_values = build_query(spec, settings_with(), TargetNodes())
+    assert query.querystring() == query_string(build_spec(same_as))
+    assert [value.key for value in ignored_values] == ignored
     if properties:
         place = "image property trait:=required"
         detail = f"ignored: {place}: expected the name of a trait after the colon"
-        assert resource_request.ignored[0].detail == detail
+        assert ignored_values[0].detail == detail
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -148,11 +148,11 @@ def test_ignored_key_does_not_change_the_query(extra_specs, properties, same_as,
     ],
 )
 def test_spellings_that_nova_accepts_are_accepted(key, value, part, strict):
-    resource_request = build_query(
+    query, ignored_values = build_query(
         build_spec({key: value}), settings_with(scheduler__strict_extra_specs=strict), TargetNodes()
     )
-    assert part in resource_request.query.querystring()
-    assert resource_request.ignored == ()
+    assert part in query.querystring()
+    assert ignored_values == ()
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_only_a_dedicated_policy_falls_back_to_vcpu(extra, fallback):
 def test_fallback_to_vcpu_ignores_the_thread_policy():
     spec = build_spec({"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"})
     pinned, plain = (
-        build_query(spec, settings_with(), TargetNodes(), pinned=pinned).query.querystring()
+        build_query(spec, settings_with(), TargetNodes(), pinned=pinned)[0].querystring()
         for pinned in (True, False)
     )
     assert "PCPU%3A1" in pinned

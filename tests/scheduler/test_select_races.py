@@ -105,5 +105,7 @@ def test_host_deleted_before_the_claim_is_not_selected(app, settings, make_app):
     racing_scheduler = replace(scheduler, clock=DeletingClock(app, "cn2"))
     # Filters read the clock too: without them, the claim is the first.
     unfiltered = settings.with_overrides({"filter_scheduler.enabled_filters": ["AllHostsFilter"]})
-    answer = replace(racing_scheduler, settings=unfiltered).select_destinations(spec(instance(1)))
+    answer = (
+        replace(racing_scheduler, settings=unfiltered).select_destinations(spec(instance(1))).answer
+    )
     assert selected_hosts(answer) == ["cn1"]

@@ -5,8 +5,10 @@ from random import Random
 
 import pytest
 
+from placement_sched.model.clock import utcnow
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.host_manager import ClosedCells
 from placement_sched.scheduler.plugins import Plugins
 from placement_sched.scheduler.selection import HostSelector, RemainingCapacity
 from placement_sched.scheduler.weights import BaseHostWeigher
@@ -74,7 +76,11 @@ def choose_hosts(number, *filters, alternates=0, group=None):
     settings = settings_with()
     plugins = Plugins((), filters, (FewerNewInstances(),), FilterScheduler.with_settings(settings))
     chooser = HostSelector(
-        plugins=plugins, settings=settings, random=Random(1), alternates=alternates
+        plugins=plugins,
+        settings=settings,
+        random=Random(1),
+        closed_cells=ClosedCells(None, settings, utcnow),
+        alternates=alternates,
     )
     uuids = [instance(item) for item in range(number)]
     spec = build_spec(instance_uuids=uuids, instance_group=group)

@@ -327,7 +327,7 @@ def test_concurrent_requests_of_a_strict_group_have_different_hosts(cloud):
     scheduler = cloud.app.services.scheduler
 
     def place(number):
-        answer = scheduler.select_destinations(spec(instance(number), instance_group=group))
+        answer = scheduler.select_destinations(spec(instance(number), instance_group=group)).answer
         return selected_hosts(answer)[0]
 
     with ThreadPoolExecutor(3) as rivals:

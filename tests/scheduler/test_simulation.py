@@ -5,7 +5,7 @@ import pytest
 from sqlalchemy import select as query
 
 from placement_sched.db.tables import metadata
-from placement_sched.scheduler.scheduler import MAX_EXPENSIVE_QUERIES
+from placement_sched.limits import MAX_EXPENSIVE_QUERIES
 from tests.scheduler.test_scheduler import explain, select
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.statements import record_statements
@@ -122,7 +122,7 @@ def test_simulated_changes_have_the_effect_of_real_changes(cloud):
         {"drain": ["cn2"]},
         {"aggregate": {"name": "gpu", "add_hosts": ["cn1"], "metadata": {"x": "y"}}},
     ]
-    supposed = explain(cloud, spec(availability_zone="az1"), changes=changes)
+    simulated = explain(cloud, spec(availability_zone="az1"), changes=changes)
     number = cloud.get("/compute/v2.1/os-aggregates", headers=COMPUTE).json["aggregates"][0]["id"]
     post_aggregate_action(cloud, number, {"add_host": {"host": "cn1"}})
     post_aggregate_action(cloud, number, {"set_metadata": {"metadata": {"x": "y"}}})
@@ -132,11 +132,11 @@ def test_simulated_changes_have_the_effect_of_real_changes(cloud):
     disabled = {"status": "disabled", "disabled_reason": "drained in this simulation"}
     cloud.put_json(f"/compute/v2.1/os-services/{uuid}", disabled, headers=COMPUTE)
     real = explain(cloud, spec(availability_zone="az1"))
-    for answer in (supposed, real):
+    for answer in (simulated, real):
         for request_filter in answer["funnel"]["request_filters"]:
             del request_filter["elapsed_ms"]
-    assert supposed["funnel"] == real["funnel"]
-    assert supposed["hosts"] == real["hosts"]
+    assert simulated["funnel"] == real["funnel"]
+    assert simulated["hosts"] == real["hosts"]
 
 
 @pytest.mark.parametrize(
@@ -212,13 +212,13 @@ LONG = {
 @pytest.mark.parametrize("kind", LONG)
 def test_number_of_concurrent_whole_cloud_queries_is_limited(cloud, kind):
     path, body = LONG[kind]
-    places = cloud.app.services.scheduler.places
+    slots = cloud.app.services.scheduler.query_slots
     for _ in range(MAX_EXPENSIVE_QUERIES):
-        assert places.acquire(blocking=False)
+        assert slots.acquire(blocking=False)
     response = cloud.post_json(path, body, status=503)
     assert response.headers["Retry-After"] == "1"
     assert "queries about the whole cloud" in response.json["errors"][0]["detail"]
     assert passing_hosts(explain(cloud, spec())) == ["cn2", "cn1", "cn3"]
-    places.release()
-    for _ in range(2):  # each gives its place back
+    slots.release()
+    for _ in range(2):  # each releases its slot
         cloud.post_json(path, body, status=200)

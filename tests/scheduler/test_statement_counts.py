@@ -32,10 +32,10 @@ def count_statements(app, send_request) -> list[int]:
 
 
 def test_allocation_candidates_take_a_fixed_number_of_statements(cloud):
-    # Ids of all names, the providers that may serve, their rows; then, for summaries that are not
-    # kept yet, the names of all traits.
+    # Ids of all names, the providers that may serve, their rows, and the names of all classes and
+    # traits for summaries.
     seen = count_statements(cloud, lambda _: cloud.get(CANDIDATES, headers=LATEST_HEADERS))
-    assert seen == [4, 3]
+    assert seen == [4, 4]
 
 
 def select_host(app, *instances, **changes):

@@ -120,10 +120,27 @@ _SUMMARY: Json = {
     "kind": {"enum": [decision.SELECT, decision.NO_CLAIM, decision.EXPLAIN, decision.SHADOW]},
     "created_at": _NULLABLE_TEXT,
     **dict.fromkeys(_NAMES, _NULLABLE_TEXT),
-    "instances": list_schema(_answer({"uuid": UUID, "host": _NULLABLE_TEXT})),
+    **dict.fromkeys(("stage", "reason"), _NULLABLE_TEXT),
+    "instances": list_schema(
+        _answer({"uuid": UUID, "host": _NULLABLE_TEXT}, {"name": _NULLABLE_TEXT})
+    ),
 }
 _ENTRY = _answer(_SUMMARY, {"rejections": _OBJECTS})
 LIST_DECISIONS = page_schema("decisions", _ENTRY, {"refused": _OBJECT, "warnings": _OBJECTS})
+_COUNTED = list_schema(_answer({"name": _TEXT, "count": _INTEGER, "failed": _INTEGER}))
+_BY_OUTCOME: Json = dict.fromkeys((decision.SELECTED, decision.NO_VALID_HOST), _INTEGER)
+DECISION_COUNTS = Schemas(
+    _answer(
+        {
+            "total": _INTEGER,
+            "outcomes": _answer(_BY_OUTCOME),
+            **dict.fromkeys(("stages", "flavors", "policies", "projects"), _COUNTED),
+            **_texts("since", "until"),
+            "bucket_seconds": _INTEGER,
+            "buckets": list_schema(_answer({"begin": _TEXT, **_BY_OUTCOME})),
+        }
+    )
+)
 DECISION = _answer(
     {
         **_SUMMARY,
@@ -149,11 +166,12 @@ CAPACITY = Schemas({"anyOf": [_COUNT, _answer({"flavors": list_schema(_COUNT)})]
 
 _MOVE: Json = {"instance": UUID, **_texts("from", "to")}
 _FLAVOR_CHANGE = _answer({"flavor": _TEXT, "before": _INTEGER, "after": _INTEGER, "exact": BOOLEAN})
-_MOVES = list_schema(_answer(_MOVE, {"reason": _TEXT}))
-_STUCK = list_schema(_answer({"instance": UUID, **_texts("host", "reason")}))
+_NAME: Json = {"name": _NULLABLE_TEXT}
+_MOVES = list_schema(_answer(_MOVE, {"reason": _TEXT, **_NAME}))
+_STUCK = list_schema(_answer({"instance": UUID, **_texts("host", "reason")}, _NAME))
 PLAN = Schemas(_answer({"capacity": list_schema(_FLAVOR_CHANGE), "moves": _MOVES, "stuck": _STUCK}))
 _ADVICE: Json = {"reached": BOOLEAN, "outcome": _TEXT, "complete": BOOLEAN}
-_ADVISED_MOVE = _answer({**_MOVE, "reason": _TEXT, "passed": _TEXTS, "weight": _NUMBER})
+_ADVISED_MOVE = _answer({**_MOVE, "reason": _TEXT, "passed": _TEXTS, "weight": _NUMBER}, _NAME)
 REBALANCE = Schemas(_answer({**_ADVICE, "moves": list_schema(_ADVISED_MOVE)}))
 
 _STATE: Json = {"enum": list(STATES)}
@@ -169,6 +187,18 @@ _LISTED_HOST = _answer(
 )
 _SHARED: Json = {"aggregates": _OBJECTS, "traits": _TEXTS, "cells": _OBJECTS}
 HOSTS = page_schema("hosts", _LISTED_HOST, _SHARED)
+_USE = _answer(dict.fromkeys(("used", "capacity", "hosts", "nearly_full", "full"), _INTEGER))
+_ZONE = _answer({"zone": _TEXT, "hosts": _INTEGER, "instances": _INTEGER, "resources": _map(_USE)})
+OVERVIEW = Schemas(
+    _answer(
+        {
+            "hosts": _answer(dict.fromkeys(("total", *STATES), _INTEGER)),
+            "instances": _INTEGER,
+            "zones": list_schema(_ZONE),
+            "attention": list_schema(_answer({**_texts("host", "node", "zone"), "state": _STATE})),
+        }
+    )
+)
 _POLICY = _answer(
     {
         "name": _TEXT,

@@ -70,7 +70,7 @@ def report(call: ApiCall, uuid: str) -> ApiResponse:
     if "uuid" in call.body and formats.read(formats.uuid, call.body["uuid"], "$.uuid") != uuid:
         raise Invalid(
             f"{call.body['uuid']!r} differs from the uuid in the path",
-            at="$.uuid",
+            json_path="$.uuid",
             code="scheduler.bad_value",
         )
     parsed = parse({**call.body, "uuid": uuid}, reports.defaults(call.settings, now))

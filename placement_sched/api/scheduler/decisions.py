@@ -1,48 +1,144 @@
 # SPDX-License-Identifier: Apache-2.0
 """Routes of decisions."""
 
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.paging import pairs_after
-from placement_sched.api.scheduler import answers, recorded
+from placement_sched.api.scheduler import answers
+from placement_sched.api.validation import Schemas
+from placement_sched.db.transaction import Connection
+from placement_sched.limits import MAX_PAGE
+from placement_sched.model import decision as model
+from placement_sched.model.document import Json
+from placement_sched.model.explanation import ExplanationView
+from placement_sched.scheduler import decision_views
+from placement_sched.scheduler.decision_views import NOW, THEN
+from placement_sched.scheduler.policies.registry import policies_for
+from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.schemas.formats import read, usual_uuid, uuid
+from placement_sched.schemas.parts import AMOUNT, NAME, PAGING, UUID, object_schema
+from placement_sched.store import decisions
+from placement_sched.store.compute import instances
 
 blueprint = Blueprint("decisions", __name__)
 
-_ALL = "/v1/decisions"
-_ONE = "/v1/decisions/<uuid>"
+_DECISIONS = "/v1/decisions"
+_DECISION = "/v1/decisions/<uuid>"
 _POLICY = "scheduler:decisions"
 
+_TIME: Json = {"type": "string"}
+_FILTERS: Json = {
+    "outcome": {"enum": [model.NO_VALID_HOST, model.SELECTED]},
+    "kind": {"enum": [model.SELECT, model.NO_CLAIM, model.EXPLAIN, model.SHADOW]},
+    **dict.fromkeys(("policy", "flavor", "stage", "project_id", "host", "refused"), NAME),
+    **dict.fromkeys(("request_id", "global_request_id"), NAME),
+    "instance": UUID,
+    **dict.fromkeys(("since", "until"), _TIME),
+}
+COUNT = Schemas(object_schema({name: part for name, part in _FILTERS.items() if name != "refused"}))
+LIST = Schemas(object_schema({**_FILTERS, **PAGING}))
+REPLAY = Schemas(object_schema({"settings": {"enum": [NOW, THEN]}, "max_rejected": AMOUNT}))
 
-@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=recorded.LIST, answer=answers.LIST_DECISIONS)
+
+@blueprint.get(_DECISIONS, policy=f"{_POLICY}:list", query=LIST, answer=answers.LIST_DECISIONS)
 def index(call: ApiCall) -> ApiResponse:
     """List decisions, newest first, page by page.
 
     A page of decisions that rejected a host may have fewer entries than the limit although
     another page follows.
     """
-    body = recorded.list_decisions(call.services.scheduler, dict(call.query))
+    body = list_decisions(call.services.scheduler, dict(call.query))
     links = []
     if (marker := body.pop("next")) is not None:
-        href = f"{call.base}{_ALL}?{urlencode(pairs_after(call, marker))}"
+        href = f"{call.base}{_DECISIONS}?{urlencode(pairs_after(call, marker))}"
         links.append({"rel": "next", "href": href})
     return ApiResponse(body={**body, "links": links})
 
 
-@blueprint.get(_ONE, policy=f"{_POLICY}:show", answer=answers.SHOW_DECISION)
+@blueprint.get(
+    "/v1/decision_counts", policy=f"{_POLICY}:list", query=COUNT, answer=answers.DECISION_COUNTS
+)
+def count(call: ApiCall) -> ApiResponse:
+    """Count decisions by outcome, stage, flavor, policy and project, and over time."""
+    return ApiResponse(body=count_decisions(call.services.scheduler, dict(call.query)))
+
+
+@blueprint.get(_DECISION, policy=f"{_POLICY}:show", answer=answers.SHOW_DECISION)
 def show(call: ApiCall, uuid: str) -> ApiResponse:
     """Show a decision with its request and funnel."""
-    return ApiResponse(body=recorded.show_decision(call.services.scheduler, uuid))
+    return ApiResponse(body=show_decision(call.services.scheduler, uuid))
 
 
 @blueprint.post(
-    f"{_ONE}/replay",
+    f"{_DECISION}/replay",
     policy=f"{_POLICY}:replay",
-    body=recorded.REPLAY,
+    body=REPLAY,
     refusals=(404, 500),
     answer=answers.REPLAY,
 )
 def replay(call: ApiCall, uuid: str) -> ApiResponse:
     """Evaluate the request of a decision again and return the differences."""
-    return ApiResponse(body=recorded.replay_decision(call.services.scheduler, uuid, call.body))
+    return ApiResponse(body=replay_decision(call.services.scheduler, uuid, call.body))
+
+
+def list_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
+    """List decisions, newest first. ``next`` is the marker of the next page, or None.
+
+    With ``refused``, only decisions that rejected this host are listed. If there are none,
+    ``warnings`` names the filter values that do not exist.
+    """
+    filters = decision_views.read_query(query)
+    limit = min(int(query.get("limit") or MAX_PAGE), MAX_PAGE)
+    marker = query.get("marker")
+    marker = None if marker is None else read(uuid, marker, "marker")
+    with scheduler.database.read() as connection:
+        if (host := query.get("refused")) is not None:
+            page = decision_views.find_rejecting_decisions(
+                connection, filters, host, marker=marker, limit=limit
+            ).as_json()
+        else:
+            rows = decisions.search(connection, filters, marker=marker, limit=limit)
+            next_marker = rows[-1].uuid if len(rows) == limit else None
+            page = {
+                "decisions": [decision_views.summary_of(row) for row in rows],
+                "next": next_marker,
+            }
+        if not page["decisions"] and page["next"] is None and marker is None:
+            policies = policies_for(scheduler.live.settings(), scheduler.clock)
+            if warnings := decision_views.find_unknown_names(connection, query, policies):
+                page["warnings"] = warnings
+        return _with_names(connection, page)
+
+
+def count_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
+    """Count decisions by outcome, by their most frequent values, and over time."""
+    filters = decision_views.read_query(query)
+    with scheduler.database.read() as connection:
+        return decision_views.count_decisions(connection, filters, scheduler.clock())
+
+
+def _with_names(connection: Connection, page: Json) -> Json:
+    """Return a list of decisions with the names of their recorded instances."""
+    uuids = {place["uuid"] for entry in page["decisions"] for place in entry["instances"]}
+    names = instances.display_names(connection, uuids) if uuids else {}
+    for entry in page["decisions"]:
+        for place in entry["instances"]:
+            place["name"] = names.get(place["uuid"])
+    return page
+
+
+def show_decision(scheduler: Scheduler, uuid: str) -> Json:
+    """Return a decision. Raises :class:`NotFound` if it does not exist."""
+    with scheduler.database.read() as connection:
+        return decision_views.decision_view(decisions.by_uuid(connection, usual_uuid(uuid)))
+
+
+def replay_decision(scheduler: Scheduler, uuid: str, body: Json) -> Json:
+    """Return a decision, the result of its request today and the differences."""
+    with scheduler.database.read() as connection:
+        decision = decisions.by_uuid(connection, usual_uuid(uuid))
+    view = ExplanationView(max_rejected=body.get("max_rejected", ExplanationView().max_rejected))
+    return decision_views.replay(scheduler, decision, settings=body.get("settings", NOW), view=view)

@@ -10,7 +10,7 @@ from placement_sched.api.scheduler import answers
 from placement_sched.api.validation import Schemas
 from placement_sched.model.document import Json
 from placement_sched.operations.aggregate_check import check_aggregates
-from placement_sched.scheduler.host_views import STATES, HostQuery, list_hosts, show_host
+from placement_sched.scheduler.host_views import STATES, HostQuery, list_hosts, show_host, sum_cloud
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas.parts import NAME, PAGING, object_schema
 
@@ -54,6 +54,12 @@ def search_hosts(
         limit=limit,
     )
     return list_hosts(scheduler, filters)
+
+
+@blueprint.get("/v1/overview", policy=f"{_POLICY}:list", answer=answers.OVERVIEW)
+def overview(call: ApiCall) -> ApiResponse:
+    """Count the hosts by state, and sum capacity and used amounts by zone and resource class."""
+    return ApiResponse(body=sum_cloud(call.services.scheduler))
 
 
 @blueprint.get("/v1/hosts/<path:host>", policy=f"{_POLICY}:show", answer=answers.HOST)

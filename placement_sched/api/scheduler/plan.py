@@ -9,6 +9,8 @@ from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.scheduler import answers, request_schema
 from placement_sched.model.aggregates import POLICY_KEY
+from placement_sched.model.document import Json
+from placement_sched.store.compute import instances
 
 blueprint = Blueprint("plan", __name__, refusals=(404, 500))
 
@@ -20,7 +22,7 @@ def plan(call: ApiCall) -> ApiResponse:
     As for explanations, the API policy rule is for operators: a plan shows hosts and instances
     of every project.
     """
-    return ApiResponse(body=request_schema.plan(call.services.scheduler, call.body))
+    return _with_names(call, request_schema.plan(call.services.scheduler, call.body))
 
 
 @blueprint.post(
@@ -35,7 +37,17 @@ def rebalance(call: ApiCall) -> ApiResponse:
     Like a plan, it shows instances of every project.
     """
     check_policy_hint(call)
-    return ApiResponse(body=request_schema.rebalance(call.services.scheduler, call.body))
+    return _with_names(call, request_schema.rebalance(call.services.scheduler, call.body))
+
+
+def _with_names(call: ApiCall, body: Json) -> ApiResponse:
+    """Return the moves with the names of their recorded instances."""
+    rows = [*body["moves"], *body.get("stuck", ())]
+    if rows:
+        names = call.read(instances.display_names, [row["instance"] for row in rows])
+        for row in rows:
+            row["name"] = names.get(row["instance"])
+    return ApiResponse(body=body)
 
 
 def check_policy_hint(call: ApiCall) -> None:

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schemas of scheduler requests: nova's RequestSpec in JSON, and the operations on it."""
 
-from typing import Any
-
 from placement_sched.api.validation import Schemas
-from placement_sched.errors import Invalid
+from placement_sched.errors import Invalid, NoValidHost
 from placement_sched.limits import (
     MAX_AGGREGATE_SETS,
     MAX_AGGREGATES_PER_SET,
@@ -22,6 +20,7 @@ from placement_sched.limits import (
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
+from placement_sched.model.request_stats import request_stats
 from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.drain_plan import plan_drain
 from placement_sched.scheduler.rebalance import FIT, GOALS, advise
@@ -269,12 +268,18 @@ EXPLAIN = Schemas(object_schema(_EXPLAIN_PROPERTIES, "request_spec"))
 def select(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
     """Select hosts for a request spec and claim them as ``claim`` specifies."""
     body = with_whole_numbers(body)
-    return scheduler.select_destinations(
-        body["request_spec"],
-        alternates=body.get("return_alternates", False),
-        claiming=_CLAIM_MODES[body.get("claim", True)],
-        ids=ids,
-    )
+    stats = request_stats()
+    try:
+        stats.result = scheduler.select_destinations(
+            body["request_spec"],
+            alternates=body.get("return_alternates", False),
+            claiming=_CLAIM_MODES[body.get("claim", True)],
+            ids=ids,
+        )
+    except NoValidHost as error:
+        stats.result = error.result
+        raise
+    return stats.result.answer
 
 
 def explain(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
@@ -284,21 +289,21 @@ def explain(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> J
     """
     body = with_whole_numbers(body)
     hosts = body.get("hosts")
-    arguments: dict[str, Any] = {
-        "overrides": body.get("overrides") or {},
-        "view": ExplanationView(
-            hosts=None if hosts is None else tuple(hosts),
-            max_rejected=body.get("max_rejected", ExplanationView().max_rejected),
-        ),
-        "alternates": body.get("return_alternates", False),
-        "policy": body.get("policy"),
-    }
-    changes = body.get("changes") or ()
-    if body.get("keep"):
-        return scheduler.explain_and_record(
-            body["request_spec"], **arguments, changes=changes, ids=ids
-        )
-    return scheduler.explain(body["request_spec"], **arguments, changes=changes_from(changes))
+    view = ExplanationView(
+        hosts=None if hosts is None else tuple(hosts),
+        max_rejected=body.get("max_rejected", ExplanationView().max_rejected),
+    )
+    result = scheduler.explain(
+        body["request_spec"],
+        overrides=body.get("overrides") or {},
+        view=view,
+        alternates=body.get("return_alternates", False),
+        policy=body.get("policy"),
+        changes=body.get("changes") or (),
+        recorded_for=ids if body.get("keep") else None,
+    )
+    request_stats().result = result
+    return result.answer
 
 
 _PLAN_PROPERTIES: Json = {
@@ -331,5 +336,5 @@ def rebalance(scheduler: Scheduler, body: Json) -> Json:
     document = body.get("request_spec")
     if (body["goal"] == FIT) is (document is None):
         rule = "requires a request_spec" if document is None else "does not allow a request_spec"
-        raise Invalid(f"the goal {body['goal']} {rule}", at="$.goal")
+        raise Invalid(f"the goal {body['goal']} {rule}", json_path="$.goal")
     return advise(scheduler, body["goal"], document, body.get("moves", _DEFAULT_MOVES)).as_json()

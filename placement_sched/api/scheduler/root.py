@@ -6,7 +6,8 @@ from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.scheduler import answers
 
 #: Resources below ``/v1/``.
-_COLLECTIONS = ("aggregate_check", "compute_nodes", "decisions", "hosts", "instances", "policies")
+_COLLECTIONS = ("compute_nodes", "decisions", "hosts", "instances", "policies")
+_SUMMARIES = ("overview", "decision_counts", "aggregate_check")
 _OPERATIONS = ("select_destinations", "explain", "plan", "rebalance", "capacity")
 
 blueprint = Blueprint("root", __name__)
@@ -22,5 +23,5 @@ def index(call: ApiCall) -> ApiResponse:
 @blueprint.get("/v1/", policy="scheduler:root:show", answer=answers.ROOT)
 def show(call: ApiCall) -> ApiResponse:
     """List the resources and their addresses."""
-    links = {name: f"{call.base}/v1/{name}" for name in (*_COLLECTIONS, *_OPERATIONS)}
+    links = {name: f"{call.base}/v1/{name}" for name in (*_COLLECTIONS, *_SUMMARIES, *_OPERATIONS)}
     return ApiResponse(body={"id": "v1", "status": "CURRENT", "resources": links})

@@ -296,7 +296,7 @@ class InstanceNUMATopology:
 #: Minimum number of steps per host, which allows for the first arrangement.
 LEAST_STEPS = 50
 #: Steps for checking a set of nodes against devices and networks.
-JUDGED = 10
+STEPS_PER_CHECK = 10
 
 
 class FitBudget:
@@ -340,7 +340,7 @@ def first_arrangement(
     accepts: Callable[[Sequence[int]], bool | None],
     kinds: Callable[[], Sequence[Hashable]] | None = None,
     effort: FitBudget | None = None,
-    judged: int = JUDGED,
+    steps_per_check: int = STEPS_PER_CHECK,
 ) -> tuple[int, ...] | None:
     """Return a distinct place for each item that ``accepts`` allows, or None.
 
@@ -353,9 +353,10 @@ def first_arrangement(
     such combination is tried only once, and the number of attempts does not grow with the factorial
     of the nodes (nova's bug 1978372). After an item was left without a place, the search checks in
     advance that all remaining items have a place. If the search gives up, the result is None, and
-    ``effort.gave_up`` is true. Each call of ``accepts`` after the first costs ``judged`` steps.
+    ``effort.gave_up`` is true. Each call of ``accepts`` after the first costs ``steps_per_check``
+    steps.
     """
-    return _Search(places, accepts, kinds, effort or FitBudget(), judged).run()
+    return _Search(places, accepts, kinds, effort or FitBudget(), steps_per_check).run()
 
 
 class _Search:
@@ -365,11 +366,11 @@ class _Search:
         accepts: Callable[[Sequence[int]], bool | None],
         kinds: Callable[[], Sequence[Hashable]] | None,
         effort: FitBudget,
-        judged: int,
+        steps_per_check: int,
     ) -> None:
         self._places, self._accepts, self._kinds, self._effort = places, accepts, kinds, effort
         # The first arrangement costs the minimum for a host.
-        self._next_costs, self._judged = JUDGED, judged
+        self._next_costs, self._steps_per_check = STEPS_PER_CHECK, steps_per_check
         self._steps = effort.remaining
         self._hopeless: set[tuple[int, ...]] = set()
         # Whether an item was left without a place, and whether the items cannot all have a place.
@@ -392,7 +393,7 @@ class _Search:
         if self._steps < 0:
             return None
         if is_complete:
-            self._next_costs = self._judged
+            self._next_costs = self._steps_per_check
             arrangement = used if self._accepts(used) else None
         elif self._is_tight and not self._have_room(used):
             arrangement = None

@@ -14,7 +14,7 @@ from typing import Any
 from placement_sched.model.hardware import numa
 from placement_sched.model.hardware.cpu_policy import DEDICATED, ISOLATE, MIXED, REQUIRE
 from placement_sched.model.hardware.numa import (
-    JUDGED,
+    STEPS_PER_CHECK,
     FitBudget,
     FittedNUMACell,
     InstanceNUMACell,
@@ -376,8 +376,8 @@ class _Placements:
             return [(counts(cell.id), *_networks_at(cell, self.networks)) for cell in self.cells]
 
         # Two requests for devices cost about a step.
-        judged = JUDGED + (0 if devices is None else len(devices.requests) // 2)
-        arrangement = first_arrangement(self.rows, is_near, kinds, effort, judged)
+        steps_per_check = STEPS_PER_CHECK + (0 if devices is None else len(devices.requests) // 2)
+        arrangement = first_arrangement(self.rows, is_near, kinds, effort, steps_per_check)
         if arrangement is not None:
             return self._fitted(arrangement)
         refusal = refusals[0]() if refusals else self._no_arrangement()

@@ -130,7 +130,7 @@ def _check_alias(alias: Alias, *, in_placement: bool) -> None:
 
 
 def _alias_error(alias: str, why: str) -> ConfigurationError:
-    return ConfigurationError(f"[pci] alias {alias!r}: {why}")
+    return ConfigurationError(f"[pci] alias {alias!r}: {why}", option="[pci] alias")
 
 
 _KEY = "pci_passthrough:alias"
@@ -211,12 +211,14 @@ class InstancePCIRequests(NovaObject):
         requests = tuple(map(InstancePCIRequest.from_document, document["requests"]))
         json_path = "$.request_spec.pci_requests.requests"
         if len(requests) > MAX_PCI_REQUESTS:
-            raise Invalid(f"{len(requests)} PCI requests, at most {MAX_PCI_REQUESTS}", at=json_path)
+            raise Invalid(
+                f"{len(requests)} PCI requests, at most {MAX_PCI_REQUESTS}", json_path=json_path
+            )
         keys = sum(len(spec) or 1 for request in requests for spec in request.spec)
         if keys > MAX_PCI_SPEC_KEYS:
             raise Invalid(
                 f"{keys} keys in the specs of PCI requests, at most {MAX_PCI_SPEC_KEYS}",
-                at=json_path,
+                json_path=json_path,
             )
         return cls(requests=requests)
 

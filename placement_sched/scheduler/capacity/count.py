@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Count of the further instances of a request that fit.
 
-The words way, stock, pool and account are defined in ``accounts.py``. The steps, in order::
+Options and pools are defined in ``host_counts.py``. The steps, in order::
 
     run       like a selection, but with every candidate                          scheduler.py
     filter    by names and filters, for the first instance                        selection.py
-    pool      find the providers that hosts share                                 accounts.py
-    count     fill host by host; place in rounds if a filter depends on earlier   accounts.py,
+    pool      find the providers that hosts share                                 host_counts.py
+    count     fill host by host; place in rounds if a filter depends on earlier   host_counts.py,
               instances, or in order if the order of placing matters              count.py
     correct   drop hosts whose candidates are beyond the limit of a request       count.py
     report    the limit of each host, also without candidates                     report.py
@@ -33,10 +33,10 @@ from placement_sched.model.explanation import USED_UP
 from placement_sched.model.instance import HostInstance
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.caches import Aggregates, ProcessCaches
-from placement_sched.scheduler.capacity.accounts import (
+from placement_sched.scheduler.capacity.host_counts import (
     UNFINISHED,
     FreeCapacity,
-    HostAccount,
+    HostCounter,
     LimitReason,
     SharedPool,
     find_pools,
@@ -52,7 +52,7 @@ from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.selection import RemainingCapacity, SchedulingRun
 
 #: Number of group members that get uuids in advance, so that no records are read.
-NAMED = 512
+MEMBER_UUIDS = 512
 _NOVA_METHODS = ("host_passes", "_filter_one", "filter_all")
 #: More instances than any budget allows.
 _MAX_INSTANCES = 1_000_000
@@ -76,7 +76,7 @@ _LIMITED_PARTLY = (
     "candidates are limited by {option}: a request sees only some candidates of some hosts"
 )
 #: Counts again, on the nodes of these uuids alone.
-Recount = Callable[[Collection[str | None]], Sequence[HostAccount]]
+Recount = Callable[[Collection[str | None]], Sequence[HostCounter]]
 #: Returns the names of the parts that contain a host.
 PartsOf = Callable[[str], tuple[str, ...]]
 
@@ -129,7 +129,7 @@ def with_member_uuids(spec: RequestSpec) -> RequestSpec:
     """Return the request with uuids for new members of its group, if any."""
     if spec.instance_group is None:
         return spec
-    return replace(spec, instance_uuids=tuple(str(uuid4()) for _ in range(NAMED)))
+    return replace(spec, instance_uuids=tuple(str(uuid4()) for _ in range(MEMBER_UUIDS)))
 
 
 def rejecting_stages(run: FilterRun) -> dict[tuple[str, str], LimitReason]:
@@ -142,37 +142,37 @@ def rejecting_stages(run: FilterRun) -> dict[tuple[str, str], LimitReason]:
 
 
 def place_by_rounds(
-    ledgers: Sequence[HostAccount],
+    counters: Sequence[HostCounter],
     filters: Sequence[BaseHostFilter],
     spec: RequestSpec,
-    stock: FreeCapacity,
+    capacity: FreeCapacity,
     deadline: Deadline,
 ) -> None:
     """Place instances on each host in rounds, until it rejects or is full.
 
     After the deadline, a host keeps the instances placed so far.
     """
-    for ledger in ledgers:  # once for all rounds
-        candidates = candidates_of(ledger.state)
-        ledger.offers = [(_as_json(each), stock.way(each)) for each in candidates]
+    for counter in counters:  # once for all rounds
+        candidates = candidates_of(counter.state)
+        counter.offers = [(_as_json(each), capacity.option_of(each)) for each in candidates]
     waiting = [
-        list(reversed(lane)) for lane in grouped((each.host, each) for each in ledgers).values()
+        list(reversed(lane)) for lane in grouped((each.host, each) for each in counters).values()
     ]
     number = 0
-    while (waiting := [x for x in waiting if _offer_next(x, stock)]) and not deadline.reached():
+    while (waiting := [x for x in waiting if _offer_next(x, capacity)]) and not deadline.reached():
         uuids = spec.instance_uuids
         uuid = uuids[number] if number < len(uuids) else str(uuid4())
         single = spec.for_instance(uuid)
         offered = [lane[-1] for lane in waiting]
-        run = run_filters(filters, [ledger.state for ledger in offered], single, 1 + number)
+        run = run_filters(filters, [counter.state for counter in offered], single, 1 + number)
         passed, stops = {id(state) for state in run.hosts}, rejecting_stages(run)
         placed = []
-        for ledger in offered:
-            if id(ledger.state) in passed:
-                _place(ledger, single, stock)
-                placed.append(ledger)
+        for counter in offered:
+            if id(counter.state) in passed:
+                _place(counter, single, capacity)
+                placed.append(counter)
             else:
-                ledger.end(stock, stops[ledger.host, ledger.state.nodename])
+                counter.end(capacity, stops[counter.host, counter.state.nodename])
         spec = _with_members(spec, single, placed)
         number += 1
 
@@ -181,30 +181,30 @@ def _as_json(candidate: Any) -> Any:
     return candidate.as_json() if isinstance(candidate, AllocationRequest) else candidate
 
 
-def _offer_next(lane: list[HostAccount], stock: FreeCapacity) -> bool:
+def _offer_next(lane: list[HostCounter], capacity: FreeCapacity) -> bool:
     while lane:
-        ledger = lane[-1]
-        if ledger.stop is UNFINISHED:
-            if fitting := [each for each in ledger.offers if stock.times(each[1]) > 0]:
-                ledger.offers, ledger.ways = fitting, [way for _, way in fitting]
-                set_candidates(ledger.state, [candidate for candidate, _ in fitting])
+        counter = lane[-1]
+        if counter.stop is UNFINISHED:
+            if fitting := [each for each in counter.offers if capacity.times(each[1]) > 0]:
+                counter.offers, counter.options = fitting, [option for _, option in fitting]
+                set_candidates(counter.state, [candidate for candidate, _ in fitting])
                 return True
-            ledger.end(stock)
+            counter.end(capacity)
         lane.pop()
     return False
 
 
-def _place(ledger: HostAccount, single: RequestSpec, stock: FreeCapacity) -> None:
-    stock.take(stock.way(candidates_of(ledger.state)[0]))
-    state, uuid = ledger.state, str(single.instance_uuid)
+def _place(counter: HostCounter, single: RequestSpec, capacity: FreeCapacity) -> None:
+    capacity.take(capacity.option_of(candidates_of(counter.state)[0]))
+    state, uuid = counter.state, str(single.instance_uuid)
     state.consume_from_request(single)
     # Record the instance as if another request had placed it.
     state.instances[uuid] = HostInstance.being_built(uuid, single, state.host, state.nodename)
-    ledger.instances += 1
+    counter.instances += 1
 
 
 def _with_members(
-    spec: RequestSpec, single: RequestSpec, placed: Sequence[HostAccount]
+    spec: RequestSpec, single: RequestSpec, placed: Sequence[HostCounter]
 ) -> RequestSpec:
     """Add the instances of a round to the server group of a request, if any.
 
@@ -215,23 +215,23 @@ def _with_members(
     if group is None or single.instance_uuid is None:
         return spec
     members = tuple(dict.fromkeys((*group.members, single.instance_uuid)))
-    hosts = tuple(dict.fromkeys((*group.hosts, *(ledger.host for ledger in placed))))
+    hosts = tuple(dict.fromkeys((*group.hosts, *(counter.host for counter in placed))))
     return replace(spec, instance_group=replace(group, members=members, hosts=hosts))
 
 
 def place_in_order(
     run: SchedulingRun,
-    ledgers: Sequence[HostAccount],
-    stock: FreeCapacity,
+    counters: Sequence[HostCounter],
+    capacity: FreeCapacity,
     deadline: Deadline,
     doubts: list[str],
 ) -> None:
     """Place each instance on the best host, like a request for all instances."""
-    spec, candidates = run.filtered_request.spec, run.searches.found
+    spec, candidates = run.filtered_request.spec, run.searches.candidates
     progress = run.chooser.begin(
         run.hosts, spec, RemainingCapacity(run.cloud.connection, candidates)
     )
-    accounts = {id(ledger.state): ledger for ledger in ledgers}
+    counter_by_state = {id(counter.state): counter for counter in counters}
     stops: dict[tuple[str, str], LimitReason] = {}
     has_uuids = spec.instance_group is not None  # members of a group have uuids
     uuids = (str(uuid4()) if has_uuids else None for _ in repeat(None))
@@ -240,14 +240,14 @@ def place_in_order(
         stops |= rejecting_stages(FilterRun([], reports))
         if not result.ordered or deadline.reached():
             break
-        ledger = accounts[id(result.ordered[0].obj)]
-        stock.take(stock.way(candidates_of(ledger.state)[0]))
-        ledger.instances += 1
-    for ledger in ledgers:
-        if stop := stops.get((ledger.host, ledger.state.nodename)):
-            ledger.end(stock, stop)
-        elif not any(stock.times(way) > 0 for way in ledger.every):
-            ledger.end(stock)
+        counter = counter_by_state[id(result.ordered[0].obj)]
+        capacity.take(capacity.option_of(candidates_of(counter.state)[0]))
+        counter.instances += 1
+    for counter in counters:
+        if stop := stops.get((counter.host, counter.state.nodename)):
+            counter.end(capacity, stop)
+        elif not any(capacity.times(option) > 0 for option in counter.all_options):
+            counter.end(capacity)
     if _chooses_at_random(run):
         doubts.append(_RANDOM_HOST)
     limit = run.searches.query.limit if run.searches.query else None
@@ -268,22 +268,22 @@ def first_hosts(run: SchedulingRun) -> list[str]:
 
 
 def limit_to_group_host(
-    ledgers: Sequence[HostAccount], firsts: Sequence[str], doubts: list[str]
+    counters: Sequence[HostCounter], firsts: Sequence[str], doubts: list[str]
 ) -> None:
     """Keep only the instances on the first host of an affinity group.
 
     Of several possible first hosts, the host with the fewest instances counts.
     """
     totals: Counter[str] = Counter()
-    for ledger in ledgers:
-        totals[ledger.host] += ledger.instances
+    for counter in counters:
+        totals[counter.host] += counter.instances
     chosen = min(firsts, key=totals.__getitem__, default=None)
     if len({totals[host] for host in firsts}) > 1:
         doubts.append(_RANDOM_HOST)
     limit = LimitReason("ServerGroupAffinityFilter")
-    for ledger in ledgers:
-        if ledger.instances and ledger.host != chosen:
-            ledger.instances, ledger.stop = 0, limit
+    for counter in counters:
+        if counter.instances and counter.host != chosen:
+            counter.instances, counter.stop = 0, limit
 
 
 def _chooses_at_random(run: SchedulingRun) -> bool:
@@ -302,7 +302,7 @@ class CapacityCount:
     """
 
     run: SchedulingRun
-    ledgers: Sequence[HostAccount] = ()
+    counters: Sequence[HostCounter] = ()
     doubts: Sequence[str] = ()
     recount: Recount | None = None
 
@@ -321,7 +321,7 @@ def count_capacity(
     :meth:`Scheduler.prepare_run` raises.
     """
     if request.spec.is_rebuild:
-        raise Invalid("a rebuild needs no capacity", at="$.request_spec.scheduler_hints")
+        raise Invalid("a rebuild needs no capacity", json_path="$.request_spec.scheduler_hints")
     seconds = request.settings.scheduler.capacity_budget
     deadline = deadline or Deadline.after(seconds)
     request = replace(request, spec=with_member_uuids(request.spec))
@@ -335,76 +335,77 @@ def count_capacity(
     if run.filtered_request.refusal:
         return CapacityCount(run, doubts=doubts)
 
-    def recount(uuids: Collection[str | None]) -> Sequence[HostAccount]:
+    def recount(uuids: Collection[str | None]) -> Sequence[HostCounter]:
         second_run = scheduler.prepare_run(connection, request, seed, unlimited=True)
         hosts = tuple(host for host in second_run.hosts if host.uuid in uuids)
         return count_hosts(replace(second_run, hosts=hosts), deadline, [])[0]
 
-    ledgers, are_apart = count_hosts(run, deadline, doubts)
-    _drop_hidden_hosts(run, ledgers, doubts)
+    counters, are_apart = count_hosts(run, deadline, doubts)
+    _drop_hidden_hosts(run, counters, doubts)
     if deadline.passed:
         doubts.append(OUT_OF_TIME.format(seconds=seconds))
-    return CapacityCount(run, ledgers, doubts, None if are_apart else recount)
+    return CapacityCount(run, counters, doubts, None if are_apart else recount)
 
 
 def count_hosts(
     run: SchedulingRun, deadline: Deadline, doubts: list[str]
-) -> tuple[Sequence[HostAccount], bool]:
+) -> tuple[Sequence[HostCounter], bool]:
     """Count the hosts of a run, and return whether they are independent."""
-    searches = (run.searches.asked, run.searches.fallback)
+    searches = (run.searches.main, run.searches.fallback)
     classes = {k: v for each in searches if each for k, v in each.search.names.classes.items()}
-    stock = FreeCapacity.of(run.cloud.providers, run.searches.found, classes)
-    pools = find_pools(run.searches.found, run.hosts, stock)
+    capacity = FreeCapacity.of(run.cloud.providers, run.searches.candidates, classes)
+    pools = find_pools(run.searches.candidates, run.hosts, capacity)
     each_pool = pools or [None] * len(run.hosts)
-    ledgers = [
-        HostAccount.of(host, stock, pool) for host, pool in zip(run.hosts, each_pool, strict=True)
+    counters = [
+        HostCounter.of(host, capacity, pool)
+        for host, pool in zip(run.hosts, each_pool, strict=True)
     ]
     spec = run.filtered_request.spec
     if pools is None or compares_hosts(run.chooser.filters_for(spec)):
         run.cloud.forget_states()
-        place_in_order(run, ledgers, stock, deadline, doubts)
+        place_in_order(run, counters, capacity, deadline, doubts)
     else:
         group = spec.instance_group
         together = group is not None and AFFINITY in group.policies and not group.hosts
         hosts = first_hosts(run) if together else []
-        _count_independently(run, ledgers, stock, deadline)
+        _count_independently(run, counters, capacity, deadline)
         if together:
-            limit_to_group_host(ledgers, hosts, doubts)
-    return ledgers, pools is not None
+            limit_to_group_host(counters, hosts, doubts)
+    return counters, pools is not None
 
 
 def _count_independently(
-    run: SchedulingRun, ledgers: Sequence[HostAccount], stock: FreeCapacity, deadline: Deadline
+    run: SchedulingRun, counters: Sequence[HostCounter], capacity: FreeCapacity, deadline: Deadline
 ) -> None:
     spec = run.filtered_request.spec
     passing = run.chooser.filter_hosts(run.hosts, spec)
     stops, passed = rejecting_stages(passing), {id(host) for host in passing.hosts}
-    open_ledgers = []
-    for ledger in ledgers:
-        if id(ledger.state) in passed:
-            ledger.keep_left(stock)
-            open_ledgers.append(ledger)
+    open_counters = []
+    for counter in counters:
+        if id(counter.state) in passed:
+            counter.keep_passing_options(capacity)
+            open_counters.append(counter)
         else:
             unknown = LimitReason("candidates")
-            ledger.end(stock, stops.get((ledger.host, ledger.state.nodename), unknown))
+            counter.end(capacity, stops.get((counter.host, counter.state.nodename), unknown))
     if filters := hooks_of(run.chooser.filters_for(spec), spec):
         run.cloud.forget_states()
-        place_by_rounds(open_ledgers, filters, spec, stock, deadline)
+        place_by_rounds(open_counters, filters, spec, capacity, deadline)
     else:
-        for ledger in open_ledgers:
-            ledger.fill(stock)
+        for counter in open_counters:
+            counter.fill(capacity)
     used: Counter[SharedPool] = Counter()
-    pooled = [(ledger, ledger.pool) for ledger in ledgers if ledger.pool]
-    for ledger, pool in pooled:
-        used[pool] += ledger.instances
-    for ledger, pool in pooled:
-        is_open = ledger.stop is UNFINISHED or ledger.stop.is_resource
+    pooled = [(counter, counter.pool) for counter in counters if counter.pool]
+    for counter, pool in pooled:
+        used[pool] += counter.instances
+    for counter, pool in pooled:
+        is_open = counter.stop is UNFINISHED or counter.stop.is_resource
         if is_open and used[pool] >= pool.limit:
-            ledger.end(stock, pool.stop)
+            counter.end(capacity, pool.stop)
 
 
 def _drop_hidden_hosts(
-    run: SchedulingRun, ledgers: Sequence[HostAccount], doubts: list[str]
+    run: SchedulingRun, counters: Sequence[HostCounter], doubts: list[str]
 ) -> None:
     """Set the counts of hosts to 0 whose candidates a request never gets.
 
@@ -417,10 +418,10 @@ def _drop_hidden_hosts(
     limit = effective_limit(requested, settings)
     if limit is None:
         return
-    offered = Counter([request.root_uuid for request in run.searches.found.requests])
-    ledger_of = {ledger.uuid: ledger for ledger in ledgers}
+    offered = Counter([request.root_uuid for request in run.searches.candidates.requests])
+    counter_of = {counter.uuid: counter for counter in counters}
     open_by_root = {
-        root: ledger_of[root].left if root in ledger_of else count
+        root: counter_of[root].open_candidates if root in counter_of else count
         for root, count in offered.items()
     }
     # Candidates without a compute node remain too.
@@ -437,13 +438,13 @@ def _drop_hidden_hosts(
     # In order, until the candidates of rejected hosts fill the limit.
     position, in_part = 0, False
     for root, count in offered.items():
-        ledger, remaining = ledger_of.get(root), open_by_root[root]
+        counter, remaining = counter_of.get(root), open_by_root[root]
         hidden = position >= limit
         is_cut = count > 1 and remaining > 0 and position + count > limit
         position += remaining
-        if ledger and (hidden or is_cut):
+        if counter and (hidden or is_cut):
             in_part = in_part or not hidden
-            ledger.instances, ledger.stop = 0, LimitReason("limit", option)
+            counter.instances, counter.stop = 0, LimitReason("limit", option)
     if in_part:
         doubts.append(_LIMITED_PARTLY.format(option=option))
 

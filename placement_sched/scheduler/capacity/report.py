@@ -21,7 +21,6 @@ from placement_sched.model.candidates_query import CandidateProvider
 from placement_sched.model.document import Document, Json
 from placement_sched.model.figures import CapacityFigures, FlavorCapacity, Reliability
 from placement_sched.model.names import names_if_few, nearest, suggest_names
-from placement_sched.scheduler.capacity.accounts import HostCount, LimitReason, SharedPool
 from placement_sched.scheduler.capacity.count import (
     OUT_OF_TIME,
     CapacityCount,
@@ -31,9 +30,10 @@ from placement_sched.scheduler.capacity.count import (
     Recount,
     count_capacity,
 )
+from placement_sched.scheduler.capacity.host_counts import HostCount, LimitReason, SharedPool
 from placement_sched.scheduler.explain.funnel import search_run, unknown_hosts
-from placement_sched.scheduler.narrowing import RequestFilterRun
 from placement_sched.scheduler.request import SchedulingRequest
+from placement_sched.scheduler.request_filtering import RequestFilterRun
 from placement_sched.scheduler.request_filters.map_az_to_placement_aggregate import (
     MapAZToPlacementAggregate,
 )
@@ -57,7 +57,7 @@ _IGNORED_KEYS = ("num_instances", "instance_uuids")
 
 def report(cloud: LoadedCloud, result: CapacityCount, per: CloudPart | None) -> Json:
     """Return the report on a request."""
-    run, counts = result.run, list[HostCount](result.ledgers)
+    run, counts = result.run, list[HostCount](result.counters)
     if not run.filtered_request.refusal:
         counts += _count_without_candidates(cloud.connection, run, {count.uuid for count in counts})
     refusal, chosen = run.filtered_request.refusal, run.request.chosen
@@ -136,7 +136,7 @@ def _list_part_names(
         return map(cloud.parts_of(view.aggregates, per, default), [count.host for count in counts])
     uuids = [count.uuid for count in counts if count.uuid]
     nodes = view.memory.nodes.get(cloud.connection, uuids, view.host_versions)
-    cells = {node.uuid: node.cell_uuid or "" for node in nodes}
+    cells = {node.uuid: node.cell_uuid or "" for node in nodes.values()}
     return ((cells.get(count.uuid or "", ""),) for count in counts)
 
 
@@ -164,7 +164,7 @@ def _count_without_candidates(
     A node that lacks a resource is returned with its free amounts. ``counted`` are the uuids of the
     nodes with candidates.
     """
-    answered = run.searches.asked
+    answered = run.searches.main
     if answered is None:
         return []
     names = run.cloud.memory.node_names.current(connection)
@@ -184,7 +184,7 @@ def _count_without_candidates(
 
 def _free_amounts(run: SchedulingRun, roots: Collection[str]) -> Mapping[str, dict[str, int]]:
     """Return the free amounts of the requested classes on these trees, by root and class."""
-    answered = run.searches.asked
+    answered = run.searches.main
     if answered is None or not roots:
         return {}
     source = run.cloud.providers
@@ -300,7 +300,7 @@ def read_flavors(connection: Connection, question: CapacityQuery) -> Sequence[An
     is_given = [own is not None, bool(question.flavors), question.all_flavors]
     if sum(is_given) != 1:
         raise Invalid(
-            "exactly one of request_spec.flavor, flavors and all_flavors is required", at="$"
+            "exactly one of request_spec.flavor, flavors and all_flavors is required", json_path="$"
         )
     if question.all_flavors:
         return [flavor.name for flavor in stored_flavors.all_flavors(connection)]
@@ -313,7 +313,9 @@ def read_flavors(connection: Connection, question: CapacityQuery) -> Sequence[An
             names = names_if_few(flavor.name for flavor in stored)
             hint = suggest_names("flavor", nearest(name, ids), names)
             raise NotFound(
-                f"There is no stored flavor {name!r}{hint}", at=place, code="scheduler.not_found"
+                f"There is no stored flavor {name!r}{hint}",
+                json_path=place,
+                code="scheduler.not_found",
             )
     return list(places.values())
 
@@ -388,14 +390,14 @@ def check_hosts(connection: Connection, request: SchedulingRequest) -> None:
     """Raise :class:`NotFound`, with the nearest name, if a named host is unknown."""
     for unknown in unknown_hosts(connection, request.spec):
         place = f"$.request_spec.{unknown.key}[{unknown.position}]"
-        raise NotFound(unknown.detail, at=place, code="scheduler.not_found")
+        raise NotFound(unknown.detail, json_path=place, code="scheduler.not_found")
 
 
-def check_zone(narrowed: RequestFilterRun) -> None:
+def check_zone(filtered: RequestFilterRun) -> None:
     """Raise :class:`Invalid`, with the existing zones, if the zone is unknown."""
-    for each in narrowed.reports:
+    for each in filtered.reports:
         if each.refusal and each.name == MapAZToPlacementAggregate.name:
-            raise Invalid(f"{each.refusal}", at="$.request_spec.availability_zone")
+            raise Invalid(f"{each.refusal}", json_path="$.request_spec.availability_zone")
 
 
 def _for_single_instance(question: CapacityQuery) -> CapacityQuery:

@@ -3,7 +3,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.config.opts import LARGEST
+from placement_sched.config.opts import MAX_INT
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 
 
@@ -26,7 +26,7 @@ class CachingScheduler(FilterScheduler):
                 "periodic_task_interval",
                 default=60,
                 min=-1,
-                max=LARGEST,
+                max=MAX_INT,
                 deprecated_opts=[
                     cfg.DeprecatedOpt("driver_task_period", group="scheduler"),
                     cfg.DeprecatedOpt("scheduler_driver_task_period", group="DEFAULT"),

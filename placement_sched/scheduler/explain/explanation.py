@@ -8,9 +8,8 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
 
-from placement_sched.candidates import amounts
 from placement_sched.candidates.explain import SearchRun, near_misses_of
-from placement_sched.candidates.explain_stages import stages_of
+from placement_sched.candidates.explain_stages import nearest_amounts, stages_of, uuids_of
 from placement_sched.candidates.near_misses import amount_of_term, with_amount, without_terms
 from placement_sched.candidates.search import Search
 from placement_sched.db.transaction import Connection
@@ -36,8 +35,12 @@ from placement_sched.model.image import ImageProperties
 from placement_sched.model.names import join_words
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection, SuggestedChange
+from placement_sched.scheduler.explain.evaluation import (
+    candidates_on,
+    first_instance,
+    states_before,
+)
 from placement_sched.scheduler.explain.funnel import funnel_of, search_run
-from placement_sched.scheduler.explain.trials import candidates_on, first_instance, states_before
 from placement_sched.scheduler.explain.verdicts import (
     CloudNames,
     describe_traits,
@@ -48,8 +51,8 @@ from placement_sched.scheduler.explain.verdicts import (
     verdicts,
 )
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.narrowing import run_request_filters
 from placement_sched.scheduler.plugin import tolerate_failures
+from placement_sched.scheduler.request_filtering import run_request_filters
 from placement_sched.scheduler.selection import SchedulingRun
 
 #: Maximum number of hosts evaluated without constraints: the default limit of candidates.
@@ -69,13 +72,13 @@ def would_fit(
     connection: Connection, run: SchedulingRun, near_misses: NearMisses
 ) -> tuple[WouldFit, ...]:
     """Return the smallest changes that let the first instance of a failed request fit."""
-    if run.choice is None or run.choice.first.ordered or run.searches.asked is None:
+    if run.choice is None or run.choice.first.ordered or run.searches.main is None:
         return ()
-    answered = run.searches.asked
+    answered = run.searches.main
     results = list(_evaluate_filters(run, (), _group_by_rejection(run, run.hosts)))
     misses = near_misses.found
     searched = search_run(connection, run, answered)
-    if run.searches.found.requests:
+    if run.searches.candidates.requests:
         misses = near_misses_of(searched).found
     evaluation = _NearMissEvaluation(run, searched)
     for miss in misses[:_MAX_CONSTRAINT_SETS]:
@@ -164,7 +167,10 @@ class _NearMissEvaluation:
     def of(self, miss: NearMiss) -> Iterator[WouldFit]:
         amount = amount_of_term(self.search, miss.terms[0]) if not miss.others else None
         if amount is not None:
-            nearest = amounts.nearest_amounts(self.searched, miss.terms[0], self.remaining)
+            run = self.searched
+            nearest = nearest_amounts(
+                run.source, run.search, run.taken, miss.terms[0], self.remaining
+            )
             results = list(self._with_amount(miss, amount, nearest))
             yield from results
             if results:  # one change is enough
@@ -176,14 +182,14 @@ class _NearMissEvaluation:
         if not roots or not query.groups:
             return
         exact = len(roots) == len(miss.roots)
-        uuids = amounts.uuids_of(self.searched.connection, roots)
+        uuids = uuids_of(self.searched.connection, roots)
         rejecting = self._evaluate(query, uuids.values())
         yield from _evaluate_filters(self.run, miss.terms, rejecting, exact=exact)
         if passed := _passing_hosts(rejecting):
             yield from self._results_without(miss, passed, exact=exact)
 
     def _query_without(self, terms: Sequence[tuple[str, str]]) -> CandidatesQuery:
-        """Return the query without these terms, narrowed by request filters.
+        """Return the query without these terms, with the constraints of request filters.
 
         Without a required trait, request filters forbid the aggregates that require the trait.
         """
@@ -197,9 +203,9 @@ class _NearMissEvaluation:
         if not traits or any(detail.startswith("!in:") for _, detail in terms):
             return query
         spec = _without_traits(request.spec, traits)
-        narrowed = run_request_filters(request.plugins.request_filters, spec, self.run.cloud)
+        filtered = run_request_filters(request.plugins.request_filters, spec, self.run.cloud)
         plain = query.group or RequestGroup()
-        forbidden = frozenset(narrowed.spec.destination.forbidden)
+        forbidden = frozenset(filtered.spec.destination.forbidden)
         confined = replace(plain, aggregates=replace(plain.aggregates, forbidden=forbidden))
         return replace(query, groups=(confined, *(group for group in query.groups if group.suffix)))
 
@@ -218,7 +224,7 @@ class _NearMissEvaluation:
         ``nearest`` maps each root to its nearest fitting amount. Only hosts with this amount or a
         nearer amount may fit. In a cloud without trees all such hosts fit.
         """
-        (name, wanted), uuids = (requested, amounts.uuids_of(self.searched.connection, nearest))
+        (name, wanted), uuids = (requested, uuids_of(self.searched.connection, nearest))
         by_uuid = {uuid: nearest[root] for root, uuid in uuids.items()}
         values = sorted(set(by_uuid.values()), key=lambda value: abs(wanted - value))
 
@@ -331,10 +337,10 @@ def make_explanation(connection: Connection, run: SchedulingRun, view: Explanati
         view = ExplanationView(frozenset([*trees_by_name, *nodes]), view.max_rejected)
         # Verdicts may need the rejections of all hosts.
         funnel = funnel_of(run, connection, replace(view, max_rejected=0))
-        judged = verdicts(connection, run, trees_by_name, funnel)
+        host_verdicts = verdicts(connection, run, trees_by_name, funnel)
         extra = {
-            "verdicts": [each.as_json() for each in judged],
-            "stages": stages_of_run(run, judged),
+            "verdicts": [each.as_json() for each in host_verdicts],
+            "stages": stages_of_run(run, host_verdicts),
         }
     if view.hosts is None:  # smallest changes for any host; verdicts have them per host
         misses = funnel.allocation_candidates.nearest_misses

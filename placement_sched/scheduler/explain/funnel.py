@@ -107,7 +107,7 @@ def funnel_of(
     candidates = CandidatesReport(query=query)
     if connection is None:
         candidates = CandidatesReport(query=query, hosts=len(searches.roots))
-    elif searches.asked is not None:
+    elif searches.main is not None:
         candidates = _candidates_report(connection, run, view or ExplanationView())
         names = dict(resource_providers.names_of(connection, unreported)) if unreported else {}
     filters = list(choice.first.filters) if choice else []
@@ -151,7 +151,7 @@ def _candidates_report(
     searches = run.searches
     reports = [
         with_reasons(connection, explain(search_run(connection, run, search), view))
-        for search in (searches.asked, searches.fallback)
+        for search in (searches.main, searches.fallback)
         if search is not None
     ]
     report, *second = reports
@@ -162,7 +162,9 @@ def search_run(connection: Connection, run: SchedulingRun, searched: CandidateRe
     """Return a search of a run, as the input of its explanation."""
     cloud, settings = run.cloud, run.request.settings
     names = cloud.memory.node_names
-    return SearchRun(connection, cloud.providers, searched.search, searched.found, settings, names)
+    return SearchRun(
+        connection, cloud.providers, searched.search, searched.candidates, settings, names
+    )
 
 
 def with_reasons(connection: Connection, report: CandidatesReport) -> CandidatesReport:
@@ -205,14 +207,15 @@ def effort_of(stats: RequestStats) -> dict[str, Any]:
     scheduling stage, the ``decision`` with its ``outcome``, and a summary of the ``funnel``.
     Missing values are None.
     """
-    decision = stats.made
+    result = stats.result
+    decision = result and result.decision
     return {
         "statements": stats.statements,
         "candidates": stats.candidates,
         "stages_ms": {name: round(seconds * 1000, 1) for name, seconds in stats.stages.items()},
         "decision": decision and decision.uuid,
         "outcome": decision and decision.outcome,
-        "funnel": funnel_summary(stats.funnel) if stats.funnel else None,
+        "funnel": funnel_summary(result.funnel) if result and result.funnel else None,
     }
 
 

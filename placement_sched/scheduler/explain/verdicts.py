@@ -40,17 +40,17 @@ from placement_sched.model.explanation import (
 from placement_sched.model.host_verdict import HostVerdict, RejectReason
 from placement_sched.model.names import join_words, names_if_few, nearest, read_uuid
 from placement_sched.model.verdict import Rejection, SuggestedChange
+from placement_sched.scheduler.explain.evaluation import (
+    candidates_on,
+    first_instance,
+    passes_after_changes,
+    states_before,
+)
 from placement_sched.scheduler.explain.funnel import (
     NOT_REPORTED,
     funnel_of,
     search_run,
     with_reasons,
-)
-from placement_sched.scheduler.explain.trials import (
-    candidates_on,
-    first_instance,
-    passes_after_changes,
-    states_before,
 )
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import tolerate_failures
@@ -62,11 +62,11 @@ from placement_sched.store.placement import resource_providers
 #: Kind and detail of a constraint of the search.
 Term = tuple[str, str]
 #: Reasons of the candidate search, by the root provider's uuid.
-Refusals = Mapping[str, Sequence[RejectReason]]
+ReasonsByRoot = Mapping[str, Sequence[RejectReason]]
 _NOT_DISABLED_TERM = ("root_required", f"!{os_traits.COMPUTE_STATUS_DISABLED}")
 _DISABLED = [os_traits.COMPUTE_STATUS_DISABLED]
 #: Minimum number of rejected hosts with all their reasons, however large the request is.
-LEAST = 20
+MIN_HOSTS_WITH_ALL_REASONS = 20
 #: Maximum cost of the verdicts of a request, in units of a name in a list (about a microsecond). A
 #: usual request gets all reasons of several hundred hosts.
 _BUDGET = 250_000
@@ -79,7 +79,7 @@ _MAX_COMPARED = 10
 #: Maximum number of similar names for an unknown name.
 _MAX_SUGGESTIONS = 3
 #: Replaces the other reasons of a host.
-NOT_SOUGHT = (
+_FIRST_REASON_ONLY = (
     "only the first reason is shown, without changes: for a request of this size every stage is "
     "evaluated for {} of the rejected hosts; name fewer hosts"
 )
@@ -108,10 +108,10 @@ class ReportedTree:
 
 
 #: Provider trees by requested name, in order. A host may have several nodes, an unknown name none.
-AskedHosts = Mapping[str, Sequence[ReportedTree]]
+TreesByName = Mapping[str, Sequence[ReportedTree]]
 
 
-def reported_trees(connection: Connection, names: Iterable[str]) -> AskedHosts:
+def reported_trees(connection: Connection, names: Iterable[str]) -> TreesByName:
     """Return the provider trees of hosts, nodes or providers, by name or uuid.
 
     The name of a child provider means the host of its tree.
@@ -140,8 +140,8 @@ def _find_by_provider(
     connection: Connection, names: Sequence[str], uuids: Mapping[str, str]
 ) -> dict[str, list[ReportedTree]]:
     providers = {each.name: each for each in resource_providers.by_names(connection, names)}
-    known_uuids = [uuids[name] for name in names if name in uuids]
-    by_uuid = resource_providers.by_uuids(connection, known_uuids)
+    requested_uuids = [uuids[name] for name in names if name in uuids]
+    by_uuid = resource_providers.by_uuids(connection, requested_uuids)
     providers |= {name: by_uuid[uuids[name]] for name in names if uuids.get(name) in by_uuid}
     roots = {each.root_uuid for each in providers.values()}
     called = resource_providers.names_of(connection, roots)
@@ -323,7 +323,7 @@ def number_with_all_reasons(run: SchedulingRun, searches: Sequence[Search]) -> i
     compared = len(spec.flavor.extra_specs) + len(spec.image.properties.to_dict())
     constraints = sum(len(stages_of(search)) * len(search.query.groups) for search in searches)
     price = 1 + names + _COMPARISON_COST * compared + _CONSTRAINT_COST * constraints
-    return max(LEAST, _BUDGET // price)
+    return max(MIN_HOSTS_WITH_ALL_REASONS, _BUDGET // price)
 
 
 class FirstReasons:
@@ -341,7 +341,7 @@ class FirstReasons:
             first = RejectReason.of_request_filter(self._of_request[0])
         if first is None:  # the run did not reach the host, or a limit dropped it
             return (RejectReason(FILTERS, "", _NOT_REACHED.format(self._complete)),)
-        return first, RejectReason(FILTERS, "", NOT_SOUGHT.format(self._complete))
+        return first, RejectReason(FILTERS, "", _FIRST_REASON_ONLY.format(self._complete))
 
 
 def _first_reasons_by_host(funnel: Funnel) -> Mapping[tuple[str, str], RejectReason]:
@@ -357,7 +357,7 @@ def _first_reasons_by_host(funnel: Funnel) -> Mapping[tuple[str, str], RejectRea
 
 
 def verdicts(
-    connection: Connection, run: SchedulingRun, hosts: AskedHosts, funnel: Funnel | None = None
+    connection: Connection, run: SchedulingRun, hosts: TreesByName, funnel: Funnel | None = None
 ) -> tuple[HostVerdict, ...]:
     """Return the verdict of a run on each of these hosts, in their order.
 
@@ -367,8 +367,8 @@ def verdicts(
     # The nodes that passed all stages for the first instance, with their rank.
     passed = {weighed.obj.uuid: (rank, weighed.weight) for rank, weighed in enumerate(ordered, 1)}
     not_passed = [tree for trees in hosts.values() for tree in trees if tree.uuid not in passed]
-    rejected = iter(_judge_rejected(connection, run, not_passed, funnel))
-    unknown = _judge_unknown_names(connection, hosts)
+    rejected = iter(_explain_rejected(connection, run, not_passed, funnel))
+    unknown = _explain_unknown_names(connection, hosts)
     result: list[HostVerdict] = []
     for name, trees in hosts.items():
         if not trees:
@@ -388,7 +388,7 @@ def verdicts(
     return tuple(result)
 
 
-def _judge_unknown_names(connection: Connection, hosts: AskedHosts) -> dict[str, HostVerdict]:
+def _explain_unknown_names(connection: Connection, hosts: TreesByName) -> dict[str, HostVerdict]:
     names = [name for name, trees in hosts.items() if not trees]
     existing: set[str] = set()
     if names:
@@ -403,7 +403,7 @@ def _judge_unknown_names(connection: Connection, hosts: AskedHosts) -> dict[str,
     return result
 
 
-def _judge_rejected(
+def _explain_rejected(
     connection: Connection,
     run: SchedulingRun,
     not_passed: Sequence[ReportedTree],
@@ -505,7 +505,7 @@ class _TreeResults:
     trees in ``uncertain``, the effect of the first changes of their reasons is unknown.
     """
 
-    reasons: Refusals
+    reasons: ReasonsByRoot
     candidates: Candidates
     relaxed: Mapping[str, CandidatesQuery]
     uncertain: Collection[str]
@@ -521,7 +521,7 @@ def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[st
     reasons: dict[str, list[RejectReason]] = {}
     relaxed: dict[str, CandidatesQuery] = {}
     uncertain: set[str] = set()
-    candidates = [run.searches.found]
+    candidates = [run.searches.candidates]
     searched_roots = run.searches.roots
     outside = [root for root in roots if root not in searched_roots]
     names = CloudNames.of(run, outside)
@@ -529,8 +529,8 @@ def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[st
         on_trees = candidates_on(run, answered.search.query, outside)
         candidates.append(on_trees)
         # A run without a search dropped nothing.
-        run_candidates = on_trees if run.searches.asked is None else answered.found
-        searched = search_run(connection, run, replace(answered, found=run_candidates))
+        run_candidates = on_trees if run.searches.main is None else answered.candidates
+        searched = search_run(connection, run, replace(answered, candidates=run_candidates))
         rejected = rejections_by_root(searched, outside)
         new_steps = [
             (root, step)
@@ -603,8 +603,8 @@ def _evaluate_changes(
 
 def searches_to_explain(run: SchedulingRun) -> Iterator[tuple[str, CandidateResult]]:
     """Yield the searches of a run, or the search of a rejected request."""
-    if run.searches.asked is not None:
-        yield "", run.searches.asked
+    if run.searches.main is not None:
+        yield "", run.searches.main
         if run.searches.fallback is not None:
             yield "with VCPU for PCPU: ", run.searches.fallback
     elif run.searches.query is not None:

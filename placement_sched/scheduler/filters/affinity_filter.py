@@ -3,7 +3,7 @@
 
 from dataclasses import replace
 
-from placement_sched.model.aggregates import AFFINITY, ANTI_AFFINITY, MOST_PER_HOST
+from placement_sched.model.aggregates import AFFINITY, ANTI_AFFINITY, MAX_SERVER_PER_HOST
 from placement_sched.model.names import shorten_names
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection, SuggestedChange, SuggestedChanges
@@ -128,7 +128,7 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         group = spec_obj.instance_group
         if group is None or group.policy != ANTI_AFFINITY:
             return None
-        maximum = group.rules.get(MOST_PER_HOST, 1)
+        maximum = group.rules.get(MAX_SERVER_PER_HOST, 1)
 
         def rejection(host_state: HostState) -> Rejection | None:
             count = members_on(host_state, spec_obj, group)
@@ -145,10 +145,12 @@ class ServerGroupAntiAffinityFilter(BaseHostFilter):
         if group is None:
             return
         maximum = members_on(host_state, spec_obj, group) + 1
-        words = f"move a member of the server group away, or raise {MOST_PER_HOST} to {maximum}"
-        rules = {**group.rules, MOST_PER_HOST: maximum}
+        words = (
+            f"move a member of the server group away, or raise {MAX_SERVER_PER_HOST} to {maximum}"
+        )
+        rules = {**group.rules, MAX_SERVER_PER_HOST: maximum}
         changed = replace(spec_obj, instance_group=replace(group, rules=rules))
-        yield SuggestedChange("raise_rule", words, {MOST_PER_HOST: maximum}, spec=changed)
+        yield SuggestedChange("raise_rule", words, {MAX_SERVER_PER_HOST: maximum}, spec=changed)
 
 
 class GroupAntiAffinityFilter(ServerGroupAntiAffinityFilter):

@@ -42,7 +42,7 @@ class JsonFilter(BaseHostFilter):
         _validate(query, "query", 0)
         if is_larger(query, MAX_QUERY_VALUES) or len(orjson.dumps(query)) > MAX_QUERY_CHARACTERS:
             maximum = f"{MAX_QUERY_VALUES} values or {MAX_QUERY_CHARACTERS} characters"
-            raise Invalid(f"query has over {maximum}", at=_HINT)
+            raise Invalid(f"query has over {maximum}", json_path=_HINT)
 
     def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
         """Return the condition and the host's values if it is false, or None if it is true."""
@@ -95,20 +95,20 @@ def _parse(text: str) -> Any:
     try:
         return orjson.loads(text) if text else None
     except orjson.JSONDecodeError as error:
-        raise Invalid(f"the query is not JSON: {error}", at=_HINT) from None
+        raise Invalid(f"the query is not JSON: {error}", json_path=_HINT) from None
 
 
 def _validate(query: Any, place: str, depth: int) -> None:
     if not query:
         return
     if depth > MAX_QUERY_DEPTH:
-        raise Invalid(f"the query is more than {MAX_QUERY_DEPTH} lists deep", at=_HINT)
+        raise Invalid(f"the query is more than {MAX_QUERY_DEPTH} lists deep", json_path=_HINT)
     if not isinstance(query, list):
-        raise Invalid(f"{place} is not a list of an operator and its operands", at=_HINT)
+        raise Invalid(f"{place} is not a list of an operator and its operands", json_path=_HINT)
     operator, *values = query
     if not isinstance(operator, str) or operator not in _OPERATORS:
         operators = " ".join(_OPERATORS)
-        raise Invalid(f"{place}[0]: {operator!r} is not an operator ({operators})", at=_HINT)
+        raise Invalid(f"{place}[0]: {operator!r} is not an operator ({operators})", json_path=_HINT)
     for position, value in enumerate(values, start=1):
         if isinstance(value, list):
             _validate(value, f"{place}[{position}]", depth + 1)

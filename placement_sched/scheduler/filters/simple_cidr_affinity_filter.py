@@ -49,7 +49,7 @@ def _requested_subnet(spec_obj: RequestSpec) -> IPv4Network | IPv6Network | None
     prefix = spec_obj.get_scheduler_hint("cidr", "/24")
     for name, value in (("build_near_host_ip", address), ("cidr", prefix)):
         if address and not isinstance(value, str):
-            raise Invalid("expected a single value", at=f"{_HINTS}.{name}")
+            raise Invalid("expected a single value", json_path=f"{_HINTS}.{name}")
     return _parse_subnet(address, prefix) if address else None
 
 
@@ -58,8 +58,12 @@ def _parse_subnet(address: str, prefix: str) -> IPv4Network | IPv6Network:
     try:
         ip_address(address)
     except ValueError:
-        raise Invalid(f"{address!r} is not an address", at=f"{_HINTS}.build_near_host_ip") from None
+        raise Invalid(
+            f"{address!r} is not an address", json_path=f"{_HINTS}.build_near_host_ip"
+        ) from None
     try:
         return ip_network(f"{address}/{prefix.removeprefix('/')}", strict=False)
     except ValueError:
-        raise Invalid(f"{prefix!r} is not a prefix of {address}", at=f"{_HINTS}.cidr") from None
+        raise Invalid(
+            f"{prefix!r} is not a prefix of {address}", json_path=f"{_HINTS}.cidr"
+        ) from None

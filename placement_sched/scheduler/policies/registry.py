@@ -14,8 +14,8 @@ from placement_sched.config.conf import server_options
 from placement_sched.config.options.compute import RATIOS
 from placement_sched.config.options.ignored import SECTIONS_OF_NOVA
 from placement_sched.config.settings import Settings
-from placement_sched.config.sources import Assignment, Place
-from placement_sched.errors import ConfigurationError, Invalid
+from placement_sched.config.sources import Assignment, Place, convert_value
+from placement_sched.errors import ConfigurationError
 from placement_sched.limits import MAX_RATIO
 from placement_sched.model.aggregates import DEFAULT_POLICY, HostAggregate
 from placement_sched.model.clock import Clock, utcnow
@@ -53,10 +53,6 @@ class Override:
         """Return ``group.option``."""
         return f"{self.group}.{self.option}"
 
-    def is_meant_by(self, message: str) -> bool:
-        """Return whether a message about an invalid value begins with this option."""
-        return message.startswith(f"[{self.group}] {self.option}")
-
 
 def overrides_of(name: str, settings: Settings) -> tuple[Override, ...]:
     """Return the overrides in a policy's section: the last line of each option.
@@ -77,16 +73,16 @@ def overrides_of(name: str, settings: Settings) -> tuple[Override, ...]:
 
 def lines_of(name: str, settings: Settings) -> tuple[Assignment, ...]:
     """Return the lines of a policy's section, or raise :class:`ConfigurationError`."""
-    origin = _describe(settings, "policies")
     reserved = (*settings.conf.registered, DEFAULT_POLICY)
-    if name in reserved or name.startswith(_LIBRARY_PREFIXES):
-        raise ConfigurationError(
-            f"{origin}: {name!r} is a group of options, and cannot be a policy"
-        )
     lines = settings.sections.get(name)
-    if lines is None:
-        raise ConfigurationError(f"{origin}: there is no section [{name}]")
-    return lines
+    if name in reserved or name.startswith(_LIBRARY_PREFIXES):
+        problem = f"{name!r} is a group of options, and cannot be a policy"
+    elif lines is None:
+        problem = f"there is no section [{name}]"
+    else:
+        return lines
+    place = settings.place_in_files("scheduler", "policies")
+    raise ConfigurationError(f"[scheduler] policies: {problem}", place=place)
 
 
 def settings_of_policy(settings: Settings, overrides: Iterable[Override]) -> Settings:
@@ -97,9 +93,10 @@ def settings_of_policy(settings: Settings, overrides: Iterable[Override]) -> Set
     for override in overrides:
         value = [*override.earlier, override.value] if override.earlier else override.value
         try:
-            settings = settings.with_overrides({override.key: value}, str(override.place))
-        except Invalid as error:
-            raise ConfigurationError(error.detail) from None
+            convert_value(settings.conf.registered[override.group][override.option], value)
+        except ValueError as wrong:
+            raise ConfigurationError(f"{override.key}: {wrong}", place=override.place) from None
+        settings = settings.with_overrides({override.key: value}, str(override.place))
     return settings
 
 
@@ -122,18 +119,19 @@ class OptionNames:
                 whole[f"{group}_{dest}"].add(key)
                 for deprecated in option.deprecated_opts:
                     old[(deprecated.name or dest).replace("-", "_")].add(key)
-        origin = _describe(settings, "policy_overrides")
+        origin = "[scheduler] policy_overrides"
+        place = settings.place_in_files("scheduler", "policy_overrides")
         allowed = settings.scheduler.policy_overrides
-        self._allowed = frozenset(self._resolve(name, origin) for name in allowed)
+        self._allowed = frozenset(self._resolve(name, origin, place) for name in allowed)
 
     def resolve_option(self, line: Assignment) -> OptionName:
         """Return the option that a line sets."""
-        origin = f"{line.place}: [{line.group}]"
-        key = self._resolve(line.name, origin)
+        key = self._resolve(line.name, f"[{line.group}]", line.place)
         if self._allowed and key not in self._allowed:
             raise ConfigurationError(
-                f"{origin}: {line.name} may not be overridden: it is not among [scheduler] "
-                "policy_overrides"
+                f"[{line.group}]: {line.name} may not be overridden: it is not among [scheduler] "
+                "policy_overrides",
+                place=line.place,
             )
         return key
 
@@ -145,29 +143,20 @@ class OptionNames:
             return False
         return True
 
-    def _resolve(self, text: str, origin: str) -> OptionName:
+    def _resolve(self, text: str, origin: str, place: Place | None) -> OptionName:
         name = text.replace("-", "_").replace(".", "_")
-        for kind in self._kinds:
-            options = kind.get(name, set())
-            if len(options) == 1:
-                return next(iter(options))
-            if options:
-                whole = ", ".join(sorted(map("_".join, options)))
-                raise ConfigurationError(
-                    f"{origin}: {text} is the name of several options: {whole}"
-                )
-        if name in self._fixed:
-            raise ConfigurationError(
-                f"{origin}: {text} is not read per request: a policy cannot set it"
-            )
-        hint = suggest_name("option", name, chain(*self._kinds), shown=str)
-        raise ConfigurationError(f"{origin}: there is no option {text}{hint}")
-
-
-def _describe(settings: Settings, option: str) -> str:
-    """Return an option of ``[scheduler]`` for messages, with its file and line."""
-    place = settings.place_in_files("scheduler", option)
-    return f"{place}: [scheduler] {option}" if place else f"[scheduler] {option}"
+        options = next((kind[name] for kind in self._kinds if name in kind), set())
+        if len(options) == 1:
+            return next(iter(options))
+        if options:
+            whole = ", ".join(sorted(map("_".join, options)))
+            problem = f"{text} is the name of several options: {whole}"
+        elif name in self._fixed:
+            problem = f"{text} is not read per request: a policy cannot set it"
+        else:
+            hint = suggest_name("option", name, chain(*self._kinds), shown=str)
+            problem = f"there is no option {text}{hint}"
+        raise ConfigurationError(f"{origin}: {problem}", place=place)
 
 
 def check_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
@@ -301,9 +290,10 @@ class Policies:
             _check_ratios(settings)
             check_plugins(settings, self.clock)
         except ConfigurationError as error:
-            # Name the line of the invalid value, if there is one.
-            lines = (f"{each.place}: " for each in overrides if each.is_meant_by(error.detail))
-            raise ConfigurationError(f"{next(lines, '')}[{name}]: {error.detail}") from None
+            # The line of the invalid value, if there is one.
+            places = {f"[{each.group}] {each.option}": each.place for each in overrides}
+            place = places.get(error.option)
+            raise ConfigurationError(f"[{name}]: {error.detail}", place=place) from None
         return SchedulingPolicy(name, settings, overrides)
 
 
@@ -311,7 +301,8 @@ def _check_ratios(settings: Settings) -> None:
     for group, name in sorted(RATIOS):
         ratio = getattr(getattr(settings, group), name)
         if ratio is not None and not 0 <= ratio <= MAX_RATIO:
-            raise ConfigurationError(f"[{group}] {name}: {ratio} is not a ratio")
+            option = f"[{group}] {name}"
+            raise ConfigurationError(f"{option}: {ratio} is not a ratio", option=option)
 
 
 @lru_cache(maxsize=64)

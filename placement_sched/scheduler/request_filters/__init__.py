@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Request filters, and the base classes for writing them.
 
-A request filter narrows a request before the candidate search: it adds constraints. It returns a
+A request filter adds constraints to a request before the candidate search. It returns a
 new request with at least the same constraints, and never changes its argument.
 """
 
@@ -69,7 +69,7 @@ class RequestFilterContext(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RequestFilterResult:
-    """The narrowed request, and the added constraints by name, for the report."""
+    """The request with added constraints, and the added constraints by name, for the report."""
 
     spec: RequestSpec
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class BaseRequestFilter(SchedulerPlugin):
     def apply(
         self, spec: RequestSpec, context: RequestFilterContext
     ) -> RequestFilterResult | Rejection | None:
-        """Return the narrowed request, a rejection of it, or None.
+        """Return the request with added constraints, a rejection of it, or None.
 
         None means that the filter does not apply to the request.
         """
@@ -126,7 +126,7 @@ def all_request_filters() -> list[type[BaseRequestFilter]]:
 
 
 def with_destination(spec: RequestSpec, destination: Destination) -> RequestSpec:
-    """Return the request with a narrower destination."""
+    """Return the request with another destination."""
     return replace(spec, requested_destination=destination)
 
 
@@ -141,8 +141,8 @@ def require_aggregates(spec: RequestSpec, aggregates: Iterable[str]) -> RequestF
 def forbid_aggregates(spec: RequestSpec, aggregates: Iterable[str]) -> RequestFilterResult:
     """Return the request for hosts in none of the aggregates."""
     added = [uuid for uuid in aggregates if uuid not in spec.destination.forbidden]
-    narrower = with_destination(spec, spec.destination.forbidding(added)) if added else spec
-    return RequestFilterResult(narrower, {"forbidden_aggregates": added} if added else {})
+    changed_spec = with_destination(spec, spec.destination.forbidding(added)) if added else spec
+    return RequestFilterResult(changed_spec, {"forbidden_aggregates": added} if added else {})
 
 
 def require_traits(spec: RequestSpec, *traits: str) -> RequestFilterResult:
@@ -158,7 +158,7 @@ def forbid_traits(spec: RequestSpec, *traits: str) -> RequestFilterResult:
 def _with_traits(spec: RequestSpec, name: str, added: set[str]) -> RequestFilterResult:
     params = spec.request_level_params
     changed: dict[str, Any] = {name: getattr(params, name).union(added)}
-    narrower = replace(spec, request_level_params=replace(params, **changed))
-    return (
-        RequestFilterResult(narrower, {name: sorted(added)}) if added else RequestFilterResult(spec)
-    )
+    changed_spec = replace(spec, request_level_params=replace(params, **changed))
+    if not added:
+        return RequestFilterResult(spec)
+    return RequestFilterResult(changed_spec, {name: sorted(added)})

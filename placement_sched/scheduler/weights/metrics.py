@@ -7,6 +7,7 @@ from typing import NoReturn
 from placement_sched.config.options.filter_scheduler import ratios
 from placement_sched.config.sources import OF_REQUEST
 from placement_sched.errors import Invalid, PluginFailed
+from placement_sched.model.document import build_json_path
 from placement_sched.model.names import shorten_names
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import path_of
@@ -95,6 +96,8 @@ class MetricsWeigher(BaseHostWeigher):
         words = f"host {host.host}, node {host.nodename} {reason}"
         for group, name in _CAUSES:
             if self.settings.source_of_override(group, name) == OF_REQUEST:
-                raise Invalid(f"{OF_REQUEST}: {group}.{name}: {words}")
+                key = f"{group}.{name}"
+                path = build_json_path([OF_REQUEST, key])
+                raise Invalid(words, source=f"{OF_REQUEST}: {key}", json_path=path)
         # Raised in this function, so that no useless traceback is logged.
         raise PluginFailed(f"{path_of(type(self))} failed: {words}")

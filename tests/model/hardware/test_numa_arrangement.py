@@ -108,7 +108,10 @@ def test_first_arrangement_is_tried_without_effort():
 def test_effort_of_later_sets_is_counted(steps, sets, number):
     attempts: list[tuple[int, ...]] = []
     budget = FitBudget(steps)
-    assert first_arrangement([range(8)] * 2, attempts.append, effort=budget, judged=sets) is None
+    assert (
+        first_arrangement([range(8)] * 2, attempts.append, effort=budget, steps_per_check=sets)
+        is None
+    )
     assert len(attempts) == number
     assert budget.gave_up
 

@@ -363,7 +363,7 @@ def test_other_cells_and_the_original_topology_are_unchanged():
     assert repr(host) == before
 
 
-def test_rejections_have_both_numbers_and_free_devices():
+def test_rejections_have_requested_and_free_amounts_and_devices():
     rejection = reject_too_few_nodes(
         build_host_topology(build_cell()),
         build_instance_topology(build_instance_cell(0), build_instance_cell(1)),

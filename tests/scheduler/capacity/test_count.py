@@ -49,10 +49,11 @@ def count_by_node(app, **fields):
     """Return all that is counted, by node."""
     doubts = []
     with prepare_run(app.app.services, **fields) as run:
-        ledgers, are_apart = count_hosts(run, Deadline.after(0), doubts)
+        counters, are_apart = count_hosts(run, Deadline.after(0), doubts)
     assert (doubts, are_apart) == ([], True)
     return {
-        ledger.uuid: (ledger.instances, ledger.stop, ledger.left, ledger.free) for ledger in ledgers
+        counter.uuid: (counter.instances, counter.stop, counter.open_candidates, counter.free)
+        for counter in counters
     }
 
 
@@ -113,8 +114,8 @@ def test_large_amounts_are_counted_exactly(sqlite_app):
     for name in ("cn1", "cn2"):
         url = f"{PROVIDERS}/{report(name)['uuid']}"
         result = sqlite_app.get(f"{url}/inventories", headers=LATEST_HEADERS).json
-        stock = {"total": 2**31 - 1, "allocation_ratio": 1e8}
-        result["inventories"] |= {"CUSTOM_BYTES": stock}
+        capacity = {"total": 2**31 - 1, "allocation_ratio": 1e8}
+        result["inventories"] |= {"CUSTOM_BYTES": capacity}
         sqlite_app.put_json(f"{url}/inventories", result, headers=LATEST_HEADERS)
     request = {"resources:VCPU": "0", "resources:MEMORY_MB": "0", "resources:DISK_GB": "0"}
     extra = {**request, "resources:CUSTOM_BYTES": "1"}

@@ -108,7 +108,9 @@ def test_devices_in_placement_are_counted_by_their_providers(sqlite_url, make_ap
 
 @pytest.mark.parametrize("driver", ["caching_scheduler", "chance_scheduler"])
 @pytest.mark.parametrize("policy", [None, "anti-affinity"])
-def test_capacity_of_other_drivers_equals_their_placements(sqlite_url, make_app, driver, policy):
+def test_capacity_equals_placements_of_chance_and_caching_scheduler(
+    sqlite_url, make_app, driver, policy
+):
     settings = make_settings(
         sqlite_url,
         scheduler__driver=driver,
@@ -153,8 +155,8 @@ def test_count_over_its_budget_is_a_minimum(sqlite_url, make_app, budget, capaci
         result = count_capacity(
             scheduler, connection, request, deadline=Deadline.after(budget, TickingTimer())
         )
-    assert sum(ledger.instances for ledger in result.ledgers) == capacity
-    stops = {ledger.stop.reason for ledger in result.ledgers}
+    assert sum(counter.instances for counter in result.counters) == capacity
+    stops = {counter.stop.reason for counter in result.counters}
     if budget:
         assert stops == {"capacity_budget"}
         (doubt,) = result.doubts

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import insert
 
-from placement_sched.config.opts import LARGEST
+from placement_sched.config.opts import MAX_INT
 from placement_sched.db.tables import placement_aggregates
 from tests.conftest import make_settings
 from tests.scheduler.providers import add_provider
@@ -112,7 +112,7 @@ AVAILABLE = "placement_sched.scheduler.filters.all_hosts_filter.AllHostsFilter"
 )
 def test_list_option_is_overridden_by_a_list_or_a_string(cloud, overrides, names):
     overrides = {f"filter_scheduler.{name}": value for name, value in overrides.items()}
-    overrides["DEFAULT.service_down_time"] = LARGEST
+    overrides["DEFAULT.service_down_time"] = MAX_INT
     explanation = explain(cloud, spec(), overrides=overrides)
     assert [stage["name"] for stage in explanation["funnel"]["filters"]] == names
 

@@ -332,7 +332,7 @@ def test_explanation_is_the_same_with_the_provider_cache(database_url, make_app,
 @pytest.fixture
 def huge_spec(cloud, monkeypatch):
     """A request so large that only two of the hosts that it rejects are told everything."""
-    monkeypatch.setattr(module, "LEAST", 2)
+    monkeypatch.setattr(module, "MIN_HOSTS_WITH_ALL_REASONS", 2)
     monkeypatch.setattr(module, "_BUDGET", 1000)
     specs = {f"capabilities:cpu_info:x{n}": "y" for n in range(100)}
     return spec(flavor=flavor(memory_mb=200000, vcpus=17, extra_specs=specs))
@@ -344,7 +344,7 @@ def test_only_the_first_hosts_of_a_large_request_have_all_reasons(cloud, huge_sp
     assert len(first["reasons"]) == 3
     stored, text = reasons(third)
     assert stored == reasons(verdicts(cloud, "cn7", request=huge_spec)[0])[0]
-    assert text == ("filters", "", module.NOT_SOUGHT.format(2))
+    assert text == ("filters", "", module._FIRST_REASON_ONLY.format(2))
     assert [reason["changes"] for reason in third["reasons"]] == [[], []]
     assert third["would_pass"] is None
 
@@ -381,7 +381,7 @@ def test_verdict_on_a_host_beyond_the_limit_says_that_it_was_not_evaluated(cloud
 
 
 def test_ordinary_request_has_all_reasons_of_hundreds_of_hosts(cloud, monkeypatch):
-    monkeypatch.setattr(module, "LEAST", 0)
+    monkeypatch.setattr(module, "MIN_HOSTS_WITH_ALL_REASONS", 0)
     monkeypatch.setattr(module, "_BUDGET", module._BUDGET // 50)
     answer = verdicts(
         cloud, *(f"cn{n}" for n in range(1, 11)), request=spec(flavor=flavor(memory_mb=10**6))

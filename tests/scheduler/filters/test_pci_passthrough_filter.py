@@ -65,7 +65,7 @@ def test_host_needs_every_device(pools, counts, reason):
     assert rejection_reason(host(pools, ANY), spec(*counts)) == reason
 
 
-def test_rejection_has_both_numbers_and_numa_policies_are_ignored():
+def test_rejection_has_requested_and_free_devices():
     rejection = PciPassthroughFilter().rejection(host([pool(1)], ANY), spec(2))
     assert (rejection.asked, rejection.has) == (2, 1)
     assert rejection_reason(host([pool(1)], ANY), spec(1, numa_policy="required")) is None

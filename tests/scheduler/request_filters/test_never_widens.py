@@ -16,8 +16,8 @@ from placement_sched.candidates.search import prepare
 from placement_sched.errors import Invalid
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection
-from placement_sched.scheduler.narrowing import run_request_filters
 from placement_sched.scheduler.plugins import plugins_for
+from placement_sched.scheduler.request_filtering import run_request_filters
 from placement_sched.scheduler.request_filters import RequestFilterResult
 from placement_sched.scheduler.resource_request import TargetNodes, build_query
 from tests.exploring import Dice, draws
@@ -131,7 +131,7 @@ def cloud(sqlite_database):
 def candidates(connection, spec):
     """Return the candidates of a request, none if it is invalid."""
     try:
-        query = build_query(spec, ALL_ON, TargetNodes()).query
+        query = build_query(spec, ALL_ON, TargetNodes())[0]
     except Invalid:
         return frozenset()
     result = find_candidates(

@@ -162,7 +162,7 @@ def explain(app, status=200, **overrides):
     return app.post_json("/scheduler/v1/explain", body, status=status).json
 
 
-def test_reported_metrics_count(cloud):
+def test_metrics_weigher_and_filter_use_reported_metrics(cloud):
     setting = {"metrics.weight_setting": ["cpu.idle.percent=1.0"]}
     lenient = {"metrics.required": False, "metrics.weight_of_unavailable": 0.0}
     answer = explain(cloud, **setting, **lenient)

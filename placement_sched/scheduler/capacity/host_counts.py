@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Accounts of hosts and shared providers while instances are counted.
+"""Counters of hosts and shared providers.
 
-A way is an allocation candidate as pairs of a free amount and a requested amount. The stock of a
-count (:class:`FreeCapacity`) has all free amounts. The hosts that share providers, directly or
-through other hosts, are a component. If each host of a component can combine its own providers with
-any of the shared providers, the order of placing does not matter: the shared providers are a pool,
-and the component fits the sum of its hosts, up to the maximum of the pool. For any other component
-the order matters.
+An option is an allocation candidate as pairs of a free amount and a requested amount.
+:class:`FreeCapacity` has all free amounts. The hosts that share providers, directly or through
+other hosts, are a component. If each host of a component can combine its own providers with any of
+the shared providers, the order of placing does not matter: the shared providers are a pool, and the
+component fits the sum of its hosts, up to the maximum of the pool. For any other component the
+order matters.
 """
 
 from collections import Counter, defaultdict
@@ -20,7 +20,7 @@ from placement_sched.candidates.providers import ProviderSource
 from placement_sched.model.candidates_query import AllocationRequest, Candidates
 from placement_sched.scheduler.host_state import HostState, candidates_of
 
-#: A way to place an instance: pairs of an index in ``FreeCapacity.free`` and an amount.
+#: An option to place an instance: pairs of an index in ``FreeCapacity.free`` and an amount.
 AllocationOption = tuple[tuple[int, int], ...]
 
 #: Below this limit a float represents every integer exactly.
@@ -46,7 +46,7 @@ class FreeCapacity:
     ``free`` has an element for each class and provider, at the index ``firsts`` of the class plus
     ``rows`` of the provider. The amounts decrease as instances are placed. ``stops`` has a limit
     for each class, in order. Indexes in ``pooled`` belong to a :class:`SharedPool`, and are left
-    out of all ways.
+    out of all options.
     """
 
     rows: Mapping[str, int]
@@ -81,8 +81,8 @@ class FreeCapacity:
         firsts = {name: index * len(ids) for index, name in enumerate(names)}
         return cls(rows, free, firsts, [LimitReason(name, is_resource=True) for name in names])
 
-    def way(self, candidate: Any) -> AllocationOption:
-        """Return the way of a candidate, which may be the candidate's JSON."""
+    def option_of(self, candidate: Any) -> AllocationOption:
+        """Return the option of a candidate, which may be the candidate's JSON."""
         rows, firsts = self.rows, self.firsts
         if isinstance(candidate, AllocationRequest):
             parts: Iterable[tuple[str, Mapping[str, int]]] = zip(
@@ -91,36 +91,38 @@ class FreeCapacity:
         else:
             allocations = candidate["allocations"].items()
             parts = ((uuid, part["resources"]) for uuid, part in allocations)
-        way = [
+        option = [
             (firsts[name] + rows[uuid], amount)
             for uuid, resources in parts
             for name, amount in resources.items()
         ]
-        return tuple([each for each in way if each[0] not in self.pooled] if self.pooled else way)
+        if self.pooled:
+            option = [pair for pair in option if pair[0] not in self.pooled]
+        return tuple(option)
 
-    def times(self, way: AllocationOption) -> int:
+    def times(self, option: AllocationOption) -> int:
         """Return the number of further instances that fit with these amounts."""
         free = self.free
-        return min([free[index] // amount for index, amount in way], default=0)
+        return min([free[index] // amount for index, amount in option], default=0)
 
-    def take(self, way: AllocationOption, times: int = 1) -> None:
-        """Subtract the amounts in ``way`` for each of a number of instances."""
-        for index, amount in way:
+    def take(self, option: AllocationOption, times: int = 1) -> None:
+        """Subtract the amounts in ``option`` for each of a number of instances."""
+        for index, amount in option:
             self.free[index] -= amount * times
 
     def stop(self, index: int) -> LimitReason:
         """Return the limit for the class at an index of ``free``."""
         return self.stops[index // len(self.rows)]
 
-    def scarcest_class(self, way: AllocationOption) -> LimitReason:
+    def scarcest_class(self, option: AllocationOption) -> LimitReason:
         """Return the limit for the class with the smallest free amount per instance."""
         free = self.free
-        return self.stop(min([(free[index] / amount, index) for index, amount in way])[1])
+        return self.stop(min([(free[index] / amount, index) for index, amount in option])[1])
 
-    def free_for(self, ways: Iterable[AllocationOption]) -> dict[str, int]:
-        """Return the free amounts that these ways use, by class."""
+    def free_for(self, options: Iterable[AllocationOption]) -> dict[str, int]:
+        """Return the free amounts that these options use, by class."""
         amounts: dict[str, int] = {}
-        for index in {index for way in ways for index, _ in way}:
+        for index in {index for option in options for index, _ in option}:
             name = self.stop(index).reason
             amounts[name] = amounts.get(name, 0) + max(self.free[index], 0)
         return amounts
@@ -156,73 +158,81 @@ class HostCount:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class HostAccount(HostCount):
-    """The account of a host with candidates.
+class HostCounter(HostCount):
+    """The counter of a host with candidates.
 
-    ``every`` are the ways of all candidates, and ``ways`` the ways of the candidates that passed
-    the filters. If instances are placed in rounds, ``offers`` are candidates with their ways.
-    ``left`` is the number of candidates that the search still finds for the full host.
+    ``all_options`` are the options of all candidates, and ``options`` the options of the
+    candidates that passed the filters. If instances are placed in rounds, ``offers`` are candidates
+    with their options. ``open_candidates`` is the number of candidates that the search still finds
+    for the full host.
     """
 
     state: HostState
-    every: Sequence[AllocationOption]
-    ways: Sequence[AllocationOption]
+    all_options: Sequence[AllocationOption]
+    options: Sequence[AllocationOption]
     offers: Sequence[tuple[Any, AllocationOption]] = ()
-    left: int = 0
+    open_candidates: int = 0
 
     @classmethod
-    def of(cls, state: HostState, stock: FreeCapacity, pool: SharedPool | None) -> "HostAccount":
-        """Return the account of a host before anything is placed."""
+    def of(cls, state: HostState, capacity: FreeCapacity, pool: SharedPool | None) -> "HostCounter":
+        """Return the counter of a host before anything is placed."""
         # Tuples of numbers cost the garbage collector nothing: there may be tens of thousands.
-        every = tuple([stock.way(each) for each in candidates_of(state)])
-        return cls(state.host, state.uuid, pool=pool, state=state, every=every, ways=every)
+        all_options = tuple([capacity.option_of(each) for each in candidates_of(state)])
+        return cls(
+            state.host,
+            state.uuid,
+            pool=pool,
+            state=state,
+            all_options=all_options,
+            options=all_options,
+        )
 
-    def keep_left(self, stock: FreeCapacity) -> None:
-        """Keep only the ways of candidates that passed the filters."""
+    def keep_passing_options(self, capacity: FreeCapacity) -> None:
+        """Keep only the options of candidates that passed the filters."""
         candidates = candidates_of(self.state)
-        if len(candidates) < len(self.every):
-            self.ways = [stock.way(each) for each in candidates]
+        if len(candidates) < len(self.all_options):
+            self.options = [capacity.option_of(each) for each in candidates]
 
-    def fill(self, stock: FreeCapacity) -> None:
-        """Place as many instances as fit, each in the first remaining way."""
-        for way in self.ways:
-            if (times := stock.times(way)) > 0:
-                stock.take(way, times)
+    def fill(self, capacity: FreeCapacity) -> None:
+        """Place as many instances as fit, each in the first remaining option."""
+        for option in self.options:
+            if (times := capacity.times(option)) > 0:
+                capacity.take(option, times)
                 self.instances += times
-        self.end(stock)
+        self.end(capacity)
 
-    def end(self, stock: FreeCapacity, stop: LimitReason | None = None) -> None:
+    def end(self, capacity: FreeCapacity, stop: LimitReason | None = None) -> None:
         """Record the limit of the host, by default the scarcest resource class."""
-        self.stop = stop or stock.scarcest_class((self.ways or self.every)[-1])
-        if stop or self.ways is not self.every:
+        self.stop = stop or capacity.scarcest_class((self.options or self.all_options)[-1])
+        if stop or self.options is not self.all_options:
             # Candidates that differ only in the providers of the pool count once.
-            every = self.every if self.pool is None else set(self.every)
-            self.left = sum([stock.times(way) > 0 for way in every])
+            all_options = self.all_options if self.pool is None else set(self.all_options)
+            self.open_candidates = sum([capacity.times(option) > 0 for option in all_options])
         if self.stop.is_resource:
-            self.free = stock.free_for(self.every)
+            self.free = capacity.free_for(self.all_options)
 
 
 def find_pools(
-    candidates: Candidates, hosts: Sequence[HostState], stock: FreeCapacity
+    candidates: Candidates, hosts: Sequence[HostState], capacity: FreeCapacity
 ) -> Sequence[SharedPool | None] | None:
     """Return the pool of each host, or None if the order of placing matters."""
     roots = {provider.uuid: provider.root_uuid for provider in candidates.providers}
     pools: list[SharedPool | None] = [None] * len(hosts)
     if all(roots[uuid] == each.root_uuid for each in candidates.requests for uuid in each.uuids):
         return pools
-    ways = [[stock.way(each) for each in candidates_of(host)] for host in hosts]
+    options = [[capacity.option_of(each) for each in candidates_of(host)] for host in hosts]
     users: dict[int, set[int]] = defaultdict(set)
-    for number, host_ways in enumerate(ways):
-        for index in {index for way in host_ways for index, _ in way}:
+    for number, host_options in enumerate(options):
+        for index in {index for option in host_options for index, _ in option}:
             users[index].add(number)
     shared = {index: numbers for index, numbers in users.items() if len(numbers) > 1}
     for numbers in _join_overlapping(shared.values()):
-        pool = _build_pool([ways[at] for at in numbers], shared, stock)
+        pool = _build_pool([options[at] for at in numbers], shared, capacity)
         if pool is None:
             return None
         for at in numbers:
             pools[at] = pool
-    stock.pooled.update(shared)
+    capacity.pooled.update(shared)
     return pools
 
 
@@ -236,28 +246,29 @@ def _join_overlapping(linked: Iterable[set[int]]) -> list[set[int]]:
 
 
 def _build_pool(
-    hosts: Sequence[Sequence[AllocationOption]], shared: Collection[int], stock: FreeCapacity
+    hosts: Sequence[Sequence[AllocationOption]], shared: Collection[int], capacity: FreeCapacity
 ) -> SharedPool | None:
-    """Return the pool of hosts with these ways, or None if the order matters."""
-    parts = [[_split_way(way, shared) for way in ways] for ways in hosts]
-    options = {pooled for pooled, _ in parts[0]}
-    indexes = [index for way in options for index, _ in way]
-    if () in options or len(indexes) != len(set(indexes)):
+    """Return the pool of hosts with these options, or None if the order matters."""
+    parts = [[_split_option(option, shared) for option in options] for options in hosts]
+    pooled_options = {pooled for pooled, _ in parts[0]}
+    indexes = [index for option in pooled_options for index, _ in option]
+    if () in pooled_options or len(indexes) != len(set(indexes)):
         return None
     for pairs in parts:
         owns = {own for _, own in pairs}
-        if {pooled for pooled, _ in pairs} != options or len(pairs) != len(owns) * len(options):
+        is_complete = len(pairs) == len(owns) * len(pooled_options)
+        if not is_complete or {pooled for pooled, _ in pairs} != pooled_options:
             return None
-    last = min(options, key=lambda way: (stock.times(way), way))
+    last = min(pooled_options, key=lambda option: (capacity.times(option), option))
     own: Counter[str] = Counter()
     for index, amount in parts[0][0][1]:
-        own[stock.stop(index).reason] += amount
-    return SharedPool(sum(map(stock.times, options)), stock.scarcest_class(last), own)
+        own[capacity.stop(index).reason] += amount
+    return SharedPool(sum(map(capacity.times, pooled_options)), capacity.scarcest_class(last), own)
 
 
-def _split_way(
-    way: AllocationOption, shared: Collection[int]
+def _split_option(
+    option: AllocationOption, shared: Collection[int]
 ) -> tuple[AllocationOption, AllocationOption]:
-    pooled = sorted(each for each in way if each[0] in shared)
-    own = (each for each in way if each[0] not in shared)
+    pooled = sorted(each for each in option if each[0] in shared)
+    own = (each for each in option if each[0] not in shared)
     return tuple(pooled), tuple(own)
