@@ -28,7 +28,7 @@ from placement_sched.operations.gauges import CapacityGauges, CloudGauges, Count
 
 DIRECTORY = "PROMETHEUS_MULTIPROC_DIR"
 
-#: The label ``face`` of claims and conflicts of placement-sched nova-scheduler.
+#: The label ``api`` of claims and conflicts of placement-sched nova-scheduler.
 RPC = "nova-scheduler"
 
 #: The environ keys of the labels of a request, and of its microversion until it is counted.
@@ -46,7 +46,7 @@ _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 class RequestLabels(NamedTuple):
     """The labels of a request. ``route`` is the template of its path, "" without a route."""
 
-    face: str
+    api: str
     route: str
     method: str
 
@@ -67,9 +67,9 @@ class Metrics:
             "Attempts to allocate: won, lost (to a concurrent request or for lack of capacity), "
             "and retried."
         )
-        self._claims = counter("claims", claims, ("face", "outcome"))
+        self._claims = counter("claims", claims, ("api", "outcome"))
         conflicts = "Conflicts of claims and other writes with concurrent writes, by kind."
-        self._conflicts = counter("conflicts", conflicts, ("face", "kind"))
+        self._conflicts = counter("conflicts", conflicts, ("api", "kind"))
         histogram = partial(
             Histogram,
             labelnames=labels,
@@ -87,7 +87,7 @@ class Metrics:
         gauge = partial(
             Gauge,
             namespace="placement_sched",
-            subsystem="mirror",
+            subsystem="provider_cache",
             registry=self._registry,
             # A sum would include workers that have ended.
             multiprocess_mode="mostrecent",
@@ -98,7 +98,7 @@ class Metrics:
             "nbytes": gauge("bytes", "Approximate memory of the provider cache."),
             "seconds": gauge("reading_seconds", "Time of the last full read of all providers."),
         }
-        cache_counter = partial(counter, subsystem="mirror")
+        cache_counter = partial(counter, subsystem="provider_cache")
         self._cache_counters = {
             "refreshes": cache_counter("refreshes", "Refreshes of changed providers."),
             "full_readings": cache_counter("full_readings", "Full reads of all providers."),
@@ -188,21 +188,21 @@ class Metrics:
         self._statements(*labels).observe(stats.statements)
         if stats.candidates is not None:
             self._candidates.labels(*labels).observe(stats.candidates)
-        self._count_stats(labels.face)
+        self._count_stats(labels.api)
 
-    def _count_stats(self, face: str) -> None:
+    def _count_stats(self, api: str) -> None:
         stats = request_stats()
         for outcome in ("won", "lost", "retried"):
             if number := getattr(stats, f"claims_{outcome}"):
-                self._claims.labels(face, outcome).inc(number)
+                self._claims.labels(api, outcome).inc(number)
         for kind, number in stats.conflicts.items():
-            self._conflicts.labels(face, kind).inc(number)
+            self._conflicts.labels(api, kind).inc(number)
         if stats.pool_timeouts:
             self._pool_timeouts.inc(stats.pool_timeouts)
         for stage, seconds in stats.stages.items():
             self._stages(stage).observe(seconds)
-        if stats.decision is not None:
-            self._decisions(*stats.decision).inc()
+        if stats.result is not None and stats.result.labels is not None:
+            self._decisions(*stats.result.labels).inc()
 
     def show_cloud(self, read: ReadFigures) -> None:
         """Add the figures of the whole cloud to each scrape."""
@@ -217,7 +217,7 @@ class Metrics:
         self._collectors.append(read)
         self._registry.register(read)
 
-    def mirror(self, figures: CacheFigures) -> None:
+    def provider_cache(self, figures: CacheFigures) -> None:
         """Update the metrics of this process's provider cache."""
         for name, gauge in self._cache_gauges.items():
             gauge.set(getattr(figures, name))

@@ -56,7 +56,7 @@ class AccessLog:
             fields = {
                 "method": environ.get("REQUEST_METHOD"),
                 "path": target,
-                "face": labels.face if labels else None,
+                "api": labels.api if labels else None,
                 "route": labels.route if labels else None,
                 "status": int(status) if status.isdecimal() else None,
                 "duration_ms": milliseconds,
@@ -153,7 +153,7 @@ def log_slow_requests(application: WSGI, seconds: float) -> WSGI:
 def _log_slow(environ: dict[str, Any], status: str, seconds: float) -> None:
     labels = labels_of(environ)
     name = (
-        f"{labels.method} /{labels.face}{labels.route}"
+        f"{labels.method} /{labels.api}{labels.route}"
         if labels
         else "a request outside of the APIs"
     )
