@@ -6,8 +6,11 @@ A chart is 100 units wide. The templates draw the numbers of this module unchang
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
+from placement_sched.console.units import describe_stage
+from placement_sched.model.decision import NO_VALID_HOST, SELECTED
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import (
     GroupedReason,
@@ -22,6 +25,8 @@ _WIDTH = 100.0
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #: Weights whose sum is less than this are not drawn.
 _MIN_WEIGHT = 1e-9
+#: Weights that differ by less than this are shown as equal.
+_MIN_DIFFERENCE = 5e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,11 @@ class StagePicture:
     def letter(self) -> str:
         """Return the letter of the stage, which supplements its colour: A to Z, then AA."""
         return _LETTERS[self.place % len(_LETTERS)] * (self.place // len(_LETTERS) + 1)
+
+    @property
+    def words(self) -> str:
+        """Return an operator's words for the hosts that the stage rejects."""
+        return describe_stage(self.name)
 
     @property
     def removed(self) -> int:
@@ -126,6 +136,17 @@ class WeightBar:
     weights: Mapping[str, Json]
 
 
+def compare_weights(first: Json, second: Json) -> tuple[tuple[str, float], ...]:
+    """Return by how much each weigher prefers the first host, largest difference first.
+
+    Both are hosts of an explanation. Equal parts are omitted.
+    """
+    names = dict.fromkeys([*first["weights"], *second["weights"]])
+    differences = [(name, _get_weight(first, name) - _get_weight(second, name)) for name in names]
+    unequal = [pair for pair in differences if abs(pair[1]) >= _MIN_DIFFERENCE]
+    return tuple(sorted(unequal, key=lambda pair: -abs(pair[1])))
+
+
 @dataclass(frozen=True, slots=True)
 class WeightsPicture:
     """The best hosts as stacked bars. ``zero`` is the position of weight 0.
@@ -184,6 +205,58 @@ def _sum_weights(host: Json, names: Sequence[str], sign: int) -> float:
 def _get_weight(host: Json, name: str) -> float:
     weight: Mapping[str, Any] = host["weights"].get(name) or {}
     return float(weight.get("weighted", 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineBar:
+    """The decisions of an interval: position, heights of both outcomes, and the interval."""
+
+    start: float
+    width: float
+    placed: float
+    failed: float
+    numbers: tuple[int, int]
+    since: str
+    until: str
+
+
+@dataclass(frozen=True, slots=True)
+class TimelinePicture:
+    """Bars of decisions over time. A bar is at most 100 units high."""
+
+    bars: tuple[TimelineBar, ...]
+    since: str
+    until: str
+    largest: int
+
+
+def timeline_picture(counts: Json) -> TimelinePicture:
+    """Build the chart of ``GET /decision_counts``."""
+    seconds = counts["bucket_seconds"]
+    begin, end = (datetime.fromisoformat(counts[name]) for name in ("since", "until"))
+    starts = [datetime.fromisoformat(bucket["begin"]) for bucket in counts["buckets"]]
+    begin = min([begin, *starts])
+    end = max([end, *(start + timedelta(seconds=seconds) for start in starts)])
+    span = max((end - begin).total_seconds(), seconds)
+    numbers = [(bucket[SELECTED], bucket[NO_VALID_HOST]) for bucket in counts["buckets"]]
+    largest = max(map(sum, numbers), default=0)
+    return TimelinePicture(
+        bars=tuple(
+            TimelineBar(
+                start=_WIDTH * (start - begin).total_seconds() / span,
+                width=_WIDTH * seconds / span,
+                placed=_WIDTH * placed / largest,
+                failed=_WIDTH * failed / largest,
+                numbers=(placed, failed),
+                since=start.isoformat(),
+                until=(start + timedelta(seconds=seconds)).isoformat(),
+            )
+            for start, (placed, failed) in zip(starts, numbers, strict=True)
+        ),
+        since=begin.isoformat(),
+        until=end.isoformat(),
+        largest=largest,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

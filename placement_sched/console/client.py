@@ -7,7 +7,7 @@ with the token of the person who has signed in.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -20,67 +20,42 @@ from werkzeug.test import run_wsgi_app
 from placement_sched.api.request_context import REQUEST_ID, context_of
 from placement_sched.api.serving import set_body
 from placement_sched.console.forms import LABELS
-from placement_sched.model.document import Json
-from placement_sched.schemas.faults import expectation, plain_reason, unquote
+from placement_sched.model.document import Json, PathStep, find_name, join_keys, split_json_path
+from placement_sched.model.flat_request import VALUE_OF
+from placement_sched.schemas.faults import plain_reason
 
-#: Replacements for the beginnings of errors without a JSON path.
-_PREFIXES = {"overrides: ": "Options: ", "policy: ": "Policy: ", "Malformed JSON: ": ""}
-#: Labels of form fields by patterns of JSON paths. The first match counts.
+#: Labels of form fields, by the keys of their values in requests.
 _LABELS = {
-    r"request_spec\.flavor\.vcpus": LABELS["vcpus"],
-    r"request_spec\.flavor\.memory_mb": LABELS["ram"],
-    r"request_spec\.flavor\.root_gb": LABELS["disk"],
-    r"request_spec\.flavor\.extra_specs.*": LABELS["extra_specs"],
-    r"request_spec\.flavor.*|flavors?(\[\d+\])?": LABELS["flavor"],
-    r"request_spec\.image\.properties.*": LABELS["image_properties"],
-    r"request_spec\.image.*": LABELS["image"],
-    r"request_spec\.num_instances": LABELS["count"],
-    r"request_spec\.availability_zone": LABELS["zone"],
-    r"request_spec\.project_id|project_id": LABELS["project"],
-    r"request_spec\.scheduler_hints.*": LABELS["hints"],
-    r"request_spec\.force_hosts.*": LABELS["force_hosts"],
-    r"request_spec\.ignore_hosts.*": LABELS["ignore_hosts"],
-    r"per": "Count per",
-    r"moves": "Moves",
-    r"request_id": "Request id",
-    r"host": "Chosen host",
-    r"refused": "Rejected host",
+    **{keys: LABELS[value] for keys, value in VALUE_OF.items()},
+    "flavor": LABELS["flavor"],
+    "project_id": LABELS["project"],
+    "per": "Count per",
+    "moves": "Moves",
+    "request_id": "Request id",
+    "host": "Chosen host",
+    "refused": "Rejected host",
 }
 
 
 def with_form_labels(error: Json) -> str:
     """Return the text of an API's error with form labels in place of JSON paths."""
-    detail = str(error.get("detail") or error.get("message") or "")
     if fault := error.get("fault"):
-        label, expected = _get_label(fault["path"]), expectation(fault)
-        if expected is not None:
-            return f"{label} {unquote(expected.value)}: expected {expected.expected}"
-        return f"{label}: {plain_reason(fault)}"
-    for prefix, replacement in _PREFIXES.items():
-        if detail.startswith(prefix):
-            return replacement + detail.removeprefix(prefix)
-    return detail
+        return f"{_get_label(split_json_path(fault['path']))}: {plain_reason(fault)}"
+    return str(error.get("detail") or error.get("message") or "")
 
 
-def _get_label(json_path: str) -> str:
-    """Return the label of the field with this JSON path, else the words of the path."""
-    path = json_path.removeprefix("$").removeprefix(".")
-    change = re.fullmatch(r"changes\[(\d+)\](.*)", path)
-    if change is not None:
-        key = _split_path(re.sub(r"\[\d+\]", "", change[2]))
-        return f"Changes, line {int(change[1]) + 1}{', ' * bool(key)}{key}"
-    option = re.fullmatch(r"overrides(?:\['(.*)'\]|\.(.*))", path)
-    if option is not None:
-        return f"Options, {option[1] or option[2]}"
-    for pattern, label in _LABELS.items():
-        if re.fullmatch(pattern, path):
-            return label
-    text = _split_path(path)
+def _get_label(steps: Sequence[PathStep]) -> str:
+    """Return the label of a value in a request, else the words of its JSON path."""
+    match steps:
+        case ["changes", int(index), *inner]:
+            keys = join_keys(inner, " ")
+            return f"Changes, line {index + 1}{', ' * bool(keys)}{keys}"
+        case ["overrides", *option]:
+            return ", ".join(["Options", *map(str, option)])
+    if named := find_name(steps, _LABELS):
+        return named[0]
+    text = " ".join(re.findall(r"[a-zA-Z0-9-]+", " ".join(map(str, steps))))
     return text[:1].upper() + text[1:] if text else "The request"
-
-
-def _split_path(path: str) -> str:
-    return " ".join(re.findall(r"[a-zA-Z0-9-]+", path))
 
 
 #: Keys of the WSGI environment that describe the connection.

@@ -82,6 +82,11 @@ class FormRequest:
         return bool(self.typed)
 
     @property
+    def simulated_fields(self) -> list[str]:
+        """Return the fields that change the cloud or its options."""
+        return [name for name in self.typed if name in (_CHANGE, _OVERRIDE) or "." in name]
+
+    @property
     def has_options(self) -> bool:
         """Return whether the form overrides options."""
         return bool(self._overrides())
@@ -159,7 +164,7 @@ class FormRequest:
         try:
             return None if text is None else int(text)
         except ValueError:
-            raise Invalid(f"{LABELS[value]} {text}: expected a whole number") from None
+            raise Invalid(f"{LABELS[value]}: {text!r} is not an integer") from None
 
 
 def form_query(request_spec: Mapping[str, Any], overridden: Mapping[str, Any]) -> str | None:
@@ -203,11 +208,16 @@ def _join_lines(lines: Iterable[str]) -> str:
     return "\n".join(lines)
 
 
-def curl(address: str, body: Json) -> str:
-    """Build the shell command that sends this body with the token of the environment."""
+def curl(address: str, body: Json | None = None) -> str:
+    """Build the shell command that gets an address or sends a body.
+
+    The token is that of the environment.
+    """
+    command = f"""curl -s {shlex.quote(address)} -H "X-Auth-Token: ${{OS_TOKEN:-admin}}\""""
+    if body is None:
+        return command
     sent = shlex.quote(json.dumps(body, ensure_ascii=False))
-    headers = """-H "X-Auth-Token: ${OS_TOKEN:-admin}" -H 'Content-Type: application/json'"""
-    return f"curl -s {shlex.quote(address)} {headers} -d {sent}"
+    return f"{command} -H 'Content-Type: application/json' -d {sent}"
 
 
 def _split_lines(fields: MultiDict[str, str], name: str) -> Iterator[str]:

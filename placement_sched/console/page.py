@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rendering of pages, their security headers and the checks of requests."""
 
-from collections.abc import Iterable, Mapping
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -31,6 +33,9 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
+#: First characters of a formula.
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+_OPENER_POLICY = "Cross-Origin-Opener-Policy"
 #: Default of responses without Cache-Control.
 _NO_STORE = {"Cache-Control": "no-store"}
 #: Headers that a proxy adds.
@@ -62,7 +67,11 @@ def add_security_headers(application: WSGI) -> WSGI:
             present = {name.lower() for name, _ in headers}
             defaults = {**HEADERS, **_NO_STORE}.items()
             missing = [(name, value) for name, value in defaults if name.lower() not in present]
-            return start_response(status, [*headers, *missing], *exc_info)
+            complete = [*headers, *missing]
+            if not is_encrypted(flask.Request(environ)):
+                # Browsers ignore it without TLS, and log an error.
+                complete = [pair for pair in complete if pair[0] != _OPENER_POLICY]
+            return start_response(status, complete, *exc_info)
 
         return application(environ, start)
 
@@ -132,13 +141,34 @@ def _is_loopback(address: str) -> bool:
 
 #: The pages of the navigation: name, path below ``/console/``, purpose.
 NAVIGATION = (
-    ("Cloud", "", "Every host, coloured by its free resources"),
+    ("Overview", "", "Hosts, used resources and failed requests"),
     ("Ask", "ask", "Explanation of a request: selected and rejected hosts"),
+    ("Cloud", "cloud", "Every host, coloured by its used resources"),
     ("Decisions", "decisions", "Recorded decisions and their reasons"),
     ("Capacity", "capacity", "How many more instances fit"),
     ("Aggregates", "aggregates", "Host aggregates and reserved hosts"),
     ("Policies", "policies", "The options of each scheduling policy"),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """The entries of a page's Share menu in addition to its link. None omits an entry.
+
+    ``curl`` and ``command`` are shell commands with the same content, the others are addresses.
+    """
+
+    curl: str | None = None
+    command: str | None = None
+    report: str | None = None
+    csv: str | None = None
+    json: str | None = None
+
+    @property
+    def address(self) -> str:
+        """Return the address of the page with its query."""
+        request = flask.request
+        return f"{request.host_url.rstrip('/')}{request.root_path}{request.full_path.rstrip('?')}"
 
 
 def page(
@@ -147,7 +177,8 @@ def page(
     """Render a page from a template that extends ``page.html``.
 
     Templates have ``root`` (the path of the console without a trailing slash), ``title``,
-    ``person`` (the signed-in person) and ``here`` (the path and query string of the page).
+    ``person`` (the signed-in person) and ``here`` (the path and query string of the page). The
+    value ``share`` is a :class:`Share`, or None for a page without a Share menu.
     """
     request = flask.request
     common = {
@@ -155,6 +186,8 @@ def page(
         "title": title,
         "navigation": NAVIGATION,
         "person": flask.g.get("person"),
+        "cloud_name": flask.g.get("cloud_name"),
+        "share": Share(),
         "here": request.full_path.rstrip("?"),
     }
     return with_headers(flask.Response(render(template, {**common, **(values or {})}), status))
@@ -192,7 +225,8 @@ def form_error(failure: ApiRefused | Error) -> FormError:
 def error_page(status: int, detail: str) -> flask.Response:
     """Render the page of an error. ``detail`` is a sentence."""
     title = HTTPStatus(status).phrase
-    return page("error.html", title, {"status": int(status), "detail": detail}, status=status)
+    values = {"status": int(status), "detail": detail, "share": None}
+    return page("error.html", title, values, status=status)
 
 
 def heading(title: str, *facts: tuple[str, str]) -> Heading:
@@ -204,6 +238,22 @@ def heading(title: str, *facts: tuple[str, str]) -> Heading:
 def download(name: str, html: str) -> flask.Response:
     """Return a report as an attachment."""
     response = with_headers(flask.Response(html, content_type="text/html; charset=utf-8"))
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
+
+
+def csv_file(name: str, titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> flask.Response:
+    """Return a table as an attachment in CSV.
+
+    Spreadsheets evaluate texts that begin like a formula. An apostrophe prevents this.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(titles)
+    for row in rows:
+        cells = ("" if cell is None else str(cell) for cell in row)
+        writer.writerow(f"'{cell}" if cell.startswith(_FORMULAS) else cell for cell in cells)
+    response = with_headers(flask.Response(text.getvalue(), content_type="text/csv; charset=utf-8"))
     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from placement_sched.console import units
 from placement_sched.console.charts import capacity_picture, funnel_picture, weights_picture
 from placement_sched.model.decision import SELECTED
 from placement_sched.model.document import Json
@@ -50,8 +51,9 @@ def _get_environment() -> Environment:
     environment.filters["number"] = _format_number
     environment.filters["hosts"] = _format_host_count
     environment.filters["sizes"] = sizes
-    environment.filters["first_few"] = _format_first_names
+    environment.filters["first_few"] = format_first_names
     environment.filters["words"] = readable_value
+    environment.filters.update(units.FILTERS)
     # Prefix of ids, for a part that is rendered twice on a page.
     environment.globals["prefix"] = ""
     # Builder of links for hosts and stages. Reports have no links.
@@ -67,18 +69,13 @@ def _format_number(value: float) -> str:
 
 
 def sizes(flavor: Mapping[str, Any]) -> str:
-    """Format the sizes of a flavor of the compute API: ``2 VCPUs, 4,096 MiB, 40 GiB``."""
-    vcpus = flavor["vcpus"]
-    return ", ".join(
-        [
-            f"{_format_number(vcpus)} {'VCPU' if vcpus == 1 else 'VCPUs'}",
-            f"{_format_number(flavor['ram'])} MiB",
-            f"{_format_number(flavor['disk'])} GiB",
-        ]
-    )
+    """Format the sizes of a flavor of the compute API: ``2 VCPUs, 4 GiB, 40 GiB disk``."""
+    vcpus = f"{_format_number(flavor['vcpus'])} {'VCPU' if flavor['vcpus'] == 1 else 'VCPUs'}"
+    memory = units.format_amount(flavor["ram"], "MEMORY_MB")
+    return f"{vcpus}, {memory}, {units.format_amount(flavor['disk'], 'DISK_GB')} disk"
 
 
-def _format_first_names(names: Sequence[str]) -> str:
+def format_first_names(names: Sequence[str]) -> str:
     """Format the first names and the number of further names."""
     remaining = len(names) - _MAX_NAMES
     return ", ".join(names[:_MAX_NAMES]) + (
@@ -126,15 +123,21 @@ class Heading:
 
 
 def explanation_report(
-    explanation: Json, request_spec: Mapping[str, Any], heading: Heading, names: Mapping[str, str]
+    explanation: Json,
+    request_spec: Mapping[str, Any],
+    heading: Heading,
+    names: Mapping[str, str],
+    compared: Any = None,
 ) -> str:
     """Render the report of a ``POST /explain`` response.
 
-    ``names`` maps uuids of aggregates to the names to show.
+    ``names`` maps uuids of aggregates to the names to show. ``compared`` is the comparison with
+    another policy.
     """
     values = _heading_values(heading) | {
         "asked": request_parts(request_spec),
         "one": explanation_view(explanation, names),
+        "compared": compared,
     }
     return render("explanation_report.html", values)
 
@@ -149,13 +152,26 @@ def decision_report(decision: Json, heading: Heading, names: Mapping[str, str]) 
 
 
 def capacity_report(
-    answer: Json, question: Mapping[str, Any], heading: Heading, names: Mapping[str, str]
+    answer: Json,
+    question: Mapping[str, Any],
+    heading: Heading,
+    names: Mapping[str, str],
+    comparison: Mapping[str, Any] | None = None,
 ) -> str:
-    """Render the report of a ``POST /capacity`` response to this request body."""
-    values = _heading_values(heading) | {
-        "asked": request_parts(question.get("request_spec", {})),
-        "capacity": capacity_picture(with_names(answer, names), question.get("per")),
-    }
+    """Render the report of a ``POST /capacity`` response to this request body.
+
+    ``comparison`` has the ``rows`` before and after changes, and the ``plan`` of the moves.
+    """
+    no_comparison: Json = {"rows": [], "plan": None, "zone_columns": []}
+    values = (
+        _heading_values(heading)
+        | no_comparison
+        | dict(comparison or {})
+        | {
+            "asked": request_parts(question.get("request_spec", {})),
+            "capacity": capacity_picture(with_names(answer, names), question.get("per")),
+        }
+    )
     return render("capacity_report.html", values)
 
 
@@ -247,8 +263,13 @@ def _format_value(value: Any) -> str:
 def _format_spec_sizes(flavor: Mapping[str, Any]) -> str:
     """Format the sizes of a flavor of a request spec that are not 0."""
     vcpus = "VCPU" if flavor.get("vcpus") == 1 else "VCPUs"
-    units = (("vcpus", vcpus), ("memory_mb", "MiB memory"), ("root_gb", "GiB disk"))
-    return ", ".join(f"{value} {unit}" for key, unit in units if (value := flavor.get(key)))
+    amounts = (("memory_mb", "MEMORY_MB", "memory"), ("root_gb", "DISK_GB", "disk"))
+    parts = [f"{count} {vcpus}"] if (count := flavor.get("vcpus")) else []
+    for key, name, title in amounts:
+        if value := flavor.get(key):
+            amount = units.format_amount(value, name) if isinstance(value, int) else value
+            parts.append(f"{amount} {title}")
+    return ", ".join(parts)
 
 
 def _format_pairs(values: Mapping[str, Any]) -> list[str]:

@@ -18,7 +18,6 @@ from werkzeug.routing import BaseConverter
 
 from placement_sched.api.call import Services
 from placement_sched.api.response import MethodNotAllowed, status_of
-from placement_sched.api.validation import shorten
 from placement_sched.console.client import ApiRefused, SignInNeeded
 from placement_sched.console.page import (
     api_client,
@@ -28,9 +27,18 @@ from placement_sched.console.page import (
     is_shown,
     with_headers,
 )
-from placement_sched.console.pages import aggregates, ask, capacity, cloud, decisions, policies
+from placement_sched.console.pages import (
+    aggregates,
+    ask,
+    capacity,
+    cloud,
+    decisions,
+    overview,
+    policies,
+    search,
+)
 from placement_sched.console.session import SignInViews
-from placement_sched.errors import Error, Forbidden, Invalid, NotFound
+from placement_sched.errors import Error, Forbidden, Invalid, NotFound, shorten
 
 #: Media types to compress.
 _COMPRESSED_TYPES = frozenset(
@@ -93,7 +101,7 @@ _QUESTIONS = re.compile(r"/scheduler/v1/(explain|capacity|plan|rebalance|decisio
 _APIS = re.compile(r"/(compute|image|placement|scheduler)(/.*)?")
 #: Methods of the error page for unknown paths.
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_PAGES = (cloud, ask, decisions, capacity, aggregates, policies)
+_PAGES = (overview, cloud, ask, decisions, capacity, aggregates, policies, search)
 _JSON, _HTML = "application/json", "text/html"
 #: Maximum length of an unknown path in a message, in characters.
 _MAX_SHOWN_PATH = 200
@@ -139,7 +147,7 @@ def home_of(services: Services) -> Home:
         if kinds.best_match([_JSON, _HTML]) != _HTML or not is_shown(request, services.settings):
             return None
         try:
-            page = _check_request(services, doors) or cloud.index()
+            page = _check_request(services, doors) or overview.index()
         except Exception as failure:  # noqa: BLE001 - rendered as an error page
             page = _render_error(failure, doors)
         page.vary.add("Accept")
@@ -176,6 +184,7 @@ def _check_request(services: Services, doors: SignInViews) -> flask.Response | N
     check_same_origin(request)
     # Set before any page, including error pages, because all show the signed-in person.
     flask.g.person = doors.person()
+    flask.g.cloud_name = services.settings.console.cloud_name
     if len(request.query_string) > services.settings.api.max_query_string_size:
         raise Invalid("The query string is longer than [api] max_query_string_size allows")
     if request.path.startswith("/console//"):

@@ -168,6 +168,7 @@ class SignInViews:
     ) -> flask.Response:
         fields = {key: value for key, value in typed.items() if key != "password"}
         values = {
+            "share": None,
             "typed": {"domain": self._settings.console.default_domain, **fields},
             "refusal": error,
             "keystone": self._get_keystone_url(),

@@ -95,7 +95,7 @@ def test_all_parts_of_an_explanation_are_shown():
     for words in (
         "2026-11-23 12:00:00 UTC",
         "Selected.",
-        "m1; 2 VCPUs, 4096 MiB memory, 10 GiB disk",
+        "m1; 2 VCPUs, 4 GiB memory, 10 GiB disk",
         "win-lic",
         "resources VCPU:2",
         "1 host: VCPU: 1 free, not cn1 (cn4)",

@@ -26,7 +26,7 @@ def app_on_another_path(sqlite_settings, make_app) -> TestApp:
 def test_a_browser_gets_the_console_at_the_root(browser):
     answer = browser.get("/", headers=BROWSER)
     assert answer.content_type == "text/html"
-    assert "<h1>Cloud</h1>" in answer
+    assert "<h1>Overview</h1>" in answer
 
 
 @pytest.mark.parametrize("accept", [None, "*/*", "application/json", "text/html;q=0.5, */*"])
@@ -77,7 +77,7 @@ def test_client_at_another_address_is_not_local(browser):
 
 
 def test_enabled_console_is_served_to_other_machines(app_on_another_path):
-    assert "<h1>Cloud</h1>" in app_on_another_path.get("/", headers=ELSEWHERE)
+    assert "<h1>Overview</h1>" in app_on_another_path.get("/", headers=ELSEWHERE)
 
 
 def test_disabled_console_is_404(sqlite_settings, make_app):

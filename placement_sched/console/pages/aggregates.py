@@ -7,13 +7,20 @@ from typing import Any
 
 import flask
 
-from placement_sched.console.page import api_client, page
+from placement_sched.console.page import Share, api_client, csv_file, page
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.document import Json
 from placement_sched.model.names import shorten_names
 
 #: Metadata keys with a column of their own.
 _ZONE, _TRAIT = "availability_zone", "trait:"
+#: Commands by the kind of finding that they fix.
+_COMMANDS = {
+    "trait_unknown": "placement-sched placement sync_traits",
+    "trait_lacking": "placement-sched placement sync_traits",
+    "not_in_placement": "placement-sched placement sync_aggregates",
+    "stale_in_placement": "placement-sched placement sync_aggregates --remove-stale",
+}
 #: Findings for differences between host aggregates and provider aggregates.
 _OUT_OF_STEP = frozenset({"not_in_placement", "stale_in_placement"})
 
@@ -28,14 +35,35 @@ def index() -> flask.Response:
     reserved = {item["uuid"]: item for item in check["aggregates"]}
     values = {
         "filtering": check["filtering"],
-        "findings": [_with_words(finding) for finding in check["findings"]],
+        "findings": [with_words(finding) for finding in check["findings"]],
         "reserved": list(reserved.values()),
         "aggregates": [
             _build_row(item, reserved.get(item["uuid"]), by_name[item["name"]])
             for item in sorted(aggregates, key=lambda item: str(item["name"]))
         ],
     }
+    root = f"{flask.request.root_path}/console"
+    values["share"] = Share(
+        command="placement-sched aggregate check",
+        csv=f"{root}/aggregates.csv",
+        json=f"{root}/api/scheduler/v1/aggregate_check",
+    )
     return page("aggregates.html", "Aggregates", values)
+
+
+def table() -> flask.Response:
+    """Send the host aggregates as CSV."""
+    aggregates = api_client().get("/compute/v2.1/os-aggregates")["aggregates"]
+    rows = [
+        (
+            item["name"],
+            item["uuid"],
+            " ".join(f"{key}={value}" for key, value in sorted(item["metadata"].items())),
+            " ".join(item["hosts"]),
+        )
+        for item in aggregates
+    ]
+    return csv_file("aggregates.csv", ["name", "uuid", "metadata", "hosts"], rows)
 
 
 def _build_row(aggregate: Json, reserved: Json | None, findings: Sequence[Json]) -> Json:
@@ -54,16 +82,17 @@ def _build_row(aggregate: Json, reserved: Json | None, findings: Sequence[Json])
         "traits": reserved["traits"] if reserved else (),
         "metadata": sorted(remaining.items()),
         "out_of_step": [
-            _with_words(finding) for finding in findings if finding["kind"] in _OUT_OF_STEP
+            with_words(finding) for finding in findings if finding["kind"] in _OUT_OF_STEP
         ],
         "wrong": len(findings),
     }
 
 
-def _with_words(finding: Json) -> Json:
-    """Return a finding with the sentence that the command line prints."""
+def with_words(finding: Json) -> Json:
+    """Return a finding with the sentence of the command line and the command that fixes it."""
     names = f"{shorten_names(finding['names'])} " if finding["names"] else ""
-    return {**finding, "words": f"{names}{finding['detail']}"}
+    command = _COMMANDS.get(finding["kind"])
+    return {**finding, "words": f"{names}{finding['detail']}", "command": command}
 
 
-VIEWS: Mapping[str, Callable[..., Any]] = {"/aggregates": index}
+VIEWS: Mapping[str, Callable[..., Any]] = {"/aggregates": index, "/aggregates.csv": table}

@@ -9,21 +9,22 @@ from typing import Any
 import flask
 
 from placement_sched.api.response import status_of
-from placement_sched.console.charts import BEST, StagePicture
+from placement_sched.console.charts import BEST, StagePicture, compare_weights
 from placement_sched.console.client import ApiClient, ApiRefused
 from placement_sched.console.forms import FIELDS, LABELS, FormRequest, curl
 from placement_sched.console.page import (
+    Share,
     api_client,
+    download,
     page,
     redirect_without_empty_fields,
-    with_headers,
 )
 from placement_sched.console.reports import (
     Heading,
     explanation_report,
     explanation_view,
     facts_of,
-    request_parts,
+    format_first_names,
 )
 from placement_sched.errors import Error, NotFound
 from placement_sched.model.aggregates import DEFAULT_POLICY
@@ -36,6 +37,7 @@ from placement_sched.model.explanation_reader import (
     obstacle,
     passed,
     path_of,
+    readable_value,
     with_names,
 )
 from placement_sched.model.flat_request import FORMS
@@ -147,7 +149,9 @@ _PAGE = 100
 #: Initial sizes in the form if no flavor is stored.
 _INITIAL_SIZES = {"vcpus": "2", "ram": "4096", "disk": "20"}
 #: Default values of the template.
-_DEFAULTS = dict.fromkeys(("refusal", "one", "asked", "paths", "stage", "compared"))
+_DEFAULTS = dict.fromkeys(("refusal", "one", "verdict", "stage", "compared", "what_if"))
+#: What a change does to the hosts that it names, by the first word of its line.
+_CHANGE_WORDS = {"drain": "drained", "remove": "removed", "add": "added"}
 #: Message for an empty form.
 _EMPTY_FORM = "Choose a flavor or enter its sizes, then ask."
 _MULTIPLIER = "weight_multiplier"
@@ -161,6 +165,8 @@ class Links:
     question: FormRequest
     #: Fields of the comparison, which every link retains.
     beside: Mapping[str, str]
+    #: The requested host, or None.
+    requested_host: str | None = None
 
     def here(self, **more: str | None) -> str:
         """Return the address of this query, with ``more`` fields or without (None)."""
@@ -174,10 +180,23 @@ class Links:
         """Return the address of a page of the hosts that a stage rejects."""
         return self.here(stage=name, page=None if number == 1 else str(number))
 
+    def part(self, best: Sequence[Json]) -> str:
+        """Return the beginning of the address of a host's part of the page.
+
+        ``best`` are the hosts to compare its weights with.
+        """
+        return self.here(part="host", against="\n".join(host["node"] for host in best), host="")
+
+    @property
+    def today(self) -> str:
+        """Return the address of the request without changes and options."""
+        query = self.question.query(**dict.fromkeys(self.question.simulated_fields), **self.beside)
+        return f"{self.root}/ask?{query}"
+
     @property
     def report(self) -> str:
         """Return the address of the explanation as a report."""
-        return f"{self.root}/ask/report?{self.question.query()}"
+        return f"{self.root}/ask/report?{self.question.query(**self.beside)}"
 
     @property
     def capacity(self) -> str:
@@ -192,9 +211,10 @@ def index() -> flask.Response:
     args, client = flask.request.args, api_client()
     question = FormRequest(args)
     beside = {name: args[name] for name in ("beside", "beside_as_configured") if args.get(name)}
-    links = Links(f"{flask.request.root_path}/console", question, beside)
+    links = Links(f"{flask.request.root_path}/console", question, beside, args.get("host"))
     values: dict[str, Any] = {
         "question": question,
+        "share": None,
         "labels": LABELS,
         "forms": FORMS,
         "nothing_asked": _EMPTY_FORM,
@@ -206,7 +226,12 @@ def index() -> flask.Response:
     status: int = HTTPStatus.OK
     if question.is_asked:
         try:
+            if links.requested_host and args.get("part") == "host":
+                against = args.get("against", "").split("\n")
+                values |= _host_values(client, links, against, client.aggregate_names())
+                return page("ask_host.html", "Ask", values)
             values |= _explain(client, links, args)
+            values["what_if"] = _describe_simulation(question, values["multipliers"])
         except ApiRefused as api_error:
             status = api_error.status
             values["refusal"] = api_error.detail
@@ -219,27 +244,49 @@ def index() -> flask.Response:
 
 
 def report() -> flask.Response:
-    """Send the explanation as a file."""
-    question, client = FormRequest(flask.request.args), api_client()
-    body = question.body(max_rejected=0)
+    """Send the explanation as a file, with the comparison of policies."""
+    args, client = flask.request.args, api_client()
+    body = FormRequest(args).body(max_rejected=0)
     heading = Heading(
         title="Explanation",
         place=flask.request.url_root.rstrip("/"),
         made=utcnow(),
         facts=tuple(facts_of(body)),
     )
-    spec = body["request_spec"]
-    html = explanation_report(client.ask(_EXPLAIN, body), spec, heading, client.aggregate_names())
-    response = flask.Response(html)
-    response.headers["Content-Disposition"] = 'attachment; filename="explanation.html"'
-    return with_headers(response)
+    names, explanation = client.aggregate_names(), client.ask(_EXPLAIN, body)
+    compared = _compare_policies(client, body, args, explanation, names)
+    html = explanation_report(explanation, body["request_spec"], heading, names, compared)
+    return download("explanation.html", html)
+
+
+def _describe_simulation(
+    question: FormRequest, multipliers: Iterable[Mapping[str, Any]]
+) -> list[str]:
+    """Return a phrase for each change of the cloud and for each option that is set."""
+    phrases = []
+    for line in question.typed.get("change", "").splitlines():
+        action, _, text = line.partition("=")
+        names = [name.strip() for name in text.split(",")]
+        phrases.append(f"{_CHANGE_WORDS.get(action, action)} {format_first_names(names)}")
+    configured = {item["key"]: item for item in multipliers}
+    for name, value in question.overrides.items():
+        item = configured.get(name)
+        title = f"{item['name']} weight" if item else name
+        before = f" (configured {readable_value(item['configured'])})" if item else ""
+        phrases.append(f"{title} {readable_value(value)}{before}")
+    return phrases
 
 
 def _list_choices(client: ApiClient, question: FormRequest) -> dict[str, Any]:
     """Return the values to choose from that this caller may list."""
     flavors = _list_visible(client, "/compute/v2.1/flavors/detail", "flavors")
     ids = {flavor["id"] for flavor in flavors}
-    zones = _list_visible(client, "/compute/v2.1/os-availability-zone", "availabilityZoneInfo")
+    # With an answer, the script takes the zones from the hosts, which are read for the map.
+    zones = (
+        []
+        if question.is_asked
+        else _list_visible(client, "/compute/v2.1/os-availability-zone", "availabilityZoneInfo")
+    )
     policies = _list_visible(client, "/scheduler/v1/policies", "policies")
     return {
         # An id takes precedence over a name.
@@ -292,49 +339,119 @@ def _multiplier_label(key: str) -> str:
 
 
 def _explain(client: ApiClient, links: Links, args: Mapping[str, str]) -> dict[str, Any]:
-    question, names, host = links.question, client.aggregate_names(), args.get("host")
-    body = question.body(**{"hosts": [host]} if host else {}, max_rejected=0)
+    question, names, host = links.question, client.aggregate_names(), links.requested_host
+    body = question.body(max_rejected=0)
     url = flask.request.url_root.rstrip("/")
-    values: dict[str, Any] = {
-        "asked": request_parts(body["request_spec"]),
-        "curl": curl(url + _EXPLAIN, body),
-        "command": question.command("explain", url, **{"host": host} if host else {}),
-        "address": f"{flask.request.host_url.rstrip('/')}{links.here(host=host)}",
-        "body": body,
-    }
-    if host:
-        return values | _host_values(client.ask(_EXPLAIN, body), names)
-    stage = args.get("stage")
     explanation = client.ask(_EXPLAIN, body)
-    values["one"] = explanation_view(explanation, names)
-    if stage:
-        return values | _stage_values(values["one"]["funnel"].stages, stage, args.get("page", ""))
-    values["stages"] = [
-        {"name": item.name, "letter": item.letter, "colour": item.colour}
-        for item in values["one"]["funnel"].stages
-    ]
+    view = explanation_view(explanation, names)
+    hosts = {"hosts": [host]} if host else {}
+    values: dict[str, Any] = {
+        "one": view,
+        "share": Share(
+            curl=curl(url + _EXPLAIN, {**body, **hosts}),
+            command=question.command("explain", url, **{"host": host} if host else {}),
+            report=links.report,
+        ),
+    }
+    if stage := args.get("stage"):
+        return values | _stage_values(view["funnel"].stages, stage, args.get("page", ""))
+    values["fates"] = _map_values(explanation, view["funnel"].stages)
+    values["part"] = links.part(explanation["hosts"][:BEST])
+    values["most"] = max(view["funnel"].stages, key=lambda item: item.removed, default=None)
+    if host:
+        best = [item["node"] for item in explanation["hosts"][:BEST]]
+        values |= _host_values(client, links, best, names)
     obstacle_report = explanation["funnel"].get("obstacle", {})
     values["has_no_hosts"] = obstacle_report.get("name") == "providers"
-    if policy := args.get("beside"):
-        other = {**body, "policy": policy}
-        if args.get("beside_as_configured"):
-            other.pop("overrides", None)
-        answers = [explanation, client.ask(_EXPLAIN, other)]
-        first, second = (answer["policy"] for answer in answers)
-        if body.get("overrides"):
-            source = "requested" if "overrides" in other else "configured"
-            first, second = f"{first}, options as requested", f"{second}, options as {source}"
-        values["compared"] = compare(with_names(answers, names), (first, second))
+    values["compared"] = _compare_policies(client, body, args, explanation, names)
     return values
 
 
-def _host_values(explanation: Json, names: Mapping[str, str]) -> dict[str, Any]:
-    """Return the template values of a host: verdicts and the path through all stages."""
-    explanation = with_names(explanation, names)
+def _compare_policies(
+    client: ApiClient,
+    body: Json,
+    args: Mapping[str, str],
+    explanation: Json,
+    names: Mapping[str, str],
+) -> HostComparison | None:
+    """Compare an explanation with that of another policy, None if the form has no other."""
+    if not (policy := args.get("beside")):
+        return None
+    other = {**body, "policy": policy}
+    if args.get("beside_as_configured"):
+        other.pop("overrides", None)
+    answers = [explanation, client.ask(_EXPLAIN, other)]
+    first, second = (answer["policy"] for answer in answers)
+    if body.get("overrides"):
+        source = "requested" if "overrides" in other else "configured"
+        first, second = f"{first}, options as requested", f"{second}, options as {source}"
+    return compare(with_names(answers, names), (first, second))
+
+
+def _map_values(explanation: Json, stages: Sequence[StagePicture]) -> dict[str, Any]:
+    """Return the stage and reason of each rejected node, for the script that draws the map.
+
+    Equal reasons are sent once. ``why`` are their indexes, in the order of ``nodes``.
+    """
+    reasons: dict[str, int] = {}
     return {
-        "one": explanation_view(explanation, {}),
-        "paths": [(row, path_of(explanation, row)) for row in explanation["verdicts"]],
+        "stages": [
+            {
+                "name": stage.name,
+                "words": stage.words or stage.name,
+                "letter": stage.letter,
+                "colour": stage.colour,
+                "removed": stage.removed,
+                "nodes": stage.nodes,
+                "why": [reasons.setdefault(text, len(reasons)) for _, text in stage.rejected],
+            }
+            for stage in stages
+            if stage.removed
+        ],
+        "reasons": list(reasons),
+        "passed": [host["node"] for host in explanation["hosts"]],
+        "selected": [best["nodename"] for best, *_ in explanation["selections"]],
     }
+
+
+@dataclass(frozen=True, slots=True)
+class WeightDifference:
+    """A host's weight compared with that of the requested host, weigher by weigher.
+
+    Amounts are positive if the host has more weight.
+    """
+
+    name: str
+    node: str
+    total: float
+    parts: tuple[tuple[str, float], ...]
+
+
+def _host_values(
+    client: ApiClient, links: Links, against: Sequence[str], names: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the template values of the requested host: verdict, path and weights.
+
+    ``against`` are the nodes to compare its weight with.
+    """
+    host = links.requested_host
+    others = [node for node in against if node and node != host]
+    body = links.question.body(hosts=[host, *others], max_rejected=1)
+    explanation = with_names(client.ask(_EXPLAIN, body), names)
+    verdict = explanation["verdicts"][0]
+    own = next((item for item in explanation["hosts"] if item["node"] == verdict["node"]), None)
+    differences = [
+        WeightDifference(
+            node_label(other["host"], other["node"]),
+            other["node"],
+            other["weight"] - own["weight"],
+            compare_weights(other, own),
+        )
+        for other in explanation["hosts"]
+        if own is not None and other is not own
+    ]
+    path = path_of(explanation, verdict) if verdict["verdict"] != "unknown" else []
+    return {"verdict": verdict, "path": path, "differences": differences}
 
 
 def _stage_values(stages: Sequence[StagePicture], name: str, number: str) -> dict[str, Any]:

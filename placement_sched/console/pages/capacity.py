@@ -1,22 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capacity page: how many more instances fit, and the effect of changes."""
 
+import json
+import re
+import shlex
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import unquote, urlencode
 
 import flask
 from flask import request
 from werkzeug.datastructures import MultiDict
 
-from placement_sched.console.charts import CapacityPicture, capacity_picture
-from placement_sched.console.client import ApiRefused
-from placement_sched.console.forms import FIELDS, LABELS, FormRequest
+from placement_sched.console.client import ApiClient, ApiRefused
+from placement_sched.console.forms import FIELDS, LABELS, FormRequest, curl
 from placement_sched.console.page import (
     FormError,
+    Share,
     api_client,
+    csv_file,
     download,
     form_error,
     heading,
@@ -24,6 +30,7 @@ from placement_sched.console.page import (
     redirect_without_empty_fields,
 )
 from placement_sched.console.reports import capacity_report, request_parts
+from placement_sched.console.units import format_stage
 from placement_sched.errors import Error, Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import with_names
@@ -32,6 +39,10 @@ from placement_sched.model.flat_request import FORMS, change_of, shorten_additio
 _CAPACITY, _PLAN = "/scheduler/v1/capacity", "/scheduler/v1/plan"
 _REBALANCE = "/scheduler/v1/rebalance"
 _PARTS = ("zone", "aggregate", "host", "cell")
+#: The value of the form for a count of the whole cloud only.
+_WHOLE = "cloud"
+#: Maximum number of zones that have a column.
+_MAX_ZONES = 8
 _GOALS = {
     "fit": "make room for a flavor",
     "pack": "empty as many hosts as possible",
@@ -41,6 +52,9 @@ _GOALS = {
 _EMPTY_FORM = "Choose a flavor, or enter its sizes or a change, then count."
 #: Changes that links may pass as a parameter for each host.
 _HOST_CHANGES = ("drain", "remove")
+#: Conditions in place of a host: filters of hosts that must all match.
+_CONDITION = r"(?:search|zone|aggregate|state|trait):[^&]+"
+_CONDITIONS = re.compile(rf"{_CONDITION}(?:&{_CONDITION})*")
 
 
 @dataclass(frozen=True)
@@ -64,8 +78,27 @@ class CapacityForm:
 
     @property
     def per(self) -> str:
-        """Return the kind of parts to count, empty for none."""
-        return self.values.get("per", "")
+        """Return the kind of parts to count, empty for the whole cloud."""
+        per = self.values.get("per", "zone")
+        return "" if per == _WHOLE else per
+
+    def encode(self, **more: Sequence[str]) -> str:
+        """Return the query string with the changes as lines, and other fields replaced."""
+        fields = {
+            name: self.values.getlist(name)
+            for name in self.values
+            if name not in {*_HOST_CHANGES, "add", "change", "instead", "more", "complete"}
+        }
+        return urlencode({**fields, "change": self.changes_typed, **more}, doseq=True)
+
+    def command(self, url: str, changes: Sequence[Json]) -> str:
+        """Return the command that counts the same at the server at ``url``."""
+        command = self.question.command("capacity", url, **({"per": self.per} if self.per else {}))
+        flavors = [] if "flavor" in self.question.typed else self.flavors
+        words = [f"--flavor={name}" for name in flavors] if not self.all_flavors else []
+        words += ["--all-flavors"] if self.all_flavors else []
+        words += [f"--change={json.dumps(change)}" for change in changes]
+        return " ".join([command, *map(shlex.quote, words)])
 
     @cached_property
     def question(self) -> FormRequest:
@@ -97,6 +130,8 @@ class CapacityForm:
         lines += [shorten_change(kind, hosts) for kind, hosts in hosts_by_kind.items() if hosts]
         for text in filter(None, self.values.getlist("add")):
             like, _, count = text.rpartition(":")
+            if _CONDITIONS.fullmatch(text):
+                like, count = text, "1"
             lines.append(shorten_addition(like or count, count if like else "1"))
         return lines
 
@@ -132,21 +167,51 @@ class CapacityForm:
 
 
 @dataclass(frozen=True, slots=True)
-class CapacityRow:
-    """The capacity for a flavor or in a part, before and after the changes."""
+class Count:
+    """A capacity before and after the changes, None if there are none.
+
+    A count that was not finished is a lower bound, and has no difference.
+    """
+
+    before: int
+    after: int | None
+    is_exact: bool
+
+    @property
+    def value(self) -> int:
+        """Return the capacity after the changes, if there are any."""
+        return self.before if self.after is None else self.after
+
+    @property
+    def difference(self) -> int | None:
+        """Return the change of the capacity, None without changes or if a count is unfinished."""
+        return None if self.after is None or not self.is_exact else self.after - self.before
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorRow:
+    """The capacity for a flavor, in each zone of the table, and in other parts below it."""
 
     name: str
-    before: int
-    after: int
-    is_part: bool
-    exact: bool
+    total: Count
+    zones: Sequence[Count | None]
+    parts: Sequence[tuple[str, Count]]
+    stops: Sequence[Json]
+    stranded: Mapping[str, int]
+    doubts: Sequence[str]
+    refused: str
 
 
 def index() -> flask.Response:
-    """Show the form and, if the address has a request, the capacity."""
+    """Show the form and, if the address has a request, the capacity.
+
+    Several flavors, and the effect of changes, are loaded part by part by the script, or at once
+    with the parameter ``complete``.
+    """
     if redirect := redirect_without_empty_fields():
         return redirect
     query = CapacityForm(request.args)
+    choices = _list_choices()
     values: dict[str, Any] = {
         "wanted": query,
         "labels": LABELS,
@@ -155,12 +220,17 @@ def index() -> flask.Response:
         "forms": FORMS,
         "query": request.query_string.decode("latin-1"),
         "refusal": None,
-        "capacity": None,
-        **_list_choices(),
+        "rows": None,
+        "plan": None,
+        "plan_query": None,
+        "zone_columns": [],
+        "lazy": [],
+        "asked": [],
+        **choices,
     }
     if query.is_asked:
         try:
-            values |= _count_capacity(query)
+            values |= _answer(query, [flavor["name"] for flavor in choices["flavors"]])
         except (ApiRefused, Error) as error:
             values["refusal"] = form_error(error)
     elif any(name in FIELDS for name in request.args):
@@ -169,15 +239,188 @@ def index() -> flask.Response:
     return page("capacity.html", "Capacity", values, status=status)
 
 
-def report() -> flask.Response:
-    """Send the capacity as a file."""
+def row() -> flask.Response:
+    """Show the rows of a flavor, as a part of the page."""
+    return _render_part("capacity_row.html", lambda query: _count_flavors(api_client(), query))
+
+
+def plan() -> flask.Response:
+    """Show the moves that the changes require, as a part of the page."""
+    return _render_part("capacity_plan.html", lambda query: {"plan": _plan(api_client(), query)})
+
+
+def _render_part(
+    template: str, answer: Callable[[CapacityForm], Mapping[str, Any]]
+) -> flask.Response:
     query = CapacityForm(request.args)
-    changes = query.changes
+    try:
+        values, status = {"refusal": None, "wanted": query, **answer(query)}, 200
+    except (ApiRefused, Error) as error:
+        refusal = form_error(error)
+        values, status = {"refusal": refusal}, refusal.status
+    return page(template, "Capacity", values, status=status)
+
+
+def _answer(query: CapacityForm, names: Sequence[str]) -> dict[str, Any]:
+    """Return the template values of the answer, or of the parts to load."""
+    body, client = query.body, api_client()
+    changes = expand_changes(client, query.changes)
+    root, url = f"{request.root_path}/console", request.url_root.rstrip("/")
+    sent = body | ({"changes": changes} if changes else {})
+    values = {
+        "asked": request_parts(body["request_spec"]),
+        "share": Share(
+            curl=curl(f"{url}{_CAPACITY}", sent),
+            command=query.command(url, changes),
+            report=f"{root}/capacity/report?{query.encode()}",
+            csv=f"{root}/capacity.csv?{query.encode()}",
+        ),
+        "zone_columns": _list_zone_columns(query),
+    }
+    flavors = (names if query.all_flavors else query.flavors) or [""]
+    is_multiple = query.all_flavors or len(query.flavors) > 1
+    if request.args.get("complete") or not (changes or is_multiple):
+        values |= _count_flavors(client, query) if names or not query.all_flavors else {"rows": []}
+        return values | {"plan": _plan(client, query) if changes else None}
+    if is_multiple:
+        queries = [query.encode(all=[], flavor=[name]) for name in flavors if name]
+    else:
+        queries = [query.encode()]
+    return values | {
+        "rows": [],
+        "lazy": list(zip(flavors, queries, strict=False)),
+        "complete": query.encode(complete=["1"]),
+        "plan_query": query.encode() if changes else None,
+    }
+
+
+def _plan(client: ApiClient, query: CapacityForm) -> Json:
+    """Return the moves for the changes, with the number of affected instances and a verdict."""
+    changes = expand_changes(client, query.changes)
+    document = client.ask(_PLAN, {"changes": changes, "flavors": []})
+    document = with_names(document, client.aggregate_names())
+    reasons = Counter(shorten_reason(entry["reason"]) for entry in document["stuck"])
+    affected = len(document["stuck"]) + len(document["moves"])
+    return {**document, "affected": affected, "reasons": reasons.most_common(2)}
+
+
+def shorten_reason(reason: str) -> str:
+    """Return the stage or resource that left no host for a move."""
+    short = re.sub(r" \(.*", "", reason.rpartition(" but ")[2]) if " but " in reason else reason
+    return format_stage(re.sub(r":\d+", "", short))
+
+
+def expand_changes(client: ApiClient, changes: Sequence[Json]) -> list[Json]:
+    """Replace conditions such as ``zone:az1&search:r07`` in changes by the hosts that match.
+
+    Raises :class:`Invalid` if no host matches.
+    """
+    expanded: list[Json] = []
+    for change in changes:
+        kind = next((name for name in _HOST_CHANGES if name in change), None)
+        if kind is not None and isinstance(change[kind], list):
+            hosts = [host for text in change[kind] for host in _expand(client, text)]
+            expanded.append({**change, kind: list(dict.fromkeys(hosts))})
+        elif isinstance(added := change.get("add"), dict) and "like" in added:
+            like = _expand(client, added["like"])
+            expanded += [{"add": {**added, "like": host}} for host in like]
+        else:
+            expanded.append(change)
+    return expanded
+
+
+def _expand(client: ApiClient, text: Any) -> list[Any]:
+    if not isinstance(text, str) or not _CONDITIONS.fullmatch(text):
+        return [text]
+    pairs = [part.partition(":")[::2] for part in text.split("&")]
+    query: dict[str, list[str]] = {}
+    for name, value in pairs:
+        query.setdefault(name, []).append(unquote(value))
+    hosts = [host["host"] for host in client.get("/scheduler/v1/hosts", query)["hosts"]]
+    if not hosts:
+        raise Invalid(f"{LABELS['changes']} {text}: no host matches")
+    return list(dict.fromkeys(hosts))
+
+
+def _list_zone_columns(query: CapacityForm) -> list[str]:
+    """Return the zones that have a column, none if the parts are no zones or too many."""
+    if query.per != "zone":
+        return []
+    zones = _list_visible("/compute/v2.1/os-availability-zone", "availabilityZoneInfo")
+    names = sorted(zone["zoneName"] for zone in zones)
+    return names if len(names) <= _MAX_ZONES else []
+
+
+def _count_flavors(client: ApiClient, query: CapacityForm) -> dict[str, Any]:
+    """Return the rows of the flavors, before and after any changes."""
+    changes, body = expand_changes(client, query.changes), query.body
+    names = client.aggregate_names()
+    answers = [client.ask(_CAPACITY, body)]
+    if changes:
+        answers.append(client.ask(_CAPACITY, body | {"changes": changes}))
+    zones = _list_zone_columns(query)
+    sides = [
+        {flavor.get("flavor", ""): flavor for flavor in answer.get("flavors", [answer])}
+        for answer in with_names(answers, names)
+    ]
+    rows = [_build_row(name, [side[name] for side in sides], zones) for name in sides[0]]
+    single = query.flavors[0] if len(query.flavors) == 1 and not query.all_flavors else ""
+    return {
+        "rows": [replace(each, name=each.name or single or "This request") for each in rows],
+        "zone_columns": zones,
+    }
+
+
+def _build_row(name: str, sides: Sequence[Json], zones: Sequence[str]) -> FlavorRow:
+    """Join the capacity of a flavor before and after the changes."""
+    exact = all(side.get("exact", True) for side in sides)
+    parts = [{part["name"]: part["capacity"] for part in side.get("per", ())} for side in sides]
+    counts = {
+        part: Count(*_pair([capacities.get(part, 0) for capacities in parts]), exact)
+        for part in dict.fromkeys(part for capacities in parts for part in capacities)
+    }
+    last = sides[-1]
+    return FlavorRow(
+        name=name,
+        total=Count(*_pair([side["capacity"] for side in sides]), exact),
+        zones=[counts.get(zone) for zone in zones],
+        parts=[] if zones else [(part or "-", count) for part, count in counts.items()],
+        stops=last["limited_by"],
+        stranded=last["stranded"],
+        doubts=[doubt for side in sides for doubt in side.get("inexact_because", ())],
+        refused=last.get("refused", ""),
+    )
+
+
+def _pair(capacities: Sequence[int]) -> tuple[int, int | None]:
+    return capacities[0], capacities[1] if len(capacities) > 1 else None
+
+
+def report() -> flask.Response:
+    """Send the capacity as a file, with the capacity before the changes and the moves."""
+    query, client = CapacityForm(request.args), api_client()
+    changes = expand_changes(client, query.changes)
     body = query.body | ({"changes": changes} if changes else {})
-    answer = api_client().ask(_CAPACITY, body)
+    extra = _count_flavors(client, query) | {"plan": _plan(client, query)} if changes else {}
+    answer = client.ask(_CAPACITY, body)
     report_heading = heading("Capacity", *[("change", line) for line in query.changes_typed])
-    html = capacity_report(answer, body, report_heading, api_client().aggregate_names())
+    html = capacity_report(answer, body, report_heading, client.aggregate_names(), extra)
     return download("capacity.html", html)
+
+
+def table() -> flask.Response:
+    """Send the capacity of each flavor as CSV."""
+    query, client = CapacityForm(request.args), api_client()
+    counted = _count_flavors(client, query)
+    zones = counted["zone_columns"]
+    titles = ["flavor", "part", "before", "after", "exact"]
+    rows = []
+    for each in counted["rows"]:
+        parts = [*zip(zones, each.zones, strict=True), *each.parts]
+        for part, count in [("", each.total), *parts]:
+            if count is not None:
+                rows.append([each.name, part, count.before, count.after, count.is_exact])
+    return csv_file("capacity.csv", titles, rows)
 
 
 def moves() -> flask.Response:
@@ -203,51 +446,6 @@ def moves() -> flask.Response:
             values["refusal"] = form_error(error)
     status = values["refusal"].status if values["refusal"] else 200
     return page("moves.html", "Advice on moves", values, status=status)
-
-
-def _count_capacity(query: CapacityForm) -> dict[str, Any]:
-    """Return the template values of the capacity, before and after any changes."""
-    changes, body, client = query.changes, query.body, api_client()
-    names, per = client.aggregate_names(), query.per or None
-
-    def build_picture(extra: Json) -> CapacityPicture:
-        return capacity_picture(with_names(client.ask(_CAPACITY, body | extra), names), per)
-
-    before = build_picture({})
-    values = {"asked": request_parts(body["request_spec"]), "capacity": before, "plan": None}
-    if not changes:
-        return values
-    after = build_picture({"changes": changes})
-    plan = client.ask(_PLAN, {"changes": changes, "flavors": []})
-    return values | {"capacity": after, "plan": plan, "compared": _compare_pictures(before, after)}
-
-
-def _compare_pictures(before: CapacityPicture, after: CapacityPicture) -> list[CapacityRow]:
-    """Join both pictures by name. The capacity of a missing part is 0."""
-    bars_by_key: list[dict[tuple[str, str], Any]] = []
-    for picture in (before, after):
-        bars: dict[tuple[str, str], Any] = {}
-        flavor = ""
-        for bar in picture.bars:
-            flavor = flavor if bar.is_part else bar.name
-            bars[flavor, bar.name if bar.is_part else ""] = bar
-        bars_by_key.append(bars)
-    rows = []
-    for key in {**bars_by_key[0], **bars_by_key[1]}:
-        present = [bars[key] for bars in bars_by_key if key in bars]
-        capacity_before, capacity_after = (
-            bars[key].capacity if key in bars else 0 for bars in bars_by_key
-        )
-        rows.append(
-            CapacityRow(
-                name=key[1] or key[0],
-                before=capacity_before,
-                after=capacity_after,
-                is_part=bool(key[1]),
-                exact=all(bar.exact for bar in present),
-            )
-        )
-    return rows
 
 
 def _list_choices() -> dict[str, Sequence[Any]]:
@@ -276,11 +474,14 @@ def _parse_integer(text: str, label: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise Invalid(f"{label} {text}: expected a whole number") from None
+        raise Invalid(f"{label}: {text!r} is not an integer") from None
 
 
 VIEWS: Mapping[str, Callable[..., flask.Response]] = {
     "/capacity": index,
+    "/capacity.csv": table,
+    "/capacity/plan": plan,
     "/capacity/report": report,
+    "/capacity/row": row,
     "/capacity/moves": moves,
 }

@@ -4,20 +4,24 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import flask
 
-from placement_sched.console.client import ApiRefused, join_path
-from placement_sched.console.page import api_client, page
+from placement_sched.console.client import ApiRefused
+from placement_sched.console.page import Share, api_client, csv_file, page
+from placement_sched.console.units import format_used
 from placement_sched.model.document import Json
 from placement_sched.model.names import did_you_mean, nearest
 
 #: Filters of hosts, which are query parameters of the API.
 FILTERS = ("search", "zone", "aggregate", "state", "trait")
 #: Resource classes with a column in the table, and its title.
-COLUMNS = {"VCPU": "VCPU", "MEMORY_MB": "Memory, MiB", "DISK_GB": "Disk, GiB"}
+COLUMNS = {"MEMORY_MB": "memory", "VCPU": "VCPU", "DISK_GB": "disk"}
 #: Hosts per page of the table.
 ROWS = 50
+_HOSTS = "/scheduler/v1/hosts"
+_CSV_COLUMNS = ("host", "node", "zone", "state", "policy", "instances")
 _WIDTH = 100.0
 
 
@@ -38,9 +42,9 @@ class ResourceBar:
         return cls(name, used, capacity, round(min(part, 1.0) * _WIDTH, 2))
 
     @property
-    def free(self) -> int:
-        """Return the remaining capacity, negative if more is used than the capacity."""
-        return self.capacity - self.used
+    def words(self) -> str:
+        """Return the used amount and the capacity in the units of the resource class."""
+        return format_used(self.used, self.capacity, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,32 +58,53 @@ class TreeRow:
 
 def index() -> flask.Response:
     """Show the hosts that match the query string."""
-    filters = {
-        name: value for name in FILTERS if (value := flask.request.args.get(name, "").strip())
-    }
-    marker = flask.request.args.get("marker")
+    args = flask.request.args
+    filters = {name: value for name in FILTERS if (value := args.get(name, "").strip())}
+    marker = args.get("marker")
     query: dict[str, Any] = {**filters, "limit": ROWS, "marker": marker}
-    document = api_client().get("/scheduler/v1/hosts", query)
+    document = api_client().get(_HOSTS, query)
     rows = [(row, _build_bars(row["resources"], COLUMNS)) for row in document["hosts"]]
     next_marker = document["hosts"][-1]["uuid"] if document["links"] else None
     values = {
         "given": {name: filters.get(name, "") for name in FILTERS},
-        "colour": flask.request.args.get("colour", "free:MEMORY_MB"),
-        "group": flask.request.args.get("group", "zone"),
+        # Links of earlier releases have the free share.
+        "colour": args.get("colour", "used:MEMORY_MB").replace("free:", "used:"),
+        "only": args.get("only", ""),
+        "group": args.get("group", "zone"),
         "columns": COLUMNS,
         "rows": rows,
         "more": next_marker,
         "marker": marker,
         "unknown": [] if rows else list(_find_unknown_names(filters)),
+        "share": Share(
+            csv=f"{flask.request.root_path}/console/cloud.csv?{urlencode(filters)}",
+            json=f"{flask.request.root_path}/console/api{_HOSTS}?{urlencode(filters)}",
+        ),
     }
     return page("cloud.html", "Cloud", values)
 
 
+def table() -> flask.Response:
+    """Send the hosts that match the query string, with used and total amounts, as CSV."""
+    args = flask.request.args
+    filters = {name: args[name] for name in FILTERS if args.get(name)}
+    hosts = api_client().get(_HOSTS, filters)["hosts"]
+    classes = sorted({name for row in hosts for name in row["resources"]})
+    amounts = [(name, kind) for name in classes for kind in ("used", "capacity")]
+    rows = (
+        [row[name] for name in _CSV_COLUMNS]
+        + [row["resources"].get(name, {}).get(kind) for name, kind in amounts]
+        for row in hosts
+    )
+    return csv_file("hosts.csv", [*_CSV_COLUMNS, *map(" ".join, amounts)], rows)
+
+
 def host(name: str) -> flask.Response:
     """Show a host with its resources, instances and services."""
-    document = api_client().get(f"{join_path('scheduler', 'v1', 'hosts')}/{name}")
+    document = api_client().get(f"{_HOSTS}/{name}")
     trees = [(node, list(_flatten_tree(node["providers"]))) for node in document["nodes"]]
-    return page("host.html", name, {"host": document, "trees": trees})
+    share = Share(json=f"{flask.request.root_path}/console/api{_HOSTS}/{quote(name)}")
+    return page("host.html", name, {"host": document, "trees": trees, "share": share})
 
 
 def _find_unknown_names(filters: Mapping[str, str]) -> Iterator[str]:
@@ -128,7 +153,7 @@ def _flatten_tree(providers: Sequence[Json]) -> list[TreeRow]:
 
 
 VIEWS: Mapping[str, Callable[..., flask.Response]] = {
-    "/": index,
     "/cloud": index,
+    "/cloud.csv": table,
     "/hosts/<path:name>": host,
 }

@@ -1,29 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decisions page: recorded decisions, and a decision compared with its replay."""
 
+import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import flask
 from flask import request
 
-from placement_sched.console.client import ApiRefused, join_path
-from placement_sched.console.forms import form_query
-from placement_sched.console.page import api_client, download, form_error, heading, page
+from placement_sched.console.charts import timeline_picture
+from placement_sched.console.client import ApiClient, ApiRefused, join_path
+from placement_sched.console.forms import curl, form_query
+from placement_sched.console.page import (
+    Share,
+    api_client,
+    csv_file,
+    download,
+    form_error,
+    heading,
+    page,
+)
 from placement_sched.console.reports import (
     as_explanation,
     decision_report,
     explanation_view,
     request_parts,
 )
+from placement_sched.console.units import format_stage
 from placement_sched.errors import Invalid
 from placement_sched.model import decision as model
 from placement_sched.model.clock import parse_time, utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import with_names
+from placement_sched.model.names import read_uuid
 
-_DECISIONS = "/scheduler/v1/decisions"
+_DECISIONS, _COUNTS = "/scheduler/v1/decisions", "/scheduler/v1/decision_counts"
 #: Decisions per page.
 _PAGE_SIZE = 50
 #: Filters of the form, which are parameters of the API.
@@ -34,6 +49,7 @@ _FILTERS = (
     "until",
     "policy",
     "flavor",
+    "stage",
     "project_id",
     "host",
     "refused",
@@ -42,6 +58,23 @@ _FILTERS = (
     "global_request_id",
 )
 _TIMES = ("since", "until")
+#: Time ranges to choose from, as values of ``since``.
+_RANGES = {"1h": "last hour", "24h": "24 hours", "7d": "7 days"}
+#: A time of today or yesterday: ``14:00``, ``yesterday``, ``yesterday 14:00``.
+_WHEN = re.compile(r"(?P<day>today|yesterday)?\s*(?:(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d))?")
+#: Facets: title, filter, and key of the counts.
+_FACETS = (
+    ("Stage that left no host", "stage", "stages"),
+    ("Flavor", "flavor", "flavors"),
+    ("Policy", "policy", "policies"),
+    ("Project", "project_id", "projects"),
+)
+#: Options of ``placement-sched decision list`` that differ from the filter.
+_OPTIONS = {"project_id": "project", "request_id": "request-id"}
+_CSV_COLUMNS = (
+    *("created_at", "uuid", "outcome", "kind", "stage", "reason", "flavor", "policy"),
+    *("project_id", "request_id"),
+)
 #: Texts of the kinds of decisions.
 KINDS = {
     model.SELECT: "selection",
@@ -49,40 +82,160 @@ KINDS = {
     model.EXPLAIN: "explanation",
     model.SHADOW: "shadow evaluation of a request of nova",
 }
+#: Sizes of a flavor of the compute API, and their names in a request.
+_FLAVOR_SIZES = {
+    "vcpus": "vcpus",
+    "ram": "memory_mb",
+    "disk": "root_gb",
+    "OS-FLV-EXT-DATA:ephemeral": "ephemeral_gb",
+    "swap": "swap",
+}
+#: Maximum number of instances of a decision that are listed.
+_MAX_NAMES = 10
 _SETTINGS = {"now": "the current settings", "then": "the settings of the decision"}
+
+
+@dataclass(frozen=True, slots=True)
+class Facet:
+    """A value of a filter: its counts, and the query string with or without the value."""
+
+    name: str
+    words: str
+    count: int
+    failed: int
+    query: str
+    is_chosen: bool
 
 
 def index() -> flask.Response:
     """List decisions, newest first, that match the filters of the address."""
-    filters = {name: text for name in _FILTERS if (text := request.args.get(name, "").strip())}
+    filters = _read_filters()
     marker = request.args.get("marker")
+    client = api_client()
     document: Json = {"decisions": [], "links": []}
-    error = None
+    error, counts, query = None, None, dict(filters)
     try:
-        now = utcnow()
-        times = {
-            name: parse_time(filters[name], now, name.capitalize())
-            for name in _TIMES
-            if name in filters
-        }
-        query = {**filters, **times, "limit": _PAGE_SIZE, "marker": marker}
-        document = api_client().get(_DECISIONS, query)
+        query = _build_query(client, filters)
+        document = client.get(_DECISIONS, {**query, "limit": _PAGE_SIZE, "marker": marker})
+        # live.js reads new rows only.
+        if "refused" not in filters and not request.args.get("live"):
+            counts = client.get(_COUNTS, query)
     except (ApiRefused, Invalid) as failure:
         error = form_error(failure)
+    names = client.aggregate_names() if document["decisions"] else {}
     values = {
         "given": filters,
         "refusal": error,
         "kinds": KINDS,
-        "decisions": document["decisions"],
+        "ranges": _RANGES,
+        "decisions": with_names(document["decisions"], names),
         "examined": document.get("refused"),
         "warnings": document.get("warnings", ()),
+        "counts": counts,
+        "facets": [] if counts is None else _build_facets(filters, counts, names),
+        "timeline": counts and timeline_picture(counts),
+        "without_times": urlencode({k: v for k, v in filters.items() if k not in _TIMES}),
         "older": _next_page_query(document["links"]),
         "is_newest": not marker and "until" not in filters and "refused" not in filters,
         "first": urlencode(filters),
         "origin": request.host_url.rstrip("/"),
+        "share": _build_share(filters, query),
     }
     status = error.status if error else 200
     return page("decisions.html", "Decisions", values, status=status)
+
+
+def table() -> flask.Response:
+    """Send the decisions that match as CSV."""
+    client = api_client()
+    query = _build_query(client, _read_filters())
+    decisions = client.get(_DECISIONS, query)["decisions"]
+    rows = [
+        [
+            *(decision[name] for name in _CSV_COLUMNS),
+            " ".join(place["uuid"] for place in decision["instances"]),
+            " ".join(place["host"] or "" for place in decision["instances"]),
+        ]
+        for decision in decisions
+    ]
+    return csv_file("decisions.csv", [*_CSV_COLUMNS, "instances", "hosts"], rows)
+
+
+def _read_filters() -> dict[str, str]:
+    return {name: text for name in _FILTERS if (text := request.args.get(name, "").strip())}
+
+
+def _build_query(client: ApiClient, filters: Mapping[str, str]) -> dict[str, str]:
+    """Return the query of the API: with times for ages, and the uuid of a named server."""
+    now = utcnow()
+    query = dict(filters)
+    for name in _TIMES:
+        if name in filters:
+            query[name] = _parse_when(filters[name], now, name.capitalize())
+    if (text := filters.get("instance")) and read_uuid(text) is None:
+        servers = client.get("/compute/v2.1/servers", {"all_tenants": "1", "name": text})["servers"]
+        uuids = [server["id"] for server in servers if server["name"] == text] or [
+            server["id"] for server in servers
+        ]
+        if len(uuids) > 1:
+            raise Invalid(f"Instance {text}: {len(uuids)} servers have this name: enter a uuid")
+        query["instance"] = uuids[0] if uuids else text
+    return query
+
+
+def _parse_when(text: str, now: datetime, label: str) -> str:
+    """Return the time of an age, of ``14:00``, or of ``yesterday`` with or without a time."""
+    match = _WHEN.fullmatch(text.lower())
+    if match is None or not text:
+        return parse_time(text, now, label)
+    day = now - timedelta(days=match["day"] == "yesterday")
+    clock = day.replace(hour=int(match["hour"] or 0), minute=int(match["minute"] or 0), second=0)
+    return clock.isoformat()
+
+
+def _build_facets(
+    filters: Mapping[str, str], counts: Json, names: Mapping[str, str]
+) -> list[tuple[str, list[Facet]]]:
+    outcomes = [
+        {"name": name, "count": count, "failed": count if name == model.NO_VALID_HOST else 0}
+        for name, count in counts["outcomes"].items()
+        if count
+    ]
+    groups = [("Outcome", "outcome", outcomes)]
+    groups += [(title, name, counts[key]) for title, name, key in _FACETS]
+    return [
+        (title, [_build_facet(filters, name, value, names) for value in values])
+        for title, name, values in groups
+        if values
+    ]
+
+
+def _build_facet(
+    filters: Mapping[str, str], name: str, value: Json, names: Mapping[str, str]
+) -> Facet:
+    text: str = value["name"]
+    is_chosen = filters.get(name) == text
+    others = {key: given for key, given in filters.items() if key != name}
+    words = text.replace("_", " ") if name == "outcome" else text
+    if name == "stage":
+        words = format_stage(with_names(text, names))
+    query = urlencode(others if is_chosen else {**others, name: text})
+    return Facet(text, words, value["count"], value["failed"], query, is_chosen)
+
+
+def _build_share(filters: Mapping[str, str], query: Mapping[str, str]) -> Share:
+    root, encoded = f"{request.root_path}/console", urlencode(query)
+    words = ["placement-sched", "decision", "list", "--url", request.url_root.rstrip("/")]
+    for name, text in query.items():
+        words += [f"--{_OPTIONS.get(name, name)}", text]
+    address = f"{request.url_root.rstrip('/')}{_DECISIONS}{'?' if query else ''}{encoded}"
+    has_option = not {"stage", "global_request_id"} & filters.keys()
+    return Share(
+        curl=curl(address),
+        command=shlex.join(words) if has_option else None,
+        csv=f"{root}/decisions.csv?{urlencode(filters)}",
+        json=f"{root}/api{_DECISIONS}?{encoded}",
+    )
 
 
 def show(uuid: str) -> flask.Response:
@@ -93,8 +246,19 @@ def show(uuid: str) -> flask.Response:
         **_decision_values(decision),
         "one": explanation_view(as_explanation(decision), api_client().aggregate_names()),
         "uncounted": 0 if candidates.get("steps") else candidates.get("hosts", 0),
+        "share": _share_decision(uuid),
     }
     return page("decision.html", "Decision", values)
+
+
+def _share_decision(uuid: str) -> Share:
+    url, root = request.url_root.rstrip("/"), f"{request.root_path}/console"
+    return Share(
+        curl=curl(f"{url}{_api_path(uuid)}"),
+        command=shlex.join(["placement-sched", "decision", "show", uuid, "--url", url]),
+        report=f"{root}/decisions/{uuid}/report",
+        json=f"{root}/api{_api_path(uuid)}",
+    )
 
 
 def report(uuid: str) -> flask.Response:
@@ -143,8 +307,39 @@ def _decision_values(decision: Json) -> dict[str, Any]:
         "kind": KINDS.get(decision["kind"], decision["kind"]),
         "asked": request_parts(decision["request"]),
         "overrides": overridden,
-        "question": form_query(decision["request"], overridden),
+        "question": form_query(_with_stored_flavor(decision["request"]), overridden),
+        "server_names": _list_server_names(decision),
     }
+
+
+def _with_stored_flavor(spec: Json) -> Json:
+    """Return the request with a stored flavor of the same contents by name."""
+    flavor = spec.get("flavor")
+    if not isinstance(flavor, dict) or not flavor.get("name"):
+        return spec
+    try:
+        flavors = api_client().get("/compute/v2.1/flavors/detail")["flavors"]
+    except ApiRefused:
+        return spec
+    for stored in flavors:
+        if stored["name"] == flavor["name"]:
+            contents = {key: flavor.get(name) or 0 for key, name in _FLAVOR_SIZES.items()}
+            sizes = {key: stored.get(key) or 0 for key in contents}
+            if sizes == contents and stored["extra_specs"] == (flavor.get("extra_specs") or {}):
+                return {**spec, "flavor": flavor["name"]}
+    return spec
+
+
+def _list_server_names(decision: Json) -> dict[str, str]:
+    """Return the names of the recorded instances of a decision, by uuid."""
+    names = {}
+    for place in decision["instances"][:_MAX_NAMES]:
+        try:
+            instance = api_client().get(join_path("scheduler", "v1", "instances", place["uuid"]))
+        except ApiRefused:
+            continue
+        names[place["uuid"]] = instance["display_name"]
+    return names
 
 
 def _build_rows(differences: Sequence[Json]) -> list[tuple[str, Any, Any]]:
@@ -159,6 +354,7 @@ def _next_page_query(links: Sequence[Mapping[str, str]]) -> str | None:
 
 VIEWS: Mapping[str, Callable[..., flask.Response]] = {
     "/decisions": index,
+    "/decisions.csv": table,
     "/decisions/<uuid>": show,
     "/decisions/<uuid>/report": report,
     "/decisions/<uuid>/replay": replay,

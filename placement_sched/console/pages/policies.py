@@ -7,7 +7,7 @@ from typing import Any
 import flask
 from flask import request
 
-from placement_sched.console.page import api_client, page
+from placement_sched.console.page import Share, api_client, page
 from placement_sched.errors import NotFound
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import readable_value
@@ -47,6 +47,7 @@ def index() -> flask.Response:
         "differences": None if other is None else _compare_policies(chosen, other),
         "sources": SOURCES,
         "access": document["access"],
+        "share": Share(json=f"{request.root_path}/console/api/scheduler/v1/policies"),
     }
     return page("policies.html", "Policies", values)
 

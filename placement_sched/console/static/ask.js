@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ask page: sliders for weight multipliers, mutually exclusive fields, and the map of hosts with the
-// colour and letter of the stage that rejects each host.
+// Ask page: sliders for weight multipliers, mutually exclusive fields, and the picture of an answer:
+// the map of hosts with the colour and letter of the stage that rejects each host, beside the stages.
 
-import { show } from "./asking.js";
+import { Latest } from "./asking.js";
 import { HostMap } from "./map.js";
 
-const API = new URL("../api/scheduler/v1/", import.meta.url);
+const HOSTS = new URL("../api/scheduler/v1/hosts", import.meta.url);
+const FRESH = 30_000; // milliseconds
+const MAX_SUGGESTED = 20;
+const number = new Intl.NumberFormat("en");
 const WIDE = matchMedia("(min-width: 60rem)");
 let open = null;
 
@@ -54,71 +57,212 @@ function choose(select) {
   follow();
 }
 
-async function asked(path, body) {
-  const headers = { Accept: "application/json", "Content-Type": "application/json" };
-  const method = body ? "POST" : "GET";
-  const response = await fetch(new URL(path, API), { method, body, headers });
-  const answer = await response.json();
-  if (!response.ok) throw new Error(answer.errors?.[0]?.detail ?? response.statusText);
-  return answer;
+let read = null; // the hosts and the time at which they were read
+
+/** Read the hosts, whose zones are drawn. A new answer soon after another uses the same list. */
+function readHosts() {
+  if (!read || performance.now() - read.at > FRESH) {
+    const hosts = fetch(HOSTS, { headers: { Accept: "application/json" } }).then(async (response) => {
+      const answer = await response.json();
+      if (!response.ok) throw new Error(answer.errors?.[0]?.detail ?? response.statusText);
+      return answer.hosts;
+    });
+    read = { hosts, at: performance.now() };
+    hosts.catch(() => (read = null));
+  }
+  return read.hosts;
 }
 
 /**
- * Return the stage that rejects each node. ``stages`` are the stages that hosts reached, ``ranks``
- * has the nodes that passed. Hosts removed by a limit are counted in the answer and not listed. If
- * the number of remaining ``hosts`` is the same, the limit removed them.
+ * Return the stage and reason of each rejected node. Hosts removed by a limit are counted in the
+ * answer and not listed. If the number of remaining hosts is the same, the limit removed them.
  */
-function refusals(funnel, stages, hosts, ranks) {
-  const { steps, fallback } = funnel.allocation_candidates;
-  const reports = [...steps, ...(fallback?.steps ?? []), ...funnel.filters].filter((report) => report.before);
-  const refused = new Map();
-  reports.forEach((report, at) => report.rejected.forEach((one) => refused.set(one.node, stages[at])));
-  for (const node of ranks.keys()) refused.delete(node);
-  const others = hosts.filter(({ node }) => !ranks.has(node) && !refused.has(node));
-  const cut = reports.findIndex((report) => report.before > report.after && !report.rejected.length);
-  if (cut >= 0 && reports[cut].before - reports[cut].after === others.length) {
-    for (const { node } of others) refused.set(node, stages[cut]);
-  }
-  return refused;
+function rejections({ stages, reasons, passed }, hosts) {
+  const rejected = new Map();
+  for (const stage of stages) stage.nodes.forEach((node, at) => rejected.set(node, { stage, reason: reasons[stage.why[at]] }));
+  for (const node of passed) rejected.delete(node);
+  const areKept = new Set(passed);
+  const others = hosts.filter(({ node }) => !areKept.has(node) && !rejected.has(node));
+  const cut = stages.find((stage) => !stage.nodes.length);
+  if (cut?.removed === others.length) for (const { node } of others) rejected.set(node, { stage: cut, reason: "" });
+  return rejected;
 }
 
-/** Draw all hosts, with rejected hosts dimmed in the colour of their stage. */
-async function draw(place) {
-  const stages = JSON.parse(place.dataset.stages);
-  const pointed = place.querySelector(".pointed");
-  place.hidden = false;
-  try {
-    const [{ hosts }, answer] = await Promise.all([asked("hosts"), asked("explain", place.dataset.body)]);
-    if (!place.isConnected) return;
-    const ranks = new Map(answer.hosts.map((one, at) => [one.node, at + 1]));
-    const refused = refusals(answer.funnel, stages, hosts, ranks);
-    const selected = new Set(answer.selections.map(([best]) => best.nodename));
-    const fate = ({ node }) => {
-      if (ranks.has(node)) return `${selected.has(node) ? "selected" : "passed"}, place ${ranks.get(node)} of ${ranks.size}`;
-      const stage = refused.get(node);
-      return stage ? `rejected at ${stage.letter}, ${stage.name}` : "not reached";
-    };
-    const describe = (host) => `${host.host}, zone ${host.zone}: ${fate(host)}`;
-    const map = new HostMap(place.querySelector("canvas"), { hosts, live: place.querySelector("[aria-live]"), describe });
-    map.colourBy(({ node }) => {
-      if (selected.has(node)) return { colour: "--good", mark: "✓" };
-      return ranks.has(node) ? { colour: "--stayed", mark: "" } : { colour: "--line", mark: "–" };
+/** The map of all hosts beside the stages, which light each other, and the panel of a host. */
+class Picture {
+  #reading = new Latest("Asking about the host");
+  #pinned = null;
+
+  constructor(place) {
+    this.place = place;
+    this.map = null;
+    this.fates = JSON.parse(place.querySelector(".fates").textContent);
+    this.rows = [...document.querySelectorAll(".why-not [data-stage]")];
+    this.here = new URL(place.dataset.here, location.href);
+    this.panel = document.getElementById("why-place");
+    this.field = document.querySelector("form[data-why] input[name=host]");
+  }
+
+  get isShown() {
+    return this.place.isConnected;
+  }
+
+  async draw() {
+    const { place, fates } = this;
+    const pointed = place.querySelector(".pointed");
+    place.hidden = false;
+    this.listen();
+    try {
+      const hosts = await readHosts();
+      if (!this.isShown) return;
+      this.hosts = hosts;
+      const zones = [...new Set(hosts.map((host) => host.zone))].sort();
+      document.getElementById("zones").replaceChildren(...zones.map((zone) => new Option(zone)));
+      const rejected = (this.rejected = rejections(fates, hosts));
+      const ranks = new Map(fates.passed.map((node, at) => [node, at + 1]));
+      const selected = new Set(fates.selected);
+      const fateOf = ({ node }) => {
+        if (ranks.has(node)) return `${selected.has(node) ? "selected" : "passed"}, place ${ranks.get(node)} of ${ranks.size}`;
+        const { stage } = rejected.get(node) ?? {};
+        return stage ? `rejected at ${stage.letter}, ${stage.name}` : "not reached";
+      };
+      const describe = (host) => `${host.host}, zone ${host.zone}: ${fateOf(host)}`;
+      const tip = (host) => {
+        const { stage, reason } = rejected.get(host.node) ?? {};
+        return [host.host, `zone ${host.zone}, ${host.state}`, ...(stage ? [`${stage.letter}  ${stage.words}`, reason] : [fateOf(host)])].filter(Boolean);
+      };
+      const map = (this.map = new HostMap(place.querySelector("canvas"), { hosts, live: place.querySelector("[aria-live]"), describe, tip }));
+      const colours = new Map(fates.stages.map((stage) => [stage, { colour: `--part${stage.colour}`, mark: stage.letter }]));
+      map.colourBy(({ node }) => {
+        if (selected.has(node)) return { colour: "--good", mark: "✓" };
+        return ranks.has(node) ? { colour: "--stayed", mark: "" } : { colour: "--line", mark: "–" };
+      });
+      map.dim(new Map([...rejected].map(([node, { stage }]) => [node, colours.get(stage)])));
+      map.titleBy((group) => `${number.format(group.filter(({ node }) => ranks.has(node)).length)} of ${number.format(group.length)} fit`);
+      map.onPoint((host) => {
+        pointed.textContent = host ? describe(host) : "\u00a0";
+        this.lightRow(host && rejected.get(host.node)?.stage.letter);
+      });
+      map.onOpen((host) => this.open(host.host));
+      map.mark(this.chosen);
+      pointed.textContent = "\u00a0";
+    } catch (failure) {
+      place.querySelector("canvas").hidden = true;
+      pointed.classList.remove("unseen");
+      pointed.textContent = `The map cannot be drawn: ${failure.message}`;
+    }
+  }
+
+  listen() {
+    for (const row of this.rows) {
+      const { stage } = row.dataset;
+      row.addEventListener("pointerenter", () => this.light(stage));
+      row.addEventListener("pointerleave", () => this.light(this.#pinned));
+      row.addEventListener("click", (event) => event.target.closest("a, summary, [role=button]") || this.pin(stage));
+      const sign = row.querySelector(".sign");
+      if (!sign) continue;
+      sign.setAttribute("role", "button");
+      sign.setAttribute("aria-label", `Show the hosts of stage ${stage} on the map`);
+      sign.setAttribute("aria-pressed", "false");
+      sign.tabIndex = 0;
+      sign.addEventListener("click", () => this.pin(stage));
+      sign.addEventListener("keydown", (event) => {
+        if (event.key !== "Enter" && event.key !== " ") return;
+        event.preventDefault();
+        this.pin(stage);
+      });
+    }
+    this.field.addEventListener("input", () => this.suggest());
+    document.querySelector("form[data-why]").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.open(this.field.value.trim());
     });
-    map.dim(new Map([...refused].map(([node, one]) => [node, { stage: one.name, colour: `--part${one.colour}`, mark: one.letter }])));
-    map.onPoint((host) => (pointed.textContent = host ? describe(host) : "\u00a0"));
-    map.onOpen((host) => show(`${place.dataset.host}${encodeURIComponent(host.host)}`));
-    pointed.textContent = "\u00a0";
-  } catch (failure) {
-    place.querySelector("canvas").hidden = true;
-    pointed.textContent = `The map cannot be drawn: ${failure.message}`;
+    this.panel.addEventListener("click", (event) => {
+      const link = event.target.closest("a[data-close], a[data-why]");
+      if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+      event.preventDefault();
+      if (link.hasAttribute("data-close")) this.close();
+      else this.open(link.textContent);
+    });
+  }
+
+  /** Show only the hosts of a stage on the map. null shows all. */
+  light(letter) {
+    this.map?.light(letter ? ({ node }) => this.rejected.get(node)?.stage.letter === letter : null);
+    this.lightRow(letter);
+  }
+
+  lightRow(letter) {
+    for (const row of this.rows) row.classList.toggle("lit", row.dataset.stage === (letter || this.#pinned));
+  }
+
+  /** Keep a stage shown until it is chosen again. */
+  pin(letter) {
+    this.#pinned = this.#pinned === letter ? null : letter;
+    for (const row of this.rows) row.querySelector(".sign")?.setAttribute("aria-pressed", String(row.dataset.stage === this.#pinned));
+    this.light(this.#pinned);
+  }
+
+  suggest() {
+    const text = this.field.value.toLowerCase();
+    const names = (this.hosts ?? []).filter(({ host }) => host.toLowerCase().includes(text)).slice(0, MAX_SUGGESTED);
+    document.getElementById("host-names").replaceChildren(...names.map(({ host }) => new Option(host)));
+  }
+
+  /** Return the host of the address. */
+  get chosen() {
+    return new URLSearchParams(location.search).get("host");
+  }
+
+  /** Mark a host and show its reasons beside the map. */
+  async open(name, { push = true } = {}) {
+    if (!name) return;
+    this.field.value = name;
+    this.map?.mark(name);
+    this.map?.focus(name);
+    const found = await this.#reading.part(`${this.place.dataset.part}${encodeURIComponent(name)}`, "#why");
+    if (!found || !this.isShown) return;
+    this.panel.replaceChildren(found);
+    found.querySelector("h2").focus({ preventScroll: matchMedia("(min-width: 66rem)").matches });
+    if (push && name !== this.chosen) history.pushState({}, "", `${this.here.pathname}${this.here.search}&host=${encodeURIComponent(name)}`);
+  }
+
+  close({ push = true } = {}) {
+    this.#reading.cancel();
+    this.panel.replaceChildren();
+    this.field.value = "";
+    this.map?.mark(null);
+    if (push) history.pushState({}, "", `${this.here.pathname}${this.here.search}`);
+    this.field.focus({ preventScroll: true });
+  }
+
+  /** Show the host of the address after Back and Forward. Return whether the question is the same. */
+  returned() {
+    const query = new URLSearchParams(location.search);
+    query.delete("host");
+    query.sort();
+    const own = new URLSearchParams(this.here.search);
+    own.sort();
+    if (!this.isShown || location.pathname !== this.here.pathname || `${query}` !== `${own}`) return false;
+    if (this.chosen) this.open(this.chosen, { push: false });
+    else this.close({ push: false });
+    return true;
   }
 }
+
+let picture = null;
 
 function prepare() {
-  document.querySelectorAll("[data-map]").forEach(draw);
+  const place = document.querySelector("[data-map]");
+  picture = place ? new Picture(place) : null;
+  picture?.draw();
   document.querySelectorAll("[data-multiplier]").forEach(slide);
   document.querySelectorAll("[data-flavor]").forEach(choose);
 }
+
+document.addEventListener("returned", (event) => {
+  if (picture?.returned()) event.preventDefault();
+});
 
 document.addEventListener("submit", (event) => {
   if (!event.target.closest("#question")) return;

@@ -3,11 +3,48 @@
 //
 // A form or link with the attribute data-asks is fetched without leaving the page: the <main> of the
 // response replaces the <main> of the page, and the address bar is updated. Without scripts the
-// browser loads the whole page. Other modules listen to the event "shown" of document, which is
-// sent whenever <main> is replaced.
+// browser loads the whole page. Other modules listen to two events of document: "shown" is sent
+// whenever <main> is replaced, "returned" after Back and Forward. A module that shows the address
+// itself prevents the default of "returned", which is to fetch the page.
 
+const SOON = 400; // milliseconds: what takes less shows no progress
 const progress = () => document.getElementById("progress");
 let running = null;
+
+/** Reader of parts of pages. Only the newest part counts: an older request is cancelled. */
+export class Latest {
+  #words;
+  #own = null;
+
+  constructor(words) {
+    this.#words = words;
+  }
+
+  cancel() {
+    this.#own?.abort();
+    this.#own = null;
+  }
+
+  /** Return an element of another page, or null if the request failed, with a message, or was cancelled. */
+  async part(address, selector) {
+    this.cancel();
+    const own = (this.#own = new AbortController());
+    const hide = showProgress(this.#words, () => own.abort(), SOON);
+    try {
+      const response = await fetch(address, { signal: own.signal, headers: { Accept: "text/html" } });
+      const other = new DOMParser().parseFromString(await response.text(), "text/html");
+      if (own.signal.aborted) return null;
+      const found = other.querySelector(selector);
+      if (!found) throw new Error(other.querySelector("[role=alert]")?.textContent ?? `${response.status} ${response.statusText}`);
+      return document.importNode(found, true);
+    } catch (failure) {
+      if (failure.name !== "AbortError") say(failure instanceof TypeError ? `The service does not answer: ${failure.message}` : failure.message);
+      return null;
+    } finally {
+      hide();
+    }
+  }
+}
 
 /** Fetch a page of the console and show its <main>. Return whether it was shown. */
 export async function show(address, { push = true, words = "Asking" } = {}) {
@@ -43,8 +80,8 @@ export async function show(address, { push = true, words = "Asking" } = {}) {
   }
 }
 
-/** Show progress with the elapsed seconds. Return the function that hides it. */
-export function showProgress(words, cancel) {
+/** Show progress with the elapsed seconds, after a delay. Return the function that hides it. */
+export function showProgress(words, cancel, delay = 0) {
   const place = progress();
   const began = performance.now();
   const before = document.activeElement;
@@ -61,10 +98,14 @@ export function showProgress(words, cancel) {
   };
   tick();
   const timer = setInterval(tick, 1000);
-  place.replaceChildren(bar, text, button);
-  place.hidden = false;
+  const reveal = () => {
+    place.replaceChildren(bar, text, button);
+    place.hidden = false;
+  };
+  const waiting = delay ? setTimeout(reveal, delay) : reveal();
   return () => {
     clearInterval(timer);
+    clearTimeout(waiting);
     if (!place.contains(button)) return;
     // After Cancel, the focus returns to the form.
     const returns = place.contains(document.activeElement) && before?.isConnected;
@@ -111,22 +152,10 @@ document.addEventListener("click", (event) => {
   show(link.href, { words: link.getAttribute("data-asks") || "Asking" });
 });
 
-document.addEventListener("click", async (event) => {
-  const button = event.target.closest?.("button[data-copy]");
-  if (!button) return;
-  const text = document.getElementById(button.getAttribute("data-copy")).textContent;
-  const before = button.textContent;
-  try {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-  } catch {
-    button.textContent = "Select it to copy";
-  }
-  setTimeout(() => (button.textContent = before), 2000);
-});
-
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && running) running.abort();
 });
 
-addEventListener("popstate", () => show(location.href, { push: false }));
+addEventListener("popstate", () => {
+  if (document.dispatchEvent(new CustomEvent("returned", { cancelable: true }))) show(location.href, { push: false });
+});

@@ -1,90 +1,162 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cloud page: the map of all hosts, filtered and coloured by the form. The address contains the
-// fields of the form, so that a link shows the same map. An opened host is shown in a panel with the
-// HTML of its own page.
+// Cloud page: the map of all hosts, a panel beside it and a table below, all from one list of hosts
+// that is read again every few seconds. The form and the legend filter them. The address contains the
+// fields of the form, so that a link shows the same. The panel shows an opened host (the HTML of its
+// own page), the selected hosts, or the totals of the hosts that match.
 
-import { say } from "./asking.js";
+import { Latest, say } from "./asking.js";
 import { HostMap, swatch } from "./map.js";
 
-const FILTERS = ["search", "zone", "aggregate", "state", "trait"];
-const SHARES = [
-  [0, "--share0", "none free"],
-  [0.25, "--share1", "up to a quarter free"],
-  [0.5, "--share2", "up to a half free"],
-  [0.75, "--share3", "up to three quarters free"],
-  [1, "--share4", "more free"],
+const FILTERS = ["search", "zone", "aggregate", "state", "trait", "only"];
+const MAIN_CLASSES = ["MEMORY_MB", "VCPU", "DISK_GB"];
+// The used share from which a host has the colour. The legend is in this order.
+const RAMP = [
+  [0.95, "--full-red", "95 % or more"],
+  [0.85, "--full-amber", "85 to 95 %"],
+  [0.7, "--full4", "70 to 85 %"],
+  [0.5, "--full3", "50 to 70 %"],
+  [0.3, "--full2", "30 to 50 %"],
+  [0.1, "--full1", "10 to 30 %"],
+  [0, "--full0", "below 10 %"],
 ];
-const NOTHING = { colour: "--back", mark: "–", words: "has none of it" };
+const NOTHING = { key: "none", colour: "--back", mark: "–", words: "has none of it", optional: true };
 const MARKS = { down: "cross", disabled: "hatch" };
 const POLICY_COLOURS = 7;
+const ROWS = 50; // rows of the table, and by how many it grows
+const MAX_LISTED = 8; // entries of a list in the panel
+const MAX_NAMED = 20; // hosts that a link names, if other words are not shorter
+const MAX_LINKED = 200; // hosts that a link can name: servers refuse links of some kilobytes
+const EVERY = 10_000; // milliseconds between readings, more if reading takes long
 const byName = new Intl.Collator("en", { numeric: true }).compare;
 const number = new Intl.NumberFormat("en");
 
-let shown = null; // the element that this module has filled. "shown" replaces it
+let page = null; // of the element .cloud that is shown. The event "shown" may replace the element
 
 async function start() {
   const place = document.querySelector(".cloud");
-  if (!place || place === shown) return;
-  shown = place;
-  const counted = place.querySelector("#counted");
-  place.querySelector("#map").hidden = false;
-  try {
-    const response = await fetch(place.dataset.hosts, { headers: { Accept: "application/json" } });
-    const answer = await response.json();
-    if (!response.ok) throw new Error(answer.errors?.[0]?.detail ?? response.statusText);
-    if (!answer.hosts.length) {
-      // Hide the empty map, which would push the instructions in place of the table out of view.
-      place.querySelector("#map").hidden = true;
-      return;
-    }
-    await pause(); // decoding ten thousand hosts blocks the page: handle pending events
-    const page = new CloudPage(place, answer);
-    await pause();
-    await page.draw();
-  } catch (failure) {
-    counted.textContent = `The map cannot be drawn: ${failure.message}`;
-  }
+  if (place && place === page?.place) return;
+  page?.stop();
+  page = place ? new CloudPage(place) : null;
+  await page?.begin();
 }
 
 const pause = () => new Promise((resolve) => setTimeout(resolve));
 
 class CloudPage {
-  constructor(place, answer) {
+  #opening = new Latest("Reading the host");
+  #timer = 0;
+
+  constructor(place) {
     this.place = place;
+    this.path = location.pathname;
     this.form = place.querySelector("#view");
-    this.answer = answer;
-    this.hosts = answer.hosts;
-    this.fillForm();
+    this.panel = place.querySelector("#panel");
+    this.sort = { column: "host", descends: false };
+    this.rows = ROWS;
+    this.byNode = new Map();
   }
 
-  async draw() {
-    const { place } = this;
-    this.map = new HostMap(place.querySelector("canvas"), {
-      live: place.querySelector("#live"),
-      describe: (host) => this.described(host),
-    });
-    this.map.onOpen((host) => this.open(host.host));
-    this.map.onPoint((host) => (place.querySelector("#pointed").textContent = host ? this.described(host) : ""));
-    this.map.onSelect((hosts) => this.chosen(hosts));
-    this.apply();
-    await pause();
-    this.map.setHosts(this.hosts);
-    this.listen();
-    const opened = new URLSearchParams(location.search).get("open");
-    if (opened) this.open(opened, { push: false });
+  find(selector) {
+    return this.place.querySelector(selector);
+  }
+
+  async begin() {
+    this.find("#map").hidden = false;
+    this.panel.hidden = false;
+    try {
+      await this.read();
+      if (!this.hosts.length) {
+        // Hide the empty map, which would push the instructions in place of the table out of view.
+        this.find("#map").hidden = true;
+        this.panel.hidden = true;
+        return;
+      }
+      await pause(); // decoding ten thousand hosts blocks the page: handle pending events
+      this.fillForm();
+      this.map = new HostMap(this.find("#map > canvas"), {
+        live: this.find("#live"),
+        describe: (host) => this.described(host),
+        tip: (host) => this.tipOf(host),
+      });
+      this.map.onOpen((host) => this.open(host.host));
+      this.map.onSelect(() => this.showSelection());
+      this.map.titleBy((hosts) => this.titleOf(hosts));
+      this.apply();
+      await pause();
+      this.map.setHosts(this.hosts);
+      this.listen();
+      this.openFromAddress();
+      this.next();
+    } catch (failure) {
+      this.find("#counted").textContent = `The map cannot be drawn: ${failure.message}`;
+      this.panel.hidden = true;
+    }
+  }
+
+  stop() {
+    clearTimeout(this.#timer);
+    this.#opening.cancel();
+    this.stopped = true;
+  }
+
+  /** Read all hosts. */
+  async read() {
+    const began = performance.now();
+    let response;
+    try {
+      response = await fetch(this.place.dataset.hosts, { headers: { Accept: "application/json" } });
+    } catch (failure) {
+      throw new Error(`the service does not answer: ${failure.message}`);
+    }
+    const answer = await response.json();
+    if (!response.ok) throw new Error(answer.errors?.[0]?.detail ?? response.statusText);
+    this.answer = answer;
+    this.hosts = answer.hosts;
+    this.byNode = new Map(this.hosts.map((host) => [host.uuid, host]));
+    this.every = Math.max(EVERY, 20 * (performance.now() - began));
+    this.find("#as-of").textContent = `as of ${new Date().toTimeString().slice(0, 8)}`;
+  }
+
+  next() {
+    clearTimeout(this.#timer);
+    if (!this.stopped) this.#timer = setTimeout(() => this.refresh(), this.every);
+  }
+
+  /** Read the hosts again while the page is visible, and show what has changed. */
+  async refresh() {
+    const before = this.byNode;
+    try {
+      if (document.visibilityState === "visible") {
+        await this.read();
+        if (this.stopped) return;
+        await pause();
+        const changed = this.hosts.filter((host) => JSON.stringify(host) !== JSON.stringify(before.get(host.uuid)));
+        if (changed.length || before.size !== this.hosts.length) {
+          await pause();
+          this.map.setHosts(this.hosts);
+          this.drawn = null;
+          this.apply();
+          this.map.flash(changed);
+        }
+      }
+    } catch (failure) {
+      this.find("#as-of").textContent = `${this.find("#as-of").textContent.split(":  ")[0]}:  ${failure.message}`;
+    }
+    this.next();
   }
 
   fillForm() {
     const { aggregates, traits, hosts } = this.answer;
     const options = (id, names) =>
-      this.place.querySelector(id).replaceChildren(...names.map((name) => Object.assign(document.createElement("option"), { value: name })));
+      this.find(id).replaceChildren(...names.map((name) => Object.assign(document.createElement("option"), { value: name })));
     options("#zones", [...new Set(hosts.map((host) => host.zone))].sort(byName));
     options("#aggregates", aggregates.map((one) => one.name).sort(byName));
     options("#traits", traits);
-    const classes = new Set(["VCPU", "MEMORY_MB", "DISK_GB"]);
+    const classes = new Set(MAIN_CLASSES);
     for (const host of hosts) for (const name of Object.keys(host.resources)) classes.add(name);
+    this.classes = [...classes];
     this.choices("colour", [
-      ...[...classes].map((name) => [`free:${name}`, `free share of ${name}`]),
+      ...this.classes.map((name) => [`used:${name}`, `used ${titleOf(name)}`]),
       ["state", "state"],
       ["policy", "policy"],
       ["instances", "instances"],
@@ -93,11 +165,12 @@ class CloudPage {
     keys.delete("availability_zone");
     this.choices("group", [
       ["zone", "zone"],
-      ["aggregate", "zone, then aggregate"],
+      ["aggregate", "zone, then aggregates"],
       ["name", "zone, then beginning of the name"],
       ...[...keys].sort(byName).map((key) => [`key:${key}`, `zone, then ${key} of aggregates`]),
     ]);
     for (const label of this.form.querySelectorAll(".of-map")) label.hidden = false;
+    this.find("#more-fields").hidden = false;
   }
 
   choices(name, pairs) {
@@ -110,219 +183,355 @@ class CloudPage {
     return this.form.elements[name].value.trim();
   }
 
-  described(host) {
+  /** Return the resource class of the colour, or that of memory. */
+  get part() {
     const colour = this.value("colour");
-    const part = colour.startsWith("free:") ? colour.slice(5) : "VCPU";
-    const amounts = host.resources[part];
-    const free = amounts ? `, ${number.format(amounts.capacity - amounts.used)} of ${number.format(amounts.capacity)} ${part} free` : "";
+    return colour.startsWith("used:") ? colour.slice("used:".length) : MAIN_CLASSES[0];
+  }
+
+  described(host) {
+    const amounts = host.resources[this.part];
+    const used = amounts ? `, ${usedOf(this.part, amounts)} ${titleOf(this.part)} used` : "";
     const why = host.disabled_reason ? ` (${host.disabled_reason})` : "";
-    return `${host.host}: ${host.state}${why}, zone ${host.zone}${free}, ${host.instances === 1 ? "1 instance" : `${number.format(host.instances)} instances`}, policy ${host.policy}`;
+    return `${host.host}: ${host.state}${why}, zone ${host.zone}${used}, ${counted(host.instances, "instance")}, policy ${host.policy}`;
+  }
+
+  tipOf(host) {
+    const why = host.disabled_reason ? `: ${host.disabled_reason}` : "";
+    const classes = [...new Set([this.part, ...MAIN_CLASSES])].filter((name) => host.resources[name]);
+    return [
+      host.host,
+      `${host.state}${why}, zone ${host.zone}`,
+      ...classes.map((name) => `${titleOf(name)} ${percent(shareOf(host.resources[name]))}, ${usedOf(name, host.resources[name])}`),
+      `${counted(host.instances, "instance")}, policy ${host.policy}`,
+      ...[this.aggregatesOf(host).map((one) => one.name).join(", ")].filter(Boolean),
+    ];
+  }
+
+  aggregatesOf(host) {
+    return host.aggregates.map((at) => this.answer.aggregates[at]).filter((one) => !isOnlyZone(one));
+  }
+
+  /** Return how full a group is, for its title. */
+  titleOf(hosts) {
+    const total = totalOf(hosts, this.part);
+    return `${total.capacity ? `${percent(shareOf(total))} ${titleOf(this.part)} used, ` : ""}${counted(hosts.length, "host")}`;
   }
 
   listen() {
     const { place, form } = this;
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      this.changed();
-    });
+    form.addEventListener("submit", (event) => event.preventDefault());
     let waiting = 0;
     form.addEventListener("input", () => {
+      this.rows = ROWS;
       this.apply();
       clearTimeout(waiting);
-      waiting = setTimeout(() => this.changed(), 400);
+      waiting = setTimeout(() => this.writeAddress(), 400);
     });
-    place.querySelector(".zooms").addEventListener("click", (event) => {
-      const by = event.target.dataset.zoom;
-      if (by) by === "fit" ? this.map.fit() : this.map.zoom(Number(by));
-    });
-    place.querySelector("#chosen button").addEventListener("click", () => this.map.select([]));
-    place.querySelector("#chosen input").addEventListener("input", () => this.chosen(this.map.selected()));
-    place.addEventListener("submit", (event) => event.target.closest("#hosts") && this.ask(event));
+    place.addEventListener("click", (event) => this.click(event));
     place.addEventListener("change", (event) => {
-      if (event.target.name === "drain") this.map.select(this.checked());
+      if (event.target.name !== "drain") return;
+      const names = new Set(this.selectedNames());
+      names[event.target.checked ? "add" : "delete"](event.target.value);
+      this.map.select(names);
     });
-    place.addEventListener("click", (event) => {
-      const link = event.target.closest(".host-table th a, a[data-turn]");
-      if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    place.addEventListener("input", (event) => event.target.closest("#chosen") && this.linkSelection());
+    place.addEventListener("submit", (event) => {
+      if (!event.target.closest("#hosts")) return;
       event.preventDefault();
-      if (link.hasAttribute("data-turn")) return this.turnTo(link.href);
-      const name = link.textContent;
+      const link = this.find(`#chosen [data-what-if=${event.submitter?.value === "add" ? "add" : "drain"}]`);
+      if (link) link.click();
+      else say("Select hosts first, on the map or in the table.");
+    });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.swatches?.());
+  }
+
+  click(event) {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    const target = event.target.closest("button, .host-table th a");
+    if (!target) return;
+    const { zoom, set, select, sort } = target.dataset;
+    if (zoom) zoom === "fit" ? this.map.fit() : this.map.zoom(Number(zoom));
+    else if (set !== undefined) this.set(set, target.value);
+    else if (select === "all") this.map.select(this.seen.map((host) => host.node));
+    else if (select === "none") this.map.select([]);
+    else if (select === "mode") target.setAttribute("aria-pressed", String((this.map.selecting = !this.map.selecting)));
+    else if (sort) this.sortBy(sort);
+    else if (target.id === "more-fields") target.setAttribute("aria-expanded", String(target.getAttribute("aria-expanded") === "false"));
+    else if (target.id === "more-rows") this.showTable((this.rows += ROWS));
+    else if (target.dataset.close !== undefined) this.close();
+    else if (target.dataset.host !== undefined || target.matches("a")) {
+      event.preventDefault();
+      const name = target.dataset.host ?? target.textContent;
       this.map.focus(name);
       this.open(name);
-    });
+    }
   }
 
-  checked() {
-    const here = [...this.place.querySelectorAll("input[name=drain]")];
-    const names = new Set(this.map.selected().map((host) => host.host));
-    for (const box of here) names[box.checked ? "add" : "delete"](box.value);
-    return names;
+  /** Set a field of the form, or clear it if it has this value. */
+  set(name, value) {
+    const field = this.form.elements[name];
+    field.value = field.value === value ? "" : value;
+    field.dispatchEvent(new Event("input", { bubbles: true }));
   }
 
-  /** Apply the form to the map. Only changed fields cause work. */
+  /** Apply the form to the map, the legend, the panel and the table. */
   apply() {
     const said = JSON.stringify(FILTERS.map((name) => this.value(name)));
     const [group, colour] = [this.value("group"), this.value("colour")];
     const before = this.drawn;
     this.drawn = { said, group, colour };
-    if (said !== before?.said) this.map.show(this.filter());
+    if (colour !== before?.colour) this.kinds = this.kindsOf(colour);
+    if (said !== before?.said || colour !== before?.colour) {
+      this.map.show(this.filter());
+      this.map.colourBy((host) => {
+        const kind = this.kinds.of(host);
+        return { colour: kind.colour, mark: MARKS[host.state] ?? kind.mark ?? "" };
+      });
+      this.showLegend();
+      this.count();
+      this.showTable();
+      if (!this.opened && !this.map.selected().length) this.showTotals();
+    }
     if (group !== before?.group) this.map.groupBy(this.grouping(group));
-    if (said === before?.said && colour === before?.colour) return;
-    const { of, legend } = this.coloured(colour);
-    this.map.colourBy(of);
-    this.showLegend(legend);
   }
 
-  /** Write the form to the address and fetch the matching table. */
-  async changed() {
+  /** Write the form to the address. */
+  writeAddress() {
     const query = new URLSearchParams([...new FormData(this.form)].filter(([, value]) => value));
-    const opened = new URLSearchParams(location.search).get("open");
-    const own = `${this.form.getAttribute("action")}?${query}`;
-    history.replaceState({}, "", opened ? `${own}&open=${encodeURIComponent(opened)}` : own);
-    await this.showTable(own);
+    if (this.opened) query.set("open", this.opened);
+    history.replaceState({}, "", `${this.form.getAttribute("action")}?${query}`);
   }
 
-  /** Show another page of the table. The selection remains. */
-  async turnTo(address) {
-    const table = await this.showTable(address);
-    if (!table) return;
-    history.replaceState({}, "", address);
-    const title = table.querySelector("h2");
-    title.tabIndex = -1;
-    title.focus();
+  /** Show what the address says, after Back and Forward. */
+  returned() {
+    const query = new URLSearchParams(location.search);
+    for (const field of this.form.elements) if (field.name) field.value = query.get(field.name) ?? field.dataset.default ?? "";
+    this.apply();
+    this.openFromAddress();
   }
 
-  async showTable(address) {
-    const turn = (this.turn = (this.turn ?? 0) + 1);
-    const table = await part(address, "#hosts");
-    if (!table || turn !== this.turn) return null;
-    this.place.querySelector("#hosts").replaceWith(table);
-    this.chosen(this.map.selected());
-    return table;
+  openFromAddress() {
+    const name = new URLSearchParams(location.search).get("open");
+    if (name) this.open(name, { push: false });
+    else if (this.opened) this.close({ push: false });
   }
 
   filter() {
     const { aggregates, traits } = this.answer;
-    const [search, zone, aggregate, state, trait] = FILTERS.map((name) => this.value(name));
+    const [search, zone, aggregate, state, trait, only] = FILTERS.map((name) => this.value(name));
     const of = aggregates.findIndex((one) => one.name === aggregate || one.uuid === aggregate);
-    const with_ = traits.indexOf(trait);
+    const withTrait = new Set([...traits.keys()].filter((at) => traits[at] === trait));
+    // Part of a name, unless it is a trait's whole name.
+    if (!withTrait.size) traits.forEach((name, at) => name.includes(trait.toUpperCase()) && withTrait.add(at));
     const text = search.toLowerCase();
     const tests = [
       text && ((host) => host.host.toLowerCase().includes(text) || host.node.toLowerCase().includes(text)),
       zone && ((host) => host.zone.split(",").includes(zone)),
       aggregate && ((host) => host.aggregates.includes(of)),
       state && ((host) => host.state === state),
-      trait && ((host) => host.traits.includes(with_)),
+      trait && ((host) => host.traits.some((at) => withTrait.has(at))),
     ].filter(Boolean);
-    const test = tests.length ? (host) => tests.every((one) => one(host)) : null;
-    this.seen = test ? this.hosts.filter(test) : this.hosts;
-    this.count();
-    return test;
+    // The legend counts the hosts that match the fields, of which an entry shows a part.
+    this.matching = tests.length ? this.hosts.filter((host) => tests.every((test) => test(host))) : this.hosts;
+    if (only) tests.push((host) => this.kinds.of(host).key === only);
+    this.seen = only ? this.matching.filter(tests.at(-1)) : this.matching;
+    return tests.length ? (host) => tests.every((test) => test(host)) : null;
   }
 
   count() {
-    const all = number.format(this.hosts.length);
-    const words = this.seen.length === this.hosts.length ? `${all} hosts` : `${number.format(this.seen.length)} of ${all} hosts, the rest is dimmed`;
-    this.place.querySelector("#counted").textContent = words;
+    const [shown, all] = [this.seen.length, this.hosts.length].map((count) => number.format(count));
+    this.find("#counted").textContent = shown === all ? counted(this.hosts.length, "host") : `${shown} of ${all} hosts match`;
+    this.find("[data-select=all]").textContent = `Select all ${shown}`;
   }
 
   grouping(key) {
     const { aggregates } = this.answer;
     if (key === "zone") return (host) => [host.zone];
     if (key === "name") return (host) => [host.zone, beginning(host.host)];
-    if (key === "aggregate") {
-      const isZone = aggregates.map((one) => "availability_zone" in one.metadata);
-      return (host) => [host.zone, aggregates[host.aggregates.find((at) => !isZone[at])]?.name ?? "no aggregate"];
-    }
+    if (key === "aggregate") return (host) => [host.zone, this.aggregatesOf(host).map((one) => one.name).sort(byName).join(" + ") || "no aggregate"];
     const values = aggregates.map((one) => one.metadata[key.slice("key:".length)]);
-    return (host) => [host.zone, values[host.aggregates.find((at) => values[at] !== undefined)] ?? "none"];
+    return (host) => [host.zone, [...new Set(host.aggregates.map((at) => values[at]).filter((value) => value !== undefined))].join(" + ") || "none"];
   }
 
-  /** Return the colouring of hosts, and the entries of the legend with counts of hosts. */
-  coloured(colour) {
-    const kinds = colour.startsWith("free:") ? shares(colour.slice(5)) : { state, policy: policies, instances }[colour](this.hosts);
-    const numbers = new Map(kinds.legend.map((one) => [one, 0]));
-    const of = (host) => {
-      const kind = kinds.of(host);
-      return { colour: kind.colour, mark: MARKS[host.state] ?? kind.mark ?? "" };
-    };
-    for (const host of this.seen) {
-      const kind = kinds.of(host);
-      numbers.set(kind, (numbers.get(kind) ?? 0) + 1);
-    }
-    const legend = [...numbers].map(([kind, count]) => ({ ...kind, count }));
-    if (colour !== "state") {
+  kindsOf(colour) {
+    return colour.startsWith("used:") ? shares(colour.slice("used:".length)) : { state, policy: policies, instances }[colour](this.hosts);
+  }
+
+  /** Show the legend with counts of hosts. An entry is a button that shows only its hosts. */
+  showLegend() {
+    const counts = new Map(this.kinds.legend.map((kind) => [kind.key, 0]));
+    for (const host of this.matching) counts.set(this.kinds.of(host).key, counts.get(this.kinds.of(host).key) + 1);
+    const entries = this.kinds.legend
+      .filter((kind) => counts.get(kind.key) || !kind.optional)
+      .map((kind) => ({ ...kind, field: "only", value: kind.key, count: counts.get(kind.key) }));
+    if (this.value("colour") !== "state") {
       for (const [name, mark] of Object.entries(MARKS)) {
-        const count = this.seen.filter((host) => host.state === name).length;
-        if (count) legend.push({ colour: "--back", mark, words: name, count });
+        const count = this.matching.filter((host) => host.state === name).length;
+        if (count) entries.push({ colour: "--back", mark, words: name, count, field: "state", value: name });
       }
     }
-    return { of, legend };
-  }
-
-  showLegend(legend) {
-    const items = legend.filter((one) => one.count || !one.optional).map((one) => {
+    const items = entries.map((entry) => {
       const item = document.createElement("li");
+      const button = this.filterButton(entry.field, entry.value, "");
       const key = document.createElement("canvas");
-      const text = document.createElement("span");
       key.setAttribute("aria-hidden", "true");
-      text.textContent = `${one.words}: ${number.format(one.count)}`;
-      item.append(key, text);
-      return [item, key, one];
+      button.append(key, element("span", `${entry.words}: ${number.format(entry.count)}`));
+      item.append(button);
+      return [item, key, entry];
     });
-    this.place.querySelector("#legend").replaceChildren(...items.map(([item]) => item));
-    this.swatches = () => items.forEach(([, key, one]) => swatch(key, one));
+    this.find("#legend").replaceChildren(...items.map(([item]) => item));
+    this.swatches = () => items.forEach(([, key, entry]) => swatch(key, entry));
     this.swatches();
-    if (!this.watches) {
-      this.watches = true;
-      matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.swatches());
+  }
+
+  filterButton(field, value, text) {
+    const button = Object.assign(element("button", text), { type: "button", value });
+    button.dataset.set = field;
+    button.setAttribute("aria-pressed", String(this.value(field) === value));
+    return button;
+  }
+
+  // The panel.
+
+  /** Fill the panel: a title, buttons beside it, and a body. */
+  fillPanel(title, tools, ...body) {
+    const bar = element("div", "");
+    bar.className = "panel-bar";
+    bar.append(Object.assign(element("h2", title), { id: "panel-title", tabIndex: -1 }), ...tools);
+    this.panel.replaceChildren(bar, ...body);
+    this.panel.hidden = false;
+  }
+
+  showTotals() {
+    const tools = this.seen === this.hosts ? [] : [Object.assign(element("a", "All hosts"), { href: this.form.getAttribute("action") })];
+    this.fillPanel(this.seen === this.hosts ? "All hosts" : "Hosts that match", tools, this.totals(this.seen), ...this.lists(this.seen));
+  }
+
+  /** Return a table of what hosts have and use. */
+  totals(hosts) {
+    const table = element("table", "");
+    table.className = "totals";
+    for (const name of this.classes) {
+      const total = totalOf(hosts, name);
+      if (!total.capacity) continue;
+      const row = table.insertRow();
+      row.append(Object.assign(element("th", titleOf(name)), { scope: "row" }));
+      row.insertCell().append(bar(shareOf(total)));
+      row.append(cell(percent(shareOf(total)), "count"), cell(usedOf(name, total), "count quiet"));
     }
+    const instances = hosts.reduce((sum, host) => sum + host.instances, 0);
+    const states = ["up", "down", "disabled"].map((name) => [hosts.filter((host) => host.state === name).length, name]);
+    const words = states.filter(([count]) => count).map(([count, name]) => `${number.format(count)} ${name}`);
+    const place = document.createElement("div");
+    place.append(element("p", `${words.join(", ")}, ${counted(instances, "instance")}`), table);
+    return place;
   }
 
-  chosen(hosts) {
-    const names = [...new Set(hosts.map((host) => host.host))].sort(byName);
-    const bar = this.place.querySelector("#chosen");
-    bar.hidden = !names.length;
-    const some = names.slice(0, 5).join(", ");
-    bar.querySelector("p").textContent = `${names.length === 1 ? "1 host" : `${number.format(names.length)} hosts`} selected: ${some}${names.length > 5 ? " …" : ""}.`;
-    for (const link of bar.querySelectorAll("a")) link.href = this.whatIf(link.dataset.whatIf, names, bar.querySelector("input").value);
-    const kept = new Set(names);
-    for (const box of this.place.querySelectorAll("input[name=drain]")) box.checked = kept.has(box.value);
+  /** Return lists of zones, aggregates and the fullest hosts, which filter or open. */
+  lists(hosts) {
+    const part = this.part;
+    const groups = (names) => {
+      const found = new Map();
+      for (const host of hosts) for (const name of names(host)) found.get(name)?.push(host) ?? found.set(name, [host]);
+      return [...found].map(([name, members]) => ({ name, members, share: shareOf(totalOf(members, part)) }));
+    };
+    const line = (button, count, share) => {
+      const item = document.createElement("li");
+      item.append(button, element("span", count), bar(share), element("span", percent(share)));
+      return item;
+    };
+    const list = (title, entries, more) => {
+      if (!entries.length) return [];
+      const items = document.createElement("ul");
+      items.className = "lines";
+      items.append(...entries.slice(0, MAX_LISTED));
+      if (entries.length > MAX_LISTED && more) items.append(element("li", `${number.format(entries.length - MAX_LISTED)} more: ${more}`));
+      return [element("h3", title), items];
+    };
+    const zones = groups((host) => [host.zone]).sort((a, b) => byName(a.name, b.name));
+    const aggregates = groups((host) => this.aggregatesOf(host).map((one) => one.name)).sort((a, b) => b.share - a.share || byName(a.name, b.name));
+    const withPart = hosts.filter((host) => host.resources[part]?.capacity > 0);
+    const fullest = withPart.map((host) => ({ host, share: shareOf(host.resources[part]) })).sort((a, b) => b.share - a.share).slice(0, 5);
+    const opener = (host) => {
+      const button = Object.assign(element("button", host.host), { type: "button" });
+      button.dataset.host = host.host;
+      return button;
+    };
+    const filterLines = (field, entries) => entries.map(({ name, members, share }) => line(this.filterButton(field, name, name), counted(members.length, "host"), share));
+    return [
+      ...list(`Zones, used ${titleOf(part)}`, filterLines("zone", zones), "enter a zone above"),
+      ...list("Aggregates, fullest first", filterLines("aggregate", aggregates), "enter an aggregate above"),
+      ...list("Fullest hosts", fullest.map(({ host, share }) => line(opener(host), host.zone, share))),
+    ];
   }
 
-  /** Return the address of the capacity if these hosts are drained or duplicated. */
+  /** Return the names of the selected hosts, in order if they are few. */
+  selectedNames() {
+    const names = [...new Set(this.map.selected().map((host) => host.host))];
+    return names.length > MAX_LINKED ? names : names.sort(byName);
+  }
+
+  showSelection() {
+    const hosts = this.map.selected();
+    const names = this.selectedNames();
+    const chosen = new Set(names);
+    for (const box of this.place.querySelectorAll("input[name=drain]")) box.checked = chosen.has(box.value);
+    if (!names.length) return this.opened || this.showTotals();
+    this.forgetOpened();
+    const template = this.find("#chosen-template").content.cloneNode(true);
+    template.querySelector("p").textContent = `${names.slice(0, 5).join(", ")}${names.length > 5 ? " …" : ""}`;
+    const clear = Object.assign(element("button", "Select none"), { type: "button" });
+    clear.dataset.select = "none";
+    this.fillPanel(`${counted(names.length, "host")} selected`, [clear], template, this.totals(hosts));
+    this.linkSelection();
+  }
+
+  /** Write the selection to the links of its panel. */
+  linkSelection() {
+    const chosen = this.find("#chosen");
+    const names = this.selectedNames();
+    const group = names.length > MAX_NAMED ? this.groupOf(names) : null;
+    const areTooMany = !group && names.length > MAX_LINKED;
+    chosen.querySelector(".warning").hidden = !areTooMany;
+    for (const row of chosen.querySelectorAll(".row")) row.hidden = areTooMany;
+    const more = Math.max(1, Math.floor(Number(chosen.querySelector("input").value)) || 1);
+    for (const link of chosen.querySelectorAll("a")) link.href = this.whatIf(link.dataset.whatIf, group ? [group] : names, more);
+  }
+
+  /** Return the address of the capacity if these hosts or groups are drained or duplicated. */
   whatIf(what, names, more) {
-    const count = Math.max(1, Math.floor(Number(more)) || 1);
-    const pairs = names.map((name) => [what, what === "add" ? `${name}:${count}` : name]);
+    const pairs = names.slice(0, MAX_LINKED).map((name) => [what, what === "add" ? `${name}:${more}` : name]);
     return `${this.place.dataset.capacity}?${new URLSearchParams(pairs)}`;
   }
 
-  /** Submit the table with all selected hosts, including hosts on other pages. */
-  ask(event) {
-    event.preventDefault();
-    const names = [...new Set(this.map.selected().map((host) => host.host))].sort(byName);
-    const what = event.submitter?.value === "add" ? "add" : "drain";
-    if (names.length) location.assign(this.whatIf(what, names, event.target.elements.more.value));
-    else say("Select hosts first, on the map or in the table.");
+  /** Return the words of the capacity page for exactly these hosts ("zone:az1&search:r07"), or null. */
+  groupOf(names) {
+    const chosen = new Set(names);
+    const isChosen = (hosts) => new Set(hosts.map((host) => host.host)).size === chosen.size && hosts.every((host) => chosen.has(host.host));
+    const word = (kind, name) => `${kind}:${encodeURIComponent(name)}`;
+    const fields = FILTERS.slice(0, -1).filter((name) => this.value(name));
+    const isExact = !this.value("trait") || this.answer.traits.includes(this.value("trait"));
+    if (fields.length && isExact && isChosen(this.matching)) return fields.map((name) => word(name, this.value(name))).join("&");
+    const [first] = this.map.selected();
+    if (isChosen(this.hosts.filter((host) => host.zone === first.zone))) return word("zone", first.zone);
+    const at = first.aggregates.find((place) => isChosen(this.hosts.filter((host) => host.aggregates.includes(place))));
+    return at === undefined ? null : word("aggregate", this.answer.aggregates[at].name);
   }
 
   /** Show a host in the panel with the HTML of its page. */
   async open(name, { push = true } = {}) {
-    const panel = this.place.querySelector("#panel");
     const address = this.place.dataset.host + encodeURIComponent(name);
-    const found = await part(address, "#host");
+    this.map.mark(name);
+    this.opened = name;
+    const found = await this.#opening.part(address, "#host");
     if (!found) return;
-    const bar = document.createElement("div");
-    bar.className = "panel-bar";
-    const title = Object.assign(document.createElement("h2"), { id: "panel-title", textContent: name, tabIndex: -1 });
-    const page = Object.assign(document.createElement("a"), { href: address, textContent: "Own page" });
-    const close = Object.assign(document.createElement("button"), { type: "button", textContent: "Close" });
-    close.addEventListener("click", () => this.close());
-    bar.append(title, page, close);
-    panel.replaceChildren(bar, found);
-    panel.hidden = false;
-    panel.onkeydown = (event) => event.key === "Escape" && this.close();
-    title.focus();
+    const own = Object.assign(element("a", "Own page"), { href: address });
+    const close = Object.assign(element("button", "Close"), { type: "button" });
+    close.dataset.close = "";
+    this.fillPanel(name, [own, close], found);
+    this.panel.onkeydown = (event) => event.key === "Escape" && this.close();
+    this.find("#panel-title").focus();
     const query = new URLSearchParams(location.search);
     if (push && query.get("open") !== name) {
       query.set("open", name);
@@ -330,29 +539,155 @@ class CloudPage {
     }
   }
 
-  close() {
-    const panel = this.place.querySelector("#panel");
-    panel.hidden = true;
-    panel.replaceChildren();
-    const query = new URLSearchParams(location.search);
-    query.delete("open");
-    history.replaceState({}, "", query.size ? `${location.pathname}?${query}` : location.pathname);
-    this.place.querySelector("canvas").focus();
+  forgetOpened() {
+    this.#opening.cancel();
+    this.opened = null;
+    this.map.mark(null);
+    this.panel.onkeydown = null;
+  }
+
+  close({ push = true } = {}) {
+    this.forgetOpened();
+    if (push) this.writeAddress();
+    this.showSelection();
+    this.find("#map > canvas").focus({ preventScroll: true });
+  }
+
+  // The table.
+
+  sortBy(column) {
+    const isSame = this.sort.column === column;
+    this.sort = { column, descends: isSame ? !this.sort.descends : !["host", "zone", "state", "policy"].includes(column) };
+    this.showTable();
+    this.find(`[data-sort="${CSS.escape(column)}"]`)?.focus();
+  }
+
+  /** Show the first hosts that match, in the order of the chosen column. */
+  showTable() {
+    const table = this.find(".host-table");
+    if (!table) return;
+    const classes = [...new Set([...MAIN_CLASSES, this.part])];
+    const { column, descends } = this.sort;
+    const valueOf = ["host", "zone", "state", "policy", "instances"].includes(column)
+      ? (host) => host[column]
+      : (host) => (host.resources[column]?.capacity > 0 ? shareOf(host.resources[column]) : -1);
+    const compare = typeof valueOf(this.hosts[0]) === "number" ? (a, b) => a - b : byName;
+    const sign = descends ? -1 : 1;
+    const values = this.seen.map((host) => [valueOf(host), host]);
+    if (column !== "host" || descends) values.sort(([a], [b]) => sign * compare(a, b));
+    const names = new Set(this.selectedNames());
+    const titles = [["host", "Host"], ["zone", "Zone"], ["state", "State"], ["policy", "Policy"], ["instances", "Instances"], ...classes.map((name) => [name, `Used ${titleOf(name)}`])];
+    const head = document.createElement("tr");
+    const select = Object.assign(element("th", ""), { scope: "col" });
+    select.append(Object.assign(element("span", "Select"), { className: "unseen" }));
+    head.append(select, ...titles.map(([key, title]) => this.titleCell(key, title)));
+    table.tHead.replaceChildren(head);
+    table.tBodies[0].replaceChildren(...values.slice(0, this.rows).map(([, host]) => this.tableRow(host, classes, names)));
+    const more = this.find("#more-rows");
+    const left = this.seen.length - Math.min(this.rows, this.seen.length);
+    more.hidden = !left;
+    more.textContent = `${number.format(Math.min(ROWS, left))} more of ${number.format(left)}`;
+    this.find("#no-rows").hidden = this.seen.length > 0;
+    this.find("#hosts form").hidden = !this.seen.length;
+  }
+
+  titleCell(key, title) {
+    const head = Object.assign(element("th", ""), { scope: "col" });
+    const button = Object.assign(element("button", title), { type: "button", className: "sort" });
+    button.dataset.sort = key;
+    head.append(button);
+    if (this.sort.column === key) head.setAttribute("aria-sort", this.sort.descends ? "descending" : "ascending");
+    return head;
+  }
+
+  tableRow(host, classes, names) {
+    const row = document.createElement("tr");
+    const box = Object.assign(document.createElement("input"), { type: "checkbox", name: "drain", value: host.host, checked: names.has(host.host) });
+    box.setAttribute("aria-label", `Select ${host.host}`);
+    const title = Object.assign(document.createElement("th"), { scope: "row" });
+    title.append(Object.assign(element("a", host.host), { href: this.place.dataset.host + encodeURIComponent(host.host) }));
+    if (host.node !== host.host && !host.node.startsWith(`${host.host}.`)) title.append(Object.assign(element("div", host.node), { className: "quiet" }));
+    const state = cell(`${{ up: "✓", down: "✗", disabled: "■" }[host.state]} ${host.state}${host.disabled_reason ? `: ${host.disabled_reason}` : ""}`, { up: "good", down: "bad", disabled: "warning" }[host.state]);
+    const amounts = classes.map((name) => {
+      const of = host.resources[name];
+      const place = cell(of ? usedOf(name, of) : "none", of ? "amount" : "quiet");
+      if (of) place.append(bar(shareOf(of)));
+      return [titleOf(name), place];
+    });
+    row.insertCell().append(box);
+    row.append(title);
+    for (const [label, place] of [["Zone", cell(host.zone)], ["State", state], ["Policy", cell(host.policy)], ["Instances", cell(number.format(host.instances), "count")], ...amounts]) {
+      place.dataset.label = label;
+      row.append(place);
+    }
+    return row;
   }
 }
 
-/** Return a part of another page of the console, or null if the service does not answer. */
-async function part(address, selector) {
-  try {
-    const response = await fetch(address, { headers: { Accept: "text/html" } });
-    const other = new DOMParser().parseFromString(await response.text(), "text/html");
-    const found = other.querySelector(selector);
-    if (!found) throw new Error(other.querySelector("[role=alert]")?.textContent ?? `${response.status}`);
-    return document.importNode(found, true);
-  } catch (failure) {
-    say(failure.message);
-    return null;
+function element(name, text) {
+  return Object.assign(document.createElement(name), { textContent: text });
+}
+
+function cell(text, className = "") {
+  return Object.assign(element("td", text), { className });
+}
+
+/** Return a bar of a used share, in the colour that the map has for it. */
+function bar(share) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+  svg.setAttribute("viewBox", "0 0 100 8");
+  svg.setAttribute("preserveAspectRatio", "none");
+  svg.setAttribute("aria-hidden", "true");
+  svg.setAttribute("class", `bar-of${share >= 0.95 ? " full" : share >= 0.85 ? " nearly" : ""}`);
+  rect.setAttribute("class", "used");
+  rect.setAttribute("width", String(Math.min(share, 1) * 100));
+  rect.setAttribute("height", "8");
+  svg.append(rect);
+  return svg;
+}
+
+function counted(count, noun) {
+  return count === 1 ? `1 ${noun}` : `${number.format(count)} ${noun}s`;
+}
+
+function shareOf({ used, capacity }) {
+  return capacity > 0 ? used / capacity : Number(used > 0);
+}
+
+/** Return a share in percent, never rounded up to 100. */
+function percent(share) {
+  return `${share < 1 ? Math.min(99, Math.round(share * 100)) : Math.round(share * 100)}\u00a0%`;
+}
+
+function totalOf(hosts, name) {
+  const total = { used: 0, capacity: 0 };
+  for (const host of hosts) {
+    const amounts = host.resources[name];
+    if (!amounts) continue;
+    total.used += amounts.used;
+    total.capacity += amounts.capacity;
   }
+  return total;
+}
+
+function titleOf(name) {
+  return { MEMORY_MB: "memory", DISK_GB: "disk" }[name] ?? name;
+}
+
+/** Return the used amount of a resource, such as "104 of 248 GiB". */
+function usedOf(name, { used, capacity }) {
+  const units = { MEMORY_MB: ["MiB", "GiB", "TiB", "PiB"], DISK_GB: ["GiB", "TiB", "PiB"] }[name];
+  if (!units) return `${number.format(used)} of ${number.format(capacity)}`;
+  let step = 0;
+  while (step < units.length - 1 && capacity >= 10 * 1024 ** (step + 1)) step += 1;
+  const scaled = (value) => number.format(Number((value / 1024 ** step).toPrecision(4)));
+  return `${scaled(used)} of ${scaled(capacity)} ${units[step]}`;
+}
+
+function isOnlyZone({ metadata }) {
+  const keys = Object.keys(metadata);
+  return keys.length === 1 && keys[0] === "availability_zone";
 }
 
 /** Return the name of a host without its last part (az1-r01-hdd07) or number (cn012). */
@@ -362,33 +697,31 @@ function beginning(name) {
 }
 
 function shares(name) {
-  const legend = SHARES.map(([, colour, words]) => ({ colour, words }));
-  const none = { ...NOTHING, optional: true };
+  const legend = RAMP.map(([least, colour, words]) => ({ key: `${least * 100}`, least, colour, words }));
   const of = (host) => {
     const amounts = host.resources[name];
-    if (!amounts || amounts.capacity <= 0) return none;
-    const share = Math.max(0, (amounts.capacity - amounts.used) / amounts.capacity);
-    if (share === 0) return legend[0];
-    return legend[1 + Math.min(3, Math.max(0, Math.ceil(share * 4) - 1))];
+    if (!amounts || amounts.capacity <= 0) return NOTHING;
+    const share = shareOf(amounts);
+    return legend.find((kind) => share >= kind.least) ?? legend.at(-1);
   };
-  return { of, legend: [...legend, none] };
+  return { of, legend: [...legend.toReversed(), NOTHING] };
 }
 
 function state() {
   const kinds = {
-    up: { colour: "--up", words: "up" },
-    down: { colour: "--down", mark: MARKS.down, words: "down" },
-    disabled: { colour: "--off", mark: MARKS.disabled, words: "disabled" },
+    up: { key: "up", colour: "--up", words: "up" },
+    down: { key: "down", colour: "--down", mark: MARKS.down, words: "down" },
+    disabled: { key: "disabled", colour: "--off", mark: MARKS.disabled, words: "disabled" },
   };
   return { of: (host) => kinds[host.state], legend: Object.values(kinds) };
 }
 
 function policies(hosts) {
   const names = [...new Set(hosts.map((host) => host.policy))].filter((name) => name !== "default").sort(byName);
-  const kinds = new Map([["default", { colour: "--part7", words: "default" }]]);
+  const kinds = new Map([["default", { key: "default", colour: "--part7", words: "default" }]]);
   names.forEach((name, at) => {
     const letter = String.fromCharCode(65 + (at % 26));
-    kinds.set(name, { colour: `--part${at % POLICY_COLOURS}`, mark: at < 26 ? letter : `${letter}${Math.floor(at / 26)}`, words: name });
+    kinds.set(name, { key: name, colour: `--part${at % POLICY_COLOURS}`, mark: at < 26 ? letter : `${letter}${Math.floor(at / 26)}`, words: name });
   });
   for (const kind of kinds.values()) if (kind.mark) kind.words = `${kind.mark}  ${kind.words}`;
   return { of: (host) => kinds.get(host.policy), legend: [...kinds.values()] };
@@ -398,10 +731,16 @@ function instances(hosts) {
   const most = hosts.reduce((found, host) => Math.max(found, host.instances), 0);
   const step = Math.max(1, Math.ceil(most / 4));
   const range = (at) => (step === 1 ? `${at + 1}` : `${at * step + 1} to ${(at + 1) * step}`);
-  const legend = [{ colour: "--share4", words: "no instances" }];
-  for (let at = 0; at * step < most; at += 1) legend.push({ colour: `--share${3 - at}`, words: `${range(at)} instances` });
+  const legend = [{ key: "0", colour: "--full0", words: "no instances" }];
+  for (let at = 0; at * step < most; at += 1) legend.push({ key: `${at + 1}`, colour: `--full${at + 1}`, words: `${range(at)} instances` });
   return { of: (host) => legend[Math.ceil(host.instances / step)], legend };
 }
 
 document.addEventListener("shown", start);
+document.addEventListener("returned", (event) => {
+  // Back from an opened host: the map, its zoom and the scroll position remain.
+  if (!page || page.stopped || location.pathname !== page.path) return;
+  event.preventDefault();
+  page.returned();
+});
 start();

@@ -11,27 +11,35 @@
 //         state are read here, other fields by the functions that are passed.
 // live    an element with aria-live for the description of the focused host (optional)
 // describe(host)  the description, by default name, zone and state
+// tip(host)       the lines of the tooltip at the cell, by default the description
 //
 // setHosts(hosts)     show other hosts. Focus and selection remain if the hosts still exist
 // groupBy(fn)         fn(host) returns the name of its group and, if any, of its subgroup
+// titleBy(fn)         fn(hosts) returns the text after the name in the title of a group
 // colourBy(fn)        fn(host) returns {colour, mark}. A colour is any of CSS, or the name of a
 //                     variable ("--good"). A mark is "", "hatch", "cross" or up to two letters. It
 //                     conveys the meaning of the colour to people who cannot see colours
 // show(fn)            hosts are drawn faint if fn(host) is false. null shows all hosts
+// light(fn)           the same for a short time, in addition to show()
 // dim(refused)        a Map from the name of a host or node to {stage, colour, mark}: these hosts are
 //                     drawn dimmed in the colour of the stage, with its mark. null removes that
 // onOpen(fn)          fn(host, event) when a cell is clicked, or Enter is pressed on it
 // onPoint(fn)         fn(host or null) when the pointer or the focus moves to another cell
 // onSelect(fn)        fn(hosts) when the selection changes (shift-drag, shift-click, space)
 // select(names)       select exactly the hosts with these names. selected() returns the hosts
+// selecting           if true, clicks, taps and drags select hosts, as with Shift
+// mark(name)          draw a ring around a host until another is marked. null removes it
+// flash(hosts)        draw rings around changed hosts for a moment
 // focus(name)         move the focus of the map to a host, and bring it into view
 // zoom(factor), fit() zoom, or show everything
 // redraw()            after variables of CSS have changed (the map itself notices dark and light)
 //
 // Keys: arrows move between cells, Page Up and Page Down between groups, Home and End to the first
 // and last cell. With Shift they select. Enter opens, space selects, Escape clears the selection,
-// + and - zoom, 0 shows everything. All drawing is done in an animation frame, from a cached picture
-// of the visible area and its surroundings, so that panning only copies.
+// + and - zoom, 0 shows everything. The wheel scrolls the page, and zooms with Ctrl, as two fingers
+// do. A click on a title selects its hosts with Shift or if selecting. Titles remain visible while
+// zoomed. All drawing is done in an animation frame, from a cached picture of the visible area and
+// its surroundings, so that panning only copies.
 
 const CELL = 10;
 const STEP = 12;
@@ -45,6 +53,7 @@ const LARGEST = 14;
 const FAINT = 0.13;
 const DIMMED = 0.5;
 const DRAG = 4; // pixels: less is a click
+const FLASH = 1500; // milliseconds
 
 const byName = new Intl.Collator("en", { numeric: true }).compare;
 
@@ -56,9 +65,13 @@ export class HostMap {
   #grouping = (host) => [host.zone ?? ""];
   #colouring = () => ({ colour: "--part0", mark: "" });
   #shown = null;
+  #lit = null;
+  #titles = null;
   #refused = null;
   #describe;
   #live;
+  #tip;
+  #tipOf;
   #listeners = { open: () => {}, point: () => {}, select: () => {} };
   #xs = new Float32Array(0);
   #ys = new Float32Array(0);
@@ -76,12 +89,21 @@ export class HostMap {
   #selected = new Set();
   #pointers = new Map();
   #drag = null;
+  #selecting = false;
+  #marked = null;
+  #flashing = [];
 
-  constructor(canvas, { hosts = [], live = null, describe = null } = {}) {
+  constructor(canvas, { hosts = [], live = null, describe = null, tip = null } = {}) {
     this.#canvas = canvas;
     this.#context = canvas.getContext("2d");
     this.#live = live;
     this.#describe = describe ?? ((host) => `${host.host}, zone ${host.zone}, ${host.state}`);
+    this.#tipOf = tip ?? ((host) => [this.#describe(host)]);
+    this.#tip = document.createElement("div");
+    this.#tip.className = "tip";
+    this.#tip.hidden = true;
+    this.#tip.setAttribute("aria-hidden", "true"); // the live region has the same text
+    canvas.after(this.#tip);
     canvas.tabIndex = 0;
     // With this role, screen readers pass the arrow keys on.
     if (!canvas.hasAttribute("role")) canvas.setAttribute("role", "application");
@@ -92,6 +114,9 @@ export class HostMap {
   setHosts(hosts) {
     const chosen = this.selected().map((host) => host.uuid);
     const focused = this.#hosts[this.#focused]?.uuid;
+    // A change of amounts needs no other layout, which would reset the zoom.
+    const placeOf = (host) => `${host?.uuid} ${host && this.#grouping(host)}`;
+    const isSame = hosts.length === this.#hosts.length && hosts.every((host, at) => placeOf(host) === placeOf(this.#hosts[at]));
     this.#hosts = hosts;
     this.#index = new Map();
     hosts.forEach((host, at) => {
@@ -101,7 +126,8 @@ export class HostMap {
     this.#selected = new Set(chosen.filter((uuid) => places.has(uuid)).map((uuid) => places.get(uuid)));
     this.#focused = places.get(focused) ?? -1;
     this.#hovered = -1;
-    this.#layOut();
+    if (isSame && this.#groups.length) this.redraw();
+    else this.#layOut();
   }
 
   groupBy(grouping) {
@@ -112,6 +138,40 @@ export class HostMap {
   colourBy(colouring) {
     this.#colouring = colouring;
     this.redraw();
+  }
+
+  titleBy(titles) {
+    this.#titles = titles;
+    this.redraw();
+  }
+
+  light(lit) {
+    if (lit === this.#lit) return;
+    this.#lit = lit;
+    this.redraw();
+  }
+
+  mark(name) {
+    this.#marked = name;
+    this.#ask();
+  }
+
+  flash(hosts) {
+    this.#flashing = hosts.map((host) => host.node);
+    this.#ask();
+    setTimeout(() => {
+      this.#flashing = [];
+      this.#ask();
+    }, FLASH);
+  }
+
+  get selecting() {
+    return this.#selecting;
+  }
+
+  set selecting(selecting) {
+    this.#selecting = selecting;
+    this.#setTouch();
   }
 
   show(shown) {
@@ -148,6 +208,7 @@ export class HostMap {
   focus(name) {
     const at = this.#index.get(name);
     if (at !== undefined) this.#focusOn(at);
+    this.#tip.hidden = true;
   }
 
   zoom(factor) {
@@ -156,17 +217,22 @@ export class HostMap {
   }
 
   fit() {
-    const { clientWidth: width, clientHeight: height } = this.#canvas;
-    const { width: w, height: h } = this.#world;
-    const scale = Math.min(width / w, height / h, LARGEST_FIT);
-    this.#view = { scale, x: Math.max(0, (width - w * scale) / 2), y: 0 };
+    const { clientWidth, clientHeight } = this.#canvas;
+    const { width, height } = this.#world;
+    this.#view = { scale: Math.min(clientWidth / width, clientHeight / height, LARGEST_FIT), x: 0, y: 0 };
     this.#fitted = true;
-    this.#canvas.style.touchAction = "pan-y"; // one finger scrolls the page: all of the map is in view
+    this.#setTouch();
     this.redraw();
+  }
+
+  /** Let a finger scroll the page, except for selecting. Two fingers move and zoom the map. */
+  #setTouch() {
+    this.#canvas.style.touchAction = this.#selecting ? "none" : "pan-y";
   }
 
   redraw() {
     this.#styles = [];
+    for (const block of this.#groups) delete block.words;
     this.#stale = true;
     this.#ask();
   }
@@ -186,6 +252,7 @@ export class HostMap {
       name,
       parts: [...inner].sort(([a], [b]) => byName(a, b)).map(([within, cells]) => ({ name: within, cells })),
     }));
+    this.#canvas.style.height = ""; // the largest height, by the stylesheet
     const { clientWidth, clientHeight } = this.#canvas;
     const aspect = Math.max(0.2, clientWidth / Math.max(1, clientHeight));
     const scaleOf = ({ width, height }) => Math.min(clientWidth / width, clientHeight / height);
@@ -213,6 +280,14 @@ export class HostMap {
       });
       return { ...block, first, last: this.#order.length };
     });
+    // The cells of a zone follow its block.
+    let zone = null;
+    for (const block of this.#groups) {
+      if (block.outer) zone = Object.assign(block, { cells: [] });
+      else for (const at of block.cells) zone.cells.push(at);
+    }
+    const shown = Math.min(clientWidth / width, clientHeight / height, LARGEST_FIT);
+    if (clientHeight) this.#canvas.style.height = `${Math.ceil(Math.min(clientHeight, height * shown))}px`;
     this.fit();
   }
 
@@ -233,7 +308,7 @@ export class HostMap {
         ({ colour, mark = "" } = refused);
         alpha = DIMMED;
       }
-      if (this.#shown && !this.#shown(host)) alpha = FAINT;
+      if ((this.#shown && !this.#shown(host)) || (this.#lit && !this.#lit(host))) alpha = FAINT;
       const key = `${colour}|${mark}|${alpha}`;
       let style = styles.get(key);
       if (!style) {
@@ -294,25 +369,54 @@ export class HostMap {
 
   #drawGroups(context, seen) {
     const resolve = colours(this.#canvas);
-    const [line, ink, quiet] = ["--line", "--ink", "--quiet"].map(resolve);
+    const line = resolve("--line");
     const { x, y, scale } = this.#view;
-    context.textBaseline = "middle";
-    context.lineWidth = 1;
     for (const block of this.#groups) {
       const [left, top, width, height] = [block.x * scale + x, block.y * scale + y, block.width * scale, block.height * scale];
       if (left > seen.right || top > seen.bottom || left + width < seen.left || top + height < seen.top) continue;
-      if (width > 24) {
-        context.strokeStyle = line;
-        context.strokeRect(left + 0.5, top + 0.5, width - 1, height - 1);
+      if (block.outer && block.y) {
+        context.fillStyle = line;
+        context.fillRect(left, Math.round(top), width, 1);
       }
-      const title = block.title * scale;
-      const size = Math.min(block.outer ? 15 : 13, title * 0.8);
-      if (!block.name || size < 7) continue;
-      context.font = `${block.outer ? "600 " : ""}${size}px system-ui, sans-serif`;
-      context.fillStyle = block.outer ? ink : quiet;
-      const text = fitted(context, block.name, width - 2 * PAD * scale);
-      context.fillText(text, left + PAD * scale, top + title / 2 + 1);
+      this.#drawTitle(context, block, resolve, top);
     }
+  }
+
+  #drawTitle(context, block, resolve, top) {
+    const { x, scale } = this.#view;
+    const title = block.title * scale;
+    const size = Math.min(block.outer ? 15 : 13, title * 0.8);
+    if (!block.name || size < 7) return;
+    const inset = PAD * scale;
+    const left = Math.max(block.x * scale + x + inset, block.outer ? inset : -Infinity);
+    const space = (block.x + block.width) * scale + x - inset - left;
+    context.textBaseline = "middle";
+    context.font = `${block.outer ? "600 " : ""}${size}px system-ui, sans-serif`;
+    const name = fitted(context, block.name, space);
+    const after = left + context.measureText(`${name}  `).width;
+    context.fillStyle = resolve(block.outer ? "--ink" : "--quiet");
+    context.fillText(name, left, top + title / 2 + 1);
+    if (!this.#titles || name !== block.name) return;
+    block.words ??= this.#titles(block.cells.map((at) => this.#hosts[at]));
+    context.font = `${Math.min(size, 13)}px system-ui, sans-serif`;
+    context.fillStyle = resolve("--quiet");
+    // A long text is shortened at its commas.
+    const parts = block.words.split(", ");
+    while (parts.length && context.measureText(parts.join(", ")).width > left + space - after) parts.pop();
+    context.fillText(parts.join(", "), after, top + title / 2 + 1);
+  }
+
+  /** Draw the title of the zone at the upper edge if its own is above it. */
+  #drawHeldTitle(context, resolve) {
+    const { y, scale } = this.#view;
+    const { clientWidth } = this.#canvas;
+    const block = this.#groups.find((one) => one.outer && one.y * scale + y < 0 && (one.y + one.height) * scale + y > 0);
+    if (!block?.name) return;
+    const held = { ...block, title: Math.min(block.title, READABLE * 1.4 / scale) };
+    const top = Math.min(0, (block.y + block.height - held.title) * scale + y);
+    context.fillStyle = resolve("--back");
+    context.fillRect(0, top, clientWidth, held.title * scale + 2);
+    this.#drawTitle(context, held, resolve, top);
   }
 
   #drawCells(context, seen) {
@@ -374,12 +478,23 @@ export class HostMap {
       context.lineWidth = width;
       context.strokeRect(this.#xs[at] * scale + x - 1, this.#ys[at] * scale + y - 1, size + 2, size + 2);
     };
-    for (const at of this.#selected) frame(at, resolve("--ink"), 2);
+    context.beginPath();
+    for (const at of this.#selected) context.rect(this.#xs[at] * scale + x - 1, this.#ys[at] * scale + y - 1, size + 2, size + 2);
+    context.strokeStyle = resolve("--ink");
+    context.lineWidth = 2;
+    context.stroke();
+    for (const node of this.#flashing) if (this.#index.has(node)) frame(this.#index.get(node), resolve("--accent"), 3);
+    const marked = this.#index.get(this.#marked);
+    if (marked !== undefined) {
+      frame(marked, resolve("--back"), 5);
+      frame(marked, resolve("--ink"), 3);
+    }
     if (this.#hovered >= 0) frame(this.#hovered, resolve("--accent"), 1.5);
     if (this.#focused >= 0 && document.activeElement === this.#canvas) {
       frame(this.#focused, resolve("--back"), 5);
       frame(this.#focused, resolve("--accent"), 3);
     }
+    if (!this.#fitted) this.#drawHeldTitle(context, resolve);
     if (this.#drag?.box) {
       const { x: left, y: top, width, height } = this.#drag.box;
       context.strokeStyle = resolve("--accent");
@@ -402,7 +517,10 @@ export class HostMap {
     canvas.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
     canvas.addEventListener("keydown", (event) => this.#key(event));
     canvas.addEventListener("focus", () => (this.#focused < 0 ? this.#focusOn(this.#order[0] ?? -1) : this.#ask()));
-    canvas.addEventListener("blur", () => this.#ask());
+    canvas.addEventListener("blur", () => {
+      this.#showTip(-1);
+      this.#ask();
+    });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
     let width = 0;
     new ResizeObserver(() => {
@@ -422,7 +540,7 @@ export class HostMap {
     const { x, y, scale } = this.#view;
     const [wx, wy] = [(point.x - x) / scale, (point.y - y) / scale];
     for (const block of this.#groups) {
-      if (!block.cells || wx < block.x || wy < block.y || wx > block.x + block.width || wy > block.y + block.height) continue;
+      if (block.outer || wx < block.x || wy < block.y || wx > block.x + block.width || wy > block.y + block.height) continue;
       const column = Math.floor((wx - block.x - PAD + 1) / STEP);
       const row = Math.floor((wy - block.y - block.title - PAD + 1) / STEP);
       if (column < 0 || row < 0 || column >= block.columns) return -1;
@@ -436,7 +554,7 @@ export class HostMap {
     this.#canvas.setPointerCapture(event.pointerId);
     this.#pointers.set(event.pointerId, point);
     if (this.#pointers.size === 1) {
-      this.#drag = { from: point, last: point, moved: false, chooses: event.shiftKey, box: null };
+      this.#drag = { from: point, last: point, moved: false, chooses: event.shiftKey || this.#selecting, box: null };
     } else {
       this.#drag = { pinch: this.#spread(), moved: true };
     }
@@ -482,10 +600,11 @@ export class HostMap {
       this.#selectWithin(drag.box);
     } else if (!drag.moved) {
       const at = this.#cellAt(point);
-      if (at < 0) return;
+      const chooses = drag.chooses || event.ctrlKey || event.metaKey;
+      if (at < 0) return chooses && this.#toggleGroup(point);
       this.#focused = at;
       this.#tell();
-      if (event.shiftKey || event.ctrlKey || event.metaKey) this.#toggle(at);
+      if (chooses) this.#toggle(at);
       else this.#listeners.open(this.#hosts[at], event);
     }
     this.#ask();
@@ -496,13 +615,12 @@ export class HostMap {
     return { size: Math.hypot(a.x - b.x, a.y - b.y), x: (a.x + b.x) / 2, y: (a.y + b.y) / 2 };
   }
 
+  /** Zoom with Ctrl, as the browser itself does. Otherwise the wheel scrolls the page. */
   #wheel(event) {
-    const factor = Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.0015));
-    // If everything is visible, the wheel scrolls the page.
-    if (factor < 1 && this.#fitted) return;
+    if (!event.ctrlKey && !event.metaKey) return;
     event.preventDefault();
     const { x, y } = this.#at(event);
-    this.#zoomAt(factor, x, y);
+    this.#zoomAt(Math.exp(-event.deltaY * (event.deltaMode ? 0.05 : 0.004)), x, y);
   }
 
   #zoomAt(factor, x, y) {
@@ -516,7 +634,6 @@ export class HostMap {
     const by = scale / this.#view.scale;
     this.#view = { scale, x: x - (x - this.#view.x) * by, y: y - (y - this.#view.y) * by };
     this.#fitted = false;
-    this.#canvas.style.touchAction = "none";
     this.#pan(0, 0);
   }
 
@@ -525,6 +642,7 @@ export class HostMap {
     const { scale } = this.#view;
     const edge = 40;
     const kept = (value, size, room) => Math.min(Math.max(value, edge - size), room - edge);
+    this.#tip.hidden = true;
     this.#view = {
       scale,
       x: kept(this.#view.x + x, this.#world.width * scale, clientWidth),
@@ -580,7 +698,7 @@ export class HostMap {
   }
 
   #otherGroup(by) {
-    const groups = this.#groups.filter((block) => block.cells?.length);
+    const groups = this.#groups.filter((block) => !block.outer && block.cells.length);
     const here = groups.findIndex((block) => block.cells.includes(this.#focused));
     return groups[Math.min(Math.max(here + by, 0), groups.length - 1)]?.cells[0];
   }
@@ -604,13 +722,32 @@ export class HostMap {
       const chosen = this.#selected.has(this.#focused) ? ", selected" : "";
       this.#live.textContent = `${this.#describe(host)}${chosen}`;
     }
+    this.#showTip(this.#focused);
     this.#listeners.point(host ?? null);
+  }
+
+  /** Show the tooltip below a cell, or above it near the lower edge. */
+  #showTip(at) {
+    const host = this.#hosts[at];
+    this.#tip.hidden = !host;
+    if (!host) return;
+    this.#tip.replaceChildren(
+      ...this.#tipOf(host).map((text, line) => Object.assign(document.createElement(line ? "div" : "b"), { textContent: text })),
+    );
+    const { x, y, scale } = this.#view;
+    const { offsetLeft, offsetTop, clientWidth } = this.#canvas;
+    const { offsetWidth, offsetHeight } = this.#tip;
+    const [left, top, size] = [this.#xs[at] * scale + x, this.#ys[at] * scale + y, CELL * scale];
+    const isBelow = this.#canvas.getBoundingClientRect().top + top + size + offsetHeight + 8 < innerHeight;
+    this.#tip.style.left = `${offsetLeft + Math.max(0, Math.min(left, clientWidth - offsetWidth))}px`;
+    this.#tip.style.top = `${offsetTop + (isBelow ? top + size + 6 : top - offsetHeight - 6)}px`;
   }
 
   #hover(at) {
     if (at === this.#hovered) return;
     this.#hovered = at;
     this.#canvas.style.cursor = at < 0 ? "grab" : "pointer";
+    this.#showTip(at);
     this.#listeners.point(this.#hosts[at] ?? null);
     this.#ask();
   }
@@ -619,6 +756,17 @@ export class HostMap {
     if (!this.#selected.delete(at)) this.#selected.add(at);
     this.#selectionChanged();
     this.#tell();
+  }
+
+  /** Select the hosts of the group whose title is at a point, or unselect them if all are selected. */
+  #toggleGroup(point) {
+    const { x, y, scale } = this.#view;
+    const isAt = ({ x: left, y: top, width, title }) =>
+      point.x >= left * scale + x && point.x <= (left + width) * scale + x && point.y >= top * scale + y && point.y <= (top + title) * scale + y;
+    const cells = this.#groups.find((block) => block.name && isAt(block))?.cells ?? [];
+    const areSelected = cells.every((at) => this.#selected.has(at));
+    for (const at of cells) this.#selected[areSelected ? "delete" : "add"](at);
+    if (cells.length) this.#selectionChanged();
   }
 
   #selectWithin({ x: left, y: top, width, height }) {
@@ -657,27 +805,27 @@ function placed(sections, most, wide, outerTitle) {
   for (const { name, parts } of sections) {
     const section = { name, outer: true, x: 0, y, cells: null, title: outerTitle };
     blocks.push(section);
-    let [left, top, row, right] = [PAD, y + outerTitle, 0, 0];
     const single = parts.length === 1 && !parts[0].name;
+    let [left, top, row, right] = [0, y + outerTitle - (single ? PAD : 0), 0, 0];
     for (const part of parts) {
       const number = part.cells.length;
       const columns = single
-        ? Math.max(1, Math.min(number, Math.floor((most - 4 * PAD) / STEP)))
+        ? Math.max(1, Math.min(number, Math.floor((most - 2 * PAD) / STEP)))
         : Math.min(number, Math.max(3, Math.ceil(Math.sqrt(number * wide))));
       const title = single ? 0 : INNER_TITLE;
       const size = {
         width: Math.max(columns, 1) * STEP + 2 * PAD - (STEP - CELL),
         height: Math.ceil(number / columns) * STEP + 2 * PAD - (STEP - CELL) + title,
       };
-      if (left > PAD && left + size.width > most) [left, top, row] = [PAD, top + row + PAD, 0];
+      if (left > 0 && left + size.width > most) [left, top, row] = [0, top + row, 0];
       blocks.push({ ...part, ...size, outer: false, x: left, y: top, columns, title });
-      left += size.width + PAD;
+      left += size.width;
       row = Math.max(row, size.height);
       right = Math.max(right, left);
     }
-    Object.assign(section, { width: right, height: top + row + PAD - y });
+    Object.assign(section, { width: right, height: top + row - y });
     width = Math.max(width, right);
-    y = top + row + 2 * PAD;
+    y = top + row;
   }
   for (const block of blocks) if (block.outer) block.width = width;
   return { blocks, width: Math.max(width, 1), height: Math.max(y, 1) };

@@ -5,6 +5,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.console.browser.conftest import PHONE, find_accessibility_faults
+from tests.console.browser.test_cloud import release_routes
 
 pytestmark = pytest.mark.exhaustive
 
@@ -23,8 +24,11 @@ VIEWS = {
 
 
 def fill_form(page, **fields: str) -> None:
+    """Fill fields of the form. The sizes are folded while flavors are stored."""
+    if "vcpus" in fields:
+        page.locator("#more-fields > summary").click()
     for name, value in fields.items():
-        page.locator(f"[name={name}]").fill(value)
+        page.locator(f"#question [name={name}]").fill(value)
 
 
 def wait_until_drawn(page) -> None:
@@ -38,15 +42,12 @@ def test_chosen_flavor_replaces_sizes(visit, sample_server):
     sample_server.ask("POST", "/compute/v2.1/flavors", {"flavor": made})
     try:
         page = visit(f"{ASK}?vcpus=3")
-        page.locator("#question > summary").click()
-        page.locator("[name=flavor]").select_option("m1.small")
-        expect(page.locator("[name=vcpus]")).to_be_disabled()
+        page.locator("#question [name=flavor]").select_option("m1.small")
+        expect(page.locator("#question [name=vcpus]")).to_be_disabled()
         page.get_by_role("button", name="Ask", exact=True).click()
         page.wait_for_url("**flavor=m1.small")
         assert "vcpus" not in page.url
-        expect(page.locator(".funnel")).to_contain_text("MEMORY_MB:2048")
-        # The map asks for the flavor once more, which is still to be there.
-        page.wait_for_load_state("networkidle")
+        expect(page.locator(".why-not")).to_contain_text("MEMORY_MB:2048")
         wait_until_drawn(page)
     finally:
         sample_server.send("DELETE", "/compute/v2.1/flavors/7", None)
@@ -55,8 +56,7 @@ def test_chosen_flavor_replaces_sizes(visit, sample_server):
 def test_hosts_beyond_the_limit_are_on_the_map_only(visit):
     page = visit(f"{IN_ZONE}&override=scheduler.max_placement_results=5")
     wait_until_drawn(page)
-    cut = page.locator(".legend li", has_text="limit 5")
-    letter = cut.locator("b").inner_text()
+    letter = page.locator(".why-not tr", has_text="limit 5").locator(".sign").inner_text().strip()
     page.locator(".map canvas").focus()
     seen = set()
     for _ in range(100):
@@ -64,7 +64,7 @@ def test_hosts_beyond_the_limit_are_on_the_map_only(visit):
         seen.add(page.locator(".map .pointed").inner_text().partition(": ")[2])
     assert any(words.startswith(f"rejected at {letter}, limit 5") for words in seen)
     assert "not reached" not in seen
-    expect(page.locator(".funnel")).to_contain_text("not listed in the answer")
+    expect(page.locator(".why-not")).to_contain_text("not listed in the answer")
     page.get_by_role("link", name="limit 5").click()
     expect(page.locator(".empty")).to_contain_text("hosts are counted and not listed")
 
@@ -72,16 +72,12 @@ def test_hosts_beyond_the_limit_are_on_the_map_only(visit):
 def test_a_click_on_the_map_shows_the_path_of_the_host(visit):
     page = visit(REFUSED)
     wait_until_drawn(page)
-    box = page.locator(".map canvas").bounding_box()
-    pointed = page.locator(".map .pointed")
-    for step in range(20, 120, 3):
-        page.mouse.move(box["x"] + step, box["y"] + step)
-        if ": rejected at " in pointed.inner_text():
-            break
-    named = pointed.inner_text().split(",")[0]
+    named = point_at_a_host(page)
     page.mouse.down()
     page.mouse.up()
-    expect(page.get_by_role("heading", name=f"Path of {named}")).to_be_visible()
+    expect(page.locator("#why-title")).to_have_text(named)
+    expect(page.locator("#why")).to_contain_text("rejected")
+    assert f"host={named}" in page.url
 
 
 def test_enter_on_the_map_shows_the_path_of_the_host(visit):
@@ -93,29 +89,28 @@ def test_enter_on_the_map_shows_the_path_of_the_host(visit):
     expect(page.locator(".map .pointed")).to_contain_text("rejected at ")
     named = page.locator(".map .pointed").inner_text().split(",")[0]
     canvas.press("Enter")
-    expect(page.get_by_role("heading", name=f"Path of {named}")).to_be_visible()
+    expect(page.locator("#why-title")).to_have_text(named)
+    expect(page.locator("#why-title")).to_be_focused()
 
 
 def test_only_moved_sliders_are_sent(visit):
     page = visit(IN_ZONE)
-    page.locator("#question > summary").click()
     page.locator("#option-fields > summary").click()
     slider = page.get_by_label("ram, slider")
     expect(slider).to_have_value("1")
     slider.fill("-5")
-    assert page.locator(f"[name='{RAM}']").input_value() == "-5"
+    assert page.locator(f"#question [name='{RAM}']").input_value() == "-5"
     page.get_by_role("button", name="Ask", exact=True).click()
     page.wait_for_url(f"**{RAM}=-5")
     assert "cpu_weight" not in page.url
-    expect(page.locator("#curl")).to_contain_text(f'"{RAM}": -5')
+    assert f'"{RAM}": -5' in page.locator("#share-curl").input_value()
     expect(page.get_by_label("ram, slider")).to_have_value("-5")
     page.get_by_role("button", name="ram as configured").click()
-    assert page.locator(f"[name='{RAM}']").input_value() == ""
+    assert page.locator(f"#question [name='{RAM}']").input_value() == ""
 
 
 def test_fields_stay_in_view_on_a_wide_screen(visit):
     page = visit(IN_ZONE)
-    page.locator("#question > summary").click()
     page.locator("#option-fields > summary").click()
     page.get_by_role("button", name="Ask", exact=True).click()
     expect(page.locator("#progress")).to_be_hidden()
@@ -124,9 +119,8 @@ def test_fields_stay_in_view_on_a_wide_screen(visit):
 
 def test_answers_of_two_policies_are_shown_side_by_side(visit):
     page = visit(IN_ZONE)
-    page.locator("#question > summary").click()
     page.locator("#option-fields > summary").click()
-    page.locator(f"[name='{RAM}']").fill("-5")
+    page.locator(f"#question [name='{RAM}']").fill("-5")
     page.locator("#beside-fields > summary").click()
     page.get_by_label("Compare with policy").select_option("default")
     page.get_by_label("Without the options above").check()
@@ -136,21 +130,143 @@ def test_answers_of_two_policies_are_shown_side_by_side(visit):
     expect(page.locator(".compared .differs").first).to_contain_text("≠")
 
 
-def test_the_command_is_copied(visit):
-    page = visit(IN_ZONE)
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    for name in ("command", "curl", "address"):
-        page.locator(f"[data-copy={name}]").click()
-        expect(page.locator(f"[data-copy={name}]")).to_have_text("Copied")
-        copied = page.evaluate("navigator.clipboard.readText()")
-        assert copied == page.locator(f"#{name}").text_content()
-
-
 def test_link_reopens_the_request_in_another_window(visit):
     first = visit(f"{REFUSED}&{RAM}=2&count=&hint=a%3Db")
-    second = visit(first.locator("#address").text_content())
-    assert second.locator("#command").inner_text() == first.locator("#command").inner_text()
-    assert second.locator("[name=hint]").input_value() == "a=b"
+    second = visit(first.locator("#share-link").input_value())
+    command = second.locator("#share-command").input_value()
+    assert command == first.locator("#share-command").input_value()
+    assert second.locator("#question [name=hint]").input_value() == "a=b"
+
+
+# Stages and map
+
+
+def point_at_a_host(page) -> str:
+    """Move the pointer to a cell of the map and return the name of its host."""
+    box = page.locator(".map canvas").bounding_box()
+    tip = page.locator(".map .tip")
+    for step in range(20, 200, 5):
+        page.mouse.move(box["x"] + step, box["y"] + step)
+        if tip.is_visible():
+            break
+    return tip.locator("b").inner_text()
+
+
+def test_an_answer_is_asked_for_once(visit):
+    page = visit(ASK)
+    asked = []
+    page.on("request", lambda request: asked.append((request.method, request.url)))
+    page.goto(IN_ZONE)
+    wait_until_drawn(page)
+    assert not [method for method, _ in asked if method != "GET"]
+    assert len([url for _, url in asked if "/hosts" in url]) == 1
+
+
+def test_stages_and_map_are_side_by_side_in_view(visit):
+    page = visit(IN_ZONE, size={"width": 1440, "height": 900})
+    wait_until_drawn(page)
+    stages, canvas = page.locator(".why-not").bounding_box(), page.locator(".map canvas")
+    expect(canvas).to_be_in_viewport(ratio=1)
+    box = canvas.bounding_box()
+    assert stages["x"] + stages["width"] <= box["x"]
+    assert abs(stages["y"] - box["y"]) < 60
+    expect(page.get_by_label("Why not, or why, this host?")).to_be_in_viewport()
+
+
+def test_pointer_on_a_stage_lights_its_hosts_and_on_a_host_its_stage(visit):
+    page = visit(REFUSED)
+    wait_until_drawn(page)
+    canvas = page.locator(".map canvas")
+    plain = canvas.screenshot()
+    row = page.locator(".why-not tr[data-stage]").first
+    row.locator(".picture").hover()
+    expect(row).to_have_class("lit")
+    page.wait_for_timeout(300)
+    assert canvas.screenshot() != plain
+    page.mouse.move(0, 0)
+    expect(row).not_to_have_class("lit")
+    point_at_a_host(page)
+    letter = page.locator(".map .tip div").nth(1).inner_text()[0]
+    lit = page.locator(".why-not tr.lit .sign")
+    expect(lit).to_have_text(letter)
+
+
+def test_a_stage_is_kept_shown_by_keyboard_and_click(visit):
+    page = visit(REFUSED)
+    wait_until_drawn(page)
+    sign = page.locator(".why-not .sign").first
+    sign.focus()
+    page.keyboard.press("Enter")
+    expect(sign).to_have_attribute("aria-pressed", "true")
+    page.mouse.move(0, 0)
+    expect(page.locator(".why-not tr.lit").first).to_be_visible()
+    page.locator(".why-not tr.lit .picture").first.click()
+    expect(sign).to_have_attribute("aria-pressed", "false")
+
+
+def test_field_asks_why_not_this_host_and_back_returns(visit):
+    page = visit(IN_ZONE)
+    wait_until_drawn(page)
+    canvas = page.locator(".map canvas")
+    field = page.get_by_label("Why not, or why, this host?")
+    field.press_sequentially("az1-r03-ssd0")
+    assert page.locator("#host-names option").count() == 9
+    plain = canvas.screenshot()
+    field.fill("az1-r03-ssd07")
+    field.press("Enter")
+    why = page.locator("#why")
+    expect(why).to_contain_text("no heartbeat for 30 days")
+    expect(why).to_contain_text("to pass: make it report again")
+    expect(page.locator("#why-title")).to_be_focused()
+    page.wait_for_timeout(300)
+    assert canvas.screenshot() != plain
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.go_back()
+    expect(why).to_have_count(0)
+    assert not [url for url in asked if "/console/ask" in url]
+    page.go_forward()
+    expect(why).to_contain_text("no heartbeat")
+    again = visit(page.url)
+    expect(again.locator("#why")).to_contain_text("no heartbeat")
+    wait_until_drawn(again)
+
+
+def test_passing_host_is_compared_with_the_best(visit):
+    page = visit(f"{IN_ZONE}&host=az1-r05-epyc02")
+    wait_until_drawn(page)
+    expect(page.locator("#why")).to_contain_text("passed, rank ")
+    other = page.locator(".against a").first
+    name = other.inner_text()
+    expect(page.locator(".against tr").first).to_contain_text("by 0.")
+    other.click()
+    expect(page.locator("#why-title")).to_have_text(name)
+
+
+def test_answer_to_an_earlier_host_does_not_replace_a_later_one(visit):
+    page = visit(IN_ZONE)
+    wait_until_drawn(page)
+    held = []
+    page.route("**host=az1-r01-hdd05**", lambda route: held.append(route))  # noqa: PLW0108
+    field = page.get_by_label("Why not, or why, this host?")
+    for name in ("az1-r01-hdd05", "az1-r01-hdd07"):
+        field.fill(name)
+        field.press("Enter")
+    expect(page.locator("#why-title")).to_have_text("az1-r01-hdd07")
+    release_routes(held)
+    page.wait_for_timeout(300)
+    expect(page.locator("#why-title")).to_have_text("az1-r01-hdd07")
+
+
+def test_simulated_answer_is_stated_and_leads_back_to_today(visit):
+    page = visit(f"{IN_ZONE}&change=drain%3Daz1-r05-epyc10&{RAM}=9")
+    stated = page.locator(".what-if")
+    expect(stated).to_contain_text("drained az1-r05-epyc10; ram weight 9 (configured 1)")
+    expect(stated).to_be_in_viewport()
+    stated.get_by_role("link", name="Back to today").click()
+    expect(stated).to_have_count(0)
+    assert "change" not in page.url
+    assert RAM not in page.url
 
 
 def test_a_long_answer_shows_its_progress_and_can_be_cancelled(visit):
@@ -202,7 +318,8 @@ def test_error_is_announced_and_fixed_in_the_form(visit):
 
 def test_page_is_usable_by_keyboard(visit):
     page = visit(ASK)
-    page.locator("[name=vcpus]").focus()
+    page.locator("#more-fields > summary").press("Enter")
+    page.locator("#question [name=vcpus]").focus()
     page.keyboard.press("Control+A")
     page.keyboard.type("32")
     page.keyboard.press("Enter")
@@ -246,4 +363,4 @@ def test_page_works_without_scripts(visit):
     assert page.locator(".map").is_hidden()
     page.get_by_role("link", name="ComputeFilter", exact=True).click()
     page.get_by_role("link", name="az1-r03-ssd07").click()
-    assert "rejected" in page.locator("#verdicts ~ h3").inner_text()
+    assert "rejected" in page.locator("#why").inner_text()

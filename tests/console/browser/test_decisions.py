@@ -80,6 +80,7 @@ def test_paused_page_does_not_update(visit, sample_server):
 
 def test_filtered_list_is_updated(visit, sample_server):
     page = visit(PAGE)
+    page.get_by_text("More filters").click()
     page.get_by_label("Project").fill("filtered")
     page.get_by_role("button", name="Search").click()
     page.wait_for_url("**project_id=filtered")
@@ -91,7 +92,7 @@ def test_new_malicious_name_is_shown_as_text(visit, sample_server):
     page = visit(f"{PAGE}?project_id=attack")
     name = "<img src=x onerror=document.title=1>"
     record_decision(sample_server, {**SMALL, "name": name}, "attack")
-    expect(page.locator(f"{ROWS} td").nth(1)).to_have_text(name, timeout=20_000)
+    expect(page.locator(f"{ROWS} td").nth(2)).to_have_text(name, timeout=20_000)
     assert page.locator("main img").count() == 0
 
 
@@ -99,7 +100,7 @@ def test_list_is_filtered_and_reloaded_without_scripts(visit, sample_server):
     page = visit(f"{PAGE}?project_id=plain", scripts=False)
     assert not page.locator("#pause").is_visible()
     record_decision(sample_server, SMALL, "plain")
-    page.get_by_role("link", name="Refresh").click()
+    page.locator("noscript a").click()
     assert page.locator(ROWS).count() == 1
     page.get_by_label("Outcome").select_option("no valid host")
     page.get_by_role("button", name="Search").click()
@@ -148,3 +149,25 @@ def test_decision_fits_a_phone_screen(visit, sample_server, below):
     page = visit(f"{PAGE}/{record_decision(sample_server, SMALL, 'phone')}{below}", size=PHONE)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     assert find_accessibility_faults(page) == []
+
+
+def test_drag_over_the_timeline_selects_a_time_range(visit, sample_server):
+    record_decision(sample_server, SMALL, "drag")
+    page = visit(PAGE)
+    box = page.locator("svg[data-timeline]").bounding_box()
+    page.mouse.move(box["x"] + 5, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] - 5, box["y"] + 25)
+    page.mouse.up()
+    page.wait_for_url("**since=*until=*")
+    assert page.get_by_label("Since").input_value()
+
+
+def test_facet_filters_the_list_and_is_removed_again(visit, sample_server):
+    record_decision(sample_server, TOO_LARGE, "facet")
+    page = visit(f"{PAGE}?project_id=facet")
+    page.locator(".facets").get_by_role("link", name="not enough VCPU").click()
+    page.wait_for_url("**stage=*")
+    assert page.locator(ROWS).count() == 1
+    page.locator(".facets").get_by_role("link", name="not enough VCPU").click()
+    expect(page.locator(".facets [aria-current]")).to_have_count(1)

@@ -67,7 +67,7 @@ def test_longest_names_are_wrapped(visit, long_named_server, size):
     uuid = long_named_server.ask("GET", "/scheduler/v1/decisions")["decisions"][0]["uuid"]
     addresses = [
         "/console/",
-        "/console/?open=cn1",
+        "/console/cloud?open=cn1",
         "/console/hosts/cn1",
         f"/console/ask?flavor={LONG}&zone={LONG}",
         "/console/decisions",
@@ -87,6 +87,6 @@ def test_longest_names_are_wrapped(visit, long_named_server, size):
 def test_the_longest_names_leave_the_other_columns_in_view(visit, long_named_server):
     page = visit("/console/decisions", server=long_named_server)
     expect(page.locator(".decisions td[data-label=Instance] .short")).to_be_in_viewport(ratio=1)
-    page.goto("/console/")
+    page.goto("/console/cloud")
     page.locator(".host-table td").last.scroll_into_view_if_needed()
     assert page.locator(".host-table").evaluate("one => one.parentElement.scrollLeft") == 0

@@ -27,8 +27,8 @@ def read_host_names(page):
     return [link.text for link in page.html.select(".host-table tbody th a")]
 
 
-def test_table_lists_hosts_with_state_and_free_capacity(cloud):
-    page = cloud.get("/console/")
+def test_table_lists_hosts_with_state_and_used_capacity(cloud):
+    page = cloud.get("/console/cloud")
     assert read_host_names(page) == ["cn1", "cn2", "cn3"]
     first, second, _ = page.html.select(".host-table tbody tr")
     cells = [" ".join(cell.text.split()) for cell in first.find_all(["th", "td"])]
@@ -38,11 +38,19 @@ def test_table_lists_hosts_with_state_and_free_capacity(cloud):
         "✓ up",
         "default",
         "1",
-        "64 of 64",
-        "65,536 of 65,536",
-        "1,000 of 1,000",
+        "0 of 64 GiB",
+        "0 of 64",
+        "0 of 1,000 GiB",
     ]
     assert "disabled" in second.text
+
+
+def test_matching_hosts_are_sent_as_csv(cloud):
+    page = cloud.get("/console/cloud?search=cn1")
+    (link,) = {found["href"] for found in page.html.select("a[download]")}
+    titles, row = cloud.get(link).text.splitlines()
+    assert titles.startswith("host,node,zone,state,policy,instances,DISK_GB used,DISK_GB capacity")
+    assert row == "cn1,cn1,nova,up,default,1,0,1000,0,65536,0,64"
 
 
 def test_cloud_page_has_its_own_url(cloud):
@@ -60,19 +68,19 @@ def test_cloud_page_has_its_own_url(cloud):
     ],
 )
 def test_table_is_filtered_by_the_query_string(cloud, query, found):
-    page = cloud.get(f"/console/?{query}")
+    page = cloud.get(f"/console/cloud?{query}")
     assert read_host_names(page) == found
 
 
 def test_form_shows_the_query(cloud):
-    form = cloud.get("/console/?search=cn&state=up&colour=state&group=name").forms["view"]
+    form = cloud.get("/console/cloud?search=cn&state=up&colour=state&group=name").forms["view"]
     assert (form["search"].value, form["state"].value) == ("cn", "up")
     chosen = {one["name"]: one["data-chosen"] for one in form.html.select("select[data-chosen]")}
     assert chosen == {"colour": "state", "group": "name"}
 
 
 def test_no_match_links_to_all_hosts(cloud):
-    page = cloud.get("/console/?search=nothing")
+    page = cloud.get("/console/cloud?search=nothing")
     assert "No host matches" in page
     assert read_host_names(page.click("Show all hosts")) == ["cn1", "cn2", "cn3"]
 
@@ -88,17 +96,17 @@ def test_no_match_links_to_all_hosts(cloud):
 )
 def test_unknown_name_suggests_the_nearest(cloud, query, words):
     add_aggregate(cloud.app.services.database, "rack", ["cn1"], {})
-    assert words in cloud.get(f"/console/?{query}").html.find(id="hosts").get_text()
+    assert words in cloud.get(f"/console/cloud?{query}").html.find(id="hosts").get_text()
 
 
 def test_trait_without_hosts_in_the_zone_is_not_unknown(cloud):
-    page = cloud.get("/console/?trait=HW_CPU_X86_AVX2")
+    page = cloud.get("/console/cloud?trait=HW_CPU_X86_AVX2")
     assert "No host matches" in page
     assert "There is no trait" not in page
 
 
 def test_empty_cloud_shows_instructions(sqlite_app):
-    page = TestApp(sqlite_app.app).get("/console/")
+    page = TestApp(sqlite_app.app).get("/console/cloud")
     assert "POST /scheduler/v1/compute_nodes" in page
 
 
@@ -106,7 +114,7 @@ def test_table_pages_are_linked(sqlite_app):
     every = [f"cn{number:02}" for number in range(60)]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in every])
     browser = TestApp(sqlite_app.app)
-    first = browser.get("/console/?search=cn&colour=state")
+    first = browser.get("/console/cloud?search=cn&colour=state")
     second = first.click("Next hosts")
     assert read_host_names(first) + read_host_names(second) == every
     assert second.forms["view"]["search"].value == "cn"
@@ -115,31 +123,31 @@ def test_table_pages_are_linked(sqlite_app):
 
 
 def test_selected_hosts_link_to_drain_and_add_simulations(cloud):
-    page = cloud.get("/console/")
+    page = cloud.get("/console/cloud")
     form = next(one for one in page.forms.values() if one.action.endswith("/capacity"))
     form.set("drain", True, index=0)
     form.set("drain", True, index=2)
     assert form.method.lower() == "get"
     drained, added = form.submit(), form.submit("instead")
-    assert drained.forms[0]["change"].value.strip() == "drain=cn1,cn3"
-    assert added.forms[0]["change"].value.split() == ["add=cn1*1", "add=cn3*1"]
+    assert drained.forms[1]["change"].value.strip() == "drain=cn1,cn3"
+    assert added.forms[1]["change"].value.split() == ["add=cn1*1", "add=cn3*1"]
 
 
 def test_several_copies_of_each_selected_host_can_be_added(cloud):
-    page = cloud.get("/console/")
+    page = cloud.get("/console/cloud")
     form = next(one for one in page.forms.values() if one.action.endswith("/capacity"))
     form.set("drain", True, index=1)
     form["more"] = "3"
-    assert form.submit("instead").forms[0]["change"].value.strip() == "add=cn2*3"
+    assert form.submit("instead").forms[1]["change"].value.strip() == "add=cn2*3"
 
 
 def test_host_page_links_to_adding_a_similar_host(cloud):
     page = cloud.get("/console/hosts/cn1").click("What if another host like it is added")
-    assert page.forms[0]["change"].value.strip() == "add=cn1*1"
+    assert page.forms[1]["change"].value.strip() == "add=cn1*1"
 
 
 def test_host_page_shows_resources_instances_and_report(cloud):
-    page = cloud.get("/console/").click("cn1")
+    page = cloud.get("/console/cloud").click("cn1")
     text = " ".join(page.html.main.get_text(" ").split())
     assert "VCPU 0 of 64 used" in text
     assert "last report" in text
@@ -170,7 +178,7 @@ def test_names_are_escaped(cloud):
     hostile = report("cn9") | {"host": ATTACK, "hypervisor_hostname": ATTACK}
     headers = {"X-Auth-Token": "admin"}
     cloud.post_json("/scheduler/v1/compute_nodes", [hostile], headers=headers)
-    page = cloud.get("/console/")
+    page = cloud.get("/console/cloud")
     link = page.html.find("a", string=ATTACK)
     hostile_page = cloud.get(link["href"])
     for shown in (page, hostile_page, cloud.get("/console/hosts/cn2")):
@@ -185,5 +193,5 @@ def test_users_without_permission_are_rejected(sqlite_url, make_app, tmp_path):
     settings = settings_with_policies(
         sqlite_url, tmp_path, f"[oslo_policy]\npolicy_file = {rules}\n"
     )
-    page = TestApp(make_app(settings).app).get("/console/", status=403)
+    page = TestApp(make_app(settings).app).get("/console/cloud", status=403)
     assert "scheduler:hosts:list" in page

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page Decisions: the list and its filters, one decision, its report, and the replay."""
 
+import csv
+from datetime import datetime
+
 import pytest
 from webtest import TestApp
 
+from placement_sched.console.pages.decisions import _parse_when
 from tests.support.scheduling import flavor, instance, report, spec
 
 PAGE = "/console/decisions"
@@ -80,7 +84,7 @@ def test_a_request_is_found_by_its_id(cloud, browser):
     record_decision(cloud, 2)
     page = browser.get(PAGE, params={"request_id": asked})
     assert read_list(page) == [wanted]
-    assert page.forms[0]["request_id"].value == asked
+    assert page.forms[1]["request_id"].value == asked
 
 
 def test_decisions_rejecting_a_host_show_reasons(cloud, browser):
@@ -93,7 +97,7 @@ def test_decisions_rejecting_a_host_show_reasons(cloud, browser):
 
 def test_form_keeps_the_query(cloud, browser):
     record_decision(cloud, 1)
-    form = browser.get(f"{PAGE}?outcome=selected&since=2h&host=cn1").forms[0]
+    form = browser.get(f"{PAGE}?outcome=selected&since=2h&host=cn1").forms[1]
     assert (form["outcome"].value, form["since"].value, form["host"].value) == (
         "selected",
         "2h",
@@ -104,17 +108,17 @@ def test_form_keeps_the_query(cloud, browser):
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("since=yesterday", "Since: 'yesterday' is neither"),
-        ("instance=vm1", "Instance vm1: expected a UUID"),
-        ("outcome=lost", "Outcome lost: expected no_valid_host or selected"),
+        ("since=lately", "Since: 'lately' is neither"),
+        ("instance=vm1", "Instance: 'vm1' is not a uuid"),
+        ("outcome=lost", "Outcome: 'lost' is not one of no_valid_host, selected"),
         ("since=99999999w", "before year 1"),
-        ("marker=newest", "Marker newest: expected a UUID"),
+        ("marker=newest", "Marker: 'newest' is not a uuid"),
     ],
 )
 def test_invalid_filter_shows_an_error_and_is_kept(cloud, browser, query, words):
     page = browser.get(f"{PAGE}?{query}", status="4*")
     assert words in page.html.find(role="alert").get_text()
-    assert page.forms[0]["since"].value == (query.split("=")[1] if "since" in query else "")
+    assert page.forms[1]["since"].value == (query.split("=")[1] if "since" in query else "")
 
 
 def test_pages_follow_the_links_of_the_api(cloud, browser):
@@ -125,7 +129,7 @@ def test_pages_follow_the_links_of_the_api(cloud, browser):
     assert (len(read_list(first)), len(read_list(second))) == (50, 3)
     assert not set(read_list(first)) & set(read_list(second))
     assert second.html.select_one("a[rel=next]") is None
-    assert second.forms[0]["outcome"].value == "no_valid_host"
+    assert second.forms[1]["outcome"].value == "no_valid_host"
     assert second.html.select_one("[data-live]") is None
 
 
@@ -141,7 +145,8 @@ def test_empty_list_shows_instructions(browser):
 
 def test_list_can_be_reloaded_without_scripts(cloud, browser):
     page = browser.get(f"{PAGE}?outcome=selected")
-    assert page.html.find("a", string="Refresh")["href"] == "/console/decisions?outcome=selected"
+    link = page.html.select_one("noscript a")
+    assert link["href"] == "/console/decisions?outcome=selected"
 
 
 def test_a_decision_shows_its_funnel_weights_and_selections(cloud, browser):
@@ -204,14 +209,14 @@ def test_replay_shows_differences(cloud, browser):
 
 def test_request_is_replayed_with_recorded_settings(cloud, browser):
     page = browser.get(f"{PAGE}/{record_decision(cloud, 1)}/replay?settings=then")
-    assert page.forms[0]["settings"].value == "then"
+    assert page.forms[1]["settings"].value == "then"
     assert "There are no differences" in page.text
 
 
 def test_rejected_replay_keeps_its_form(cloud, browser):
     page = browser.get(f"{PAGE}/{record_decision(cloud, 1)}/replay?settings=never", status=400)
-    assert "Settings never: expected now or then" in page.html.find(role="alert").get_text()
-    assert "settings" in page.forms[0].fields
+    assert "Settings: 'never' is not one of now, then" in page.html.find(role="alert").get_text()
+    assert "settings" in page.forms[1].fields
 
 
 def test_names_are_escaped(cloud, browser):
@@ -226,3 +231,110 @@ def test_names_are_escaped(cloud, browser):
         assert ATTACK not in page.text
         assert all(script.get("src") for script in page.html.find_all("script"))
     assert read_list(browser.get(PAGE, params=query)) == [uuid]
+
+
+def test_list_shows_totals_the_reason_and_counts_of_values(cloud, browser):
+    record_decision(cloud, 1)
+    failed = record_failure(cloud, 2, project_id="p2")
+    page = browser.get(PAGE)
+    assert page.html.select_one("#list").get_text() == "2 decisions: 1 placed, 1 failed"
+    row = page.html.select_one(f"#d-{failed}")
+    assert "not enough VCPU" in row.select_one(".why").get_text()
+    link = page.html.select_one(".facets a[title='p2']")
+    chosen = browser.get(link["href"])
+    assert read_list(chosen) == [failed]
+    remove = chosen.html.select_one(".facets a[aria-current]")
+    assert "p2" in remove.get_text()
+    assert len(read_list(browser.get(remove["href"]))) == 2
+
+
+def test_timeline_leads_to_the_decisions_of_an_interval(cloud, browser):
+    record_decision(cloud, 1)
+    failed = record_failure(cloud, 2)
+    page = browser.get(f"{PAGE}?outcome=no_valid_host")
+    bars = page.html.select(".timeline a")
+    assert [bar.title.get_text().split("UTC: ")[1] for bar in bars] == ["0 placed, 1 failed"]
+    assert read_list(browser.get(bars[0]["href"])) == [failed]
+
+
+def test_server_is_found_by_its_name(cloud, browser):
+    uuid = record_decision(cloud, 1)
+    record_decision(cloud, 2)
+    record = {"host": "cn1", "display_name": "web-1", "project_id": "p1"}
+    cloud.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
+    page = browser.get(f"{PAGE}?instance=web-1")
+    assert read_list(page) == [uuid]
+    assert "web-1" in page.html.select_one(f"#d-{uuid}").get_text()
+    assert "web-1" in browser.get(f"{PAGE}/{uuid}").text
+    cloud.put_json(f"/scheduler/v1/instances/{instance(2)}", record)
+    answer = browser.get(f"{PAGE}?instance=web-1", status=400)
+    assert "2 servers have this name" in answer.html.find(role="alert").get_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("yesterday 14:00", "2026-03-01T14:00:00"),
+        ("yesterday", "2026-03-01T00:00:00"),
+        ("today 9:30", "2026-03-02T09:30:00"),
+        ("14:00", "2026-03-02T14:00:00"),
+        ("2h", "2026-03-02T10:15:20"),
+        ("2026-01-01T00:00:00", "2026-01-01T00:00:00"),
+    ],
+)
+def test_time_of_a_day_is_understood(text, time):
+    assert _parse_when(text, datetime(2026, 3, 2, 12, 15, 20), "Since") == time
+
+
+def test_decisions_are_sent_as_csv_without_formulas(cloud, browser):
+    uuid = record_decision(cloud, 1, project_id="=cmd()")
+    answer = browser.get(f"{PAGE}.csv?project_id=%3Dcmd()")
+    assert answer.content_type == "text/csv"
+    titles, row = csv.reader(answer.text.splitlines())
+    shown = dict(zip(titles, row, strict=True))
+    assert (shown["uuid"], shown["project_id"]) == (uuid, "'=cmd()")
+
+
+def test_share_menu_has_link_command_csv_and_json(cloud, browser):
+    record_decision(cloud, 1)
+    page = browser.get(f"{PAGE}?since=1h&outcome=selected")
+    menu = page.html.select_one(".share")
+    assert menu.select_one("#share-link")["value"].endswith("?since=1h&outcome=selected")
+    assert "placement-sched decision list" in menu.select_one("#share-command")["value"]
+    for link in menu.select("a"):
+        assert browser.get(link["href"]).status_code == 200
+
+
+def test_stored_flavor_of_a_decision_stays_chosen_in_ask(cloud, browser):
+    """Fault F21: the link replaced a stored flavor by typed sizes."""
+    body = {"flavor": {"name": "m1", "vcpus": 1, "ram": 1024, "disk": 10}}
+    cloud.post_json("/compute/v2.1/flavors", body)
+    uuid = record_decision(cloud, 1)
+    link = browser.get(f"{PAGE}/{uuid}").html.find("a", string="Change the question in Ask")
+    assert "flavor=m1" in link["href"]
+    assert "vcpus" not in link["href"]
+
+
+def test_reasons_name_aggregates(cloud, browser):
+    """Fault F12: rejections named aggregates by uuid."""
+    aggregate = cloud.post_json(
+        "/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack7", "availability_zone": "az7"}}
+    ).json["aggregate"]
+    action = f"/compute/v2.1/os-aggregates/{aggregate['id']}/action"
+    cloud.post_json(action, {"add_host": {"host": "cn1"}})
+    body = {"request_spec": spec(instance(1), flavor=flavor(vcpus=99), availability_zone="az7")}
+    cloud.post_json(SELECT, body, status=409)
+    page = browser.get(f"{PAGE}?refused=cn2")
+    aggregates = browser.get("/console/api/compute/v2.1/os-aggregates").json["aggregates"]
+    uuids = [item["uuid"] for item in aggregates]
+    assert page.html.select(".reasons")
+    assert not any(uuid in page.text for uuid in uuids)
+
+
+def test_script_reads_new_rows_without_counts(cloud, browser):
+    uuid = record_decision(cloud, 1)
+    page = browser.get(f"{PAGE}?live=1&outcome=selected")
+    assert read_list(page) == [uuid]
+    assert page.html.select(".facets") == []
+    live = browser.get(f"{PAGE}?outcome=selected").html.select_one("[data-live]")["data-live"]
+    assert read_list(browser.get(live)) == [uuid]

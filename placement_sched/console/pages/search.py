@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Search page for hosts, servers, flavors, requests and other names."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import flask
+from flask import request
+
+from placement_sched.console.client import ApiClient, ApiRefused
+from placement_sched.console.page import api_client, page, with_headers
+from placement_sched.model.names import read_uuid
+
+#: Maximum number of hits of a kind.
+_MAX_HITS = 20
+_HOST_ATTRIBUTE = "OS-EXT-SRV-ATTR:host"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A match: its kind, its name, the path and query below ``/console``, and a detail."""
+
+    kind: str
+    name: str
+    address: str
+    detail: str = ""
+    #: Another text, such as a uuid, that is an exact match.
+    alias: str = ""
+
+
+def index() -> flask.Response:
+    """Redirect to the only exact match, or list all matches."""
+    text = request.args.get("q", "").strip()
+    client = api_client()
+    hits = list(_hosts(client, text))  # raises an error for callers who may not list hosts
+    hits = [*hits, *_search(client, text)] if text else []
+    exact = [hit for hit in hits if text.lower() in {hit.name.lower(), hit.alias.lower()}]
+    if len(exact) == 1 or len(hits) == 1:
+        hit = (exact or hits)[0]
+        address = f"{request.root_path}/console{hit.address}"
+        redirect = flask.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": address})
+        return with_headers(redirect)
+    values = {"hits": hits, "text": text, "found_text": text, "limit": _MAX_HITS}
+    return page("search.html", "Search", values)
+
+
+def _search(client: ApiClient, text: str) -> Iterator[Hit]:
+    """Yield the matches of all kinds but hosts that this person may read."""
+    for search in (_servers, _flavors, _aggregates, _zones, _policies, _decisions):
+        try:
+            yield from search(client, text)
+        except ApiRefused:  # this person may not list this kind, or the text is malformed for it
+            continue
+
+
+def _hosts(client: ApiClient, text: str) -> Iterator[Hit]:
+    query = {"search": text, "limit": _MAX_HITS} if text else {"limit": 1}
+    document = client.get("/scheduler/v1/hosts", query)
+    for host in document["hosts"]:
+        node = host["node"] if host["node"] != host["host"] else ""
+        detail = ", ".join(filter(None, (node, f"zone {host['zone']}", host["state"])))
+        yield Hit("Host", host["host"], f"/hosts/{quote(host['host'], safe='')}", detail, node)
+
+
+def _servers(client: ApiClient, text: str) -> Iterator[Hit]:
+    uuid = read_uuid(text)
+    filters = {"name": text} if uuid is None else {"uuid": uuid}
+    query = {"all_tenants": "1", "limit": _MAX_HITS, **filters}
+    for server in client.get("/compute/v2.1/servers/detail", query)["servers"]:
+        host = server.get(_HOST_ATTRIBUTE)
+        detail = f"{server['id']}{f', on {host}' if host else ''}"
+        address = f"/decisions?{urlencode({'instance': server['id']})}"
+        yield Hit("Server", server["name"], address, detail, server["id"])
+
+
+def _flavors(client: ApiClient, text: str) -> Iterator[Hit]:
+    for flavor in client.get("/compute/v2.1/flavors/detail")["flavors"]:
+        if text.lower() in flavor["name"].lower() or text == flavor["id"]:
+            address = f"/ask?{urlencode({'flavor': flavor['name']})}"
+            yield Hit("Flavor", flavor["name"], address, flavor["id"], flavor["id"])
+
+
+def _aggregates(client: ApiClient, text: str) -> Iterator[Hit]:
+    for aggregate in client.get("/compute/v2.1/os-aggregates")["aggregates"]:
+        if text.lower() in aggregate["name"].lower() or text.lower() == aggregate["uuid"]:
+            address = f"/cloud?{urlencode({'aggregate': aggregate['name']})}"
+            detail = f"{len(aggregate['hosts']):,} hosts"
+            yield Hit("Aggregate", aggregate["name"], address, detail, aggregate["uuid"])
+
+
+def _zones(client: ApiClient, text: str) -> Iterator[Hit]:
+    for zone in client.get("/compute/v2.1/os-availability-zone")["availabilityZoneInfo"]:
+        if text.lower() in zone["zoneName"].lower():
+            yield Hit("Zone", zone["zoneName"], f"/cloud?{urlencode({'zone': zone['zoneName']})}")
+
+
+def _policies(client: ApiClient, text: str) -> Iterator[Hit]:
+    for policy in client.get("/scheduler/v1/policies")["policies"]:
+        if text.lower() in policy["name"]:
+            address = f"/policies?{urlencode({'policy': policy['name']})}"
+            yield Hit("Policy", policy["name"], address)
+
+
+def _decisions(client: ApiClient, text: str) -> Iterator[Hit]:
+    """Yield the decisions with a request id, of an instance, or with a uuid."""
+    uuid = read_uuid(text)
+    if uuid is not None:
+        # A server that is recorded is a hit of its own, with the same address.
+        for name in ("instance", "request_id"):
+            yield from _list_decisions(client, name, uuid)
+        decision = client.get(f"/scheduler/v1/decisions/{uuid}")
+        yield Hit("Decision", uuid, f"/decisions/{uuid}", decision["outcome"])
+    elif text.startswith("req-"):
+        yield from _list_decisions(client, "request_id", text)
+
+
+def _list_decisions(client: ApiClient, name: str, text: str) -> Iterator[Hit]:
+    decisions = client.get("/scheduler/v1/decisions", {name: text, "limit": 2})["decisions"]
+    words = "Decisions of instance" if name == "instance" else "Decisions of request"
+    if len(decisions) == 1:
+        yield Hit(words, text, f"/decisions/{decisions[0]['uuid']}", decisions[0]["outcome"])
+    elif decisions:
+        yield Hit(words, text, f"/decisions?{urlencode({name: text})}")
+
+
+VIEWS: Mapping[str, Callable[..., Any]] = {"/search": index}

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page Overview and the search box in a real browser."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.console.browser.conftest import find_accessibility_faults
+
+pytestmark = pytest.mark.exhaustive
+
+PAGE = "/console/"
+
+
+def test_answer_to_all_questions_is_above_the_fold(visit):
+    page = visit(PAGE, size={"width": 1280, "height": 720})
+    expect(page.locator(".fits tbody tr").first).to_be_visible(timeout=20_000)
+    for heading in ("hosts", "attention", "requests", "rules", "full", "fits"):
+        box = page.locator(f"section[aria-labelledby={heading}]").bounding_box()
+        assert box["y"] < 500
+    assert page.locator(".uses tbody tr").last.bounding_box()["y"] < 720
+    assert find_accessibility_faults(page) == []
+
+
+def test_number_leads_to_its_hosts(visit):
+    page = visit(PAGE)
+    page.get_by_role("link", name="1 down").click()
+    page.wait_for_url("**/cloud?state=down")
+
+
+def test_slash_moves_to_the_search_box_which_opens_a_host(visit):
+    page = visit("/console/policies")
+    page.keyboard.press("/")
+    page.keyboard.type("az1-r03-ssd07")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/hosts/az1-r03-ssd07")
+
+
+def test_link_of_the_share_menu_can_be_copied_without_a_clipboard(visit):
+    """Fault F9: over plain HTTP the text to copy was invisible."""
+    page = visit("/console/policies")
+    page.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })")
+    page.locator(".share summary").click()
+    page.get_by_role("button", name="Copy Link").click()
+    expect(page.locator("#share-link")).to_be_visible()
+    selected = page.evaluate(
+        "document.activeElement.value.slice(0, document.activeElement.selectionEnd)"
+    )
+    assert selected.endswith("/console/policies")

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page Overview: hosts by state, used shares, requests and findings."""
+
+import pytest
+from webtest import TestApp
+
+from tests.support.scheduling import flavor, instance, report, spec
+
+PAGE = "/console/"
+SELECT = "/scheduler/v1/select_destinations"
+ATTACK = '"><script>alert(1)</script>'
+
+
+@pytest.fixture
+def cloud(sqlite_app):
+    """Three hosts, a disabled host among them."""
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (1, 2, 3)])
+    body = {"host": "cn2", "binary": "nova-compute", "disabled_reason": ATTACK}
+    sqlite_app.put_json("/compute/v2.1/os-services/disable-log-reason", body)
+    return sqlite_app
+
+
+@pytest.fixture
+def browser(sqlite_app) -> TestApp:
+    return TestApp(sqlite_app.app)
+
+
+def read(page, heading) -> str:
+    section = page.html.select_one(f"section[aria-labelledby={heading}]")
+    return " ".join(section.get_text(" ").split())
+
+
+def test_hosts_are_counted_by_state_with_links_to_the_map(cloud, browser):
+    page = browser.get(PAGE)
+    assert read(page, "hosts").startswith("3 hosts 2 up · 0 down · 1 disabled")
+    assert page.html.find("a", href="/console/cloud?state=disabled")
+    assert "cn2 ▰ disabled".replace("▰", "\u25b0") in read(page, "attention")
+
+
+def test_used_share_of_each_zone_leads_to_its_hosts(cloud, browser):
+    cloud.post_json(SELECT, {"request_spec": spec(instance(1))})
+    page = browser.get(PAGE)
+    row = page.html.select_one(".uses tbody tr")
+    assert row.th.get_text() == "nova"
+    link = row.select_one("a.use")
+    assert "zone=nova" in link["href"]
+    assert "GiB used" in link["title"]
+    assert "%" in link.get_text()
+
+
+def test_failed_requests_are_grouped_by_the_stage_that_left_no_host(cloud, browser):
+    cloud.post_json(SELECT, {"request_spec": spec(instance(1))})
+    for number in (2, 3):
+        body = {"request_spec": spec(instance(number), flavor=flavor(vcpus=99 + number))}
+        cloud.post_json(SELECT, body, status=409)
+    page = browser.get(PAGE)
+    assert read(page, "requests").startswith("3 requests in 24 hours 1 placed · 2 failed")
+    assert "2 not enough VCPU" in read(page, "requests")
+    link = page.html.select_one("section[aria-labelledby=requests] li a")
+    assert len(browser.get(link["href"]).html.select(".decisions tr[id]")) == 2
+
+
+def test_findings_have_the_command_that_fixes_them(cloud, browser):
+    assert "0 findings" in read(browser.get(PAGE), "rules")
+    body = {"aggregate": {"name": "gpu"}}
+    aggregate = cloud.post_json("/compute/v2.1/os-aggregates", body).json["aggregate"]["id"]
+    action = f"/compute/v2.1/os-aggregates/{aggregate}/action"
+    cloud.post_json(action, {"add_host": {"host": "cn1"}})
+    cloud.post_json(action, {"set_metadata": {"metadata": {"trait:CUSTOM_GPU": "required"}}})
+    page = browser.get(PAGE)
+    assert "CUSTOM_GPU" in read(page, "rules")
+    assert page.html.select_one("section[aria-labelledby=rules] [data-copy]")["title"].startswith(
+        "placement-sched"
+    )
+
+
+def test_flavors_of_which_fewest_fit_come_first(cloud, browser):
+    for name, vcpus in (("small", 1), ("huge", 999)):
+        body = {"flavor": {"name": name, "vcpus": vcpus, "ram": 64, "disk": 1}}
+        cloud.post_json("/compute/v2.1/flavors", body)
+    part = browser.get("/console/overview/fits").html.select_one("[data-part]")
+    rows = part.select("tbody tr")
+    assert [row.th.get_text() for row in rows] == ["huge", "small"]
+    assert "0" in rows[0].select_one(".count").get_text()
+    assert "not enough VCPU" in rows[0].get_text()
+    assert browser.get(PAGE).html.select_one("[data-load='/console/overview/fits']")
+
+
+def test_empty_cloud_shows_how_to_add_hosts(browser):
+    page = browser.get(PAGE)
+    assert "fleet load" in page.html.select_one(".empty").get_text()
+
+
+def test_former_address_of_the_map_leads_to_the_map(cloud, browser):
+    assert browser.get("/console/?zone=nova").location.endswith("/console/cloud?zone=nova")
+
+
+def test_names_are_escaped(cloud, browser):
+    assert ATTACK not in browser.get(PAGE).text

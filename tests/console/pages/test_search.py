@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The search box of the bar: an exact match opens its page, other matches are listed."""
+
+import pytest
+from webtest import TestApp
+
+from tests.support.scheduling import instance, report, spec
+
+PAGE = "/console/search"
+REQUEST = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
+ATTACK = '"><script>alert(1)</script>'
+
+
+@pytest.fixture
+def cloud(sqlite_app):
+    app = sqlite_app
+    app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in ("cn1", "cn2", "a/b?x")])
+    app.post_json(
+        "/compute/v2.1/flavors", {"flavor": {"name": "m9", "vcpus": 1, "ram": 1, "disk": 0}}
+    )
+    app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack7"}})
+    headers = {"X-Openstack-Request-Id": REQUEST}
+    app.post_json(
+        "/scheduler/v1/select_destinations", {"request_spec": spec(instance(1))}, headers=headers
+    )
+    body = {"host": "cn1", "display_name": "web-1", "project_id": "p1"}
+    app.put_json(f"/scheduler/v1/instances/{instance(1)}", body)
+    return app
+
+
+@pytest.fixture
+def browser(sqlite_app) -> TestApp:
+    return TestApp(sqlite_app.app)
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("cn1", "/console/hosts/cn1"),
+        ("CN1", "/console/hosts/cn1"),
+        ("a/b?x", "/console/hosts/a%2Fb%3Fx"),
+        ("m9", "/console/ask?flavor=m9"),
+        ("rack7", "/console/cloud?aggregate=rack7"),
+        ("nova", "/console/cloud?zone=nova"),
+        ("default", "/console/policies?policy=default"),
+        ("web-1", f"/console/decisions?instance={instance(1)}"),
+    ],
+)
+def test_exact_match_is_opened(cloud, browser, text, address):
+    answer = browser.get(PAGE, params={"q": text}, status=303)
+    assert answer.headers["Location"] == address
+    if "?" not in text:
+        browser.get(address)
+
+
+def test_request_and_decision_are_found_by_id(cloud, browser):
+    decision = cloud.get("/scheduler/v1/decisions").json["decisions"][0]["uuid"]
+    for text in (REQUEST, decision):
+        answer = browser.get(PAGE, params={"q": text}, status=303)
+        assert answer.headers["Location"] == f"/console/decisions/{decision}"
+
+
+def test_several_matches_are_listed_by_kind(cloud, browser):
+    page = browser.get(PAGE, params={"q": "cn"})
+    rows = [row.get_text(" ", strip=True) for row in page.html.select("tbody tr")]
+    assert rows == ["Host cn1 zone nova, up", "Host cn2 zone nova, up"]
+    assert page.html.select_one(".find input")["value"] == "cn"
+
+
+def test_text_without_a_match_is_reported_as_text(cloud, browser):
+    page = browser.get(PAGE, params={"q": ATTACK})
+    assert "No host, server" in page.text
+    assert ATTACK not in page.text
+
+
+def test_empty_search_shows_what_to_enter(browser):
+    assert "Enter a part of a name" in browser.get(PAGE, params={"q": " "}).text
