@@ -33,7 +33,6 @@ from placement_sched.api.request_context import WSGI, set_request_context
 from placement_sched.api.request_log import AccessLog, log_slow_requests
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.api.serving import BodyReader
-from placement_sched.candidates.summaries import Summaries
 from placement_sched.config.settings import Settings
 from placement_sched.console import routes as console
 from placement_sched.console.page import add_security_headers
@@ -97,7 +96,7 @@ def make_services(
         clock=clock,
         # It generates uuids, which must differ between forked processes.
         random=random or SystemRandom(),
-        memory=memory or ProcessCaches.of(settings, database, metrics.mirror),
+        memory=memory or ProcessCaches.of(settings, database, metrics.provider_cache),
         neutron=neutron_of(settings),
         announcer=announcer_of(settings),
     )
@@ -115,10 +114,9 @@ def make_services(
         metrics=metrics,
         clock=clock,
         random=random or Random(),  # noqa: S311 - draws samples, no secrets
-        summaries=Summaries(),
         scheduler=scheduler,
         ready=preparation,
-        keep_up=preparation.run_refresh,
+        run_periodic_tasks=preparation.run_refresh,
     )
     if settings.filter_scheduler.nova_shim:
         set_placement(_placement_getter(services))

@@ -12,7 +12,6 @@ from placement_sched.api.auth import Identity
 from placement_sched.api.metrics import Metrics
 from placement_sched.api.policy import Policy
 from placement_sched.api.versions import Headers, Version
-from placement_sched.candidates.summaries import Summaries
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.clock import Clock
@@ -37,12 +36,11 @@ class Services:
     metrics: Metrics
     clock: Clock
     random: Random
-    summaries: Summaries
     scheduler: Scheduler
     #: Prepares the database on first use. Raises ``Unavailable`` if that fails.
     ready: Callable[[], None]
     #: Runs the periodic tasks, with or without requests.
-    keep_up: Callable[[], None]
+    run_periodic_tasks: Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -18,17 +17,15 @@ from oslo_policy import opts, policy
 from placement_sched.api.auth import Identity
 from placement_sched.config.opts import is_explicit
 from placement_sched.config.settings import Settings
-from placement_sched.config.watch import FileWatcher
 from placement_sched.errors import ConfigurationError, Forbidden
 from placement_sched.model.document import Json
 
 LOG = logging.getLogger(__name__)
 
 #: Maximum number of cached verdicts. The cache is cleared when it is full.
-MOST_VERDICTS = 10_000
-#: Maximum length of a cache key, and of all keys together, in characters: clients may send long
-#: queries, and a list checks each of its items.
-LONGEST_QUESTION, MOST_CHARACTERS = 20_000, 5_000_000
+MAX_VERDICTS = 2_000
+#: Maximum length of a cache key in characters, because clients may send long queries and roles.
+MAX_KEY_CHARACTERS = 2_000
 
 #: Seconds between two checks of the policy files. A check takes 5 % of the time of a short request.
 PAUSE = 0.5
@@ -91,8 +88,8 @@ class Policy:
         self._scopes = {rule.name: rule.scopes for rule in self._rules}
         self._reload_lock = Lock()
         opts.set_defaults(settings.conf)  # registers the options
-        # The watch begins before the files are read, so that a concurrent change is noticed.
-        self._watch = FileWatcher(partial(_list_files, settings.conf), PAUSE, monotonic)
+        # The stamps are taken before the files are read, so that a concurrent change is noticed.
+        self._stamps, self._next_check = _read_stamps(settings.conf), monotonic() + PAUSE
         self._read = _LoadedRules(_create_enforcer(settings, self._rules))
 
     def check(self, rule: str, identity: Identity, target: Mapping[str, str]) -> None:
@@ -107,7 +104,7 @@ class Policy:
 
     def allows(self, rule: str, identity: Identity, target: Mapping[str, str]) -> bool:
         """Return whether ``rule`` allows ``identity`` on ``target``, without logging."""
-        if self._watch.is_due():
+        if monotonic() >= self._next_check:
             self._reload()
         return self._read.allows(rule, identity, target)
 
@@ -126,7 +123,10 @@ class Policy:
         if not self._reload_lock.acquire(blocking=False):
             return
         try:
-            if self._watch.changed():
+            self._next_check = monotonic() + PAUSE
+            stamps, previous = _read_stamps(self._settings.conf), self._stamps
+            self._stamps = stamps
+            if stamps != previous:
                 self._read = _LoadedRules(_create_enforcer(self._settings, self._rules))
         except ConfigurationError as error:
             LOG.error("%s; keeping the previous rules", error)  # noqa: TRY400 - the whole reason
@@ -147,13 +147,22 @@ def _list_files(conf: cfg.ConfigOpts) -> list[str]:
     return [str(path) for path in (*paths, *inside)]
 
 
+def _read_stamps(conf: cfg.ConfigOpts) -> dict[str, tuple[int, int, int]]:
+    """Return inode, modification time and size of each existing policy file and directory."""
+    stamps: dict[str, tuple[int, int, int]] = {}
+    for file in _list_files(conf):
+        with suppress(OSError):
+            status = Path(file).stat()
+            stamps[file] = status.st_ino, status.st_mtime_ns, status.st_size
+    return stamps
+
+
 class _LoadedRules:
     """The rules of the policy files, with a cache of verdicts."""
 
     def __init__(self, enforcer: policy.Enforcer) -> None:
         self.enforcer = enforcer
         self._verdicts: dict[tuple[object, ...], bool] = {}
-        self._cached_length = 0  # of all keys, in characters
         # Third-party checks may depend on a server, whose answer changes (http:, https:).
         self._can_cache = all(map(_depends_on_arguments_alone, enforcer.rules.values()))
 
@@ -162,11 +171,9 @@ class _LoadedRules:
         verdict = self._verdicts.get(key)
         if verdict is None:
             verdict = bool(self.enforcer.enforce(rule, dict(target), identity.credentials()))
-            if self._can_cache and (length := _count_characters(key)) <= LONGEST_QUESTION:
-                self._cached_length += length
-                if len(self._verdicts) >= MOST_VERDICTS or self._cached_length > MOST_CHARACTERS:
+            if self._can_cache and _count_characters(key) <= MAX_KEY_CHARACTERS:
+                if len(self._verdicts) >= MAX_VERDICTS:
                     self._verdicts.clear()
-                    self._cached_length = length
                 self._verdicts[key] = verdict
         return verdict
 
