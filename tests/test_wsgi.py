@@ -142,7 +142,7 @@ def test_file_without_a_word_of_it_does_not_let_noauth2_in(start, tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("absent.conf", None, "configuration file not found: .*absent.conf"),
+        ("absent.conf", None, ".*absent.conf: No such file or directory"),
         (
             "a.conf",
             "[api]\nauth_strategy = bogus\n",

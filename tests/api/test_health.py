@@ -12,7 +12,7 @@ from webtest import TestApp
 from placement_sched.app import create_app
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import NovaCell
-from placement_sched.operations.prepare import PLACES
+from placement_sched.operations.prepare import MAX_PREPARING
 from placement_sched.store.compute import cells
 from tests.conftest import make_settings
 from tests.support.clouds import uuid_of
@@ -81,11 +81,11 @@ def test_process_is_live_while_its_database_is_locked(tmp_path):
     application = create_app(settings)
     with (
         closing(sqlite3.connect(tmp_path / "locked.db", isolation_level=None)) as rival,
-        ThreadPoolExecutor(PLACES) as threads,
+        ThreadPoolExecutor(MAX_PREPARING) as threads,
     ):
         rival.execute("PRAGMA journal_mode=WAL")
         rival.execute("BEGIN IMMEDIATE")
-        waiting = [threads.submit(get_traits, application) for _ in range(PLACES)]
+        waiting = [threads.submit(get_traits, application) for _ in range(MAX_PREPARING)]
         assert wait_until(lambda: not application.services.ready._slots._value, 50)
         client = TestApp(application)
         assert client.get("/healthz/live").json == {"status": "live"}

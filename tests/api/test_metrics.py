@@ -46,7 +46,7 @@ def test_request_is_counted_by_api_route_method_status_and_version(sqlite_app):
         )
     assert metric_samples(sqlite_app, "requests_total") == {
         (
-            ("face", "placement"),
+            ("api", "placement"),
             ("method", "GET"),
             ("microversion", LATEST),
             ("route", "/resource_providers/<uuid>"),
@@ -73,8 +73,8 @@ def test_request_is_counted_by_api_route_method_status_and_version(sqlite_app):
             {"status": "406", "microversion": "", "route": "/traits"},
         ),
         ("BREW", "/placement/traits", LATEST_HEADERS, {"method": "other", "status": "405"}),
-        ("GET", "/compute/v2.1/os-aggregates", {}, {"face": "compute", "microversion": "2.1"}),
-        ("GET", "/scheduler/v1/compute_nodes", {}, {"face": "scheduler", "microversion": "1.0"}),
+        ("GET", "/compute/v2.1/os-aggregates", {}, {"api": "compute", "microversion": "2.1"}),
+        ("GET", "/scheduler/v1/compute_nodes", {}, {"api": "scheduler", "microversion": "1.0"}),
     ],
 )
 def test_every_answer_of_an_api_is_counted(sqlite_app, method, path, headers, labels):
@@ -95,7 +95,7 @@ def test_unknown_paths_and_methods_add_no_labels(sqlite_app):
 
 def test_latency_is_measured_by_route(sqlite_app):
     sqlite_app.get("/placement/traits", headers=LATEST_HEADERS)
-    labels = {"face": "placement", "route": "/traits", "method": "GET"}
+    labels = {"api": "placement", "route": "/traits", "method": "GET"}
     assert metric_total(sqlite_app, "request_duration_seconds_count", **labels) == 1
     assert 0 < metric_total(sqlite_app, "request_duration_seconds_sum", **labels) < 30
     buckets = metric_samples(sqlite_app, "request_duration_seconds_bucket", **labels)
@@ -124,7 +124,7 @@ def test_candidates_found_are_counted(app, database):
         make_provider(database, VCPU=8)
     app.get("/placement/allocation_candidates?resources=VCPU:1", headers=LATEST_HEADERS)
     app.get("/placement/allocation_candidates?resources=VCPU:9", headers=LATEST_HEADERS)
-    labels = {"face": "placement", "route": "/allocation_candidates"}
+    labels = {"api": "placement", "route": "/allocation_candidates"}
     assert metric_total(app, "request_candidates_sum", **labels) == 3
     assert metric_total(app, "request_candidates_count", **labels) == 2
 
@@ -175,7 +175,7 @@ def test_selections_are_claims_by_default(sqlite_app):
     for claiming in (False, True):
         body = {"request_spec": spec(str(uuid4())), "claim": claiming}
         sqlite_app.post_json("/scheduler/v1/select_destinations", body)
-    labels = {"face": "scheduler"}
+    labels = {"api": "scheduler"}
     assert metric_total(sqlite_app, "claims_total", outcome="won", **labels) == 1
     labels["route"] = "/v1/select_destinations"
     assert metric_total(sqlite_app, "request_candidates_sum", **labels) == 2
@@ -207,7 +207,7 @@ def test_stage_duration_is_observed_once_per_request(sqlite_app):
     assert {stage: number for ((_, stage),), number in found.items()} == {
         "request_filters": 1,
         "search": 1,
-        "look": 1,
+        "host_states": 1,
         "filters": 1,
         "weighers": 1,
         "claim": 1,

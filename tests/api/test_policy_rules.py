@@ -102,4 +102,4 @@ def test_validator_reports_errors(tmp_path, config, text, status, told):
 def test_missing_configuration_is_a_one_line_error(tmp_path):
     status, told = run_policy_command("validator", tmp_path, PLACEMENT_SCHED_CONFIG="/no/such.conf")
     assert status == 1
-    assert told == "configuration file not found: /no/such.conf\n"
+    assert told == "/no/such.conf: No such file or directory\n"

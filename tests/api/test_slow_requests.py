@@ -115,7 +115,7 @@ def test_access_log_in_json_has_route_status_and_duration_as_fields(configured_a
     assert extra == {
         "method": "GET",
         "path": "/placement/resource_providers/X?a=b",
-        "face": "placement",
+        "api": "placement",
         "route": "/resource_providers/<uuid>",
         "status": 404,
         "client": None,

@@ -16,6 +16,7 @@ VERSIONS = {"placement": placement.VERSIONING, "compute": compute.VERSIONING}
 ALWAYS_REJECTING = {
     "compute.servers.reject_action": "compute services create instances and report them here",
     "identity.versions.reject_request": "users and projects are keystone's",
+    "image.image_data.reject_members": "images are not shared with projects here",
     "placement.inventories.reject_before_1_5": "the method came with 1.5, and is 405 before that",
     "console._reject_unknown_path": "it is what answers where the console has no page",
 }

@@ -207,7 +207,7 @@ def expected_answer(door: CallerKinds, entrance: Endpoint, caller: str) -> str:
     if who is None or (on_page and not door.guards_pages):
         return LET_IN
     if caller in who:
-        return LET_IN
+        return HIDDEN if entrance.endpoint == "image.image_data.reject_members" else LET_IN
     if caller not in KNOWN:
         return REFUSED
     return HIDDEN if is_hidden(entrance, caller) else FORBIDDEN

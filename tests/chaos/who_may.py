@@ -60,9 +60,11 @@ TABLE: Mapping[frozenset[str], str] = {
 /scheduler/v1/instances/<uuid> scheduler:instances GET=show PUT=record DELETE=delete
 /scheduler/v1/hosts scheduler:hosts GET=list
 /scheduler/v1/hosts/<path:host> scheduler:hosts GET=show
+/scheduler/v1/overview scheduler:hosts GET=list
 /scheduler/v1/aggregate_check scheduler:aggregate_check GET=.
 /scheduler/v1/decisions scheduler:decisions GET=list
 /scheduler/v1/decisions/<uuid> scheduler:decisions GET=show
+/scheduler/v1/decision_counts scheduler:decisions GET=list
 /scheduler/v1/decisions/<uuid>/replay scheduler:decisions POST=replay
 /scheduler/v1/select_destinations scheduler:select_destinations POST=.
 /scheduler/v1/explain scheduler:explain POST=.
@@ -120,6 +122,8 @@ TABLE: Mapping[frozenset[str], str] = {
 /image/v2/info/import get_image GET=.
 /image/v2/schemas/image get_image GET=.
 /image/v2/schemas/images get_image GET=.
+/image/v2/images/<image_id>/members get_image GET=. POST=.
+/image/v2/images/<image_id>/members/<member_id> get_image GET=. PUT=. DELETE=.
 """,
     MEMBERS: """
 /compute/v2.1/os-server-groups os_compute_api:os-server-groups POST=create
@@ -181,21 +185,31 @@ PUBLIC = """
 PAGES: Mapping[frozenset[str], str] = {
     ADMINS | SERVICES: """
 /console/ GET
+/console/overview/fits GET
+/console/search GET
 /console/cloud GET
+/console/cloud.csv GET
 /console/hosts/<path:name> GET
 /console/ask GET
 /console/ask/report GET
 /console/decisions GET
+/console/decisions.csv GET
 /console/decisions/<uuid> GET
 /console/decisions/<uuid>/report GET
 /console/decisions/<uuid>/replay GET
 /console/capacity GET
+/console/capacity.csv GET
+/console/capacity/plan GET
+/console/capacity/row GET
 /console/capacity/report GET
 /console/capacity/moves GET
 /console/policies GET
 /console/api/<path:path> GET POST
 """,
-    ADMINS: "/console/aggregates GET",
+    ADMINS: """
+/console/aggregates GET
+/console/aggregates.csv GET
+""",
 }
 
 

@@ -312,6 +312,7 @@ STORY = (
     ),
     Step("placement/traits-of_provider", "GET", f"{_P}/{WIN1}/traits"),
     Step("scheduler/hosts-list", "GET", f"{_S}/hosts?zone=nova&search=1"),
+    Step("scheduler/overview-show", "GET", f"{_S}/overview"),
     Step(
         "placement/aggregates-replace",
         "PUT",
@@ -496,6 +497,7 @@ STORY = (
     Step("", "GET", f"{_S}/decisions?project_id={PROJECT}&limit=2"),
     Step("scheduler/decisions-replay", "POST", f"{_S}/decisions/<id>/replay", {"settings": "then"}),
     Step("", "PUT", f"{_V}/enable", _SECOND_SERVICE, compute="2.52"),
+    Step("scheduler/decision_counts-show", "GET", f"{_S}/decision_counts"),
     Step("scheduler/aggregate_check-show", "GET", f"{_S}/aggregate_check"),
     Step("scheduler/policies-list", "GET", f"{_S}/policies"),
     Step("scheduler/policies-show", "GET", f"{_S}/policies/default"),

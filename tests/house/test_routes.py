@@ -41,6 +41,8 @@ BODYLESS = {
     ("PUT", "/image/v2/images/{}/tags/{}"),
     ("POST", "/image/v2/images/{}/actions/deactivate"),
     ("POST", "/image/v2/images/{}/actions/reactivate"),
+    ("POST", "/image/v2/images/{}/members"),
+    ("PUT", "/image/v2/images/{}/members/{}"),
 }
 #: Folders of tests that need another service, or that make test-only WHAT=chaos runs.
 WITH_OTHERS = {"chaos", "client", "coexistence", "differential", "nova"}

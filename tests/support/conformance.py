@@ -16,8 +16,8 @@ from placement_sched.api.placement import openapi as placement
 from placement_sched.api.placement.routes import API as PLACEMENT
 from placement_sched.api.scheduler import openapi as scheduler
 from placement_sched.api.scheduler.routes import API as SCHEDULER
-from placement_sched.api.validation import FORMATS
 from placement_sched.api.versions import Version
+from placement_sched.schemas.formats import CHECKS
 
 #: The description of each API by its service, which is also its prefix.
 DESCRIPTIONS = {
@@ -109,7 +109,7 @@ class Document:
         if key not in self._checkers:
             whole = {**schema, "components": self.tree["components"]}
             self._checkers[key] = jsonschema_rs.validator_for(
-                whole, formats=FORMATS, validate_formats=True
+                whole, formats=dict(CHECKS), validate_formats=True
             )
         return self._checkers[key]
 

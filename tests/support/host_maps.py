@@ -110,7 +110,7 @@ def build_trait_removal(trait: str, *providers: str) -> ProviderChange:
 
 
 class HostMapSequence:
-    """Tells one map after another, as somebody changed the hosts meanwhile."""
+    """Returns the next map at each call, as if the hosts changed in between."""
 
     def __init__(self, *maps: HostMap) -> None:
         self._maps: Sequence[HostMap] = maps

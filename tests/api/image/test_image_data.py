@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Image data: none is kept, and an upload of no bytes makes an image active."""
+"""Image data and members are not stored, and an empty upload makes an image active."""
 
 from io import BytesIO
 
@@ -105,3 +105,15 @@ def test_owner_uploads_and_viewer_downloads(api):
 def test_import_is_not_served(sqlite_app):
     assert sqlite_app.get("/image/v2/info/import").json["import-methods"]["value"] == []
     sqlite_app.get("/image/v2/info/stores", status=404)
+
+
+def test_members_are_rejected_with_the_alternatives(sqlite_api):
+    uuid, app = sqlite_api.make("shared"), sqlite_api.app
+    for answer in (
+        app.get(f"/image/v2/images/{uuid}/members", status=404),
+        app.post(f"/image/v2/images/{uuid}/members", status=404),
+        app.get(f"/image/v2/images/{uuid}/members/bank", status=404),
+        app.put(f"/image/v2/images/{uuid}/members/bank", status=404),
+        app.delete(f"/image/v2/images/{uuid}/members/bank", status=404),
+    ):
+        assert "visibility of the image to community or public" in answer.text

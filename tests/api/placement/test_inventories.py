@@ -3,8 +3,8 @@
 
 import pytest
 
-from tests.api.placement.test_conventions import error_detail
-from tests.api.placement.test_conventions import host as host  # noqa: PLC0414 - a fixture
+from tests.api.placement.test_malformed_requests import error_detail
+from tests.api.placement.test_malformed_requests import host as host  # noqa: PLC0414 - a fixture
 from tests.support.versions import LATEST_HEADERS
 
 

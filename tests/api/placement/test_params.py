@@ -138,7 +138,7 @@ def test_invalid_member_of_is_rejected_by_name(version, values):
         parse_member_of(values, Version(*version), "member_of_X")
 
 
-def test_terms_have_every_name():
+def test_parsed_terms_list_all_traits_and_aggregates():
     terms = parse_traits(["in:A,B", "C,!D"], NEWEST)
     assert terms.names == {"A", "B", "C", "D"}
     assert parse_member_of([A, f"!{B}"], NEWEST).uuids == {A, B}

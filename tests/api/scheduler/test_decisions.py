@@ -45,6 +45,8 @@ def test_decision_shows_request_funnel_and_selections(cloud):
         "policy": "default",
         "flavor": "m1",
         "project_id": "p1",
+        "stage": None,
+        "reason": None,
         "request_id": shown["request_id"],
         "global_request_id": None,
         "instances": [
@@ -349,3 +351,65 @@ def test_too_large_changes_are_rejected(cloud):
     (error,) = cloud.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
     assert "changes: too large to record" in error["detail"]
     assert list_decisions(cloud) == []
+
+
+COUNTS = "/scheduler/v1/decision_counts"
+
+
+def test_failed_decision_has_its_stage_and_reason(cloud):
+    post_selection(cloud, instance(1), status=409, flavor=flavor(vcpus=99))
+    entry = cloud.get(DECISIONS).json["decisions"][0]
+    assert entry["stage"] == "resources VCPU"
+    assert "99" in entry["reason"]
+    assert list_decisions(cloud, "?stage=resources+VCPU") == [entry["uuid"]]
+    assert list_decisions(cloud, "?stage=ComputeFilter") == []
+
+
+def test_listed_instance_has_its_recorded_name(cloud):
+    post_selection(cloud, instance(1))
+    cloud.put_json(
+        f"/scheduler/v1/instances/{instance(1)}", {"host": "cn1", "display_name": "web-1"}
+    )
+    post_selection(cloud, instance(2))
+    entries = cloud.get(DECISIONS).json["decisions"]
+    names = {entry["instances"][0]["uuid"]: entry["instances"][0]["name"] for entry in entries}
+    assert names[instance(1)] == "web-1"
+
+
+def test_decisions_are_counted_by_value_and_over_time(cloud):
+    for number in (1, 2, 3):
+        post_selection(cloud, instance(number))
+    post_selection(cloud, instance(4), status=409, flavor=flavor(vcpus=99), project_id="p2")
+    counts = cloud.get(COUNTS).json
+    assert (counts["total"], counts["outcomes"]) == (4, {"selected": 3, "no_valid_host": 1})
+    assert counts["stages"] == [{"name": "resources VCPU", "count": 1, "failed": 1}]
+    assert counts["projects"] == [
+        {"name": "p1", "count": 3, "failed": 0},
+        {"name": "p2", "count": 1, "failed": 1},
+    ]
+    assert counts["flavors"] == [{"name": "m1", "count": 4, "failed": 1}]
+    buckets = counts["buckets"]
+    assert sum(bucket["selected"] for bucket in buckets) == 3
+    assert sum(bucket["no_valid_host"] for bucket in buckets) == 1
+    assert cloud.get(f"{COUNTS}?project_id=p2").json["total"] == 1
+    assert cloud.get(f"{COUNTS}?until=2000-01-01T00:00:00").json["buckets"] == []
+
+
+@pytest.mark.parametrize(
+    ("since", "seconds"),
+    [
+        ("2026-01-01T10:00:00", 60),
+        ("2025-12-31T12:00:00", 600),
+        ("2025-12-27T12:00:00", 3600),
+        ("2025-12-01T12:00:00", 21_600),
+        ("2025-10-01T12:00:00", 86_400),
+        ("2015-10-01T12:00:00", 604_800),
+    ],
+)
+def test_length_of_intervals_follows_the_time_range(cloud, since, seconds):
+    counts = cloud.get(f"{COUNTS}?since={since}&until=2026-01-01T12:00:00").json
+    assert (counts["bucket_seconds"], counts["total"]) == (seconds, 0)
+
+
+def test_unknown_count_filter_is_rejected(cloud):
+    assert "refused" in cloud.get(f"{COUNTS}?refused=cn1", status=400).text

@@ -339,3 +339,43 @@ def test_hosts_require_permission_to_see_all_projects(app):
     member = {"X-Auth-Token": "bob:shop"}
     app.get(HOSTS, headers=member, status=403)
     app.get(f"{HOSTS}/cn1", headers=member, status=403)
+
+
+OVERVIEW = "/scheduler/v1/overview"
+
+
+def test_overview_sums_zones_and_lists_hosts_that_are_not_up(app):
+    overview = app.get(OVERVIEW).json
+    assert overview["hosts"] == {"total": 4, "up": 2, "down": 1, "disabled": 1}
+    assert overview["instances"] == 2
+    zones = {zone["zone"]: zone for zone in overview["zones"]}
+    assert {name: zone["hosts"] for name, zone in zones.items()} == {"az-east": 2, "nova": 2}
+    use = zones["az-east"]["resources"]["VCPU"]
+    assert (use["used"], use["hosts"], use["full"]) == (5, 2, 0)
+    entries = {entry["host"]: entry for entry in overview["attention"]}
+    assert {name: entry["state"] for name, entry in entries.items()} == {
+        "cn2": "disabled",
+        "cn4": "down",
+    }
+    assert entries["cn2"]["disabled_reason"] == "new disks"
+
+
+def test_overview_counts_nearly_full_and_full_hosts(app):
+    hosts = hosts_by_name(list_hosts(app))
+    capacity = hosts["cn4"]["resources"]["MEMORY_MB"]["capacity"]
+    put_allocations(app, 8, "cn4", cn4={"MEMORY_MB": capacity})
+    put_allocations(app, 9, "cn3", cn3={"MEMORY_MB": capacity * 9 // 10})
+    zones = {zone["zone"]: zone for zone in app.get(OVERVIEW).json["zones"]}
+    use = zones["nova"]["resources"]["MEMORY_MB"]
+    assert (use["nearly_full"], use["full"]) == (1, 1)
+
+
+def test_number_of_statements_of_the_overview_is_constant(make_app, sqlite_settings):
+    app, counts = make_app(sqlite_settings), []
+    for hosts in (range(3), range(3, 300)):
+        app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in hosts])
+        app.get(OVERVIEW)
+        with record_statements(app.app.services.database) as seen:
+            app.get(OVERVIEW)
+        counts.append(len(seen))
+    assert counts[0] == counts[1] < 10

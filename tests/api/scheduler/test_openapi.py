@@ -120,6 +120,8 @@ def test_client_made_from_the_document_calls_every_operation(client):
     assert explained["outcome"] == "selected"
     recorded = [each["uuid"] for each in client.decisions_index()["decisions"]]
     assert set(recorded) == {explained["decision"], selected["decision"]}
+    assert client.decisions_count()["total"] == 2
+    assert client.hosts_overview()["hosts"]["up"] == 3
     assert client.decisions_show(uuid=selected["decision"])["kind"] == "select"
     assert client.decisions_replay({}, uuid=selected["decision"])["then"]["outcome"] == "selected"
     body = {"host": "cn1", "node": "cn1", "flavor": flavor()}
