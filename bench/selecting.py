@@ -131,7 +131,7 @@ def found_hosts(database: Database, settings: Settings) -> tuple[list[HostState]
     )
     with scheduler.evaluate(request) as (connection, run):
         searches = run.searches
-        hosts = host_states(CloudView(connection, memory), searches.found, spec)
+        hosts = host_states(CloudView(connection, memory), searches.candidates, spec)
     if searches.query is None:
         raise RuntimeError("nothing was asked of the candidates search")
     return hosts, searches.query.querystring()

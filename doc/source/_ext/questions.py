@@ -18,7 +18,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.errors import Invalid
 from placement_sched.model.request_spec import RequestSpec, request_spec_from
 from placement_sched.scheduler.plugins import read_settings
-from placement_sched.scheduler.resource_request import RequestQuery, TargetNodes, build_query
+from placement_sched.scheduler.resource_request import TargetNodes, build_query
 
 FLAVOR = {"name": "m1.medium", "vcpus": 4, "memory_mb": 4096, "root_gb": 40}
 
@@ -32,7 +32,7 @@ class Asks(Generated):
     def lines(self) -> Iterator[str]:
         """Yield a table."""
         settings = read_settings((), new_conf())
-        plain = set(parameters(made("", settings)))
+        plain = set(parameters_of("", settings)[0])
         rows = (self._row(line, plain, settings) for line in self.content if line.strip())
         yield from table(("Extra specs", "Image properties", "Query"), rows)
 
@@ -41,10 +41,9 @@ class Asks(Generated):
     ) -> tuple[str, str, str]:
         by_flavor, _, by_image = line.partition("|")
         try:
-            question = made(line, settings)
-            asked = [pair for pair in parameters(question) if pair not in plain]
-            shown = _listed([f"{name}={value}" for name, value in asked])
-            shown += "; ".join(_plain(one.detail) for one in question.ignored)
+            parameters, ignored = parameters_of(line, settings)
+            added = [f"{name}={value}" for name, value in parameters if (name, value) not in plain]
+            shown = _listed(added) + "; ".join(map(_plain, ignored))
         except Invalid as refused:
             shown = f"400: {_plain(refused.detail)}"
         return _listed(by_flavor.split()), _listed(by_image.split()), shown
@@ -68,14 +67,10 @@ def spec_of(line: str) -> RequestSpec:
     return request_spec_from({"flavor": flavor, "image": {"properties": properties}})
 
 
-def made(line: str, settings: Settings) -> RequestQuery:
-    """Return the query for a flavor and an image as a line describes them."""
-    return build_query(spec_of(line), settings, TargetNodes())
-
-
-def parameters(question: RequestQuery) -> list[tuple[str, str]]:
-    """Return the parameters of a query."""
-    return parse_qsl(question.query.querystring())
+def parameters_of(line: str, settings: Settings) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the parameters of the query that a line makes, and the details of ignored values."""
+    query, ignored = build_query(spec_of(line), settings, TargetNodes())
+    return parse_qsl(query.querystring()), [value.detail for value in ignored]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
