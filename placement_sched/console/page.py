@@ -203,8 +203,13 @@ def redirect_without_empty_fields() -> flask.Response | None:
     filled = [(name, text) for name, text in pairs if text.strip()]
     if not filled or len(filled) == len(pairs):
         return None
-    address = f"{flask.request.root_path}{flask.request.path}?{urlencode(filled)}"
-    return with_headers(flask.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": address}))
+    return redirect(f"{flask.request.path}?{urlencode(filled)}")
+
+
+def redirect(path: str) -> flask.Response:
+    """Return a redirect to a path and query below the root of the application."""
+    headers = {"Location": f"{flask.request.root_path}{path}"}
+    return with_headers(flask.Response(status=HTTPStatus.SEE_OTHER, headers=headers))
 
 
 @dataclass(frozen=True, slots=True)

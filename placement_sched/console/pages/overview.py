@@ -11,7 +11,7 @@ from flask import request
 
 from placement_sched.console.charts import timeline_picture
 from placement_sched.console.client import ApiClient, ApiRefused
-from placement_sched.console.page import Share, api_client, form_error, page, with_headers
+from placement_sched.console.page import Share, api_client, form_error, page, redirect
 from placement_sched.console.pages.aggregates import with_words
 from placement_sched.console.pages.cloud import FILTERS
 from placement_sched.console.units import NEARLY_FULL, format_share
@@ -49,9 +49,7 @@ def index() -> flask.Response:
     """Show the state of the cloud."""
     if any(name in request.args for name in FILTERS):
         # Addresses of the map began with /console/? before this page.
-        query = request.query_string.decode("latin-1")
-        address = f"{request.root_path}/console/cloud?{query}"
-        return with_headers(flask.Response(status=302, headers={"Location": address}))
+        return redirect(f"/console/cloud?{request.query_string.decode('latin-1')}")
     client = api_client()
     overview = client.get(_OVERVIEW)
     classes = _choose_classes(overview["zones"])

@@ -3,7 +3,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -11,7 +10,7 @@ import flask
 from flask import request
 
 from placement_sched.console.client import ApiClient, ApiRefused
-from placement_sched.console.page import api_client, page, with_headers
+from placement_sched.console.page import api_client, page, redirect
 from placement_sched.model.names import read_uuid
 
 #: Maximum number of hits of a kind.
@@ -39,10 +38,7 @@ def index() -> flask.Response:
     hits = [*hits, *_search(client, text)] if text else []
     exact = [hit for hit in hits if text.lower() in {hit.name.lower(), hit.alias.lower()}]
     if len(exact) == 1 or len(hits) == 1:
-        hit = (exact or hits)[0]
-        address = f"{request.root_path}/console{hit.address}"
-        redirect = flask.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": address})
-        return with_headers(redirect)
+        return redirect(f"/console{(exact or hits)[0].address}")
     values = {"hits": hits, "text": text, "found_text": text, "limit": _MAX_HITS}
     return page("search.html", "Search", values)
 
