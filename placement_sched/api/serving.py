@@ -39,18 +39,18 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 Scope = Mapping[str, Any]
 Sent = Sequence[Awaitable[None]]
 
-#: Maximum time for a body, or for its next ``STEP`` bytes, in seconds.
-PATIENCE = 10.0
-#: Bytes per ``PATIENCE``: the minimum rate of a large body is 64 KiB a second.
-STEP = 640 * 2**10
+#: Maximum time for a body, or for its next ``BYTES_PER_WAIT`` bytes, in seconds.
+MAX_BODY_WAIT = 10.0
+#: Bytes per ``MAX_BODY_WAIT``: the minimum rate of a large body is 64 KiB a second.
+BYTES_PER_WAIT = 640 * 2**10
 #: Maximum time for reading a body that is dropped, in seconds.
-DISCARDING = 30.0
+MAX_DISCARD_SECONDS = 30.0
 #: Maximum size of a body that is always accepted, in bytes. Larger bodies share the memory limit.
-SMALL = 64 * 2**10
+MAX_UNCOUNTED_BYTES = 64 * 2**10
 #: Maximum number of bytes of a dropped body that are read.
-DISCARDED = 256 * 2**20
+MAX_DISCARDED_BYTES = 256 * 2**20
 #: The environ key of the :class:`RejectedBody` of a body that could not be read.
-REFUSED = "placement_sched.body_refused"
+REJECTED_BODY_KEY = "placement_sched.body_refused"
 #: Bytes to read at once from the stream of a server.
 _READ_SIZE = 2**18
 #: A host name or an address in brackets, with an optional port, or nothing (RFC 3986).
@@ -130,14 +130,14 @@ class Body:
     """The body of a request, while and after it is read.
 
     ``amount`` is its length in bytes, ``held`` its share of the memory for bodies. Once it is
-    ``dropped``, ``pieces`` stay empty, and ``refusal`` is the error for the client. ``ended`` is
+    ``dropped``, ``pieces`` stay empty, and ``rejection`` is the error for the client. ``ended`` is
     true if the body was read completely, so that the connection can be reused.
     """
 
     data: bytes = b""
     amount: int = 0
     held: int = 0
-    refusal: RejectedBody | None = None
+    rejection: RejectedBody | None = None
     ended: bool = False
     dropped: bool = False
     pieces: list[bytes] = field(default_factory=list)
@@ -146,21 +146,21 @@ class Body:
 class BodyMemory:
     """A reader of bodies on the event loop that limits their time and memory.
 
-    ``limit`` is the limit of a body and ``room`` the limit of all bodies together, in bytes. Bodies
-    of more than ``SMALL`` bytes occupy it until :meth:`release`.
+    ``limit`` is the limit of a body and ``total`` the limit of all bodies together, in bytes.
+    Bodies of more than ``MAX_UNCOUNTED_BYTES`` bytes occupy it until :meth:`release`.
     """
 
-    def __init__(self, limit: int, room: int) -> None:
-        self._most = limit
-        self._room = room
+    def __init__(self, limit: int, total: int) -> None:
+        self._max_bytes = limit
+        self._free_bytes = total
 
     async def read(self, environ: Mapping[str, Any], receive: Receive) -> Body:
         """Read the body of a request within the limits."""
         length = None if "HTTP_TRANSFER_ENCODING" in environ else length_of(environ)
-        body = Body(dropped=length is not None and length > self._most)
+        body = Body(dropped=length is not None and length > self._max_bytes)
         # With "Expect: 100-continue", a client does not send a body that is too large.
         is_waiting = environ.get("HTTP_EXPECT", "").lower() == "100-continue"
-        if length is None or not body.dropped or not (is_waiting or length > DISCARDED):
+        if length is None or not body.dropped or not (is_waiting or length > MAX_DISCARDED_BYTES):
             body.ended = await self._fill(body, length, receive)
         body.data = b"".join(body.pieces)
         body.pieces.clear()
@@ -170,14 +170,14 @@ class BodyMemory:
 
     def release(self, body: Body) -> None:
         """Release the memory of a body whose request has been answered."""
-        self._room += body.held
+        self._free_bytes += body.held
 
     async def _fill(self, body: Body, length: int | None, receive: Receive) -> bool:
         """Read a body of ``length`` bytes, or None. Returns whether it is complete."""
         now = asyncio.get_running_loop().time
-        end, step = now() + DISCARDING, STEP
+        end, step = now() + MAX_DISCARD_SECONDS, BYTES_PER_WAIT
         try:
-            async with asyncio.timeout_at(now() + PATIENCE) as deadline:
+            async with asyncio.timeout_at(now() + MAX_BODY_WAIT) as deadline:
                 while length is None or body.amount < length:
                     message = await receive()
                     self._add(body, message.get("body", b""))
@@ -186,11 +186,11 @@ class BodyMemory:
                         return False
                     if not message.get("more_body", False):
                         break
-                    if body.amount > DISCARDED:
+                    if body.amount > MAX_DISCARDED_BYTES:
                         return False
                     if body.amount >= step:
-                        step = body.amount + STEP
-                        deadline.reschedule(now() + PATIENCE)
+                        step = body.amount + BYTES_PER_WAIT
+                        deadline.reschedule(now() + MAX_BODY_WAIT)
                     if body.dropped:
                         deadline.reschedule(min(end, deadline.when() or end))
         except TimeoutError:
@@ -206,22 +206,22 @@ class BodyMemory:
         body.amount += len(piece)
         if body.dropped:
             return
-        more = body.amount - body.held if body.amount > SMALL else 0
-        if body.amount > self._most:
+        more = body.amount - body.held if body.amount > MAX_UNCOUNTED_BYTES else 0
+        if body.amount > self._max_bytes:
             self._drop(body, None)
-        elif more > self._room:
+        elif more > self._free_bytes:
             self._drop(body, FULL)
         else:
-            self._room -= more
+            self._free_bytes -= more
             body.held += more
             body.pieces.append(piece)
 
-    def _drop(self, body: Body, refusal: RejectedBody | None) -> None:
+    def _drop(self, body: Body, rejection: RejectedBody | None) -> None:
         """Drop the pieces of a body, and all further pieces."""
-        self._room += body.held
+        self._free_bytes += body.held
         body.held = 0
         body.dropped = True
-        body.refusal = refusal
+        body.rejection = rejection
         body.pieces.clear()
 
 
@@ -230,7 +230,7 @@ class BodyReader:
 
     def __init__(self, inner: WSGI, limit: int) -> None:
         self._inner = inner
-        self._most = limit
+        self._max_bytes = limit
         self._closes = _closes_silently()
         self._closes_unread = "uwsgi" in sys.modules
 
@@ -239,35 +239,35 @@ class BodyReader:
         is_ended = True
         if not isinstance(environ["wsgi.input"], ReadBody):
             try:
-                is_ended = _read_body(environ, self._most)
+                is_ended = _read_body(environ, self._max_bytes)
             except Exception:  # noqa: BLE001 - each server has its own for a client that is gone
-                environ[REFUSED] = INCOMPLETE
+                environ[REJECTED_BODY_KEY] = INCOMPLETE
                 is_ended = False
         # uwsgi closes the connection after an unread body, without the header Connection.
         if self._closes or (self._closes_unread and not is_ended):
             start_response = _add_connection_close(start_response)
-        refusal: RejectedBody | None = environ.get(REFUSED)
-        if refusal is None:
+        rejection: RejectedBody | None = environ.get(REJECTED_BODY_KEY)
+        if rejection is None:
             return self._inner(environ, start_response)
-        body = plain_error(environ, refusal.status, refusal.detail)
-        return json_answer(environ, start_response, refusal.status, body)
+        body = plain_error(environ, rejection.status, rejection.detail)
+        return json_answer(environ, start_response, rejection.status, body)
 
 
 def _read_body(environ: dict[str, Any], max_bytes: int) -> bool:
     """Replace the stream in ``environ`` by the complete body. Returns whether it was read."""
     length = None if "HTTP_TRANSFER_ENCODING" in environ else length_of(environ)
     if length is None and not environ.get("wsgi.input_terminated"):
-        environ[REFUSED] = NO_LENGTH
+        environ[REJECTED_BODY_KEY] = NO_LENGTH
         return False
     if length == 0:
         environ["wsgi.input"] = ReadBody()
         return environ.get("CONTENT_LENGTH", "") in {"", "0"}  # an invalid number hides a body
     data, amount = _read_stream(environ["wsgi.input"], length, max_bytes)
     if length is not None and amount < length <= max_bytes:
-        environ[REFUSED] = INCOMPLETE
+        environ[REJECTED_BODY_KEY] = INCOMPLETE
         return False
     set_body(environ, data, length or amount)
-    return (length or amount) <= DISCARDED
+    return (length or amount) <= MAX_DISCARDED_BYTES
 
 
 def length_of(environ: Mapping[str, Any]) -> int:
@@ -281,9 +281,9 @@ def _read_stream(stream: IO[bytes], length: int | None, max_bytes: int) -> tuple
     """Return the body, empty if it is above the limit, and the number of bytes read."""
     pieces: list[bytes] = []
     amount = 0
-    if length is not None and length > DISCARDED:
+    if length is not None and length > MAX_DISCARDED_BYTES:
         return b"", 0  # the body remains unread
-    end = DISCARDED + 1 if length is None else length
+    end = MAX_DISCARDED_BYTES + 1 if length is None else length
     while amount < end and (piece := stream.read(min(end - amount, _READ_SIZE))):
         amount += len(piece)
         if (length or amount) <= max_bytes:
@@ -306,7 +306,7 @@ def _add_connection_close(start_response: StartResponse) -> StartResponse:
     return start
 
 
-def refusal_of(scope: Mapping[str, Any]) -> RejectedBody | None:
+def check_headers(scope: Mapping[str, Any]) -> RejectedBody | None:
     """Return the error of a request whose headers are too long or ambiguous, or None."""
     if _is_too_long(scope["headers"]):
         return TOO_LONG
@@ -371,7 +371,7 @@ class AsgiToWsgi:
         self._executor = ThreadPoolExecutor(threads, "request")
         # Requests wait on the event loop, since they could not be removed from the executor.
         self._requests, self._readiness = asyncio.Semaphore(threads), asyncio.Semaphore(1)
-        self._bodies = BodyMemory(limit, room=threads * limit)
+        self._bodies = BodyMemory(limit, total=threads * limit)
         self._queue_timeout = patience
         self._names: dict[bytes, str] = {}
         self._stopping = stopping
@@ -386,15 +386,15 @@ class AsgiToWsgi:
         else:
             environ["wsgi.input"] = ReadBody()
         is_ended = body is None or body.ended
-        refusal = refusal_of(scope)
+        rejection = check_headers(scope)
         # A proxy may parse ambiguous headers differently, and find another begin of the next
         # request (request smuggling).
-        closes = refusal is not None or not is_ended
+        closes = rejection is not None or not is_ended
         respond = partial(self._respond, environ, send, closes)
         try:
-            refusal = refusal or (body.refusal if body else None)
+            rejection = rejection or (body.rejection if body else None)
             disconnect = receive if is_ended else None
-            for sent in await self._answer(environ, refusal, respond, disconnect):
+            for sent in await self._answer(environ, rejection, respond, disconnect):
                 await sent
         finally:
             if body is not None:
@@ -403,7 +403,7 @@ class AsgiToWsgi:
     async def _answer(
         self,
         environ: dict[str, Any],
-        refusal: RejectedBody | None,
+        rejection: RejectedBody | None,
         respond: Callable[..., Sent],
         receive: Receive | None,
     ) -> Sent:
@@ -416,9 +416,9 @@ class AsgiToWsgi:
         """
         is_readiness = _is_readiness(environ)
         if is_readiness and self._stopping():
-            refusal = STOPPING
-        if refusal is not None or _is_liveness(environ):
-            return respond(refusal)
+            rejection = STOPPING
+        if rejection is not None or _is_liveness(environ):
+            return respond(rejection)
         threads = self._readiness if is_readiness else self._requests
         if threads.locked():
             result = await self._wait_for_turn(threads, receive)
@@ -460,11 +460,15 @@ class AsgiToWsgi:
         return await asyncio.get_running_loop().run_in_executor(self._executor, respond)
 
     def _respond(
-        self, environ: dict[str, Any], send: Send, closes: bool, refusal: RejectedBody | None = None
+        self,
+        environ: dict[str, Any],
+        send: Send,
+        closes: bool,
+        rejection: RejectedBody | None = None,
     ) -> Sent:
         """Answer and send on this thread, since the event loop may be busy for a while."""
-        if refusal is not None:
-            environ[REFUSED] = refusal
+        if rejection is not None:
+            environ[REJECTED_BODY_KEY] = rejection
         answer = _run_application(self._application, environ)
         headers = answer.headers
         if closes or self._stopping():

@@ -5,7 +5,7 @@ import asyncio
 import threading
 import time
 
-from placement_sched.api.serving import REFUSED
+from placement_sched.api.serving import REJECTED_BODY_KEY
 
 SCOPE = {
     "type": "http",
@@ -72,12 +72,12 @@ class SlowApplication:
         self.ended: list[str] = []
 
     def __call__(self, environ, start_response):
-        refusal = environ.get(REFUSED)
+        rejection = environ.get(REJECTED_BODY_KEY)
         self.begun.append(environ["PATH_INFO"])
-        if refusal is None:
+        if rejection is None:
             time.sleep(self.seconds)
         self.ended.append(environ["PATH_INFO"])
-        start_response(f"{200 if refusal is None else int(refusal.status)} ", [])
+        start_response(f"{200 if rejection is None else int(rejection.status)} ", [])
         return []
 
 
@@ -94,12 +94,12 @@ class BlockingApplication:
         self.ended: list[str] = []
 
     def __call__(self, environ, start_response):
-        refusal, path = environ.get(REFUSED), environ["PATH_INFO"]
+        rejection, path = environ.get(REJECTED_BODY_KEY), environ["PATH_INFO"]
         self.begun.append(path)
-        if refusal is not None or path == self.free:
+        if rejection is not None or path == self.free:
             self.ended.append(path)
             self.over.set()
         else:
             self.ended.append(path if self.over.wait(5) else f"{path} waited in vain")
-        start_response(f"{200 if refusal is None else int(refusal.status)} ", [])
+        start_response(f"{200 if rejection is None else int(rejection.status)} ", [])
         return []

@@ -10,11 +10,11 @@ from werkzeug.test import run_wsgi_app
 
 from placement_sched.api import serving
 from placement_sched.api.serving import (
-    DISCARDED,
     FULL,
     INCOMPLETE,
+    MAX_DISCARDED_BYTES,
+    MAX_UNCOUNTED_BYTES,
     SLOW,
-    SMALL,
     BodyMemory,
     BodyReader,
 )
@@ -67,7 +67,7 @@ def test_body_above_the_limit_is_read_and_discarded(announced):
 
 
 def test_huge_body_is_not_read():
-    length = str(DISCARDED + 1)
+    length = str(MAX_DISCARDED_BYTES + 1)
     assert send_body(b"x" * 5000, CONTENT_LENGTH=length) == ("200 OK", length.encode() + b" ", 0)
 
 
@@ -141,17 +141,17 @@ def test_received_body_is_not_waited_for():
 
 
 @pytest.mark.parametrize(
-    ("receive", "refusal"),
+    ("receive", "rejection"),
     [
         (SentBody(b"abc", ended=False, gone=True), INCOMPLETE),
         (SentBody(b"abc"), INCOMPLETE),
         (SentBody(b"abc", ended=False), SLOW),
     ],
 )
-def test_missing_body_times_out(monkeypatch, receive, refusal):
-    monkeypatch.setattr(serving, "PATIENCE", 0.05)
+def test_missing_body_times_out(monkeypatch, receive, rejection):
+    monkeypatch.setattr(serving, "MAX_BODY_WAIT", 0.05)
     body = read_body(receive, CONTENT_LENGTH="6")
-    assert (body.data, body.refusal, body.ended) == (b"", refusal, False)
+    assert (body.data, body.rejection, body.ended) == (b"", rejection, False)
 
 
 def test_large_body_is_accepted_at_the_minimum_rate(monkeypatch):
@@ -160,11 +160,11 @@ def test_large_body_is_accepted_at_the_minimum_rate(monkeypatch):
             await asyncio.sleep(0.1)
             return {"type": "http.request", "body": b"x" * 100, "more_body": True}
 
-    monkeypatch.setattr(serving, "PATIENCE", 0.4)
-    monkeypatch.setattr(serving, "STEP", 100)
+    monkeypatch.setattr(serving, "MAX_BODY_WAIT", 0.4)
+    monkeypatch.setattr(serving, "BYTES_PER_WAIT", 100)
     assert len(read_body(Steady(), CONTENT_LENGTH="1000").data) == 1000
-    monkeypatch.setattr(serving, "STEP", 800)
-    assert read_body(Steady(), CONTENT_LENGTH="1000").refusal is SLOW
+    monkeypatch.setattr(serving, "BYTES_PER_WAIT", 800)
+    assert read_body(Steady(), CONTENT_LENGTH="1000").rejection is SLOW
 
 
 @pytest.mark.parametrize(
@@ -172,13 +172,13 @@ def test_large_body_is_accepted_at_the_minimum_rate(monkeypatch):
 )
 def test_event_loop_discards_bytes_above_the_limit(announced):
     body = read_body(SentBody(b"x" * 600, b"x" * 600), **announced)
-    assert (body.data, body.amount, body.refusal, body.ended) == (b"", 1200, None, True)
+    assert (body.data, body.amount, body.rejection, body.ended) == (b"", 1200, None, True)
 
 
 @pytest.mark.parametrize(
     "announced",
     [
-        {"CONTENT_LENGTH": str(DISCARDED + 1)},
+        {"CONTENT_LENGTH": str(MAX_DISCARDED_BYTES + 1)},
         {"CONTENT_LENGTH": "1200", "HTTP_EXPECT": "100-Continue"},
     ],
 )
@@ -188,17 +188,22 @@ def test_unneeded_body_is_not_requested(announced):
 
 
 def test_large_bodies_share_memory_and_small_bodies_are_always_accepted():
-    bodies = BodyMemory(10 * SMALL, room=3 * SMALL)
-    large = {"CONTENT_LENGTH": str(2 * SMALL)}
+    bodies = BodyMemory(10 * MAX_UNCOUNTED_BYTES, total=3 * MAX_UNCOUNTED_BYTES)
+    large = {"CONTENT_LENGTH": str(2 * MAX_UNCOUNTED_BYTES)}
 
     def sent():
-        return SentBody(*[b"x" * SMALL] * 2)
+        return SentBody(*[b"x" * MAX_UNCOUNTED_BYTES] * 2)
 
     first = read_body(sent(), bodies=bodies, **large)
     second = read_body(sent(), bodies=bodies, **large)
-    assert (first.refusal, second.refusal, second.data, second.ended) == (None, FULL, b"", True)
+    assert (first.rejection, second.rejection, second.data, second.ended) == (None, FULL, b"", True)
     assert (
-        read_body(SentBody(b"x" * SMALL), bodies=bodies, CONTENT_LENGTH=str(SMALL)).refusal is None
+        read_body(
+            SentBody(b"x" * MAX_UNCOUNTED_BYTES),
+            bodies=bodies,
+            CONTENT_LENGTH=str(MAX_UNCOUNTED_BYTES),
+        ).rejection
+        is None
     )
     bodies.release(first)
-    assert read_body(sent(), bodies=bodies, **large).refusal is None
+    assert read_body(sent(), bodies=bodies, **large).rejection is None

@@ -16,7 +16,7 @@ from placement_sched.api.call import ApiResponse
 from placement_sched.api.health import make_blueprint
 from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.style import PlacementStyle
-from placement_sched.api.serving import FULL, REFUSED, SLOW, BodyReader, ReadBody
+from placement_sched.api.serving import FULL, REJECTED_BODY_KEY, SLOW, BodyReader, ReadBody
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
@@ -143,13 +143,13 @@ def test_errors_are_reported_in_the_documented_order(faulty_request):
     assert all(status in documented[step] for step, status in wanted)
 
 
-@pytest.mark.parametrize("refusal", [SLOW, FULL])
-def test_incomplete_body_is_reported_first(faulty_request, refusal):
+@pytest.mark.parametrize("rejection", [SLOW, FULL])
+def test_incomplete_body_is_reported_first(faulty_request, rejection):
     """As ``placement-sched serve`` hands it on, which reads bodies itself."""
-    sent = {**faulty_request.environ, "wsgi.input": ReadBody(), REFUSED: refusal}
+    sent = {**faulty_request.environ, "wsgi.input": ReadBody(), REJECTED_BODY_KEY: rejection}
     _, status, _ = run_wsgi_app(faulty_request.application, sent)
-    assert int(status[:3]) == refusal.status
-    assert refusal.status in documented_steps(application.__doc__)[1]
+    assert int(status[:3]) == rejection.status
+    assert rejection.status in documented_steps(application.__doc__)[1]
 
 
 def documented_steps(text):

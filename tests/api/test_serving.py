@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 import pytest
 
-from placement_sched.api.serving import REFUSED, AsgiToWsgi, RejectedBody
+from placement_sched.api.serving import REJECTED_BODY_KEY, AsgiToWsgi, RejectedBody
 from placement_sched.limits import MAX_HEADER_BYTES
 from tests.api.bridge import SCOPE
 
@@ -33,9 +33,9 @@ def send_request(application, *pieces, bare=False, **scope):
 
 def rejecting_application(environ, start_response):
     """An application that answers what a request is refused with."""
-    refusal = environ.get(REFUSED) or RejectedBody(HTTPStatus.OK, "")
-    start_response(f"{refusal.status.value} {refusal.status.phrase}", [])
-    return [refusal.detail.encode()]
+    rejection = environ.get(REJECTED_BODY_KEY) or RejectedBody(HTTPStatus.OK, "")
+    start_response(f"{rejection.status.value} {rejection.status.phrase}", [])
+    return [rejection.detail.encode()]
 
 
 def build_environ(*pieces, **scope):

@@ -12,7 +12,7 @@ from http.client import HTTPConnection
 import psutil
 import pytest
 
-from placement_sched.api.serving import PATIENCE
+from placement_sched.api.serving import MAX_BODY_WAIT
 from tests.chaos.scale import TRIED
 from tests.support.servers import wait_until
 from tests.support.versions import LATEST, LATEST_HEADERS
@@ -103,7 +103,7 @@ def test_many_slow_clients_do_not_delay_others(server, open_connection, record_p
     half = [open_connection(HALF_BODY) for _ in range(200)]
     silent = [open_connection(sent) for sent in (HALF_HEAD, b"") for _ in range(200)]
     taken = measure_other_clients(server)
-    assert max(taken) < PATIENCE / 2  # they do not wait for the others to end
+    assert max(taken) < MAX_BODY_WAIT / 2  # they do not wait for the others to end
     for client in half:
         text = read_until_closed(client)
         assert text.startswith(b"HTTP/1.1 408 ")
@@ -135,7 +135,7 @@ def test_disconnects_within_a_body_leave_nothing_open(server, open_connection, r
     statuses = Counter(re.findall(r'" (\d{3}) \d+ req-', server.log.read_text()))
     assert statuses["400"] > vanished / 2
     assert statuses["408"] == 0
-    assert max(measure_other_clients(server, rounds=1)) < PATIENCE
+    assert max(measure_other_clients(server, rounds=1)) < MAX_BODY_WAIT
     record_property(TRIED, f"{vanished} clients that vanish")
 
 
