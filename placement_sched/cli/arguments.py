@@ -172,6 +172,13 @@ def underscored(word: str) -> str:
     return word.replace("-", "_")
 
 
+def positive_number(text: str) -> int:
+    """Return the value of an option that takes a number of 1 or more."""
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
+        raise argparse.ArgumentTypeError(f"expected a number of 1 or more, not {text!r}")
+    return int(text)
+
+
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Add ``--format`` of a command that prints a text."""
     parser.add_argument(

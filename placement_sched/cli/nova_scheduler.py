@@ -15,7 +15,7 @@ from placement_sched.api import policy as policy_module
 from placement_sched.api.auth import Identity
 from placement_sched.api.metrics import Metrics
 from placement_sched.api.policy_rules import POLICY_HINT, RULES
-from placement_sched.cli.arguments import Commands, add_command
+from placement_sched.cli.arguments import Commands, add_command, positive_number
 from placement_sched.cli.database import check_database_adopted
 from placement_sched.cli.log_options import add_log_options, apply_log_options
 from placement_sched.config import logs
@@ -48,7 +48,7 @@ def register(commands: Commands) -> None:
     )
     parser.add_examples("--config-file /etc/nova/nova.conf --config-file placement_sched.conf")
     workers_help = "number of worker processes (default: [scheduler] workers)"
-    parser.add_argument("--workers", type=_positive, help=workers_help)
+    parser.add_argument("--workers", type=positive_number, help=workers_help)
     add_log_options(parser)
 
 
@@ -120,9 +120,3 @@ def announcement_of(settings: Settings, workers: int) -> str:
         f"placement-sched nova-scheduler serves {messaging.bus_of(settings)} on {database}, "
         f"host {settings.DEFAULT.host}, workers {workers}{named_files(settings.conf)}"
     )
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return int(text)

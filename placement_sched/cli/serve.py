@@ -32,7 +32,7 @@ from placement_sched import app
 from placement_sched.api import metrics
 from placement_sched.api.call import Services
 from placement_sched.api.serving import AsgiToWsgi
-from placement_sched.cli.arguments import Commands, add_command
+from placement_sched.cli.arguments import Commands, add_command, positive_number
 from placement_sched.cli.database import check_database_adopted
 from placement_sched.cli.listening import connections, free_port, inherited_socket, resolve
 from placement_sched.cli.log_options import add_log_options, apply_log_options
@@ -94,7 +94,7 @@ def register(commands: Commands) -> None:
     port_help = "port to listen on; 0 selects a free port (default: %(default)s)"
     parser.add_argument("--port", type=_port, default=8778, help=port_help)
     workers_help = "number of worker processes (default: %(default)s)"
-    parser.add_argument("--workers", type=_positive, default=1, help=workers_help)
+    parser.add_argument("--workers", type=positive_number, default=1, help=workers_help)
     add_log_options(parser)
 
 
@@ -429,9 +429,3 @@ def _address(text: str) -> tuple[str, int]:
     if match is None:
         raise argparse.ArgumentTypeError(f"{text} is not HOST:PORT or [IPV6]:PORT")
     return match[1] or match[2], _port(match[3])
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
-    return int(text)

@@ -44,4 +44,4 @@ def test_missing_requirement_is_reported_in_one_line(run, tmp_path, text, told):
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
 def test_number_of_workers_must_be_positive(run, tmp_path, number):
     line = last_error_line(run, tmp_path, OURS + NOVA, "--workers", number)
-    assert f"{number} is not a positive number" in line
+    assert f"expected a number of 1 or more, not '{number}'" in line

@@ -223,7 +223,7 @@ def test_localhost_and_ipv6_loopback_need_no_configuration(serve):
     [
         (["--port", "x"], "x is not a port"),
         (["--port", "65536"], "65536 is not a port"),
-        (["--workers", "0"], "0 is not a positive number"),
+        (["--workers", "0"], "expected a number of 1 or more, not '0'"),
         (["--config-file", "absent.conf"], "absent.conf"),
         (["--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid"),
     ],

@@ -3,7 +3,6 @@
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -25,6 +24,7 @@ from placement_sched.cli.arguments import (
     add_html,
     add_output,
     add_verbose,
+    positive_number,
     underscored,
 )
 from placement_sched.cli.database import read_configuration
@@ -232,7 +232,7 @@ def register(commands: Commands) -> None:
     )
     parser.add_argument(
         "--limit",
-        type=_number,
+        type=positive_number,
         default=_LIMIT,
         help="maximum number of decisions (default: %(default)s)",
     )
@@ -419,12 +419,6 @@ def _build_query(arguments: argparse.Namespace) -> dict[str, str]:
         time = getattr(arguments, name)
         query[name] = None if time is None else parse_time(time, now, f"--{name}")
     return {name: value for name, value in query.items() if value is not None}
-
-
-def _number(text: str) -> int:
-    if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
-        raise argparse.ArgumentTypeError(f"expected a number of 1 or more, not {text!r}")
-    return int(text)
 
 
 def _which(scheduler: SchedulerApi, arguments: argparse.Namespace) -> str:

@@ -110,7 +110,8 @@ class YamlFile:
         self._open.add(id(node))
         self._max_values -= 1
         if self._max_values < 0:
-            self._reject(f"aliases repeat more than {MAX_YAML_REPEATED} values", None)
+            problem = f"aliases repeat more than {MAX_YAML_REPEATED} values, among them this value"
+            self._reject(problem, _start(node))
         value: Any
         if isinstance(node, MappingNode):
             value = self._mapping(node)

@@ -91,7 +91,7 @@ DOUBLED = "a0: &a0 [x, x]\n" + "\n".join(
     [
         ("- [", "changes:2:1: did not find expected node content"),
         ("[" * 20_000 + "]" * 20_000, "changes:1:1001: more than 100 levels deep"),
-        (DOUBLED, "changes: aliases repeat more than 1000000 values"),
+        (DOUBLED, ":1:13: aliases repeat more than 1000000 values"),
         ('changes: [{drain: ["\\ud800"]}]', "changes:1:"),
         ("3", "expected a list"),
         ("changes: 3", ":1: changes: 3 is not a list"),

@@ -127,7 +127,9 @@ def test_exponential_aliases_are_rejected():
     """Each line has the one above nine times: ten lines would come to 9**9 values."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
-    with pytest.raises(Invalid, match=r"^f: aliases repeat more than 1000000 values$"):
+    with pytest.raises(
+        Invalid, match=r"^f:1:25: aliases repeat more than 1000000 values, among them this value$"
+    ):
         YamlFile("\n".join(lines), "f")
 
 
