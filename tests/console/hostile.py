@@ -17,7 +17,7 @@ ATTACKS = (
     "' autofocus onfocus=document.title='hacked' x='",
     "javascript:document.title='hacked'",
     "</title></main><svg onload=document.title='hacked'>",
-    "{{ 7 * 191 }}{% raw %}${7*191}",
+    "{{ 77777 * 99999 }}{% raw %}${77777*99999}",
     "&lt;b&gt;&#60;script&#62;",
     "../../%2e%2e?#&=;+ \u00e9",
 )
