@@ -152,7 +152,7 @@ def _counted(server: Server, metric: str, label: str) -> Counter[str]:
     found: Counter[str] = Counter()
     for family in text_string_to_metric_families(reply.body.decode()):
         for sample in family.samples:
-            if sample.name == metric and sample.labels["face"] == "scheduler":
+            if sample.name == metric and sample.labels["api"] == "scheduler":
                 found[sample.labels[label]] += int(sample.value)
     return found
 

@@ -106,9 +106,7 @@ def test_flask_lists_every_route(tmp_path):
     assert not (tmp_path / "placement_sched.db").exists()
     rows = [line.split() for line in done.stdout.splitlines()[2:]]
     listed = {(method.strip(","), rule) for _, *methods, rule in rows for method in methods}
-    declared = {
-        (route.method, f"/{face.name}{route.path}") for face in APIS for route in face.routes
-    }
+    declared = {(route.method, f"/{api.name}{route.path}") for api in APIS for route in api.routes}
     assert declared <= listed
     assert ("GET", "/healthz/ready") in listed
     assert "placement.traits.show" in done.stdout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all faces do alike: content types that are accepted, and what the log tells of failures."""
+"""What all APIs do alike: content types that are accepted, and what the log tells of failures."""
 
 import logging
 
@@ -82,7 +82,7 @@ LONG = "x" * 100_000
 
 
 @pytest.mark.parametrize(
-    ("face_path", "body"),
+    ("api_path", "body"),
     [
         ("/placement/resource_providers", {"name": LONG}),
         ("/placement/resource_providers", {"name": [LONG]}),
@@ -94,9 +94,9 @@ LONG = "x" * 100_000
         ("/scheduler/v1/explain", {"request_spec": {"flavor": LONG}}),
     ],
 )
-def test_rejected_values_are_shortened_in_errors(sqlite_app, face_path, body):
+def test_rejected_values_are_shortened_in_errors(sqlite_app, api_path, body):
     headers = LATEST_HEADERS
-    answer = sqlite_app.post_json(face_path, body, headers=headers, status="4*")
+    answer = sqlite_app.post_json(api_path, body, headers=headers, status="4*")
     assert len(answer.body) < 3000
     assert "x" * 20 in answer.text
 
@@ -162,8 +162,8 @@ def test_internal_error_is_logged_with_traceback_and_hidden_from_clients(sqlite_
         raise ZeroDivisionError("geheim")
 
     services = make_services(sqlite_settings)
-    face = Api("broken", PlacementStyle(VERSIONING), [noun])
-    application = Application(services, {"": face}, make_blueprint(services))
+    api = Api("broken", PlacementStyle(VERSIONING), [noun])
+    application = Application(services, {"": api}, make_blueprint(services))
     answer = TestApp(set_request_context(application)).get("/", status=500)
     services.database.dispose()
     assert "geheim" not in answer.text

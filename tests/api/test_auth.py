@@ -66,7 +66,7 @@ def token_headers(token: str, **more: str) -> dict[str, str]:
 
 
 def rejection_detail(app: TestApp, headers: dict[str, str]) -> str:
-    """Return why the placement face lets a request in not at all."""
+    """Return why the placement API lets a request in not at all."""
     answer = app.get(PROVIDERS, headers=headers, status=401)
     assert answer.headers["WWW-Authenticate"] == 'Keystone uri="https://keystone.example.com/v3"'
     assert answer.headers["X-Openstack-Request-Id"].startswith("req-")

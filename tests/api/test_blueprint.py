@@ -196,14 +196,14 @@ def test_rules_of_extensions_belong_to_no_api(application, prefix):
     @application.get("/extension/<name>")
     @application.get(f"{prefix}/things/<name>/extension")
     def extension(name):
-        return {"name": name, "face": flask.request.api}
+        return {"name": name, "api": flask.request.api}
 
     for path in ("/extension/x", f"{prefix}/things/x/extension"):
-        assert client.get(path).json == {"name": "x", "face": None}
+        assert client.get(path).json == {"name": "x", "api": None}
     assert client.post("/extension/x", status=405).headers["Allow"] == "GET, HEAD, OPTIONS"
     client.get("/extension", status=404)
     client.post("/healthz", status=405)
-    # A token is needed where a path begins like the face's own.
+    # A token is needed where a path begins like the API's own.
     client.get(f"{prefix}/things/x/y", status=401)
     client.get(f"{prefix}/nowhere", status=401)
 

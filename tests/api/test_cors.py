@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``[cors]``: browsers of the configured origins may read answers, on every face."""
+"""``[cors]``: browsers of the configured origins may read answers, on every API."""
 
 from collections import Counter
 

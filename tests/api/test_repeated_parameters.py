@@ -59,14 +59,14 @@ WRONG = ("K", "", "-1", "9" * 30, "in:", "x" * 300)
 class ParameterCase:
     """A list, one of its parameters, and a value that is right for it."""
 
-    face: str
+    api: str
     path: str
     parameter: str
     right: str
     beside: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.face}{self.path}-{self.parameter}"
+        return f"{self.api}{self.path}-{self.parameter}"
 
 
 def valid_value(name, schema):
@@ -75,30 +75,30 @@ def valid_value(name, schema):
     return known or str(next(iter(schema.get("enum", ("a",)))))
 
 
-def parameters_of(face, route):
+def parameters_of(api, route):
     """Yield each parameter of a route with its schema: all that any version has."""
-    found = {name: {} for name in WITHOUT_SCHEMA.get((face, route.path), ())}
+    found = {name: {} for name in WITHOUT_SCHEMA.get((api, route.path), ())}
     for _, schema in route.query.windows if route.query else ():
         if schema is not None:
             found |= schema.definition.get("properties", {})
             patterns = schema.definition.get("patternProperties", {})
             found |= {f"{pattern[1:].partition('(')[0]}1": {} for pattern in patterns}
-    if face == "image" and "sort_key" in found:
+    if api == "image" and "sort_key" in found:
         found["sort_key"] = {"enum": list(SORT_KEYS)}
     return found
 
 
 def list_parameter_cases():
     """Yield each list with each of its parameters."""
-    for face, (routes, _) in APIS.items():
+    for api, (routes, _) in APIS.items():
         for route in routes:
             if route.method != "GET":
                 continue
-            found = parameters_of(face, route)
+            found = parameters_of(api, route)
             beside = {"resources": "VCPU:1"} if "resources1" in found else {}
             for name, schema in found.items():
                 others = tuple(pair for pair in beside.items() if pair[0] != name)
-                yield ParameterCase(face, route.path, name, valid_value(name, schema), others)
+                yield ParameterCase(api, route.path, name, valid_value(name, schema), others)
 
 
 @pytest.fixture(scope="module")
@@ -120,10 +120,10 @@ def app(sqlite_template, tmp_path_factory):
 
 @pytest.mark.parametrize("asked", list(list_parameter_cases()), ids=str)
 def test_repeated_values_are_accepted_or_rejected(app, asked):
-    path = f"/{asked.face}{asked.path}"
+    path = f"/{asked.api}{asked.path}"
     for name, value in NAMED.items():
         path = path.replace(f"<{name}>", value)
-    headers = {"OpenStack-API-Version": APIS[asked.face][1]}
+    headers = {"OpenStack-API-Version": APIS[asked.api][1]}
     right = asked.right
     for wrong in WRONG:
         for values in ((right, wrong), (wrong, right), (right, wrong, right)):

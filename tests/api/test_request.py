@@ -67,7 +67,7 @@ def test_bulk_routes_accept_longer_bodies(sqlite_app, parsed_lengths, path):
 
 
 def test_other_routes_reject_longer_bodies():
-    routes = [route for face in (PLACEMENT, COMPUTE, IMAGE, SCHEDULER) for route in face.routes]
+    routes = [route for api in (PLACEMENT, COMPUTE, IMAGE, SCHEDULER) for route in api.routes]
     assert {(route.method, route.path) for route in routes if route.takes_many} == MANY
 
 

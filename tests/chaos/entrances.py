@@ -10,7 +10,7 @@ from placement_sched.api.compute import microversions as compute
 from placement_sched.api.placement import microversions as placement
 from placement_sched.api.versions import Version
 
-#: The versions of the faces that have several.
+#: The versions of the APIs that have several.
 VERSIONS = {"placement": placement.VERSIONING, "compute": compute.VERSIONING}
 #: Endpoints that answer with a refusal whatever is asked, and why.
 ALWAYS_REJECTING = {
@@ -40,7 +40,7 @@ class Endpoint:
         return " ".join(filter(None, (self.method, self.rule, action)))
 
     @property
-    def face(self) -> str:
+    def api(self) -> str:
         """The first part of the path, which is the service type in the header of versions too."""
         return self.rule.split("/")[1]
 
@@ -53,10 +53,10 @@ class Endpoint:
 
     @property
     def versions(self) -> list[str]:
-        """Every version that is served, none where the face has no versions."""
-        if self.route is None or self.face not in VERSIONS:
+        """Every version that is served, none where the API has no versions."""
+        if self.route is None or self.api not in VERSIONS:
             return []
-        known = VERSIONS[self.face]
+        known = VERSIONS[self.api]
         first, last = max(known.oldest, self.route.since), min(known.newest, self.route.until)
         every = (Version(first.major, minor) for minor in range(first.minor, last.minor + 1))
         return [str(one) for one in every]

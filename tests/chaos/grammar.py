@@ -210,10 +210,10 @@ class Grammar:
     def _draw_version(self, entrance: Endpoint) -> str:
         """Return a header that names a version, mostly one that the entrance serves."""
         if (served := entrance.versions) and self.dice.random() < 0.7:
-            return f"{entrance.face} {self.dice.choice(served)}"
-        face = self.dice.choice([entrance.face] * 4 + list(VERSIONS))
+            return f"{entrance.api} {self.dice.choice(served)}"
+        api = self.dice.choice([entrance.api] * 4 + list(VERSIONS))
         every = ["latest", "1.0", "1.12", "1.27", "1.36", "2.1", "2.53", "2.90", "9.9", "x", ""]
-        return f"{face} {self.dice.choice(every)}"
+        return f"{api} {self.dice.choice(every)}"
 
     def _build_from_schema(self, entrance: Endpoint) -> DrawnRequest:
         """Return a request made of the schemas of a route alone."""
@@ -270,7 +270,7 @@ class Grammar:
             return self.dice.choice(RAW_BODIES)
         if route is None or route.body is None:
             return _encode(self._draw_any_value(2))
-        _face, _, number = version.partition(" ")
+        _api, _, number = version.partition(" ")
         numbers = [int(part) for part in number.split(".") if part.isdecimal()]
         schema = route.body.at(Version(*numbers) if len(numbers) == 2 else NEVER)
         # That of another version now and then.

@@ -39,7 +39,7 @@ class RouteAtPath:
 
 
 def list_routes(app: TestApp) -> Iterator[RouteAtPath]:
-    """Yield every route of every face."""
+    """Yield every route of every API."""
     for rule in app.app.url_map.iter_rules():
         route = getattr(rule, "route", None)
         if route is not None:

@@ -268,13 +268,13 @@ class RightRequests:
         headers = {
             **self.headers,
             "User-Agent": AGENT,
-            "OpenStack-API-Version": f"{entrance.face} {version}",
-            "Accept": "text/html" if entrance.face == "console" else "application/json",
+            "OpenStack-API-Version": f"{entrance.api} {version}",
+            "Accept": "text/html" if entrance.api == "console" else "application/json",
         }
         kinds = entrance.route.content_types if entrance.route else ("application/json",)
         if entrance.rule.startswith("/console/sign"):
             kinds, body = (FORM,), None if body is None else urlencode(_SIGN_IN).encode()
-        if entrance.method != "GET" and entrance.face == "console":
+        if entrance.method != "GET" and entrance.api == "console":
             headers["Sec-Fetch-Site"] = "same-origin"
         if body is not None:
             headers["Content-Type"] = kinds[0]
@@ -297,7 +297,7 @@ class RightRequests:
 
     def _build_body(self, entrance: Endpoint, path: str) -> Any:
         name = entrance.name
-        if entrance.face == "console":
+        if entrance.api == "console":
             if entrance.method != "POST":
                 return None
             name = f"POST {path.removeprefix('/console/api')}"

@@ -64,8 +64,8 @@ class Writer:
         self.answers[way.name, self._ask(way.method, path, body, headers)[0]] += 1
 
     def _get(self, path: str) -> Any:
-        face = path.split("/")[1]
-        status, text = self._ask("GET", path, None, {"OpenStack-API-Version": f"{face} latest"})
+        api = path.split("/")[1]
+        status, text = self._ask("GET", path, None, {"OpenStack-API-Version": f"{api} latest"})
         return json.loads(text) if status == 200 else {}
 
     def _ask(self, method: str, path: str, body: Any, headers: dict[str, str]) -> tuple[int, bytes]:

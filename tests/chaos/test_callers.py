@@ -108,7 +108,7 @@ class CallerKinds:
     def answer(self, drawn: DrawnRequest, caller: str) -> tuple[str, int]:
         """Return what a caller is told, in a word, and the status."""
         headers = {**drawn.headers, **self.callers[caller]}
-        on_page = drawn.entrance.face == "console"
+        on_page = drawn.entrance.api == "console"
         if on_page and "X-Auth-Token" in headers:
             headers["Cookie"] = f"{COOKIE}={headers.pop('X-Auth-Token')}"
         self.app.cookiejar.clear()
@@ -195,7 +195,7 @@ def unreachable_keystone(configured_app: Callable[[str], TestApp]) -> CallerKind
 
 def expected_answer(door: CallerKinds, entrance: Endpoint, caller: str) -> str:
     """Return what a caller is to be told."""
-    on_page = entrance.face == "console"
+    on_page = entrance.api == "console"
     # Pages send one token only to the APIs.
     caller = ON_PAGES.get(caller, caller) if on_page else AS.get(caller, caller)
     rule = who_may.route_rules().get(entrance.name)

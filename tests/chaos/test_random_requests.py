@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that a grammar makes, on all routes of all faces: none fails, none is lost, all end."""
+"""Requests that a grammar makes, on all routes of all APIs: none fails, none is lost, all end."""
 
 import gc
 import logging

@@ -30,6 +30,6 @@ def list_write_routes(app: Client) -> Iterator[WriteRoute]:
         if one.route.action:
             name += f" {one.route.action}"
         version = "latest" if one.route.until == NEVER else str(one.route.until)
-        face = one.path.split("/")[1]
+        api = one.path.split("/")[1]
         kind = one.route.content_types[0]
-        yield WriteRoute(name, one.route.method, one.path, f"{face} {version}", kind)
+        yield WriteRoute(name, one.route.method, one.path, f"{api} {version}", kind)

@@ -196,7 +196,7 @@ class Versioned(ExitStack):
 
 @pytest.fixture(scope="session")
 def openstack(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Client:
-    """The client, configured by a clouds.yaml that names this server's three faces."""
+    """The client, configured by a clouds.yaml that names this server's three APIs."""
     return Client(tmp_path_factory.mktemp("client"), server.url)
 
 

@@ -46,7 +46,7 @@ ASKING = {f"trait:{LICENSED}": "required"}
 
 @pytest.fixture
 def placement_app(sqlite_app):
-    """Our own placement face."""
+    """Our own placement API."""
     return InProcess(wsgi_handler(sqlite_app.app))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenStack's placement is kept in step with host aggregates of our compute face, over HTTP."""
+"""OpenStack's placement is kept in step with host aggregates of our compute API, over HTTP."""
 
 from functools import partial
 

@@ -105,7 +105,7 @@ def test_query_uses_documented_label_values(title, expression, legend):
     ("title", "expression", "legend"), QUESTIONS, ids=[q[0] for q in QUESTIONS]
 )
 def test_query_uses_existing_routes(title, expression, legend):
-    paths = {route.path for face in APIS for route in face.routes}
+    paths = {route.path for api in APIS for route in api.routes}
     for asked in re.findall(r'route=~?"([^"]*)"', expression):
         assert set(asked.split("|")) <= paths
 

@@ -30,7 +30,7 @@ APIS = {
     "/placement": PLACEMENT.routes,
     "/scheduler": SCHEDULER.routes,
 }
-#: Served beside the faces, by applications without a route table; asked for below.
+#: Served beside the APIs, by applications without a route table; asked for below.
 BESIDE = {
     ("GET", "/"),
     ("GET", "/healthz"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every route of every face is guarded, checked, documented and tested."""
+"""Every route of every API is guarded, checked, documented and tested."""
 
 import re
 from collections.abc import Callable
@@ -60,15 +60,15 @@ BESIDE = {
 
 @dataclass(frozen=True)
 class ServedRoute:
-    """A route and the face it is of."""
+    """A route and the API it is of."""
 
-    face: str
+    api: str
     route: Route
 
     @property
     def address(self) -> tuple[str, str]:
         """Method and path from the root, parameters nameless, without a closing slash."""
-        path = re.sub(r"<[^>]+>", "{}", f"/{self.face}{self.route.path}")
+        path = re.sub(r"<[^>]+>", "{}", f"/{self.api}{self.route.path}")
         return self.route.method, path.rstrip("/")
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class ServedRoute:
         return " ".join(self.address) + window + (self.route.action or "")
 
 
-SERVED = [ServedRoute(face, route) for face, routes in APIS.items() for route in routes]
+SERVED = [ServedRoute(api, route) for api, routes in APIS.items() for route in routes]
 
 
 @cache
@@ -146,13 +146,13 @@ def is_requested(served, modules=None):
     With ``modules``, only these count, and helpers of tests without another service.
     """
     method = served.route.method
-    path = re.sub(r"<path:[^>]+>", "{...}", f"/{served.face}{served.route.path}")
+    path = re.sub(r"<path:[^>]+>", "{...}", f"/{served.api}{served.route.path}")
     template = re.sub(r"<[^>]+>", "{}", path).rstrip("/")
-    below = template.removeprefix(f"/{served.face}")
+    below = template.removeprefix(f"/{served.api}")
     return any(
         (
             one.matches(method, template)
-            or (f"/{served.face}" in one.text and one.matches(method, below))
+            or (f"/{served.api}" in one.text and one.matches(method, below))
         )
         and (served.route.action or "") in one.text
         for path, requests in sent_requests().items()
@@ -175,10 +175,10 @@ def test_no_rule_is_declared_twice():
 
 
 def test_modules_of_routes_are_registered():
-    """A noun's routes that no face lists would be served to nobody."""
-    for face, routes in APIS.items():
+    """A noun's routes that no API lists would be served to nobody."""
+    for api, routes in APIS.items():
         listed = {route.handler.__module__.rpartition(".")[2] for route in routes}
-        folder = PACKAGE / "api" / face
+        folder = PACKAGE / "api" / api
         modules = {path.stem for path in Path(folder).glob("*.py")} - {"__init__"}
         with_routes = {
             name

@@ -13,7 +13,7 @@ from tests.support.versions import LATEST_HEADERS
 
 #: Where a cloud is nova's; nothing connects to it here.
 NOVA = {"api_database.connection": "mysql+pymysql://nova:secret@db/nova_api"}
-CHANGING = [(face.name, route) for face in APIS for route in face.routes if route.changes]
+CHANGING = [(api.name, route) for api in APIS for route in api.routes if route.changes]
 NODE = "11111111-2222-3333-4444-555555555555"
 COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
 
@@ -37,14 +37,14 @@ def error_text(answer):
 
 
 @pytest.mark.parametrize(
-    ("face", "route"), CHANGING, ids=lambda one: one if isinstance(one, str) else one.path
+    ("api", "route"), CHANGING, ids=lambda one: one if isinstance(one, str) else one.path
 )
-def test_write_to_nova_managed_object_is_rejected_with_advice(nova_managed_app, face, route):
-    path = re.sub(r"<[^>]+>", NODE, f"/{face}{route.path}")
+def test_write_to_nova_managed_object_is_rejected_with_advice(nova_managed_app, api, route):
+    path = re.sub(r"<[^>]+>", NODE, f"/{api}{route.path}")
     body = {route.action: {}} if route.action else {}
     version = min(route.until, (2, 96))
     headers = {"OpenStack-API-Version": f"compute {version[0]}.{version[1]}"}
-    headers = headers if face == "compute" else {}
+    headers = headers if api == "compute" else {}
     ask = getattr(nova_managed_app, f"{route.method.lower()}_json")
     answer = ask(path, body, headers=headers, status=409)
     detail = error_text(answer)
@@ -57,16 +57,16 @@ def test_write_to_nova_managed_object_is_rejected_with_advice(nova_managed_app, 
 
 def test_every_write_of_nova_managed_resources_is_rejected():
     asked = {
-        (face, route.method, route.path, route.action)
-        for face, route in CHANGING
+        (api, route.method, route.path, route.action)
+        for api, route in CHANGING
         if route.method != "GET"
     }
     nouns = ("os-aggregates", "os-services", "os-server-groups", "compute_nodes", "instances")
     writes = {
-        (face.name, route.method, route.path, route.action)
-        for face in APIS
-        for route in face.routes
-        if route.method != "GET" and face.name in {"compute", "scheduler"}
+        (api.name, route.method, route.path, route.action)
+        for api in APIS
+        for route in api.routes
+        if route.method != "GET" and api.name in {"compute", "scheduler"}
         if route.path.split("/")[2:3] and route.path.split("/")[2] in nouns
     }
     (caching,) = writes - asked

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A database that cannot keep every character says so, on every face."""
+"""A database that cannot keep every character says so, on every API."""
 
 import pytest
 from webtest import TestApp

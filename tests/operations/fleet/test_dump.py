@@ -178,7 +178,7 @@ def create_names_with_blanks(app):
 def test_names_with_leading_and_trailing_blanks_are_restored(app, cloud, settings, database_url):
     create_names_with_blanks(app)
     before, dumped = cloud.state, cloud.dump()
-    # MariaDB takes "pr" and "pr " for one, and the face did not take the second.
+    # MariaDB takes "pr" and "pr " for one, and the API did not take the second.
     assert len(before.providers) == (6 if "mysql" in database_url else 7)
     assert (len(before.consumers), len(before.instances)) == (3, 3)
     assert cloud.load(dumped) == []
