@@ -54,7 +54,7 @@ class CollationMismatch:
     #: The SQL statement that converts the table.
     fix: str
     #: Whether the database rejects joins of the table with others.
-    is_refused: bool
+    is_rejected: bool
 
 
 def collation_for_own_tables(connection: Connection) -> str | None:
@@ -79,11 +79,11 @@ def find_mismatches(connection: Connection) -> tuple[CollationMismatch, ...]:
             if usual is None or collation is None or collation == usual:
                 continue
             if tables is OWN_TABLES:
-                is_refused = _conflict({collation, usual})
+                is_rejected = _conflict({collation, usual})
             else:
-                is_refused = table in {allocations, consumers} and _conflict(joined)
+                is_rejected = table in {allocations, consumers} and _conflict(joined)
             mismatches.append(
-                CollationMismatch(table.name, collation, conversion_of(table, usual), is_refused)
+                CollationMismatch(table.name, collation, conversion_of(table, usual), is_rejected)
             )
     return tuple(sorted(mismatches, key=lambda mismatch: mismatch.table))
 

@@ -352,7 +352,7 @@ synced_traits = new_table(
 decisions = with_uuid(
     "sched_decisions",
     Column("outcome", String(32), nullable=False),
-    # The kind of request: select, no_claim, explain or shadow.
+    # The kind of request: select, no_claim, explain, shadow or move.
     Column("kind", String(16), nullable=False, server_default="select"),
     Column("project_id", exact_text(255)),
     # The ids of the request: this service's, and the global id that the caller sent.
@@ -388,6 +388,39 @@ decision_places = new_table(
     *indexes("sched_decision_places", "instance_uuid", "host"),
 )
 
+#: Runs of plans, whose moves a command carries out. ``executor`` identifies the process of it.
+plan_runs = with_uuid(
+    "sched_plan_runs",
+    # plan, rebalance or drain.
+    Column("kind", String(16), nullable=False),
+    Column("state", String(16), nullable=False),
+    # live or cold.
+    Column("method", String(16), nullable=False),
+    *integers("parallel"),
+    Column("user_id", exact_text(255)),
+    Column("executor", String(36), nullable=False),
+    # The request for the plan, and the instances that it could not move, as JSON.
+    Column("request", LongText, nullable=False),
+    Column("stuck", LongText, nullable=False),
+)
+
+#: The moves of each run.
+plan_moves = new_table(
+    "sched_plan_moves",
+    Column("run_uuid", String(36), nullable=False),
+    Column("instance_uuid", String(36), nullable=False),
+    # The move's position in the plan.
+    Column("position", Integer, nullable=False),
+    *texts("source", "target"),
+    Column("state", String(16), nullable=False),
+    # The decision of the last check before the start.
+    Column("decision_uuid", String(36)),
+    Column("started_at", sa.DateTime),
+    Column("finished_at", sa.DateTime),
+    Column("error", LongText),
+    sa.PrimaryKeyConstraint("run_uuid", "instance_uuid"),
+)
+
 #: The cells of nova. ``read_at`` is the time when a cell's database last answered; ``away_since``
 #: and ``failure`` are the begin of and the reason for its unavailability.
 cells = with_uuid(
@@ -414,6 +447,26 @@ shadow_results = new_table(
     sa.PrimaryKeyConstraint("decision_uuid", "position"),
     *indexes("sched_shadow_results", "instance_uuid"),
     Index("sched_shadow_results_verdict_idx", "verdict", "created_at"),
+)
+
+#: The notices about failed requests that would fit now, at most a row for each decision.
+decision_notices = new_table(
+    "sched_decision_notices",
+    *time_columns(),
+    Column("decision_uuid", String(36), primary_key=True),
+    *integers("attempts"),
+    # The digests of the addresses that have not accepted the notice, as JSON.
+    Column("pending", LongText, nullable=False),
+    # The time after which the notice is not sent again.
+    Column("ended_at", sa.DateTime),
+)
+
+#: The last result of the failover computation, as JSON, in the row with id 1.
+failover_results = new_table(
+    "sched_failover_results",
+    Column("id", Integer, primary_key=True, nullable=False, autoincrement=False),
+    Column("result", LongText, nullable=False),
+    Column("computed_at", Moment, nullable=False),
 )
 
 #: The change log: the providers that a transaction wrote, inserted by triggers in that transaction.

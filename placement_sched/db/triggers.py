@@ -117,11 +117,11 @@ def remove_triggers(connection: Connection) -> None:
         for trigger in existing:
             _drop(connection, trigger)
 
-    if refusal := _run_if_allowed(connection, drop):
+    if rejection := _run_if_allowed(connection, drop):
         LOG.warning(
             "the triggers that log changes for [placement] providers_in_memory remain, because the "
             "database user may not remove them: %s",
-            refusal,
+            rejection,
         )
     else:
         note(connection, EVERYTHING)
@@ -159,8 +159,8 @@ def make_triggers(connection: Connection) -> None:
     """
     if not (missing := missing_triggers(connection)):
         return
-    refusal = _run_if_allowed(connection, partial(_create, connection, missing))
-    if refusal is None:
+    rejection = _run_if_allowed(connection, partial(_create, connection, missing))
+    if rejection is None:
         # Writes without the triggers are missing in the log.
         note(connection, EVERYTHING)
         return
@@ -173,7 +173,7 @@ def make_triggers(connection: Connection) -> None:
         "[placement] providers_in_memory has no effect: the database user may not create the "
         "triggers that log changes: %s. %s and run placement-sched db sync again, or set the "
         "option to false",
-        refusal,
+        rejection,
         _INSTRUCTIONS.get(connection.dialect.name, _MARIADB_INSTRUCTIONS),
     )
 

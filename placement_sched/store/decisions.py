@@ -38,7 +38,7 @@ from placement_sched.model.decision import (
 )
 from placement_sched.model.document import Document, to_storable
 from placement_sched.model.request_ids import RequestIds
-from placement_sched.store import shadow_results
+from placement_sched.store import decision_notices, shadow_results
 
 _COLUMNS = decisions.c
 _PLACES = decision_places.c
@@ -252,6 +252,7 @@ def purge(
     oldest = connection.scalars(query.order_by(_COLUMNS.created_at).limit(limit)).all()
     sql.change_in_batches(connection, delete(decision_places), _PLACES.decision_uuid, oldest)
     shadow_results.purge(connection, oldest, before if wanted is None else None)
+    decision_notices.purge(connection, oldest)
     sql.change_in_batches(connection, delete(decisions), _COLUMNS.uuid, oldest)
     return len(oldest)
 

@@ -155,7 +155,7 @@ def test_checks_name_the_table_and_the_conversion_statement(adopted, capsys, tab
     fix = f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb3 COLLATE {USUAL}"
     (mismatch,) = mismatches(adopted)
     assert (mismatch.table, mismatch.collation, mismatch.fix) == (table, OTHERS[0], fix)
-    assert not mismatch.is_refused
+    assert not mismatch.is_rejected
     (note,) = [note for note in describe_adoption(adopt(adopted, utcnow)) if "collation" in note]
     code, details = run_upgrade_check(adopted)
     assert code is Code.WARNING
@@ -249,7 +249,7 @@ def test_own_table_in_another_collation_is_reported(adopted):
     (table,) = [table for table in OWN_TABLES if table.name == "sched_instances"]
     execute_statements(adopted, conversion_of(table, OTHERS[0]))
     (mismatch,) = mismatches(adopted)
-    assert (mismatch.table, mismatch.is_refused) == ("sched_instances", True)
+    assert (mismatch.table, mismatch.is_rejected) == ("sched_instances", True)
     assert run_upgrade_check(adopted)[0] is Code.FAILURE
     execute_statements(adopted, mismatch.fix)
     assert mismatches(adopted) == ()

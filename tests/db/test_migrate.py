@@ -143,6 +143,24 @@ def test_database_of_the_last_development_version_is_upgraded(empty_database_of_
         assert not inspect(connection).has_table("sched_image_members")
 
 
+@pytest.mark.parametrize("missing", [2, 1])
+def test_tables_of_plan_runs_are_added_also_after_an_interrupted_upgrade(
+    empty_database_of_any_kind, missing
+):
+    """MariaDB commits each table."""
+
+    def restore_schema(connection):
+        for table in ("sched_plan_runs", "sched_plan_moves")[-missing:]:
+            connection.execute(text(f"DROP TABLE {table}"))
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0023'"))
+
+    sync_schema(empty_database_of_any_kind)
+    empty_database_of_any_kind.write(restore_schema)
+    sync_schema(empty_database_of_any_kind)
+    assert current_revision(empty_database_of_any_kind) == newest_revision()
+    assert schema_differences(empty_database_of_any_kind) == []
+
+
 @pytest.mark.parametrize("missing", [3, 1])
 def test_columns_of_instances_are_added_also_after_an_interrupted_upgrade(
     empty_database_of_any_kind, missing

@@ -127,6 +127,12 @@ def by_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Instance, ..
     return of_rows(connection, sql.select_in_batches(connection, query, _COLUMNS.host, set(hosts)))
 
 
+def hosts_of(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
+    """Return the hosts of the recorded instances that have a host, by uuid of the instance."""
+    query = select(_COLUMNS.uuid, _COLUMNS.host).where(_COLUMNS.host.is_not(None))
+    return dict(map(tuple, sql.select_in_batches(connection, query, _COLUMNS.uuid, uuids)))
+
+
 class MetadataReader:
     """The metadata of instances, read with a single query on first use."""
 

@@ -116,9 +116,9 @@ def test_inventory_in_use_prevents_the_replacement(database):
     uuid = make_provider(database, VCPU, DISK)
     provider = provider_of(database, uuid)
     allocate_vcpus(database, {uuid: 1})
-    with pytest.raises(InUse, match=f"'VCPU' on resource provider '{uuid}' in use") as refusal:
+    with pytest.raises(InUse, match=f"'VCPU' on resource provider '{uuid}' in use") as rejection:
         database.write(lambda connection: inventories.replace(connection, provider, [], NOW))
-    assert refusal.value.code == "placement.inventory.inuse"
+    assert rejection.value.code == "placement.inventory.inuse"
     assert set(read_inventories(database, uuid)) == {"VCPU", "DISK_GB"}
 
 

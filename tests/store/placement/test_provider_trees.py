@@ -111,8 +111,8 @@ def test_deleted_provider_leaves_no_rows(database):
 def test_provider_with_children_is_not_deleted(database):
     parent = create_provider(database, "parent")
     child = create_provider(database, "child", parent.uuid)
-    with pytest.raises(InUse, match="child") as refusal:
+    with pytest.raises(InUse, match="child") as rejection:
         remove_provider(database, parent)
-    assert refusal.value.code == "placement.resource_provider.cannot_delete_parent"
+    assert rejection.value.code == "placement.resource_provider.cannot_delete_parent"
     remove_provider(database, child)
     remove_provider(database, parent)

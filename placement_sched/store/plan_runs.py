@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The journal of runs of plans, and of their moves."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import Connection, Row, func, insert, select, update
+
+from placement_sched.db import sql
+from placement_sched.db.collations import Characters
+from placement_sched.db.tables import plan_moves, plan_runs
+from placement_sched.errors import Conflict, NotFound
+from placement_sched.model.document import to_storable
+from placement_sched.model.journal.plan_run import (
+    DONE,
+    FINAL_STATES,
+    PLANNED,
+    RUNNING,
+    STARTED,
+    PlanRun,
+    PlanRunSummary,
+    RunMove,
+)
+
+_RUNS, _MOVES = plan_runs.c, plan_moves.c
+#: Attributes of a summary that have columns of the same name.
+_LISTED = ("uuid", "kind", "state", "method", "parallel", "user_id", "created_at", "updated_at")
+_SUMMARY = tuple(_RUNS[name] for name in _LISTED)
+
+
+def record(connection: Connection, run: PlanRun, now: datetime) -> None:
+    """Record a new run and its moves."""
+    names = ("uuid", "kind", "state", "method", "parallel", "user_id", "executor")
+    connection.execute(
+        insert(plan_runs).values(
+            **{name: getattr(run, name) for name in names},
+            request=to_storable(run.request),
+            stuck=to_storable(list(run.stuck)),
+            created_at=now,
+            updated_at=now,
+        )
+    )
+    rows = [
+        {
+            "run_uuid": run.uuid,
+            "position": position,
+            "instance_uuid": move.instance,
+            "source": move.source,
+            "target": move.target,
+            "state": move.state,
+        }
+        for position, move in enumerate(run.moves)
+    ]
+    for batch in sql.batches(rows):
+        sql.insert_by(connection, insert(plan_moves), batch)
+
+
+def by_uuid(connection: Connection, uuid: str) -> PlanRun:
+    """Return a run with its moves, or raise :class:`NotFound`, in two statements."""
+    row = connection.execute(select(plan_runs).where(_RUNS.uuid == uuid)).first()
+    if row is None:
+        raise NotFound(f"No run with uuid {uuid} found", code="scheduler.not_found")
+    query = select(plan_moves).where(_MOVES.run_uuid == uuid).order_by(_MOVES.position)
+    moves = tuple(map(_move, connection.execute(query)))
+    return PlanRun(
+        **_summary(row),
+        counts=Counter(move.state for move in moves),
+        executor=row.executor,
+        request=orjson.loads(row.request),
+        stuck=orjson.loads(row.stuck),
+        moves=moves,
+    )
+
+
+def search(
+    connection: Connection,
+    filters: Mapping[str, str],
+    *,
+    marker: str | None = None,
+    limit: int | None = None,
+) -> list[PlanRunSummary]:
+    """Return runs, newest first, in two statements.
+
+    ``filters`` are values of columns. The list begins after the run ``marker``.
+    """
+    query = select(*_SUMMARY).where(*(_RUNS[name] == value for name, value in filters.items()))
+    marker_id = select(_RUNS.id).where(_RUNS.uuid == marker).scalar_subquery()
+    keys = None if marker is None else [marker_id]
+    rows = connection.execute(sql.page_after(query, [(_RUNS.id, True)], keys, limit=limit)).all()
+    counts = _count_states(connection, [row.uuid for row in rows])
+    return [PlanRunSummary(**_summary(row), counts=counts[row.uuid]) for row in rows]
+
+
+def change_run(connection: Connection, uuid: str, state: str, executor: str, now: datetime) -> None:
+    """Change the state of a run. The state ``running`` makes the sender its executor.
+
+    Raises :class:`NotFound` if it does not exist, and :class:`Conflict` if it is done, if another
+    process is the executor, and if it is to be done although moves are planned or started.
+    """
+    condition = (_RUNS.uuid == uuid) & (_RUNS.state != DONE)
+    if state != RUNNING:
+        condition &= _RUNS.executor == executor
+    values = {"state": state, "executor": executor, "updated_at": now}
+    if not connection.execute(update(plan_runs).where(condition).values(**values)).rowcount:
+        run = by_uuid(connection, uuid)
+        if run.state == DONE:
+            raise Conflict(f"Run {uuid} is already done")
+        raise other_executor(uuid)
+    if state == DONE:
+        # The row is locked now, and no move changes before the end of the transaction.
+        counts = _count_states(connection, [uuid])[uuid]
+        if number := counts[PLANNED] + counts[STARTED]:
+            moves = "1 move is" if number == 1 else f"{number} moves are"
+            raise Conflict(f"Run {uuid} cannot be done: {moves} planned or started")
+
+
+def lock_run(
+    connection: Connection, uuid: str, executor: str, now: datetime, *, is_start: bool = False
+) -> None:
+    """Lock a run for its executor until the end of the transaction.
+
+    Raises :class:`Conflict` if another process has become the executor, and before the start of a
+    move (``is_start``) if the run is not running.
+    """
+    condition = (_RUNS.uuid == uuid) & (_RUNS.executor == executor)
+    if is_start:
+        condition &= _RUNS.state == RUNNING
+    if not connection.execute(update(plan_runs).where(condition).values(updated_at=now)).rowcount:
+        run = by_uuid(connection, uuid)
+        raise other_executor(uuid) if run.executor != executor else not_running(run)
+
+
+def change_move(
+    connection: Connection, uuid: str, instance: str, values: Mapping[str, Any]
+) -> None:
+    """Change columns of a move, or raise :class:`Conflict` if its state is final."""
+    if (error := values.get("error")) is not None:
+        values = {**values, "error": Characters.of(connection).shown(error)}
+    is_open = _MOVES.state.not_in(FINAL_STATES)
+    condition = (_MOVES.run_uuid == uuid) & (_MOVES.instance_uuid == instance) & is_open
+    if not connection.execute(update(plan_moves).where(condition).values(**values)).rowcount:
+        raise closed_move(instance)
+
+
+def other_executor(uuid: str) -> Conflict:
+    """Return the error of a process that is not the executor of a run."""
+    return Conflict(
+        f"Run {uuid} has another executor, which resumed it: see its state before you resume it "
+        "again"
+    )
+
+
+def not_running(run: PlanRun) -> Conflict:
+    """Return the error of the start of a move in a run that is not running."""
+    return Conflict(
+        f"Run {run.uuid} is {run.state}, and starts moves only while it is running: set its state "
+        "to running first"
+    )
+
+
+def closed_move(instance: str) -> Conflict:
+    """Return the error of a change of a move whose state is final."""
+    return Conflict(f"The move of instance {instance} is already done or skipped")
+
+
+def _count_states(connection: Connection, uuids: Collection[str]) -> dict[str, Counter[str]]:
+    counts: dict[str, Counter[str]] = defaultdict(Counter)
+    query = select(_MOVES.run_uuid, _MOVES.state, func.count().label("number"))
+    query = query.group_by(_MOVES.run_uuid, _MOVES.state)
+    for row in sql.select_in_batches(connection, query, _MOVES.run_uuid, uuids):
+        counts[row.run_uuid][row.state] = row.number
+    return counts
+
+
+def _summary(row: Row[Any]) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in _LISTED}
+
+
+def _move(row: Row[Any]) -> RunMove:
+    return RunMove(
+        instance=row.instance_uuid,
+        source=row.source,
+        target=row.target,
+        state=row.state,
+        decision=row.decision_uuid,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        error=row.error,
+    )

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waiting requests and their notices."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from placement_sched.model.decision import EXPLAIN, SELECTED, Notice, PlacedInstance
+from placement_sched.store import decision_notices, decisions
+from tests.scheduler.test_decisions import NOW, decision_at
+from tests.support.scheduling import instance
+
+pytestmark = pytest.mark.all_databases
+
+
+def failure_at(minutes, number, *instances, **fields):
+    """Return a decision without a host that was made some minutes ago."""
+    places = tuple(PlacedInstance(instance(each)) for each in instances or (number,))
+    decision = decision_at(NOW - timedelta(minutes=minutes), number)
+    fields = {"outcome": "no_valid_host", "kind": "select", "policy": "default", **fields}
+    return replace(decision, places=places, **fields)
+
+
+def record(database, *rows):
+    def write(connection):
+        for decision in rows:
+            decisions.record(connection, decision, decision.created_at)
+
+    database.write(write)
+    return [decision.uuid for decision in rows]
+
+
+def find_waiting(database, *policies, minutes=60, limit=10):
+    with database.read() as connection:
+        since = NOW - timedelta(minutes=minutes)
+        return decision_notices.waiting(connection, policies or ("default",), since, limit)
+
+
+def test_recent_failures_of_the_policies_wait_newest_first(database):
+    first, second, third, *_ = record(
+        database,
+        failure_at(90, 1),
+        failure_at(30, 2),
+        failure_at(20, 3, policy="dense"),
+        failure_at(10, 4, kind=EXPLAIN),
+        failure_at(10, 5, outcome=SELECTED),
+    )
+    assert find_waiting(database) == [second]
+    assert find_waiting(database, "default", "dense") == [third, second]
+    assert find_waiting(database, "default", "dense", limit=1) == [third]
+    assert find_waiting(database, minutes=100) == [second, first]
+
+
+@pytest.mark.parametrize("outcome", ["no_valid_host", "selected"])
+def test_later_selection_of_an_instance_replaces_the_request(database, outcome):
+    first, second = record(
+        database, failure_at(30, 1, 7, 8), failure_at(20, 2, 8, 9, outcome=outcome)
+    )
+    assert find_waiting(database) == [second] * (outcome == "no_valid_host")
+    assert first not in find_waiting(database)
+
+
+def test_explanation_does_not_replace_the_request(database):
+    first, _ = record(database, failure_at(30, 1, 7), failure_at(20, 2, 7, kind=EXPLAIN))
+    assert find_waiting(database) == [first]
+
+
+def test_ended_notice_is_not_sent_again(database):
+    (uuid,) = record(database, failure_at(30, 1))
+    notice = Notice(uuid, 1, ("a", "b"))
+    for current in (notice, replace(notice, attempts=2, pending=("b",))):
+        database.write(
+            lambda connection, each=current: decision_notices.record(connection, each, NOW)
+        )
+        with database.read() as connection:
+            assert decision_notices.by_decision(connection, uuid) == current
+        assert find_waiting(database) == [uuid]
+    ended = replace(notice, attempts=3, pending=(), ended_at=NOW)
+    database.write(lambda connection: decision_notices.record(connection, ended, NOW))
+    assert find_waiting(database) == []
+
+
+def test_notice_is_deleted_with_its_decision(database):
+    (uuid,) = record(database, failure_at(30, 1))
+    notice = Notice(uuid, 1, ())
+    database.write(lambda connection: decision_notices.record(connection, notice, NOW))
+    database.write(lambda connection: decisions.purge(connection, NOW, 10))
+    with database.read() as connection:
+        assert decision_notices.by_decision(connection, uuid) is None
