@@ -30,7 +30,8 @@
 ``placement_sched.api.response`` has the table of HTTP statuses.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 #: The mark in the middle of a shortened text.
@@ -197,6 +198,25 @@ class ConfigurationError(Error):
     def __init__(self, problem: str, *, place: Any = None, option: str = "") -> None:
         super().__init__(f"{place}: {problem}" if place else problem)
         self.problem, self.place, self.option = problem, place, option
+
+
+@contextmanager
+def relocated(old: str, new: str) -> Iterator[None]:
+    """Replace the JSON path ``old`` by ``new`` in errors about a request.
+
+    An error that names no path gets ``new`` as its prefix, unless both paths are equal.
+    """
+    try:
+        yield
+    except (Invalid, NotFound, Conflict, PluginFailed) as error:
+        if old == new:
+            raise
+        is_located = old in error.detail
+        error.detail = error.detail.replace(old, new) if is_located else f"{new}: {error.detail}"
+        error.args = (error.detail,)
+        if error.fault is not None and str(error.fault.get("path")).startswith(old):
+            error.fault = {**error.fault, "path": error.fault["path"].replace(old, new, 1)}
+        raise
 
 
 def sentence(error: Error) -> str:

@@ -40,6 +40,8 @@ MAX_HELD_AMOUNTS = 20_000
 # Scheduling
 #: Instances of a request: all are placed in a single transaction.
 MAX_INSTANCES = 1_000
+#: Requests of a call that places several requests together: each is searched and filtered in turn.
+MAX_REQUESTS = 10
 #: Aggregate sets that a request requires: every database must accept the statement.
 MAX_AGGREGATE_SETS = 20
 #: Aggregates of such a set.
@@ -72,12 +74,28 @@ MAX_CHANGED_HOSTS = 10_000
 MAX_HOST_COPIES = 1000
 #: Moves of a rebalance request.
 MAX_MOVES = 1000
+#: Moves, and stuck instances, of a plan that is carried out.
+MAX_PLAN_MOVES = 2_000
+#: Characters of the recorded error of a move.
+MAX_MESSAGE_CHARACTERS = 4_096
 #: Hosts that a rebalance request tries to make room on.
 MAX_REBALANCE_TARGETS = 200
 #: Sets of instances of each of these hosts, whose moves could make room.
 MAX_REBALANCE_SETS = 5_000
 #: Runs of a rebalance request. Each run moves a set of instances.
 MAX_REBALANCE_RUNS = 2_000
+#: Hosts, or domains, of a failover request that fail together.
+MAX_HOST_FAILURES = 10
+#: Sets of hosts that fail together and are each examined. Of more sets only a bound is reported.
+MAX_FAILURE_SETS = 2_000
+#: Uncovered hosts, or domains, in an answer, each with its instances.
+MAX_REPORTED_FAILURES = 100
+#: Hosts, or domains, of the largest cloud that is simulated to count further instances exactly.
+MAX_PROBED_FAILURES = 100
+#: Further instances of a flavor that are placed in these simulations.
+MAX_PROBED_INSTANCES = 100
+#: Flavors whose further instances are counted until failover capacity is used.
+MAX_FAILOVER_FLAVORS = 50
 #: Queries about the whole cloud, of seconds each, that a process runs at a time: other requests
 #: still get a thread.
 MAX_EXPENSIVE_QUERIES = 2

@@ -53,6 +53,14 @@ def parse_time(text: str, now: datetime, name: str) -> str:
         raise Invalid(f"{name}: {text} is before year 1: use a shorter age") from None
 
 
+def read_duration(text: str) -> float:
+    """Return the seconds of an age such as ``90s``, or raise :class:`ValueError`."""
+    age = AGE.fullmatch(text)
+    if age is None:
+        raise ValueError(text)
+    return timedelta(**{_UNITS[age[2]]: int(age[1])}).total_seconds()
+
+
 def shown_duration(seconds: float) -> str:
     """Return a duration in a readable unit: ``93 s``, ``30 days``."""
     unit, length = next((unit, length) for limit, unit, length in _SHOWN_UNITS if seconds < limit)

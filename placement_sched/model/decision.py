@@ -17,8 +17,11 @@ from placement_sched.model.hardware.numa import NUMATopologyLimits
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 
 SELECTED, NO_VALID_HOST = "selected", "no_valid_host"
-#: Kinds of decisions: a selection with or without a claim, an explanation, a shadow run.
+#: Kinds of decisions: a selection with or without a claim, an explanation, a shadow run, the check
+#: of a move.
 SELECT, NO_CLAIM, EXPLAIN, SHADOW = "select", "no_claim", "explain", "shadow"
+MOVE = "move"
+KINDS = (SELECT, NO_CLAIM, EXPLAIN, SHADOW, MOVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,20 @@ class Conditions:
         """Return the conditions stored in a decision."""
         lists = {name: tuple(stored.get(name, ())) for name in ("left_out", "changes")}
         return cls(**{**stored, **lists})
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A notice that the request of a decision would fit now.
+
+    ``pending`` are the digests of the addresses that have not accepted it. After ``ended_at`` it is
+    not sent again.
+    """
+
+    decision: str
+    attempts: int = 0
+    pending: tuple[str, ...] = ()
+    ended_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -68,12 +68,12 @@ class RequestFilterReport:
     applied: bool
     elapsed_ms: float
     changes: Mapping[str, Any] = field(default_factory=dict)
-    refusal: str | None = None
+    rejection: str | None = None
 
     @property
     def words(self) -> str:
         """Return the sentence for a rejected request."""
-        return f"{self.name} rejected the request: {self.refusal}"
+        return f"{self.name} rejected the request: {self.rejection}"
 
     def as_json(self) -> Json:
         """Return the report as an entry of ``request_filters``.
@@ -86,7 +86,7 @@ class RequestFilterReport:
             "elapsed_ms": round(self.elapsed_ms, 3),
             "changes": dict(self.changes),
         }
-        return entry if self.refusal is None else {**entry, "refusal": self.refusal}
+        return entry if self.rejection is None else {**entry, "refusal": self.rejection}
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +403,7 @@ class IgnoredValue:
         return f"ignored: {_PARTS[self.source]} {pair}: expected {self.expected}"
 
     @property
-    def refusal(self) -> str:
+    def rejection(self) -> str:
         """Return the text of the error if ignored keys are rejected."""
         name = f"{_PARTS[self.source]} {self.key!r}"
         return f"{name}: expected {self.expected}, got {_cut(repr(self.value))}"
@@ -428,6 +428,19 @@ class UnknownHost:
     def as_json(self) -> dict[str, str]:
         """Return the unknown host as an entry of ``warnings`` in a funnel."""
         return {"key": self.key, "source": "request_spec", "detail": self.detail}
+
+
+@dataclass(frozen=True, slots=True)
+class IneffectiveKey:
+    """A hint or extra spec without effect on this request, and the reason."""
+
+    key: str
+    source: str
+    detail: str
+
+    def as_json(self) -> dict[str, str]:
+        """Return the key as an entry of ``warnings`` in a funnel."""
+        return asdict(self)
 
 
 def _cut(text: str) -> str:
@@ -497,7 +510,8 @@ class Funnel:
 
     ``policy`` is None without scheduling policies. ``states_age`` is the age in seconds of cached
     host states, or None if the driver does not cache host states. ``selected`` is true if every
-    instance found a host. ``warnings`` are ignored keys of flavor and image, and unknown hosts.
+    instance found a host. ``warnings`` are ignored keys of flavor and image, unknown hosts, and
+    keys without effect.
     """
 
     request_filters: tuple[RequestFilterReport, ...]
@@ -507,7 +521,7 @@ class Funnel:
     states_age: float | None = None
     policy: PolicyReport | None = None
     later: LaterInstanceReport | None = None
-    warnings: tuple[IgnoredValue | UnknownHost, ...] = ()
+    warnings: tuple[IgnoredValue | UnknownHost | IneffectiveKey, ...] = ()
     room: RoomReport | None = None
     would_fit: tuple[WouldFit, ...] = ()
     selected: bool = True
@@ -518,7 +532,7 @@ class Funnel:
         if self.selected:
             return None
         for report in self.request_filters:
-            if report.refusal is not None:
+            if report.rejection is not None:
                 return EmptyStage(REQUEST_FILTERS, report.name, report.words)
         last_filter = _find_last_filter(self.filters)
         if last_filter is not None:
@@ -577,15 +591,21 @@ def _find_last_filter(reports: Iterable[FilterReport]) -> FilterReport | None:
 
 
 class WeightReport(NamedTuple):
-    """The weight of a host by a weigher, ``raw`` within minval and maxval."""
+    """The weight of a host by a weigher, ``raw`` within minval and maxval.
+
+    ``detail`` has the amounts behind the weight in words, if the weigher describes them.
+    """
 
     raw: float
     normalized: float
     multiplier: float
+    detail: str | None = None
 
     def as_json(self) -> Json:
         """Return the weight as an entry of ``weights``."""
-        return {**self._asdict(), "weighted": self.multiplier * self.normalized}
+        numbers = {"raw": self.raw, "normalized": self.normalized, "multiplier": self.multiplier}
+        weight: Json = {**numbers, "weighted": self.multiplier * self.normalized}
+        return weight if self.detail is None else {**weight, "detail": self.detail}
 
 
 class HostReport(NamedTuple):

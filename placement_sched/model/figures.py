@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of a cloud: hosts by state, capacity and usage by resource class and zone."""
+"""Figures of a cloud: hosts by state, capacity, usage, and the last failover result."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Self
+
+from placement_sched.model.document import Json
 
 #: Name of the sum of all zones or classes beyond the largest.
 OTHER = "other"
@@ -127,3 +131,83 @@ class CapacityFigures:
             for name, entry in document["flavors"].items()
         }
         return cls(document["counted_at"], flavors)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """The number of further instances of a flavor that keep the promise.
+
+    Up to ``remaining`` further instances keep it, and more than ``at_most`` break it, None without
+    such a number. After ``at_most`` + 1 further instances, at most ``placed`` of the ``instances``
+    of ``domain`` find places. They are of all flavors, and include further instances on its hosts.
+    """
+
+    flavor: str
+    remaining: int
+    at_most: int | None = None
+    domain: str = ""
+    instances: int = 0
+    placed: int = 0
+
+    @property
+    def stuck(self) -> int:
+        """Return the number of instances of ``domain`` without a place then, at least."""
+        return self.instances - self.placed
+
+    def as_json(self) -> Json:
+        """Return the allowance as a JSON object."""
+        breaks = {"domain": self.domain, "instances": self.instances, "placed": self.placed}
+        return {
+            "flavor": self.flavor,
+            "remaining": self.remaining,
+            "exact": self.at_most == self.remaining,
+            "at_most": self.at_most,
+            "breaks": breaks if self.domain else None,
+        }
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """Return the allowance of a JSON object."""
+        values = (document["flavor"], document["remaining"], document["at_most"])
+        return cls(*values, **(document["breaks"] or {}))
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverResult:
+    """The last background result: its answer, its time in naive UTC, and its allowances."""
+
+    answer: Json
+    computed_at: datetime
+    allowances: Mapping[str, Allowance] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, answer: Json) -> Self:
+        """Return the result with the answer of a computation."""
+        entries = map(Allowance.from_json, answer["remaining"])
+        allowances = {allowance.flavor: allowance for allowance in entries}
+        return cls(answer, datetime.fromisoformat(answer["computed_at"]), allowances)
+
+    def age(self, now: datetime) -> float:
+        """Return the age in seconds, at least 0."""
+        return max((now - self.computed_at).total_seconds(), 0.0)
+
+    @property
+    def noun(self) -> str:
+        """Return the kind of the domains in messages, such as ``host``."""
+        within = self.answer["within"]
+        if self.answer["host_failures"] > 1:
+            return f"{within or 'host'} set"
+        return within or "host"
+
+
+_RESULT: ContextVar[FailoverResult | None] = ContextVar("the failover result", default=None)
+
+
+def set_failover_result(result: FailoverResult | None) -> None:
+    """Set the result that filters of the current request read."""
+    _RESULT.set(result)
+
+
+def failover_result() -> FailoverResult | None:
+    """Return the result for filters of the current request, or None."""
+    return _RESULT.get()

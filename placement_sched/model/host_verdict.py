@@ -31,7 +31,7 @@ class RejectReason:
     @classmethod
     def of_request_filter(cls, report: RequestFilterReport) -> "RejectReason":
         """Build the reason of a request filter that rejected the whole request."""
-        return cls(REQUEST_FILTERS, report.name, report.refusal or "")
+        return cls(REQUEST_FILTERS, report.name, report.rejection or "")
 
     @classmethod
     def of_step(cls, step: StepReport, prefix: str = "") -> "RejectReason":

@@ -315,6 +315,8 @@ class Image(_ImageFields, NovaObject):
     properties: ImageProperties = field(default_factory=ImageProperties)
     #: Traits of properties ``trait<suffix>:X=required``, which as in nova are in no request group.
     suffixed_traits: frozenset[str] = frozenset()
+    #: Traits of properties ``trait:X=preferred``, which nova ignores.
+    preferred_traits: frozenset[str] = frozenset()
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any] | None) -> Self:
@@ -335,6 +337,11 @@ class Image(_ImageFields, NovaObject):
                 for key, value in (document.get("properties") or {}).items()
                 if value == "required" and (match := TRAIT_KEY.fullmatch(key)) and match["suffix"]
             ),
+            preferred_traits=frozenset(
+                key.removeprefix("trait:")
+                for key, value in (document.get("properties") or {}).items()
+                if value == "preferred" and key.startswith("trait:")
+            ),
         )
 
     @property
@@ -343,7 +350,7 @@ class Image(_ImageFields, NovaObject):
         return frozenset(self.properties.get("traits_required", ()))
 
 
-_DERIVED_FIELDS = {"tags", "properties", "suffixed_traits"}
+_DERIVED_FIELDS = {"tags", "properties", "suffixed_traits", "preferred_traits"}
 _PLAIN = tuple(item.name for item in fields(Image) if item.name not in _DERIVED_FIELDS)
 
 

@@ -56,6 +56,9 @@ class Trait(NamedTuple):
 #: A provider with this trait serves all trees that have a provider in any of its aggregates.
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
+#: Minimum used share of a nearly full and of a full resource, in percent.
+NEARLY_FULL, FULL = 85, 95
+
 #: The largest integer in the tables, and so the largest amount of a request.
 MAX_INT = 0x7FFFFFFF
 #: The largest ratio, because the tables store single-precision floats.

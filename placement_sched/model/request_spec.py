@@ -18,6 +18,7 @@ from placement_sched.model.hardware.pci_requests import InstancePCIRequests
 from placement_sched.model.hardware.request import RequestedHardware
 from placement_sched.model.image import Image
 from placement_sched.model.names import canonical_uuid
+from placement_sched.model.preferences.spread import Spread
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,7 +310,8 @@ class RequestSpec(SizedByFlavor):
 
     ``instance_uuid`` is the current instance, see :meth:`for_instance`. ``instance_uuids``, in
     lower case with hyphens, is empty if the caller named no instances. ``scheduler_hints`` has
-    lists of strings. Filters of Icehouse to Liberty can read a request spec like
+    lists of strings. ``spread`` has the members of the server group by failure domain, if the
+    request spreads them. Filters of Icehouse to Liberty can read a request spec like
     ``filter_properties``, the dictionary that preceded request specs:
     ``filter_properties.get("instance_type")["memory_mb"]``. The key ``config_options`` is missing,
     because it cannot be provided. Sources: nova's developer
@@ -340,6 +342,9 @@ class RequestSpec(SizedByFlavor):
     network_metadata: Any = None
     numa_topology: InstanceNUMATopology | None = None
     pci_requests: InstancePCIRequests | None = None
+    spread: Spread | None = field(default=None, repr=False, compare=False)
+    #: The flavors of the cloud, only for plugins that read them (``reads_flavors``).
+    cloud_flavors: tuple[Flavor, ...] = field(default=(), repr=False, compare=False)
     _hardware: RequestedHardware | None = field(default=None, repr=False, compare=False)
     _kept: dict[Any, tuple[object, Any]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -438,7 +443,9 @@ class RequestSpec(SizedByFlavor):
         new = () if self.instance_uuid is None else (self.instance_uuid,)
         members = tuple(dict.fromkeys((*group.members, *new)))
         hosts = tuple(dict.fromkeys((*group.hosts, host)))
-        return replace(self, instance_group=replace(group, members=members, hosts=hosts))
+        spread = None if self.spread is None else self.spread.placed_on(host)
+        changed = replace(group, members=members, hosts=hosts)
+        return replace(self, instance_group=changed, spread=spread)
 
     def for_instance(self, uuid: str | None) -> Self:
         """Return a copy with another current instance."""

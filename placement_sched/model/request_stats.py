@@ -20,7 +20,8 @@ class RequestStats:
 
     ``candidates`` is the number of allocation candidates, None without a search. ``stages`` has the
     seconds of each stage of scheduling, also if the request failed. ``result`` is the result of
-    scheduling, which the handler of the request sets.
+    scheduling, which the handler of the request sets. ``other_results`` are results of the same
+    call.
     """
 
     statements: int = 0
@@ -33,6 +34,7 @@ class RequestStats:
     candidates: int | None = None
     stages: dict[str, float] = field(default_factory=dict)
     result: SchedulingResult | None = None
+    other_results: tuple[SchedulingResult, ...] = ()
 
 
 _CURRENT: ContextVar[RequestStats] = ContextVar("request_stats")

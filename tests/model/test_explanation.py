@@ -107,6 +107,12 @@ def test_lists_have_at_most_a_hundred_entries_by_default():
     assert len(report.as_json()["rejected"]) == 150
 
 
+def test_amounts_behind_a_weight_are_shown():
+    weights = {"Strands": WeightReport(-2.0, 1.0, 1.0, "leaves 4 VCPU")}
+    (document,) = hosts_as_json([HostReport("cn1", "n", 1.0, weights)])
+    assert document["weights"]["Strands"]["detail"] == "leaves 4 VCPU"
+
+
 def test_hosts_that_passed_are_filtered_by_the_view_but_not_limited():
     hosts = [
         HostReport(f"cn{number}", "n", 1.5, {"RAMWeigher": WeightReport(8192.0, 0.5, 3.0)})
@@ -168,7 +174,7 @@ def filter_report(name: str, before: int, after: int) -> FilterReport:
 
 
 REJECTING_FILTER = RequestFilterReport(
-    name="zones", applied=True, elapsed_ms=1.0, refusal="no zone 'x'"
+    name="zones", applied=True, elapsed_ms=1.0, rejection="no zone 'x'"
 )
 ENABLED = ("root_required", "!COMPUTE_STATUS_DISABLED")
 ONE_OF_THREE = "1 of the 3 instances fits; for the next instance"

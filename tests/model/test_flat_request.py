@@ -71,9 +71,9 @@ def test_each_option_sets_its_field_of_the_spec():
     ],
 )
 def test_contradicting_options_are_refused_by_name(options, message):
-    with pytest.raises(Invalid) as refusal:
+    with pytest.raises(Invalid) as rejection:
         FlatRequest(**options).as_spec(LABELS)
-    assert refusal.value.detail == message
+    assert rejection.value.detail == message
 
 
 def test_a_repeated_hint_becomes_a_list():
@@ -89,6 +89,6 @@ def test_option_values_are_parsed_as_json_if_possible():
 
 @pytest.mark.parametrize("text", ["nonsense", "=value"])
 def test_a_text_without_an_equals_sign_is_refused(text):
-    with pytest.raises(Invalid) as refusal:
+    with pytest.raises(Invalid) as rejection:
         pairs([text], "Extra specs")
-    assert refusal.value.detail == f"Extra specs {text}: expected KEY=VALUE"
+    assert rejection.value.detail == f"Extra specs {text}: expected KEY=VALUE"

@@ -265,20 +265,20 @@ def fit_candidates(
     if devices is None or candidates is None:
         result = placements.first(devices, effort)
         return result if isinstance(result, Rejection) else None
-    refusal = Rejection("no allocation candidate remains")
+    rejection = Rejection("no allocation candidate remains")
     fitting: list[_AllocationCandidate] = []
     for number, candidate in enumerate(candidates):
         if number and not effort.next_candidate():
             # Trying thousands of further candidates would take seconds.
-            return fitting or _note_incomplete_search(refusal)
+            return fitting or _note_incomplete_search(rejection)
         result = placements.first(replace(devices, mapping=candidate["mappings"]), effort)
         if isinstance(result, Rejection):
-            refusal = result
+            rejection = result
         else:
             fitting.append(candidate)
         if effort.has_no_room:  # independent of the devices
-            return refusal
-    return fitting or refusal
+            return rejection
+    return fitting or rejection
 
 
 def fit_to_host(
@@ -298,9 +298,9 @@ def fit_to_host(
     )
 
 
-def _note_incomplete_search(refusal: Rejection) -> Rejection:
-    reason = refusal.reason.removesuffix(_GAVE_UP) + _GAVE_UP
-    return replace(refusal, reason=reason)
+def _note_incomplete_search(rejection: Rejection) -> Rejection:
+    reason = rejection.reason.removesuffix(_GAVE_UP) + _GAVE_UP
+    return replace(rejection, reason=reason)
 
 
 def with_usage(host: numa.NUMATopology, fitted: Iterable[FittedNUMACell]) -> numa.NUMATopology:
@@ -340,7 +340,7 @@ class _Row:
             fits = self.fits[place] = isinstance(self.at(place), FittedNUMACell)
         return fits
 
-    def refusal(self) -> Rejection | None:
+    def rejection(self) -> Rejection | None:
         by_reason: dict[str, list[int]] = {}
         for place, cell in enumerate(self.cells):
             result = self.at(place)
@@ -364,12 +364,12 @@ class _Placements:
     networks: numa.NetworkMetadata
 
     def first(self, devices: Devices | None, effort: FitBudget) -> _Fitted | Rejection:
-        refusals: list[Callable[[], Rejection]] = []
+        rejections: list[Callable[[], Rejection]] = []
 
         def is_near(places: Sequence[int]) -> bool:
-            refusal = self._check_distance(places, devices)
-            refusals.extend([refusal] if refusal else [])
-            return refusal is None
+            rejection = self._check_distance(places, devices)
+            rejections.extend([rejection] if rejection else [])
+            return rejection is None
 
         def kinds() -> Sequence[Hashable]:
             counts = (lambda _: None) if devices is None else devices.what_counts()
@@ -380,8 +380,8 @@ class _Placements:
         arrangement = first_arrangement(self.rows, is_near, kinds, effort, steps_per_check)
         if arrangement is not None:
             return self._fitted(arrangement)
-        refusal = refusals[0]() if refusals else self._no_arrangement()
-        return _note_incomplete_search(refusal) if effort.gave_up else refusal
+        rejection = rejections[0]() if rejections else self._no_arrangement()
+        return _note_incomplete_search(rejection) if effort.gave_up else rejection
 
     def _no_arrangement(self) -> Rejection:
         options = "; ".join(
@@ -427,8 +427,8 @@ def _prepare_placements(
         key = (*amounts, cell.cpu_policy, cell.cpu_thread_policy, reserved)
         rows.append(_Row(cell, cells, limits, reserved, fits.setdefault(key, {})))
     for row in rows:
-        if refusal := row.refusal():
-            return refusal
+        if rejection := row.rejection():
+            return rejection
     networks = bind_to_nodes(host, None if limits is None else limits.network_metadata)
     return _Placements(cells, rows, networks)
 

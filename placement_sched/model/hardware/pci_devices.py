@@ -162,10 +162,10 @@ def shortage(pools: Pools, demand: DeviceRequest) -> Rejection | None:
         if count != count_before:
             steps.append(f"{count} {name(demand)}")
         if not fitting or count < demand.count:
-            return _build_refusal(demand, steps, count)
+            return _build_rejection(demand, steps, count)
     if demand.providers and _is_split(pools):
         steps.append("but devices of one resource provider are in several pools")
-        return _build_refusal(demand, steps, number_of(fitting))
+        return _build_rejection(demand, steps, number_of(fitting))
     return None
 
 
@@ -192,7 +192,7 @@ def number_of(pools: Iterable[Mapping[str, Any]]) -> int:
     return sum(pool["count"] for pool in pools)
 
 
-def _build_refusal(demand: DeviceRequest, steps: Iterable[str], has: int) -> Rejection:
+def _build_rejection(demand: DeviceRequest, steps: Iterable[str], has: int) -> Rejection:
     alias, port = demand.request.alias_name, demand.request.requester_id
     requester = f"port {port}" if alias is None else f"PCI alias {alias}"
     devices = f"{demand.count} device{'s' * (demand.count != 1)}"
@@ -410,8 +410,8 @@ class PciPools:
             requests, provider_mapping, numa_cells
         ):
             if remaining is None:
-                refusal = shortage(pools, demand)
-                raise Conflict(refusal.reason if refusal else "PCI devices are lacking")
+                rejection = shortage(pools, demand)
+                raise Conflict(rejection.reason if rejection else "PCI devices are lacking")
             if self._own is None:
                 self._left = remaining
             else:
@@ -439,15 +439,15 @@ class PciPools:
             return supported
         if not candidates:
             return Rejection("no allocation candidate of the host remains")
-        refusal = self.why_not(requests, candidates[0]["mappings"])
-        if refusal is None:  # it was rejected above
+        rejection = self.why_not(requests, candidates[0]["mappings"])
+        if rejection is None:  # it was rejected above
             raise AssertionError("the devices suffice")
         if len(candidates) == 1:
-            return refusal
+            return rejection
         reason = (
-            f"none of {len(candidates)} allocation candidates fits, the first: {refusal.reason}"
+            f"none of {len(candidates)} allocation candidates fits, the first: {rejection.reason}"
         )
-        return Rejection(reason, refusal.asked, refusal.has)
+        return Rejection(reason, rejection.asked, rejection.has)
 
     def what_counts(
         self, requests: Requests, provider_mapping: Mappings | None = None

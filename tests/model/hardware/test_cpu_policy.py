@@ -22,8 +22,8 @@ def read_cpus(name, key, by_flavor, by_image=None):
     keys = [f"'hw:{key}'"] + [f"'hw_{key}'"] * (by_image is not None)
     try:
         return getattr(hardware_of(extra_specs, properties).cpus, name)
-    except Invalid as refusal:
-        return REFUSED if all(name in refusal.detail for name in keys) else refusal.detail
+    except Invalid as rejection:
+        return REFUSED if all(name in rejection.detail for name in keys) else rejection.detail
 
 
 def pinning(extra_specs, properties=(), **flavor):

@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Amounts of hosts that flavors cannot use, in columns over hosts.
+
+As many instances of a flavor as fit are placed on a host. The amounts that remain free are stranded
+for this flavor, as in a capacity report. A flavor with NUMA nodes fits as often as its nodes fit on
+different nodes of the host.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from placement_sched.errors import Invalid
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.hardware.numa import (
+    PAGES_ANY,
+    PAGES_LARGE,
+    PAGES_SMALL,
+    InstanceNUMATopology,
+    NUMACell,
+    NUMATopology,
+)
+from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
+from placement_sched.model.hardware.pci_devices import PciPools, Pools, matching_pools, number_of
+from placement_sched.model.hardware.pci_requests import Alias, InstancePCIRequest
+from placement_sched.model.hardware.request import RequestedHardware
+from placement_sched.model.image import Image
+from placement_sched.model.verdict import Rejection
+
+Amounts = NDArray[np.float64]
+
+#: Extra specs that request amounts which hosts do not report.
+_UNREPORTED = ("resources", "accel:device_profile", "hw:pmem")
+#: The first classes of a host, and of a NUMA node. PCPU, pages and devices follow.
+_OF_HOST = ("VCPU", "MEMORY_MB", "DISK_GB")
+_OF_NODE = ("VCPU", "MEMORY_MB")
+#: Maximum number of cached hosts, then the cache is cleared. An entry takes some hundred bytes.
+_MAX_CACHED = 100_000
+#: Policies that require a device near to a NUMA node of the instance.
+_NEAR = ("legacy", "required")
+
+
+class FreeAmounts(NamedTuple):
+    """The free amounts of hosts, by the classes of a :class:`FlavorTable`.
+
+    ``hosts`` has a row for each host. ``nodes`` has the amounts of each of its NUMA nodes, 0 beyond
+    the last node. Classes that are false in ``limited`` do not limit a host and are never stranded
+    there: the disk of a host that reports none may be shared.
+    """
+
+    hosts: Amounts
+    nodes: Amounts
+    limited: NDArray[np.bool_]
+
+    def less(self, demand: Sequence[int]) -> "FreeAmounts":
+        """Return the amounts less these amounts of the first classes on each host."""
+        hosts = self.hosts.copy()
+        hosts[:, : len(demand)] -= demand
+        return self._replace(hosts=np.maximum(hosts, 0.0))
+
+
+class FlavorAmounts(NamedTuple):
+    """The amounts of a flavor by class: in total, and on each of its NUMA nodes, if any."""
+
+    total: Mapping[str, int]
+    node: Mapping[str, int]
+    nodes: int
+
+
+class _Nodes(NamedTuple):
+    """The NUMA nodes of a host with their free amounts, and its CPUs for pinning alone."""
+
+    ids: Sequence[int]
+    rows: Sequence[Sequence[int]]
+    pcpus: int
+    pinned: int
+
+
+_NO_NODES = _Nodes((), (), 0, 0)
+#: Nodes by the id of their topology, which the entry keeps alive, and the CPU allocation ratio.
+_NodesByTopology = dict[tuple[int, float | None], tuple[NUMATopology, _Nodes]]
+_values_of = attrgetter(
+    *("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio", "vcpus_total"),
+    *("total_usable_ram_mb", "total_usable_disk_gb", "vcpus_used", "free_ram_mb", "free_disk_mb"),
+)
+
+
+@dataclass(frozen=True)
+class FlavorTable:
+    """The amounts of the flavors of a cloud. Flavors of equal amounts count once.
+
+    ``devices`` has a PCI request for each class of devices, and ``pages`` the page size or keyword
+    of each class of pages. ``cache`` has the nodes of hosts, without or with an
+    instance on them.
+    """
+
+    flavors: Sequence[FlavorAmounts]
+    pages: dict[str, int] = field(default_factory=dict)
+    devices: dict[str, InstancePCIRequest] = field(default_factory=dict)
+    cache: dict[InstanceNUMATopology | None, _NodesByTopology] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, flavors: Iterable[Flavor], aliases: Mapping[str, Alias]) -> "FlavorTable":
+        """Return the table of the flavors whose amounts hosts report.
+
+        Disabled and invalid flavors are left out.
+        """
+        table = cls(())
+        amounts = (table._amounts_of(flavor, aliases) for flavor in flavors)
+        return cls([*_distinct(amounts)], table.pages, table.devices)
+
+    def _amounts_of(self, flavor: Flavor, aliases: Mapping[str, Alias]) -> FlavorAmounts | None:
+        if flavor.disabled or any(key.startswith(_UNREPORTED) for key in flavor.extra_specs):
+            return None
+        hardware = RequestedHardware(flavor, Image())
+        try:
+            topology, requests = hardware.numa_topology, hardware.pci_requests(aliases)
+        except Invalid:
+            return None
+        total = {
+            "VCPU": flavor.vcpus,
+            "MEMORY_MB": flavor.memory_mb,
+            "DISK_GB": flavor.root_gb + flavor.ephemeral_gb,
+        }
+        node: dict[str, int] = {}
+        if topology:
+            pinned = sum(len(cell.pcpuset) for cell in topology.cells)
+            total["VCPU"] -= pinned
+            node = self._node_amounts(topology)
+            total |= {"PCPU": pinned + topology.emulator_threads_isolated}
+            total |= {name: flavor.memory_mb for name in self.pages if name in node}
+        for request in requests:
+            name = str(request.alias_name)
+            self.devices[name] = request
+            total[name] = total.get(name, 0) + request.count
+            if len(topology or ()) == 1 and request.numa_policy in _NEAR:
+                node[name] = total[name]
+        return FlavorAmounts(total, node, len(topology or ()))
+
+    def _node_amounts(self, topology: InstanceNUMATopology) -> dict[str, int]:
+        """Return the amounts of each NUMA node, or of the largest node."""
+        node = {
+            "VCPU": max(len(cell.cpuset) for cell in topology.cells),
+            "PCPU": max(len(cell.pcpuset) for cell in topology.cells)
+            + topology.emulator_threads_isolated,
+        }
+        memory = max(cell.memory for cell in topology.cells)
+        size = topology.cells[0].pagesize or PAGES_ANY
+        if size == PAGES_ANY:
+            return node | {"MEMORY_MB": memory}
+        name = _name_pages(size)
+        self.pages[name] = size
+        return node | {name: memory}
+
+    @cached_property
+    def has_nodes(self) -> bool:
+        """Return whether any flavor has NUMA nodes."""
+        return any(flavor.nodes for flavor in self.flavors)
+
+    @cached_property
+    def classes(self) -> tuple[str, ...]:
+        """Return the classes of hosts."""
+        return (*_OF_HOST, "PCPU", *self.pages, *self.devices)
+
+    @cached_property
+    def node_classes(self) -> tuple[str, ...]:
+        """Return the classes of NUMA nodes."""
+        return (*_OF_NODE, "PCPU", *self.pages, *self.devices)
+
+    @cached_property
+    def totals(self) -> Amounts:
+        """Return the amounts of each flavor by class."""
+        return _rows((flavor.total for flavor in self.flavors), self.classes)
+
+    @cached_property
+    def units(self) -> Amounts:
+        """Return the mean amount of the flavors that use a class, by class."""
+        users = np.maximum((self.totals > 0).sum(axis=0), 1)
+        units: Amounts = np.maximum(self.totals.sum(axis=0) / users, 1.0)
+        return units
+
+    def count_fits(self, free: FreeAmounts) -> Amounts:
+        """Return the number of instances of each flavor that fit on each host, alone."""
+        fits: Amounts = np.full((len(free.hosts), len(self.flavors)), np.inf)
+        _limit(fits, free.hosts, self.totals, free.limited)
+        for count, (numbers, amounts) in self._by_node_count.items():
+            on_nodes: Amounts = np.full((*free.nodes.shape[:2], len(numbers)), np.inf)
+            _limit(on_nodes, free.nodes, amounts)
+            spread = _count_spread(np.floor(on_nodes), count)
+            fits[:, numbers] = np.minimum(fits[:, numbers], spread)
+        return np.floor(fits)
+
+    @cached_property
+    def _by_node_count(self) -> Mapping[int, tuple[Sequence[int], Amounts]]:
+        """Return the flavors with a number of NUMA nodes, and the amounts of each node."""
+        places: dict[int, list[int]] = {}
+        for place, flavor in enumerate(self.flavors):
+            if flavor.nodes:
+                places.setdefault(flavor.nodes, []).append(place)
+        return {
+            count: (numbers, _rows((self.flavors[at].node for at in numbers), self.node_classes))
+            for count, numbers in places.items()
+        }
+
+    def stranded(self, free: FreeAmounts) -> tuple[Amounts, Amounts]:
+        """Return the stranded amounts of each host by class: on average, and for all flavors.
+
+        The first array has the mean over the flavors, the second the amounts that remain whichever
+        flavor fills the host.
+        """
+        fits = self.count_fits(free)
+        mean = free.hosts - fits @ self.totals / len(self.flavors)
+        by_flavor = np.ascontiguousarray(fits.T)
+        most = [(by_flavor * amounts[:, None]).max(axis=0) for amounts in self.totals.T]
+        least = free.hosts - np.stack(most, axis=1)
+        return np.where(free.limited, mean, 0.0), np.where(free.limited, least, 0.0)
+
+    def read(
+        self,
+        hosts: Sequence[Any],
+        demand: Sequence[int] = (0, 0, 0),
+        instance: InstanceNUMATopology | None = None,
+        *,
+        is_cached: bool = True,
+    ) -> FreeAmounts:
+        """Return the free amounts of host states after overcommit, less an instance.
+
+        ``demand`` are its virtual CPUs, memory in MB and disk in GB, and ``instance`` is its NUMA
+        topology, if any, placed on each host as in a claim. The nodes of temporary host states
+        should not be cached.
+        """
+        columns = np.array([_values_of(host) for host in hosts], dtype=np.float64).T
+        cpu_ratio, ram_ratio, disk_ratio, cpus, ram, disk, cpus_used, free_ram, free_disk = columns
+        free: Amounts = np.zeros((len(hosts), len(self.classes)))
+        limited = np.ones(free.shape, dtype=np.bool_)
+        limited[:, 2] = disk > 0
+        nodes = self._nodes_of(hosts, instance, is_cached=is_cached) if self.has_nodes else []
+        if nodes:
+            alone = np.array([(near.pcpus, near.pinned) for near in nodes], dtype=np.float64).T
+            cpus, cpus_used = cpus - alone[0], cpus_used - alone[1]
+        free[:, 0] = _overcommit(cpus, cpu_ratio) - cpus_used - demand[0]
+        free[:, 1] = _overcommit(ram, ram_ratio) - (ram - free_ram) - demand[1]
+        free[:, 2] = _overcommit(disk, disk_ratio) - (disk - free_disk // 1024) - demand[2]
+        of_nodes = self._stack(nodes)
+        first = len(_OF_NODE)
+        if nodes:
+            free[:, 3 : 4 + len(self.pages)] = of_nodes.sum(axis=1)[:, first:]
+        if self.devices:
+            of_nodes = self._with_devices(hosts, nodes, free, of_nodes)
+        return FreeAmounts(np.maximum(free, 0.0), np.maximum(of_nodes, 0.0), limited)
+
+    def _stack(self, nodes: Sequence[_Nodes]) -> Amounts:
+        """Return the rows of all nodes of all hosts, without devices."""
+        width = max((len(near.ids) for near in nodes), default=0)
+        filler = [[0] * (len(_OF_NODE) + 1 + len(self.pages))]
+        rows = [[*near.rows, *filler * (width - len(near.rows))] for near in nodes]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), width, len(filler[0]))
+
+    def _with_devices(
+        self, hosts: Sequence[Any], nodes: Sequence[_Nodes], free: Amounts, of_nodes: Amounts
+    ) -> Amounts:
+        """Write the devices of hosts into ``free``, and return the rows of nodes with devices."""
+        near: Amounts = np.zeros((*of_nodes.shape[:2], len(self.devices)))
+        for number, host in enumerate(hosts):
+            ids = nodes[number].ids if nodes else ()
+            for place, request in enumerate(self.devices.values()):
+                pools = matching_pools(_pools_of(host), request)
+                if not pools:
+                    continue
+                free[number, len(free[number]) - len(self.devices) + place] = number_of(pools)
+                for at, node in enumerate(ids):
+                    near[number, at, place] = number_of(
+                        pool for pool in pools if pool["numa_node"] in (node, None)
+                    )
+        return np.concatenate([of_nodes, near], axis=2) if nodes else of_nodes
+
+    def _nodes_of(
+        self, hosts: Sequence[Any], instance: InstanceNUMATopology | None, *, is_cached: bool
+    ) -> list[_Nodes]:
+        """Return the nodes of each host, cached because many requests share a report."""
+        if sum(map(len, self.cache.values())) > _MAX_CACHED:
+            self.cache.clear()
+        cache = self.cache.setdefault(instance, {}) if is_cached else {}
+        result = []
+        for host in hosts:
+            topology: NUMATopology = host.numa_topology
+            key = id(topology), host.cpu_allocation_ratio
+            entry = cache.get(key) if topology else (topology, _NO_NODES)
+            if entry is None:
+                after = _place(host, instance) if instance else topology
+                nodes = _read_nodes(after, host.cpu_allocation_ratio, tuple(self.pages.values()))
+                entry = cache[key] = topology, nodes
+            result.append(entry[1])
+        return result
+
+
+def _distinct(amounts: Iterable[FlavorAmounts | None]) -> Iterable[FlavorAmounts]:
+    by_key = {repr(each): each for each in amounts if each is not None}
+    return by_key.values()
+
+
+def _rows(amounts: Iterable[Mapping[str, int]], classes: Sequence[str]) -> Amounts:
+    rows = [[each.get(name, 0) for name in classes] for each in amounts]
+    return np.array(rows, dtype=np.float64).reshape(-1, len(classes))
+
+
+def _overcommit(total: Amounts, ratio: Amounts) -> Amounts:
+    return np.floor(total * np.nan_to_num(ratio, nan=1.0))  # an empty host state has no ratio
+
+
+def _pools_of(host: Any) -> Pools:
+    stats = host.pci_stats
+    # A third-party plugin may have set an object of nova's form.
+    return stats.now if isinstance(stats, PciPools) else getattr(stats, "pools", ())
+
+
+def _place(host: Any, instance: InstanceNUMATopology) -> NUMATopology:
+    """Return the NUMA nodes of a host with an instance on them, unchanged if it does not fit."""
+    limits = host.limits.get("numa_topology")
+    fitted = fit_to_host(host.numa_topology, instance, limits)
+    topology: NUMATopology = host.numa_topology
+    return topology if isinstance(fitted, Rejection) else with_usage(topology, fitted)
+
+
+def _read_nodes(topology: NUMATopology, ratio: float | None, sizes: Sequence[int]) -> _Nodes:
+    cells = topology.cells
+    rows = [
+        [
+            int(len(cell.cpuset) * (ratio or 1.0)) - cell.cpu_usage,
+            _free_pages(cell, PAGES_SMALL) if cell.mempages else cell.avail_memory,
+            cell.avail_pcpus,
+            *(_free_pages(cell, size) for size in sizes),
+        ]
+        for cell in cells
+    ]
+    # Before Train the same CPUs were shared and pinned.
+    pcpus = sum(len(cell.pcpuset - cell.cpuset) for cell in cells)
+    pinned = sum(len(cell.pinned_cpus - cell.cpuset) for cell in cells)
+    return _Nodes(tuple(cell.id for cell in cells), rows, pcpus, pinned)
+
+
+def _limit(
+    fits: Amounts, free: Amounts, amounts: Amounts, limited: NDArray[np.bool_] | None = None
+) -> None:
+    """Reduce ``fits`` to the quotients of free amounts and each row of amounts."""
+    for number, column in enumerate(amounts.T):
+        users = column > 0
+        if not users.any():
+            continue
+        available = free[..., number, None]
+        if limited is not None:
+            available = np.where(limited[:, number, None], available, np.inf)
+        selected = slice(None) if users.all() else np.flatnonzero(users)
+        fits[..., selected] = np.minimum(fits[..., selected], available / column[selected])
+
+
+def _count_spread(on_nodes: Amounts, count: int) -> Amounts:
+    """Return the instances that fit, each on ``count`` different nodes.
+
+    ``on_nodes`` has the number of the instances' nodes that fit on each node of a host. For any
+    number of the largest, all others must suffice for the nodes that remain of each instance.
+    """
+    if on_nodes.shape[1] < count:
+        return np.zeros((len(on_nodes), *on_nodes.shape[2:]))
+    sums = np.sort(on_nodes, axis=1).cumsum(axis=1)
+    last = on_nodes.shape[1] - 1
+    quotients = [sums[:, last - skip] // (count - skip) for skip in range(count)]
+    fits: Amounts = np.min(quotients, axis=0)
+    return fits
+
+
+def _name_pages(size: int) -> str:
+    return {PAGES_SMALL: "small pages", PAGES_LARGE: "large pages"}.get(size, f"{size} KiB pages")
+
+
+def _free_pages(cell: NUMACell, size: int) -> int:
+    """Return the free memory of a node in pages of a size or keyword, in MB."""
+    smallest = min((pages.size_kb for pages in cell.mempages), default=0)
+    return sum(
+        pages.free_kb // 1024
+        for pages in cell.mempages
+        if pages.size_kb == (smallest if size == PAGES_SMALL else size)
+        or (size == PAGES_LARGE and pages.size_kb > smallest)
+    )

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Preferences of flavors, images and hints: traits, and failure domains to spread over.
+
+The extra specs have a namespace of their own, ``scheduler:``, because nova's API validates the
+values of ``trait:X``. Images name preferred traits as ``trait:X=preferred``.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from placement_sched.errors import Invalid
+from placement_sched.model.document import build_json_path
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.image import Image
+from placement_sched.model.names import did_you_mean, nearest, suggest_name
+
+#: Prefix of the extra specs.
+NAMESPACE = "scheduler:"
+#: Names of the extra specs and hints about failure domains, without the prefix.
+SPREAD_BY, MAX_SKEW, SPREAD_MODE = "spread_by", "max_skew", "spread_mode"
+HARD, SOFT = "hard", "soft"
+_PREFER, _AVOID = f"{NAMESPACE}prefer_traits", f"{NAMESPACE}avoid_traits"
+_TRAIT = re.compile(r"[A-Z][A-Z0-9_]*")
+_WHOLE = re.compile(r"[1-9][0-9]{0,8}")
+
+
+@dataclass(frozen=True, slots=True)
+class TraitPreferences:
+    """Preferred and avoided traits, each with the JSON path of the key that names it."""
+
+    preferred: Mapping[str, str] = field(default_factory=dict)
+    avoided: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return all traits of the preferences."""
+        return frozenset((*self.preferred, *self.avoided))
+
+    def score(self, traits: Collection[str]) -> int:
+        """Return the number of preferred traits among ``traits``, less the avoided traits."""
+        return sum(name in self.preferred for name in traits) - sum(
+            name in self.avoided for name in traits
+        )
+
+    def check(self, known: Collection[str]) -> None:
+        """Raise :class:`Invalid`, with the nearest name, for an unknown trait."""
+        for name, path in (*self.preferred.items(), *self.avoided.items()):
+            if name not in known:
+                suggestion = did_you_mean(nearest(name, known))
+                raise Invalid(f"No such trait: {name}{suggestion}", json_path=path)
+
+
+def trait_preferences(flavor: Flavor, image: Image) -> TraitPreferences | None:
+    """Return the preferred and avoided traits of flavor and image, or None without any.
+
+    Raises :class:`Invalid` if a name is not the name of a trait, or if a trait is both preferred
+    and avoided.
+    """
+    specs = flavor.extra_specs
+    if not (_PREFER in specs or _AVOID in specs or image.preferred_traits):
+        return None
+    preferred, avoided = _list_traits(flavor, _PREFER), _list_traits(flavor, _AVOID)
+    for name in sorted(image.preferred_traits):
+        path = build_json_path(("request_spec", "image", "properties", f"trait:{name}"))
+        preferred.setdefault(_check_trait(name, path), path)
+    for name in preferred.keys() & avoided.keys():
+        raise Invalid(
+            f"trait {name} is avoided, and preferred at {preferred[name]}", json_path=avoided[name]
+        )
+    return TraitPreferences(preferred, avoided)
+
+
+def _list_traits(flavor: Flavor, key: str) -> dict[str, str]:
+    path = build_json_path(("request_spec", "flavor", "extra_specs", key))
+    parts = (part.strip() for part in flavor.extra_specs.get(key, "").split(","))
+    return {_check_trait(name, path): path for name in parts if name}
+
+
+def _check_trait(name: str, path: str) -> str:
+    if not _TRAIT.fullmatch(name):
+        reason = f"{name!r} is not the name of a trait: use upper case letters, digits and _"
+        raise Invalid(reason, json_path=path)
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadRequest:
+    """A request to spread the members of its server group over failure domains.
+
+    The domains are the values of the metadata key ``key`` of aggregates. ``is_hard``: hosts that
+    exceed ``max_skew`` are rejected. Otherwise domains with few members are preferred. ``path`` is
+    the JSON path of the key.
+    """
+
+    key: str
+    max_skew: int
+    is_hard: bool
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """The value of a hint or extra spec, and its JSON path."""
+
+    value: str
+    path: str
+
+    def fail(self, expected: str) -> Invalid:
+        return Invalid(f"{self.value!r} is not {expected}", json_path=self.path)
+
+
+def spread_request(
+    extra_specs: Mapping[str, str], hints: Mapping[str, Sequence[str]]
+) -> SpreadRequest | None:
+    """Return the request to spread instances, or None. A hint overrides its extra spec.
+
+    The mode is hard if a maximum skew is set, and soft otherwise, unless the request names it.
+    Raises :class:`Invalid` for an invalid value.
+    """
+    key = _find_setting(SPREAD_BY, extra_specs, hints)
+    if key is None:
+        return None
+    if not key.value.strip():
+        raise key.fail("the name of a metadata key of aggregates")
+    skew = _find_setting(MAX_SKEW, extra_specs, hints)
+    mode = _find_setting(SPREAD_MODE, extra_specs, hints)
+    if skew is not None and not _WHOLE.fullmatch(skew.value):
+        raise skew.fail("a whole number that is at least 1")
+    if mode is not None and mode.value not in (HARD, SOFT):
+        raise mode.fail(f"a mode{suggest_name('mode', mode.value, (HARD, SOFT))}")
+    is_hard = skew is not None if mode is None else mode.value == HARD
+    return SpreadRequest(key.value.strip(), int(skew.value) if skew else 1, is_hard, key.path)
+
+
+def _find_setting(
+    name: str, extra_specs: Mapping[str, str], hints: Mapping[str, Sequence[str]]
+) -> _Setting | None:
+    if values := hints.get(name):
+        path = build_json_path(("request_spec", "scheduler_hints", name))
+        if len(values) > 1:
+            raise Invalid(f"the hint must be a single value, got {len(values)}", json_path=path)
+        return _Setting(values[0], path)
+    key = f"{NAMESPACE}{name}"
+    if key not in extra_specs:
+        return None
+    path = build_json_path(("request_spec", "flavor", "extra_specs", key))
+    return _Setting(extra_specs[key], path)

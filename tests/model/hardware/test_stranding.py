@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stranded amounts, compared with placing instances in turn."""
+
+from collections import Counter
+from itertools import combinations
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.hardware.numa import NUMACell, NUMAPagesTopology, NUMATopology
+from placement_sched.model.hardware.numa_fit import fit_to_host, with_usage
+from placement_sched.model.hardware.pci_devices import PciPools
+from placement_sched.model.hardware.pci_requests import aliases_of
+from placement_sched.model.hardware.request import RequestedHardware
+from placement_sched.model.hardware.stranding import FlavorTable, _count_spread
+from placement_sched.model.image import Image
+from placement_sched.model.verdict import Rejection
+
+GPU_ALIAS = '{"name": "gpu", "vendor_id": "10de", "product_id": "20b0", "device_type": "type-PCI"}'
+ALIASES = aliases_of((GPU_ALIAS,), in_placement=False)
+HUGE = 1024 * 1024
+
+
+def build_flavor(vcpus=1, memory_mb=1024, disk=0, **fields):
+    return Flavor(vcpus=vcpus, memory_mb=memory_mb, root_gb=disk, **fields)
+
+
+def pinned(vcpus, gigabytes, **extra_specs):
+    specs = {"hw:cpu_policy": "dedicated", "hw:mem_page_size": str(HUGE)}
+    specs |= {name.replace("__", ":"): value for name, value in extra_specs.items()}
+    return build_flavor(vcpus, 1024 * gigabytes, extra_specs=specs)
+
+
+def build_host(**changes):
+    fields = {
+        "cpu_allocation_ratio": None,
+        "ram_allocation_ratio": 1.0,
+        "disk_allocation_ratio": 1.0,
+        "vcpus_total": 64,
+        "vcpus_used": 0,
+        "total_usable_ram_mb": 262144,
+        "free_ram_mb": 262144,
+        "total_usable_disk_gb": 1000,
+        "free_disk_mb": 1024000,
+        "numa_topology": None,
+        "pci_stats": None,
+        "limits": {},
+    }
+    return SimpleNamespace(**(fields | changes))
+
+
+def build_cell(number, cpus, pages, *, shared=0, used=0):
+    first = 100 * number
+    return NUMACell(
+        id=number,
+        cpuset=frozenset(range(first + 50, first + 50 + shared)),
+        pcpuset=frozenset(range(first, first + cpus)),
+        pinned_cpus=frozenset(range(first, first + used)),
+        memory=1024 * (pages + 8),
+        mempages=(
+            NUMAPagesTopology(size_kb=4, total=8 * 256 * 1024),
+            NUMAPagesTopology(size_kb=HUGE, total=pages),
+        ),
+    )
+
+
+def amounts_of(table, row):
+    return {name: value for name, value in zip(table.classes, row.tolist(), strict=True) if value}
+
+
+def fill_one_by_one(free, need):
+    """Return the amounts that remain after as many instances as fit."""
+    while all(free[name] >= amount for name, amount in need.items()):
+        free = {name: free[name] - need.get(name, 0) for name in free}
+    return free
+
+
+CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
+SIZES = st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(0, 3))
+
+
+@given(
+    st.lists(SIZES, min_size=1, max_size=4),
+    st.lists(st.tuples(*[st.integers(0, 12)] * 3), min_size=1, max_size=4),
+)
+def test_stranded_amounts_equal_those_after_placing_one_by_one(sizes, hosts):
+    flavors = [build_flavor(*size) for size in sizes]
+    states = [
+        build_host(vcpus_used=64 - cpus, free_ram_mb=ram, free_disk_mb=1024 * disk + 1023)
+        for cpus, ram, disk in hosts
+    ]
+    table = FlavorTable.of(flavors, {})
+    free = table.read(states)
+    mean, for_all = table.stranded(free)
+    for number, amounts in enumerate(hosts):
+        left = [
+            fill_one_by_one(
+                dict(zip(CLASSES, amounts, strict=True)), dict(zip(CLASSES, size, strict=True))
+            )
+            for size in dict.fromkeys(sizes)
+        ]
+        for place, name in enumerate(CLASSES):
+            values = [each[name] for each in left]
+            assert mean[number, place] == pytest.approx(sum(values) / len(values))
+            assert for_all[number, place] == min(values)
+
+
+def count_one_by_one(topology, flavor):
+    """Return how many instances of a flavor are placed on the NUMA nodes of a host."""
+    instance = RequestedHardware(flavor, Image()).numa_topology
+    number = 0
+    while not isinstance(fitted := fit_to_host(topology, instance), Rejection):
+        topology, number = with_usage(topology, fitted), number + 1
+    return number
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=3),
+    st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=3),
+)
+def test_instances_on_single_nodes_are_counted_as_they_are_placed(cells, sizes):
+    flavors = [pinned(*size) for size in dict.fromkeys(sizes)]
+    topology = NUMATopology(build_cell(number, *cell) for number, cell in enumerate(cells))
+    table = FlavorTable.of(flavors, {})
+    fits = table.count_fits(table.read([build_host(numa_topology=topology)]))
+    assert fits.tolist() == [[count_one_by_one(topology, flavor) for flavor in flavors]]
+
+
+def most_instances(nodes, count):
+    """Return the most instances whose parts each use a node of their own, by trying all."""
+    choices = [
+        chosen
+        for chosen in combinations(range(len(nodes)), count)
+        if all(nodes[at] for at in chosen)
+    ]
+    return max(
+        (
+            1 + most_instances([free - (at in chosen) for at, free in enumerate(nodes)], count)
+            for chosen in choices
+        ),
+        default=0,
+    )
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=4), st.integers(1, 3))
+def test_instances_of_several_nodes_are_counted_exactly(nodes, count):
+    spread = _count_spread(np.array([nodes], dtype=np.float64), count)
+    assert spread.tolist() == [most_instances(tuple(nodes), count)]
+
+
+def test_instances_of_two_nodes_need_both():
+    topology = NUMATopology([build_cell(0, 8, 8), build_cell(1, 3, 8)])
+    flavor = pinned(4, 4, hw__numa_nodes="2")
+    table = FlavorTable.of([flavor], {})
+    fits = table.count_fits(table.read([build_host(numa_topology=topology)]))
+    assert fits.tolist() == [[count_one_by_one(topology, flavor)]] == [[1]]
+
+
+def test_amounts_of_numa_nodes_and_pages():
+    topology = NUMATopology([build_cell(0, 6, 10, shared=2, used=2), build_cell(1, 6, 4)])
+    table = FlavorTable.of([pinned(4, 8)], {})
+    host = build_host(vcpus_total=14, vcpus_used=3, numa_topology=topology)
+    free = table.read([host])
+    # One of three used CPUs is shared, and 12 of 14 CPUs are for pinning alone.
+    assert amounts_of(table, free.hosts[0]) == {
+        "VCPU": 1,
+        "MEMORY_MB": 262144,
+        "DISK_GB": 1000,
+        "PCPU": 10,
+        "1048576 KiB pages": 14 * 1024,
+    }
+    # An instance fits on the first node, and the second lacks pages.
+    assert amounts_of(table, table.stranded(free)[0][0]) == {
+        "VCPU": 1,
+        "MEMORY_MB": 262144 - 8192,
+        "DISK_GB": 1000,
+        "PCPU": 6,
+        "1048576 KiB pages": 6 * 1024,
+    }
+
+
+def test_large_pages_are_all_but_the_smallest():
+    flavor = build_flavor(2, 2048, extra_specs={"hw:mem_page_size": "large"})
+    table = FlavorTable.of([flavor], {})
+    topology = NUMATopology([build_cell(0, 0, 5, shared=8)])
+    fits = table.count_fits(table.read([build_host(numa_topology=topology)]))
+    assert fits.tolist() == [[2]]
+
+
+def pools(*counts):
+    ids = {"vendor_id": "10de", "product_id": "20b0", "dev_type": "type-PCI"}
+    return PciPools.of([{**ids, "numa_node": node, "count": count} for node, count in counts])
+
+
+def test_devices_count_on_hosts_and_near_nodes():
+    alias = {"pci_passthrough:alias": "gpu:2"}
+    plain = build_flavor(1, 1024, extra_specs=alias)
+    near = pinned(2, 2, pci_passthrough__alias="gpu:2")
+    table = FlavorTable.of([plain, near], ALIASES)
+    topology = NUMATopology([build_cell(0, 8, 8), build_cell(1, 8, 8)])
+    hosts = [
+        build_host(numa_topology=topology, pci_stats=pools((0, 3), (1, 3))),
+        build_host(numa_topology=topology, pci_stats=pools((0, 1), (1, 1))),
+        build_host(pci_stats=SimpleNamespace(pools=[])),
+    ]
+    assert table.count_fits(table.read(hosts)).tolist() == [[3, 2], [1, 0], [0, 0]]
+
+
+def test_flavors_that_hosts_do_not_report_are_left_out():
+    flavors = [
+        build_flavor(1),
+        build_flavor(1, name="the same amounts"),
+        build_flavor(2, disabled=True),
+        build_flavor(3, extra_specs={"resources:VGPU": "1"}),
+        build_flavor(4, extra_specs={"accel:device_profile": "fpga"}),
+        build_flavor(5, extra_specs={"hw:numa_nodes": "many"}),
+        build_flavor(6, extra_specs={"pci_passthrough:alias": "unknown:1"}),
+    ]
+    assert [flavor.total["VCPU"] for flavor in FlavorTable.of(flavors, {}).flavors] == [1]
+
+
+def test_disk_of_a_host_that_reports_none_is_no_limit():
+    table = FlavorTable.of([build_flavor(32, 1024, 500)], {})
+    free = table.read([build_host(total_usable_disk_gb=0, free_disk_mb=0)])
+    assert table.count_fits(free).tolist() == [[2]]
+    assert amounts_of(table, table.stranded(free)[0][0]) == {"MEMORY_MB": 262144 - 2048}
+
+
+def test_nodes_are_read_once_for_each_report_and_instance():
+    table = FlavorTable.of([pinned(4, 4)], {})
+    instance = RequestedHardware(pinned(2, 2), Image()).numa_topology
+    host = build_host(numa_topology=NUMATopology([build_cell(0, 8, 8)]))
+    assert table.read([host]).nodes[0, 0, 2] == 8
+    assert table.read([host], (0, 0, 0), instance).nodes[0, 0, 2] == 6
+    assert table.read([host], (0, 0, 0), instance, is_cached=False).nodes[0, 0, 2] == 6
+    assert Counter({key: len(rows) for key, rows in table.cache.items()}) == {None: 1, instance: 1}
+    host.numa_topology = NUMATopology([build_cell(0, 4, 8)])
+    assert table.read([host]).nodes[0, 0, 2] == 4

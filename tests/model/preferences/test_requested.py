@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Preferences in extra specs, image properties and hints."""
+
+import pytest
+
+from placement_sched.errors import Invalid
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.image import Image
+from placement_sched.model.preferences.requested import (
+    SpreadRequest,
+    spread_request,
+    trait_preferences,
+)
+
+PREFER, AVOID = "scheduler:prefer_traits", "scheduler:avoid_traits"
+OF_FLAVOR = "$.request_spec.flavor.extra_specs['scheduler:{}']"
+OF_HINT = "$.request_spec.scheduler_hints.{}"
+
+
+def preferences(extra_specs, **properties):
+    image = Image.from_document({"properties": properties})
+    return trait_preferences(Flavor(extra_specs=extra_specs), image)
+
+
+def test_traits_of_flavor_and_image_are_preferred():
+    wanted = preferences(
+        {PREFER: "CUSTOM_A, CUSTOM_B,", AVOID: "CUSTOM_C"}, **{"trait:CUSTOM_D": "preferred"}
+    )
+    assert [*wanted.preferred] == ["CUSTOM_A", "CUSTOM_B", "CUSTOM_D"]
+    assert wanted.avoided == {"CUSTOM_C": OF_FLAVOR.format("avoid_traits")}
+    assert wanted.preferred["CUSTOM_D"] == "$.request_spec.image.properties['trait:CUSTOM_D']"
+    assert wanted.score({"CUSTOM_A", "CUSTOM_C", "CUSTOM_D", "CUSTOM_X"}) == 1
+    assert wanted.names == {"CUSTOM_A", "CUSTOM_B", "CUSTOM_C", "CUSTOM_D"}
+
+
+@pytest.mark.parametrize("value", ["required", "forbidden", "PREFERRED", 1])
+def test_only_the_value_preferred_of_an_image_is_a_preference(value):
+    assert preferences({"trait:CUSTOM_A": "preferred"}, **{"trait:CUSTOM_A": value}) is None
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "properties", "path", "message"),
+    [
+        (
+            {PREFER: "CUSTOM_A,low"},
+            {},
+            OF_FLAVOR.format("prefer_traits"),
+            "'low' is not the name of a trait: use upper case letters, digits and _",
+        ),
+        (
+            {PREFER: "CUSTOM_A", AVOID: "CUSTOM_A"},
+            {},
+            OF_FLAVOR.format("avoid_traits"),
+            f"trait CUSTOM_A is avoided, and preferred at {OF_FLAVOR.format('prefer_traits')}",
+        ),
+        (
+            {},
+            {"trait:x": "preferred"},
+            "$.request_spec.image.properties['trait:x']",
+            "'x' is not the name of a trait: use upper case letters, digits and _",
+        ),
+    ],
+)
+def test_invalid_preference_is_an_error_with_its_path(extra_specs, properties, path, message):
+    with pytest.raises(Invalid) as error:
+        preferences(extra_specs, **properties)
+    assert error.value.detail == f"{message} (at {path})"
+
+
+def test_error_for_an_unknown_trait_has_the_nearest_name():
+    wanted = preferences({PREFER: "CUSTOM_SDD"})
+    wanted.check({"CUSTOM_SDD"})
+    with pytest.raises(Invalid) as error:
+        wanted.check({"CUSTOM_SSD", "HW_CPU_X86_AVX2"})
+    assert error.value.detail == (
+        "No such trait: CUSTOM_SDD; did you mean 'CUSTOM_SSD'? "
+        f"(at {OF_FLAVOR.format('prefer_traits')})"
+    )
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "hints", "expected"),
+    [
+        ({}, {}, None),
+        ({"max_skew": "1"}, {}, None),
+        ({"spread_by": "rack"}, {}, ("rack", 1, False)),
+        ({"spread_by": " rack ", "max_skew": "2"}, {}, ("rack", 2, True)),
+        ({"spread_by": "rack", "spread_mode": "hard"}, {}, ("rack", 1, True)),
+        ({"spread_by": "rack", "max_skew": "2", "spread_mode": "soft"}, {}, ("rack", 2, False)),
+        ({"spread_by": "rack"}, {"max_skew": ["3"]}, ("rack", 3, True)),
+        ({"spread_by": "rack", "max_skew": "1"}, {"spread_by": ["power"]}, ("power", 1, True)),
+        ({"spread_by": "rack", "max_skew": "1"}, {"spread_mode": ["soft"]}, ("rack", 1, False)),
+        ({}, {"spread_by": ["zone"], "max_skew": []}, ("zone", 1, False)),
+    ],
+)
+def test_hints_override_extra_specs(extra_specs, hints, expected):
+    request = spread_request({f"scheduler:{key}": text for key, text in extra_specs.items()}, hints)
+    assert (request and (request.key, request.max_skew, request.is_hard)) == expected
+
+
+def test_request_has_the_path_of_its_key():
+    path = OF_FLAVOR.format("spread_by")
+    assert spread_request({"scheduler:spread_by": "rack"}, {}) == SpreadRequest(
+        "rack", 1, is_hard=False, path=path
+    )
+    hinted = spread_request({"scheduler:spread_by": "rack"}, {"spread_by": ["power"]})
+    assert hinted.path == OF_HINT.format("spread_by")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("spread_by", " ", "' ' is not the name of a metadata key of aggregates"),
+        ("max_skew", "0", "'0' is not a whole number that is at least 1"),
+        ("max_skew", "-1", "'-1' is not a whole number that is at least 1"),
+        ("max_skew", "one", "'one' is not a whole number that is at least 1"),
+        ("spread_mode", "hrd", "'hrd' is not a mode; did you mean 'hard'?"),
+        ("spread_mode", "", "'' is not a mode; there are: hard, soft"),
+    ],
+)
+def test_invalid_value_is_an_error_with_its_path(name, value, message):
+    for specs, hints, path in (
+        ({f"scheduler:{name}": value}, {}, OF_FLAVOR.format(name)),
+        ({}, {name: [value]}, OF_HINT.format(name)),
+    ):
+        with pytest.raises(Invalid) as error:
+            spread_request({"scheduler:spread_by": "rack", **specs}, hints)
+        assert error.value.detail == f"{message} (at {path})"
+
+
+def test_hint_with_several_values_is_an_error():
+    with pytest.raises(Invalid) as error:
+        spread_request({}, {"spread_by": ["rack", "power"]})
+    assert error.value.detail == (
+        "the hint must be a single value, got 2 (at $.request_spec.scheduler_hints.spread_by)"
+    )
