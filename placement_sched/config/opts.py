@@ -10,8 +10,9 @@ from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
+from urllib.parse import urlsplit
 
-from oslo_config import cfg
+from oslo_config import cfg, types
 from oslo_config.sources import ConfigurationSource
 
 #: Maximum value of options for seconds (68 years), retries or list sizes. Python and system calls
@@ -167,6 +168,21 @@ class AliasedBoolOpt(cfg.BoolOpt):
             except KeyError:
                 continue
         raise KeyError(self.dest)
+
+
+class HttpAddress(types.URI):
+    """Type of an ``http`` or ``https`` address, whose port oslo.config does not check."""
+
+    def __init__(self) -> None:
+        super().__init__(max_length=2048, schemes=["http", "https"])
+
+    def __call__(self, value: Any) -> Any:
+        """Return the address, or raise :class:`ValueError` if it has no host or a wrong port."""
+        address = super().__call__(value)
+        parts = urlsplit(address)
+        if not parts.hostname or parts.port == 0:  # reading a port above 65535 raises
+            raise ValueError("the address has no host, or port 0")
+        return address
 
 
 class _Environment(ConfigurationSource):

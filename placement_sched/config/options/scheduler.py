@@ -3,13 +3,29 @@
 
 from oslo_config import cfg
 
-from placement_sched.config.opts import MAX_INT, MAX_WAIT, deprecated_in_default, with_help
+from placement_sched.config.opts import (
+    MAX_INT,
+    MAX_WAIT,
+    HttpAddress,
+    deprecated_in_default,
+    with_help,
+)
+from placement_sched.limits import MAX_HOST_FAILURES
 
-#: Mutable options that cannot differ between requests: the scheduling policies, and the flavors of
-#: the capacity metrics.
+#: Mutable options that cannot differ between requests: the scheduling policies, the flavors of the
+#: capacity metrics, and the failover computation.
 POLICY_OPTIONS = frozenset(
     ("scheduler", name)
-    for name in ("policies", "policy_overrides", "policy_selection", "capacity_flavors")
+    for name in (
+        "policies",
+        "policy_overrides",
+        "policy_selection",
+        "capacity_flavors",
+        "failover_interval",
+        "failover_host_failures",
+        "failover_within",
+        "failover_budget",
+    )
 )
 
 SCHEDULER = with_help(
@@ -82,7 +98,29 @@ SCHEDULER = with_help(
     "Maximum seconds of a capacity request to count instances of its flavors, if a division is not "
     "enough; after that the answer is a lower bound. 0: no limit. Each flavor of /metrics has the "
     "same limit.",
+    cfg.IntOpt("failover_interval", default=0, min=0, max=MAX_INT, mutable=True),
+    "Seconds between two background computations of the failover capacity, in a process of any "
+    "server. FailoverCapacityFilter, /metrics and the console show the last result. 0: none.",
+    cfg.IntOpt("failover_host_failures", default=1, min=1, max=MAX_HOST_FAILURES, mutable=True),
+    "Number of hosts, or of domains, that fail together in this computation.",
+    cfg.StrOpt("failover_within", default="", mutable=True),
+    "Domain of hosts that fails in this computation: zone, aggregate, or a key in the metadata of "
+    "aggregates, such as rack. Empty: each host alone.",
+    cfg.FloatOpt("failover_budget", default=100.0, min=0, max=MAX_INT, mutable=True),
+    "Maximum seconds of a failover computation, also over HTTP. The remaining hosts are then "
+    "undetermined. 0: no limit.",
     cfg.ListOpt("capacity_flavors", default=[], mutable=True),
     "Flavors, by name or id, whose remaining capacity /metrics shows, in total and for each "
     "zone; at most 50. It is counted in the background, at most once a minute.",
+    cfg.ListOpt("waiting_policies", default=[]),
+    "Scheduling policies, such as default, whose requests without a valid host are evaluated again "
+    "in the background, at most once a minute, until they fit. Empty: none.",
+    cfg.ListOpt("waiting_webhook_urls", default=[], item_type=HttpAddress(), secret=True),
+    "Addresses that receive a POST request once for each such request that would fit now. At most "
+    "10 are used. Redirects are not followed, and an address has 5 seconds to answer with status "
+    "2xx.",
+    cfg.IntOpt("waiting_max_age", default=24 * 3600, min=60, max=MAX_INT),
+    "Maximum age in seconds of such a request.",
+    cfg.IntOpt("waiting_webhook_attempts", default=5, min=1, max=1000),
+    "Maximum number of attempts to notify the addresses of a request, at most once a minute.",
 )
