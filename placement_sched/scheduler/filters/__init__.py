@@ -72,6 +72,10 @@ class BaseHostFilter(SchedulerPlugin):
     #: Capacity reports then count members. Not inherited: a subclass may have another rule.
     caps_group_members = False
 
+    #: Whether the filter reads the last failover result (``model/figures.py``). Simulations skip
+    #: such filters, because the result is for the unchanged cloud.
+    reads_failover_result = False
+
     def __init_subclass__(cls, **arguments: Any) -> None:
         super().__init_subclass__(**arguments)
         # A class implements rejection or prepare; derive the other method from it.
@@ -104,6 +108,10 @@ class BaseHostFilter(SchedulerPlugin):
 
         Raises :class:`~placement_sched.errors.Invalid` if the request is invalid for any host.
         """
+
+    def compares_hosts(self, spec_obj: RequestSpec) -> bool:
+        """Return whether an instance on a host can let another host pass for the next instance."""
+        return False
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest changes that each let a rejected host pass, smallest first.

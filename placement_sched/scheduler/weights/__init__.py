@@ -24,7 +24,7 @@ from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import SchedulerPlugin, classes_in
 
 __all__ = ["BaseHostWeigher", "HostState", "Hosts", "RequestSpec", "WeighedHost", "Weights"]
-__all__ += ["aggregates_of", "all_weighers", "normalize"]
+__all__ += ["ExplainedWeights", "aggregates_of", "all_weighers", "normalize"]
 
 LOG = log.getLogger(__name__)
 Hosts = Sequence[HostState]
@@ -38,6 +38,14 @@ class WeighedHost:
 
     obj: HostState
     weight: float = 0.0
+
+
+class ExplainedWeights(list[float]):
+    """Weights with the amounts of each host, which :meth:`BaseHostWeigher.describe` formats."""
+
+    def __init__(self, weights: Weights, amounts: Sequence[Any]) -> None:
+        super().__init__(weights)
+        self.amounts = amounts
 
 
 class Weighed(Protocol):
@@ -75,6 +83,9 @@ class BaseHostWeigher(SchedulerPlugin):
     #: Whether the weight depends on the members of the server group, which each instance joins.
     counts_members: ClassVar[bool] = False
 
+    #: Whether the weigher reads ``spec_obj.cloud_flavors``, the flavors of the cloud.
+    reads_flavors: ClassVar[bool] = False
+
     def __init_subclass__(cls, **arguments: Any) -> None:
         # Reset inherited declarations that may be wrong for another way of weighing.
         own = vars(cls)
@@ -92,6 +103,13 @@ class BaseHostWeigher(SchedulerPlugin):
     @classmethod
     def is_wanted(cls, settings: Settings) -> bool:  # noqa: ARG003 - for overrides
         """Return whether to run, and to report, the weigher under these settings."""
+        return True
+
+    def is_requested(self, spec_obj: RequestSpec, aggregates: Collection[HostAggregate]) -> bool:
+        """Return whether the request, or an aggregate of its hosts, states a preference.
+
+        If not, the weigher does not run, and reports do not list it.
+        """
         return True
 
     def concerns(self, spec_obj: RequestSpec) -> bool:
@@ -161,6 +179,10 @@ class BaseHostWeigher(SchedulerPlugin):
     def weights(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return the weight of each host, limited to ``minval`` and ``maxval``."""
         return self._clamped(self.column(hosts, spec_obj))
+
+    def describe(self, amounts: Any) -> str:
+        """Return a text on the amounts of a host in :class:`ExplainedWeights`, for explanations."""
+        raise NotImplementedError
 
     # nova's names, which third-party weighers override or call
 

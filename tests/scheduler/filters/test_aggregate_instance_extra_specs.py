@@ -38,6 +38,7 @@ def rejection(metadata, extra_specs):
         ([{"a": ""}], {"a": ""}, None),
         ([{"aggregate_instance_extra_specs": "1"}], {"aggregate_instance_extra_specs": "1"}, None),
         ([{}], {"x:y": "1"}, None),
+        ([{"spread_by": "x"}], {"scheduler:spread_by": "rack"}, None),
         ([{"a": "1"}], {"capabilities:a": "2", "a": "1"}, None),
         ([{"a": "5,x"}], {"a": ">= 3"}, None),
         ([], {"a": "1"}, f"a: '1' {NOT_FOUND}"),

@@ -61,6 +61,7 @@ def rejection(host=HOST, **extra_specs):
         ("host", "<in> cn"),
         ("capabilities:supported_instances", "<in> 'kvm'"),
         ("vcpus_total", "= 8"),
+        ("scheduler:host", "cn9"),
     ],
 )
 def test_host_with_the_capability_passes(key, expected):

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FailoverCapacityFilter: keeps capacity for the instances of a host that fails."""
+
+from oslo_config import cfg
+from oslo_log import log
+
+from placement_sched.config.opts import MAX_INT
+from placement_sched.limits import MAX_FAILOVER_FLAVORS
+from placement_sched.model.figures import FailoverResult, failover_result
+from placement_sched.scheduler.filters import BaseHostFilter, HostCheck, Rejection, RequestSpec
+from placement_sched.scheduler.plugin import options_in_group
+
+LOG = log.getLogger(__name__)
+
+
+class FailoverCapacityFilter(BaseHostFilter):
+    """Filter that rejects new instances that would use failover capacity.
+
+    ``[scheduler] failover_interval`` starts a background computation: does every instance of a
+    host that fails find a place on other hosts, and how many further instances of each flavor may
+    be placed before that changes? All hosts are rejected for a request with more instances of its
+    flavor. The reason has the numbers, and the age of the result.
+
+    All hosts pass if there is no result, if it is older than ``failover_capacity_max_age``, if it
+    has no number for the flavor, and for a request that ignores hosts. nova sends such requests to
+    move an instance, for example to evacuate a failed host. Without a usable result, the reason is
+    logged once, and so is the first flavor that the result does not have. Not enabled by default.
+    nova has no such filter.
+    """
+
+    run_filter_once_per_request = True
+    reads_failover_result = True
+
+    options = options_in_group(
+        "filter_scheduler",
+        cfg.IntOpt("failover_capacity_max_age", default=900, min=1, max=MAX_INT, mutable=True),
+        "Maximum age in seconds of the failover result that FailoverCapacityFilter uses. With an "
+        "older result all hosts pass.",
+    )
+
+    _is_logged = False
+    _is_flavor_logged = False
+
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
+        """Return the check that rejects every host, or None if the promise is kept."""
+        if spec_obj.ignore_hosts or (result := self._usable_result()) is None:
+            return None
+        allowance = result.allowances.get(spec_obj.flavor.name or "")
+        if allowance is None:
+            self._log_flavor(spec_obj.flavor.name)
+            return None
+        if allowance.at_most is None or not allowance.domain:
+            return None
+        if spec_obj.num_instances <= allowance.at_most:
+            return None
+        reason = (
+            f"With {allowance.at_most + 1} more of flavor {allowance.flavor}, the failure of "
+            f"{result.noun} {allowance.domain} leaves {allowance.stuck} or more instances without "
+            f"a place: at most {allowance.at_most} more keep the promise, computed "
+            f"{result.age(self.now()):.0f} s ago"
+        )
+        rejection = Rejection(reason, spec_obj.num_instances, allowance.at_most)
+        return lambda _host_state: rejection
+
+    def _log_flavor(self, name: str | None) -> None:
+        """Log the first flavor without an allowance, which may not be stored."""
+        if not self._is_flavor_logged:
+            self._is_flavor_logged = True
+            LOG.warning(
+                "FailoverCapacityFilter passes all hosts for flavor %s: the result has no number "
+                "for it. Store the flavors with placement-sched fleet load, at most %d are counted",
+                name,
+                MAX_FAILOVER_FLAVORS,
+            )
+
+    def _usable_result(self) -> FailoverResult | None:
+        """Return the result, or None after logging once that there is none."""
+        result, reason = failover_result(), ""
+        maximum = self.settings.filter_scheduler.failover_capacity_max_age
+        if result is None:
+            reason = "no result exists, set [scheduler] failover_interval"
+        elif (age := result.age(self.now())) > maximum:
+            reason = f"the result is {age:.0f} s old, the maximum is {maximum} s"
+        if not reason:
+            self._is_logged = False
+            return result
+        if not self._is_logged:
+            self._is_logged = True
+            LOG.warning("FailoverCapacityFilter passes all hosts: %s", reason)
+        return None

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TopologySpreadFilter: filter that spreads a server group over failure domains."""
+
+from dataclasses import replace
+
+from placement_sched.model.preferences.requested import MAX_SKEW
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    HostCheck,
+    HostState,
+    Rejection,
+    RequestSpec,
+    SuggestedChange,
+    SuggestedChanges,
+)
+
+
+class TopologySpreadFilter(BaseHostFilter):
+    """Filter for hosts in failure domains with few members of the server group.
+
+    The flavor names a metadata key of aggregates as ``scheduler:spread_by=rack``, with
+    ``scheduler:max_skew=1``, or a request by hints of the same names without the prefix, which take
+    precedence. The values of the key are the domains. The skew of a domain is its number of
+    members with the new instance, less the smallest number of members of any domain in the
+    requested zone and aggregates, also without free capacity. A host is rejected if the skew
+    exceeds ``max_skew``, or if it is in no domain. The claim checks the skew again under a lock on
+    the stored group.
+
+    Without a server group, or with ``scheduler:spread_mode=soft``, every host passes. The filter is
+    not enabled by default. Requests for it are then rejected. nova has no such filter.
+    """
+
+    def compares_hosts(self, spec_obj: RequestSpec) -> bool:
+        """Return whether the request spreads a server group, and not only if possible."""
+        return spec_obj.spread is not None and spec_obj.spread.request.is_hard
+
+    def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
+        """Return the check that rejects hosts in domains with too many members."""
+        spread = spec_obj.spread
+        if spread is None or not spread.request.is_hard:
+            return None
+        emptiest, instance = spread.find_emptiest(), spec_obj.instance_uuid
+        # All hosts of a domain have the same result, except the present host of the instance.
+        results: dict[tuple[str, ...], Rejection | None] = {}
+        present = None if instance is None else spread.own.get(instance)
+
+        def rejection(host_state: HostState) -> Rejection | None:
+            host = host_state.host
+            if host == present:
+                return None
+            domains = spread.domains_by_host.get(host, ())
+            if domains not in results:
+                results[domains] = spread.rejection(host, instance, emptiest)
+            return results[domains]
+
+        return rejection
+
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
+        """Suggest a larger maximum skew, or a request without the server group."""
+        rejection = self.rejection(host_state, spec_obj)
+        spread = spec_obj.spread
+        if rejection is not None and spread is not None and isinstance(rejection.has, int):
+            request = replace(spread.request, max_skew=rejection.has)
+            words = f"raise {MAX_SKEW} to {rejection.has}"
+            changed = replace(spec_obj, spread=replace(spread, request=request))
+            yield SuggestedChange("raise_skew", words, {MAX_SKEW: rejection.has}, spec=changed)
+        words = "request an instance outside the server group"
+        changed = replace(spec_obj, instance_group=None, spread=None)
+        yield SuggestedChange("leave_group", words, spec=changed)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PreferredTenantWeigher: weigher by the projects that aggregates prefer."""
+
+from collections.abc import Collection
+
+from oslo_config import cfg
+
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.scheduler.weights import (
+    BaseHostWeigher,
+    Hosts,
+    RequestSpec,
+    Weights,
+    aggregates_of,
+)
+
+#: Prefix of the metadata keys that name projects.
+_KEY = "prefer_tenant_id"
+
+
+class PreferredTenantWeigher(BaseHostWeigher):
+    """Weigher that prefers hosts in aggregates for the project of the request.
+
+    The metadata of an aggregate name projects under ``prefer_tenant_id``, or under keys with this
+    prefix (``prefer_tenant_id3``). Commas separate projects. The weight is 1 for a host in any such
+    aggregate, and 0 for other hosts. Other projects may use these hosts too. To keep them out, use
+    AggregateMultiTenancyIsolation, which has the same syntax. If no aggregate of the hosts names
+    the project, the weigher does not run. nova has no such weigher.
+
+    The multiplier is ``[filter_scheduler] preferred_tenant_weight_multiplier``. Aggregate metadata
+    of that name override it for the hosts in the aggregate. Of several values, the smallest
+    applies. With the default, the weighers of free resources cannot outweigh it.
+    """
+
+    minval = 0.0
+    maxval = 1.0
+    by_host = True
+    weight_option = cfg.FloatOpt("preferred_tenant_weight_multiplier", default=1000.0)
+    weight_help = (
+        "Multiplier of PreferredTenantWeigher, which prefers hosts in aggregates whose metadata "
+        "name the project under prefer_tenant_id. 0 ignores them."
+    )
+
+    def is_requested(self, spec_obj: RequestSpec, aggregates: Collection[HostAggregate]) -> bool:
+        """Return whether any of the aggregates is for the project."""
+        return any(_is_for(aggregate, spec_obj.project_id) for aggregate in aggregates)
+
+    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+        """Return 1 for the hosts in aggregates for the project, and 0 for the others."""
+        preferring = {
+            aggregate.id
+            for aggregate in aggregates_of(hosts)
+            if _is_for(aggregate, spec_obj.project_id)
+        }
+        return [float(any(each.id in preferring for each in host.aggregates)) for host in hosts]
+
+
+def _is_for(aggregate: HostAggregate, project: str | None) -> bool:
+    return any(
+        project in [part.strip() for part in value.split(",")]
+        for key, value in aggregate.metadata.items()
+        if key.startswith(_KEY)
+    )

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TopologySpreadWeigher: weigher that spreads a server group over failure domains."""
+
+from collections.abc import Collection
+
+from oslo_config import cfg
+
+from placement_sched.model.aggregates import HostAggregate
+from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpec, Weights
+
+
+class TopologySpreadWeigher(BaseHostWeigher):
+    """Weigher that prefers failure domains with few members of the server group.
+
+    The soft form of TopologySpreadFilter: for requests with ``scheduler:spread_by`` but without
+    ``scheduler:max_skew``, or with ``scheduler:spread_mode=soft``. The weight is the number of
+    members in the domain of the host, negated. A host in no domain is worse than a host in any
+    domain. Earlier instances of the request are members. For other requests the weigher does not
+    run. nova has no such weigher.
+
+    The multiplier is ``[filter_scheduler] topology_spread_weight_multiplier``. Aggregate metadata
+    of that name override it for the hosts in the aggregate. Of several values, the smallest
+    applies. With the default, the weighers of free resources choose only among hosts in domains
+    with the same number of members.
+    """
+
+    weight_option = cfg.FloatOpt("topology_spread_weight_multiplier", default=1000.0)
+    weight_help = (
+        "Multiplier of TopologySpreadWeigher, which prefers failure domains with few members of "
+        "the request's server group, if the request spreads it."
+    )
+
+    def is_requested(self, spec_obj: RequestSpec, aggregates: Collection[HostAggregate]) -> bool:
+        """Return whether the request spreads its server group if possible."""
+        return spec_obj.spread is not None and not spec_obj.spread.request.is_hard
+
+    def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
+        """Return the number of members in the domain of each host, negated."""
+        spread = spec_obj.spread
+        if spread is None:
+            return [0.0] * len(hosts)
+        outside = 1 + max(spread.members.values(), default=0)
+        counts = (spread.members_beside(host.host) for host in hosts)
+        return [-float(outside if count is None else count) for count in counts]

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FailoverCapacityFilter: rejections by the last failover result."""
+
+import logging
+from datetime import timedelta
+
+import pytest
+
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.failover import store_result
+from tests.conftest import make_settings
+from tests.scheduler.capacity.test_report import store_flavor
+from tests.scheduler.failover.test_report import fill
+from tests.scheduler.test_scheduler import explain
+from tests.support.scheduling import flavor, instance, spec
+from tests.support.statements import record_statements
+
+SELECT = "/scheduler/v1/select_destinations"
+NAME = "FailoverCapacityFilter"
+LOG = "placement_sched.scheduler.filters.failover_capacity_filter"
+
+
+class Clock:
+    """A clock that a test advances."""
+
+    def __init__(self):
+        self.start, self.ahead = utcnow(), timedelta()
+
+    def __call__(self):
+        return self.start + self.ahead
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def cloud(sqlite_url, make_app, clock):
+    """Two hosts of 4 GiB with an instance each, the filter, and a result."""
+    settings = make_settings(sqlite_url)
+    enabled = [*settings.filter_scheduler.enabled_filters, NAME]
+    options = {"filter_scheduler.enabled_filters": enabled}
+    app = make_app(settings.with_overrides(options), clock=clock)
+    fill(app, ["cn1", "cn2"], ["cn1", "cn2"])
+    store_result(app.app.services.scheduler)
+    return app
+
+
+def select(app, *numbers, status=200, **fields):
+    request = spec(*map(instance, numbers), **{"flavor": "small", **fields})
+    return app.post_json(SELECT, {"request_spec": request}, status=status).json
+
+
+def reasons_of(app, **fields):
+    """Return the reasons of the filter."""
+    (stage,) = [
+        stage
+        for stage in explain(app, spec(**{"flavor": "small", **fields}))["funnel"]["filters"]
+        if stage["name"] == NAME
+    ]
+    return {entry["reason"] for entry in stage.get("rejected", ())}
+
+
+def test_request_for_more_instances_than_remain_is_rejected_with_the_numbers(cloud, clock):
+    # Four instances fit on a host: two more keep the promise.
+    clock.ahead = timedelta(seconds=40)
+    assert reasons_of(cloud, instance_uuids=[instance(8), instance(9)]) == set()
+    uuids = [instance(number) for number in (7, 8, 9)]
+    (reason,) = reasons_of(cloud, instance_uuids=uuids)
+    assert reason in {
+        f"With 3 more of flavor small, the failure of host {host} leaves 1 or more instances "
+        "without a place: at most 2 more keep the promise, computed 40 s ago"
+        for host in ("cn1", "cn2")
+    }
+
+
+def test_next_result_counts_the_placed_instances(cloud):
+    select(cloud, 7, 8)
+    store_result(cloud.app.services.scheduler)
+    answer = select(cloud, 9, status=409)
+    assert answer["errors"][0]["code"] == "scheduler.no_valid_host"
+    assert len(reasons_of(cloud)) == 1
+
+
+def test_moves_and_flavors_without_a_number_pass(cloud):
+    uuids = [instance(number) for number in (7, 8, 9)]
+    assert not reasons_of(cloud, instance_uuids=uuids, ignore_hosts=["cn3"])
+    assert not reasons_of(cloud, instance_uuids=uuids, flavor=flavor(name="other"))
+
+
+def test_first_flavor_without_a_number_is_logged(cloud, caplog):
+    with caplog.at_level(logging.WARNING, LOG):
+        for name in ("small", "other", "third", "other"):
+            assert not reasons_of(cloud, flavor=flavor(name=name))
+    (record,) = [record for record in caplog.records if record.name == LOG]
+    assert record.message == (
+        "FailoverCapacityFilter passes all hosts for flavor other: the result has no number for "
+        "it. Store the flavors with placement-sched fleet load, at most 50 are counted"
+    )
+
+
+def test_old_result_passes_all_hosts_and_is_logged_once(cloud, clock, caplog):
+    clock.ahead = timedelta(seconds=901)
+    with caplog.at_level(logging.WARNING, LOG):
+        for _ in range(2):
+            assert not reasons_of(cloud, instance_uuids=[instance(n) for n in (6, 7, 8, 9)])
+    (record,) = [record for record in caplog.records if record.name == LOG]
+    assert record.message == (
+        "FailoverCapacityFilter passes all hosts: the result is 901 s old, the maximum is 900 s"
+    )
+
+
+def test_missing_result_passes_all_hosts_and_is_logged(cloud, caplog, sqlite_database):
+    with sqlite_database.read() as connection:
+        connection.exec_driver_sql("DELETE FROM sched_failover_results")
+        connection.exec_driver_sql(
+            "UPDATE sched_change_counters SET version = version + 1 "
+            "WHERE subject = 'failover_result'"
+        )
+        connection.commit()
+    with caplog.at_level(logging.WARNING, LOG):
+        assert not reasons_of(cloud, instance_uuids=[instance(n) for n in (7, 8, 9)])
+    assert "no result exists" in caplog.text
+
+
+def test_simulations_skip_the_filter(cloud):
+    select(cloud, 7, 8)
+    store_result(cloud.app.services.scheduler)
+    changed = {"changes": [{"add": {"like": "cn1", "count": 1}}]}
+    body = {"request_spec": spec(flavor="small"), **changed}
+    answer = cloud.post_json("/scheduler/v1/explain", body).json
+    assert answer["outcome"] == "selected"
+    assert NAME not in {stage["name"] for stage in answer["funnel"]["filters"]}
+
+
+def test_move_of_a_plan_starts_although_new_instances_are_rejected(cloud):
+    select(cloud, 7, 8)
+    store_result(cloud.app.services.scheduler)
+    select(cloud, 9, status=409)
+    moves = [{"instance": instance(1), "from": "cn1", "to": "cn2"}]
+    body = {"kind": "plan", "method": "live", "parallel": 1, "executor": instance(101)}
+    run = cloud.post_json("/scheduler/v1/plan_runs", {**body, "moves": moves}).json
+    path = f"/scheduler/v1/plan_runs/{run['uuid']}/moves/{instance(1)}"
+    move = cloud.put_json(path, {"executor": instance(101), "state": "started"}).json
+    assert move["rejection"] is None
+
+
+def test_filter_costs_one_statement(cloud, make_app, sqlite_url):
+    plain = make_app(make_settings(sqlite_url))
+    counts = []
+    for app in (plain, cloud):
+        explain(app, spec(flavor="small"))  # fills the caches
+        with record_statements(app.app.services.database) as statements:
+            explain(app, spec(flavor="small"))
+        counts.append(len(statements))
+    assert counts[1] - counts[0] == 1
+
+
+def test_flavor_of_the_name_is_compared_with_its_number(cloud):
+    store_flavor(cloud, "tiny", ram=64)
+    assert not reasons_of(cloud, flavor="tiny")

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Host filter by failure domain."""
+
+from dataclasses import replace
+
+import pytest
+
+from placement_sched.model.preferences.requested import SpreadRequest
+from placement_sched.model.preferences.spread import Spread
+from placement_sched.scheduler.filters.topology_spread_filter import TopologySpreadFilter
+from tests.support.scheduling import instance
+from tests.support.states import build_host_state, build_spec, find_rejection
+
+GROUP = {"policy": "soft-anti-affinity"}
+DOMAINS = {"cn1": ("r1",), "cn2": ("r2",), "cn3": ("r2",)}
+CROWDED = (
+    "Domain rack=r1 has 3 members, the emptiest (r2) has 1: skew 3 after placement exceeds "
+    "max_skew 1"
+)
+
+
+def request(*, is_hard=True, own=None, **members):
+    asked = SpreadRequest("rack", 1, is_hard=is_hard, path="$")
+    spread = Spread(asked, DOMAINS, frozenset({"r1", "r2"}), own=own or {})
+    spec = build_spec(instance_group=GROUP, instance_uuids=[instance(1)])
+    return replace(spec, spread=spread.with_members(members))
+
+
+def reason(spec, host):
+    return find_rejection(TopologySpreadFilter(), build_host_state(host), spec)
+
+
+def test_reason_names_the_domain_and_the_numbers():
+    spec = request(cn1=3, cn3=1)
+    assert reason(spec, "cn1") == CROWDED
+    assert (reason(spec, "cn2"), reason(spec, "cn3")) == (None, None)
+    assert "no aggregate of the host has metadata 'rack'" in reason(spec, "cn4")
+
+
+def test_hosts_of_a_domain_share_the_rejection():
+    check = TopologySpreadFilter().prepare(request(cn2=5))
+    assert check(build_host_state("cn2")) is check(build_host_state("cn3")) is not None
+
+
+@pytest.mark.parametrize("spec", [build_spec(), request(is_hard=False, cn1=3)])
+def test_every_host_passes_without_a_hard_spread(spec):
+    assert TopologySpreadFilter().prepare(spec) is None
+    assert reason(spec, "cn1") is None
+    assert not TopologySpreadFilter().compares_hosts(spec)
+
+
+def test_instance_may_stay_on_its_host():
+    spec = request(cn1=3, own={instance(1): "cn1"})
+    assert reason(spec, "cn1") is None
+    assert reason(spec.for_instance(instance(2)), "cn1") is not None
+
+
+def test_suggested_changes_let_the_host_pass():
+    spec, host = request(cn1=3, cn3=1), build_host_state("cn1")
+    changes = list(TopologySpreadFilter().suggested_changes(host, spec))
+    assert [(each.action, each.words, each.values) for each in changes] == [
+        ("raise_skew", "raise max_skew to 3", {"max_skew": 3}),
+        ("leave_group", "request an instance outside the server group", {}),
+    ]
+    assert [reason(each.spec, "cn1") for each in changes] == [None, None]
+    (only,) = TopologySpreadFilter().suggested_changes(build_host_state("cn4"), spec)
+    assert only.action == "leave_group"

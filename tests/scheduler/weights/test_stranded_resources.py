@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weigher of stranded amounts, compared with instances placed in turn."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from placement_sched.model.decision import DecisionSeed
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.hardware.numa import NUMATopology
+from placement_sched.model.hardware.pci_requests import InstancePCIRequests
+from placement_sched.model.hardware.stranding import FlavorTable
+from placement_sched.scheduler.host_state import set_candidates
+from placement_sched.scheduler.plugins import plugins_for
+from placement_sched.scheduler.weighing import Weighing, run_weighers
+from placement_sched.scheduler.weights.ram import RAMWeigher
+from placement_sched.scheduler.weights.stranded_resources import StrandedResourcesWeigher
+from tests.conftest import make_settings
+from tests.model.hardware.test_stranding import (
+    ALIASES,
+    GPU_ALIAS,
+    build_cell,
+    build_flavor,
+    fill_one_by_one,
+    pinned,
+    pools,
+)
+from tests.scheduler.capacity.placed import SELECT, read_capacity
+from tests.scheduler.capacity.test_report import store_flavor
+from tests.scheduler.weights.weighing import raw_weights, weigh, weigh_hosts
+from tests.support.scheduling import FLAVOR, report, spec
+from tests.support.statements import record_statements
+from tests.support.states import build_host_state, build_spec, settings_with
+
+NAME = "StrandedResourcesWeigher"
+OPTION = "filter_scheduler__stranded_resources_weight_multiplier"
+OPTIONS = {OPTION: 10.0, "pci__alias": [GPU_ALIAS]}
+CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
+
+
+def build_request(flavor, *flavors):
+    """Return a request for a flavor, in a cloud with these flavors."""
+    request = build_spec(flavor=flavor.as_document())
+    hardware = request.hardware
+    requests = InstancePCIRequests(requests=hardware.pci_requests(ALIASES))
+    topology = hardware.numa_topology
+    return replace(
+        request, numa_topology=topology, pci_requests=requests, cloud_flavors=tuple(flavors)
+    )
+
+
+def host(name, cpus=8, ram=16, disk=100, **fields):
+    """Return a host with free amounts: CPUs, memory and disk in GB."""
+    state = build_host_state(
+        name,
+        vcpus_used=0,
+        vcpus_total=cpus,
+        total_usable_ram_mb=1024 * ram,
+        free_ram_mb=1024 * ram,
+        total_usable_disk_gb=1000,
+        free_disk_mb=1024 * disk,
+        **fields,
+    )
+    set_candidates(state, [{"allocations": {}, "mappings": {}}])
+    return state
+
+
+def best(hosts, request):
+    return weigh(StrandedResourcesWeigher, hosts, request, **OPTIONS).hosts[0].obj.host
+
+
+def by_class(amounts):
+    return dict(zip(CLASSES, amounts, strict=True))
+
+
+def strand(state, sizes, amounts):
+    """Return the units that a placement strands on a host, by placing instances in turn."""
+
+    def mean_left(free):
+        left = [fill_one_by_one(free, by_class(size)) for size in sizes]
+        return [sum(each[name] for each in left) / len(left) for name in CLASSES]
+
+    free = by_class(state)
+    after = {name: free[name] - need for name, need in zip(CLASSES, amounts, strict=True)}
+    units = []
+    for place in range(len(CLASSES)):
+        users = [size[place] for size in sizes if size[place]]
+        units.append(max(sum(users) / len(users), 1) if users else 1)
+    pairs = zip(mean_left(free), mean_left(after), units, strict=True)
+    return sum((more - less) / unit for less, more, unit in pairs)
+
+
+SIZES = st.tuples(st.integers(1, 5), st.integers(1, 5), st.integers(0, 3))
+FREE = st.tuples(st.integers(5, 12), st.integers(5, 12), st.integers(3, 12))
+
+
+@given(
+    st.lists(SIZES, min_size=1, max_size=4, unique=True),
+    st.lists(FREE, min_size=2, max_size=4),
+    SIZES,
+)
+def test_weight_equals_the_amount_stranded_by_placing_one_by_one(sizes, free, amounts):
+    flavors = [Flavor(vcpus=c, memory_mb=1024 * m, root_gb=d) for c, m, d in sizes]
+    request = build_request(
+        Flavor(vcpus=amounts[0], memory_mb=1024 * amounts[1], root_gb=amounts[2]), *flavors
+    )
+    hosts = [host(f"cn{number}", *each) for number, each in enumerate(free)]
+    raw = raw_weights(StrandedResourcesWeigher, hosts, request, **OPTIONS)
+    for number, each in enumerate(free):
+        assert raw[f"cn{number}"] == pytest.approx(-strand(each, sizes, amounts), abs=1e-9)
+
+
+@given(st.lists(SIZES, min_size=1, max_size=4, unique=True), st.lists(FREE, min_size=2), SIZES)
+def test_host_left_wholly_usable_weighs_at_least_as_much_as_equal_hosts(sizes, free, amounts):
+    """Of hosts that are wholly usable before, a host that stays so is best."""
+    flavors = [Flavor(vcpus=c, memory_mb=1024 * m, root_gb=d) for c, m, d in sizes]
+    request = build_request(
+        Flavor(vcpus=amounts[0], memory_mb=1024 * amounts[1], root_gb=amounts[2]), *flavors
+    )
+
+    def is_usable(each, less=(0, 0, 0)):
+        rest = [amount - need for amount, need in zip(each, less, strict=True)]
+        return all(
+            not any(fill_one_by_one(by_class(rest), by_class(size)).values()) for size in sizes
+        )
+
+    hosts = {f"cn{number}": each for number, each in enumerate(free) if is_usable(each)}
+    states = [host(name, *each) for name, each in hosts.items()]
+    if len(states) < 2:
+        return
+    raw = raw_weights(StrandedResourcesWeigher, states, request, **OPTIONS)
+    for name, each in hosts.items():
+        if is_usable(each, amounts):
+            assert raw[name] == pytest.approx(max(raw.values()))
+
+
+SMALL, LARGE = build_flavor(1, 1024), build_flavor(8, 8192)
+
+
+def test_whole_hosts_are_kept_for_large_flavors():
+    hosts = [host("cn1", 8, 8), host("cn2", 7, 7), host("cn3", 16, 16)]
+    request = build_request(SMALL, SMALL, LARGE)
+    assert best(hosts, request) == "cn2"
+
+
+def test_amounts_stay_in_the_proportion_of_the_flavors():
+    """The memory of a host without CPUs would be of no use."""
+    hosts = [host("cn1", 8, 8), host("cn2", 16, 8)]
+    cpus = build_flavor(8, 2048)
+    assert best(hosts, build_request(cpus, build_flavor(1, 1024))) == "cn2"
+
+
+def with_nodes(name, *nodes, **fields):
+    return host(name, 40, 64, numa_topology=NUMATopology(nodes), **fields)
+
+
+def test_whole_numa_nodes_are_kept():
+    small, large = pinned(2, 2), pinned(8, 8)
+    hosts = [
+        with_nodes("cn1", build_cell(0, 8, 8), build_cell(1, 8, 8)),
+        with_nodes("cn2", build_cell(0, 8, 8), build_cell(1, 8, 6, used=2)),
+    ]
+    # The less used node of cn2 is tried first, and an instance would break it.
+    settings = {"compute__packing_host_numa_cells_allocation_strategy": True}
+    plugins = plugins_for(
+        settings_with(**settings, filter_scheduler__enabled_filters=["NUMATopologyFilter"])
+    )
+    request = build_request(small, small, large)
+    for plugin in plugins.filters:
+        verdict = plugin.prepare(request)
+        for state in hosts:
+            state.limits.update(verdict(state).limits)
+    assert best(hosts, request) == "cn2"
+
+
+def test_huge_pages_are_kept():
+    """Memory of small pages comes from hosts without huge pages for flavors that need them."""
+    huge = pinned(4, 8)
+    hosts = [
+        with_nodes("cn1", build_cell(0, 4, 8, shared=4)),
+        with_nodes("cn2", build_cell(0, 4, 0, shared=4)),
+    ]
+    for state in hosts:
+        state.free_ram_mb = 8 * 1024
+    assert best(hosts, build_request(build_flavor(1, 1024), huge)) == "cn2"
+
+
+def test_devices_are_kept():
+    """CPUs come from hosts without devices for flavors that need them."""
+    gpu = build_flavor(4, 4096, extra_specs={"pci_passthrough:alias": "gpu:1"})
+    hosts = [host("cn1", 8, 8, pci_stats=pools((0, 2))), host("cn2", 8, 8, pci_stats=pools())]
+    plain = build_flavor(2, 2048)
+    assert best(hosts, build_request(plain, plain, gpu)) == "cn2"
+    # Pairs of devices stay together.
+    pair = build_flavor(4, 4096, extra_specs={"pci_passthrough:alias": "gpu:2"})
+    hosts = [host("cn1", pci_stats=pools((0, 2))), host("cn2", pci_stats=pools((0, 1)))]
+    assert best(hosts, build_request(gpu, gpu, pair)) == "cn2"
+    # Weighing changes no host.
+    assert [state.pci_stats.free for state in hosts] == [2, 1]
+    assert [state.num_instances for state in hosts] == [0, 0]
+
+
+def test_weigher_runs_only_with_a_multiplier():
+    def names(**options):
+        return [type(plugin).__name__ for plugin in plugins_for(settings_with(**options)).weighers]
+
+    assert NAME not in names()
+    assert NAME in names(**OPTIONS)
+    assert names(**OPTIONS) == sorted([*names(), NAME])
+
+
+def test_hosts_weigh_the_same_in_a_cloud_without_flavors():
+    hosts = [host("cn1"), host("cn2", 4)]
+    weights = [("cn1", 0.0), ("cn2", 0.0)]
+    assert weigh_hosts(StrandedResourcesWeigher, hosts, build_request(SMALL), **OPTIONS) == weights
+
+
+def test_explanation_has_the_amounts():
+    flavors = [build_flavor(2, 4096), build_flavor(4, 8192)]
+    hosts = [host("cn1", 8, 8, disk=0), host("cn2", 8, 16, disk=0)]
+    run = weigh(StrandedResourcesWeigher, hosts, build_request(SMALL, *flavors), **OPTIONS)
+    details = {each.host: each.weights[NAME].as_json()["detail"] for each in run.host_reports()}
+    assert details == {
+        "cn1": "leaves 5 VCPU and 3,072 MEMORY_MB that no flavor can use, and strands 2 VCPU and "
+        "5,120 MEMORY_MB more for the average flavor",
+        "cn2": "leaves 1 VCPU and 3,072 MEMORY_MB that no flavor can use, and strands 2 VCPU and "
+        "5,120 MEMORY_MB more for the average flavor",
+    }
+    assert run.reports_on(run.hosts) == run.host_reports()
+
+
+def test_later_instances_are_weighed_as_in_a_complete_run():
+    settings = settings_with(**OPTIONS)
+    weighers = [kind.with_settings(settings) for kind in (StrandedResourcesWeigher, RAMWeigher)]
+    hosts = [host(f"cn{number}", 8 + number, 16 + 2 * number) for number in range(5)]
+    request, weighing = build_request(SMALL, SMALL, LARGE), Weighing(weighers)
+    for _ in range(20):
+        step, complete = weighing.weigh(hosts, request), run_weighers(weighers, hosts, request)
+        assert step.host_reports() == complete.host_reports()
+        chosen = step.hosts[0].obj
+        chosen.consume_from_request(request)
+        weighing.note(chosen)
+        hosts = [state for state in hosts if state.free_ram_mb > 0]
+    assert (
+        weighing.weigh(hosts[:2], request).host_reports()
+        == run_weighers(weighers, hosts[:2], request).host_reports()
+    )
+
+
+@pytest.fixture
+def cloud(sqlite_url, make_app):
+    """Three hosts, limited by memory and by CPUs, and a stored flavor."""
+    app = make_app(make_settings(sqlite_url, **OPTIONS))
+    hosts = [
+        report("cn1", vcpus=16, memory_mb=4500),
+        report("cn2", vcpus=4, memory_mb=65536),
+        report("cn3", vcpus=8, memory_mb=20000, local_gb=77),
+    ]
+    app.post_json("/scheduler/v1/compute_nodes", hosts)
+    store_flavor(app, "m2", vcpus=3, ram=2048, disk=10)
+    return app
+
+
+def explain(app, **fields):
+    answer = app.post_json("/scheduler/v1/explain", {"request_spec": spec(**fields)}).json
+    return {entry["host"]: entry["weights"] for entry in answer["hosts"]}
+
+
+def test_amounts_equal_those_of_a_capacity_report(cloud):
+    """Amounts that no flavor can use, of a cloud with a flavor, are stranded for this flavor."""
+    for state in ("empty", "with an instance"):
+        with cloud.app.services.database.read() as connection:
+            scheduler = cloud.app.services.scheduler
+            request = scheduler.reader.read(spec(flavor="m2"))
+            run = scheduler.prepare_run(connection, request, DecisionSeed.drawn(scheduler.random))
+        table = FlavorTable.of(run.filtered_request.spec.cloud_flavors, {})
+        rows = table.stranded(table.read(run.hosts))[1].tolist()
+        amounts = {each.host: row[:3] for each, row in zip(run.hosts, rows, strict=True)}
+        answer = read_capacity(cloud, query={"per": "host"}, flavor="m2")
+        for part in answer["per"]:
+            stranded = [part["stranded"].get(name, 0) for name in CLASSES]
+            assert amounts[part["name"]] == stranded, state
+        cloud.post_json(SELECT, {"request_spec": spec(flavor="m2")})
+
+
+def test_flavors_take_no_statement_of_a_request(cloud, make_app, sqlite_url):
+    def count(app):
+        explain(app)
+        with record_statements(app.app.services.database) as seen:
+            explain(app)
+        return len(seen)
+
+    assert count(cloud) == count(make_app(make_settings(sqlite_url)))
+
+
+def test_detail_is_explained_and_recorded(cloud):
+    weights = explain(cloud)
+    assert set(weights) == {"cn1", "cn2", "cn3"}
+    assert all("that no flavor can use" in weight[NAME]["detail"] for weight in weights.values())
+    answer = cloud.post_json(SELECT, {"request_spec": spec(flavor=FLAVOR)}).json
+    decision = cloud.get(f"/scheduler/v1/decisions/{answer['decision']}").json
+    assert "that no flavor can use" in decision["best"][0]["weights"][NAME]["detail"]

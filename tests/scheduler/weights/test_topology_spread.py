@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weigher by failure domain."""
+
+from dataclasses import replace
+
+from placement_sched.model.preferences.requested import SpreadRequest
+from placement_sched.model.preferences.spread import Spread
+from placement_sched.scheduler.weights.topology_spread import TopologySpreadWeigher
+from tests.scheduler.weights.weighing import raw_weights, weigh, weigh_hosts
+from tests.support.states import build_aggregate, build_host_state, build_spec
+
+DOMAINS = {"cn1": ("r1",), "cn2": ("r2",), "cn3": ("r1", "r2")}
+HOSTS = [build_host_state(name) for name in ("cn1", "cn2", "cn3", "cn4")]
+MULTIPLIER = "filter_scheduler__topology_spread_weight_multiplier"
+
+
+def request(*, is_hard=False, **members):
+    asked = SpreadRequest("rack", 1, is_hard=is_hard, path="$")
+    spread = Spread(asked, DOMAINS, frozenset({"r1", "r2"})).with_members(members)
+    return replace(build_spec(instance_group={"policy": "soft-affinity"}), spread=spread)
+
+
+def test_weight_is_the_negated_number_of_members_of_the_domain():
+    weights = {"cn1": -2.0, "cn2": -1.0, "cn3": -2.0, "cn4": -3.0}
+    assert raw_weights(TopologySpreadWeigher, HOSTS, request(cn1=2, cn2=1)) == weights
+    assert weigh_hosts(TopologySpreadWeigher, HOSTS, request(cn1=2, cn2=1))[0] == ("cn2", 1000.0)
+
+
+def test_hosts_in_a_domain_are_preferred_for_the_first_member():
+    weights = {"cn1": 0.0, "cn2": 0.0, "cn3": 0.0, "cn4": -1.0}
+    assert raw_weights(TopologySpreadWeigher, HOSTS, request()) == weights
+
+
+def test_weigher_runs_only_for_a_soft_spread():
+    for spec in (build_spec(), request(is_hard=True, cn1=2)):
+        run = weigh(TopologySpreadWeigher, HOSTS, spec)
+        assert (run.reports, run.columns) == ((), ())
+        assert {host.weight for host in run.hosts} == {0.0}
+    assert TopologySpreadWeigher().column(HOSTS[:1], build_spec()) == [0.0]
+
+
+def test_multiplier_is_an_option_and_metadata_of_aggregates():
+    best = weigh_hosts(TopologySpreadWeigher, HOSTS[:2], request(cn1=2), **{MULTIPLIER: -1.0})[0]
+    assert best[0] == "cn1"
+    metadata = {"topology_spread_weight_multiplier": "2.5"}
+    host = build_host_state("cn2", aggregates=(build_aggregate(1, **metadata),))
+    assert weigh_hosts(TopologySpreadWeigher, [HOSTS[0], host], request(cn1=1))[0] == ("cn2", 2.5)

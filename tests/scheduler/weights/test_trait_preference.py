@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weigher by preferred and avoided traits."""
+
+import pytest
+
+from placement_sched.scheduler.host_state import set_traits
+from placement_sched.scheduler.weights.trait_preference import TraitPreferenceWeigher
+from tests.conftest import make_settings
+from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
+from tests.scheduler.providers import add_provider
+from tests.scheduler.weights.weighing import raw_weights, weigh
+from tests.support.clouds import Host, add_traits, uuid_of
+from tests.support.explanations import weight
+from tests.support.scheduling import flavor, spec
+from tests.support.statements import record_statements
+from tests.support.states import build_host_state, build_spec
+
+NAME = "TraitPreferenceWeigher"
+PREFER, AVOID = "scheduler:prefer_traits", "scheduler:avoid_traits"
+A_OR_B = {PREFER: "CUSTOM_A,CUSTOM_B", AVOID: "CUSTOM_C"}
+EXPLAIN = "/scheduler/v1/explain"
+
+
+def hosts_with(**traits):
+    hosts = [build_host_state(name) for name in traits]
+    for host in hosts:
+        set_traits(host, frozenset(traits[host.host]))
+    return hosts
+
+
+def test_weight_is_the_number_of_preferred_less_the_number_of_avoided_traits():
+    hosts = hosts_with(
+        none=(), one=["CUSTOM_A"], two=["CUSTOM_A", "CUSTOM_B"], both=["CUSTOM_B", "CUSTOM_C"]
+    )
+    weights = {"none": 0.0, "one": 1.0, "two": 2.0, "both": 0.0}
+    assert raw_weights(TraitPreferenceWeigher, hosts, build_spec(A_OR_B)) == weights
+    image = build_spec(properties={"trait:CUSTOM_B": "preferred"})
+    assert raw_weights(TraitPreferenceWeigher, hosts, image)["both"] == 1.0
+
+
+def test_weigher_does_not_run_without_a_preference():
+    hosts = hosts_with(one=["CUSTOM_A"], none=())
+    run = weigh(TraitPreferenceWeigher, hosts, build_spec({"trait:CUSTOM_A": "required"}))
+    assert (run.reports, run.columns) == ((), ())
+    assert TraitPreferenceWeigher().column(hosts, build_spec()) == [0.0, 0.0]
+
+
+@pytest.fixture(params=[False, True], ids=["read by SQL", "cached"])
+def cloud(request, sqlite_url, make_app):
+    """Return an application with three equal hosts, with and without the provider cache."""
+    settings = make_settings(sqlite_url, placement__providers_in_memory=request.param)
+    app = make_app(settings, in_memory=request.param)
+    put_hosts(app, cn1=[], cn2=["CUSTOM_A"], cn3=["CUSTOM_A", "CUSTOM_B"], cn4=["CUSTOM_C"])
+    return app
+
+
+def preferring(extra_specs, **changes):
+    return spec(flavor=flavor(extra_specs=extra_specs), **changes)
+
+
+@pytest.mark.slow
+def test_hosts_with_preferred_traits_come_first(cloud):
+    answer = explain_request(cloud, preferring(A_OR_B))
+    assert answer.hosts == ["cn3", "cn2", "cn1", "cn4"]
+    assert {"name": NAME, "multiplier": 1000.0} in answer.answer["funnel"]["weighers"]
+    weights = [host["weights"][NAME] for host in answer.answer["hosts"]]
+    assert weights[0] == weight(1.0, 2.0, 1000.0)
+    assert [each["raw"] for each in weights] == [2.0, 1.0, 0.0, -1.0]
+    image = spec(image={"properties": {"trait:CUSTOM_C": "preferred"}})
+    assert explain_request(cloud, image).hosts == ["cn4", "cn1", "cn2", "cn3"]
+    option = {"filter_scheduler__trait_preference_weight_multiplier": -1.0}
+    assert explain_request(cloud, preferring(A_OR_B), **option).hosts[0] == "cn4"
+    put_aggregate(cloud, 1, {"trait_preference_weight_multiplier": "0"}, "cn3")
+    assert explain_request(cloud, preferring(A_OR_B)).hosts[0] == "cn2"
+
+
+@pytest.mark.slow
+def test_trait_of_a_nested_provider_counts(cloud):
+    add_provider(cloud, "gpu", parent=uuid_of("cn4"), VGPU=1)
+    add_traits(cloud.app.services.database, [Host("gpu", {}, frozenset({"CUSTOM_GPU"}))])
+    assert explain_request(cloud, preferring({PREFER: "CUSTOM_GPU"})).hosts[0] == "cn4"
+
+
+def test_other_requests_have_the_same_weighers_and_weights(cloud):
+    answer = explain_request(cloud, spec()).answer
+    assert NAME not in {name for host in answer["hosts"] for name in host["weights"]}
+    assert NAME not in [weigher["name"] for weigher in answer["funnel"]["weighers"]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        (
+            {"flavor": flavor(extra_specs={PREFER: "CUSTOM_AA"})},
+            "flavor.extra_specs['scheduler:prefer_traits']",
+        ),
+        (
+            {"image": {"properties": {"trait:CUSTOM_AA": "preferred"}}},
+            "image.properties['trait:CUSTOM_AA']",
+        ),
+    ],
+    ids=["flavor", "image"],
+)
+def test_unknown_trait_is_an_error_with_the_nearest_name(cloud, changes, path):
+    body = {"request_spec": spec(**changes)}
+    for place in (EXPLAIN, "/scheduler/v1/select_destinations"):
+        (error,) = cloud.post_json(place, body, status=400).json["errors"]
+        assert error["detail"] == (
+            f"No such trait: CUSTOM_AA; did you mean 'CUSTOM_A'? (at $.request_spec.{path})"
+        )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_number_of_statements_does_not_depend_on_hosts(sqlite_url, make_app, is_cached):
+    settings = make_settings(sqlite_url, placement__providers_in_memory=is_cached)
+    app = make_app(settings, in_memory=is_cached)
+    counts = []
+    for numbers in (range(3), range(3, 60)):
+        put_hosts(app, **{f"h{n}": ["CUSTOM_A"] for n in numbers})
+        per_request = []
+        for request in (spec(), preferring({PREFER: "CUSTOM_A"})):
+            app.post_json(EXPLAIN, {"request_spec": request})
+            with record_statements(app.app.services.database) as seen:
+                app.post_json(EXPLAIN, {"request_spec": request})
+            per_request.append(len(seen))
+        counts.append(per_request)
+    assert counts[0] == counts[1]
+    if is_cached:
+        assert counts[0][0] == counts[0][1]
