@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The background computation of the failover capacity, its gauges, and who computes."""
+
+import threading
+import time
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from placement_sched.errors import Unavailable
+from placement_sched.operations.failover import THREAD_NAME, FailoverTask, store_result
+from placement_sched.operations.gauges import FailoverGauges
+from tests.conftest import make_settings
+from tests.scheduler.failover.test_report import fill
+
+FAILOVER = "/scheduler/v1/failover_capacity"
+PREFIX = "placement_sched_scheduler_failover_"
+
+
+def wait_for_thread():
+    for thread in threading.enumerate():
+        if thread.name == THREAD_NAME:
+            thread.join(timeout=60)
+
+
+def read_gauges(app):
+    families = text_string_to_metric_families(app.get("/metrics").text)
+    return {
+        (sample.name.removeprefix(PREFIX), *sample.labels.values()): sample.value
+        for family in families
+        for sample in family.samples
+        if sample.name.startswith(PREFIX)
+    }
+
+
+@pytest.fixture
+def app_with_interval(settings, make_app):
+    app = make_app(settings.with_overrides({"scheduler.failover_interval": 3600}))
+    fill(app, ["cn1", "cn2"], ["cn1", "cn1", "cn1", "cn2", "cn2"])
+    wait_for_thread()
+    return app
+
+
+@pytest.mark.all_databases
+def test_task_stores_a_result_that_every_process_reads(app_with_interval, settings, make_app):
+    # The first request started the computation, on a cloud without hosts.
+    assert app_with_interval.get(FAILOVER).json["covered"] == 0
+    stored = store_result(app_with_interval.app.services.scheduler)
+    other = make_app(settings.with_overrides({"scheduler.failover_interval": 3600}))
+    answer = other.get(FAILOVER).json
+    assert {**answer, "age": None} == {**stored, "age": None}
+    assert answer["uncovered"] == 2
+    assert 0 <= answer["age"] < 60
+    gauges = read_gauges(other)
+    assert gauges["domains", "uncovered"] == 2
+    assert gauges["domains", "covered"] == 0
+    assert gauges["remaining", "small"] == 0
+    assert 0 <= gauges["age_seconds",] < 60
+
+
+def test_young_result_is_not_computed_again(sqlite_settings, make_app):
+    app = make_app(sqlite_settings.with_overrides({"scheduler.failover_interval": 3600}))
+    store_result(app.app.services.scheduler)
+    computed_at = app.get(FAILOVER).json["computed_at"]
+    task = FailoverTask(app.app.services.scheduler)
+    task()
+    wait_for_thread()
+    assert app.get(FAILOVER).json["computed_at"] == computed_at
+
+
+def test_without_an_interval_nothing_is_computed(sqlite_app):
+    sqlite_app.get("/scheduler/v1/hosts")
+    wait_for_thread()
+    (error,) = sqlite_app.get(FAILOVER, status=404).json["errors"]
+    assert error["detail"].startswith("The failover capacity was not computed yet")
+    assert read_gauges(sqlite_app) == {}
+
+
+def test_failed_computation_is_logged_and_waits_for_the_interval(sqlite_url, make_app, caplog):
+    options = {"scheduler.failover_interval": 3600, "scheduler.failover_within": "rack"}
+    app = make_app(make_settings(sqlite_url).with_overrides(options))
+    scheduler = app.app.services.scheduler
+    app.get("/scheduler/v1/hosts")
+    wait_for_thread()
+    assert (
+        "the failover capacity was not computed: no aggregate has the metadata key" in caplog.text
+    )
+    caplog.clear()
+    task = FailoverTask(scheduler)
+    task._failed_at = time.monotonic()
+    task()
+    wait_for_thread()
+    assert caplog.text == ""
+
+
+def test_unreadable_result_shows_no_gauges(caplog):
+    def fail():
+        raise Unavailable("the database is locked")
+
+    assert list(FailoverGauges(fail).collect()) == []
+    assert "the failover result was not read: the database is locked" in caplog.text

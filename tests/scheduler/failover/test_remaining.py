@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Further instances of a flavor until a failure gets worse."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from placement_sched.scheduler.failover import remaining as failover_remaining
+from tests.exploring import draws
+from tests.scheduler.capacity.test_report import ADMIN, FLAVORS, store_flavor
+from tests.scheduler.carrying_out import fill_small_cloud, make_application, small_clouds
+from tests.scheduler.failover.test_report import compute, fill, place
+from tests.support.scheduling import instance, report, spec
+
+NODES = "/scheduler/v1/compute_nodes"
+
+
+def read_row(answer, name="small"):
+    return next(row for row in answer["remaining"] if row["flavor"] == name)
+
+
+def test_remaining_instances_keep_every_host_covered(sqlite_app):
+    fill(sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn1", "cn2", "cn2"])
+    row = read_row(compute(sqlite_app))
+    # 12 fit on three hosts, 8 on two, and 5 are there.
+    assert (row["remaining"], row["exact"], row["at_most"]) == (3, True, 3)
+    breaks = row["breaks"]
+    assert breaks["placed"] == breaks["instances"] - 1
+
+
+def test_uncovered_host_that_gets_worse_allows_no_instance(sqlite_app):
+    fill(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3 + ["cn2"] * 3)
+    row = read_row(compute(sqlite_app))
+    assert (row["remaining"], row["at_most"]) == (0, 0)
+    # One of three has a place now, and none after a further instance.
+    assert row["breaks"]["placed"] == 0
+
+
+def test_uncovered_host_that_gets_no_worse_allows_instances(sqlite_app):
+    fill(sqlite_app, ["cn1", "cn2"], [])
+    sqlite_app.post_json(NODES, [report("big", memory_mb=65536)])
+    store_flavor(sqlite_app, "huge", ram=65536)
+    place(sqlite_app, 1, "big", flavor="huge")
+    answer = compute(sqlite_app)
+    assert answer["uncovered"] == 1
+    assert read_row(answer)["remaining"] == 4
+
+
+def test_flavor_that_fits_nowhere_breaks_nothing(sqlite_app):
+    fill(sqlite_app, ["cn1"], [])
+    store_flavor(sqlite_app, "huge", ram=65536)
+    row = read_row(compute(sqlite_app), "huge")
+    assert (row["remaining"], row["exact"], row["breaks"]) == (0, True, None)
+
+
+def test_many_hosts_get_bounds_without_simulations(sqlite_app, monkeypatch):
+    hosts = [f"cn{number}" for number in range(6)]
+    fill(sqlite_app, hosts, hosts)
+    monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 5)
+    row = read_row(compute(sqlite_app))
+    # 18 more fit, 15 of them on other hosts, and a single instance needs a place.
+    assert (row["remaining"], row["at_most"], row["exact"]) == (4, 14, False)
+    assert row["breaks"] == {"domain": "cn0", "instances": 1, "placed": 0}
+
+
+def test_numbers_of_the_broken_host_count_its_instances_of_all_flavors(sqlite_app, monkeypatch):
+    fill(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1"])
+    store_flavor(sqlite_app, "tiny", ram=512)
+    place(sqlite_app, 9, "cn1", flavor="tiny")
+    found = read_row(compute(sqlite_app))
+    monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
+    bounds = read_row(compute(sqlite_app))
+    assert (found["at_most"], bounds["at_most"]) == (1, 2)
+    assert bounds["breaks"] == {"domain": "cn1", "instances": 3, "placed": 2}
+    # A further instance is on cn1.
+    assert found["breaks"] == {"domain": "cn1", "instances": 4, "placed": 3}
+
+
+def test_instances_of_a_replaced_flavor_of_the_same_name_prove_nothing(sqlite_app, monkeypatch):
+    fill(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3)
+    monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
+    assert read_row(compute(sqlite_app))["at_most"] == 1
+    sqlite_app.delete(f"{FLAVORS}/small", headers=ADMIN)
+    store_flavor(sqlite_app, "small", ram=128)
+    # Eight of the new flavor fit on cn2 besides the three instances of cn1.
+    assert read_row(compute(sqlite_app))["at_most"] is None
+
+
+@pytest.mark.slow
+@settings(max_examples=draws(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cloud=small_clouds(), name=st.sampled_from(["m1", "m4"]))
+def test_bounds_contain_the_number_that_simulations_find(
+    sqlite_template, tmp_path_factory, make_app, monkeypatch, cloud, name
+):
+    sizes, requests, _ = cloud
+    app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp("remaining"))
+    fill_small_cloud(app, sizes, requests)
+    store_flavor(app, name, ram=1024 * int(name[1:]), disk=1)
+    found = read_row(compute(app), name)
+    with monkeypatch.context() as patch:
+        patch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
+        bounds = read_row(compute(app), name)
+    assert bounds["remaining"] <= found["remaining"]
+    if bounds["at_most"] is not None:
+        assert found["remaining"] <= bounds["at_most"]
+    assert found["exact"]
+    check_by_placing(app, sizes, name, found)
+
+
+def check_by_placing(app, sizes, name, row):
+    """Place the instances that remain, then another, and compute again after each."""
+    before = count_stuck(compute(app, remaining=False))
+    if row["remaining"]:
+        uuids = [instance(100 + number) for number in range(row["remaining"])]
+        assert select(app, sizes, uuids, name)
+        after = count_stuck(compute(app, remaining=False))
+        assert all(number <= before.get(host, 0) for host, number in after.items())
+    if select(app, sizes, [instance(99)], name) and row["breaks"]:
+        after = count_stuck(compute(app, remaining=False))
+        assert any(number > before.get(host, 0) for host, number in after.items())
+
+
+def select(app, sizes, uuids, name):
+    """Place instances, and report the memory that hosts use then."""
+    body = {"request_spec": spec(*uuids, flavor=name)}
+    answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
+    if answer.status_int != 200:
+        return False
+    hosts = app.get("/scheduler/v1/hosts").json["hosts"]
+    used = {each["host"]: each["resources"]["MEMORY_MB"]["used"] for each in hosts}
+    reports = [
+        report(f"cn{at}", memory_mb=1024 * size, memory_mb_used=used[f"cn{at}"])
+        for at, size in enumerate(sizes, 1)
+    ]
+    app.post_json(NODES, reports)
+    return True
+
+
+def count_stuck(answer):
+    return {each["name"]: len(each["nowhere"]) for each in answer["failures"]}

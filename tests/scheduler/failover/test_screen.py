@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The screen and the simulations of failures, compared with a plan for each host."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from placement_sched.scheduler.capacity.host_counts import FreeCapacity
+from placement_sched.scheduler.drain_plan import MovePlan, Mover, find_instances
+from placement_sched.scheduler.failover import report as failover_report
+from placement_sched.scheduler.failover.screen import FailedLoad, RequestOnHosts, Screen, Verdict
+from placement_sched.scheduler.simulation import DISABLED, DRAINED
+from placement_sched.store import simulation
+from tests.exploring import draws
+from tests.scheduler.carrying_out import fill_small_cloud, make_application, small_clouds
+
+FAILOVER = "/scheduler/v1/failover_capacity"
+VF = "CUSTOM_VF"
+#: Instances whose placements are all tried.
+MOST_INSTANCES = 3
+
+
+def compute(app, **body):
+    return app.post_json(FAILOVER, {"remaining": False, **body}).json
+
+
+def stuck_in_plan(app, hosts):
+    """Return the instances that find no place if hosts are drained."""
+    body = {"changes": [{"drain": list(hosts)}], "flavors": []}
+    plan = app.post_json("/scheduler/v1/plan", body).json
+    return {entry["instance"] for entry in plan["stuck"]}
+
+
+def has_placement(app, hosts):
+    """Return whether any choice of hosts places all instances of failed hosts."""
+    scheduler = app.app.services.scheduler
+
+    def place(mover, inner, scratch, remaining, others):
+        if not remaining:
+            return True
+        instance, *later = remaining
+        for other in others:
+            with mover.attempt():
+                destination = {"host": other, "node": other}
+                result = mover.place([instance], {"requested_destination": destination})
+                if isinstance(result, MovePlan) and place(mover, inner, scratch, later, others):
+                    return True
+        return False
+
+    def run(inner, scratch, _applied):
+        connection, now = scratch.connection, inner.clock()
+        names = {host for host, _ in inner.memory.node_names.current(connection).values()}
+        moving = find_instances(connection, hosts)
+        simulation.disable(connection, hosts, DISABLED, DRAINED, now)
+        mover = Mover(inner, scratch, now)
+        return place(mover, inner, scratch, moving, sorted(names - set(hosts)))
+
+    return scheduler.simulate([], run)
+
+
+def check(app, answer, sets):
+    """Compare an answer with a plan for each set, and with all placements if they differ."""
+    failures = {tuple(failure["hosts"]): failure for failure in answer["failures"]}
+    assert answer["covered"] + answer["uncovered"] == len(sets)
+    assert answer["undetermined"] == 0
+    for hosts in sets:
+        stuck = stuck_in_plan(app, hosts)
+        if hosts in failures:
+            if answer["exact"] and failures[hosts]["instances"] <= MOST_INSTANCES:
+                assert not has_placement(app, hosts)
+            assert {each["uuid"] for each in failures[hosts]["nowhere"]} == stuck != set()
+            assert all(each["reason"] for each in failures[hosts]["nowhere"])
+        elif stuck:
+            assert has_placement(app, hosts)
+
+
+@pytest.mark.slow
+@settings(max_examples=draws(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cloud=small_clouds())
+def test_covered_hosts_are_those_that_a_simulation_empties(
+    sqlite_template, tmp_path_factory, make_app, cloud
+):
+    sizes, requests, _ = cloud
+    app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp("failover"))
+    fill_small_cloud(app, sizes, requests)
+    names = [f"cn{number}" for number in range(1, len(sizes) + 1)]
+    check(app, compute(app), [(name,) for name in names])
+    pairs = list(combinations(names, 2))
+    check(app, compute(app, host_failures=2), pairs)
+
+
+@pytest.mark.slow
+@settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cloud=small_clouds())
+def test_bound_for_many_sets_claims_no_more_than_each_set_shows(
+    sqlite_template, tmp_path_factory, make_app, monkeypatch, cloud
+):
+    sizes, requests, _ = cloud
+    app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp("bound"))
+    fill_small_cloud(app, sizes, requests)
+    names = [f"cn{number}" for number in range(1, len(sizes) + 1)]
+    with monkeypatch.context() as patch:
+        patch.setattr(failover_report, "MAX_FAILURE_SETS", 0)
+        answer = compute(app, host_failures=2)
+    assert not answer["exact"]
+    assert "the limit is 0" in answer["bound"]
+    states = {failure["name"]: failure["state"] for failure in answer["failures"]}
+    for pair in combinations(names, 2):
+        if any(name not in states for name in pair):  # covered in every set
+            assert not stuck_in_plan(app, pair)
+        elif "uncovered" in {states[name] for name in pair}:
+            assert stuck_in_plan(app, pair)
+
+
+def judge_virtual_functions(free, options, fits, number):
+    """Return the verdict on instances if a single host remains, with these devices."""
+    rows = {f"device{index}": index for index in range(len(free))}
+    request = RequestOnHosts(
+        size=(1, 1, 1),
+        flavor="vf",
+        fits={"cn2": fits},
+        candidates=len(options),
+        rejected=0,
+        per_host=len(options),
+        limit=None,
+        amounts={VF: 2},
+        shared={},
+        is_fixed=True,
+        capacity=FreeCapacity(rows, list(free), {VF: 0}, []),
+        options={"cn2": options},
+    )
+    load = FailedLoad(frozenset({"cn1"}))
+    load.counts[b"vf"] = number
+    screen = Screen({b"vf": request})
+    return screen.judge(load), screen.count_stuck(load)
+
+
+def test_options_that_share_devices_prove_no_impossibility():
+    # The first pair of devices leaves no pair, but each of them with the third makes two.
+    pairs = [tuple((index, 1) for index in pair) for pair in combinations(range(3), 2)]
+    assert judge_virtual_functions((1, 1, 2), pairs, 1, 2) == (Verdict.UNCLEAR, 0)
+
+
+def test_options_with_different_devices_prove_impossibility():
+    apart = [((0, 1),), ((1, 1),), ((2, 1),)]
+    assert judge_virtual_functions((1, 1, 2), apart, 4, 5) == (Verdict.UNCOVERED, 1)
+    # Every option uses the third device.
+    common = [((0, 1), (2, 1)), ((1, 1), (2, 1))]
+    assert judge_virtual_functions((1, 1, 2), common, 2, 3) == (Verdict.UNCOVERED, 1)
