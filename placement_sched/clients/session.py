@@ -77,12 +77,20 @@ class ServiceResponse:
 class RemoteService:
     """Client of a service, with the microversion of its type, if any.
 
-    ``kind`` is the type in OpenStack's service catalogue. ``timeout`` is in seconds.
+    ``kind`` is the type in OpenStack's service catalogue. ``timeout`` is in seconds. ``version`` is
+    another microversion, and the release that added it.
     """
 
-    def __init__(self, adapter: Adapter, kind: str, timeout: float | None = None) -> None:
+    def __init__(
+        self,
+        adapter: Adapter,
+        kind: str,
+        timeout: float | None = None,
+        *,
+        version: tuple[str, str] | None = None,
+    ) -> None:
         self._adapter, self.kind, self._timeout = adapter, kind, timeout
-        self._version, self._since = MICROVERSIONS.get(kind, ("", ""))
+        self._version, self._since = version or MICROVERSIONS.get(kind, ("", ""))
 
     @property
     def place(self) -> str:
@@ -90,7 +98,7 @@ class RemoteService:
         try:
             address = self._adapter.get_endpoint()
         except ClientException as failure:
-            raise self.failed(f"{self.kind}: {_reason(failure)}") from None
+            raise self.failed(f"{self.kind}: {exception_reason(failure)}") from None
         if address is None:
             raise self.failed(f"the cloud's catalogue has no {self.kind} service")
         return str(address).rstrip("/")
@@ -128,10 +136,10 @@ class RemoteService:
                 retriable_status_codes=adapter.retriable_status_codes or [502, 503, 504],
             )
         except ClientException as failure:
-            raise self.failed(f"{place} does not answer: {_reason(failure)}") from None
+            raise self.failed(f"{place} does not answer: {exception_reason(failure)}") from None
         except (ValueError, OSError) as failure:
             # requests checks URL, token, timeout and CA bundle only here.
-            raise self.failed(f"{place} cannot be reached: {_reason(failure)}") from None
+            raise self.failed(f"{place} cannot be reached: {exception_reason(failure)}") from None
         document = None
         with suppress(ValueError):
             document = sent.json()
@@ -185,7 +193,7 @@ def exception_chain(failure: BaseException | None) -> Iterator[BaseException]:
         failure = failure.__context__
 
 
-def _reason(failure: Exception) -> str:
+def exception_reason(failure: Exception) -> str:
     """Return the first error of the system, TLS or ``http.client`` as text.
 
     Without such an error in the chain of contexts, returns the text of ``failure``.

@@ -115,7 +115,7 @@ def adopt(database: Database, clock: Clock) -> Adoption:
     revision_before = current_revision(database)
     revision = _adoptable_revision(schema, ours=revision_before is not None)
     # MariaDB commits each DDL statement, so every check comes before the first change.
-    if unusable := [mismatch for mismatch in mismatches if mismatch.is_refused]:
+    if unusable := [mismatch for mismatch in mismatches if mismatch.is_rejected]:
         raise Unavailable(
             "the database cannot join some of its tables; nothing was changed. "
             + describe_mismatches(unusable)

@@ -10,6 +10,7 @@ import os
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
@@ -21,7 +22,7 @@ from prometheus_client.registry import Collector
 
 from placement_sched.errors import Error
 from placement_sched.model.document import encode
-from placement_sched.model.figures import CapacityFigures, CloudFigures, Reliability
+from placement_sched.model.figures import CapacityFigures, CloudFigures, FailoverResult, Reliability
 
 LOG = log.getLogger(__name__)
 #: Counts the capacity for flavors of these names.
@@ -33,6 +34,8 @@ MAX_FLAVORS = 50
 #: The name of the thread that counts.
 THREAD_NAME = "capacity of flavors"
 _PREFIX = "placement_sched_scheduler_capacity"
+#: Reads the last failover result, if any. Raises :class:`Error` if it cannot.
+ReadFailover = Callable[[], FailoverResult | None]
 #: Reads the current figures. Raises :class:`Error` if it cannot.
 ReadFigures = Callable[[], CloudFigures]
 _CLOUD_PREFIX = "placement_sched"
@@ -281,3 +284,51 @@ class CloudGauges(ReadGauges):
             for key, amount in sorted(amounts.items()):
                 gauge.add_metric(key, amount)
             yield gauge
+
+
+class FailoverGauges(Collector):
+    """Prometheus collector of the last failover result, empty before the first."""
+
+    def __init__(self, read: ReadFailover) -> None:
+        """Set the function that reads the result."""
+        self._read = read
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        """Return nothing, so that registration does not collect."""
+        return []
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the gauges of the last result."""
+        try:
+            result = self._read()
+        except Error as failure:
+            LOG.warning("the failover result was not read: %s", failure.detail)
+            return
+        if result is not None:
+            yield from failover_gauges(result, time.time())
+
+
+def failover_gauges(result: FailoverResult, now: float) -> Iterator[GaugeMetricFamily]:
+    """Yield the gauges of a failover result. ``now`` is in seconds since 1970."""
+    prefix = f"{_CLOUD_PREFIX}_scheduler_failover"
+    failures = GaugeMetricFamily(
+        f"{prefix}_domains",
+        "Hosts or domains whose failure is covered, uncovered or undetermined.",
+        labels=["state"],
+    )
+    for state in ("covered", "uncovered", "undetermined"):
+        failures.add_metric([state], result.answer[state])
+    remaining = GaugeMetricFamily(
+        f"{prefix}_remaining",
+        "How many more instances of a flavor certainly keep the failover capacity.",
+        labels=["flavor"],
+    )
+    for name, allowance in sorted(result.allowances.items()):
+        remaining.add_metric([name], allowance.remaining)
+    seconds = now - result.computed_at.replace(tzinfo=UTC).timestamp()
+    age = GaugeMetricFamily(
+        f"{prefix}_age_seconds",
+        "Seconds since the failover capacity was computed.",
+        value=max(seconds, 0),
+    )
+    yield from (failures, remaining, age)

@@ -30,7 +30,7 @@ class NovaNoun(Enum):
     INSTANCES = "Instances", "change them in nova, with openstack server"
 
     @property
-    def refusal(self) -> str:
+    def rejection(self) -> str:
         """The error message that names the way to change the object."""
         things, how_to_change = self.value
         read = "are read from nova's databases ([api_database] connection)"
@@ -80,7 +80,7 @@ def is_read_from_nova(settings: Settings) -> bool:
 def check_not_read_from_nova(noun: NovaNoun, settings: Settings) -> None:
     """Raise :class:`ManagedByNova` if the objects are read from nova's databases."""
     if is_read_from_nova(settings):
-        raise ManagedByNova(noun.refusal)
+        raise ManagedByNova(noun.rejection)
 
 
 def check_sections(document: Any, settings: Settings) -> None:
@@ -88,4 +88,4 @@ def check_sections(document: Any, settings: Settings) -> None:
     if is_read_from_nova(settings) and isinstance(document, Mapping):
         for section, noun in SECTIONS.items():
             if document.get(section):
-                raise DocumentError(noun.refusal.removesuffix("."), section, at_key=True)
+                raise DocumentError(noun.rejection.removesuffix("."), section, at_key=True)

@@ -97,8 +97,8 @@ def _check_collations(database: Database) -> Result:
         mismatches = find_mismatches(connection)
     if not mismatches:
         return Result(Code.SUCCESS)
-    is_refused = any(mismatch.is_refused for mismatch in mismatches)
-    code = Code.FAILURE if is_refused else Code.WARNING
+    is_rejected = any(mismatch.is_rejected for mismatch in mismatches)
+    code = Code.FAILURE if is_rejected else Code.WARNING
     return Result(code, describe_mismatches(mismatches))
 
 

@@ -72,8 +72,8 @@ def test_calls_are_counted_by_outcome_over_all_workers(nova_site):
     assert found["rpc_duration_seconds_count['select_destinations']"] == 6
     assert found["claims_total['nova-scheduler', 'won']"] == 4
     assert found["scheduler_decisions_total['', '', 'default', 'selected']"] == 4
-    (refusals,) = [found[key] for key in found if "no_valid_host', 'resources'" in key]
-    assert refusals == 1
+    (rejections,) = [found[key] for key in found if "no_valid_host', 'resources'" in key]
+    assert rejections == 1
     assert found["scheduler_stage_duration_seconds_count['claim']"] == 4
 
 

@@ -328,9 +328,9 @@ def own_schema_only(database):
 def test_unknown_schema_is_rejected_and_unchanged(empty_database_of_any_kind, prepare, told):
     prepare(empty_database_of_any_kind)
     before = table_names(empty_database_of_any_kind)
-    with pytest.raises(Unavailable, match=told) as refusal:
+    with pytest.raises(Unavailable, match=told) as rejection:
         adopt(empty_database_of_any_kind, utcnow)
-    assert "\n" not in refusal.value.detail
+    assert "\n" not in rejection.value.detail
     assert table_names(empty_database_of_any_kind) == before
 
 
@@ -354,9 +354,9 @@ def test_db_sync_rejects_a_database_to_be_adopted(empty_database_of_any_kind):
 def test_db_sync_rejects_a_complete_unadopted_database(empty_database_of_any_kind, revision):
     create_openstack_schema(empty_database_of_any_kind, revision)
     before = table_names(empty_database_of_any_kind)
-    with pytest.raises(NotAdopted, match=rf"{revision}, .* placement-sched db adopt") as refusal:
+    with pytest.raises(NotAdopted, match=rf"{revision}, .* placement-sched db adopt") as rejection:
         sync(empty_database_of_any_kind, utcnow)
-    assert "\n" not in refusal.value.detail
+    assert "\n" not in rejection.value.detail
     assert table_names(empty_database_of_any_kind) == before
     with empty_database_of_any_kind.read() as connection:
         assert connection.scalar(text("SELECT COUNT(*) FROM traits")) == 0

@@ -48,7 +48,7 @@ def test_write_to_nova_managed_object_is_rejected_with_advice(nova_managed_app, 
     ask = getattr(nova_managed_app, f"{route.method.lower()}_json")
     answer = ask(path, body, headers=headers, status=409)
     detail = error_text(answer)
-    assert detail == route.changes.refusal
+    assert detail == route.changes.rejection
     things, where = route.changes.value
     assert detail.startswith(things)
     assert detail.endswith(f"{where}.")

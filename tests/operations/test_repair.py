@@ -32,11 +32,11 @@ def test_batch_is_retried_after_a_concurrent_write(sqlite_cloud, sqlite_database
     sqlite_cloud.allocate(2)
     auditor = Auditor(database=sqlite_database, clock=utcnow, no_owner=NO_OWNER)
     found = auditor.find()
-    replace, refusals = operation.allocations.replace, [operation.ConcurrentUpdate("rival")]
+    replace, rejections = operation.allocations.replace, [operation.ConcurrentUpdate("rival")]
 
     def raise_conflict(*arguments):
-        if refusals:
-            raise refusals.pop()
+        if rejections:
+            raise rejections.pop()
         replace(*arguments)
 
     monkeypatch.setattr(operation.allocations, "replace", raise_conflict)

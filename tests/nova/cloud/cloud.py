@@ -175,10 +175,10 @@ class Cloud:
         try:
             with urlopen(Request(url, data, headers, method=method), timeout=120) as answer:
                 return dict(answer.headers), json.loads(answer.read() or b"null")
-        except HTTPError as refusal:
-            with refusal:
-                told = refusal.read().decode(errors="replace")
-            raise ConnectionError(f"{method} {url}: {refusal.code} {told}") from None
+        except HTTPError as rejection:
+            with rejection:
+                told = rejection.read().decode(errors="replace")
+            raise ConnectionError(f"{method} {url}: {rejection.code} {told}") from None
 
 
 def wait_for(what: str, true: Callable[[], object], cloud: Cloud, seconds: float = 240) -> None:

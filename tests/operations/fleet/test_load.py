@@ -518,11 +518,11 @@ def test_concurrent_loads_are_serialized(cloud):
 
 
 def test_load_is_retried_after_a_concurrent_update(sqlite_cloud, monkeypatch):
-    apply, refusals = operation.apply, [operation.ConcurrentUpdate("rival")]
+    apply, rejections = operation.apply, [operation.ConcurrentUpdate("rival")]
 
     def raise_conflict(*arguments):
-        if refusals:
-            raise refusals.pop()
+        if rejections:
+            raise rejections.pop()
         apply(*arguments)
 
     monkeypatch.setattr(operation, "apply", raise_conflict)

@@ -16,9 +16,18 @@ class SmallHost(fake.FakeDriverWithoutFakeNodes):
     local_gb = 200
 
     def spawn(self, context, instance, *arguments, **more):
-        if (Path(CONF.state_path) / "out_of_order").exists():
+        if _is_out_of_order():
             raise exception.ComputeResourcesUnavailable(reason="the host is out of order")
         return super().spawn(context, instance, *arguments, **more)
 
+    def check_can_live_migrate_destination(self, context, instance, *arguments, **more):
+        if _is_out_of_order():
+            raise exception.MigrationPreCheckError(reason="the host is out of order")
+        return super().check_can_live_migrate_destination(context, instance, *arguments, **more)
+
     def post_live_migration(self, context, instance, block_device_info, migrate_data=None):
         self.destroy(context, instance, network_info=None, block_device_info=block_device_info)
+
+
+def _is_out_of_order():
+    return (Path(CONF.state_path) / "out_of_order").exists()

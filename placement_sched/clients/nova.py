@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Client of nova's compute API: migrations of instances, and compute services.
+
+nova's scheduler still checks the target of a migration, because no request forces it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from keystoneauth1.adapter import Adapter
+
+from placement_sched.clients.session import RemoteService
+
+#: The microversion of all requests, and its release. Live migrations have ``block_migration`` auto
+#: since 2.25 and no default of ``force`` since 2.30, services have uuids since 2.53, and cold
+#: migrations a target since 2.56 ("Microversion history" of the reference).
+VERSION = ("2.56", "Queens")
+
+#: Statuses of a rejected request. The response has a sentence for the caller.
+_REJECTED = (400, 403, 404, 409)
+_BINARY = "nova-compute"
+
+
+@dataclass(frozen=True, slots=True)
+class NovaServer:
+    """An instance as nova shows it: its host, status and current task.
+
+    ``fault`` is the message of an instance in ERROR.
+    """
+
+    uuid: str
+    host: str | None
+    status: str
+    task_state: str | None = None
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeService:
+    """The compute service of a host."""
+
+    uuid: str
+    host: str
+    is_disabled: bool
+    disabled_reason: str | None = None
+
+
+class Nova:
+    """Client of nova, with the rights of an administrator.
+
+    Every method raises :class:`~placement_sched.errors.ServiceFailed` if nova does not answer
+    according to its API. No request is repeated, because nova could start a migration twice.
+    """
+
+    def __init__(self, adapter: Adapter, timeout: float | None = None) -> None:
+        adapter.connect_retries = adapter.status_code_retries = 0
+        self._service = RemoteService(adapter, "compute", timeout, version=VERSION)
+        #: URL of the compute API.
+        self.place = self._service.place
+
+    def server(self, uuid: str) -> NovaServer | None:
+        """Return an instance, or None if nova has no such instance."""
+        path = f"/servers/{quote(uuid, safe='')}"
+        response = self._service.get_json("GET", path, taken=(200, 404))
+        if response.status == 404 and isinstance(response.document, dict):
+            return None
+        with self._service.reading(path):
+            return _read_server(response.document["server"])
+
+    def servers_on(self, host: str) -> list[NovaServer]:
+        """Return the instances of all projects on a host, at most a page of nova."""
+        path = "/servers/detail"
+        servers = self._service.listed(path, "servers", _read_server, all_tenants=1, host=host)
+        return [server for server in servers if server.host == host]
+
+    def live_migrate(self, uuid: str, host: str) -> str | None:
+        """Start a live migration, and return the reason if nova rejects it."""
+        body = {"host": host, "block_migration": "auto"}
+        return self._act(uuid, {"os-migrateLive": body}, 202)
+
+    def cold_migrate(self, uuid: str, host: str) -> str | None:
+        """Start a cold migration, and return the reason if nova rejects it."""
+        return self._act(uuid, {"migrate": {"host": host}}, 202)
+
+    def confirm(self, uuid: str) -> str | None:
+        """Confirm a cold migration, and return the reason if nova rejects it."""
+        return self._act(uuid, {"confirmResize": None}, 204)
+
+    def migration_status(self, uuid: str) -> str | None:
+        """Return the status of the newest migration of an instance, None if there is none."""
+        path = "/os-migrations"
+        response = self._service.get_json("GET", path, params={"instance_uuid": uuid})
+        with self._service.reading(path):
+            newest = max(response.document["migrations"], key=lambda row: row["id"], default=None)
+            return None if newest is None else str(newest["status"])
+
+    def compute_service(self, host: str) -> ComputeService | None:
+        """Return the compute service of a host, or None if the host has none.
+
+        nova ignores an empty host, and its database may ignore case: only the exact name counts.
+        """
+        services = self.compute_services(host=host)
+        return next((service for service in services if service.host == host), None)
+
+    def compute_services(self, **filters: str) -> list[ComputeService]:
+        """Return the compute services that match the filters of nova."""
+        params = {"binary": _BINARY, **filters}
+        return self._service.listed("/os-services", "services", _read_service, **params)
+
+    def disable(self, service: ComputeService, reason: str) -> None:
+        """Disable a compute service."""
+        self._change(service, {"status": "disabled", "disabled_reason": reason})
+
+    def enable(self, service: ComputeService) -> None:
+        """Enable a compute service."""
+        self._change(service, {"status": "enabled"})
+
+    def _change(self, service: ComputeService, body: Mapping[str, str]) -> None:
+        path = f"/os-services/{quote(service.uuid, safe='')}"
+        self._service.get_json("PUT", path, body=body)
+
+    def _act(self, uuid: str, body: Mapping[str, Any], success: int) -> str | None:
+        path = f"/servers/{quote(uuid, safe='')}/action"
+        taken = (success, *_REJECTED)
+        response = self._service.get_json("POST", path, body=body, taken=taken)
+        return None if response.status == success else f"nova answered {response.text}"
+
+
+def _read_server(server: Mapping[str, Any]) -> NovaServer:
+    fault = server.get("fault") or {}
+    return NovaServer(
+        uuid=str(server["id"]),
+        # Only an administrator sees the host.
+        host=server["OS-EXT-SRV-ATTR:host"],
+        status=str(server["status"]),
+        task_state=server["OS-EXT-STS:task_state"],
+        fault=fault.get("message"),
+    )
+
+
+def _read_service(service: Mapping[str, Any]) -> ComputeService:
+    return ComputeService(
+        uuid=str(service["id"]),
+        host=str(service["host"]),
+        is_disabled=service["status"] == "disabled",
+        disabled_reason=service.get("disabled_reason"),
+    )

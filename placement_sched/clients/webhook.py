@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Webhooks: notices sent by HTTP to addresses of the configuration."""
+
+import logging
+from hashlib import sha256
+from threading import Thread
+from urllib.parse import urlsplit
+
+from keystoneauth1.exceptions import ClientException
+from keystoneauth1.noauth import NoAuth
+from keystoneauth1.session import Session
+
+from placement_sched.clients.session import exception_reason
+from placement_sched.errors import ServiceFailed
+from placement_sched.model.document import Json
+
+#: Seconds that an address has to answer.
+TIMEOUT = 5
+
+_QUIET = logging.getLogger(f"{__name__}.requests")
+_QUIET.addHandler(logging.NullHandler())
+_QUIET.propagate = False
+
+
+def digest_of(address: str) -> str:
+    """Return a digest of an address, whose path may contain a secret."""
+    return sha256(address.encode()).hexdigest()[:32]
+
+
+def shown(address: str) -> str:
+    """Return scheme, host and port of an address, for logs."""
+    parts = urlsplit(address)
+    return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
+
+
+def send(address: str, body: Json) -> None:
+    """Send a JSON body to an address.
+
+    Raises :class:`ServiceFailed` unless the address answers with status 2xx in time. Redirects are
+    not followed, and the body of the answer is not read.
+    """
+    outcomes: list[ServiceFailed | None] = []
+
+    def post() -> None:
+        try:
+            _post(address, body)
+        except ServiceFailed as failure:
+            outcomes.append(failure)
+        else:
+            outcomes.append(None)
+
+    # The timeout of a session bounds each read, but not an answer that arrives byte by byte.
+    thread = Thread(target=post, name="webhook", daemon=True)
+    thread.start()
+    thread.join(TIMEOUT)
+    outcome = (
+        outcomes[0]
+        if outcomes
+        else ServiceFailed(f"{shown(address)} does not answer in {TIMEOUT} s", service="webhook")
+    )
+    if outcome is not None:
+        raise outcome
+
+
+def _post(address: str, body: Json) -> None:
+    session = Session(auth=NoAuth(), timeout=TIMEOUT)
+    try:
+        answer = session.request(
+            address,
+            "POST",
+            json=body,
+            authenticated=False,
+            redirect=False,
+            raise_exc=False,
+            connect_retries=0,
+            status_code_retries=0,
+            log=False,
+            logger=_QUIET,
+            stream=True,
+        )
+    except (ClientException, ValueError, OSError) as failure:
+        reason = exception_reason(failure)
+        path = urlsplit(address).path
+        if len(path) > 1 and path in reason:
+            reason = type(failure).__name__
+        raise ServiceFailed(
+            f"{shown(address)} does not answer: {reason}", service="webhook"
+        ) from None
+    answer.close()
+    if not 200 <= answer.status_code < 300:
+        raise ServiceFailed(f"{shown(address)} answered {answer.status_code}", service="webhook")

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client of nova's compute API: its requests, and its errors."""
+
+import pytest
+
+from placement_sched.clients.nova import ComputeService, NovaServer
+from placement_sched.errors import ServiceFailed
+from tests.support.nova_api import build_nova_client, run_nova
+from tests.support.scheduling import instance
+
+ONE = instance(1)
+
+
+@pytest.fixture
+def nova_service():
+    with run_nova() as nova:
+        nova.add_server(ONE, "cn1")
+        nova.add_service("cn1")
+        yield nova
+
+
+@pytest.fixture
+def nova(nova_service):
+    return build_nova_client(nova_service.url)
+
+
+def test_server_has_host_status_and_task(nova):
+    assert nova.server(ONE) == NovaServer(ONE, "cn1", "ACTIVE")
+
+
+def test_unknown_server_is_none(nova):
+    assert nova.server(instance(2)) is None
+
+
+def test_servers_on_a_host_are_listed(nova_service, nova):
+    nova_service.add_server(instance(2), "cn2")
+    assert nova.servers_on("cn1") == [NovaServer(ONE, "cn1", "ACTIVE")]
+    assert nova.servers_on("cn9") == []
+
+
+def test_live_migration_names_the_host_and_does_not_force_it(nova_service, nova):
+    assert nova.live_migrate(ONE, "cn2") is None
+    body = {"os-migrateLive": {"host": "cn2", "block_migration": "auto"}}
+    assert nova_service.seen[-1] == ("POST", f"/servers/{ONE}/action", body)
+    assert nova.server(ONE).task_state == "migrating"
+    assert nova.server(ONE).host == "cn2"
+    assert nova.migration_status(ONE) == "completed"
+
+
+def test_cold_migration_is_confirmed(nova_service, nova):
+    assert nova.cold_migrate(ONE, "cn2") is None
+    assert nova_service.seen[-1][2] == {"migrate": {"host": "cn2"}}
+    nova_service.finish(ONE)
+    assert nova.server(ONE).status == "VERIFY_RESIZE"
+    assert nova.confirm(ONE) is None
+    assert nova.server(ONE) == NovaServer(ONE, "cn2", "ACTIVE")
+
+
+def test_rejected_action_returns_the_sentence_of_nova(nova_service, nova):
+    nova_service.rejecting[ONE] = "Cannot 'os-migrateLive' instance while it is stopped."
+    reason = "nova answered 409 Conflict (Cannot 'os-migrateLive' instance while it is stopped.)"
+    assert nova.live_migrate(ONE, "cn2") == reason
+
+
+def test_instance_without_migrations_has_no_status(nova):
+    assert nova.migration_status(ONE) is None
+
+
+def test_compute_service_is_disabled_with_a_reason_and_enabled(nova_service, nova):
+    service = nova.compute_service("cn1")
+    assert service == ComputeService("service of cn1", "cn1", is_disabled=False)
+    nova.disable(service, "new fan")
+    disabled = nova.compute_service("cn1")
+    assert (disabled.is_disabled, disabled.disabled_reason) == (True, "new fan")
+    nova.enable(disabled)
+    assert not nova.compute_service("cn1").is_disabled
+
+
+def test_host_without_a_compute_service_is_none(nova):
+    assert nova.compute_service("cn9") is None
+
+
+@pytest.mark.parametrize("host", ["", "CN1"])
+def test_service_of_another_host_is_not_taken(nova, host):
+    assert nova.compute_service(host) is None
+
+
+def test_caller_who_does_not_see_hosts_is_an_error(nova_service, nova):
+    nova_service.is_admin = False
+    with pytest.raises(ServiceFailed, match=r"did not answer GET /servers/\S+ as the compute API"):
+        nova.server(ONE)
+
+
+def test_old_nova_is_an_error(nova_service, nova):
+    nova_service.version = "compute 2.1"
+    with pytest.raises(ServiceFailed, match=r"compute microversion 2.56 \(Queens\) is needed"):
+        nova.server(ONE)
+
+
+def test_failed_request_is_not_repeated(nova_service, nova):
+    nova_service.failure = ("503 Service Unavailable", None)
+    with pytest.raises(ServiceFailed, match="503"):
+        nova.live_migrate(ONE, "cn2")
+    assert len(nova_service.seen) == 1

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notices by HTTP: accepted, refused, redirected, and to addresses that do not answer."""
+
+import json
+import socket
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+
+from placement_sched.clients import webhook
+from placement_sched.errors import ServiceFailed
+from tests.support.loopback import reserve_port, serve_application
+
+BODY = {"event": "would_fit_now", "decision": "d1"}
+
+
+class Receiver:
+    """An application that records requests and answers with a status."""
+
+    def __init__(self, status="204 No Content", headers=()):
+        self.status, self.headers = status, list(headers)
+        self.received = []
+
+    def __call__(self, environ, start_response):
+        body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
+        line = f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"
+        self.received.append((line, environ.get("HTTP_X_AUTH_TOKEN"), body))
+        start_response(self.status, self.headers)
+        return [b""]
+
+
+def failure_detail(address):
+    with pytest.raises(ServiceFailed) as failure:
+        webhook.send(address, BODY)
+    return failure.value.detail
+
+
+def test_body_is_posted_without_a_token():
+    receiver = Receiver()
+    with serve_application(receiver) as url:
+        webhook.send(f"{url}/hooks/secret", BODY)
+    ((line, token, body),) = receiver.received
+    assert (line, token, json.loads(body)) == ("POST /hooks/secret", None, BODY)
+
+
+@pytest.mark.parametrize("status", ["400 Bad Request", "503 Service Unavailable"])
+def test_other_status_is_a_failure_that_is_not_repeated(status):
+    receiver = Receiver(status)
+    with serve_application(receiver) as url:
+        assert failure_detail(f"{url}/secret") == f"{url} answered {status[:3]}"
+    assert len(receiver.received) == 1
+
+
+def test_redirect_is_not_followed():
+    other = Receiver()
+    with serve_application(other) as target:
+        receiver = Receiver("307 Temporary Redirect", [("Location", target)])
+        with serve_application(receiver) as url:
+            assert failure_detail(url) == f"{url} answered 307"
+    assert other.received == []
+
+
+def test_address_that_refuses_connections_is_named_without_its_path():
+    with reserve_port() as holder:
+        url = f"http://127.0.0.1:{holder.getsockname()[1]}"
+        detail = failure_detail(f"{url}/secret")
+    assert detail == f"{url} does not answer: Connection refused"
+
+
+def test_silent_address_is_given_up(monkeypatch):
+    monkeypatch.setattr(webhook, "TIMEOUT", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        detail = failure_detail(f"http://127.0.0.1:{silent.getsockname()[1]}/secret")
+    assert "does not answer" in detail
+    assert "secret" not in detail
+
+
+def test_answer_that_arrives_byte_by_byte_is_given_up(monkeypatch):
+    monkeypatch.setattr(webhook, "TIMEOUT", 0.5)
+
+    def trickle(server):
+        with suppress(OSError), server.accept()[0] as connection:
+            for _ in range(20):
+                connection.sendall(b"H")
+                time.sleep(0.1)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=trickle, args=(server,), daemon=True).start()
+        detail = failure_detail(f"http://127.0.0.1:{server.getsockname()[1]}/secret")
+    assert detail.endswith("does not answer in 0.5 s")
+
+
+def test_user_and_path_are_not_shown():
+    assert webhook.shown("https://user:word@hooks.example:8443/secret?a=b") == (
+        "https://hooks.example:8443"
+    )
+    assert webhook.digest_of("https://a/1") != webhook.digest_of("https://a/2")

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The check of a move before its start, compared with brute force, and states of runs."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from placement_sched.errors import Conflict
+from placement_sched.operations import plan_runs
+from placement_sched.scheduler.drain_plan import MoveCheck
+from tests.exploring import draws
+from tests.scheduler.carrying_out import fill_small_cloud, host_of, make_application, small_clouds
+from tests.support.scheduling import instance
+
+EXECUTOR = instance(101)
+
+
+def count_free_memory(app, hosts, sizes):
+    """Return the free memory in MB of each host."""
+    used = {
+        host["host"]: host["resources"]["MEMORY_MB"]["used"]
+        for host in app.get("/scheduler/v1/hosts").json["hosts"]
+    }
+    return {host: 1024 * size - used[host] for host, size in zip(hosts, sizes, strict=True)}
+
+
+@pytest.mark.parametrize("state", ["stopped", "failed"])
+def test_run_that_ends_during_the_check_of_a_move_does_not_start_it(sqlite_app, monkeypatch, state):
+    moves = [{"instance": instance(1), "from": "cn1", "to": "cn2"}]
+    body = {"kind": "plan", "method": "live", "parallel": 1, "executor": EXECUTOR, "moves": moves}
+    scheduler = sqlite_app.app.services.scheduler
+    run = plan_runs.create_run(scheduler, body)
+
+    def end_run(*_):
+        plan_runs.change_run(scheduler, run.uuid, {"executor": EXECUTOR, "state": state})
+        return MoveCheck(None, None)
+
+    monkeypatch.setattr(plan_runs, "check_move", end_run)
+    started = {"executor": EXECUTOR, "state": "started"}
+    with pytest.raises(Conflict, match=f"is {state}, and starts moves only while it is running"):
+        plan_runs.change_move(scheduler, run.uuid, instance(1), started)
+    assert plan_runs.show_run(scheduler, run.uuid).moves[0].state == "planned"
+
+
+@settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cloud=small_clouds())
+def test_move_starts_exactly_if_the_target_has_capacity_zone_and_no_group_member(
+    sqlite_template, tmp_path_factory, make_app, cloud
+):
+    sizes, requests, _ = cloud
+    app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp("checks"))
+    placed = fill_small_cloud(app, sizes, requests)
+    hosts = [f"cn{index}" for index in range(1, len(sizes) + 1)]
+    free, zone = count_free_memory(app, hosts, sizes), set(hosts[::2])
+    where = {uuid: host_of(app, uuid) for uuid in placed}
+    apart = {uuid for uuid, fields in placed.items() if "instance_group" in fields}
+    for uuid, fields in placed.items():
+        record = app.get(f"/scheduler/v1/instances/{uuid}").json
+        others = {where[other] for other in apart - {uuid}} if uuid in apart else set()
+        for target in hosts:
+            if target == where[uuid]:
+                continue
+            fits = (
+                free[target] >= record["flavor"]["memory_mb"]
+                and (target in zone or "availability_zone" not in fields)
+                and target not in others
+            )
+            moves = [{"instance": uuid, "from": where[uuid], "to": target}]
+            body = {"kind": "plan", "method": "live", "parallel": 1, "executor": EXECUTOR}
+            run = app.post_json("/scheduler/v1/plan_runs", {**body, "moves": moves}).json
+            path = f"/scheduler/v1/plan_runs/{run['uuid']}/moves/{uuid}"
+            move = app.put_json(path, {"executor": EXECUTOR, "state": "started"}).json
+            assert (move["rejection"] is None) is fits, (uuid, target, move)

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notices about requests that would fit after all."""
+
+import threading
+from datetime import timedelta
+
+import pytest
+
+from placement_sched.db.leases import Lease
+from placement_sched.errors import ServiceFailed
+from placement_sched.model.clock import utcnow
+from placement_sched.operations import waiting
+from placement_sched.operations.waiting import WaitingRequests
+from tests.conftest import make_settings
+from tests.support.scheduling import flavor, instance, report, spec
+
+SELECT = "/scheduler/v1/select_destinations"
+FIRST, SECOND = "https://one.example/secret", "https://two.example/secret"
+
+
+class Outbox:
+    """Record the notices that are sent, and refuse the notices to some addresses."""
+
+    def __init__(self):
+        self.sent, self.refused = [], set()
+
+    def __call__(self, address, body):
+        self.sent.append((address, body))
+        if address in self.refused:
+            raise ServiceFailed(f"{address} answered 503", service="webhook")
+
+    def take(self):
+        taken, self.sent = self.sent, []
+        return taken
+
+
+@pytest.fixture
+def outbox():
+    return Outbox()
+
+
+@pytest.fixture
+def make_task(sqlite_url, make_app, outbox):
+    """Return a function that makes a client, and the task on its scheduler, with options."""
+
+    def make(clock=utcnow, **options):
+        options = {
+            "waiting_policies": ["default"],
+            "waiting_webhook_urls": [FIRST],
+            "waiting_webhook_attempts": 3,
+            **options,
+        }
+        settings = make_settings(
+            sqlite_url, **{f"scheduler__{name}": value for name, value in options.items()}
+        )
+        app = make_app(settings, clock=clock)
+        return app, WaitingRequests(app.app.services.scheduler, outbox)
+
+    return make
+
+
+def fail(app, number=1, **fields):
+    """Record a decision without a host, and return its uuid."""
+    fields = {"flavor": flavor(vcpus=8), **fields}
+    answer = app.post_json(SELECT, {"request_spec": spec(instance(number), **fields)}, status=409)
+    return answer.json["errors"][0]["decision"]
+
+
+def add_host(app, name="cn7"):
+    app.post_json("/scheduler/v1/compute_nodes", [report(name)])
+
+
+def test_request_that_fits_is_notified_once(make_task, outbox):
+    app, task = make_task()
+    decision = fail(app)
+    task.run_round()
+    assert outbox.take() == []
+    add_host(app)
+    task.run_round()
+    ((address, body),) = outbox.take()
+    assert address == FIRST
+    recorded = app.get(f"/scheduler/v1/decisions/{decision}").json
+    assert body == {
+        "event": "would_fit_now",
+        "decision": decision,
+        "created_at": recorded["created_at"],
+        "policy": "default",
+        "flavor": "m1",
+        "project_id": "p1",
+        "request_id": recorded["request_id"],
+        "global_request_id": None,
+        "stage": recorded["stage"],
+        "instances": [{"uuid": instance(1), "host": "cn7"}],
+    }
+    task.run_round()
+    assert outbox.take() == []
+    assert len(app.get("/scheduler/v1/decisions").json["decisions"]) == 1
+
+
+def test_failed_address_alone_is_notified_again(make_task, outbox, caplog):
+    app, task = make_task(waiting_webhook_urls=[FIRST, SECOND, FIRST])
+    decision = fail(app)
+    add_host(app)
+    outbox.refused = {SECOND}
+    task.run_round()
+    assert sorted(address for address, _ in outbox.take()) == [FIRST, SECOND]
+    assert f"the notice of decision {decision}: {SECOND} answered 503" in caplog.text
+    task.run_round()
+    assert [address for address, _ in outbox.take()] == [SECOND]
+    outbox.refused = set()
+    task.run_round()
+    assert [address for address, _ in outbox.take()] == [SECOND]
+    task.run_round()
+    assert outbox.take() == []
+
+
+def test_attempts_are_limited(make_task, outbox, caplog):
+    app, task = make_task()
+    decision = fail(app)
+    add_host(app)
+    outbox.refused = {FIRST}
+    for _ in range(5):
+        task.run_round()
+    assert len(outbox.take()) == 3
+    assert f"the notice of decision {decision} is given up" in caplog.text
+
+
+def test_crash_during_an_attempt_counts_the_attempt(make_task, outbox):
+    app, task = make_task()
+    fail(app)
+    add_host(app)
+
+    def crash(_address, _body):
+        outbox.sent.append(None)
+        raise KeyboardInterrupt
+
+    task._send = crash
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            task.run_round()
+    assert outbox.take() == [None] * 3
+    task._send = outbox
+    task.run_round()
+    assert outbox.take() == []
+
+
+def test_request_that_no_longer_fits_at_the_retry_is_not_notified(make_task, outbox):
+    app, task = make_task()
+    fail(app)
+    add_host(app)
+    outbox.refused = {FIRST}
+    task.run_round()
+    assert len(outbox.take()) == 1
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn7", vcpus=1)])
+    task.run_round()
+    assert outbox.take() == []
+
+
+def test_other_policies_and_old_requests_are_not_evaluated(make_task, outbox):
+    clock_offset = timedelta()
+
+    def clock():
+        return utcnow() + clock_offset
+
+    app, task = make_task(clock, waiting_max_age=3600)
+    fail(app)
+    add_host(app)
+    other_app, other_task = make_task(clock, waiting_policies=["dense"])
+    other_task.run_round()
+    assert outbox.take() == []
+    task._lease.release()
+    other_task._lease.release()
+    clock_offset = timedelta(hours=2)
+    task.run_round()
+    assert outbox.take() == []
+    clock_offset = timedelta()
+    task.run_round()
+    assert len(outbox.take()) == 1
+    assert other_app.get("/scheduler/v1/policies").json["policies"]
+
+
+def test_unknown_policy_is_logged_once(make_task, caplog):
+    _, task = make_task(waiting_policies=["defualt"])
+    task.run_round()
+    task.run_round()
+    lines = [entry.getMessage() for entry in caplog.records if "waiting_policies" in entry.msg]
+    (line,) = lines
+    assert line == (
+        "[scheduler] waiting_policies names 'defualt', but no policy has this name; did you mean "
+        "'default'?"
+    )
+
+
+def test_request_of_a_deleted_group_is_skipped(make_task, outbox, caplog):
+    app, task = make_task()
+    body = {"server_group": {"name": "g", "policy": "affinity"}}
+    headers = {"OpenStack-API-Version": "compute 2.96"}
+    path = "/compute/v2.1/os-server-groups"
+    group = app.post_json(path, body, headers=headers).json["server_group"]["id"]
+    fail(app, 1, instance_group=group)
+    second = fail(app, 2)
+    app.delete(f"{path}/{group}", headers=headers)
+    add_host(app)
+    task.run_round()
+    assert second in {body["decision"] for _, body in outbox.take()}
+
+
+def test_single_process_evaluates(make_task, outbox):
+    app, task = make_task()
+    fail(app)
+    add_host(app)
+    other = Lease(app.app.services.database, "waiting requests", waiting.LEASE)
+    assert other.is_held()
+    task.run_round()
+    assert outbox.take() == []
+    other.release()
+    task.run_round()
+    assert len(outbox.take()) == 1
+
+
+@pytest.mark.parametrize(
+    "options", [{"waiting_policies": []}, {"waiting_webhook_urls": []}, {}], ids=str
+)
+def test_round_starts_in_a_thread_once_a_minute_unless_off(make_task, outbox, monkeypatch, options):
+    app, task = make_task(**options)
+    fail(app)
+    add_host(app)
+    task()
+    assert outbox.take() == []  # not in the first minute
+    monkeypatch.setattr(waiting, "PAUSE", 3600.0)
+    task._next = 0.0
+    for _ in range(3):
+        task()
+    for thread in threading.enumerate():
+        if thread.name == waiting.THREAD_NAME:
+            thread.join(timeout=60)
+    assert len(outbox.take()) == (0 if options else 1)
+
+
+def test_waiting_is_off_by_default(sqlite_app):
+    options = sqlite_app.app.services.settings.scheduler
+    assert (options.waiting_policies, options.waiting_webhook_urls) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["ftp://one.example/", "one.example", "javascript:alert(1)", "http://h:99999/", "http://:80/"],
+)
+def test_address_must_be_http(sqlite_url, address):
+    with pytest.raises(Exception, match="waiting_webhook_urls"):
+        make_settings(sqlite_url, scheduler__waiting_webhook_urls=[address])
