@@ -352,6 +352,11 @@ class LoadedProviders(ProviderSource):
         self._load_names()
         return super().inventories(ids)
 
+    def trait_ids(self) -> Mapping[str, int]:
+        """Return the ids of all traits, by name."""
+        self._load_names()
+        return super().trait_ids()
+
     def _load_names(self) -> None:
         if not self._cloud.names.traits:
             self._cloud.names = provider_state.read_names(self._connection, with_aggregates=False)

@@ -204,6 +204,25 @@ class ProviderSource(ABC):
         with self.held(ids) as (cloud, _):
             return _build_contents(cloud, ids)
 
+    def trait_ids(self) -> Mapping[str, int]:
+        """Return the ids of all traits, by name."""
+        with self.held() as (cloud, _):
+            return cloud.names.traits
+
+    def roots_with(
+        self, traits: Mapping[str, int], roots: Collection[int]
+    ) -> Mapping[str, frozenset[int]]:
+        """Return by trait the roots of the trees with the trait on any provider.
+
+        ``traits`` are ids by name. The result may contain roots that are not in ``roots``.
+        """
+        with self.held(roots=roots) as (cloud, _):
+            every, columns = slice(0, len(cloud)), cloud.providers.roots
+            return {
+                name: frozenset(columns[cloud.traits.any_of(frozenset({key}), every)].tolist())
+                for name, key in traits.items()
+            }
+
     def inventories(self, ids: Collection[int]) -> Mapping[int, Mapping[str, InventoryValues]]:
         """Return by provider and class name the values of :data:`INVENTORY_FIELDS`."""
         with self.held(ids) as (cloud, _):

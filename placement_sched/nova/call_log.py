@@ -62,7 +62,7 @@ def log_selection(document: Json, answer: Json, fields: dict[str, Any]) -> None:
     )
 
 
-def log_refusal(
+def log_rejection(
     failure: errors.Error, sent: Mapping[str, Any], fields: dict[str, Any], level: int
 ) -> None:
     """Log a rejected call with its reason and decision, given the arguments ``sent``."""

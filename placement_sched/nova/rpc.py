@@ -22,7 +22,7 @@ from placement_sched.model.instance import Instance
 from placement_sched.model.names import canonical_uuid
 from placement_sched.model.request_spec import REBUILD_HINT
 from placement_sched.model.request_stats import request_stats
-from placement_sched.nova.call_log import Context, fields_of, ids_of, log_refusal, log_selection
+from placement_sched.nova.call_log import Context, fields_of, ids_of, log_rejection, log_selection
 from placement_sched.nova.messaging import ExpectedError, expose, target_of
 from placement_sched.nova.objects import (
     ObjectType,
@@ -142,7 +142,7 @@ class SchedulerRpc:
             raise to_remote_failure(unexpected, sent.get("instance_uuids") or ()) from None
         # Logged outside the handler, or the line would repeat the exception.
         seconds = time.perf_counter() - began
-        log_refusal(wrong, sent, fields_of(context, _SELECTS, outcome, seconds), level)
+        log_rejection(wrong, sent, fields_of(context, _SELECTS, outcome, seconds), level)
         raise ExpectedError(failure, outcome)
 
     def _select(self, sent: Mapping[str, Any], context: Context, began: float) -> list[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property, lru_cache
 from threading import Lock
+from time import monotonic
 from typing import Any, Generic, Self, TypeVar
 
 from oslo_log import log
@@ -18,10 +19,18 @@ from placement_sched.db.failover import ServerEpoch, epoch_of
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import ComputeNode
+from placement_sched.model.flavor import Flavor
+from placement_sched.model.preferences.spread import DomainsByHost
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import NO_SERVICE, service_view
-from placement_sched.store import change_counters
-from placement_sched.store.compute import compute_nodes, host_aggregates, host_changes, services
+from placement_sched.store import change_counters, failover_results
+from placement_sched.store.compute import (
+    compute_nodes,
+    flavors,
+    host_aggregates,
+    host_changes,
+    services,
+)
 from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement import change_log
 
@@ -32,6 +41,9 @@ T = TypeVar("T")
 #: Maximum number of cached nodes and services. A parsed report takes some kB.
 MAX_CACHED_HOSTS = 20_000
 
+#: Maximum number of metadata keys whose values are cached by host: callers choose the keys.
+MAX_CACHED_KEYS = 16
+
 #: The version of each part of the hosts, read before the hosts themselves.
 HostVersions = Mapping[int, int]
 
@@ -40,6 +52,8 @@ LoadValues = Callable[[Connection, Mapping[str, T | None]], Mapping[str, tuple[s
 
 #: Seconds that a process waits at its start until all providers are read.
 MAX_FILL_WAIT = 2.0
+#: Seconds until the version of the cached flavors is read again.
+MAX_FLAVORS_AGE = 60.0
 #: Maximum number of different warnings that are logged once. Older warnings may be logged again.
 MAX_LOGGED = 1000
 
@@ -128,6 +142,7 @@ class Aggregates:
     ) -> None:
         self.every = tuple(every)
         self.version = version
+        self._domains: dict[str, DomainsByHost] = {}
 
     @cached_property
     def by_host(self) -> dict[str, tuple[HostAggregate, ...]]:
@@ -146,6 +161,24 @@ class Aggregates:
     def of_policies(self) -> tuple[HostAggregate, ...]:
         """Return the aggregates that name a policy, in order of id."""
         return tuple(aggregate for aggregate in self.every if aggregate.policy)
+
+    def domains(self, key: str) -> DomainsByHost:
+        """Return the values of a metadata key by host, sorted and split at commas.
+
+        They are the failure domains of the host. Hosts without a value are left out.
+        """
+        if key not in self._domains:
+            values_by_host: dict[str, set[str]] = defaultdict(set)
+            for aggregate in self.every:
+                parts = {part.strip() for part in aggregate.metadata.get(key, "").split(",")}
+                if values := parts - {""}:
+                    for host in aggregate.hosts:
+                        values_by_host[host] |= values
+            domains = {host: tuple(sorted(values)) for host, values in values_by_host.items()}
+            if len(self._domains) >= MAX_CACHED_KEYS:
+                self._domains.clear()
+            self._domains[key] = domains
+        return self._domains[key]
 
 
 class AggregateCache(change_counters.VersionedCache[Aggregates]):
@@ -171,6 +204,26 @@ class AggregateCache(change_counters.VersionedCache[Aggregates]):
         if aggregates is None:
             return frozenset()
         return frozenset(aggregate.policy or "" for aggregate in aggregates.of_policies)
+
+
+class FlavorCache(change_counters.VersionedCache[tuple[Flavor, ...]]):
+    """The cache of all stored flavors of a process, for plugins that compare them."""
+
+    def __init__(self, timer: Callable[[], float] = monotonic) -> None:
+        super().__init__(flavors.SUBJECT, lambda connection, _: flavors.all_flavors(connection))
+        self._timer = timer
+        self._checked = float("-inf")
+
+    def recent(self, connection: Connection) -> tuple[Flavor, ...]:
+        """Return the flavors, at most :data:`MAX_FLAVORS_AGE` old.
+
+        Executes no SQL statement in between, so that requests pay nothing for the flavors.
+        """
+        now, last = self._timer(), self.last
+        if last is not None and now - self._checked < MAX_FLAVORS_AGE:
+            return last
+        self._checked = now  # other threads go on with the cached flavors
+        return self.current(connection)
 
 
 class NodeHistory:
@@ -243,7 +296,11 @@ class ProcessCaches:
         self.services = HostCache(load_services)
         self.kept_nodes = NodeHistory(self.nodes)
         self.aggregates = AggregateCache()
+        self.flavors = FlavorCache()
         self.node_names = NodeNames()
+        self.failover = change_counters.VersionedCache(
+            failover_results.SUBJECT, lambda connection, _: failover_results.read(connection)
+        )
         #: Logs a warning once per process.
         self.log_once = lru_cache(maxsize=MAX_LOGGED)(_log_warning)
         self.simulated: dict[str, list[RequestSpec]] = defaultdict(list)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Claims of selected hosts, and the record of decisions.
 
-A claim makes the allocations of all instances of a request, or no allocations.
+A claim makes the allocations of all instances of a request, or of several requests that are placed
+together, or no allocations.
 """
 
 from collections import defaultdict
@@ -32,7 +33,9 @@ from placement_sched.scheduler.caches import NodeHistory
 from placement_sched.scheduler.decisions import Retention, digest_of_request, make_decision
 from placement_sched.scheduler.explain.funnel import funnel_of
 from placement_sched.scheduler.host_state import with_device_providers
+from placement_sched.scheduler.request import REQUEST_PATH
 from placement_sched.scheduler.selection import SchedulingRun
+from placement_sched.scheduler.spread import check_spread
 from placement_sched.store import change_counters, decisions
 from placement_sched.store.compute import host_aggregates, instances, server_groups
 from placement_sched.store.placement import allocations
@@ -41,8 +44,6 @@ LOG = log.getLogger(__name__)
 
 #: Maximum number of other placements that a claim tries after a conflict.
 _MAX_FALLBACKS = 20
-#: JSON path of the instances.
-_INSTANCES_PATH = "$.request_spec"
 
 
 class ClaimMode(Enum):
@@ -98,7 +99,7 @@ class Claims:
         if spec.is_rebuild or claiming is ClaimMode.NONE:
             return None
         with self.database.read() as connection:
-            existing = allocations.of_several(connection, spec.instance_uuids, _INSTANCES_PATH)
+            existing = allocations.of_several(connection, spec.instance_uuids, REQUEST_PATH)
             recorded = decisions.of_instances(connection, spec.instance_uuids) if existing else {}
         if not existing:
             return None
@@ -117,26 +118,33 @@ class Claims:
             code="scheduler.instance_placed",
         )
 
-    def claim(self, run: SchedulingRun, ids: RequestIds, claiming: ClaimMode) -> Decision:
-        """Allocate the selection of a run, record its decision, and return the decision.
+    def claim(
+        self, runs: Sequence[SchedulingRun], ids: RequestIds, claiming: ClaimMode
+    ) -> list[Decision]:
+        """Allocate the selections of runs, record their decisions, and return the decisions.
 
-        Both are in a single transaction. After a conflict, the best other placement with capacity
-        is allocated.
+        All are in a single transaction. After a conflict of a single run, the best other placement
+        with capacity is allocated. Several runs are always new instances.
 
         Raises :class:`CapacityExceeded` or :class:`ConcurrentUpdate` if concurrent requests claimed
         all placements, and :class:`Invalid` if the stored server group is gone or full.
         """
         now = self.clock()
-        selected = _DecidedRun.of(run, ids)
+        selected = [_DecidedRun.of(run, ids) for run in runs]
         claimed = self.database.claim(
-            lambda connection: self._claim(connection, selected, claiming, now)
+            lambda connection: (
+                [self._claim(connection, selected[0], claiming, now)]
+                if len(selected) == 1
+                else self._claim_together(connection, selected, now)
+            )
         )
-        if claimed is not selected:
+        if any(new is not old for new, old in zip(claimed, selected, strict=True)):
             request_stats().conflicts[MOVED] += 1
-        self.retention.count_decision(now)
-        if run.request.plugins.driver.keeps_states:
-            self._update_cached_nodes(claimed.run)
-        return claimed.decision
+        for run, _ in claimed:
+            self.retention.count_decision(now)
+            if run.request.plugins.driver.keeps_states:
+                self._update_cached_nodes(run)
+        return [decision for _, decision in claimed]
 
     def _update_cached_nodes(self, run: SchedulingRun) -> None:
         spec = run.request.spec
@@ -178,11 +186,12 @@ class Claims:
         is_added = claiming is ClaimMode.ADDED
         existing: Sequence[Allocation] = ()
         if is_added:
-            existing = allocations.of_several(connection, uuids, _INSTANCES_PATH)
+            existing = allocations.of_several(connection, uuids, REQUEST_PATH)
             _check_not_repeated(connection, selected.decision, uuids, existing)
         run, decision = claimed = self._allocate(connection, selected, existing, now)
         if run.request.names_group:
             _join_group(connection, run.request.spec, records_stay=is_added)
+        _check_spread(connection, run)
         records: Mapping[str, Any] = {}
         if is_added:
             records = instances.lock_by_uuid(connection, uuids)
@@ -192,6 +201,34 @@ class Claims:
         decisions.record(connection, decision, now)
         _lock_zones(connection, run)
         return claimed
+
+    def _claim_together(
+        self, connection: Connection, selected: Sequence[_DecidedRun], now: datetime
+    ) -> Sequence[_DecidedRun]:
+        """Allocate the selections of several runs, and record instances and decisions.
+
+        Each run is recorded before the next run joins its server group and its spread is checked,
+        because the later run was evaluated with the instances of the earlier runs.
+        """
+        claims = [claim for run, _ in selected for claim in self._claims_of(run)]
+        try:
+            allocations.replace(connection, claims, now, decided=True)
+        except errors.Invalid as error:
+            # A provider is gone: a concurrent change.
+            raise ConcurrentUpdate(error.detail) from error
+        groups = {group for run, _ in selected if (group := _locked_group(run)) is not None}
+        if len(groups) > 1:  # in an order that does not depend on the order of the requests
+            server_groups.lock_many(connection, groups)
+        for run, decision in selected:
+            if run.request.names_group:
+                with errors.relocated(REQUEST_PATH, run.request.path):
+                    _join_group(connection, run.request.spec)
+            _check_spread(connection, run)
+            instances.record(connection, _instances_of(run, decision), now)
+            decisions.record(connection, decision, now)
+        for run, _ in selected:
+            _lock_zones(connection, run)
+        return selected
 
     def _allocate(
         self,
@@ -312,6 +349,30 @@ def _instances_of(run: SchedulingRun, decision: Decision) -> list[Instance]:
         )
         for uuid, (best, *_) in zip(spec.instance_uuids, run.selections, strict=True)
     ]
+
+
+def _compares_hosts(run: SchedulingRun) -> bool:
+    return run.chooser.compares_hosts(run.filtered_request.spec)
+
+
+def _locked_group(run: SchedulingRun) -> str | None:
+    """Return the uuid of the server group that the claim locks, if any."""
+    group = run.request.spec.instance_group
+    if group is None or not (run.request.names_group or _compares_hosts(run)):
+        return None
+    return group.uuid
+
+
+def _check_spread(connection: Connection, run: SchedulingRun) -> None:
+    """Check the hard spread of a run, if any, before its instances are recorded."""
+    if not _compares_hosts(run):
+        return
+    spec, hosts = run.filtered_request.spec, [best.service_host for best, *_ in run.selections]
+    group = spec.instance_group
+    if group is not None and run.request.names_group:
+        # All members are recorded: an earlier run may have moved the last member off a host.
+        spec = replace(spec, instance_group=replace(group, hosts=()))
+    check_spread(connection, spec, hosts)
 
 
 def _lock_zones(connection: Connection, run: SchedulingRun) -> None:

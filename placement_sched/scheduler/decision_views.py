@@ -300,6 +300,18 @@ def replay(
     return scheduler.simulate(changes, run) if changes else run(scheduler)
 
 
+def find_hosts_now(scheduler: Scheduler, decision: Decision) -> tuple[str, ...]:
+    """Return a host for each instance of a recorded request, none if it has no valid host now.
+
+    Raises the errors of :meth:`Scheduler.explain`.
+    """
+    conditions = decision.conditions or Conditions()
+    document, _ = _document(scheduler, decision, conditions)
+    request = scheduler.reader.read(document)
+    with scheduler.evaluate(scheduler.reader.validate(request)) as (_, run):
+        return tuple(best.service_host for best, *_ in run.selections)
+
+
 def _replay_run(
     scheduler: Scheduler, decision: Decision, settings: str, view: ExplanationView
 ) -> Json:

@@ -29,6 +29,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.explanation import EmptyStage, ExplanationView, Funnel
 from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.request_spec import RequestSpec
+from placement_sched.scheduler.request import REQUEST_PATH
 from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.store import decisions
 
@@ -223,11 +224,21 @@ def result_of(decision: Decision, obstacle: EmptyStage | None = None) -> Schedul
     return SchedulingResult(dict(decision.answer), decision, decision.funnel, labels)
 
 
-def no_valid_host(funnel: Funnel, decision: Decision) -> errors.NoValidHost:
-    """Return the error of a request without a valid host."""
+def no_valid_host(
+    funnel: Funnel, decision: Decision, path: str = REQUEST_PATH
+) -> errors.NoValidHost:
+    """Return the error of a request without a valid host.
+
+    The error names the JSON path of a request that was sent together with others.
+    """
     reason = f": {funnel.obstacle.reason}" if funnel.obstacle else ""
-    extra = {"funnel": funnel.as_json(ExplanationView()), "decision": decision.uuid}
-    error = errors.NoValidHost(f"No valid host was found{reason}", extra=extra)
+    extra: Json = {"funnel": funnel.as_json(ExplanationView()), "decision": decision.uuid}
+    name = ""
+    if path != REQUEST_PATH:
+        entry = path.removesuffix(".request_spec")
+        extra["request"] = entry
+        name = f" for {entry.removeprefix('$.')}"
+    error = errors.NoValidHost(f"No valid host was found{name}{reason}", extra=extra)
     error.result = result_of(decision, funnel.obstacle)
     return error
 

@@ -8,7 +8,7 @@ instances. An instance that its host would reject even before the changes is ign
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
@@ -18,12 +18,15 @@ import orjson
 
 from placement_sched.db.scratch import ScratchTransaction
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import Error
-from placement_sched.model.decision import Selection
+from placement_sched.errors import Error, Invalid, NotFound
+from placement_sched.limits import MAX_INSTANCES
+from placement_sched.model.decision import MOVE, Decision, Selection
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance
+from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.capacity.report import CapacityQuery, capacity
+from placement_sched.scheduler.decisions import make_decision
 from placement_sched.scheduler.explain.funnel import funnel_of
 from placement_sched.scheduler.explain.verdicts import reported_trees, verdicts
 from placement_sched.scheduler.host_state import with_device_providers
@@ -56,6 +59,7 @@ _REUSED_KEYS = (
 _FLAVOR_KEYS = ("numa_topology", "pci_requests")
 #: Records of an unknown flavor.
 _UNKNOWN_FLAVOR: tuple[Mapping[str, Any] | None, ...] = (None, {})
+_NO_FLAVOR = "its flavor is not recorded"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,11 @@ class MovingInstance:
         """
         own = self.record.uuid if self.record.server_group else ""
         return orjson.dumps([own, self.document], option=orjson.OPT_SORT_KEYS)
+
+    @property
+    def request_key(self) -> bytes:
+        """Return a key that is equal for equal requests, whatever the server group."""
+        return orjson.dumps(self.document, option=orjson.OPT_SORT_KEYS)
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -127,12 +136,19 @@ class MovePlan:
 
 def find_instances(connection: Connection, hosts: Iterable[str]) -> list[MovingInstance]:
     """Return the instances on hosts, the largest first, then by kind, host and uuid."""
-    records = instances.by_hosts(connection, hosts)
-    requests = decisions.requests_of_instances(connection, [record.uuid for record in records])
-    moving = [MovingInstance(row, _document(row, requests.get(row.uuid, {}))) for row in records]
+    return in_order(_with_requests(connection, instances.by_hosts(connection, hosts)))
+
+
+def in_order(moving: Sequence[MovingInstance]) -> list[MovingInstance]:
+    """Return instances in the order of moves: largest first, then by kind, host, uuid."""
     keys = [([-part for part in each.size], each.kind, each.record.host or "") for each in moving]
     order = sorted(range(len(moving)), key=lambda index: (*keys[index], moving[index].record.uuid))
     return [moving[index] for index in order]
+
+
+def _with_requests(connection: Connection, records: Sequence[Instance]) -> list[MovingInstance]:
+    requests = decisions.requests_of_instances(connection, [record.uuid for record in records])
+    return [MovingInstance(row, _document(row, requests.get(row.uuid, {}))) for row in records]
 
 
 def _document(record: Instance, body: Mapping[str, Any]) -> Json:
@@ -203,7 +219,7 @@ class Mover:
         ]
         self.free([one])
         destination = {"host": record.host, "node": record.node}
-        result = self._place([one], {"requested_destination": destination})
+        result = self.place([one], {"requested_destination": destination})
         simulation.move(connection, allocated, location, self._now)
         return None if isinstance(result, MovePlan) else result.reason
 
@@ -215,11 +231,19 @@ class Mover:
         savepoint = self._scratch.connection.begin_nested()
         try:
             yield attempt
-        finally:
+        except BaseException:
+            # The database may have ended the transaction, and with it the savepoint.
+            with suppress(Exception):
+                savepoint.rollback()
+            attempt.kept = False
+            raise
+        else:
             if attempt.kept:
                 savepoint.commit()
             else:
                 savepoint.rollback()
+        finally:
+            if not attempt.kept:
                 memory.simulated.clear()
                 memory.simulated.update(simulated_before)
 
@@ -232,8 +256,9 @@ class Mover:
         """Move instances with the same ``kind`` in batches that find hosts."""
         remaining, number, result = list(some), len(some), MovePlan()
         while remaining:
+            number = min(number, MAX_INSTANCES)
             batch = remaining[:number]
-            outcome = self._place(batch, extra)
+            outcome = self.place(batch, extra)
             if isinstance(outcome, MovePlan):
                 result += outcome
                 remaining, number = remaining[number:], len(remaining) - number
@@ -247,14 +272,13 @@ class Mover:
                 return result + MovePlan(stuck=tuple(stuck))
         return result
 
-    def _place(self, batch: Sequence[MovingInstance], extra: Json) -> "MovePlan | _PartialFit":
+    def place(self, batch: Sequence[MovingInstance], extra: Json) -> "MovePlan | PartialFit":
         """Place all instances of a batch in a single run, or no instance."""
-        document = batch[0].document
-        flavor = document["flavor"]
-        if flavor in _UNKNOWN_FLAVOR or flavor.keys() == {"id"}:
-            return _PartialFit(0, "its flavor is not recorded")
+        if _has_unknown_flavor(batch[0]):
+            return PartialFit(0, _NO_FLAVOR)
+        group = group_without(self._scratch.connection, batch[0].record)
         uuids = [instance.record.uuid for instance in batch]
-        body = {**document, **extra, "instance_uuids": uuids, **self._group(batch[0].record)}
+        body = {**batch[0].document, **extra, "instance_uuids": uuids, **group}
         reader = self._scheduler.reader
         try:
             request = reader.validate(reader.read(body, overrides=self._overrides))
@@ -263,26 +287,9 @@ class Mover:
                     return _explain_partial_fit(run, connection, len(batch), extra)
         except Error as failure:
             self._scratch.check()
-            return _PartialFit(0, failure.detail)
+            return PartialFit(0, failure.detail)
         self._write(batch, run)
         return MovePlan(tuple(_list_moves(batch, run)))
-
-    def _group(self, record: Instance) -> Json:
-        """Return the current server group of an instance, without the instance itself."""
-        if record.server_group is None:
-            return {}
-        connection = self._scratch.connection
-        group = server_groups.by_uuid(connection, record.server_group)
-        if group is None:
-            return {}
-        members = server_groups.with_members(connection, group).members
-        records = instances.by_uuids(connection, [uuid for uuid in members if uuid != record.uuid])
-        current = replace(
-            group,
-            members=tuple(member.uuid for member in records),
-            hosts=tuple(dict.fromkeys(each.host for each in records if each.host is not None)),
-        )
-        return {"instance_group": current.as_document()}
 
     def _write(self, batch: Sequence[MovingInstance], run: SchedulingRun) -> None:
         """Replace the allocations of instances in the simulation."""
@@ -303,8 +310,30 @@ class Mover:
                 )
 
 
+def _has_unknown_flavor(instance: MovingInstance) -> bool:
+    flavor = instance.document["flavor"]
+    return flavor in _UNKNOWN_FLAVOR or flavor.keys() == {"id"}
+
+
+def group_without(connection: Connection, record: Instance) -> Json:
+    """Return the current server group of an instance, without the instance itself."""
+    if record.server_group is None:
+        return {}
+    group = server_groups.by_uuid(connection, record.server_group)
+    if group is None:
+        return {}
+    members = server_groups.with_members(connection, group).members
+    records = instances.by_uuids(connection, [uuid for uuid in members if uuid != record.uuid])
+    current = replace(
+        group,
+        members=tuple(member.uuid for member in records),
+        hosts=tuple(dict.fromkeys(each.host for each in records if each.host is not None)),
+    )
+    return {"instance_group": current.as_document()}
+
+
 @dataclass(frozen=True, slots=True)
-class _PartialFit:
+class PartialFit:
     """The number of instances that find hosts, and why the others do not."""
 
     fitting: int
@@ -313,20 +342,20 @@ class _PartialFit:
 
 def _explain_partial_fit(
     run: SchedulingRun, connection: Connection, number: int, extra: Json
-) -> _PartialFit:
+) -> PartialFit:
     destination = extra.get("requested_destination")
     if destination is not None:
         host_verdicts = verdicts(connection, run, reported_trees(connection, [destination["host"]]))
         reasons = [reason.reason for verdict in host_verdicts for reason in verdict.reasons]
-        return _PartialFit(0, "; ".join(dict.fromkeys(reasons)))
+        return PartialFit(0, "; ".join(dict.fromkeys(reasons)))
     choice = run.choice
     fitting = 0
     if choice is not None:
         fitting = choice.placed if choice.room_for is None else choice.room_for
     if fitting:
-        return _PartialFit(min(fitting, number - 1), "")
+        return PartialFit(min(fitting, number - 1), "")
     obstacle = funnel_of(run, connection).obstacle
-    return _PartialFit(0, obstacle.reason if obstacle else "no valid host")
+    return PartialFit(0, obstacle.reason if obstacle else "no valid host")
 
 
 def _pair_with_selections(
@@ -379,6 +408,48 @@ class Plan:
     def _move_json(self, move: PlannedMove) -> Json:
         reason = self.unfit.get(move.instance)
         return move.as_json() if reason is None else {**move.as_json(), "reason": reason}
+
+
+@dataclass(frozen=True, slots=True)
+class MoveCheck:
+    """The check of a move before its start: its decision, and the rejection if there is any."""
+
+    decision: Decision | None
+    rejection: str | None
+
+
+def check_move(
+    scheduler: Scheduler, uuid: str, source: str, target: str, ids: RequestIds
+) -> MoveCheck:
+    """Check that an instance is recorded on its source, and that its target passes now.
+
+    The target is evaluated as for the plan, on the current cloud and with the current options. The
+    allocations on the source stay. Nothing is claimed.
+    """
+    with scheduler.source.read() as connection:
+        records = instances.by_uuids(connection, [uuid])
+        if not records:
+            return MoveCheck(None, "it is not recorded: see placement-sched nova sync")
+        moving = _with_requests(connection, records)[0]
+        group = group_without(connection, moving.record)
+    if moving.record.host != source:
+        return MoveCheck(None, f"it is recorded on {moving.record.host}, not on {source}")
+    if _has_unknown_flavor(moving):
+        return MoveCheck(None, _NO_FLAVOR)
+    destination = {"requested_destination": {"host": target}, "instance_uuids": [uuid]}
+    try:
+        body = {**moving.document, **group, **destination}
+        request = scheduler.reader.validate(scheduler.reader.read(body))
+        # As in the plan, a move does not need failover capacity: the instance is already placed.
+        request = replace(request, plugins=request.plugins.without_failover())
+        with scheduler.evaluate(request) as (connection, run):
+            funnel, rejection = funnel_of(run, connection), None
+            if not run.selections:
+                reason = _explain_partial_fit(run, connection, 1, destination).reason
+                rejection = reason or f"there is no host {target}"
+    except (Invalid, NotFound) as failure:
+        return MoveCheck(None, failure.detail)
+    return MoveCheck(make_decision(run, funnel, MOVE, ids), rejection)
 
 
 def plan_drain(

@@ -154,9 +154,9 @@ def rejections_of_host(
     :class:`PluginFailed` if a filter raises.
     """
     for name, reason_of in _name_stages(spec, closed_cells):
-        refusal = reason_of(host)
-        if refusal is not None:
-            report = _split_by_verdict(name, [host], [refusal])[1]
+        rejection = reason_of(host)
+        if rejection is not None:
+            report = _split_by_verdict(name, [host], [rejection])[1]
             yield _with_changes(report, (change_by_name(name, host, spec),))
     for plugin in filters:
         for report in run_filters((plugin,), [host], spec).reports:
@@ -179,18 +179,18 @@ def rejections_by_host(
     """
     rejections: list[list[tuple[str, Rejection]]] = [[] for _ in hosts]
     for name, reason_of in _name_stages(spec, closed_cells):
-        for host, refusals in zip(hosts, rejections, strict=True):
-            if (refusal := reason_of(host)) is not None:
-                refusals.append((name, refusal))
+        for host, reasons in zip(hosts, rejections, strict=True):
+            if (rejection := reason_of(host)) is not None:
+                reasons.append((name, rejection))
     for plugin in filters:
         with calling(plugin):
             runs = plugin.run_filter_for_index(0)
             verdicts = filter_of(plugin).verdicts(hosts, spec) if runs else None
         if verdicts is None:
             continue
-        for host, refusals, verdict in zip(hosts, rejections, verdicts, strict=True):
+        for host, reasons, verdict in zip(hosts, rejections, verdicts, strict=True):
             if isinstance(verdict, Rejection):
-                refusals.append((type(plugin).__name__, verdict))
+                reasons.append((type(plugin).__name__, verdict))
             elif verdict is not None:
                 apply_passed(verdict, host, type(plugin).__name__)
     return rejections
@@ -238,8 +238,8 @@ def _name_stages(
     def build_check(
         passes: Callable[[HostState], bool], reason: str, plural: str = ""
     ) -> _ReasonOf:
-        refusal = Rejection(reason, of_one=reason, of_several=plural or reason)
-        return lambda host: None if passes(host) else refusal
+        rejection = Rejection(reason, of_one=reason, of_several=plural or reason)
+        return lambda host: None if passes(host) else rejection
 
     if closed_cells:
         yield "enabled_cells", lambda host: _closed_cell(closed_cells, host)

@@ -24,17 +24,25 @@ from typing import Any, Self
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.config.settings import Settings
 from placement_sched.db.failover import epoch_of
+from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import AllocationRequest, Candidates
 from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import ComputeNode
+from placement_sched.model.decision import Selection
 from placement_sched.model.instance import HostInstance, Instance, NovaCell
 from placement_sched.model.names import canonical_uuid
+from placement_sched.model.preferences.requested import trait_preferences
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.caches import Aggregates, HostVersions, ProcessCaches
 from placement_sched.scheduler.filtering import named_nodes
-from placement_sched.scheduler.host_state import HostState, make_host_state, set_candidates
+from placement_sched.scheduler.host_state import (
+    HostState,
+    make_host_state,
+    set_candidates,
+    set_traits,
+)
 from placement_sched.scheduler.policies.registry import (
     NO_RATIOS,
     Policies,
@@ -63,6 +71,32 @@ _ReadRecords = Callable[[Connection, Collection[str]], Sequence[Instance]]
 _DISABLED = "its cell is disabled"
 
 
+@dataclass(frozen=True, slots=True)
+class EarlierInstance:
+    """An instance that an earlier request of the same call has placed, and not yet claimed.
+
+    ``spec`` is the request for this instance, with the providers of its devices. ``group`` is the
+    uuid of its server group, if any, and whether the group is stored.
+    """
+
+    spec: RequestSpec
+    selection: Selection
+    group: tuple[str, bool] | None = None
+
+    def consume_from(self, state: HostState) -> None:
+        """Consume the resources of the instance on its node."""
+        state.limits = dict(self.selection.limits)
+        state.consume_from_request(self.spec)
+        state.limits = {}
+
+    def add_to(self, state: HostState) -> None:
+        """Add the instance to a node of its host."""
+        spec, best = self.spec, self.selection
+        if (uuid := spec.instance_uuid) is not None:
+            built = HostInstance.being_built(uuid, spec, best.service_host, best.nodename)
+            state.instances[uuid] = built
+
+
 @dataclass
 class CloudView:
     """The cloud during a request.
@@ -70,7 +104,8 @@ class CloudView:
     Aggregates are read on first use, and then stay the same. ``known_aggregates`` are aggregates
     that were already read. ``policies`` are all policies that hosts may have. ``states_age`` is
     the age of the cached host reports in seconds, or None for a request that uses no cached
-    reports. ``shared_states`` is set if several requests use this view in turn.
+    reports. ``shared_states`` is set if several requests use this view in turn. ``earlier`` are the
+    instances that earlier requests of the same call have placed.
     """
 
     connection: Connection
@@ -79,16 +114,23 @@ class CloudView:
     policies: Policies | None = None
     states_age: float | None = None
     shared_states: "SharedStates | None" = None
+    earlier: Sequence[EarlierInstance] = ()
 
     @classmethod
-    def of(cls, connection: Connection, request: SchedulingRequest, memory: ProcessCaches) -> Self:
+    def of(
+        cls,
+        connection: Connection,
+        request: SchedulingRequest,
+        memory: ProcessCaches,
+        earlier: Sequence[EarlierInstance] = (),
+    ) -> Self:
         """Return the view of a request, after refreshing cached reports that have expired."""
         driver, age = request.plugins.driver, None
         if driver.keeps_states and not request.spec.is_rebuild:
             interval = request.settings.scheduler.periodic_task_interval
             history = epoch_of(connection)
             age = memory.kept_nodes.refresh(driver.now(), interval, history)
-        return cls(connection, memory, request.aggregates, request.policies, age)
+        return cls(connection, memory, request.aggregates, request.policies, age, earlier=earlier)
 
     @cached_property
     def providers(self) -> ProviderSource:
@@ -99,6 +141,15 @@ class CloudView:
     def host_versions(self) -> HostVersions:
         """Return the versions of all parts of the hosts, read before any host."""
         return host_changes.versions(self.connection)
+
+    @property
+    def earlier_hosts(self) -> dict[str, str]:
+        """Return the host of each earlier instance of the same call by uuid."""
+        return {
+            uuid: each.selection.service_host
+            for each in self.earlier
+            if (uuid := each.spec.instance_uuid) is not None
+        }
 
     @property
     def aggregates(self) -> Aggregates:
@@ -117,7 +168,8 @@ class CloudView:
 
     def nodes_with_instances(self, uuids: Collection[str]) -> frozenset[str]:
         """Return the given compute nodes whose hosts have instances."""
-        return host_aggregates.nodes_with_instances(self.connection, uuids)
+        nodes = host_aggregates.nodes_with_instances(self.connection, uuids)
+        return nodes | {each.selection.compute_node_uuid for each in self.earlier} & set(uuids)
 
     def ratios(self) -> Callable[[str], Ratios]:
         """Return a function that returns the allocation ratios to set on a host."""
@@ -212,6 +264,24 @@ def host_states(
     return states
 
 
+def read_preferred_traits(cloud: CloudView, spec: RequestSpec, states: Iterable[HostState]) -> None:
+    """Set on each host which preferred and avoided traits any provider of its tree has.
+
+    Nothing is read for a request without preferences. Raises :class:`Invalid` for unknown traits.
+    """
+    preferences = trait_preferences(spec.flavor, spec.image)
+    if preferences is None:
+        return
+    known, hosts = cloud.providers.trait_ids(), list(states)
+    preferences.check(known)
+    ids = cloud.providers.ids_of([str(state.uuid) for state in hosts])
+    wanted = {name: known[name] for name in sorted(preferences.names)}
+    roots = cloud.providers.roots_with(wanted, set(ids.values()))
+    for state in hosts:
+        root = ids.get(str(state.uuid))
+        set_traits(state, frozenset(name for name, having in roots.items() if root in having))
+
+
 def _by_root(requests: Sequence[AllocationRequest]) -> dict[str, Sequence[AllocationRequest]]:
     by_root: dict[str, Sequence[AllocationRequest]] = {each.root_uuid: (each,) for each in requests}
     if len(by_root) == len(requests):  # most clouds: a single candidate per host
@@ -228,12 +298,18 @@ def _states_of(cloud: CloudView, spec: RequestSpec, uuids: Collection[str]) -> l
     nodes = (cache or cloud.memory.nodes).get(cloud.connection, uuids, cloud.host_versions)
     states = named_states(cloud, [nodes[uuid] for uuid in uuids if uuid in nodes], spec)
     simulated = cloud.memory.simulated
+    placed = grouped((each.selection.compute_node_uuid, each) for each in cloud.earlier)
+    by_host = grouped((each.selection.service_host, each) for each in cloud.earlier)
     for state in states:
         uuid = str(state.uuid)
         # Before candidates are set: candidates of this request do not apply to earlier instances.
         earlier_specs = (*(cache.placed_on(uuid) if cache else ()), *simulated.get(uuid, ()))
         for earlier in earlier_specs:
             state.consume_from_request(earlier)
+        for instance in placed.get(uuid, ()):
+            instance.consume_from(state)
+        for instance in by_host.get(state.host, ()):
+            instance.add_to(state)
     return states
 
 

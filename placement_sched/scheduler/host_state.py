@@ -114,6 +114,7 @@ class HostState(_Annotated):
     service: Mapping[str, Any] = field(default_factory=lambda: NO_SERVICE)
     instances: MutableMapping[str, HostInstance] = field(default_factory=dict)
     _candidates: Sequence[Any] = ()
+    _traits: frozenset[str] = frozenset()
 
     @property
     def allocation_candidates(self) -> list[Any]:
@@ -193,6 +194,16 @@ def set_candidates(state: HostState, requests: Sequence[Any]) -> None:
 def candidates_of(state: HostState) -> Sequence[Any]:
     """Return the candidates of a host as :func:`set_candidates` accepts them."""
     return state._candidates  # noqa: SLF001 - as above
+
+
+def set_traits(state: HostState, traits: frozenset[str]) -> None:
+    """Set the preferred and avoided traits of the request that a host has."""
+    state._traits = traits  # noqa: SLF001 - as above
+
+
+def traits_of(state: HostState) -> frozenset[str]:
+    """Return the preferred and avoided traits of the request that a host has."""
+    return state._traits  # noqa: SLF001 - as above
 
 
 def with_candidates(states: Iterable[HostState]) -> list[HostState]:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from operator import itemgetter
 from typing import NamedTuple
 
 import orjson
@@ -16,7 +17,7 @@ from placement_sched.model.compute_node import ComputeNode, Service, is_recently
 from placement_sched.model.document import Json
 from placement_sched.model.instance import Instance, NovaCell
 from placement_sched.model.names import canonical_uuid, suggest_name
-from placement_sched.model.provider import Inventory
+from placement_sched.model.provider import FULL, NEARLY_FULL, Inventory
 from placement_sched.scheduler import policy_views
 from placement_sched.scheduler.policies.registry import Policies, policies_for
 from placement_sched.scheduler.scheduler import Scheduler
@@ -29,9 +30,7 @@ STATES = ("up", "down", "disabled")
 #: Above this number of nodes all rows are read, which is faster than naming each node.
 _MAX_NAMED = 1000
 
-#: Minimum used share of a nearly full and of a full host.
-NEARLY_FULL, FULL = 0.85, 0.95
-#: Sums of a resource class in a zone.
+#: Sums of a resource class in a zone or aggregate.
 _SUMS = ("used", "capacity", "hosts", "nearly_full", "full")
 #: Maximum number of hosts in the list of hosts that are not up.
 _MAX_ATTENTION = 100
@@ -139,7 +138,7 @@ def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
 
 
 def sum_cloud(scheduler: Scheduler) -> Json:
-    """Return the hosts by state, the sums of each zone, and the hosts that are not up.
+    """Return the hosts by state, the sums of each zone and aggregate, and the hosts not up.
 
     A host counts as nearly full from :data:`NEARLY_FULL`, and as full from :data:`FULL`. The number
     of SQL statements does not depend on the number of hosts.
@@ -150,52 +149,92 @@ def sum_cloud(scheduler: Scheduler) -> Json:
         amounts = hosts.amounts(connection, None)
         counts = instances.counts_on_hosts(connection, None)
     states: Counter[str] = Counter(dict.fromkeys(STATES, 0))
-    zone_sums: dict[str, _ZoneSums] = {}
+    groups: dict[tuple[int, ...], _HostSums] = {}
     attention: list[Json] = []
     counts_by_host: Counter[str] = Counter()
     for (host, _), number in counts.items():
         counts_by_host[host] += number
     for node in nodes:
-        state, zone = cloud.state(node), ",".join(cloud.zones(node.host))
+        state = cloud.state(node)
         states[state["state"]] += 1
+        joined = cloud.of_host(node.host)
+        key = tuple(aggregate.id for aggregate in joined)
+        if key not in groups:
+            groups[key] = _HostSums(",".join(cloud.zones(node.host)), joined)
+        sums = groups[key]
         if state["state"] != "up" and len(attention) < _MAX_ATTENTION:
-            attention.append({"host": node.host, "node": node.node, "zone": zone, **state})
-        sums = zone_sums.setdefault(zone, _ZoneSums())
+            attention.append({"host": node.host, "node": node.node, "zone": sums.zone, **state})
         sums.add(amounts.get(node.root_id or 0, {}), counts_by_host.pop(node.host, 0))
     return {
         "hosts": {"total": len(nodes), **states},
-        "instances": sum(sums.instances for sums in zone_sums.values()),
-        "zones": [{"zone": zone, **zone_sums[zone].as_json()} for zone in sorted(zone_sums)],
+        "instances": sum(sums.instances for sums in groups.values()),
+        "zones": [
+            {"zone": zone, **sums.as_json()} for zone, sums in _sums_by_zone(groups.values())
+        ],
+        "aggregates": [
+            {"uuid": aggregate.uuid, "name": aggregate.name, **sums.as_json()}
+            for aggregate, sums in _sums_by_aggregate(groups.values())
+        ],
         "attention": attention,
     }
 
 
 @dataclass(slots=True)
-class _ZoneSums:
-    """The sums over the hosts of a zone."""
+class _HostSums:
+    """The sums over hosts, such as the hosts of the same aggregates."""
 
+    zone: str = ""
+    aggregates: Sequence[HostAggregate] = ()
     hosts: int = 0
     instances: int = 0
-    resources: dict[str, Counter[str]] = field(default_factory=dict)
+    resources: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def add(self, amounts: TreeAmounts, number_of_instances: int) -> None:
         self.hosts += 1
         self.instances += number_of_instances
         for name, (capacity, used) in amounts.items():
-            sums = self.resources.setdefault(name, Counter(dict.fromkeys(_SUMS, 0)))
-            part = used / capacity if capacity else float(used > 0)
+            sums = self._sums(name)
+            percent = 100 * used / capacity if capacity else 100.0 * (used > 0)
             sums["used"] += used
             sums["capacity"] += capacity
             sums["hosts"] += 1
-            sums["nearly_full"] += NEARLY_FULL <= part < FULL
-            sums["full"] += part >= FULL
+            sums["nearly_full"] += NEARLY_FULL <= percent < FULL
+            sums["full"] += percent >= FULL
+
+    def merge(self, other: "_HostSums") -> None:
+        self.hosts += other.hosts
+        self.instances += other.instances
+        for name, added in other.resources.items():
+            sums = self._sums(name)
+            for key, amount in added.items():
+                sums[key] += amount
+
+    def _sums(self, name: str) -> dict[str, int]:
+        if name not in self.resources:
+            self.resources[name] = dict.fromkeys(_SUMS, 0)
+        return self.resources[name]
 
     def as_json(self) -> Json:
         return {
             "hosts": self.hosts,
             "instances": self.instances,
-            "resources": {name: dict(self.resources[name]) for name in sorted(self.resources)},
+            "resources": dict(sorted(self.resources.items())),
         }
+
+
+def _sums_by_zone(groups: Iterable[_HostSums]) -> list[tuple[str, _HostSums]]:
+    sums: dict[str, _HostSums] = {}
+    for group in groups:
+        sums.setdefault(group.zone, _HostSums()).merge(group)
+    return sorted(sums.items(), key=itemgetter(0))
+
+
+def _sums_by_aggregate(groups: Iterable[_HostSums]) -> list[tuple[HostAggregate, _HostSums]]:
+    sums: dict[int, tuple[HostAggregate, _HostSums]] = {}
+    for group in groups:
+        for aggregate in group.aggregates:
+            sums.setdefault(aggregate.id, (aggregate, _HostSums()))[1].merge(group)
+    return [sums[key] for key in sorted(sums)]
 
 
 class _Traits(NamedTuple):

@@ -181,6 +181,20 @@ class Plugins:
             for plugin in (*self.filters, *self.weighers)
         )
 
+    def has_filter(self, name: str) -> bool:
+        """Return whether a filter of this name is enabled, directly or by inheritance."""
+        return any(name == kind.__name__ for each in self.filters for kind in type(each).mro())
+
+    @property
+    def reads_flavors(self) -> bool:
+        """Return whether any weigher compares the flavors of the cloud."""
+        return any(plugin.reads_flavors for plugin in self.weighers)
+
+    def without_failover(self) -> "Plugins":
+        """Return the plugins without filters that read the failover result."""
+        filters = tuple(each for each in self.filters if not each.reads_failover_result)
+        return self if len(filters) == len(self.filters) else replace(self, filters=filters)
+
     @property
     def unlimited_hints(self) -> frozenset[str]:
         """Return the hints that make a request find unlimited candidates.

@@ -7,7 +7,7 @@ request group.
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, Protocol
@@ -31,6 +31,7 @@ from placement_sched.model.hardware.pci_requests import (
     placement_terms,
 )
 from placement_sched.model.names import canonical_uuid, suggest_name
+from placement_sched.model.preferences.requested import spread_request
 from placement_sched.model.request_spec import (
     REBUILD_HINT,
     NetworkRequest,
@@ -51,9 +52,13 @@ from placement_sched.store.placement import allocations
 
 LOG = logging.getLogger(__name__)
 
+#: JSON path of the only request of a call. Errors about requests name paths below it.
+REQUEST_PATH = "$.request_spec"
 _NETWORKS_PATH = "$.request_spec.requested_networks"
 
 _BUILDING = "building"
+#: The filter that enforces a hard spread over failure domains.
+SPREAD_FILTER = "TopologySpreadFilter"
 _GROUP_PATH = "$.request_spec.instance_group"
 _HINT_PATH = "$.request_spec.scheduler_hints.group"
 
@@ -186,7 +191,7 @@ class SchedulingRequest:
     objects in place of their names. ``alternates`` is the number of alternates for each instance.
     ``policies`` are all policies that hosts may have. ``aggregates`` are the host aggregates, if
     the choice of the policy has read them. ``overrides`` and ``named_policy`` are set by an
-    explanation.
+    explanation. ``path`` is the JSON path of the document in the body of the call.
     """
 
     spec: RequestSpec
@@ -200,6 +205,7 @@ class SchedulingRequest:
     alternates: int = 0
     overrides: Mapping[str, Any] = field(default_factory=dict)
     named_policy: str | None = None
+    path: str = REQUEST_PATH
 
     @property
     def names_group(self) -> bool:
@@ -289,7 +295,7 @@ class RequestReader:
         group of a rebuild is ignored, because the instance keeps its host.
         """
         spec, group = request.spec, request.spec.instance_group
-        _check_recorded(len(spec.instance_uuids), request.whole)
+        check_recorded([request])
         _check_alternates(len(spec.instance_uuids), request.alternates)
         if group is not None and not spec.is_rebuild and not request.plugins.enforces(group.policy):
             raise Invalid(
@@ -297,6 +303,8 @@ class RequestReader:
                 f"{policy_enforcer(group.policy)} is not enabled",
                 json_path="$.request_spec.instance_group",
             )
+        if group is not None and not spec.is_rebuild:
+            _check_spread(request)
         return replace(request, spec=with_network_data(spec, self.neutron, request.settings))
 
     def read_again(self, request: SchedulingRequest) -> SchedulingRequest:
@@ -352,6 +360,17 @@ class RequestReader:
             raise Invalid(error.detail, source="policy", json_path="$.policy") from None
 
 
+def _check_spread(request: SchedulingRequest) -> None:
+    """Raise :class:`Invalid` if no filter enforces the hard spread of a request."""
+    spread = spread_request(request.spec.flavor.extra_specs, request.spec.scheduler_hints)
+    if spread is not None and spread.is_hard and not request.plugins.has_filter(SPREAD_FILTER):
+        raise Invalid(
+            f"The members of the server group cannot be spread over {spread.key!r}: {SPREAD_FILTER}"
+            " is not enabled, add it to [filter_scheduler] enabled_filters",
+            json_path=spread.path,
+        )
+
+
 def derive_defaults(
     spec: RequestSpec, document: Mapping[str, Any], settings: Settings
 ) -> RequestSpec:
@@ -397,16 +416,24 @@ def _check_alternates(instances: int, alternates: int) -> None:
         )
 
 
-def _check_recorded(instances: int, whole: Document) -> None:
-    """Raise :class:`Invalid` if flavor and image are too large to record for all instances."""
-    sizes = {name: len(orjson.dumps(whole.get(name))) for name in ("flavor", "image")}
-    if (size := sum(sizes.values())) * instances > MAX_RECORDED_BYTES:
-        larger = max(sizes, key=sizes.__getitem__)
-        raise Invalid(
-            f"flavor and image take {size} bytes of JSON for each of {instances} instances, "
-            f"more than {MAX_RECORDED_BYTES} in total",
-            json_path=f"$.request_spec.{larger}",
-        )
+def check_recorded(requests: Sequence[SchedulingRequest]) -> None:
+    """Raise :class:`Invalid` if flavors and images are too large to record for all instances.
+
+    The path belongs to the first request after whose instances the sum exceeds the limit.
+    """
+    total = 0
+    for request in requests:
+        instances = len(request.spec.instance_uuids)
+        sizes = {name: len(orjson.dumps(request.whole.get(name))) for name in ("flavor", "image")}
+        size = sum(sizes.values())
+        total += size * instances
+        if total > MAX_RECORDED_BYTES:
+            larger = max(sizes, key=sizes.__getitem__)
+            raise Invalid(
+                f"flavor and image take {size} bytes of JSON for each of {instances} instances, "
+                f"more than {MAX_RECORDED_BYTES} in total",
+                json_path=f"$.request_spec.{larger}",
+            )
 
 
 def _device_groups(request: InstancePCIRequest, source: str) -> Iterator[RequestedGroup]:

@@ -35,7 +35,7 @@ class RequestFilterRun:
 
     spec: RequestSpec
     reports: tuple[RequestFilterReport, ...]
-    refusal: Rejection | None = None
+    rejection: Rejection | None = None
 
 
 def check_request(filters: Sequence[BaseHostFilter], spec: RequestSpec) -> None:
@@ -55,7 +55,7 @@ def run_request_filters(
     forbidden, and the errors of ``context``.
     """
     reports: list[RequestFilterReport] = []
-    refusals: list[Rejection] = []
+    rejections: list[Rejection] = []
     recording = _RecordingContext(context)
     for plugin in filters:
         started = perf_counter()
@@ -64,18 +64,18 @@ def run_request_filters(
             if plugin.enabled(plugin.settings):
                 outcome = plugin.apply(spec, recording)
                 check_result(spec, outcome)
-        refusal = outcome if isinstance(outcome, Rejection) else None
+        rejection = outcome if isinstance(outcome, Rejection) else None
         reports.append(
             RequestFilterReport(
                 name=plugin.name or type(plugin).__name__,
                 applied=outcome is not None,
                 elapsed_ms=(perf_counter() - started) * 1000,
                 changes=outcome.changes if isinstance(outcome, RequestFilterResult) else {},
-                refusal=refusal.reason if refusal else None,
+                rejection=rejection.reason if rejection else None,
             )
         )
-        if refusal:
-            refusals.append(refusal)
+        if rejection:
+            rejections.append(rejection)
         if isinstance(outcome, RequestFilterResult):
             spec = outcome.spec
             for trait in sorted(spec.root_required & spec.root_forbidden):
@@ -85,7 +85,7 @@ def run_request_filters(
                     f"trait {trait} of the root provider is required by {required} and forbidden "
                     f"by {forbidden}"
                 )
-    return RequestFilterRun(spec, tuple(reports), next(iter(refusals), None))
+    return RequestFilterRun(spec, tuple(reports), next(iter(rejections), None))
 
 
 def trait_source(kind: str, trait: str, reports: Sequence[RequestFilterReport]) -> str:

@@ -103,12 +103,15 @@ def find_candidates(
     query, ignored = build_query(spec, settings, targets)
     for entry in ignored:
         cloud.memory.log_once(entry.detail)
-    if filtered.refusal:
+    if cloud.earlier and query.limit is not None:
+        # Instances of earlier requests may have used up candidates within the limit.
+        query = replace(query, limit=query.limit + len(cloud.earlier))
+    if filtered.rejection:
         return CandidateResults(query, ignored)
     queries = [query]
     if can_fall_back_to_vcpu(spec, settings):
         fallback_query, _ = build_query(spec, settings, targets, pinned=False)
-        queries.append(fallback_query)
+        queries.append(replace(fallback_query, limit=query.limit))
     limits = settings
     if unlimited:
         limits = settings.with_overrides(_UNLIMITED)
@@ -136,7 +139,7 @@ def build_query(
     """
     groups = groups_of(spec, pinned=pinned)
     if groups.ignored and settings.scheduler.strict_extra_specs:
-        raise Invalid(groups.ignored[0].refusal)
+        raise Invalid(groups.ignored[0].rejection)
     frozen = _at_destination([group.build() for group in groups], spec, named)
     _check(groups, frozen, spec.same_subtree)
     limit = settings.placement.max_request_groups

@@ -11,12 +11,13 @@
     notify    send notifications of start and end                       notifications/
 
 :meth:`Scheduler.select_destinations` runs all steps, and starts again after a conflict.
+:meth:`Scheduler.select_together` does the same for several requests with a single claim.
 :meth:`Scheduler.explain` runs the steps up to the choice. Both call :meth:`Scheduler.evaluate`.
 """
 
 import copy
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from random import Random
 from threading import Semaphore
@@ -30,13 +31,21 @@ from placement_sched.errors import (
     ConcurrentUpdate,
     Invalid,
     NotFound,
+    TooComplex,
     Unavailable,
+    relocated,
 )
-from placement_sched.limits import MAX_CLAIM_ATTEMPTS, MAX_EXPENSIVE_QUERIES
+from placement_sched.limits import (
+    MAX_CLAIM_ATTEMPTS,
+    MAX_EXPENSIVE_QUERIES,
+    MAX_INSTANCES,
+    MAX_REQUESTED_AMOUNTS,
+)
 from placement_sched.model.clock import Clock, measure
 from placement_sched.model.decision import EXPLAIN, NO_CLAIM, SELECT, DecisionSeed, SchedulingResult
 from placement_sched.model.document import Document, Json
 from placement_sched.model.explanation import ExplanationView
+from placement_sched.model.figures import set_failover_result
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.request_stats import request_stats
 from placement_sched.notifications.announcer import SILENT, Announcer
@@ -50,11 +59,23 @@ from placement_sched.scheduler.decisions import (
 )
 from placement_sched.scheduler.explain.explanation import make_explanation
 from placement_sched.scheduler.explain.funnel import funnel_of
-from placement_sched.scheduler.host_manager import ClosedCells, CloudView, get_host_states
-from placement_sched.scheduler.host_state import has_host_attributes
+from placement_sched.scheduler.host_manager import (
+    ClosedCells,
+    CloudView,
+    EarlierInstance,
+    get_host_states,
+    read_preferred_traits,
+)
+from placement_sched.scheduler.host_state import has_host_attributes, with_device_providers
 from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.nova_shim.lookups import set_cloud
-from placement_sched.scheduler.request import NetworkDirectory, RequestReader, SchedulingRequest
+from placement_sched.scheduler.request import (
+    REQUEST_PATH,
+    NetworkDirectory,
+    RequestReader,
+    SchedulingRequest,
+    check_recorded,
+)
 from placement_sched.scheduler.request_filtering import check_request, run_request_filters
 from placement_sched.scheduler.resource_request import find_candidates
 from placement_sched.scheduler.selection import (
@@ -64,6 +85,7 @@ from placement_sched.scheduler.selection import (
     SchedulingRun,
 )
 from placement_sched.scheduler.simulation import AppliedChanges, CloudChange, apply, changes_from
+from placement_sched.scheduler.spread import with_spread
 
 T = TypeVar("T")
 
@@ -169,48 +191,139 @@ class Scheduler:
         the instances, :class:`Invalid`, :class:`PluginFailed`, and :class:`ServiceFailed` if
         neutron is needed and does not answer.
         """
-        try:
-            request = self.reader.read(document, alternates=alternates)
-        except (NotFound, Invalid):  # e.g. its flavor was deleted after it was placed
-            instances = self.reader.instances_of(document)
-            if answer := self.claims.find_existing_claim(instances, document, claiming, ids):
-                return SchedulingResult(answer)
-            raise
-        with self.announcer.announcing(request.spec):
-            if answer := self.claims.find_existing_claim(request.spec, document, claiming, ids):
-                return SchedulingResult(answer)
-            return self._select_and_claim(self.reader.validate(request), claiming, ids)
+        (result,) = self._select([(document, REQUEST_PATH)], alternates, claiming, ids)
+        return result
+
+    def select_together(
+        self,
+        documents: Sequence[Document],
+        *,
+        alternates: bool = False,
+        claiming: ClaimMode = ClaimMode.NEW,
+        ids: RequestIds = NO_REQUEST,
+    ) -> list[SchedulingResult]:
+        """Return the hosts selected for several request specs, claimed in a single transaction.
+
+        A later request is evaluated with the instances of the earlier requests in their places. If
+        any request has no valid host, no request is claimed. A request that an equal earlier call
+        has claimed keeps its hosts. Raises as :meth:`select_destinations`, with paths below
+        ``$.requests``.
+        """
+        entries = [
+            (document, f"$.requests[{position}].request_spec")
+            for position, document in enumerate(documents)
+        ]
+        _check_together(entries)
+        return self._select(entries, alternates, claiming, ids)
+
+    def _select(
+        self,
+        entries: Sequence[tuple[Document, str]],
+        alternates: bool,
+        claiming: ClaimMode,
+        ids: RequestIds,
+    ) -> list[SchedulingResult]:
+        """Return the result of each document. Its JSON path is the second part of an entry."""
+        results: dict[str, SchedulingResult] = {}
+        requests: list[SchedulingRequest] = []
+        with ExitStack() as notifications:
+            for document, path in entries:
+                with relocated(REQUEST_PATH, path):
+                    try:
+                        request = self.reader.read(document, alternates=alternates)
+                    except (NotFound, Invalid):  # e.g. its flavor was deleted after it was placed
+                        instances = self.reader.instances_of(document)
+                        if answer := self.claims.find_existing_claim(
+                            instances, document, claiming, ids
+                        ):
+                            results[path] = SchedulingResult(answer)
+                            continue
+                        raise
+                    notifications.enter_context(self.announcer.announcing(request.spec))
+                    request = replace(request, path=path)
+                    if result := self._find_result(request, claiming, ids):
+                        results[path] = result
+                    else:
+                        requests.append(self.reader.validate(request))
+                        if len(requests) > 1:
+                            check_recorded(requests)
+            results |= self._select_and_claim(requests, claiming, ids)
+        return [results[path] for _, path in entries]
+
+    def _find_result(
+        self, request: SchedulingRequest, claiming: ClaimMode, ids: RequestIds
+    ) -> SchedulingResult | None:
+        answer = self.claims.find_existing_claim(request.spec, request.document, claiming, ids)
+        return SchedulingResult(answer) if answer else None
 
     def _select_and_claim(
-        self, request: SchedulingRequest, claiming: ClaimMode, ids: RequestIds
-    ) -> SchedulingResult:
-        """Select hosts and claim them, again after each conflict with a concurrent request."""
-        seed = DecisionSeed.drawn(self.random)
+        self, requests: Sequence[SchedulingRequest], claiming: ClaimMode, ids: RequestIds
+    ) -> dict[str, SchedulingResult]:
+        """Select hosts and claim them, again after each conflict with a concurrent request.
+
+        Returns the results by the path of the request.
+        """
+        results: dict[str, SchedulingResult] = {}
+        seeds = {request.path: DecisionSeed.drawn(self.random) for request in requests}
         is_dry_run = claiming is ClaimMode.NONE
+        kind = NO_CLAIM if is_dry_run else SELECT
         for attempt in range(MAX_CLAIM_ATTEMPTS):
             if attempt:
                 request_stats().claims_retried += 1
-                request = self.reader.read_again(request)
-                if answer := self.claims.find_existing_claim(
-                    request.spec, request.document, claiming, ids
-                ):
-                    return SchedulingResult(answer)
-            with self.evaluate(request, seed=replace(seed, attempt=attempt)) as (connection, run):
-                funnel = None if run.selections else funnel_of(run, connection)
-            if funnel is None and not (is_dry_run or request.spec.is_rebuild):
+                requests = [self.reader.read_again(request) for request in requests]
+                for request in requests:
+                    with relocated(REQUEST_PATH, request.path):
+                        if result := self._find_result(request, claiming, ids):
+                            results[request.path] = result
+                requests = [request for request in requests if request.path not in results]
+            if not requests:
+                return results
+            runs = self._run_in_turn(requests, seeds, attempt, kind, ids)
+            if is_dry_run or requests[0].spec.is_rebuild:
+                decisions = [make_decision(run, funnel_of(run, None), kind, ids) for run in runs]
+                for decision in decisions:
+                    self.claims.record(decision)
+            else:
                 try:
                     with measure(request_stats().stages, "claim"):  # and record
-                        decision = self.claims.claim(run, ids, claiming)
+                        decisions = self.claims.claim(runs, ids, claiming)
                 except (CapacityExceeded, ConcurrentUpdate):
                     continue
-                return result_of(decision)
-            funnel = funnel or funnel_of(run, None)
-            decision = make_decision(run, funnel, NO_CLAIM if is_dry_run else SELECT, ids)
-            self.claims.record(decision)
-            if not run.selections:
-                raise no_valid_host(funnel, decision)
-            return result_of(decision)
+            pairs = zip(runs, decisions, strict=True)
+            return results | {run.request.path: result_of(decision) for run, decision in pairs}
         raise ConcurrentUpdate("concurrent requests took all selected hosts, try again")
+
+    def _run_in_turn(
+        self,
+        requests: Sequence[SchedulingRequest],
+        seeds: Mapping[str, DecisionSeed],
+        attempt: int,
+        kind: str,
+        ids: RequestIds,
+    ) -> list[SchedulingRun]:
+        """Return the run of each request, each with the instances of the earlier runs placed.
+
+        Raises :class:`NoValidHost`, after recording the decision, for a request without hosts.
+        """
+        runs: list[SchedulingRun] = []
+        earlier: list[EarlierInstance] = []
+        for request in requests:
+            seed = replace(seeds[request.path], attempt=attempt)
+            request_now = _with_earlier_members(request, earlier)
+            with (
+                relocated(REQUEST_PATH, request.path),
+                self.evaluate(request_now, seed=seed, earlier=earlier) as (connection, run),
+            ):
+                funnel = None if run.selections else funnel_of(run, connection)
+            if funnel is not None:
+                decision = make_decision(run, funnel, kind, ids)
+                self.claims.record(decision)
+                raise no_valid_host(funnel, decision, request.path)
+            runs.append(run)
+            if len(requests) > 1:
+                earlier = [*earlier, *_placed_instances(run)]
+                _check_amounts(earlier)
+        return runs
 
     @contextmanager
     def evaluate(
@@ -218,19 +331,27 @@ class Scheduler:
         request: SchedulingRequest,
         watch: Callable[[FilterWeighResult], None] | None = None,
         seed: DecisionSeed | None = None,
+        earlier: Sequence[EarlierInstance] = (),
     ) -> Iterator[tuple[Connection, SchedulingRun]]:
         """Yield a read connection, and the run of a request without its claim.
 
         ``watch`` is called with the :class:`FilterWeighResult` of each instance in turn. Runs with
-        the same ``seed`` make the same random choices. By default, a new seed is drawn. Raises
-        :class:`Invalid` if the request is invalid, and :class:`PluginFailed` if a plugin raises.
+        the same ``seed`` make the same random choices. By default, a new seed is drawn. ``earlier``
+        are instances of earlier requests of the same call. Raises :class:`Invalid` if the request
+        is invalid, and :class:`PluginFailed` if a plugin raises.
         """
         seed = seed or DecisionSeed.drawn(self.random)
         with self.source.read() as connection:
-            run = self.prepare_run(connection, request, seed)
-            if not run.filtered_request.refusal:
+            cloud = CloudView.of(connection, request, self.memory, earlier)
+            run = self.prepare_run(connection, request, seed, cloud=cloud)
+            if not run.filtered_request.rejection:
                 spec = run.filtered_request.spec
-                capacity = RemainingCapacity.of(connection, spec, run.searches.candidates)
+                capacity = RemainingCapacity.of(
+                    connection,
+                    spec,
+                    run.searches.candidates,
+                    [instance.selection for instance in earlier],
+                )
                 choice = run.chooser.choose(run.hosts, spec, capacity, watch)
                 run = replace(run, choice=choice)
             yield connection, run
@@ -251,10 +372,14 @@ class Scheduler:
         :meth:`evaluate`.
         """
         random, durations = seed.random(), request_stats().stages
+        request = self._with_failover_result(connection, request)
         cloud = cloud or CloudView.of(connection, request, self.memory)
         has_look_ups = request.settings.filter_scheduler.nova_shim or has_host_attributes()
         if has_look_ups:
             set_cloud(cloud)
+        if request.plugins.reads_flavors:
+            flavors = self.memory.flavors.recent(connection)
+            request = replace(request, spec=replace(request.spec, cloud_flavors=flavors))
         chooser = HostSelector(
             plugins=request.plugins,
             settings=request.settings,
@@ -267,17 +392,31 @@ class Scheduler:
         check_request(request.plugins.filters, request.spec)
         with measure(durations, "request_filters"):
             filtered = run_request_filters(request.plugins.request_filters, request.spec, cloud)
+            filtered = replace(filtered, spec=with_spread(cloud, filtered.spec))
         with measure(durations, "search"):
             searches = find_candidates(cloud, request, filtered, random, unlimited=unlimited)
         request_stats().candidates = len(searches.candidates.requests)
         run = SchedulingRun(request, seed, cloud, chooser, filtered, searches)
-        if filtered.refusal:
+        if filtered.rejection:
             return run
         with measure(durations, "host_states"):
             hosts = tuple(get_host_states(cloud, filtered.spec, searches.candidates))
+            read_preferred_traits(cloud, filtered.spec, hosts)
         if has_look_ups:
             set_cloud(cloud, hosts)
         return replace(run, hosts=hosts)
+
+    def _with_failover_result(
+        self, connection: Connection, request: SchedulingRequest
+    ) -> SchedulingRequest:
+        """Set the failover result if a filter reads it. Simulations skip the filter."""
+        plugins = request.plugins.without_failover()
+        if plugins is request.plugins:
+            return request
+        if isinstance(self.source, ScratchTransaction):
+            return replace(request, plugins=plugins)
+        set_failover_result(self.memory.failover.current(connection))
+        return request
 
     def explain(
         self,
@@ -319,3 +458,79 @@ class Scheduler:
         if result.decision is not None:
             self.claims.record_or_raise(result.decision)
         return result
+
+
+def _check_together(entries: Sequence[tuple[Document, str]]) -> None:
+    """Raise :class:`Invalid` if the documents at these paths cannot be placed together."""
+    places: dict[str, str] = {}
+    count = 0
+    for document, path in entries:
+        spec = RequestReader.instances_of(document)
+        if spec.is_rebuild:
+            raise Invalid(
+                "a rebuild cannot be placed together with other requests: send it alone",
+                json_path=f"{path}.scheduler_hints",
+            )
+        count += len(spec.instance_uuids) or document.get("num_instances", 1)
+        for position, uuid in enumerate(spec.instance_uuids):
+            place = f"{path}.instance_uuids[{position}]"
+            if uuid in places:
+                raise Invalid(f"instance {uuid} is also at {places[uuid]}", json_path=place)
+            places[uuid] = place
+    if count > MAX_INSTANCES:
+        raise Invalid(
+            f"the requests are for {count} instances, the maximum is {MAX_INSTANCES}",
+            json_path="$.requests",
+        )
+
+
+def _placed_instances(run: SchedulingRun) -> list[EarlierInstance]:
+    spec = run.request.spec
+    pairs = zip(spec.instance_uuids, run.selections, strict=True)
+    return [
+        EarlierInstance(
+            with_device_providers(spec.for_instance(uuid), best.allocation_request),
+            best,
+            _find_group(run.request),
+        )
+        for uuid, (best, *_) in pairs
+    ]
+
+
+def _find_group(request: SchedulingRequest) -> tuple[str, bool] | None:
+    """Return the uuid of the server group of a request, if any, and whether it is stored."""
+    group = request.spec.instance_group
+    if group is None or group.uuid is None:
+        return None
+    return group.uuid, request.names_group
+
+
+def _with_earlier_members(
+    request: SchedulingRequest, earlier: Sequence[EarlierInstance]
+) -> SchedulingRequest:
+    """Return the request with the earlier instances in its server group."""
+    key, group = _find_group(request), request.spec.instance_group
+    joined = [each for each in earlier if each.group == key]
+    if group is None or key is None or not joined:
+        return request
+    uuids = (each.spec.instance_uuid or "" for each in joined)
+    hosts = (each.selection.service_host for each in joined)
+    extended = replace(
+        group,
+        members=tuple(dict.fromkeys((*group.members, *uuids))),
+        hosts=tuple(dict.fromkeys((*group.hosts, *hosts))),
+    )
+    return replace(request, spec=replace(request.spec, instance_group=extended))
+
+
+def _check_amounts(placed: Sequence[EarlierInstance]) -> None:
+    """Raise :class:`TooComplex` if the instances need too many amounts for a single claim."""
+    allocated = (each.selection.allocation_request or {"allocations": {}} for each in placed)
+    count = sum(
+        len(body["resources"]) for each in allocated for body in each["allocations"].values()
+    )
+    if count > MAX_REQUESTED_AMOUNTS:
+        raise TooComplex(
+            f"the requests together exceed {MAX_REQUESTED_AMOUNTS} amounts of resources",
+            json_path="$.requests",
+        )

@@ -7,7 +7,7 @@ that its earlier instances use are tracked (:class:`RemainingCapacity`).
 
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from random import Random
@@ -64,13 +64,23 @@ class RemainingCapacity:
         self._unchecked: set[str | None] = set()
 
     @classmethod
-    def of(cls, connection: Connection, spec: RequestSpec, candidates: Candidates) -> Self:
-        """Return the remaining capacity for a request.
+    def of(
+        cls,
+        connection: Connection,
+        spec: RequestSpec,
+        candidates: Candidates,
+        earlier: Iterable[Selection] = (),
+    ) -> Self:
+        """Return the remaining capacity for a request, less its earlier selections.
 
-        For a single instance or a rebuild, it limits nothing.
+        For a rebuild, or a single instance without earlier selections, it limits nothing.
         """
-        is_tracked = spec.num_instances > 1 and not spec.is_rebuild
-        return cls(connection, candidates) if is_tracked else cls.unlimited()
+        selections = tuple(earlier)
+        if spec.is_rebuild or (spec.num_instances == 1 and not selections):
+            return cls.unlimited()
+        capacity = cls(connection, candidates)
+        capacity.take_selections(selections)
+        return capacity
 
     @classmethod
     def unlimited(cls) -> Self:
@@ -98,6 +108,8 @@ class RemainingCapacity:
 
     def mark_unchecked(self, hosts: Iterable[HostState]) -> None:
         """Check hosts again, since a filter may have dropped candidates."""
+        if not self._affected:
+            return
         self._unchecked.update([host.uuid for host in hosts if host.uuid in self._affected])
 
     def _reorder(self, host: HostState) -> Sequence[Any]:
@@ -169,6 +181,22 @@ class RemainingCapacity:
         amounts = dict(_amounts(host.allocation_candidates[0]))
         if not amounts.keys() <= self._free.keys():
             self._read(self._connection, (host, *next_best))
+        self._consume(amounts)
+
+    def take_selections(self, selections: Sequence[Selection]) -> None:
+        """Consume the placements of earlier requests, on the providers of the candidates."""
+        if self._connection is None or not selections:
+            return
+        providers = {provider.uuid for provider in self._candidates.providers}
+        amounts: dict[InventoryName, int] = defaultdict(int)
+        for request in (each.allocation_request for each in selections):
+            for inventory, amount in _amounts(request) if request else ():
+                if inventory[0] in providers:
+                    amounts[inventory] += amount
+        self._read_inventories(self._connection, amounts.keys())
+        self._consume(amounts)
+
+    def _consume(self, amounts: Mapping[InventoryName, int]) -> None:
         for inventory, amount in amounts.items():
             self._free[inventory] -= amount
         self._consumed.update(amounts)
@@ -182,12 +210,14 @@ class RemainingCapacity:
 
     def _read(self, connection: Connection, hosts: Iterable[HostState]) -> None:
         """Read the free amounts of all candidates of these hosts, in two SQL statements."""
-        ids = {provider.uuid: provider.id for provider in self._candidates.providers}
-        classes = {name: key for key, name in resource_classes.all_by_id(connection).items()}
         candidates = (candidate for host in hosts for candidate in host.allocation_candidates)
         used = {name for candidate in candidates for name, _ in _amounts(candidate)}
-        missing = used - self._free.keys()
-        keys = {name: (ids.get(name[0], 0), classes[name[1]]) for name in missing}
+        self._read_inventories(connection, used - self._free.keys())
+
+    def _read_inventories(self, connection: Connection, names: Collection[InventoryName]) -> None:
+        ids = {provider.uuid: provider.id for provider in self._candidates.providers}
+        classes = {name: key for key, name in resource_classes.all_by_id(connection).items()}
+        keys = {name: (ids.get(name[0], 0), classes[name[1]]) for name in names}
         capacities = capacity.read(connection, keys.values())
         for name, key in keys.items():
             entry = capacities.get(key)
@@ -201,7 +231,9 @@ class PlacementProgress:
     ``hosts`` are the hosts that may still have capacity. ``spec`` is the request with the earlier
     instances in its server group. If ``reruns_filters``, filters run on all hosts for each
     instance. Otherwise they run only on hosts with names in ``touched``, which received an
-    instance. ``own`` are the hosts that had instances of the request before the first was placed.
+    instance. If ``keeps_rejected``, a host that a filter rejects may pass for a later instance, so
+    that all filters and weighers run on all hosts. ``own`` are the hosts that had instances of the
+    request before the first was placed.
     """
 
     capacity: RemainingCapacity
@@ -209,6 +241,7 @@ class PlacementProgress:
     hosts: list[HostState]
     spec: RequestSpec
     reruns_filters: bool = True
+    keeps_rejected: bool = False
     chosen: list[WeighedHost] = field(default_factory=list)
     touched: set[str] = field(default_factory=set)
     own: list[HostState] | None = None
@@ -363,9 +396,9 @@ class HostSelector:
                 watch(result)
             if first is None:
                 first = result
-                capacity_bound = self._capacity_bound(result, spec, remaining_capacity)
-                if capacity_bound is not None and capacity_bound < len(uuids):
-                    return SelectionResult((), first, room_for=capacity_bound)
+                bound = self._capacity_bound(result, spec, progress)
+                if bound is not None and bound < len(uuids):
+                    return SelectionResult((), first, room_for=bound)
             if not result.ordered:
                 placed = len(selections)
                 return SelectionResult((), first, placed, result if placed else None)
@@ -387,7 +420,14 @@ class HostSelector:
         # A third-party filter may return another verdict although the host has not changed.
         is_shipped = {type(plugin) for plugin in self.filters_for(spec)} <= {*all_filters()}
         reruns = not is_shipped or not self._are_rejections_stable(spec)
-        return PlacementProgress(remaining_capacity, Weighing(weighers), list(hosts), spec, reruns)
+        keeps = self.compares_hosts(spec)
+        return PlacementProgress(
+            remaining_capacity, Weighing(weighers), list(hosts), spec, reruns, keeps
+        )
+
+    def compares_hosts(self, spec: RequestSpec) -> bool:
+        """Return whether a filter that runs may let a rejected host pass for a later instance."""
+        return any(plugin.compares_hosts(spec) for plugin in self.filters_for(spec))
 
     def _are_rejections_stable(self, spec: RequestSpec) -> bool:
         """Return whether filters run again only on hosts that get an instance."""
@@ -458,7 +498,7 @@ class HostSelector:
         return replace(choice, selections=((selection, *alternates),), first=result)
 
     def _capacity_bound(
-        self, result: FilterWeighResult, spec: RequestSpec, remaining_capacity: RemainingCapacity
+        self, result: FilterWeighResult, spec: RequestSpec, progress: PlacementProgress
     ) -> int | None:
         """Return an upper bound of the instances, or None if it is not needed.
 
@@ -470,10 +510,11 @@ class HostSelector:
         if (
             number * len(hosts) < _MIN_PAIRS
             or number <= len(hosts)
-            or not remaining_capacity.is_tracked
+            or not progress.capacity.is_tracked
+            or progress.keeps_rejected
         ):
             return None
-        bound, group = remaining_capacity.upper_bound(hosts), spec.instance_group
+        bound, group = progress.capacity.upper_bound(hosts), spec.instance_group
         capped = any(vars(type(each)).get("caps_group_members") for each in self.filters_for(spec))
         if group is None or group.policy != ANTI_AFFINITY or not capped:
             return bound
@@ -523,20 +564,22 @@ class HostSelector:
         self, hosts: list[HostState], spec: RequestSpec, progress: PlacementProgress, index: int
     ) -> tuple[FilterWeighResult, list[HostState]]:
         """Return the result of an instance, and the hosts for the next instance."""
-        hosts_with_capacity = progress.with_capacity(hosts)
-        if index:
-            reports = _capacity_reports(hosts, hosts_with_capacity)
+        hosts_with_capacity, keeps = progress.with_capacity(hosts), progress.keeps_rejected
+        reports = _capacity_reports(hosts, hosts_with_capacity)
+        if index and not keeps:
             with measure(self.seconds, "filters"):
                 filtered = self._filter_again(hosts_with_capacity, spec, progress, index)
         else:
-            reports = []
             filtered = self.filter_hosts(hosts_with_capacity, spec)
+            progress.capacity.mark_unchecked(filtered.hosts)
         # A filter may have dropped the only candidate that fits.
         remaining = progress.with_capacity(filtered.hosts)
+        weigh = progress.weighing.weigh_all if keeps else progress.weighing.weigh
         with measure(self.seconds, "weighers"):
-            weighed = progress.weighing.weigh(remaining, spec)
+            weighed = weigh(remaining, spec)
         ordered = self.plugins.driver.ordered(weighed.hosts, progress.chosen, self.random)
-        return FilterWeighResult((*reports, *filtered.reports), weighed, ordered), remaining
+        result = FilterWeighResult((*reports, *filtered.reports), weighed, ordered)
+        return result, hosts_with_capacity if keeps else remaining
 
     def _filter_again(
         self, hosts: list[HostState], spec: RequestSpec, progress: PlacementProgress, index: int

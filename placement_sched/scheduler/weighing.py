@@ -8,7 +8,7 @@ scale of a weigher, all hosts are normalized again, so the weights equal the wei
 
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from math import isfinite
@@ -19,7 +19,13 @@ from placement_sched.model.explanation import HostReport, WeigherReport, WeightR
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import calling, overrides
-from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost, aggregates_of, normalize
+from placement_sched.scheduler.weights import (
+    BaseHostWeigher,
+    ExplainedWeights,
+    WeighedHost,
+    aggregates_of,
+    normalize,
+)
 
 #: The lowest and highest raw weight of a weigher, for normalization.
 Ends = tuple[float, float]
@@ -30,7 +36,8 @@ class WeightColumn:
     """The weights of a weigher for the hosts, in input order.
 
     ``ends`` are the ends of its scale, or None if the weigher did not run because all hosts are
-    equal for the request.
+    equal for the request. ``amounts`` are the amounts of each host that ``describe`` formats, or
+    empty if the weigher has none.
     """
 
     name: str
@@ -38,6 +45,8 @@ class WeightColumn:
     normalized: Sequence[float]
     multipliers: Sequence[float]
     ends: Ends | None = None
+    amounts: Sequence[Any] = ()
+    describe: Callable[[Any], str] | None = None
 
     @property
     def changes_weights(self) -> bool:
@@ -48,17 +57,28 @@ class WeightColumn:
     def shared_report(self) -> WeightReport | None:
         """Return the report that all hosts share, or None if there is none."""
         numbers = (self.raw, self.normalized, self.multipliers)
-        if not all(row and row[0] == row[-1] and len(set(row)) == 1 for row in numbers):
+        if self.amounts or not all(
+            row and row[0] == row[-1] and len(set(row)) == 1 for row in numbers
+        ):
             return None
-        return WeightReport(*(row[0] for row in numbers))
+        return self.report_at(0)
 
     def reports(self) -> list[WeightReport]:
         """Return a report on each host. Hosts with equal weights share a report."""
+        if self.amounts:
+            return [self.report_at(position) for position in range(len(self.raw))]
         reports: dict[tuple[float, ...], WeightReport] = {}
         return [
             reports.get(weights) or reports.setdefault(weights, WeightReport(*weights))
             for weights in zip(self.raw, self.normalized, self.multipliers, strict=True)
         ]
+
+    def report_at(self, position: int) -> WeightReport:
+        """Return a report on the host at a position."""
+        numbers = self.raw[position], self.normalized[position], self.multipliers[position]
+        if not self.amounts or self.describe is None:
+            return WeightReport(*numbers)
+        return WeightReport(*numbers, self.describe(self.amounts[position]))
 
     def at(self, places: Sequence[int]) -> Self:
         """Return the weights of the hosts at these positions."""
@@ -67,6 +87,7 @@ class WeightColumn:
             raw=[self.raw[position] for position in places],
             normalized=[self.normalized[position] for position in places],
             multipliers=[self.multipliers[position] for position in places],
+            amounts=[self.amounts[position] for position in places] if self.amounts else (),
         )
 
 
@@ -75,13 +96,14 @@ class WeighRun:
     """The hosts with their weights, best first, and the weighers that ran.
 
     ``columns`` are in input order, and ``order`` has the input positions of ``hosts``. Hosts with
-    equal weights are ordered by host, then node.
+    equal weights are ordered by host, then node. ``weighers`` are the requested weighers.
     """
 
     hosts: list[WeighedHost]
     reports: tuple[WeigherReport, ...]
     columns: tuple[WeightColumn, ...]
     order: list[int]
+    weighers: Sequence[BaseHostWeigher] = ()
 
     @classmethod
     def of(cls, weighed: Sequence[WeighedHost], columns: Sequence[WeightColumn]) -> Self:
@@ -121,12 +143,7 @@ class WeighRun:
         reports = []
         for weighed in hosts:
             host, position = weighed.obj, positions[id(weighed.obj)]
-            weights = {
-                column.name: WeightReport(
-                    column.raw[position], column.normalized[position], column.multipliers[position]
-                )
-                for column in self.columns
-            }
+            weights = {column.name: column.report_at(position) for column in self.columns}
             reports.append(HostReport(host.host, host.nodename, weighed.weight, weights))
         return tuple(reports)
 
@@ -141,6 +158,7 @@ def run_weighers(
     if len(hosts) < 2:
         return WeighRun.of([WeighedHost(host) for host in hosts], ())
     aggregates = aggregates_of(hosts)
+    weighers = [plugin for plugin in weighers if _is_requested(plugin, spec, aggregates)]
     columns = [_weigh(plugin, hosts, aggregates, spec) for plugin in weighers]
     weights = weights_by(columns, len(hosts))
     run = WeighRun.of(list(map(WeighedHost, hosts, weights)), columns)
@@ -151,7 +169,14 @@ def run_weighers(
         by_option = plugin.multiplier_option is not None
         multiplier = plugin.configured_multiplier if by_option else column.multipliers[best]
         reports.append(WeigherReport(column.name, multiplier))
-    return replace(run, reports=tuple(reports))
+    return replace(run, reports=tuple(reports), weighers=weighers)
+
+
+def _is_requested(
+    plugin: BaseHostWeigher, spec: RequestSpec, aggregates: Collection[HostAggregate]
+) -> bool:
+    with calling(plugin):
+        return plugin.is_requested(spec, aggregates)
 
 
 def weights_by(columns: Iterable[WeightColumn], number: int) -> list[float]:
@@ -187,11 +212,15 @@ def _weigh(
             zeros = [0.0] * len(hosts)
             return WeightColumn(name, zeros, zeros, multipliers)
         # Some weighers return other number types, which cannot be serialized.
-        raw = _to_finite(weigher.weights(hosts, spec))
+        weights = weigher.weights(hosts, spec)
+        raw = _to_finite(weights)
         if len(raw) != len(hosts):
             raise ValueError(f"{len(raw)} weights for {len(hosts)} hosts")
         ends = _ends(plugin, raw)
-        return WeightColumn(name, raw, normalize(raw, *ends), multipliers, ends)
+        column = WeightColumn(name, raw, normalize(raw, *ends), multipliers, ends)
+        if isinstance(weights, ExplainedWeights):
+            return replace(column, amounts=weights.amounts, describe=plugin.describe)
+        return column
 
 
 def _to_finite(values: Iterable[float]) -> list[float]:
@@ -226,6 +255,8 @@ class Weighing:
 
     def __init__(self, weighers: Sequence[BaseHostWeigher]) -> None:
         self._weighers = weighers
+        # The weighers that the request uses, in the order of the columns.
+        self._requested: Sequence[BaseHostWeigher] = ()
         self._weighed: list[WeighedHost] = []
         self._columns: list[WeightColumn] = []
         # Positions by name and best first, the rank of each position by name, and the positions
@@ -246,7 +277,7 @@ class Weighing:
         ``hosts`` are the hosts of the previous call, or some of them in the same order.
         """
         if not self._weighed or len(hosts) < 2:
-            return self._weigh_all(hosts, spec)
+            return self.weigh_all(hosts, spec)
         same_hosts = len(hosts) == len(self._weighed)
         if not same_hosts:  # drop the weights of removed hosts
             ids = {id(host) for host in hosts}
@@ -262,11 +293,11 @@ class Weighing:
         old_columns = self._columns
         self._columns = [
             _weigh_again(plugin, column, hosts, spec, changed, same_hosts=same_hosts)
-            for plugin, column in zip(self._weighers, old_columns, strict=True)
+            for plugin, column in zip(self._requested, old_columns, strict=True)
         ]
         is_rescaled = any(
             not weigher_of(each).by_host or column.ends != old.ends
-            for each, column, old in zip(self._weighers, self._columns, old_columns, strict=True)
+            for each, column, old in zip(self._requested, self._columns, old_columns, strict=True)
             if column is not old
         )
         # Replace the objects, because earlier instances may still refer to the old objects.
@@ -299,8 +330,10 @@ class Weighing:
         for position, host in enumerate(self._weighed):
             self._positions[host.obj.host].append(position)
 
-    def _weigh_all(self, hosts: Sequence[HostState], spec: RequestSpec) -> WeighRun:
+    def weigh_all(self, hosts: Sequence[HostState], spec: RequestSpec) -> WeighRun:
+        """Return the hosts best first, without the weights of a previous call."""
         run = run_weighers(self._weighers, hosts, spec)
+        self._requested = run.weighers
         self._changed.clear()
         # A single host is not weighed, so there are no weights to reuse.
         pairs = zip(run.order, run.hosts, strict=True) if len(hosts) > 1 else ()
@@ -329,8 +362,14 @@ def _weigh_again(
     if ends is None:  # all hosts are equal for this request
         return column
     with calling(plugin):
-        new_weights = _to_finite(weigher.weights(list(changed.values()), spec))
-    if same_hosts and new_weights == [column.raw[position] for position in changed]:
+        weights = weigher.weights(list(changed.values()), spec)
+        new_weights = _to_finite(weights)
+    if isinstance(weights, ExplainedWeights):
+        amounts = list(column.amounts)
+        for position, amount in zip(changed, weights.amounts, strict=True):
+            amounts[position] = amount
+        column = replace(column, amounts=amounts)
+    elif same_hosts and new_weights == [column.raw[position] for position in changed]:
         return column
     raw = list(column.raw)
     for position, weight in zip(changed, new_weights, strict=True):
@@ -338,11 +377,11 @@ def _weigh_again(
     new_ends = _ends(plugin, raw)
     if new_ends != ends:
         shares = normalize(raw, *new_ends)
-        return WeightColumn(column.name, raw, shares, column.multipliers, new_ends)
+        return replace(column, raw=raw, normalized=shares, ends=new_ends)
     shares = list(column.normalized)
     for position in changed:
         shares[position] = normalize([raw[position]], *ends)[0]
-    return WeightColumn(column.name, raw, shares, column.multipliers, ends)
+    return replace(column, raw=raw, normalized=shares)
 
 
 def _weighs_members(plugin: BaseHostWeigher, spec: RequestSpec) -> bool:

@@ -88,8 +88,8 @@ def test_many_conditions_consume_the_work_budget(make_equal_children_app):
     )
     query = f"{_groups_query(30, 'none')}&{forbidden}&limit=1"
     _get(make_equal_children_app(**{BUDGET: 5_000}), query)
-    refusal = _get(make_equal_children_app(**{BUDGET: 200}), query, status=400)
-    assert refusal.json["errors"][0]["code"] == "placement.query.too_complex"
+    rejection = _get(make_equal_children_app(**{BUDGET: 200}), query, status=400)
+    assert rejection.json["errors"][0]["code"] == "placement.query.too_complex"
 
 
 def test_search_stops_at_the_statement_timeout(monkeypatch):

@@ -110,13 +110,13 @@ class CountingBudget(WorkBudget):
     def __init__(self, steps):
         super().__init__(steps)
         self.spent = 0
-        self.refusals = 0
+        self.rejections = 0
 
     def consume(self, steps):
         try:
             super().consume(steps)
         except TooComplex:
-            self.refusals += 1
+            self.rejections += 1
             raise
         self.spent += steps
 
@@ -134,7 +134,7 @@ def test_near_misses_share_one_budget(sqlite_database):
     budget = CountingBudget(50_000)
     assert _search_and_explain(sqlite_database, query, budget) == NearMisses(complete=False)
     assert budget.spent <= 50_000
-    assert budget.refusals == 1
+    assert budget.rejections == 1
 
 
 def test_exhausted_budget_reports_incomplete_near_misses(sqlite_database):

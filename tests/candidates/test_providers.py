@@ -52,8 +52,8 @@ def _render_answer(source, query, options, *, single_per_tree):
     try:
         found = find(source, search, options, Random(7), single_per_tree=single_per_tree)
         alone = find_on(source, search, options, [uuid_of(f"host-{n}") for n in range(3)])
-    except TooComplex as refusal:
-        return str(refusal)
+    except TooComplex as rejection:
+        return str(rejection)
     trees = source.whole_trees(found.providers) if found.trees is None else found.trees
     shown = [b"".join(render_summaries(source, trees, fields)) for fields in FIELDS]
     ids = [*(one.id for one in trees), 10**6]

@@ -105,11 +105,11 @@ def read_usage(app: Any, host: str) -> dict[str, int]:
     return app.get(path, headers=LATEST_HEADERS).json["usages"]
 
 
-def make_application(make_app: Any, template: Path, folder: Path) -> Any:
+def make_application(make_app: Any, template: Path, folder: Path, **options: Any) -> Any:
     """Return an application on a new copy of an empty database."""
     file = folder / f"{uuid4()}.db"
     shutil.copy(template, file)
-    return make_app(make_settings(f"sqlite:///{file}"))
+    return make_app(make_settings(f"sqlite:///{file}", **options))
 
 
 @st.composite

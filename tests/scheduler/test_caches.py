@@ -5,8 +5,16 @@ from datetime import timedelta
 
 import pytest
 
-from placement_sched.operations import aggregates
-from placement_sched.scheduler.caches import AggregateCache, HostCache, load_nodes, load_services
+from placement_sched.model.flavor import Flavor
+from placement_sched.operations import aggregates, flavors
+from placement_sched.scheduler.caches import (
+    MAX_FLAVORS_AGE,
+    AggregateCache,
+    FlavorCache,
+    HostCache,
+    load_nodes,
+    load_services,
+)
 from placement_sched.scheduler.host_state import NO_SERVICE
 from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store.compute import compute_nodes, host_changes, services
@@ -214,3 +222,27 @@ def test_aggregates_are_found_by_host(database):
         current = AggregateCache().current(connection)
     assert [entry.id for entry in current.of_host("h1")] == [first, second]
     assert current.of_host("H1") == ()
+
+
+def test_flavors_are_compared_once_a_minute(database):
+    time = [0.0]
+    cache = FlavorCache(timer=lambda: time[0])
+
+    def read():
+        with record_statements(database) as seen, database.read() as connection:
+            names = [flavor.name for flavor in cache.recent(connection)]
+        return names, len(seen)
+
+    def create(name):
+        flavor = Flavor(name=name, flavorid=name)
+        database.write(lambda connection: flavors.create(connection, flavor, NOW))
+
+    assert read() == ([], 2)
+    assert read() == ([], 0)
+    create("m1")
+    time[0] = MAX_FLAVORS_AGE - 1
+    assert read() == ([], 0)
+    time[0] = MAX_FLAVORS_AGE
+    assert read() == (["m1"], 2)
+    time[0] = 2 * MAX_FLAVORS_AGE
+    assert read() == (["m1"], 1)

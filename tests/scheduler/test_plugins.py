@@ -127,7 +127,9 @@ def test_every_shipped_class_has_a_path(kind):
     option = "enabled_filters" if issubclass(kind, BaseHostFilter) else "weight_classes"
     request = {
         f"filter_scheduler__{option}": [path_of(kind)],
-        "scheduler__required_aggregates_by_trait": "prefer",  # its weigher runs only then
+        # The weighers of these options run only with them.
+        "scheduler__required_aggregates_by_trait": "prefer",
+        "filter_scheduler__stranded_resources_weight_multiplier": 1.0,
     }
     plugins = plugins_for(settings_with(**request))
     result = plugins.filters if option == "enabled_filters" else plugins.weighers

@@ -151,7 +151,7 @@ class No(Confines):
 def test_enabled_filters_narrow_the_request():
     run = run_request_filters([Confines(), Off(), Passive()], PLAIN, Cloud())
     assert run.spec.instance_uuid == "x"
-    assert run.refusal is None
+    assert run.rejection is None
     assert [(report.name, report.applied) for report in run.reports] == [
         ("confines", True),
         ("off", False),
@@ -170,7 +170,7 @@ def test_filters_after_a_rejection_still_narrow_the_request():
             return Rejection("nor this")
 
     run = run_request_filters([Confines(), No(), Confines(), Never()], PLAIN, Cloud())
-    assert run.refusal == Rejection("never")
+    assert run.rejection == Rejection("never")
     assert [report.name for report in run.reports] == ["confines", "no", "confines", "never"]
     assert [report.as_json().get("refusal") for report in run.reports] == [
         None,

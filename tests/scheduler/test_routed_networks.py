@@ -167,8 +167,8 @@ def test_unavailable_neutron_is_503(make_cloud):
 def test_unknown_segments_without_neutron_reject_the_request(make_cloud):
     cloud = make_cloud(None)
     answer = explain(cloud, {"network_id": NET})
-    refusal = filter_report(answer, "routed_networks_filter")["refusal"]
-    assert refusal.startswith(f"the segments of network {NET} are not known: set [neutron] ")
+    rejection = filter_report(answer, "routed_networks_filter")["refusal"]
+    assert rejection.startswith(f"the segments of network {NET} are not known: set [neutron] ")
     assert passing_hosts(explain(cloud, {"network_id": NET, "segments": [SEGMENT_2]})) == ["cn2"]
 
 

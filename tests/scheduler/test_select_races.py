@@ -10,7 +10,9 @@ from webtest import TestApp
 from placement_sched.app import create_app
 from placement_sched.model.clock import utcnow
 from tests.conftest import make_settings
+from tests.scheduler.explanations import put_aggregate
 from tests.scheduler.test_scheduler import usages
+from tests.scheduler.test_server_groups import create_group
 from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
@@ -21,6 +23,10 @@ pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 ROUNDS = 10
 RIVALS = 6
 WHOLE = flavor(memory_mb=65536)
+#: Claimants of a server group that is spread over racks.
+SPREADING = 8
+SPREAD = flavor(extra_specs={"scheduler:spread_by": "rack", "scheduler:max_skew": "1"})
+SPREAD_FILTER = {"filter_scheduler__enabled_filters": ["TopologySpreadFilter"]}
 
 
 def select_host(client: TestApp, request_spec: dict[str, object]) -> tuple[int, str]:
@@ -58,6 +64,17 @@ def claim_same_instance(barrier, which, url):
     return answer
 
 
+def claim_spread_members(barrier, which, url, groups):
+    """Ask for a member of the group of each round, all processes at the same moment."""
+    client = TestApp(create_app(make_settings(url, **SPREAD_FILTER)))
+    answer = []
+    for number, group in enumerate(groups):
+        barrier.wait(120)
+        request = spec(instance(1000 * (number + 1) + which), instance_group=group, flavor=SPREAD)
+        answer.append((number, *select_host(client, request)))
+    return answer
+
+
 def _url(app) -> str:
     return app.app.services.database.url.render_as_string(hide_password=False)
 
@@ -83,6 +100,23 @@ def test_instance_of_all_processes_is_placed_once(app):
     assert sorted(number for number, _, _ in answers) == list(range(ROUNDS))
     assert {status for _, status, _ in answers} == {200}
     assert sum(used["VCPU"] for used in usages(app)) == ROUNDS
+    assert_invariants(app.app.services.database)
+
+
+def test_members_of_all_processes_are_spread_over_racks(app):
+    racks = {"r1": ["cn1", "cn2", "cn3"], "r2": ["cn4"], "r3": ["cn5", "cn6"]}
+    large = {"vcpus": 4096, "memory_mb": 4194304, "local_gb": 1000000}
+    hosts = [host for names in racks.values() for host in names]
+    app.post_json("/scheduler/v1/compute_nodes", [report(name, **large) for name in hosts])
+    for number, (rack, names) in enumerate(racks.items(), 1):
+        put_aggregate(app, number, {"rack": rack}, *names)
+    groups = [create_group(app, f"g{n}", "soft-affinity") for n in range(ROUNDS)]
+    answer = run_in_processes(SPREADING, claim_spread_members, _url(app), groups)
+    assert {status for _, status, _ in answer} == {200}
+    rack_of = {host: rack for rack, names in racks.items() for host in names}
+    for number in range(ROUNDS):
+        members = Counter(rack_of[host] for round_, _, host in answer if round_ == number)
+        assert sorted(members.values()) == [2, 3, 3]
     assert_invariants(app.app.services.database)
 
 

@@ -12,7 +12,7 @@ from placement_sched.limits import MAX_GROUP_MEMBERS
 from placement_sched.model.aggregates import ServerGroup
 from placement_sched.scheduler.claim import _join_group
 from tests.conftest import make_settings
-from tests.support.scheduling import instance, report, selected_hosts, spec
+from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
 from tests.support.statements import record_statements
 from tests.support.states import build_spec
 
@@ -344,3 +344,21 @@ def test_members_are_counted_by_host_not_by_node(sqlite_cloud):
         select_hosts(sqlite_cloud, *map(instance, range(1, 5)), scheduler_hints=group)
     )
     assert max(hosts.count(host) for host in hosts) == 2
+
+
+def test_members_on_other_nodes_of_a_host_count_across_requests(sqlite_cloud):
+    nodes = [
+        report("node1", uuid=instance(701), host="rack", memory_mb=262144),
+        report("node2", uuid=instance(702), host="rack", vcpus=64),
+    ]
+    sqlite_cloud.post_json("/scheduler/v1/compute_nodes", nodes)
+    group = create_group(sqlite_cloud, max_server_per_host=2)
+    only = {"ignore_hosts": ["cn1", "cn2", "cn3"], "instance_group": group}
+    # The second request fits only on the node without instances of the first request.
+    requests = [
+        spec(instance(1), instance(2), flavor=flavor(memory_mb=131072), **only),
+        spec(instance(3), flavor=flavor(vcpus=40), **only),
+    ]
+    body = {"requests": [{"request_spec": request} for request in requests]}
+    answer = sqlite_cloud.post_json(SELECT, body, status=409).json
+    assert "requests[1]: ServerGroupAntiAffinityFilter" in read_error(answer)

@@ -176,5 +176,5 @@ def test_weights_of_any_type_become_floats(number):
 
     run = run_weighers([Weighs()], HOSTS, SPEC)
     answer = run.host_reports()[0].weights["Weighs"]
-    assert {type(value) for value in (*answer, run.hosts[0].weight)} == {float}
+    assert {type(value) for value in (*answer[:3], run.hosts[0].weight)} == {float}
     assert run.hosts[0].weight == 2.0

@@ -120,9 +120,13 @@ def hooks_of(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> list[BaseH
     return stateful
 
 
-def compares_hosts(filters: Iterable[BaseHostFilter]) -> bool:
+def compares_hosts(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> bool:
     """Return whether a filter may compare hosts with each other."""
-    return any(overrides(plugin, BaseHostFilter, ("filter_all", "verdicts")) for plugin in filters)
+    names = ("filter_all", "verdicts")
+    return any(
+        overrides(plugin, BaseHostFilter, names) or plugin.compares_hosts(spec)
+        for plugin in filters
+    )
 
 
 def with_member_uuids(spec: RequestSpec) -> RequestSpec:
@@ -243,6 +247,8 @@ def place_in_order(
         counter = counter_by_state[id(result.ordered[0].obj)]
         capacity.take(capacity.option_of(candidates_of(counter.state)[0]))
         counter.instances += 1
+        # A host that was rejected for an earlier instance may pass later.
+        stops.pop((counter.host, counter.state.nodename), None)
     for counter in counters:
         if stop := stops.get((counter.host, counter.state.nodename)):
             counter.end(capacity, stop)
@@ -332,7 +338,7 @@ def count_capacity(
     except TooComplex:
         run = scheduler.prepare_run(connection, request, seed, cloud=cloud)
         doubts.append(_TOO_COMPLEX)
-    if run.filtered_request.refusal:
+    if run.filtered_request.rejection:
         return CapacityCount(run, doubts=doubts)
 
     def recount(uuids: Collection[str | None]) -> Sequence[HostCounter]:
@@ -361,7 +367,7 @@ def count_hosts(
         for host, pool in zip(run.hosts, each_pool, strict=True)
     ]
     spec = run.filtered_request.spec
-    if pools is None or compares_hosts(run.chooser.filters_for(spec)):
+    if pools is None or compares_hosts(run.chooser.filters_for(spec), spec):
         run.cloud.forget_states()
         place_in_order(run, counters, capacity, deadline, doubts)
     else:

@@ -18,6 +18,7 @@ from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.candidates_query import CandidateProvider
+from placement_sched.model.decision import DecisionSeed
 from placement_sched.model.document import Document, Json
 from placement_sched.model.figures import CapacityFigures, FlavorCapacity, Reliability
 from placement_sched.model.names import names_if_few, nearest, suggest_names
@@ -58,16 +59,16 @@ _IGNORED_KEYS = ("num_instances", "instance_uuids")
 def report(cloud: LoadedCloud, result: CapacityCount, per: CloudPart | None) -> Json:
     """Return the report on a request."""
     run, counts = result.run, list[HostCount](result.counters)
-    if not run.filtered_request.refusal:
+    if not run.filtered_request.rejection:
         counts += _count_without_candidates(cloud.connection, run, {count.uuid for count in counts})
-    refusal, chosen = run.filtered_request.refusal, run.request.chosen
+    rejection, chosen = run.filtered_request.rejection, run.request.chosen
     part = _summarize(counts)
     answer = {
         "capacity": part.pop("capacity"),
         "exact": not result.doubts,
         **({"policy": chosen.policy.name} if chosen else {}),
         **({"inexact_because": list(result.doubts)} if result.doubts else {}),
-        **({"refused": refusal.reason} if refusal else {}),
+        **({"refused": rejection.reason} if rejection else {}),
         **part,
         **({"per": _report_parts(cloud, result, counts, per)} if per else {}),
     }
@@ -180,6 +181,21 @@ def _count_without_candidates(
     for uuid, free in _free_amounts(run, short).items():
         short[uuid].free = free
     return list(counts.values())
+
+
+def free_amounts(
+    scheduler: Scheduler, connection: Connection, request: SchedulingRequest, roots: Collection[str]
+) -> tuple[Json, Mapping[str, dict[str, int]]]:
+    """Return the amounts that a request requests, and the free amounts on trees by root.
+
+    Raises the errors of :meth:`Scheduler.prepare_run`.
+    """
+    run = scheduler.prepare_run(connection, request, DecisionSeed.drawn(scheduler.random))
+    requested: Counter[str] = Counter()
+    for group in run.searches.main.search.query.groups if run.searches.main else ():
+        for name, amount in group.resources:
+            requested[name] += amount
+    return dict(requested), _free_amounts(run, roots)
 
 
 def _free_amounts(run: SchedulingRun, roots: Collection[str]) -> Mapping[str, dict[str, int]]:
@@ -396,8 +412,8 @@ def check_hosts(connection: Connection, request: SchedulingRequest) -> None:
 def check_zone(filtered: RequestFilterRun) -> None:
     """Raise :class:`Invalid`, with the existing zones, if the zone is unknown."""
     for each in filtered.reports:
-        if each.refusal and each.name == MapAZToPlacementAggregate.name:
-            raise Invalid(f"{each.refusal}", json_path="$.request_spec.availability_zone")
+        if each.rejection and each.name == MapAZToPlacementAggregate.name:
+            raise Invalid(f"{each.rejection}", json_path="$.request_spec.availability_zone")
 
 
 def _for_single_instance(question: CapacityQuery) -> CapacityQuery:

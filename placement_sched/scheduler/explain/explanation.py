@@ -101,11 +101,11 @@ def _group_by_rejection(
             rejections = run.chooser.rejections_by_host(copies, spec or first_instance(run))
     except PluginFailed:
         return {}
-    for state, refusals in zip(states, rejections, strict=True):
+    for state, reasons in zip(states, rejections, strict=True):
         stages = tuple(
-            (name, rejection_clause(name, refusal, several=True)) for name, refusal in refusals
+            (name, rejection_clause(name, rejection, several=True)) for name, rejection in reasons
         )
-        by_stages[stages].append((state, refusals))
+        by_stages[stages].append((state, reasons))
     return by_stages
 
 
@@ -129,7 +129,7 @@ def _evaluate_filters(
     for stages, rejected in rejecting.items():
         if not stages:
             continue
-        (state, refusals), change = rejected[0], None
+        (state, reasons), change = rejected[0], None
         if len(rejected) == 1 and not labels and len(stages) == 1:
             change = _first_change(run, state)
         yield WouldFit(
@@ -138,9 +138,7 @@ def _evaluate_filters(
                 *((FILTERS, name) for name, _ in stages),
             ),
             hosts=tuple(state.host for state, _ in rejected),
-            why=describe_would_fit(
-                terms, refusals, name_of, several=len(rejected) > 1 or not exact
-            ),
+            why=describe_would_fit(terms, reasons, name_of, several=len(rejected) > 1 or not exact),
             change=change,
             exact=exact,
         )
@@ -365,7 +363,7 @@ def stages_of_run(run: SchedulingRun, verdicts: Iterable[HostVerdict]) -> list[J
         (REQUEST_FILTERS, report.name) for report in run.filtered_request.reports if report.applied
     ]
     stages += [
-        (REQUEST_FILTERS, each.name) for each in run.filtered_request.reports if each.refusal
+        (REQUEST_FILTERS, each.name) for each in run.filtered_request.reports if each.rejection
     ]
     for prefix, answered in searches_to_explain(run):
         steps = stages_of(answered.search)

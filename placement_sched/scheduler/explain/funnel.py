@@ -28,6 +28,7 @@ from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.request_stats import RequestStats
 from placement_sched.scheduler.resource_request import CandidateResult
 from placement_sched.scheduler.selection import SchedulingRun
+from placement_sched.scheduler.spread import ineffective_keys
 from placement_sched.store.compute import compute_nodes, services
 from placement_sched.store.placement import resource_providers
 
@@ -141,7 +142,11 @@ def funnel_of(
         later=later_report,
         room=room_report,
         selected=bool(run.selections),
-        warnings=(*searches.ignored, *unknown),
+        warnings=(
+            *searches.ignored,
+            *unknown,
+            *ineffective_keys(run.filtered_request.spec, run.cloud),
+        ),
     )
 
 

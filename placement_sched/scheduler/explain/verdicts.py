@@ -156,19 +156,19 @@ def _find_by_provider(
 
 def describe_would_fit(
     terms: Sequence[Term],
-    refusals: Sequence[tuple[str, Rejection]],
+    rejections: Sequence[tuple[str, Rejection]],
     name: Callable[[str], str],
     *,
     several: bool,
 ) -> str:
     """Return the clause that hosts would fit without terms and rejections.
 
-    ``refusals`` are pairs of stage and rejection of a single host. With ``several``, other hosts
+    ``rejections`` are pairs of stage and rejection of a single host. With ``several``, other hosts
     have the same clauses. ``name`` returns the name of the aggregate with a uuid.
     """
     droppable = [clause for clause in map(_droppable_name, terms) if clause]
     clauses = [clause for term in terms for clause in _host_clauses(term, name, several=several)]
-    clauses += [rejection_clause(*pair, several=several) for pair in refusals]
+    clauses += [rejection_clause(*pair, several=several) for pair in rejections]
     words = f"would fit without {join_words(droppable)}" if droppable else "would fit"
     return f"{words}, but {join_words(clauses)}" if clauses else words
 
@@ -178,11 +178,11 @@ def describe_traits(names: Sequence[str]) -> str:
     return f"trait{'s' * (len(names) > 1)} {join_words(names)}"
 
 
-def rejection_clause(stage: str, refusal: Rejection, *, several: bool) -> str:
+def rejection_clause(stage: str, rejection: Rejection, *, several: bool) -> str:
     """Return the clause about a stage that rejects a host or several hosts."""
     if several:
-        return refusal.of_several or f"{stage} rejects them"
-    return refusal.of_one or f"{stage} rejects it: {refusal.reason}"
+        return rejection.of_several or f"{stage} rejects them"
+    return rejection.of_one or f"{stage} rejects it: {rejection.reason}"
 
 
 def _droppable_name(term: Term) -> str:
@@ -330,7 +330,7 @@ class FirstReasons:
     """The first reason of each rejected host in the funnel of a run."""
 
     def __init__(self, funnel: Funnel, complete: int) -> None:
-        self._of_request = [report for report in funnel.request_filters if report.refusal]
+        self._of_request = [report for report in funnel.request_filters if report.rejection]
         self._by_host = _first_reasons_by_host(funnel)
         self._complete = complete
 
@@ -448,7 +448,7 @@ def _list_reasons(
     search_reasons: Sequence[RejectReason],
     state: HostState | None,
 ) -> Iterator[RejectReason]:
-    rejecting = (report for report in run.filtered_request.reports if report.refusal)
+    rejecting = (report for report in run.filtered_request.reports if report.rejection)
     reasons = [*map(RejectReason.of_request_filter, rejecting), *search_reasons]
     if state is None:
         reasons.append(RejectReason(FILTERS, COMPUTE_NODES, NOT_REPORTED))
@@ -581,7 +581,7 @@ def _evaluate_changes(
     host and the request as they are after the changes. A request that a request filter rejects is
     not evaluated.
     """
-    if run.filtered_request.refusal is not None:
+    if run.filtered_request.rejection is not None:
         return {}
     spec = first_instance(run)
     result: dict[str, bool | None] = {}

@@ -2,7 +2,8 @@
 """Validators of extra specs for the scheduler.
 
 ``resources:``, ``trait:`` and ``group_policy`` become part of the candidates query. Filters compare
-``capabilities:`` and ``aggregate_instance_extra_specs:`` with hosts.
+``capabilities:`` and ``aggregate_instance_extra_specs:`` with hosts. ``scheduler:`` has preferences
+that only this service has.
 """
 
 import os_resource_classes
@@ -11,6 +12,8 @@ import os_traits
 from placement_sched.scheduler.extra_specs.validator import (
     TEXT,
     ExtraSpecValidator,
+    like,
+    number,
     one_of,
     validators,
 )
@@ -38,6 +41,21 @@ _GROUP = {
     "description": "The suffix of the request group; empty for the unsuffixed group.",
 }
 _CUSTOM = "CUSTOM_[A-Z0-9_]+"
+_TRAITS = like(r"[A-Z][A-Z0-9_]*(\s*,\s*[A-Z][A-Z0-9_]*)*")
+#: Extra specs of this service.
+_PREFERENCES = {
+    "scheduler:prefer_traits": ("Traits of preferred hosts, separated by commas.", _TRAITS),
+    "scheduler:avoid_traits": ("Traits of avoided hosts, separated by commas.", _TRAITS),
+    "scheduler:spread_by": (
+        "The metadata key of aggregates over whose values the server group is spread.",
+        like(r".*\S.*"),
+    ),
+    "scheduler:max_skew": ("The largest difference of members between two domains.", number(1)),
+    "scheduler:spread_mode": (
+        "Whether hosts beyond the largest difference are rejected.",
+        one_of("hard", "soft"),
+    ),
+}
 
 
 def register() -> list[ExtraSpecValidator]:
@@ -86,4 +104,5 @@ def register() -> list[ExtraSpecValidator]:
         *validators(amounts, _GROUP, a_class),
         *validators(traits, _GROUP, a_trait),
         *validators(policy),
+        *validators(_PREFERENCES),
     ]

@@ -15,7 +15,7 @@ FULL = Rejection("9 instances, 9 allowed")
 
 
 @pytest.mark.parametrize(
-    ("terms", "refusals", "one_host", "several_hosts"),
+    ("terms", "rejections", "one_host", "several_hosts"),
     [
         (
             [],
@@ -80,10 +80,10 @@ FULL = Rejection("9 instances, 9 allowed")
         ),
     ],
 )
-def test_sentence_about_constraints_and_hosts(terms, refusals, one_host, several_hosts):
+def test_sentence_about_constraints_and_hosts(terms, rejections, one_host, several_hosts):
     names = {"u1": "az1"}
     text = [
-        describe_would_fit(terms, refusals, lambda uuid: names.get(uuid, uuid), several=many)
+        describe_would_fit(terms, rejections, lambda uuid: names.get(uuid, uuid), several=many)
         for many in (False, True)
     ]
     assert text == [one_host, several_hosts]

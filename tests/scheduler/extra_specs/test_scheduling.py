@@ -23,9 +23,23 @@ GOOD = {
     "trait:HW_CPU_X86_AVX2": "required",
     "trait:CUSTOM_WINDOWS_LICENSED": "forbidden",
     f"trait{'x' * 64}:CUSTOM_A": "required",
+    "scheduler:prefer_traits": "HW_CPU_X86_AVX2, CUSTOM_A",
+    "scheduler:avoid_traits": "CUSTOM_A",
+    "scheduler:spread_by": "rack",
+    "scheduler:max_skew": "1",
+    "scheduler:spread_mode": "soft",
 }
 #: Values that do not fit, by key.
-BAD = {"group_policy": "both", "resources:VCPU": "some", "trait:CUSTOM_A": "preferred"}
+BAD = {
+    "group_policy": "both",
+    "resources:VCPU": "some",
+    "scheduler:avoid_traits": "CUSTOM_A CUSTOM_B",
+    "scheduler:max_skew": "0",
+    "scheduler:prefer_traits": "fast",
+    "scheduler:spread_by": " ",
+    "scheduler:spread_mode": "firm",
+    "trait:CUSTOM_A": "preferred",
+}
 UNKNOWN = (
     "aggregate_instance_extra_specs:",
     "capabilities:cpu_info:",
@@ -33,6 +47,7 @@ UNKNOWN = (
     "capabilities:stats:x-y",
     "resources:vcpu",
     "resources:NO_SUCH",
+    "scheduler:prefer_trait",
     "trait:CUSTOM_a",
     "trait:NO_SUCH",
     "trait:",

@@ -166,7 +166,7 @@ def test_some_random_request_loses_some_candidates(cloud):
             return False
         with cloud.read() as connection:
             narrowed = candidates(connection, run.spec)
-            return not isinstance(run.refusal, Rejection) and bool(
+            return not isinstance(run.rejection, Rejection) and bool(
                 narrowed and narrowed < candidates(connection, spec)
             )
 

@@ -126,9 +126,9 @@ def test_segment_without_an_aggregate_rejects_the_request(networks, about):
     ],
 )
 def test_unknown_segments_reject_the_request(networks, about):
-    refusal = apply_filter(*networks)
-    assert isinstance(refusal, Rejection)
-    assert refusal.reason == (
+    rejection = apply_filter(*networks)
+    assert isinstance(rejection, Rejection)
+    assert rejection.reason == (
         f"the segments of {about} are not known: set [neutron] auth_type, or give them in "
         "requested_networks"
     )

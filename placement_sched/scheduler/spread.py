@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Spread of the members of server groups over failure domains, read and checked.
+
+The members are counted before the hosts are filtered. A hard spread is checked again while the
+server group is locked for the claim.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import reduce
+from types import MappingProxyType
+from typing import Protocol
+
+from placement_sched.db.transaction import Connection
+from placement_sched.errors import ConcurrentUpdate, Invalid
+from placement_sched.model.aggregates import HostAggregate, ServerGroup
+from placement_sched.model.explanation import FLAVOR, IneffectiveKey
+from placement_sched.model.names import suggest_name
+from placement_sched.model.preferences.requested import (
+    MAX_SKEW,
+    NAMESPACE,
+    SPREAD_BY,
+    SPREAD_MODE,
+    spread_request,
+)
+from placement_sched.model.preferences.spread import Spread
+from placement_sched.model.request_spec import Destination, RequestSpec
+from placement_sched.scheduler.caches import Aggregates
+from placement_sched.store.compute import instances, server_groups
+
+
+class CloudView(Protocol):
+    """The part of the view of a request that spreading uses."""
+
+    connection: Connection
+
+    @property
+    def aggregates(self) -> Aggregates:
+        """The host aggregates."""
+
+    @property
+    def earlier_hosts(self) -> Mapping[str, str]:
+        """The host of each earlier instance of the same call by uuid."""
+
+
+def with_spread(cloud: CloudView, spec: RequestSpec) -> RequestSpec:
+    """Return the request with the members of its group by domain, if it spreads them.
+
+    A hard spread needs a key that aggregates have: otherwise :class:`Invalid` is raised, as for
+    invalid values.
+    """
+    request = spread_request(spec.flavor.extra_specs, spec.scheduler_hints)
+    group = spec.instance_group
+    if request is None or group is None or spec.is_rebuild:
+        return spec
+    aggregates = cloud.aggregates
+    domains = aggregates.domains(request.key)
+    if not domains:
+        if request.is_hard:
+            raise Invalid(_describe_missing(request.key, aggregates), json_path=request.path)
+        return spec
+    eligible = _find_eligible(aggregates, request.key, spec.destination)
+    spread = Spread(request, domains, eligible)
+    counted = _count_members(cloud.connection, spread, spec, group, cloud.earlier_hosts)
+    return replace(spec, spread=counted)
+
+
+def check_spread(connection: Connection, spec: RequestSpec, hosts: Iterable[str]) -> None:
+    """Check a hard spread with the current members of the server group.
+
+    The stored group is locked until the transaction ends. ``hosts`` are the selected hosts of the
+    instances, and ``spec`` is the request at the selection. Raises :class:`ConcurrentUpdate` if the
+    skew of a host's domain would now be too large.
+    """
+    spread, group = spec.spread, spec.instance_group
+    if spread is None or group is None:
+        return
+    if group.uuid is not None and server_groups.lock(connection, group.uuid):
+        own = spec.instance_uuids
+        stored = server_groups.with_members(connection, group, without=own)
+        group = replace(group, members=tuple({*group.members, *stored.members}))
+    spread = _count_members(connection, spread, spec, group)
+    for uuid, host in zip(spec.instance_uuids, hosts, strict=True):
+        if rejection := spread.rejection(host, uuid, spread.find_emptiest()):
+            raise ConcurrentUpdate(f"the server group changed: {rejection.reason}")
+        spread = spread.placed_on(host)
+
+
+def ineffective_keys(spec: RequestSpec, cloud: CloudView) -> Iterator[IneffectiveKey]:
+    """Yield the hints and extra specs about spreading that have no effect on a request."""
+    request, hints = spread_request(spec.flavor.extra_specs, spec.scheduler_hints), "hint"
+    if request is None:
+        for name in (MAX_SKEW, SPREAD_MODE):
+            if name in spec.scheduler_hints:
+                yield IneffectiveKey(name, hints, f"hint {name} has no effect without {SPREAD_BY}")
+        return
+    is_hint = bool(spec.scheduler_hints.get(SPREAD_BY))
+    name = SPREAD_BY if is_hint else f"{NAMESPACE}{SPREAD_BY}"
+    pair, source = f"{name}={request.key} has no effect", hints if is_hint else FLAVOR
+    if spec.instance_group is None:
+        reason = "the request has no server group, so there are no members to spread"
+        yield IneffectiveKey(name, source, f"{pair}: {reason}")
+    elif spec.spread is None and not spec.is_rebuild:
+        reason = _describe_missing(request.key, cloud.aggregates)
+        yield IneffectiveKey(name, source, f"{pair}: {reason}")
+
+
+def _describe_missing(key: str, aggregates: Aggregates) -> str:
+    keys = {name for aggregate in aggregates.every for name in aggregate.metadata}
+    return f"no aggregate with hosts has metadata {key!r}{suggest_name('key', key, keys)}"
+
+
+def _count_members(
+    connection: Connection,
+    spread: Spread,
+    spec: RequestSpec,
+    group: ServerGroup,
+    earlier_hosts: Mapping[str, str] = MappingProxyType({}),
+) -> Spread:
+    """Return the spread with the current members of a group, in an SQL statement per batch.
+
+    Members in ``earlier_hosts`` are not recorded yet and count on these hosts. A host in ``hosts``
+    of the group has at least 1 member, although none may be recorded.
+    """
+    own_uuids = frozenset(spec.instance_uuids)
+    recorded = instances.hosts_of(connection, own_uuids.union(group.members))
+    own = {uuid: recorded[uuid] for uuid in own_uuids & recorded.keys()}
+    earlier = {uuid: earlier_hosts[uuid] for uuid in earlier_hosts.keys() & {*group.members}}
+    members = recorded | earlier
+    number = Counter(host for uuid, host in members.items() if uuid not in own_uuids)
+    unrecorded = {*group.hosts} - number.keys() - {*recorded.values()}
+    return replace(spread.with_members({**number, **dict.fromkeys(unrecorded, 1)}), own=own)
+
+
+def _find_eligible(aggregates: Aggregates, key: str, destination: Destination) -> frozenset[str]:
+    """Return the domains with hosts in the required and not in the forbidden aggregates.
+
+    Free capacity does not matter. Required aggregates that are no host aggregates are ignored.
+    """
+    domains = aggregates.domains(key)
+    by_uuid = {aggregate.uuid: aggregate for aggregate in aggregates.every}
+    hosts = frozenset(domains)
+    for joined in destination.aggregates:
+        named = [by_uuid[uuid] for uuid in joined.split(",") if uuid in by_uuid]
+        hosts = hosts & _hosts_in(named) if named else hosts
+    hosts -= _hosts_in(by_uuid[uuid] for uuid in destination.forbidden if uuid in by_uuid)
+    return frozenset(domain for host in hosts for domain in domains[host])
+
+
+def _hosts_in(aggregates: Iterable[HostAggregate]) -> frozenset[str]:
+    return reduce(frozenset.union, (each.hosts for each in aggregates), frozenset())

@@ -1,0 +1,405 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several requests in a claim, compared with the same requests sent in turn."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from webtest import TestApp
+
+from placement_sched.app import create_app
+from placement_sched.model.request_stats import begin_stats, request_stats
+from tests.conftest import make_settings
+from tests.exploring import draws
+from tests.scheduler.carrying_out import make_application
+from tests.scheduler.providers import share_pool
+from tests.scheduler.test_claim import RivalClaims
+from tests.scheduler.test_scheduler import allocations, select, usages
+from tests.scheduler.test_server_groups import create_group, read_members
+from tests.support.clouds import uuid_of
+from tests.support.invariants import assert_invariants
+from tests.support.processes import run_in_processes
+from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
+from tests.support.statements import record_statements
+
+SELECT = "/scheduler/v1/select_destinations"
+GB = 1024
+WHOLE = flavor(name="whole", memory_mb=64 * GB)
+HALF = flavor(name="half", memory_mb=32 * GB)
+
+
+@pytest.fixture
+def cloud(sqlite_app):
+    """Three hosts of 64 GB."""
+    return report_hosts(sqlite_app, "cn1", "cn2", "cn3")
+
+
+def report_hosts(app, *names):
+    app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in names])
+    return app
+
+
+def select_together(app, *specs, status=200, **more):
+    body = {"requests": [{"request_spec": entry} for entry in specs], **more}
+    return app.post_json(SELECT, body, status=status).json
+
+
+def hosts_of(answer):
+    return [selected_hosts(result) for result in answer["results"]]
+
+
+def all_hosts_of(answer):
+    return [host for hosts in hosts_of(answer) for host in hosts]
+
+
+def read_error(answer):
+    (error,) = answer["errors"]
+    return error
+
+
+def count_allocated(app):
+    return sum(used.get("MEMORY_MB", 0) for used in usages(app))
+
+
+def test_all_requests_are_claimed_in_their_order(cloud):
+    first, second = spec(instance(1), instance(2), flavor=HALF), spec(instance(3), flavor=WHOLE)
+    answer = select_together(cloud, first, second)
+    assert [len(hosts) for hosts in hosts_of(answer)] == [2, 1]
+    for number, host in enumerate(all_hosts_of(answer), start=1):
+        assert list(allocations(cloud, instance(number))) == [uuid_of(host)]
+        assert cloud.get(f"/scheduler/v1/instances/{instance(number)}").json["host"] == host
+    decisions = [
+        cloud.get(f"/scheduler/v1/decisions/{result['decision']}").json
+        for result in answer["results"]
+    ]
+    assert [decision["flavor"] for decision in decisions] == ["half", "whole"]
+    assert [decision["kind"] for decision in decisions] == ["select", "select"]
+    assert len({decision["request_id"] for decision in decisions}) == 1
+    assert_invariants(cloud.app.services.database)
+
+
+def test_repeated_call_has_the_same_answer(cloud):
+    requests = spec(instance(1), flavor=HALF), spec(instance(2), flavor=WHOLE)
+    answer = select_together(cloud, *requests)
+    assert select_together(cloud, *requests) == answer
+    assert select_together(cloud, *reversed(requests))["results"] == answer["results"][::-1]
+    assert select(cloud, requests[0]) == answer["results"][0]
+    assert count_allocated(cloud) == 96 * GB
+
+
+def test_claimed_request_keeps_its_host_when_others_are_added(cloud):
+    kept = select(cloud, spec(instance(1), flavor=WHOLE))
+    answer = select_together(
+        cloud, spec(instance(1), flavor=WHOLE), spec(instance(2), flavor=WHOLE)
+    )
+    assert answer["results"][0] == kept
+    assert hosts_of(answer)[1] != selected_hosts(kept)
+
+
+def test_instance_of_another_request_is_a_conflict(cloud):
+    select(cloud, spec(instance(2), flavor=HALF))
+    answer = select_together(cloud, spec(instance(1)), spec(instance(2), flavor=WHOLE), status=409)
+    error = read_error(answer)
+    assert error["code"] == "scheduler.instance_placed"
+    assert error["detail"].startswith("$.requests[1].request_spec: instance ")
+    assert allocations(cloud, instance(1)) == {}
+
+
+def test_request_without_a_host_is_named_and_nothing_is_claimed(cloud):
+    wholes = [instance(number) for number in (1, 2, 3)]
+    answer = select_together(
+        cloud, spec(*wholes, flavor=WHOLE), spec(instance(4), flavor=HALF), status=409
+    )
+    error = read_error(answer)
+    assert error["code"] == "scheduler.no_valid_host"
+    assert error["request"] == "$.requests[1]"
+    assert error["detail"] == (
+        "No valid host was found for requests[1]: no host has remaining capacity"
+    )
+    assert count_allocated(cloud) == 0
+    decision = cloud.get(f"/scheduler/v1/decisions/{error['decision']}").json
+    assert (decision["outcome"], decision["stage"]) == ("no_valid_host", "room_left")
+    stage = decision["funnel"]["filters"][0]
+    assert (stage["before"], stage["after"]) == (3, 0)
+    assert {entry["reason"] for entry in stage["rejected"]} == {
+        "no capacity remains after the earlier instances of this request"
+    }
+    assert len(cloud.get("/scheduler/v1/decisions").json["decisions"]) == 1
+
+
+def test_dry_run_sees_the_earlier_requests_and_claims_nothing(cloud):
+    requests = [spec(instance(number), flavor=WHOLE) for number in (1, 2, 3)]
+    answer = select_together(cloud, *requests, claim=False)
+    assert sorted(all_hosts_of(answer)) == ["cn1", "cn2", "cn3"]
+    assert count_allocated(cloud) == 0
+    select_together(cloud, *requests, spec(instance(4), flavor=HALF), claim=False, status=409)
+
+
+def test_shared_storage_that_earlier_requests_used_is_full(sqlite_app):
+    report_hosts(sqlite_app, "cn1", "cn2")
+    report_without_disk = [report(name, local_gb=0) for name in ("cn1", "cn2")]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", report_without_disk)
+    share_pool(sqlite_app, instance(800), instance(801), ("cn1", "cn2"), DISK_GB=100)
+    large = flavor(root_gb=60)
+    answer = select_together(
+        sqlite_app, spec(instance(1), flavor=large), spec(instance(2), flavor=large), status=409
+    )
+    assert "requests[1]: no host has remaining capacity" in read_error(answer)["detail"]
+    small = flavor(root_gb=40)
+    select_together(sqlite_app, spec(instance(1), flavor=large), spec(instance(2), flavor=small))
+
+
+@pytest.mark.parametrize(("policy", "number"), [("anti-affinity", 3), ("affinity", 1)])
+def test_server_group_holds_across_requests(cloud, policy, number):
+    group = create_group(cloud, policy=policy)
+    requests = [
+        spec(instance(1), instance_group=group),
+        spec(instance(2), flavor=flavor(vcpus=2), instance_group=group),
+        spec(instance(3), flavor=flavor(vcpus=3), scheduler_hints={"group": group}),
+    ]
+    answer = select_together(cloud, *requests)
+    assert len(set(all_hosts_of(answer))) == number
+    assert read_members(cloud, group) == [instance(1), instance(2), instance(3)]
+    assert select_together(cloud, *requests) == answer
+    if policy == "anti-affinity":
+        more = spec(instance(4), instance_group=group)
+        error = read_error(select_together(cloud, spec(instance(5)), more, status=409))
+        assert "requests[1]: ServerGroupAntiAffinityFilter" in error["detail"]
+        assert allocations(cloud, instance(5)) == {}
+
+
+def test_hints_may_name_instances_of_earlier_requests(cloud):
+    names = ["DifferentHostFilter", "SameHostFilter"]
+    own = cloud.app.services.scheduler
+    scheduler = replace(
+        own, settings=own.settings.with_overrides({"filter_scheduler.enabled_filters": names})
+    )
+    first = spec(instance(1))
+    apart = spec(instance(2), scheduler_hints={"different_host": [instance(1)]})
+    together = spec(instance(3), scheduler_hints={"same_host": [instance(1)]})
+    results = scheduler.select_together([first, apart, together])
+    one, two, three = (selected_hosts(result.answer)[0] for result in results)
+    assert one == three != two
+
+
+def test_group_without_policy_of_its_members_is_named(cloud):
+    unknown = "11111111-2222-4333-8444-555555555555"
+    answer = select_together(
+        cloud, spec(instance(1)), spec(instance(2), instance_group=unknown), status=400
+    )
+    assert read_error(answer)["detail"] == (
+        f"There is no server group {unknown} (at $.requests[1].request_spec.instance_group)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "path", "problem"),
+    [
+        ({}, "$", "'request_spec' is a required property"),
+        (
+            {"request_spec": spec(), "requests": [{"request_spec": spec()}]},
+            "$.requests",
+            "requests excludes request_spec",
+        ),
+        ({"requests": []}, "$.requests", "[] should be non-empty"),
+        ({"requests": [{"request_spec": spec()}] * 11}, "$.requests", "at most 10 items"),
+        ({"requests": [{"request_spec": {}}]}, "$.requests[0].request_spec", "'flavor'"),
+        ({"requests": [{"claim": True}]}, "$.requests[0]", "'request_spec' is a required property"),
+        (
+            {"requests": [{"request_spec": spec()}], "claim": "add"},
+            "$.claim",
+            "claim 'add' is not possible with requests",
+        ),
+        (
+            {"requests": [{"request_spec": spec(instance(1))}] * 2},
+            "$.requests[1].request_spec.instance_uuids[0]",
+            f"instance {instance(1)} is also at $.requests[0].request_spec.instance_uuids[0]",
+        ),
+        (
+            {
+                "requests": [
+                    {"request_spec": {"flavor": WHOLE, "num_instances": count}}
+                    for count in (999, 2)
+                ]
+            },
+            "$.requests",
+            "the requests are for 1001 instances, the maximum is 1000",
+        ),
+        (
+            {
+                "requests": [
+                    {"request_spec": spec()},
+                    {"request_spec": spec(scheduler_hints={"_nova_check_type": ["rebuild"]})},
+                ]
+            },
+            "$.requests[1].request_spec.scheduler_hints",
+            "a rebuild cannot be placed together with other requests",
+        ),
+        (
+            {"requests": [{"request_spec": spec()}, {"request_spec": spec(flavor="m1.large")}]},
+            "$.requests[1].request_spec.flavor",
+            "There is no stored flavor 'm1.large'",
+        ),
+    ],
+)
+def test_invalid_body_is_rejected_with_its_path(cloud, body, path, problem):
+    answer = cloud.post_json(SELECT, body, expect_errors=True)
+    assert answer.status_code in {400, 404}
+    error = read_error(answer.json)
+    assert problem in error["detail"]
+    assert f"(at {path})" in error["detail"]
+    assert count_allocated(cloud) == 0
+
+
+def test_amounts_of_all_requests_are_limited(cloud, monkeypatch):
+    monkeypatch.setattr("placement_sched.scheduler.scheduler.MAX_REQUESTED_AMOUNTS", 5)
+    answer = select_together(cloud, spec(instance(1)), spec(instance(2)), status=400)
+    assert "(at $.requests)" in read_error(answer)["detail"]
+    assert count_allocated(cloud) == 0
+
+
+def test_rival_claims_start_the_selection_again(cloud):
+    own = cloud.app.services.scheduler
+    names = {"filter_scheduler.enabled_filters": ["AllHostsFilter"]}
+    scheduler = replace(
+        own, clock=RivalClaims(cloud, ["cn1"]), settings=own.settings.with_overrides(names)
+    )
+    begin_stats()
+    documents = [spec(instance(number), flavor=WHOLE) for number in (1, 2)]
+    results = scheduler.select_together(documents)
+    assert {selected_hosts(result.answer)[0] for result in results} == {"cn2", "cn3"}
+    assert request_stats().claims_retried == 1
+
+
+FLAVORS = [
+    flavor(name=f"f{size}{cpus}", memory_mb=size * GB, vcpus=cpus, root_gb=1)
+    for size, cpus in ((1, 1), (3, 2), (5, 4))
+]
+ENTRIES = st.tuples(
+    st.sampled_from(FLAVORS),
+    st.integers(1, 3),
+    st.sampled_from([None, None, "anti-affinity", "affinity"]),
+)
+
+
+@pytest.mark.slow
+@settings(max_examples=draws(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    sizes=st.lists(st.integers(1, 12), min_size=1, max_size=4),
+    entries=st.lists(ENTRIES, min_size=1, max_size=4),
+    placed=st.integers(0, 2),
+)
+def test_result_equals_the_same_requests_sent_in_turn(
+    sqlite_template, tmp_path_factory, make_app, sizes, entries, placed
+):
+    # The driver of the oracle subtracts its placements from the reports, as a single call does.
+    driver = {"scheduler__driver": "caching_scheduler"}
+    apps, groups = [], []
+    for name in ("together", "in_turn"):
+        app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp(name), **driver)
+        app.post_json(
+            "/scheduler/v1/compute_nodes",
+            [
+                report(f"cn{number}", memory_mb=size * GB + 512 * number, vcpus=size)
+                for number, size in enumerate(sizes)
+            ],
+        )
+        for number in range(placed):
+            select(app, spec(instance(900 + number), flavor=FLAVORS[0]), status="*")
+        apps.append(app)
+        groups.append(
+            {p: create_group(app, name=p, policy=p) for p in ("anti-affinity", "affinity")}
+        )
+    together, in_turn = apps
+    before = count_allocated(together)
+    documents = [
+        [
+            spec(
+                *(instance(100 * position + number) for number in range(1, count + 1)),
+                flavor=size,
+                instance_group=policy and stored[policy],
+            )
+            for position, (size, count, policy) in enumerate(entries)
+        ]
+        for stored in groups
+    ]
+    oracle = []
+    for position, document in enumerate(documents[1]):
+        answer = in_turn.post_json(SELECT, {"request_spec": document}, expect_errors=True)
+        if answer.status_code == 409:
+            error = read_error(select_together(together, *documents[0], status=409))
+            assert error["request"] == f"$.requests[{position}]"
+            assert count_allocated(together) == before
+            assert together.get("/scheduler/v1/instances").json["instances"] == [
+                entry
+                for entry in together.get("/scheduler/v1/instances").json["instances"]
+                if int(entry["uuid"][-4:], 16) >= 900
+            ]
+            return
+        oracle.append(selected_hosts(answer.json))
+    answer = select_together(together, *documents[0])
+    assert hosts_of(answer) == oracle
+    assert select_together(together, *documents[0]) == answer
+    assert_invariants(together.app.services.database)
+
+
+ROUNDS, RIVALS = 8, 4
+
+
+def claim_two_flavors(barrier, which, url):
+    """Request three hosts for two flavors in every round, all processes at the same moment."""
+    client = TestApp(create_app(make_settings(url)))
+    answers = []
+    for number in range(ROUNDS):
+        barrier.wait(120)
+        first = 1000 * number + 10 * which
+        documents = [
+            spec(instance(first + 1), flavor=WHOLE),
+            spec(instance(first + 2), instance(first + 3), flavor=flavor(memory_mb=60 * GB)),
+        ]
+        documents = documents[:: 1 if which % 2 else -1]
+        body = {"requests": [{"request_spec": document} for document in documents]}
+        answer = client.post_json(
+            SELECT, body, headers={"X-Auth-Token": "admin"}, expect_errors=True
+        )
+        answers.append((answer.status_code, first))
+    return answers
+
+
+@pytest.mark.all_databases
+@pytest.mark.slow
+def test_rivals_get_all_their_hosts_or_none(app):
+    report_hosts(app, *(f"cn{number}" for number in range(3 * (ROUNDS * RIVALS - 2) + 2)))
+    url = app.app.services.database.url.render_as_string(hide_password=False)
+    answers = run_in_processes(RIVALS, claim_two_flavors, url)
+    assert {status for status, _ in answers} <= {200, 409}
+    won = [first for status, first in answers if status == 200]
+    assert len(won) == ROUNDS * RIVALS - 2
+    assert count_allocated(app) == (64 + 2 * 60) * GB * len(won)
+    for status, first in answers:
+        held = [bool(allocations(app, instance(first + number))) for number in (1, 2, 3)]
+        assert held == [status == 200] * 3
+    assert_invariants(app.app.services.database)
+
+
+@pytest.mark.all_databases
+@pytest.mark.slow
+@pytest.mark.parametrize("hosts", [20, 1000])
+def test_statements_do_not_depend_on_the_number_of_hosts(app, hosts):
+    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(hosts)])
+    counts = []
+    for number in range(3):
+        with record_statements(app.app.services.database) as seen:
+            select_together(
+                app,
+                spec(instance(10 * number + 1), flavor=HALF),
+                spec(instance(10 * number + 2), instance(10 * number + 3)),
+            )
+        counts.append(len(seen))
+    dialect = app.app.services.database.reader.dialect.name
+    assert counts[1:] == [STATEMENTS[dialect]] * 2
+
+
+#: Fewer than two single requests (``test_statement_counts.py``), because there is a single claim.
+STATEMENTS = {"sqlite": 32, "postgresql": 31, "mysql": 33}

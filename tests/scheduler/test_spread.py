@@ -1,0 +1,469 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Server groups that are spread over failure domains."""
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from placement_sched.errors import ConcurrentUpdate
+from placement_sched.model.clock import utcnow
+from placement_sched.model.request_stats import begin_stats, request_stats
+from placement_sched.scheduler.spread import check_spread
+from tests.conftest import make_settings
+from tests.scheduler.capacity.placed import place_until_full, read_capacity
+from tests.scheduler.explanations import put_aggregate
+from tests.scheduler.test_server_groups import create_group, read_error, select_hosts
+from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
+from tests.support.statements import record_statements
+
+SELECT, EXPLAIN = "/scheduler/v1/select_destinations", "/scheduler/v1/explain"
+FILTERS = ["ComputeFilter", "TopologySpreadFilter"]
+NODES = "/scheduler/v1/compute_nodes"
+HARD = {"scheduler:spread_by": "rack", "scheduler:max_skew": "1"}
+SOFT = {"scheduler:spread_by": "rack"}
+#: Without free resources among the weights, hosts of equal racks are in order of their names.
+UNWEIGHED = {
+    f"filter_scheduler__{name}_weight_multiplier": 0.0 for name in ("cpu", "disk", "io_ops", "ram")
+}
+
+
+def add_racks(app, **racks):
+    """Report hosts with capacity for many instances, and put them into racks."""
+    hosts = [host for names in racks.values() for host in names]
+    app.post_json(NODES, [report(host) for host in dict.fromkeys(hosts)])
+    for number, (rack, names) in enumerate(racks.items(), 1):
+        put_aggregate(app, number, {"rack": rack}, *names)
+
+
+def cloud_on(url, make_app, **options):
+    options = {"filter_scheduler__enabled_filters": FILTERS, **UNWEIGHED, **options}
+    app = make_app(make_settings(url, **options))
+    add_racks(app, r1=["cn1", "cn2", "cn3"], r2=["cn4"])
+    app.post_json(NODES, [report("cn5")])
+    return app
+
+
+@pytest.fixture
+def cloud(database_url, make_app):
+    return cloud_on(database_url, make_app)
+
+
+@pytest.fixture
+def sqlite_cloud(sqlite_url, make_app):
+    return cloud_on(sqlite_url, make_app)
+
+
+def spreading(group, extra_specs=HARD, **fields):
+    return {"flavor": flavor(extra_specs=extra_specs), "instance_group": group, **fields}
+
+
+def soft_group(app, **options):
+    return create_group(app, policy="soft-anti-affinity", **options)
+
+
+def rejections(answer):
+    (stage,) = (
+        each for each in answer["funnel"]["filters"] if each["name"] == "TopologySpreadFilter"
+    )
+    return {each["host"]: each["reason"] for each in stage["rejected"]}
+
+
+@pytest.mark.all_databases
+def test_members_are_spread_over_racks(cloud):
+    group = soft_group(cloud)
+    racks = [
+        selected_hosts(select_hosts(cloud, instance(number), **spreading(group)))[0]
+        for number in (1, 2, 3)
+    ]
+    assert (racks[0], racks[1]) in {("cn1", "cn4"), ("cn4", "cn1")}
+    select_hosts(cloud, instance(4), **spreading(group, SOFT), force_hosts=["cn1"])
+    select_hosts(cloud, instance(5), **spreading(group, SOFT), force_hosts=["cn1"])
+    answer = select_hosts(cloud, instance(9), path=EXPLAIN, **spreading(group))
+    members = {"cn4": 1 + (racks[2] == "cn4")}
+    members["cn1"] = 5 - members["cn4"]
+    crowded = (
+        f"Domain rack=r1 has {members['cn1']} members, the emptiest (r2) has {members['cn4']}: "
+        f"skew {members['cn1'] + 1 - members['cn4']} after placement exceeds max_skew 1"
+    )
+    outside = "no aggregate of the host has metadata 'rack', the domain to spread over"
+    expected = dict.fromkeys(("cn1", "cn2", "cn3"), crowded) | {"cn5": outside}
+    assert rejections(answer) == {
+        host: reason.replace("1 members", "1 member") for host, reason in expected.items()
+    }
+    assert selected_hosts(answer) == ["cn4"]
+
+
+def test_instances_of_a_request_count_against_each_other(sqlite_cloud):
+    group = soft_group(sqlite_cloud)
+    uuids = [instance(number) for number in range(1, 8)]
+    hosts = selected_hosts(select_hosts(sqlite_cloud, *uuids, **spreading(group)))
+    racks = ["r2" if host == "cn4" else "r1" for host in hosts]
+    for number in range(len(racks) + 1):
+        counts = Counter({"r1": 0, "r2": 0}) + Counter(racks[:number])
+        assert abs(counts["r1"] - counts["r2"]) <= 1
+    body = spec(instance_uuids=None, num_instances=4, **spreading(group))
+    answer = sqlite_cloud.post_json(EXPLAIN, {"request_spec": body}).json
+    assert Counter("r2" if h == "cn4" else "r1" for h in selected_hosts(answer)) == {
+        "r1": 2,
+        "r2": 2,
+    }
+
+
+def test_full_domain_limits_the_other_domains(sqlite_cloud):
+    whole = {"flavor": flavor(memory_mb=65536, extra_specs=HARD)}
+    group = {"instance_group": soft_group(sqlite_cloud)}
+    uuids = [instance(number) for number in range(1, 5)]
+    answer = select_hosts(sqlite_cloud, *uuids, status=409, **whole, **group)
+    assert "3 of the 4 instances fit" in read_error(answer)
+    assert "TopologySpreadFilter rejected all" in read_error(answer)
+    hosts = selected_hosts(select_hosts(sqlite_cloud, *uuids[:3], **whole, **group))
+    assert max(hosts) == "cn4"
+
+
+def test_hint_overrides_the_flavor(sqlite_cloud):
+    group = soft_group(sqlite_cloud)
+    for number in (1, 2):
+        select_hosts(sqlite_cloud, instance(number), instance_group=group, force_hosts=["cn1"])
+    hints = {"max_skew": "3"}
+    answer = select_hosts(
+        sqlite_cloud, instance(3), path=EXPLAIN, **spreading(group), scheduler_hints=hints
+    )
+    assert rejections(answer).keys() == {"cn5"}
+    hints = {"spread_by": "rack", "max_skew": "1"}
+    answer = select_hosts(
+        sqlite_cloud, instance(3), path=EXPLAIN, instance_group=group, scheduler_hints=hints
+    )
+    assert rejections(answer).keys() == {"cn1", "cn2", "cn3", "cn5"}
+
+
+def test_soft_spread_prefers_the_emptiest_rack(sqlite_cloud):
+    group = soft_group(sqlite_cloud)
+    for number in (1, 2):
+        select_hosts(sqlite_cloud, instance(number), instance_group=group, force_hosts=["cn1"])
+    answer = select_hosts(sqlite_cloud, instance(3), path=EXPLAIN, **spreading(group, SOFT))
+    raw = {
+        host["host"]: host["weights"]["TopologySpreadWeigher"]["raw"] for host in answer["hosts"]
+    }
+    assert raw == {"cn1": -2.0, "cn2": -2.0, "cn3": -2.0, "cn4": 0.0, "cn5": -3.0}
+    assert answer["hosts"][0]["host"] == "cn4"
+    uuids = [instance(number) for number in (3, 4, 5)]
+    hosts = selected_hosts(select_hosts(sqlite_cloud, *uuids, **spreading(group, SOFT)))
+    assert hosts[:2] == ["cn4", "cn4"]
+    plain = select_hosts(sqlite_cloud, instance(9), path=EXPLAIN, instance_group=group)
+    assert "TopologySpreadWeigher" not in [each["name"] for each in plain["funnel"]["weighers"]]
+
+
+def test_only_domains_of_the_requested_zone_count(sqlite_cloud):
+    put_aggregate(sqlite_cloud, 11, {"availability_zone": "az1"}, "cn1", "cn2")
+    group = soft_group(sqlite_cloud)
+    request = spreading(group, availability_zone="az1")
+    for number in (1, 2, 3):
+        assert selected_hosts(select_hosts(sqlite_cloud, instance(number), **request))[0] != "cn4"
+
+
+def test_request_without_a_group_passes_with_a_warning(sqlite_cloud):
+    nothing = "the request has no server group, so there are no members to spread"
+    answer = select_hosts(sqlite_cloud, instance(1), path=EXPLAIN, flavor=flavor(extra_specs=HARD))
+    assert answer["funnel"]["warnings"] == [
+        {
+            "key": "scheduler:spread_by",
+            "source": "flavor",
+            "detail": f"scheduler:spread_by=rack has no effect: {nothing}",
+        }
+    ]
+    assert len(answer["hosts"]) == 5
+    hints = {"spread_by": "rack", "max_skew": "1"}
+    answer = select_hosts(sqlite_cloud, instance(1), path=EXPLAIN, scheduler_hints=hints)
+    assert answer["funnel"]["warnings"] == [
+        {"key": "spread_by", "source": "hint", "detail": f"spread_by=rack has no effect: {nothing}"}
+    ]
+    hints = {"max_skew": "1"}
+    answer = select_hosts(sqlite_cloud, instance(1), path=EXPLAIN, scheduler_hints=hints)
+    (warning,) = answer["funnel"]["warnings"]
+    assert warning["detail"] == "hint max_skew has no effect without spread_by"
+
+
+def test_unknown_key_is_an_error_if_hard_and_a_warning_if_soft(sqlite_cloud):
+    group, missing = soft_group(sqlite_cloud), "no aggregate with hosts has metadata 'rakc'"
+    hints = {"spread_by": "rakc", "max_skew": "1"}
+    answer = select_hosts(
+        sqlite_cloud, instance(1), status=400, instance_group=group, scheduler_hints=hints
+    )
+    path = "$.request_spec.scheduler_hints.spread_by"
+    assert read_error(answer) == f"{missing}; did you mean 'rack'? (at {path})"
+    request = spreading(group, {"scheduler:spread_by": "rakc"})
+    answer = select_hosts(sqlite_cloud, instance(1), path=EXPLAIN, **request)
+    (warning,) = answer["funnel"]["warnings"]
+    expected = f"scheduler:spread_by=rakc has no effect: {missing}; did you mean 'rack'?"
+    assert warning["detail"] == expected
+    assert len(answer["hosts"]) == 5
+
+
+def test_hard_spread_without_its_filter_is_an_error(sqlite_url, make_app):
+    app = cloud_on(sqlite_url, make_app, filter_scheduler__enabled_filters=["ComputeFilter"])
+    group = soft_group(app)
+    expected = (
+        "The members of the server group cannot be spread over 'rack': TopologySpreadFilter is not "
+        "enabled, add it to [filter_scheduler] enabled_filters (at "
+        "$.request_spec.flavor.extra_specs['scheduler:spread_by'])"
+    )
+    for path in (SELECT, EXPLAIN):
+        answer = select_hosts(app, instance(1), path=path, status=400, **spreading(group))
+        assert read_error(answer) == expected
+    select_hosts(app, instance(1), **spreading(group, SOFT))
+    select_hosts(app, instance(2), flavor=flavor(extra_specs=HARD))
+
+
+def test_verdict_on_a_host_suggests_a_larger_skew(sqlite_cloud):
+    group = soft_group(sqlite_cloud)
+    for number in (1, 2):
+        select_hosts(sqlite_cloud, instance(number), instance_group=group, force_hosts=["cn1"])
+    body = {"request_spec": spec(instance(3), **spreading(group)), "hosts": ["cn2"]}
+    (verdict,) = sqlite_cloud.post_json(EXPLAIN, body).json["verdicts"]
+    (reason,) = verdict["reasons"]
+    assert reason["name"] == "TopologySpreadFilter"
+    assert reason["changes"][0] == {
+        "action": "raise_skew",
+        "words": "raise max_skew to 3",
+        "max_skew": 3,
+    }
+
+
+def test_instance_that_moves_does_not_count_itself(sqlite_cloud):
+    group = soft_group(sqlite_cloud)
+    for number, host in ((1, "cn1"), (2, "cn4")):
+        select_hosts(sqlite_cloud, instance(number), instance_group=group, force_hosts=[host])
+    body = {
+        "request_spec": spec(instance(1), **spreading(group), ignore_hosts=["cn1"]),
+        "claim": "add",
+    }
+    moved = selected_hosts(sqlite_cloud.post_json(SELECT, body).json)
+    assert moved == ["cn2"]
+
+
+@pytest.mark.all_databases
+def test_claim_fails_if_the_skew_has_grown(cloud):
+    group = soft_group(cloud)
+    scheduler, database = cloud.app.services.scheduler, cloud.app.services.database
+    reader = scheduler.reader
+    request = reader.validate(reader.read(spec(instance(1), **spreading(group))))
+    with scheduler.evaluate(request) as (_, run):
+        before = run.filtered_request.spec
+
+    def check(hosts, changed=before):
+        database.write(lambda connection: check_spread(connection, changed, hosts))
+
+    check(["cn1"])
+    select_hosts(cloud, instance(2), instance_group=group, force_hosts=["cn2"])
+    check(["cn4"])
+    with pytest.raises(ConcurrentUpdate, match="rack=r1 has 1 member, the emptiest"):
+        check(["cn1"])
+    both = replace(before, instance_uuids=(instance(1), instance(3)))
+    check(["cn4", "cn1"], both)
+    with pytest.raises(ConcurrentUpdate, match="the server group changed: Domain rack=r1"):
+        check(["cn1", "cn4"], both)
+    # The group of a request that lists its members need not be stored.
+    listed = replace(before.instance_group, uuid=None, members=(instance(2),))
+    with pytest.raises(ConcurrentUpdate):
+        check(["cn1"], replace(before, instance_group=listed))
+
+
+@pytest.mark.all_databases
+def test_concurrent_requests_keep_the_skew(cloud):
+    group = soft_group(cloud)
+    scheduler = cloud.app.services.scheduler
+
+    def place(number):
+        answer = scheduler.select_destinations(spec(instance(number), **spreading(group))).answer
+        return selected_hosts(answer)[0]
+
+    with ThreadPoolExecutor(8) as rivals:
+        hosts = list(rivals.map(place, range(1, 9)))
+    assert Counter("r2" if host == "cn4" else "r1" for host in hosts) == {"r1": 4, "r2": 4}
+
+
+@pytest.fixture
+def two_racks(sqlite_url, make_app):
+    """Two racks with a host in each, and no filter that reads the clock."""
+    filters = ["TopologySpreadFilter"]
+    app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=filters))
+    add_racks(app, r1=["cn1"], r2=["cn2"])
+    return app
+
+
+def select_together(scheduler, *specs):
+    return [selected_hosts(result.answer)[0] for result in scheduler.select_together(specs)]
+
+
+@pytest.mark.parametrize("recorded", [0, 2])
+def test_requests_of_a_joint_call_count_against_each_other(two_racks, recorded):
+    group = create_group(two_racks, policy="soft-affinity")
+    for number in range(recorded):
+        select_hosts(two_racks, instance(number), **spreading(group))
+    requests = [spec(instance(number), **spreading(group)) for number in range(10, 15)]
+    hosts = select_together(two_racks.app.services.scheduler, *requests)
+    for number in range(len(hosts) + 1):
+        assert abs(hosts[:number].count("cn1") - hosts[:number].count("cn2")) <= 1
+    members = [f"/scheduler/v1/instances/{instance(number)}" for number in range(10, 15)]
+    assert [two_racks.get(path).json["host"] for path in members] == hosts
+
+
+class RivalMembers:
+    """A clock that adds members on hosts at its first reading, which is the claim."""
+
+    def __init__(self, app, group, hosts):
+        self._app, self._group, self._hosts = app, group, hosts
+
+    def __call__(self):
+        hosts, self._hosts = self._hosts, []
+        for number, host in enumerate(hosts, 900):
+            fields = {"instance_group": self._group, "force_hosts": [host]}
+            select_hosts(self._app, instance(number), **fields)
+        return utcnow()
+
+
+@pytest.mark.parametrize(
+    ("rivals", "hosts", "retries"),
+    [
+        (["cn1", "cn1"], ["cn2", "cn2"], 1),
+        # The first request keeps its host, and its member lets the second request keep its host.
+        (["cn2"], ["cn1", "cn2"], 0),
+        # Only the second request loses its host.
+        (["cn2", "cn2"], ["cn1", "cn1"], 1),
+    ],
+)
+def test_joint_claim_is_retried_if_the_skew_has_grown(two_racks, rivals, hosts, retries):
+    group, own = create_group(two_racks, policy="soft-affinity"), two_racks.app.services.scheduler
+    scheduler = replace(own, clock=RivalMembers(two_racks, group, rivals))
+    begin_stats()
+    requests = [spec(instance(number), **spreading(group)) for number in (1, 2)]
+    assert select_together(scheduler, *requests) == hosts
+    assert request_stats().claims_retried == retries
+
+
+def test_present_host_of_an_earlier_request_does_not_count(two_racks):
+    two_racks.post_json(NODES, [report("cn3")])
+    put_aggregate(two_racks, 3, {"rack": "r3"}, "cn3")
+    group = create_group(two_racks, policy="soft-affinity")
+    # Recorded without an allocation, so that the next claim places it again.
+    record = {"server_group": group, "host": "cn1", "node": "cn1"}
+    two_racks.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
+    requests = [
+        spec(instance(number), **spreading(group), ignore_hosts=[host, "cn3"])
+        for number, host in ((1, "cn1"), (2, "cn2"))
+    ]
+    assert select_together(two_racks.app.services.scheduler, *requests) == ["cn2", "cn1"]
+
+
+@pytest.mark.all_databases
+def test_concurrent_joint_calls_keep_the_skew(cloud):
+    group = create_group(cloud, policy="soft-affinity")
+    scheduler = cloud.app.services.scheduler
+
+    def place(number):
+        requests = [spec(instance(each), **spreading(group)) for each in (number, number + 1)]
+        return select_together(scheduler, *requests)
+
+    with ThreadPoolExecutor(4) as rivals:
+        hosts = [host for pair in rivals.map(place, (1, 3, 5, 7)) for host in pair]
+    assert Counter("r2" if host == "cn4" else "r1" for host in hosts) == {"r1": 4, "r2": 4}
+
+
+@pytest.mark.slow
+def test_number_of_statements_does_not_depend_on_members(sqlite_cloud):
+    group, counts = soft_group(sqlite_cloud), set()
+    # Several hosts pass, so that weighers run, which read the members.
+    wide = {**HARD, "scheduler:max_skew": "9"}
+    for number in range(1, 6):
+        select_hosts(sqlite_cloud, instance(number), **spreading(group))
+        with record_statements(sqlite_cloud.app.services.database) as seen:
+            body = {"request_spec": spec(instance(90), **spreading(group, wide)), "claim": False}
+            sqlite_cloud.post_json(SELECT, body)
+        counts.add(len(seen))
+    with record_statements(sqlite_cloud.app.services.database) as seen:
+        body = {"request_spec": spec(instance(90), instance_group=group), "claim": False}
+        sqlite_cloud.post_json(SELECT, body)
+    assert counts == {len(seen) + 1}
+
+
+def test_capacity_counts_the_spread(sqlite_url, make_app):
+    app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=FILTERS))
+    add_racks(app, r1=["cn1", "cn2", "cn3"], r2=["cn4"])
+    fields = {
+        "flavor": flavor(memory_mb=16384, extra_specs={**HARD, "scheduler:max_skew": "2"}),
+        "instance_group": soft_group(app),
+    }
+    counted = read_capacity(app, **fields)
+    assert (counted["capacity"], counted["exact"]) == (4 + 6, True)
+    assert len(place_until_full(app, **fields)) == 10
+
+
+def draw_cloud(random, app):
+    """Return racks by host and the number of free places by host, of a random small cloud."""
+    racks, places = {}, {}
+    for number in range(random.randint(1, 6)):
+        host = f"cn{number}"
+        racks[host] = set(random.sample(["r1", "r2", "r3"], random.choice([0, 1, 1, 1, 2])))
+        places[host] = random.randint(0, 3)
+    app.post_json(NODES, [report(h, memory_mb=1024 * (n + 1)) for h, n in places.items()])
+    places = {host: number + 1 for host, number in places.items()}
+    for number, rack in enumerate(("r1", "r2", "r3"), 1):
+        hosts = [host for host, own in racks.items() if rack in own]
+        put_aggregate(app, number, {"rack": rack}, *hosts)
+    return racks, places
+
+
+def find_allowed(racks, places, members, max_skew):
+    """Return the hosts that the rule allows for another member: the rule, written once more."""
+    counts = Counter(rack for host in members for rack in racks[host])
+    domains = {rack for own in racks.values() for rack in own}
+    least = min((counts[rack] for rack in domains), default=0)
+    return {
+        host
+        for host, own in racks.items()
+        if places[host] > members.count(host)
+        and own
+        and all(counts[rack] + 1 - least <= max_skew for rack in own)
+    }
+
+
+@pytest.mark.slow
+@examples(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(seed=st.integers(min_value=0, max_value=2**32))
+def test_hosts_are_those_of_the_rule_in_any_cloud(make_new_app, seed):
+    random = Random(seed)
+    app = make_new_app(filter_scheduler__enabled_filters=FILTERS)
+    racks, places = draw_cloud(random, app)
+    if not any(racks.values()):
+        return
+    group, max_skew, members = soft_group(app), random.randint(1, 2), []
+    extra_specs = {**HARD, "scheduler:max_skew": str(max_skew)}
+    for number in range(1, 12):
+        request = spreading(group, extra_specs)
+        answer = select_hosts(app, instance(90), path=EXPLAIN, **request)
+        allowed = find_allowed(racks, places, members, max_skew)
+        assert {host["host"] for host in answer["hosts"]} == allowed
+        several = random.randint(2, 4)
+        several_uuids = [instance(900 + position) for position in range(several)]
+        answer = select_hosts(app, *several_uuids, path=EXPLAIN, **request)
+        together = list(members)
+        for host in selected_hosts(answer):
+            assert host in find_allowed(racks, places, together, max_skew)
+            together.append(host)
+        if not allowed:
+            assert answer["outcome"] == "no_valid_host"
+            return
+        if random.random() < 0.2:  # a member that does not keep to the rule
+            host = random.choice(sorted(h for h, n in places.items() if n > members.count(h)))
+            forced = {"instance_group": group, "force_hosts": [host]}
+            members += selected_hosts(select_hosts(app, instance(number), **forced))
+        else:
+            members += selected_hosts(select_hosts(app, instance(number), **request))
