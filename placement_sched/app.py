@@ -39,14 +39,17 @@ from placement_sched.console.page import add_security_headers
 from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.figures import CapacityFigures, CloudFigures
+from placement_sched.model.figures import CapacityFigures, CloudFigures, FailoverResult
 from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.operations.aggregates import RatioUpdater
+from placement_sched.operations.failover import FailoverTask
+from placement_sched.operations.gauges import FailoverGauges
 from placement_sched.operations.nova_cloud import is_read_from_nova
 from placement_sched.operations.plugin_check import check_enabled
 from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
 from placement_sched.operations.retention import LogRetention
+from placement_sched.operations.waiting import WaitingRequests
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.capacity.report import flavor_capacities
 from placement_sched.scheduler.extra_specs import all_validators
@@ -107,6 +110,8 @@ def make_services(
         lambda: scheduler.live.settings().scheduler.capacity_flavors,
         partial(_count_capacities, scheduler, preparation),
     )
+    if settings.scheduler.failover_interval:
+        metrics.show(FailoverGauges(partial(_read_failover_result, scheduler, preparation)))
     services = Services(
         settings=settings,
         database=database,
@@ -144,6 +149,8 @@ def _periodic_tasks(
 ) -> list[Callable[[], None]]:
     """Return the periodic tasks."""
     upkeep: list[Callable[[], None]] = [LogRetention(scheduler.database)]
+    if serving:
+        upkeep += [WaitingRequests(scheduler), FailoverTask(scheduler)]
     # In a nova cloud nova-compute manages the inventories and would overwrite changes.
     if serving and not is_read_from_nova(scheduler.settings):
         upkeep.append(RatioUpdater(scheduler.database, scheduler.live.settings, clock))
@@ -203,6 +210,16 @@ def _read_cloud_figures(
             return cloud_figures.read(
                 connection, clock(), options.service_down_time, options.default_availability_zone
             )
+    finally:
+        begin_stats()
+
+
+def _read_failover_result(scheduler: Scheduler, preparation: Preparation) -> FailoverResult | None:
+    """Read the last failover result, without counting the statements for a request."""
+    try:
+        preparation()
+        with scheduler.database.read() as connection:
+            return scheduler.memory.failover.current(connection)
     finally:
         begin_stats()
 

@@ -243,7 +243,7 @@ class Application(flask.Flask):
         request.check_content_type(route)
         # As in OpenStack placement, Accept matters only for answers with a document.
         has_document = route.method == "GET" and not route.public and HTTPStatus.OK in route.success
-        if api.style.refuses_other_types and has_document:
+        if api.style.rejects_other_types and has_document:
             accept = request.sent_headers.get("Accept") or JSON
             # Like OpenStack placement, WebOb ignores an invalid header.
             fits = accept in _USUAL_ACCEPT or create_accept_header(accept).acceptable_offers([JSON])

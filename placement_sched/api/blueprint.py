@@ -49,7 +49,7 @@ class Route:
       :class:`NotFound` (404, not 400) if the object that the path names does not exist.
     * ``query`` has the schemas of the query string.
     * ``success`` are the statuses of successful answers.
-    * ``refusals`` are the statuses of errors that do not follow from the other fields.
+    * ``errors`` are the statuses of errors that do not follow from the other fields.
     * ``located``: a successful answer has the header Location.
     * ``dated``: a successful answer has the header Last-Modified. None: only an answer with a body
       has it.
@@ -73,7 +73,7 @@ class Route:
     query: Schemas | None = None
     content_types: tuple[str, ...] = ("application/json",)
     success: tuple[int, ...] = (200,)
-    refusals: tuple[int, ...] = ()
+    errors: tuple[int, ...] = ()
     located: bool = False
     dated: bool | None = None
     answer: Schemas | None = None
@@ -96,7 +96,7 @@ class Route:
     def statuses(self) -> frozenset[int]:
         """Return every status that the route may answer."""
         # Any route: a malformed microversion, an unsupported microversion, no database.
-        statuses = {*self.success, *self.refusals, 400, 406, 503}
+        statuses = {*self.success, *self.errors, 400, 406, 503}
         if not self.public:
             statuses |= {401, 403}
         if PARAMETER.search(self.path):
@@ -187,7 +187,7 @@ class ApiConventions(Protocol):
     """The conventions of an API: version negotiation and the format of errors."""
 
     #: Whether clients that do not accept JSON get 406 rather than JSON.
-    refuses_other_types: bool = False
+    rejects_other_types: bool = False
     #: Whether every value of a repeated parameter is validated, or only the last.
     checks_every_value: bool = True
 

@@ -201,8 +201,9 @@ class Metrics:
             self._pool_timeouts.inc(stats.pool_timeouts)
         for stage, seconds in stats.stages.items():
             self._stages(stage).observe(seconds)
-        if stats.result is not None and stats.result.labels is not None:
-            self._decisions(*stats.result.labels).inc()
+        for result in (stats.result, *stats.other_results):
+            if result is not None and result.labels is not None:
+                self._decisions(*result.labels).inc()
 
     def show_cloud(self, read: ReadFigures) -> None:
         """Add the figures of the whole cloud to each scrape."""

@@ -296,12 +296,16 @@ _SCHEDULER = (
             ("scheduler:explain", "Explain the placement of instances without claiming."),
             ("scheduler:plan", "Plan changes of the cloud and the moves that they need."),
             ("scheduler:rebalance", "Suggest moves that free capacity or balance the load."),
+            ("scheduler:plan_runs:list", "List plans that were carried out."),
+            ("scheduler:plan_runs:show", "Show a plan that was carried out, with its moves."),
             ("scheduler:capacity", "Count how many more instances fit."),
+            ("scheduler:failover_capacity", "Show whether instances of failed hosts find places."),
             ("scheduler:policies:list", "List the scheduling policies."),
             ("scheduler:policies:show", "Show a scheduling policy: its options and their sources."),
             (POLICY_HINT, "Select a scheduling policy by the scheduler hint sched_policy."),
         )
     ),
+    Rule("scheduler:plan_runs:execute", _ADMIN, "Carry out a plan and record its moves."),
 )
 
 RULES: tuple[Rule, ...] = (*PLACEMENT_RULES, *COMPUTE_RULES, *_IMAGE, *_SCHEDULER)

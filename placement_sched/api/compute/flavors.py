@@ -96,7 +96,7 @@ def _page(
     return ApiResponse(body={"flavors": [render(call, flavor) for flavor in page], **links})
 
 
-@blueprint.post(_ALL, policy=f"{_MANAGE}:create", body=CREATE, refusals=(409,))
+@blueprint.post(_ALL, policy=f"{_MANAGE}:create", body=CREATE, errors=(409,))
 def create(call: ApiCall) -> ApiResponse:
     """Create a flavor."""
     flavor = call.write(flavors.create, _parse_flavor(call.body["flavor"]), call.now())
@@ -135,7 +135,7 @@ def access(call: ApiCall, flavor_id: str) -> ApiResponse:
     policy=f"{_ACCESS}:add_tenant_access",
     action="addTenantAccess",
     body=ADD_TENANT_ACCESS,
-    refusals=(409,),
+    errors=(409,),
 )
 def add_tenant_access(call: ApiCall, flavor_id: str) -> ApiResponse:
     """Grant a project access to a private flavor."""

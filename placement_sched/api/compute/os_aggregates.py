@@ -26,7 +26,7 @@ blueprint = Blueprint("os_aggregates", __name__, changes=NovaNoun.HOST_AGGREGATE
 _POLICY = "os_compute_api:os-aggregates"
 _ALL = "/v2.1/os-aggregates"
 _ONE = f"{_ALL}/<aggregate_id>"
-_action = partial(blueprint.post, f"{_ONE}/action", refusals=(409,))
+_action = partial(blueprint.post, f"{_ONE}/action", errors=(409,))
 
 _FIELDS: Json = {"name": NAME, "availability_zone": nullable(ZONE)}
 _METADATA: Json = {
@@ -51,7 +51,7 @@ def index(call: ApiCall) -> ApiResponse:
     return ApiResponse(body={"aggregates": [_document(row, call.version) for row in rows]})
 
 
-@blueprint.post(_ALL, policy=f"{_POLICY}:create", body=CREATE, refusals=(409,))
+@blueprint.post(_ALL, policy=f"{_POLICY}:create", body=CREATE, errors=(409,))
 def create(call: ApiCall) -> ApiResponse:
     """Create a host aggregate."""
     fields = call.body["aggregate"]
@@ -70,7 +70,7 @@ def show(call: ApiCall, aggregate_id: str) -> ApiResponse:
     return _answer(call, call.read(aggregates.get, _parse_id(aggregate_id)))
 
 
-@blueprint.put(_ONE, policy=f"{_POLICY}:update", body=UPDATE, refusals=(409,))
+@blueprint.put(_ONE, policy=f"{_POLICY}:update", body=UPDATE, errors=(409,))
 def update(call: ApiCall, aggregate_id: str) -> ApiResponse:
     """Change a host aggregate's name or availability zone."""
     fields, now = call.body["aggregate"], call.now()

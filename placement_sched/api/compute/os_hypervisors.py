@@ -41,13 +41,13 @@ LIST = Schemas(
 SHOW = Schemas((mv.UUIDS, object_schema({"with_servers": TEXT})))
 
 
-@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, refusals=(404,))
+@blueprint.get(_ALL, policy=f"{_POLICY}:list", query=LIST, errors=(404,))
 def index(call: ApiCall) -> ApiResponse:
     """List hypervisors by name, with their instances if requested."""
     return _list_hypervisors(call, whole=False)
 
 
-@blueprint.get(f"{_ALL}/detail", policy=f"{_POLICY}:list-detail", query=LIST, refusals=(404,))
+@blueprint.get(f"{_ALL}/detail", policy=f"{_POLICY}:list-detail", query=LIST, errors=(404,))
 def detail(call: ApiCall) -> ApiResponse:
     """List hypervisors with all fields, and with their instances if requested."""
     return _list_hypervisors(call, whole=True)
@@ -57,7 +57,7 @@ def detail(call: ApiCall) -> ApiResponse:
     f"{_ALL}/statistics",
     policy=f"{_POLICY}:statistics",
     until=mv.LEAN_HYPERVISORS.before,
-    refusals=(404,),
+    errors=(404,),
 )
 def statistics(call: ApiCall) -> ApiResponse:
     """Return the totals of the hypervisors of enabled services."""
@@ -78,7 +78,7 @@ def show(call: ApiCall, hypervisor_id: str) -> ApiResponse:
 
 
 @blueprint.get(
-    f"{_ONE}/uptime", policy=f"{_POLICY}:uptime", until=mv.LEAN_HYPERVISORS.before, refusals=(501,)
+    f"{_ONE}/uptime", policy=f"{_POLICY}:uptime", until=mv.LEAN_HYPERVISORS.before, errors=(501,)
 )
 def uptime(call: ApiCall, hypervisor_id: str) -> ApiResponse:
     """Show the uptime that a host reported.

@@ -27,7 +27,7 @@ _POLICY = "os_compute_api:os-services"
 _ALL = "/v2.1/os-services"
 _ONE = f"{_ALL}/<service_id>"
 #: Declares a change of a service by host and binary, which has its own path until 2.53.
-_put = partial(blueprint.put, policy=f"{_POLICY}:update", until=mv.UUIDS.before, refusals=(404,))
+_put = partial(blueprint.put, policy=f"{_POLICY}:update", until=mv.UUIDS.before, errors=(404,))
 
 _REASON: Json = {"disabled_reason": DISABLED_REASON}
 #: ``forced_down`` is a boolean, or text that the handler parses.
@@ -103,7 +103,7 @@ def _change_by_uuid(
     return ApiResponse(body={"service": _document(call, service, zones[service.id])})
 
 
-@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
+@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
 def delete(call: ApiCall, service_id: str) -> ApiResponse:
     """Delete a service, and the compute nodes of the host of a compute service."""
     no_number = Invalid(f"Invalid input received: the service id {service_id} is not an integer")

@@ -13,7 +13,7 @@ from placement_sched.errors import Error
 class IdentityStyle(ApiConventions):
     """keystone's format: ``{"error": {"code": 403, "message": ..., "title": "Forbidden"}}``."""
 
-    refuses_other_types = True
+    rejects_other_types = True
 
     def negotiate(self, headers: Headers) -> Version:  # noqa: ARG002 - the protocol's
         """Return the only version."""

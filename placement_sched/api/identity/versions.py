@@ -37,7 +37,7 @@ def show(call: ApiCall) -> ApiResponse:
     methods=["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"],
     public=True,
     success=(),
-    refusals=(403,),
+    errors=(403,),
 )
 def reject_request(call: ApiCall, below: str) -> ApiResponse:  # noqa: ARG001 - a handler's
     """Reject every request for projects, users and tokens."""

@@ -25,7 +25,7 @@ def download(call: ApiCall, image_id: str) -> ApiResponse:
 
 
 @blueprint.put(
-    _FILE, policy="upload_image", data=True, content_types=_BYTES, success=(204,), refusals=(409,)
+    _FILE, policy="upload_image", data=True, content_types=_BYTES, success=(204,), errors=(409,)
 )
 def upload(call: ApiCall, image_id: str) -> ApiResponse:
     """Activate an image by an empty upload, as glance does, and reject other data."""

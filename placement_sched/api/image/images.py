@@ -221,9 +221,7 @@ def index(call: ApiCall) -> ApiResponse:
     return ApiResponse(body=body)
 
 
-@blueprint.post(
-    _ALL, policy="add_image", body=CREATE, success=(201,), refusals=(409,), located=True
-)
+@blueprint.post(_ALL, policy="add_image", body=CREATE, success=(201,), errors=(409,), located=True)
 def create(call: ApiCall) -> ApiResponse:
     """Create an image."""
     image = call.write(images.create, _parse_image(call.body, call), viewer_of(call))
@@ -239,7 +237,7 @@ def show(call: ApiCall, image_id: str) -> ApiResponse:
 
 
 @blueprint.patch(
-    _ONE, policy="modify_image", body=UPDATE, content_types=(CURRENT, DRAFT), refusals=(409,)
+    _ONE, policy="modify_image", body=UPDATE, content_types=(CURRENT, DRAFT), errors=(409,)
 )
 def update(call: ApiCall, image_id: str) -> ApiResponse:
     """Apply all operations of a JSON patch to an image, or none."""
@@ -271,7 +269,7 @@ def reactivate(call: ApiCall, image_id: str) -> ApiResponse:
     return apply_change(call, images.set_status, image_id, ACTIVE, call.now())
 
 
-@blueprint.put(f"{_ONE}/tags/<tag>", policy="modify_image", success=(204,), refusals=(413,))
+@blueprint.put(f"{_ONE}/tags/<tag>", policy="modify_image", success=(204,), errors=(413,))
 def add_tag(call: ApiCall, image_id: str, tag: str) -> ApiResponse:
     """Tag an image."""
     _TAG.check(tag, "Invalid tag")

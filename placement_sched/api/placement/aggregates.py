@@ -54,7 +54,7 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
     policy=f"{_POLICY}:update",
     body=PUT,
     subject=responses.existing_provider,
-    refusals=(409,),
+    errors=(409,),
     answer=ANSWER,
 )
 @responses.generation_changed()

@@ -108,7 +108,7 @@ ANSWER = Schemas(
     policy="placement:allocation_candidates:list",
     since=mv.ALLOCATION_CANDIDATES,
     query=GET,
-    refusals=(404,),
+    errors=(404,),
     answer=ANSWER,
 )
 def list_candidates(call: ApiCall) -> ApiResponse:

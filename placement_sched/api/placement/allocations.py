@@ -152,7 +152,7 @@ def list_of_provider(call: ApiCall, uuid: str) -> ApiResponse:
 
 
 @blueprint.put(
-    _OF_CONSUMER, policy="placement:allocations:update", body=PUT, success=(204,), refusals=(409,)
+    _OF_CONSUMER, policy="placement:allocations:update", body=PUT, success=(204,), errors=(409,)
 )
 def put(call: ApiCall, consumer_uuid: str) -> ApiResponse:
     """Replace the allocations of a consumer."""
@@ -173,7 +173,7 @@ def put(call: ApiCall, consumer_uuid: str) -> ApiResponse:
     since=mv.POST_ALLOCATIONS,
     body=POST,
     success=(204,),
-    refusals=(404, 409),
+    errors=(404, 409),
 )
 def post(call: ApiCall) -> ApiResponse:
     """Replace the allocations of several consumers: all or nothing."""

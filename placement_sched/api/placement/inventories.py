@@ -90,7 +90,7 @@ def show(call: ApiCall, uuid: str, resource_class: str) -> ApiResponse:
     body=POST,
     subject=responses.existing_provider,
     success=(201,),
-    refusals=(409,),
+    errors=(409,),
     located=True,
     answer=ONE_ANSWER,
 )
@@ -114,7 +114,7 @@ def create(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     policy=f"{_POLICY}:update",
     body=PUT_ONE,
     subject=responses.existing_provider,
-    refusals=(409,),
+    errors=(409,),
     answer=ONE_ANSWER,
 )
 @in_transaction
@@ -138,7 +138,7 @@ def update(call: ApiCall, connection: Connection, uuid: str, resource_class: str
     policy=f"{_POLICY}:update",
     body=PUT,
     subject=responses.existing_provider,
-    refusals=(409,),
+    errors=(409,),
     answer=ANSWER,
 )
 @responses.update_conflict()
@@ -160,11 +160,7 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
 
 
 @blueprint.delete(
-    _ALL,
-    policy=f"{_POLICY}:delete",
-    since=mv.DELETE_ALL_INVENTORIES,
-    success=(204,),
-    refusals=(409,),
+    _ALL, policy=f"{_POLICY}:delete", since=mv.DELETE_ALL_INVENTORIES, success=(204,), errors=(409,)
 )
 @in_transaction
 def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
@@ -180,7 +176,7 @@ def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     policy=f"{_POLICY}:delete",
     until=mv.DELETE_ALL_INVENTORIES.before,
     success=(),
-    refusals=(405,),
+    errors=(405,),
 )
 def reject_before_1_5(_call: ApiCall, uuid: str) -> ApiResponse:
     """Reject deleting all inventories at once before 1.5."""
@@ -188,7 +184,7 @@ def reject_before_1_5(_call: ApiCall, uuid: str) -> ApiResponse:
     raise MethodNotAllowed(f"{operation} requires microversion 1.5 or later.")
 
 
-@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
+@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
 @in_transaction
 def remove(call: ApiCall, connection: Connection, uuid: str, resource_class: str) -> ApiResponse:
     """Delete an inventory of a provider."""

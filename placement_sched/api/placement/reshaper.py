@@ -44,7 +44,7 @@ POST = Schemas(
     body=POST,
     takes_many=True,
     success=(204,),
-    refusals=(404, 409),
+    errors=(404, 409),
 )
 @responses.update_conflict()
 @in_transaction

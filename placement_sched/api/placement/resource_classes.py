@@ -49,7 +49,7 @@ LIST_ANSWER = Schemas(strict_object(resource_classes=unique_list(_SHOWN)))
 ANSWER = Schemas(_SHOWN)
 
 
-@blueprint.get(_ALL, policy=f"{_POLICY}:list", refusals=(404,), answer=LIST_ANSWER)
+@blueprint.get(_ALL, policy=f"{_POLICY}:list", errors=(404,), answer=LIST_ANSWER)
 def index(call: ApiCall) -> ApiResponse:
     """List the resource classes."""
     rows = call.read(resource_classes.all_classes)
@@ -59,7 +59,7 @@ def index(call: ApiCall) -> ApiResponse:
 
 
 @blueprint.post(
-    _ALL, policy=f"{_POLICY}:create", body=POST, success=(201,), refusals=(404, 409), located=True
+    _ALL, policy=f"{_POLICY}:create", body=POST, success=(201,), errors=(404, 409), located=True
 )
 def create(call: ApiCall) -> ApiResponse:
     """Create a custom resource class."""
@@ -80,7 +80,7 @@ def show(call: ApiCall, name: str) -> ApiResponse:
     policy=f"{_POLICY}:update",
     until=mv.IDEMPOTENT_CLASS_PUT.before,
     body=PUT,
-    refusals=(409,),
+    errors=(409,),
     answer=ANSWER,
 )
 @in_transaction
@@ -99,7 +99,7 @@ def rename(call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     policy=f"{_POLICY}:update",
     since=mv.IDEMPOTENT_CLASS_PUT,
     success=(201, 204),
-    refusals=(409,),
+    errors=(409,),
     located=True,
 )
 def ensure(call: ApiCall, name: str) -> ApiResponse:
@@ -118,7 +118,7 @@ def _create_if_missing(call: ApiCall, connection: Connection, name: str) -> ApiR
     return ApiResponse(status=status, headers=_location_header(call, name))
 
 
-@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
+@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
 @in_transaction
 def remove(_call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     """Delete a custom resource class that has no inventories."""

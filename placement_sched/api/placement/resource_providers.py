@@ -125,7 +125,7 @@ def index(call: ApiCall) -> ApiResponse:
     until=mv.POST_PROVIDER_BODY.before,
     body=POST,
     success=(201,),
-    refusals=(409,),
+    errors=(409,),
     located=True,
 )
 @blueprint.post(
@@ -133,7 +133,7 @@ def index(call: ApiCall) -> ApiResponse:
     policy=f"{_POLICY}:create",
     since=mv.POST_PROVIDER_BODY,
     body=POST,
-    refusals=(409,),
+    errors=(409,),
     located=True,
     answer=ANSWER,
 )
@@ -166,7 +166,7 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
     policy=f"{_POLICY}:update",
     body=PUT,
     subject=responses.existing_provider,
-    refusals=(409,),
+    errors=(409,),
     answer=ANSWER,
 )
 @in_transaction
@@ -180,7 +180,7 @@ def update(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
     return _build_response(call, resource_providers.by_uuid(connection, uuid))
 
 
-@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
+@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
 def remove(call: ApiCall, uuid: str) -> ApiResponse:
     """Delete a provider with its inventories, traits and aggregate memberships."""
     call.write(provider_trees.remove, uuid)

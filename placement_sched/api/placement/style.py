@@ -23,7 +23,7 @@ class PlacementStyle:
     ``codes_since`` on, or always if it is None.
     """
 
-    refuses_other_types = True
+    rejects_other_types = True
     checks_every_value = False
 
     def __init__(self, versioning: Versioning, codes_since: Version | None = ERROR_CODES) -> None:

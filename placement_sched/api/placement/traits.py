@@ -48,9 +48,7 @@ LIST_ANSWER = Schemas(strict_object(traits=_NAMES))
 ON_PROVIDER_ANSWER = Schemas(strict_object(traits=_NAMES, resource_provider_generation=INTEGER))
 
 
-@blueprint.get(
-    _ALL, policy="placement:traits:list", query=LIST, refusals=(404,), answer=LIST_ANSWER
-)
+@blueprint.get(_ALL, policy="placement:traits:list", query=LIST, errors=(404,), answer=LIST_ANSWER)
 def index(call: ApiCall) -> ApiResponse:
     """List the names of traits, filtered by names, prefix or use."""
     name_filter, associated = _parse_name_filter(call), call.value("associated")
@@ -101,7 +99,7 @@ def _create_if_missing(call: ApiCall, connection: Connection, name: str) -> ApiR
     return responses.with_last_modified(call, None, [trait], status=status, headers=headers)
 
 
-@blueprint.delete(_ONE, policy="placement:traits:delete", success=(204,), refusals=(409,))
+@blueprint.delete(_ONE, policy="placement:traits:delete", success=(204,), errors=(409,))
 @in_transaction
 def remove(_call: ApiCall, connection: Connection, name: str) -> ApiResponse:
     """Delete a custom trait that no provider has."""
@@ -125,7 +123,7 @@ def of_provider(call: ApiCall, uuid: str) -> ApiResponse:
     _ON_PROVIDER,
     policy="placement:resource_providers:traits:update",
     body=PUT_ON_PROVIDER,
-    refusals=(409,),
+    errors=(409,),
     answer=ON_PROVIDER_ANSWER,
 )
 @responses.generation_changed()
@@ -146,10 +144,7 @@ def replace(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:
 
 
 @blueprint.delete(
-    _ON_PROVIDER,
-    policy="placement:resource_providers:traits:delete",
-    success=(204,),
-    refusals=(409,),
+    _ON_PROVIDER, policy="placement:resource_providers:traits:delete", success=(204,), errors=(409,)
 )
 @in_transaction
 def clear(call: ApiCall, connection: Connection, uuid: str) -> ApiResponse:

@@ -61,7 +61,7 @@ def of_provider(call: ApiCall, uuid: str) -> ApiResponse:
 
 
 @blueprint.get(
-    "/usages", policy="placement:usages", since=mv.USAGES, query=GET, refusals=(404,), answer=ANSWER
+    "/usages", policy="placement:usages", since=mv.USAGES, query=GET, errors=(404,), answer=ANSWER
 )
 def of_project(call: ApiCall) -> ApiResponse:
     """Show the usage of a project or user, from 1.38 on by consumer type."""

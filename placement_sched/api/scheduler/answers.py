@@ -10,6 +10,7 @@ from typing import Any
 from placement_sched.api.validation import Schemas
 from placement_sched.model import decision
 from placement_sched.model.document import Json
+from placement_sched.model.journal import plan_run
 from placement_sched.scheduler.host_views import STATES
 from placement_sched.schemas.parts import BOOLEAN, NULLABLE_UUID, UUID, list_schema, nullable
 
@@ -72,7 +73,9 @@ SELECTION = _answer(
 #: A list for each instance: the chosen host, then the alternates.
 _SELECTIONS = list_schema(list_schema(SELECTION, minItems=1))
 _RESULT: Json = {"decision": UUID, "policy": _TEXT, "selections": _SELECTIONS}
-SELECT = Schemas(_answer(_RESULT, {"instance_uuids": list_schema(UUID)}))
+_SELECTED = _answer(_RESULT, {"instance_uuids": list_schema(UUID)})
+#: A result, or the results of several requests in their order.
+SELECT = Schemas({"anyOf": [_SELECTED, _answer({"results": list_schema(_SELECTED)})]})
 
 _COUNTS: Json = {"before": _INTEGER, "after": _INTEGER}
 _REJECTIONS: Json = {"rejected": list_schema(_answer(_texts("host", "node", "reason")))}
@@ -117,7 +120,7 @@ _NAMES = ("flavor", "project_id", "policy", "request_id", "global_request_id")
 _SUMMARY: Json = {
     "uuid": UUID,
     "outcome": _OUTCOME,
-    "kind": {"enum": [decision.SELECT, decision.NO_CLAIM, decision.EXPLAIN, decision.SHADOW]},
+    "kind": {"enum": list(decision.KINDS)},
     "created_at": _NULLABLE_TEXT,
     **dict.fromkeys(_NAMES, _NULLABLE_TEXT),
     **dict.fromkeys(("stage", "reason"), _NULLABLE_TEXT),
@@ -164,6 +167,47 @@ _COUNT = _answer(
 #: A count, or a list of counts if the request has flavors.
 CAPACITY = Schemas({"anyOf": [_COUNT, _answer({"flavors": list_schema(_COUNT)})]})
 
+_NOWHERE = _answer(
+    {
+        "uuid": UUID,
+        **dict.fromkeys(("name", "flavor", "host"), _NULLABLE_TEXT),
+        "reason": _TEXT,
+        "lacking": _map(_INTEGER),
+    }
+)
+_FAILURE = _answer(
+    {
+        **_texts("name", "state"),
+        "hosts": _TEXTS,
+        "instances": _INTEGER,
+        "nowhere": list_schema(_NOWHERE),
+    }
+)
+_BREAKS = _answer({"domain": _TEXT, "instances": _INTEGER, "placed": _INTEGER})
+_ALLOWANCE = _answer(
+    {
+        "flavor": _TEXT,
+        "remaining": _INTEGER,
+        "exact": BOOLEAN,
+        "at_most": nullable(_INTEGER),
+        "breaks": nullable(_BREAKS),
+    }
+)
+FAILOVER_CAPACITY = Schemas(
+    _answer(
+        {
+            **dict.fromkeys(("host_failures", "covered", "uncovered", "undetermined"), _INTEGER),
+            "within": _NULLABLE_TEXT,
+            "failures": list_schema(_FAILURE),
+            "remaining": list_schema(_ALLOWANCE),
+            "exact": BOOLEAN,
+            "bound": _NULLABLE_TEXT,
+            **dict.fromkeys(("duration", "age"), _NUMBER),
+            "computed_at": _TEXT,
+        }
+    )
+)
+
 _MOVE: Json = {"instance": UUID, **_texts("from", "to")}
 _FLAVOR_CHANGE = _answer({"flavor": _TEXT, "before": _INTEGER, "after": _INTEGER, "exact": BOOLEAN})
 _NAME: Json = {"name": _NULLABLE_TEXT}
@@ -173,6 +217,27 @@ PLAN = Schemas(_answer({"capacity": list_schema(_FLAVOR_CHANGE), "moves": _MOVES
 _ADVICE: Json = {"reached": BOOLEAN, "outcome": _TEXT, "complete": BOOLEAN}
 _ADVISED_MOVE = _answer({**_MOVE, "reason": _TEXT, "passed": _TEXTS, "weight": _NUMBER}, _NAME)
 REBALANCE = Schemas(_answer({**_ADVICE, "moves": list_schema(_ADVISED_MOVE)}))
+
+_RUN: Json = {
+    "uuid": UUID,
+    "kind": {"enum": list(plan_run.KINDS)},
+    "state": {"enum": list(plan_run.RUN_STATES)},
+    "method": {"enum": list(plan_run.METHODS)},
+    "parallel": _INTEGER,
+    "user_id": _NULLABLE_TEXT,
+    **_texts("created_at", "updated_at"),
+    "counts": _answer(dict.fromkeys(plan_run.MOVE_STATES, _INTEGER)),
+}
+_RUN_MOVE: Json = {
+    **_MOVE,
+    "state": {"enum": list(plan_run.MOVE_STATES)},
+    "decision": NULLABLE_UUID,
+    **dict.fromkeys(("started_at", "finished_at", "error"), _NULLABLE_TEXT),
+}
+_RUN_PARTS: Json = {"request": _OBJECT, "stuck": _STUCK, "moves": list_schema(_answer(_RUN_MOVE))}
+PLAN_RUNS = page_schema("plan_runs", _answer(_RUN))
+PLAN_RUN = Schemas(_answer({**_RUN, **_RUN_PARTS}))
+RUN_MOVE = Schemas(_answer({**_RUN_MOVE, "rejection": _NULLABLE_TEXT}))
 
 _STATE: Json = {"enum": list(STATES)}
 _LISTED_HOST = _answer(
@@ -188,13 +253,14 @@ _LISTED_HOST = _answer(
 _SHARED: Json = {"aggregates": _OBJECTS, "traits": _TEXTS, "cells": _OBJECTS}
 HOSTS = page_schema("hosts", _LISTED_HOST, _SHARED)
 _USE = _answer(dict.fromkeys(("used", "capacity", "hosts", "nearly_full", "full"), _INTEGER))
-_ZONE = _answer({"zone": _TEXT, "hosts": _INTEGER, "instances": _INTEGER, "resources": _map(_USE)})
+_SUMS: Json = {"hosts": _INTEGER, "instances": _INTEGER, "resources": _map(_USE)}
 OVERVIEW = Schemas(
     _answer(
         {
             "hosts": _answer(dict.fromkeys(("total", *STATES), _INTEGER)),
             "instances": _INTEGER,
-            "zones": list_schema(_ZONE),
+            "zones": list_schema(_answer({"zone": _TEXT, **_SUMS})),
+            "aggregates": list_schema(_answer({"uuid": UUID, "name": _TEXT, **_SUMS})),
             "attention": list_schema(_answer({**_texts("host", "node", "zone"), "state": _STATE})),
         }
     )

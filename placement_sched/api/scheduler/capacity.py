@@ -35,7 +35,7 @@ _PROPERTIES: Json = {
 CAPACITY = Schemas(object_schema(_PROPERTIES, "request_spec"))
 
 
-@blueprint.post("/v1/capacity", body=CAPACITY, refusals=(404, 500), answer=answers.CAPACITY)
+@blueprint.post("/v1/capacity", body=CAPACITY, errors=(404, 500), answer=answers.CAPACITY)
 def count(call: ApiCall) -> ApiResponse:
     """Count how many more instances of a request fit, without claiming."""
     check_policy_hint(call)

@@ -97,7 +97,7 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
     return ApiResponse(body=_as_document(call.read(compute_nodes.by_uuid, usual_uuid(uuid))))
 
 
-@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), refusals=(409,))
+@blueprint.delete(_ONE, policy=f"{_POLICY}:delete", success=(204,), errors=(409,))
 def remove(call: ApiCall, uuid: str) -> ApiResponse:
     """Delete a node, its root provider and, if it is the host's last node, the service."""
     call.write(reports.remove_node, usual_uuid(uuid))

@@ -32,7 +32,7 @@ _POLICY = "scheduler:decisions"
 _TIME: Json = {"type": "string"}
 _FILTERS: Json = {
     "outcome": {"enum": [model.NO_VALID_HOST, model.SELECTED]},
-    "kind": {"enum": [model.SELECT, model.NO_CLAIM, model.EXPLAIN, model.SHADOW]},
+    "kind": {"enum": list(model.KINDS)},
     **dict.fromkeys(("policy", "flavor", "stage", "project_id", "host", "refused"), NAME),
     **dict.fromkeys(("request_id", "global_request_id"), NAME),
     "instance": UUID,
@@ -76,7 +76,7 @@ def show(call: ApiCall, uuid: str) -> ApiResponse:
     f"{_DECISION}/replay",
     policy=f"{_POLICY}:replay",
     body=REPLAY,
-    refusals=(404, 500),
+    errors=(404, 500),
     answer=answers.REPLAY,
 )
 def replay(call: ApiCall, uuid: str) -> ApiResponse:

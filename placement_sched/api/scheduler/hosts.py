@@ -58,7 +58,7 @@ def search_hosts(
 
 @blueprint.get("/v1/overview", policy=f"{_POLICY}:list", answer=answers.OVERVIEW)
 def overview(call: ApiCall) -> ApiResponse:
-    """Count the hosts by state, and sum capacity and used amounts by zone and resource class."""
+    """Count the hosts by state, and sum amounts by zone, aggregate and resource class."""
     return ApiResponse(body=sum_cloud(call.services.scheduler))
 
 

@@ -56,7 +56,7 @@ def describe(routes: tuple[Route, ...]) -> openapi.Description:
         title="Scheduler API",
         service="scheduler",
         routes=routes,
-        names={**dict.fromkeys(("host", "name"), NAME), "uuid": UUID},
+        names={**dict.fromkeys(("host", "name"), NAME), "uuid": UUID, "instance": UUID},
         errors=ERRORS,
         error_types=(JSON,),
         about="Clients ignore unknown keys of answers.",

@@ -12,7 +12,7 @@ from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.document import Json
 from placement_sched.store.compute import instances
 
-blueprint = Blueprint("plan", __name__, refusals=(404, 500))
+blueprint = Blueprint("plan", __name__, errors=(404, 500))
 
 
 @blueprint.post("/v1/plan", policy="scheduler:plan", body=request_schema.PLAN, answer=answers.PLAN)
@@ -52,7 +52,8 @@ def _with_names(call: ApiCall, body: Json) -> ApiResponse:
 
 def check_policy_hint(call: ApiCall) -> None:
     """Raise :class:`Forbidden` if the caller may not use the policy hint of the body."""
-    spec = call.body.get("request_spec") or {}
-    hints = spec.get("scheduler_hints") or {}
-    if POLICY_KEY in hints or call.body.get("policy"):
+    entries = [call.body, *call.body.get("requests", ())]
+    specs = [entry.get("request_spec") or {} for entry in entries]
+    has_hint = any(POLICY_KEY in (spec.get("scheduler_hints") or {}) for spec in specs)
+    if has_hint or call.body.get("policy"):
         call.check("scheduler:policies:hint")

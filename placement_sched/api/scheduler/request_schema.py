@@ -15,6 +15,7 @@ from placement_sched.limits import (
     MAX_NETWORKS,
     MAX_OPTION_CHARACTERS,
     MAX_OPTION_ENTRIES,
+    MAX_REQUESTS,
     MAX_SEGMENTS,
 )
 from placement_sched.model.document import Json, with_whole_numbers
@@ -261,25 +262,50 @@ _EXPLAIN_PROPERTIES: Json = {
     "changes": CHANGES,
     "keep": BOOLEAN,
 }
-SELECT = Schemas(object_schema(_SELECT_PROPERTIES, "request_spec"))
+_ENTRY = object_schema({"request_spec": REQUEST_SPEC}, "request_spec")
+_REQUESTS = list_schema(_ENTRY, minItems=1, maxItems=MAX_REQUESTS)
+SELECT = Schemas(
+    {
+        **object_schema({**_SELECT_PROPERTIES, "requests": _REQUESTS}),
+        "if": {"not": {"required": ["requests"]}},
+        "then": {"required": ["request_spec"]},
+    }
+)
 EXPLAIN = Schemas(object_schema(_EXPLAIN_PROPERTIES, "request_spec"))
 
 
 def select(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:
-    """Select hosts for a request spec and claim them as ``claim`` specifies."""
+    """Select hosts for a request spec, or several, and claim them as ``claim`` specifies."""
     body = with_whole_numbers(body)
+    _check_requests(body)
     stats = request_stats()
+    options: Json = {
+        "alternates": body.get("return_alternates", False),
+        "claiming": _CLAIM_MODES[body.get("claim", True)],
+        "ids": ids,
+    }
     try:
-        stats.result = scheduler.select_destinations(
-            body["request_spec"],
-            alternates=body.get("return_alternates", False),
-            claiming=_CLAIM_MODES[body.get("claim", True)],
-            ids=ids,
-        )
+        if "requests" not in body:
+            stats.result = scheduler.select_destinations(body["request_spec"], **options)
+            return stats.result.answer
+        specs = [entry["request_spec"] for entry in body["requests"]]
+        results = scheduler.select_together(specs, **options)
     except NoValidHost as error:
         stats.result = error.result
         raise
-    return stats.result.answer
+    stats.other_results = tuple(results)
+    return {"results": [result.answer for result in results]}
+
+
+def _check_requests(body: Json) -> None:
+    """Raise :class:`Invalid` if the keys of the body exclude each other."""
+    if "requests" in body and "request_spec" in body:
+        raise Invalid("requests excludes request_spec: send either of them", json_path="$.requests")
+    if "requests" in body and body.get("claim") == "add":
+        raise Invalid(
+            "claim 'add' is not possible with requests: move each instance by a request of its own",
+            json_path="$.claim",
+        )
 
 
 def explain(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Json:

@@ -6,9 +6,16 @@ from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.scheduler import answers
 
 #: Resources below ``/v1/``.
-_COLLECTIONS = ("compute_nodes", "decisions", "hosts", "instances", "policies")
+_COLLECTIONS = ("compute_nodes", "decisions", "hosts", "instances", "plan_runs", "policies")
 _SUMMARIES = ("overview", "decision_counts", "aggregate_check")
-_OPERATIONS = ("select_destinations", "explain", "plan", "rebalance", "capacity")
+_OPERATIONS = (
+    "select_destinations",
+    "explain",
+    "plan",
+    "rebalance",
+    "capacity",
+    "failover_capacity",
+)
 
 blueprint = Blueprint("root", __name__)
 

@@ -11,10 +11,12 @@ from placement_sched.api.scheduler import (
     capacity,
     compute_nodes,
     decisions,
+    failover_capacity,
     hosts,
     instances,
     openapi,
     plan,
+    plan_runs,
     root,
     select_destinations,
 )
@@ -67,10 +69,12 @@ _MODULES = (
     capacity,
     compute_nodes,
     decisions,
+    failover_capacity,
     hosts,
     instances,
     openapi,
     plan,
+    plan_runs,
     select_destinations,
 )
 

@@ -20,11 +20,14 @@ _POLICIES = "scheduler:policies"
     "/v1/select_destinations",
     policy=_POLICY,
     body=request_schema.SELECT,
-    refusals=(404, 409, 500),
+    errors=(404, 409, 500),
     answer=answers.SELECT,
 )
 def select(call: ApiCall) -> ApiResponse:
-    """Select hosts for a request spec and claim them unless ``claim`` is false."""
+    """Select hosts for a request spec, or several requests together.
+
+    The hosts are claimed unless ``claim`` is false.
+    """
     check_policy_hint(call)
     return ApiResponse(body=request_schema.select(call.services.scheduler, call.body, call.ids))
 
@@ -33,7 +36,7 @@ def select(call: ApiCall) -> ApiResponse:
     "/v1/explain",
     policy="scheduler:explain",
     body=request_schema.EXPLAIN,
-    refusals=(404, 500),
+    errors=(404, 500),
     answer=answers.EXPLAIN,
 )
 def explain(call: ApiCall) -> ApiResponse:

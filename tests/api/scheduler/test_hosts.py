@@ -8,7 +8,7 @@ import pytest
 from placement_sched.store.compute import host_aggregates
 from tests.api.compute.conftest import AggregateApi
 from tests.support.clouds import uuid_of
-from tests.support.host_maps import add_aggregate
+from tests.support.host_maps import add_aggregate, aggregate_uuid
 from tests.support.policies import settings_with_policies
 from tests.support.scheduling import flavor, instance, report
 from tests.support.statements import record_statements
@@ -358,6 +358,23 @@ def test_overview_sums_zones_and_lists_hosts_that_are_not_up(app):
         "cn4": "down",
     }
     assert entries["cn2"]["disabled_reason"] == "new disks"
+
+
+def test_overview_sums_each_aggregate_of_a_host(app):
+    database = app.app.services.database
+    add_aggregate(database, "shelf", ["cn1", "cn4"])
+    add_aggregate(database, "bare")
+    database.write(host_aggregates.note_change)
+    listed = hosts_by_name(list_hosts(app))
+    names = {each["name"]: each for each in app.get(OVERVIEW).json["aggregates"]}
+    assert "bare" not in names
+    assert (names["shelf"]["hosts"], names["shelf"]["uuid"]) == (2, aggregate_uuid("shelf"))
+    for name, sums in names["shelf"]["resources"].items():
+        for key in ("used", "capacity"):
+            amounts = [listed[host]["resources"].get(name, {}) for host in ("cn1", "cn4")]
+            assert sums[key] == sum(amount.get(key, 0) for amount in amounts)
+    zone = sum(each["hosts"] for each in app.get(OVERVIEW).json["zones"])
+    assert zone == len(listed)
 
 
 def test_overview_counts_nearly_full_and_full_hosts(app):

@@ -13,6 +13,7 @@ from placement_sched.api.policy_rules import RULES
 from placement_sched.api.scheduler.openapi import describe
 from placement_sched.api.scheduler.routes import API
 from placement_sched.api.versions import Version
+from placement_sched.operations.failover import store_result
 from tests.api.test_openapi import operations_by_path
 from tests.support.openapi_client import DocumentClient
 from tests.support.scheduling import flavor, instance, report, spec
@@ -102,7 +103,7 @@ def client(sqlite_app):
     return DocumentClient(sqlite_app, ADDRESS, token="admin")
 
 
-def test_client_made_from_the_document_calls_every_operation(client):
+def test_client_made_from_the_document_calls_every_operation(client, sqlite_app):
     """Bodies and answers are compared with the schemas of the document."""
     counts = client.compute_nodes_report_many([report(f"cn{number}") for number in (1, 2, 3)])
     assert counts == {"created": 3, "changed": 0, "unchanged": 0}
@@ -131,9 +132,21 @@ def test_client_made_from_the_document_calls_every_operation(client):
     one = client.capacity_count({"request_spec": spec(), "per": "zone"})
     several = client.capacity_count({"request_spec": {}, "flavors": [flavor(), flavor(vcpus=2)]})
     assert one["capacity"] == several["flavors"][0]["capacity"] > 0
+    failover = client.failover_capacity_compute({"host_failures": 1, "within": None})
+    store_result(sqlite_app.app.services.scheduler)
+    assert client.failover_capacity_show()["failures"] == failover["failures"]
     plan = client.plan_plan({"changes": [{"drain": ["cn1"]}]})
     assert {"capacity", "moves", "stuck"} == set(plan)
     assert client.plan_rebalance({"goal": "pack"})["complete"] in {True, False}
+    moves = [{"instance": instance(1), "from": host["service_host"], "to": "cn9"}]
+    run = {"kind": "plan", "method": "live", "parallel": 1, "executor": NODE, "moves": moves}
+    uuid = client.plan_runs_create(run)["uuid"]
+    started = {"executor": NODE, "state": "started"}
+    rejected = client.plan_runs_change_move(started, uuid=uuid, instance=instance(1))
+    assert "cn9" in rejected["rejection"]
+    stopped = client.plan_runs_change({"executor": NODE, "state": "stopped"}, uuid=uuid)
+    assert client.plan_runs_show(uuid=uuid) == stopped
+    assert client.plan_runs_index(state="stopped")["plan_runs"][0]["uuid"] == uuid
     (policy,) = client.select_destinations_list_policies()["policies"]
     assert client.select_destinations_show_policy(name="default")["name"] == policy["name"]
     assert client.hosts_check()["findings"] == []

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Routes of plans that are carried out: the journal of runs and their moves.
+
+``placement-sched plan --execute`` and the like send these requests. Moves are made by nova's API.
+"""
+
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
+from placement_sched.api.blueprint import Blueprint
+from placement_sched.api.call import ApiCall, ApiResponse
+from placement_sched.api.paging import pairs_after
+from placement_sched.api.scheduler import answers
+from placement_sched.api.validation import Schemas
+from placement_sched.limits import MAX_MESSAGE_CHARACTERS, MAX_PAGE, MAX_PLAN_MOVES
+from placement_sched.model.document import Json, with_whole_numbers
+from placement_sched.model.journal.plan_run import (
+    DONE,
+    FAILED,
+    KINDS,
+    METHODS,
+    RUN_STATES,
+    SKIPPED,
+    STARTED,
+)
+from placement_sched.operations import plan_runs
+from placement_sched.scheduler.scheduler import Scheduler
+from placement_sched.schemas import formats
+from placement_sched.schemas.parts import (
+    COUNT,
+    NAME,
+    PAGING,
+    UUID,
+    list_schema,
+    nullable,
+    object_schema,
+)
+from placement_sched.store import plan_runs as store
+from placement_sched.store.compute import instances
+
+blueprint = Blueprint("plan_runs", __name__)
+
+_RUNS = "/v1/plan_runs"
+_RUN = "/v1/plan_runs/<uuid>"
+_POLICY = "scheduler:plan_runs"
+
+_MESSAGE: Json = {"type": "string", "maxLength": MAX_MESSAGE_CHARACTERS}
+_MOVE = object_schema({"instance": UUID, "from": NAME, "to": NAME}, "instance", "from", "to")
+_STUCK = object_schema({"instance": UUID, "host": NAME, "reason": _MESSAGE}, "instance")
+_FILTERS: Json = {"state": {"enum": list(RUN_STATES)}, "kind": {"enum": list(KINDS)}}
+LIST = Schemas(object_schema({**_FILTERS, **PAGING}))
+_NEW: Json = {
+    "kind": {"enum": list(KINDS)},
+    "method": {"enum": list(METHODS)},
+    "parallel": {**COUNT, "maximum": MAX_PLAN_MOVES},
+    "executor": UUID,
+    "moves": list_schema(_MOVE, minItems=1, maxItems=MAX_PLAN_MOVES),
+    "stuck": list_schema(_STUCK, maxItems=MAX_PLAN_MOVES),
+    "request": {"type": "object"},
+}
+CREATE = Schemas(object_schema(_NEW, "kind", "method", "parallel", "executor", "moves"))
+CHANGE_RUN = Schemas(
+    object_schema({"executor": UUID, "state": {"enum": list(RUN_STATES)}}, "executor", "state")
+)
+_STATE: Json = {"enum": [STARTED, DONE, FAILED, SKIPPED]}
+CHANGE_MOVE = Schemas(
+    object_schema(
+        {"executor": UUID, "state": _STATE, "error": nullable(_MESSAGE)}, "executor", "state"
+    )
+)
+
+
+@blueprint.get(_RUNS, policy=f"{_POLICY}:list", query=LIST, answer=answers.PLAN_RUNS)
+def index(call: ApiCall) -> ApiResponse:
+    """List runs, newest first, page by page."""
+    body = list_runs(call.services.scheduler, dict(call.query))
+    links = []
+    if (marker := body.pop("next")) is not None:
+        href = f"{call.base}{_RUNS}?{urlencode(pairs_after(call, marker))}"
+        links.append({"rel": "next", "href": href})
+    return ApiResponse(body={**body, "links": links})
+
+
+@blueprint.get(_RUN, policy=f"{_POLICY}:show", answer=answers.PLAN_RUN)
+def show(call: ApiCall, uuid: str) -> ApiResponse:
+    """Show a run with its moves."""
+    return ApiResponse(body=show_run(call.services.scheduler, uuid))
+
+
+@blueprint.post(
+    _RUNS,
+    policy=f"{_POLICY}:execute",
+    body=CREATE,
+    success=(201,),
+    located=True,
+    answer=answers.PLAN_RUN,
+)
+def create(call: ApiCall) -> ApiResponse:
+    """Record a run with the moves of a plan."""
+    body = create_run(call.services.scheduler, call.body, call.identity.user_id)
+    headers = {"Location": f"{call.url}{_RUNS}/{body['uuid']}"}
+    return ApiResponse(status=201, body=body, headers=headers)
+
+
+@blueprint.put(
+    _RUN, policy=f"{_POLICY}:execute", body=CHANGE_RUN, errors=(409,), answer=answers.PLAN_RUN
+)
+def change(call: ApiCall, uuid: str) -> ApiResponse:
+    """Change the state of a run, or become its executor."""
+    return ApiResponse(body=change_run(call.services.scheduler, uuid, call.body))
+
+
+@blueprint.put(
+    f"{_RUN}/moves/<instance>",
+    policy=f"{_POLICY}:execute",
+    body=CHANGE_MOVE,
+    errors=(409, 500),
+    answer=answers.RUN_MOVE,
+)
+def change_move(call: ApiCall, uuid: str, instance: str) -> ApiResponse:
+    """Change the state of a move, which is checked before it starts."""
+    move = plan_runs.change_move(call.services.scheduler, uuid, instance, call.body, call.ids)
+    return ApiResponse(body=move)
+
+
+def list_runs(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
+    """List runs, newest first. ``next`` is the marker of the next page, or None."""
+    filters = {name: query[name] for name in _FILTERS if name in query}
+    marker = query.get("marker")
+    marker = None if marker is None else formats.read(formats.uuid, marker, "marker")
+    limit = min(int(query.get("limit") or MAX_PAGE), MAX_PAGE)
+    with scheduler.database.read() as connection:
+        rows = store.search(connection, filters, marker=marker, limit=limit)
+    following = rows[-1].uuid if len(rows) == limit else None
+    return {"plan_runs": [row.as_json() for row in rows], "next": following}
+
+
+def show_run(scheduler: Scheduler, uuid: str) -> Json:
+    """Return a run, with the names of its recorded instances."""
+    return _with_names(scheduler, plan_runs.show_run(scheduler, uuid).as_json())
+
+
+def create_run(scheduler: Scheduler, body: Json, user_id: str | None = None) -> Json:
+    """Record a run and return it."""
+    body = with_whole_numbers(body)
+    return _with_names(scheduler, plan_runs.create_run(scheduler, body, user_id).as_json())
+
+
+def change_run(scheduler: Scheduler, uuid: str, body: Json) -> Json:
+    """Change the state of a run and return it."""
+    return _with_names(scheduler, plan_runs.change_run(scheduler, uuid, body).as_json())
+
+
+def _with_names(scheduler: Scheduler, run: Json) -> Json:
+    rows = [*run["moves"], *run["stuck"]]
+    with scheduler.database.read() as connection:
+        names = instances.display_names(connection, [row["instance"] for row in rows])
+    for row in rows:
+        row["name"] = names.get(row["instance"])
+    return run

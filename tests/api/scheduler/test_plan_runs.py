@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The journal of plans: starts with checks, results, and its writers."""
+
+import pytest
+
+from tests.scheduler.test_scheduler import select
+from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.statements import record_statements
+
+RUNS = "/scheduler/v1/plan_runs"
+EXECUTOR, OTHER = instance(101), instance(102)
+NOBODY = {"X-Auth-Token": "someone:project", "X-Roles": "member"}
+SERVICE = {"X-Auth-Token": "nova:service", "X-Roles": "service"}
+
+
+def new_run(*moves, **changes):
+    return {
+        "kind": "plan",
+        "method": "live",
+        "parallel": 2,
+        "executor": EXECUTOR,
+        "moves": [dict(zip(("instance", "from", "to"), move, strict=True)) for move in moves],
+        **changes,
+    }
+
+
+ONE = (instance(1), "cn1", "cn2")
+TWO = (instance(2), "cn1", "cn3")
+
+
+@pytest.fixture
+def cloud(app):
+    """Three hosts of 8 GB, with two instances of 3 GB on cn1."""
+    reports = [report(f"cn{number}", memory_mb=8192) for number in (1, 2, 3)]
+    app.post_json("/scheduler/v1/compute_nodes", reports)
+    for number in (1, 2):
+        size = flavor(memory_mb=3072)
+        select(app, spec(instance(number), flavor=size, force_hosts=["cn1"]))
+    return app
+
+
+def create(app, *moves, **changes):
+    return app.post_json(RUNS, new_run(*moves, **changes), status=201).json
+
+
+def change_move(app, run, uuid, state, status=200, executor=EXECUTOR, **more):
+    body = {"executor": executor, "state": state, **more}
+    return app.put_json(f"{RUNS}/{run['uuid']}/moves/{uuid}", body, status=status).json
+
+
+def detail(answer):
+    return answer["errors"][0]["detail"]
+
+
+@pytest.mark.all_databases
+def test_run_is_recorded_with_its_moves_in_order(cloud):
+    stuck = [{"instance": instance(9), "host": "cn1", "reason": "no space for \N{SNOWMAN}"}]
+    request = {"changes": [{"drain": ["cn1"]}]}
+    run = create(cloud, TWO, ONE, stuck=stuck, request=request)
+    assert [(move["instance"], move["from"], move["to"]) for move in run["moves"]] == [TWO, ONE]
+    assert {move["state"] for move in run["moves"]} == {"planned"}
+    assert (run["state"], run["user_id"], run["request"]) == ("running", "admin", request)
+    assert run["stuck"] == [{**stuck[0], "name": None}]
+    assert run["moves"][0]["name"] is not None
+    assert cloud.get(f"{RUNS}/{run['uuid']}").json == run
+    assert "executor" not in run
+
+
+@pytest.mark.all_databases
+def test_move_is_started_and_done(cloud):
+    run = create(cloud, ONE, TWO)
+    move = change_move(cloud, run, instance(1), "started")
+    assert (move["state"], move["rejection"], move["finished_at"]) == ("started", None, None)
+    decision = cloud.get(f"/scheduler/v1/decisions/{move['decision']}").json
+    assert (decision["kind"], decision["outcome"]) == ("move", "selected")
+    assert decision["instances"][0]["host"] == "cn2"
+    done = change_move(cloud, run, instance(1), "done")
+    assert done["state"] == "done"
+    assert done["finished_at"] >= done["started_at"]
+    failed = change_move(cloud, run, instance(2), "failed", error="broken \N{SNOWMAN}")
+    assert failed["error"].startswith("broken ")
+    assert change_move(cloud, run, instance(2), "started")["error"] is None
+    counts = cloud.get(f"{RUNS}/{run['uuid']}").json["counts"]
+    assert counts == {"planned": 0, "started": 1, "done": 1, "failed": 0, "skipped": 0}
+
+
+def test_check_of_a_start_claims_nothing(cloud):
+    before = cloud.get("/scheduler/v1/hosts").json
+    change_move(cloud, create(cloud, ONE), instance(1), "started")
+    assert cloud.get("/scheduler/v1/hosts").json == before
+
+
+def test_start_is_rejected_if_the_target_has_become_full(cloud):
+    run = create(cloud, ONE)
+    select(cloud, spec(instance(3), flavor=flavor(memory_mb=7168), force_hosts=["cn2"]))
+    move = change_move(cloud, run, instance(1), "started")
+    assert (move["state"], move["started_at"]) == ("planned", None)
+    assert "MEMORY_MB: 1024 free of 8192, 3072 requested" in move["rejection"]
+    decision = cloud.get(f"/scheduler/v1/decisions/{move['decision']}").json
+    assert (decision["kind"], decision["outcome"]) == ("move", "no_valid_host")
+
+
+@pytest.mark.parametrize(
+    ("move", "rejection"),
+    [
+        ((instance(1), "cn3", "cn2"), "it is recorded on cn1, not on cn3"),
+        ((instance(7), "cn1", "cn2"), "it is not recorded: see placement-sched nova sync"),
+    ],
+    ids=["on another host", "unknown"],
+)
+def test_start_is_rejected_unless_the_instance_is_on_its_source(cloud, move, rejection):
+    answer = change_move(cloud, create(cloud, move), move[0], "started")
+    assert (answer["state"], answer["rejection"]) == ("planned", rejection)
+
+
+def test_start_is_rejected_if_the_target_does_not_exist(cloud):
+    answer = change_move(cloud, create(cloud, (instance(1), "cn1", "cn9")), instance(1), "started")
+    assert "cn9" in answer["rejection"]
+
+
+@pytest.mark.all_databases
+def test_only_the_executor_changes_a_run(cloud):
+    run = create(cloud, ONE)
+    path = f"{RUNS}/{run['uuid']}"
+    words = f"Run {run['uuid']} has another executor"
+    answer = change_move(cloud, run, instance(1), "started", 409, executor=OTHER)
+    assert detail(answer).startswith(words)
+    stopped = {"executor": OTHER, "state": "stopped"}
+    assert detail(cloud.put_json(path, stopped, status=409).json).startswith(words)
+    cloud.put_json(path, {"executor": OTHER, "state": "running"})
+    answer = change_move(cloud, run, instance(1), "started", 409)
+    assert detail(answer).startswith(words)
+    assert change_move(cloud, run, instance(1), "started", executor=OTHER)["rejection"] is None
+
+
+@pytest.mark.all_databases
+@pytest.mark.parametrize("state", ["done", "skipped"])
+def test_ended_move_does_not_change(cloud, state):
+    run = create(cloud, ONE)
+    change_move(cloud, run, instance(1), state)
+    for later in ("started", "failed"):
+        answer = change_move(cloud, run, instance(1), later, 409)
+        assert detail(answer) == f"The move of instance {instance(1)} is already done or skipped"
+
+
+def test_run_that_is_done_is_not_resumed(cloud):
+    run = create(cloud, ONE)
+    path = f"{RUNS}/{run['uuid']}"
+    change_move(cloud, run, instance(1), "skipped")
+    cloud.put_json(path, {"executor": EXECUTOR, "state": "done"})
+    answer = cloud.put_json(path, {"executor": OTHER, "state": "running"}, status=409).json
+    assert detail(answer) == f"Run {run['uuid']} is already done"
+
+
+@pytest.mark.all_databases
+def test_run_with_open_moves_is_not_done(cloud):
+    run = create(cloud, ONE, TWO)
+    path, done = f"{RUNS}/{run['uuid']}", {"executor": EXECUTOR, "state": "done"}
+    answer = cloud.put_json(path, done, status=409).json
+    words = f"Run {run['uuid']} cannot be done: "
+    assert detail(answer) == f"{words}2 moves are planned or started"
+    change_move(cloud, run, instance(1), "started")
+    change_move(cloud, run, instance(2), "skipped")
+    answer = cloud.put_json(path, done, status=409).json
+    assert detail(answer) == f"{words}1 move is planned or started"
+    assert cloud.get(path).json["state"] == "running"
+    change_move(cloud, run, instance(1), "failed")
+    assert cloud.put_json(path, done).json["state"] == "done"
+
+
+@pytest.mark.all_databases
+@pytest.mark.parametrize("state", ["stopped", "failed"])
+def test_move_starts_only_while_its_run_is_running(cloud, state):
+    run = create(cloud, ONE, TWO)
+    path = f"{RUNS}/{run['uuid']}"
+    change_move(cloud, run, instance(1), "started")
+    cloud.put_json(path, {"executor": EXECUTOR, "state": state})
+    answer = change_move(cloud, run, instance(2), "started", 409)
+    words = f"Run {run['uuid']} is {state}, and starts moves only while it is running: "
+    assert detail(answer).startswith(words)
+    assert change_move(cloud, run, instance(1), "done")["state"] == "done"
+    cloud.put_json(path, {"executor": OTHER, "state": "running"})
+    change_move(cloud, run, instance(2), "started", executor=OTHER)
+
+
+@pytest.mark.all_databases
+def test_runs_are_listed_newest_first_page_by_page(cloud):
+    runs = [create(cloud, ONE, kind=kind) for kind in ("plan", "rebalance", "drain")]
+    cloud.put_json(f"{RUNS}/{runs[0]['uuid']}", {"executor": EXECUTOR, "state": "failed"})
+    page = cloud.get(f"{RUNS}?limit=2").json
+    assert [run["kind"] for run in page["plan_runs"]] == ["drain", "rebalance"]
+    (link,) = page["links"]
+    last = cloud.get(link["href"]).json
+    assert [run["kind"] for run in last["plan_runs"]] == ["plan"]
+    assert last["links"] == []
+    assert last["plan_runs"][0]["counts"]["planned"] == 1
+    assert [run["kind"] for run in cloud.get(f"{RUNS}?state=failed").json["plan_runs"]] == ["plan"]
+    assert cloud.get(f"{RUNS}?kind=drain&state=done").json["plan_runs"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (new_run(), "(at $.moves)"),
+        (new_run(ONE, (instance(1), "cn1", "cn3")), "has two moves (at $.moves[1].instance)"),
+        (new_run((instance(1), "cn1", "cn1")), "are cn1 (at $.moves[0].to)"),
+        (new_run(ONE, parallel=0), "(at $.parallel)"),
+        (new_run(ONE, method="hot"), "'hot' is not one of"),
+        (new_run(ONE, kind="plans"), "(at $.kind)"),
+        (new_run(ONE, executor="me"), "(at $.executor)"),
+        (new_run(ONE, moved=[]), "'moved' was unexpected"),
+    ],
+)
+def test_invalid_run_is_400_with_its_path(cloud, body, words):
+    assert words in detail(cloud.post_json(RUNS, body, status=400).json)
+
+
+def test_unknown_run_move_and_state_are_errors(cloud):
+    run = create(cloud, ONE)
+    path = f"{RUNS}/{run['uuid']}"
+    started = {"executor": EXECUTOR, "state": "started"}
+    assert cloud.get(f"{RUNS}/{instance(5)}", status=404)
+    answer = cloud.put_json(f"{path}/moves/{instance(5)}", started, status=404).json
+    assert f"Run {run['uuid']} has no move of instance {instance(5)}" in detail(answer)
+    wrong = {"executor": EXECUTOR, "state": "planned"}
+    answer = cloud.put_json(f"{path}/moves/{instance(1)}", wrong, status=400).json
+    assert "(at $.state)" in detail(answer)
+    assert "marker" in detail(cloud.get(f"{RUNS}?marker=x", status=400).json)
+
+
+def test_only_an_administrator_executes_plans(cloud):
+    run = create(cloud, ONE)
+    for headers in (NOBODY, SERVICE):
+        answer = cloud.post_json(RUNS, new_run(ONE), headers=headers, status=403).json
+        assert "scheduler:plan_runs:execute" in detail(answer)
+        state = {"executor": EXECUTOR, "state": "stopped"}
+        cloud.put_json(f"{RUNS}/{run['uuid']}", state, headers=headers, status=403)
+        path = f"{RUNS}/{run['uuid']}/moves/{instance(1)}"
+        cloud.put_json(path, {**state, "state": "started"}, headers=headers, status=403)
+    cloud.get(RUNS, headers=NOBODY, status=403)
+    assert cloud.get(RUNS, headers=SERVICE).json["plan_runs"][0]["uuid"] == run["uuid"]
+
+
+def test_statements_do_not_depend_on_the_number_of_moves(sqlite_app):
+    counts = []
+    for number in (1, 50):
+        moves = [(instance(each), "cn1", "cn2") for each in range(number)]
+        run = create(sqlite_app, *moves)
+        with record_statements(sqlite_app.app.services.database) as statements:
+            sqlite_app.get(RUNS)
+            sqlite_app.get(f"{RUNS}/{run['uuid']}")
+            change_move(sqlite_app, run, moves[0][0], "done")
+        counts.append(len(statements))
+    assert counts[0] == counts[1]
