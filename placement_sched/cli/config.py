@@ -131,10 +131,10 @@ def _check_database(settings: Settings) -> list[Problem]:
             with database.read() as connection:
                 mismatches = find_mismatches(connection)
             problems = []
-            for is_refused in (True, False):
-                group = [each for each in mismatches if each.is_refused is is_refused]
+            for is_rejected in (True, False):
+                group = [each for each in mismatches if each.is_rejected is is_rejected]
                 if group:
-                    problems.append(Problem(None, describe_mismatches(group), fatal=is_refused))
+                    problems.append(Problem(None, describe_mismatches(group), fatal=is_rejected))
             if current_revision(database) != newest_revision():
                 # the schema may lack the columns of aggregates
                 return problems + _check_schema(settings, database)

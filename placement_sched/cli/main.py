@@ -46,10 +46,13 @@ GROUPS = {
     "placement_sched.cli.scheduler.plan": {
         "plan": "show the effect of changes to the cloud and the moves of instances"
     },
-    "placement_sched.cli.scheduler.decisions": {
-        "decision": "list, show, replay and purge recorded decisions"
+    "placement_sched.cli.scheduler.plan_runs": {
+        "plan-run": "list plans that were carried out, or show a plan"
     },
-    "placement_sched.cli.scheduler.hosts": {"host": "list hosts, or show a host in detail"},
+    "placement_sched.cli.scheduler.decisions": {
+        "decision": "list, show, replay, watch and purge recorded decisions"
+    },
+    "placement_sched.cli.scheduler.hosts": {"host": "list, show, drain and undrain hosts"},
     "placement_sched.cli.scheduler.rebalance": {
         "rebalance": "propose moves that free capacity, empty hosts or balance the load"
     },

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Examples in the help of commands: each is run on a small cloud."""
 
+import json
 import re
 import shlex
 from contextlib import closing, redirect_stdout
@@ -57,6 +58,11 @@ PARSED = {
     f"nova sync --check {NOVA}": "nova's databases",
     "db adopt --config-file /etc/placement/placement.conf": "a database of OpenStack placement",
     "placement sync_aggregates --os-cloud mycloud": "a cloud in clouds.yaml",
+    "host drain cn1 --execute --reason 'replacing a DIMM'": "nova",
+    "host undrain cn1": "nova",
+    "plan --change drain=cn1 --execute": "nova",
+    f"decision watch --request-id {REQUEST} --max-wait 2h": "a decision without a host",
+    "plan-run show 7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c01": "a run of a plan",
 }
 #: Exit status of an example, unless it is 0.
 STATUS = {"placement heal_allocations --dry-run --verbose": 4}
@@ -86,6 +92,8 @@ def cloud(tmp_path_factory):
     (folder / "cloud.yaml").write_text(CLOUD)
     (folder / "changes.yaml").write_text("- {drain: [cn2]}\n")
     (folder / "placement_sched.conf").write_text(CONFIG)
+    together = {"requests": [{"request_spec": spec()}, {"request_spec": spec()}], "claim": False}
+    (folder / "cluster.json").write_text(json.dumps(together))
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("PLACEMENT_SCHED_CONFIG", "placement_sched.conf")

@@ -22,9 +22,9 @@ def post_json(url: str, body: object) -> int:
     try:
         with urlopen(request, timeout=60) as answer:
             return int(answer.status)
-    except HTTPError as refusal:
-        with refusal:
-            return refusal.code
+    except HTTPError as rejection:
+        with rejection:
+            return rejection.code
 
 
 def test_workers_send_pending_notifications_before_they_end(serve, tmp_path, broker):

@@ -14,6 +14,7 @@ from placement_sched.cli.arguments import Commands, add_command, add_html, add_o
 from placement_sched.cli.output import Column, Output, format_amount, print_output
 from placement_sched.cli.scheduler import render_explanation, request_options
 from placement_sched.cli.scheduler.changes import add_change_arguments, with_changes
+from placement_sched.cli.scheduler.failover import add_failover_arguments, is_failover, run_failover
 from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import make_table
 from placement_sched.console.reports import capacity_report
@@ -30,7 +31,7 @@ def register(commands: Commands) -> None:
     """Add the command."""
     summary = "count the instances of a flavor that still fit"
     parser = add_command(commands, "capacity", summary, _run)
-    parser.add_examples("m1.small --per zone", "m1.small --change drain=cn1", "--all-flavors")
+    parser.add_examples("m1.small --per zone", "m1.small --change drain=cn1", "--host-failures 1")
     request_options.add_request_arguments(parser, repeatable=("--flavor",))
     parser.add_argument(
         "--all-flavors", action="store_true", help="show every stored flavor, one per line"
@@ -46,6 +47,7 @@ def register(commands: Commands) -> None:
         metavar="NAME",
         help="count under this policy instead of the policy chosen by the selectors",
     )
+    add_failover_arguments(parser)
     add_change_arguments(parser)
     add_server_arguments(parser)
     add_output(parser)
@@ -54,6 +56,8 @@ def register(commands: Commands) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     """Print the capacity, and return 0 even if nothing fits."""
+    if is_failover(arguments):
+        return run_failover(arguments)
     body = _body(arguments)
     with open_scheduler(arguments) as scheduler, request_options.with_option_names(arguments):
         answer = scheduler.post("capacity", body)

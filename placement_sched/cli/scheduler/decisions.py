@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``decision``: list, show, replay and purge recorded decisions of the scheduler."""
+"""``decision``: list, show, replay, watch and purge recorded decisions of the scheduler."""
 
 import argparse
 import json
@@ -7,8 +7,9 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
+from math import inf
 from operator import itemgetter
-from time import sleep
+from time import monotonic, sleep
 from typing import Any
 
 from rich.console import Console
@@ -47,8 +48,9 @@ from placement_sched.cli.scheduler.scheduler_client import (
 )
 from placement_sched.cli.terminal import format_yaml, make_table, print_result, show_progress
 from placement_sched.console.reports import decision_report
-from placement_sched.errors import Invalid, NotFound
-from placement_sched.model.clock import AGE, parse_time, utcnow
+from placement_sched.errors import Invalid, NotFound, Unavailable, sentence
+from placement_sched.model.clock import AGE, parse_time, read_duration, shown_duration, utcnow
+from placement_sched.model.decision import KINDS
 from placement_sched.model.document import Json, PathStep, join_keys
 from placement_sched.model.explanation_reader import readable_value, with_all_keys, with_names
 from placement_sched.model.names import read_uuid
@@ -191,6 +193,8 @@ _COLUMNS = (
     Column("Policy", itemgetter("policy"), hidden=True),
     Column("Outcome", itemgetter("outcome"), hidden=True),
     Column("Project", itemgetter("project_id"), hidden=True),
+    Column("Stage", lambda row: row.get("stage"), hidden=True),
+    Column("Reason", lambda row: row.get("reason"), hidden=True),
     Column("Rejections", lambda row: _reasons(row.get("rejections", ())), hidden=True),
     Column("Instances", lambda row: [entry["uuid"] for entry in row["instances"]], hidden=True),
 )
@@ -201,6 +205,8 @@ _DIFFERENCES = (
 )
 #: Default of ``--limit``, and maximum number of decisions per page.
 _LIMIT, _PAGE = 50, 1000
+#: Exit status of a watch that ended before the request would fit.
+_NO_FIT = 3
 #: Seconds between two queries for new decisions.
 _PAUSE = 2.0
 #: Maximum delay until a decision appears in a list: its time is the begin of the claim, which may
@@ -209,7 +215,10 @@ _OVERLAP = timedelta(seconds=120)
 _TIMES = "an ISO 8601 time (UTC without a zone), or an age such as 90s, 30m, 2h, 7d"
 #: Option of each parameter with a different name.
 _OPTION_OF = {"project_id": "project"}
-_FILTERS = ("outcome", "kind", "policy", "flavor", "project", "instance", "host", "request_id")
+_FILTERS = (
+    *("outcome", "kind", "policy", "flavor", "stage", "project", "instance", "host"),
+    "request_id",
+)
 
 #: Examples of a command about a decision.
 _EXAMPLES = (
@@ -220,10 +229,14 @@ _EXAMPLES = (
 
 def register(commands: Commands) -> None:
     """Add the commands."""
-    group = add_group(commands, "decision", "list, show, replay and purge recorded decisions")
+    group = add_group(
+        commands, "decision", "list, show, replay, watch and purge recorded decisions"
+    )
     summary = "list recorded decisions, newest first"
     parser = add_command(group, "list", summary, run_list)
-    parser.add_examples("--outcome no_valid_host --since 2h", "--refused cn1 --since 1d")
+    parser.add_examples(
+        "--outcome no_valid_host --since 2h", "--refused cn1 --since 1d", "--stage ComputeFilter"
+    )
     _add_filters(parser)
     parser.add_argument(
         "--refused",
@@ -259,6 +272,7 @@ def register(commands: Commands) -> None:
         "(default: %(default)s)",
     )
     _add_common(parser)
+    _register_watch(group)
     parser = add_command(
         group,
         "purge",
@@ -274,6 +288,31 @@ def register(commands: Commands) -> None:
     _add_purge(parser)
 
 
+def _register_watch(group: Commands) -> None:
+    parser = add_command(
+        group,
+        "watch",
+        "wait until the request of a decision without a host would fit",
+        run_watch,
+        epilog=(
+            "The request is evaluated again, with the current settings and without a claim.\n\n"
+            "exit status:\n"
+            "  0  the request fits now: send it again\n"
+            "  1  an error\n"
+            "  3  the request did not fit within --max-wait\n"
+            "  130  interrupted"
+        ),
+    )
+    parser.add_examples(f"{_EXAMPLES[0]} --max-wait 2h")
+    _add_which(parser)
+    words = "time between two evaluations: 90s, 30m, 2h, 7d (default: %(default)s)"
+    parser.add_argument("--interval", metavar="TIME", type=_seconds, default="1m", help=words)
+    words = "stop after this time: 90s, 30m, 2h, 7d (default: never)"
+    parser.add_argument("--max-wait", metavar="TIME", type=_seconds, help=words)
+    add_server_arguments(parser)
+    add_format(parser)
+
+
 def _add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--outcome",
@@ -281,12 +320,14 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
         choices=("selected", "no_valid_host"),
         help="only decisions with this outcome",
     )
-    kinds = ("select", "no_claim", "explain", "shadow")
     parser.add_argument(
-        "--kind", type=underscored, choices=kinds, help="only decisions of this kind"
+        "--kind", type=underscored, choices=KINDS, help="only decisions of this kind"
     )
     parser.add_argument("--policy", metavar="NAME", help="only under this scheduling policy")
     parser.add_argument("--flavor", metavar="FLAVOR", help="only for this flavor")
+    parser.add_argument(
+        "--stage", metavar="STAGE", help="only if this stage left no host, such as ComputeFilter"
+    )
     parser.add_argument("--project", metavar="ID", help="only for this project")
     parser.add_argument("--instance", metavar="UUID", help="only about this instance")
     parser.add_argument("--host", metavar="HOST", help="only decisions that selected this host")
@@ -318,9 +359,8 @@ def _add_purge(parser: argparse.ArgumentParser) -> None:
         "--older-than", metavar="AGE", help="delete decisions older than 90s, 30m, 2h, 7d"
     )
     which.add_argument("--all", action="store_true", help="delete all decisions made until now")
-    kinds = ("select", "no_claim", "explain", "shadow")
     parser.add_argument(
-        "--kind", type=underscored, choices=kinds, help="only decisions of this kind"
+        "--kind", type=underscored, choices=KINDS, help="only decisions of this kind"
     )
     parser.add_argument(
         "--outcome",
@@ -347,7 +387,7 @@ def run_list(arguments: argparse.Namespace) -> int:
             render_list(page, console, arguments.refused, recorded)
 
         print_output(arguments, Output(page, _COLUMNS, page["decisions"], report))
-        _refuse_unknown(page)
+        _reject_unknown(page)
     return 0
 
 
@@ -377,6 +417,52 @@ def run_replay(arguments: argparse.Namespace) -> int:
 
         print_output(arguments, Output(answer, _DIFFERENCES, answer["differences"], report))
     return 0
+
+
+def run_watch(arguments: argparse.Namespace) -> int:
+    """Evaluate the request of a decision until it fits, and print the hosts."""
+    end = inf if arguments.max_wait is None else monotonic() + arguments.max_wait
+    reason = None
+    with open_scheduler(arguments) as scheduler, in_words_of(_option_of):
+        uuid = _which(scheduler, arguments)
+        while True:
+            hosts, obstacle = _evaluate(scheduler, uuid, is_first=reason is None)
+            if hosts:
+                names = ", ".join(dict.fromkeys(hosts))
+                _print_fit(arguments, uuid, hosts, f"fits now on {names}")
+                return 0
+            if arguments.format == "text" and obstacle != reason:
+                sys.stdout.write(f"does not fit: {obstacle}\n")
+                sys.stdout.flush()
+            reason = obstacle
+            if (remaining := end - monotonic()) <= 0:
+                break
+            sleep(min(arguments.interval, remaining))
+    waited = shown_duration(arguments.max_wait)
+    _print_fit(arguments, uuid, [], f"did not fit within {waited}")
+    return _NO_FIT
+
+
+def _evaluate(scheduler: SchedulerApi, uuid: str, *, is_first: bool) -> tuple[list[str], str]:
+    """Return the hosts of the instances now, or none and the reason.
+
+    A server that does not answer is an error only for the first evaluation.
+    """
+    try:
+        answer = scheduler.replay(uuid, {"max_rejected": 0})
+    except Unavailable as failure:
+        if is_first:
+            raise
+        return [], sentence(failure)
+    if answer["then"]["outcome"] == "selected":
+        raise Invalid(f"decision {uuid} selected a host: only a decision without a host can wait")
+    hosts = [best["service_host"] for best, *_ in answer["now"]["selections"]]
+    obstacle = answer["now"]["funnel"].get("obstacle") or {}
+    return hosts, obstacle.get("reason", "no valid host")
+
+
+def _print_fit(arguments: argparse.Namespace, uuid: str, hosts: list[str], line: str) -> None:
+    print_result(arguments, {"decision": uuid, "fits": bool(hosts), "hosts": hosts}, [line])
 
 
 def run_purge(arguments: argparse.Namespace) -> int:
@@ -419,6 +505,14 @@ def _build_query(arguments: argparse.Namespace) -> dict[str, str]:
         time = getattr(arguments, name)
         query[name] = None if time is None else parse_time(time, now, f"--{name}")
     return {name: value for name, value in query.items() if value is not None}
+
+
+def _seconds(text: str) -> float:
+    try:
+        return read_duration(text)
+    except (ValueError, OverflowError):
+        problem = f"expected a time such as 90s, 30m, 2h, not {text!r}"
+        raise argparse.ArgumentTypeError(problem) from None
 
 
 def _which(scheduler: SchedulerApi, arguments: argparse.Namespace) -> str:
@@ -470,7 +564,7 @@ def _list_decisions(
             return {**page, "decisions": decisions}
 
 
-def _refuse_unknown(page: Json) -> None:
+def _reject_unknown(page: Json) -> None:
     """Raise :class:`NotFound` if the page warns of an unknown name in the query."""
     if warnings := page.get("warnings"):
         raise NotFound(
@@ -497,7 +591,7 @@ def _follow(scheduler: SchedulerApi, arguments: argparse.Namespace, query: dict[
         print_csv([column.name for column in columns])
     try:
         page = _list_decisions(scheduler, query, max(_PAGE, arguments.limit), None)
-        _refuse_unknown(page)
+        _reject_unknown(page)
         existing = page["decisions"]
         show(existing[: arguments.limit])
         for new in new_decisions(scheduler, query, existing):

@@ -12,19 +12,29 @@ from placement_sched.cli.arguments import Commands, add_command, add_output
 from placement_sched.cli.output import MOVE_COLUMNS, Output, print_output
 from placement_sched.cli.scheduler import request_options
 from placement_sched.cli.scheduler.changes import NO_FILE, ChangesFile, RequestedChanges, read_file
+from placement_sched.cli.scheduler.execution import (
+    ExecutablePlan,
+    add_execution_arguments,
+    execute_plan,
+    open_nova,
+    resume_run,
+)
 from placement_sched.cli.scheduler.request_options import in_words_of
 from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import make_table, show_waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, PathStep
 from placement_sched.model.flat_request import FORMS
+from placement_sched.model.journal.plan_run import PLAN
 
 
 def register(commands: Commands) -> None:
     """Add the command."""
     summary = "show the effect of changes to the cloud and the moves of instances"
     plan = add_command(commands, "plan", summary, _run)
-    plan.add_examples("--change drain=cn1,cn2 --flavor m1.small", "changes.yaml")
+    plan.add_examples(
+        "--change drain=cn1,cn2 --flavor m1.small", "changes.yaml", "--change drain=cn1 --execute"
+    )
     plan.add_argument(
         "file",
         metavar="FILE",
@@ -48,12 +58,20 @@ def register(commands: Commands) -> None:
         "(default: every stored flavor)",
     )
     request_options.add_override(plan, "simulate this value of an option")
+    add_execution_arguments(plan)
     add_server_arguments(plan)
     add_output(plan)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Print the plan, and return 0 even if instances are stuck."""
+    """Print the plan, or carry it out.
+
+    The status of a plan that is only printed is 0 even if instances are stuck.
+    """
+    if arguments.resume is not None:
+        if arguments.file is not None or arguments.change:
+            raise Invalid("--resume does not accept FILE or --change")
+        return resume_run(arguments)
     file = NO_FILE if arguments.file is None else read_file(arguments.file)
     changes = RequestedChanges(file, arguments.change)
     body = _body(changes, arguments)
@@ -68,12 +86,23 @@ def _run(arguments: argparse.Namespace) -> int:
 
     with open_scheduler(arguments) as scheduler, show_waiting("planning"), in_words_of(place_of):
         plan = scheduler.post("plan", body)
+    if arguments.execute and plan["moves"]:
+        executable = ExecutablePlan(
+            kind=PLAN, request=body, moves=plan["moves"], stuck=plan["stuck"]
+        )
+        with open_scheduler(arguments) as scheduler, open_nova(arguments) as nova:
+            return execute_plan(arguments, scheduler, nova, executable)
+    print_plan(arguments, plan)
+    return 1 if arguments.execute and plan["stuck"] else 0
+
+
+def print_plan(arguments: argparse.Namespace, plan: Json) -> None:
+    """Print a plan: capacity, moves and stuck instances."""
     rows = [*plan["moves"], *({**row, "from": row["host"]} for row in plan["stuck"])]
-    print_output(arguments, Output(plan, MOVE_COLUMNS, rows, partial(_print_plan, plan)))
-    return 0
+    print_output(arguments, Output(plan, MOVE_COLUMNS, rows, partial(_print_parts, plan)))
 
 
-def _print_plan(plan: Json, console: Console) -> None:
+def _print_parts(plan: Json, console: Console) -> None:
     for heading, key, columns in _PARTS:
         if rows := plan.get(key):
             table = make_table(*columns)
@@ -117,6 +146,8 @@ def _body(sources: RequestedChanges, arguments: argparse.Namespace) -> Json:
     all_changes = sources.all()
     if not all_changes:
         raise Invalid("no changes: add a FILE of changes or --change")
+    if arguments.execute and any("add" in change for change in all_changes):
+        raise Invalid("--execute does not accept add: the added hosts do not exist")
     flavors = [*sources.file.listed("flavors"), *arguments.flavor]
     overrides = {**sources.file.overrides, **request_options.overrides(arguments.override)}
     return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``rebalance``: proposed moves, which are not executed."""
+"""``rebalance``: proposed moves, which ``--execute`` carries out."""
 
 import argparse
 from collections.abc import Sequence
@@ -9,11 +9,19 @@ from rich.console import Console
 
 from placement_sched.cli.arguments import Commands, add_command, add_output
 from placement_sched.cli.output import MOVE_COLUMNS, Output, print_output
+from placement_sched.cli.scheduler.execution import (
+    ExecutablePlan,
+    add_execution_arguments,
+    execute_plan,
+    open_nova,
+    resume_run,
+)
 from placement_sched.cli.scheduler.request_options import in_words_of
 from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
 from placement_sched.cli.terminal import make_table, show_waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, PathStep, join_keys
+from placement_sched.model.journal.plan_run import REBALANCE
 
 #: Argument of each part of the request.
 _ARGUMENTS = {
@@ -49,15 +57,25 @@ def register(commands: Commands) -> None:
         help="maximum number of proposed moves (default: 5)",
     )
     rebalance.add_argument("--zone", help="with --goal fit: availability zone")
+    add_execution_arguments(rebalance)
     add_server_arguments(rebalance)
     add_output(rebalance)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Print the proposal, and return 0 even if no move helps."""
+    """Print the proposal, or carry it out.
+
+    The status of a proposal is 0 even if no move helps.
+    """
+    if arguments.resume is not None:
+        return resume_run(arguments)
     body = _body(arguments)
     with open_scheduler(arguments) as scheduler, show_waiting("searching"), in_words_of(_place_of):
         proposal = scheduler.post("rebalance", body)
+    if arguments.execute and proposal["moves"]:
+        executable = ExecutablePlan(kind=REBALANCE, request=body, moves=proposal["moves"])
+        with open_scheduler(arguments) as scheduler, open_nova(arguments) as nova:
+            return execute_plan(arguments, scheduler, nova, executable)
     report = partial(_print_proposal, proposal)
     print_output(arguments, Output(proposal, MOVE_COLUMNS, proposal["moves"], report))
     return 0

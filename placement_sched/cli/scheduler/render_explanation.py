@@ -208,10 +208,17 @@ def _best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
             table.add_row(f"  {name}", *map(_weight, weights[: len(best)]))
         else:
             no_effect.append(name)
-    if not no_effect:
+    lines = [
+        Text(f"{node_label(host['host'], host['node'])}: {name} {weight['detail']}", style="dim")
+        for host in best
+        for name, weight in host["weights"].items()
+        if "detail" in weight
+    ]
+    if no_effect:
+        lines.append(Text(f"Weighers without effect: {', '.join(no_effect)}", style="dim"))
+    if not lines:
         return Padding(table, (1, 0), expand=False)
-    without_effect = Text(f"Weighers without effect: {', '.join(no_effect)}", style="dim")
-    return Group(Padding(table, (1, 0, 0, 0)), Padding(without_effect, (0, 0, 1, 0)))
+    return Group(Padding(table, (1, 0, 0, 0)), Padding(Group(*lines), (0, 0, 1, 0)))
 
 
 def _weight(weight: Json | None) -> Text:

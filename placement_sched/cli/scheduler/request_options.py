@@ -129,10 +129,11 @@ def read_flavor(arguments: argparse.Namespace) -> None:
     arguments.flavor = word if flavor is None else [word, *flavor]
 
 
-def request_body(arguments: argparse.Namespace) -> Json:
+def request_body(arguments: argparse.Namespace, *, may_be_several: bool = False) -> Json:
     """Return the body for ``POST /select_destinations``.
 
-    Raises :class:`Invalid` if the file is not a JSON object or options contradict.
+    Raises :class:`Invalid` if the file is not a JSON object or options contradict, and for a file
+    of several requests unless ``may_be_several``.
     """
     read_flavor(arguments)
     values = {name: getattr(arguments, name[2:].replace("-", "_")) for name, *_ in _FLAGS}
@@ -144,12 +145,19 @@ def request_body(arguments: argparse.Namespace) -> Json:
     if arguments.request is None:
         return {"request_spec": _spec_of_flags(arguments)}
     document = _read_object(arguments.request)
+    if "requests" in document:
+        if not may_be_several:
+            raise Invalid(f"{arguments.request}: only select takes requests, name a request_spec")
+        return document
     return document if "request_spec" in document else {"request_spec": document}
 
 
 def with_instances(body: Json) -> Json:
     """Return ``body`` with instance uuids, which are generated if it has none."""
-    spec = body["request_spec"]
+    entries = body.get("requests")
+    if isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries):
+        body = {**body, "requests": [with_instances(entry) for entry in entries]}
+    spec = body.get("request_spec")
     if not isinstance(spec, dict) or spec.get("instance_uuids"):
         return body
     count = spec.get("num_instances", 1)

@@ -18,7 +18,14 @@ from keystoneauth1.adapter import Adapter
 from keystoneauth1.exceptions import ClientException, EndpointNotFound
 from requests import ConnectTimeout
 
-from placement_sched.api.scheduler import capacity, decisions, hosts, request_schema
+from placement_sched.api.scheduler import (
+    capacity,
+    decisions,
+    failover_capacity,
+    hosts,
+    plan_runs,
+    request_schema,
+)
 from placement_sched.api.validation import Schemas, check_texts
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
@@ -33,6 +40,7 @@ from placement_sched.clients.session import (
 )
 from placement_sched.errors import Error, Invalid, NoValidHost, ServiceFailed, Unavailable
 from placement_sched.model.document import Json
+from placement_sched.operations.plan_runs import change_move
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.host_views import show_host as host_shown
 from placement_sched.scheduler.plugins import read_settings
@@ -54,11 +62,17 @@ _API_PATH = re.compile(r"/(placement|scheduler(/v1)?)$")
 _ACTIONS = {
     "capacity": (capacity.CAPACITY, capacity.answer),
     "explain": (request_schema.EXPLAIN, request_schema.explain),
+    "failover_capacity": (failover_capacity.FAILOVER_CAPACITY, failover_capacity.answer),
     "plan": (request_schema.PLAN, request_schema.plan),
     "rebalance": (request_schema.REBALANCE, request_schema.rebalance),
     "select_destinations": (request_schema.SELECT, request_schema.select),
 }
-_SHOWN = {"decisions": decisions.show_decision, "hosts": host_shown, "policies": show_policy}
+_SHOWN = {
+    "decisions": decisions.show_decision,
+    "hosts": host_shown,
+    "plan_runs": plan_runs.show_run,
+    "policies": show_policy,
+}
 
 
 class DirectScheduler:
@@ -109,6 +123,26 @@ class DirectScheduler:
         """Return a recorded decision, its result now and the differences."""
         _check(decisions.REPLAY, body)
         return _as_json(decisions.replay_decision(self._scheduler, uuid, body))
+
+    def plan_runs(self, query: Mapping[str, str]) -> Json:
+        """Return runs of plans and the marker of the ``next`` page."""
+        _check(plan_runs.LIST, dict(query))
+        return _as_json(plan_runs.list_runs(self._scheduler, query))
+
+    def create_run(self, body: Json) -> Json:
+        """Record a run of a plan and return it."""
+        _check(plan_runs.CREATE, body)
+        return _as_json(plan_runs.create_run(self._scheduler, body))
+
+    def change_run(self, uuid: str, body: Json) -> Json:
+        """Change the state of a run, or become its executor, and return it."""
+        _check(plan_runs.CHANGE_RUN, body)
+        return _as_json(plan_runs.change_run(self._scheduler, uuid, body))
+
+    def change_move(self, uuid: str, instance: str, body: Json) -> Json:
+        """Change the state of a move of a run, and return it with its ``rejection``."""
+        _check(plan_runs.CHANGE_MOVE, body)
+        return _as_json(change_move(self._scheduler, uuid, instance, body))
 
 
 def _as_json(document: Json) -> Json:
@@ -192,9 +226,7 @@ class SchedulerClient:
 
     def decisions(self, query: Mapping[str, str]) -> Json:
         """Return recorded decisions and the marker of the ``next`` page."""
-        page = self._ask("decisions", query=list(query.items()))
-        following = [parse_qs(urlsplit(link["href"]).query) for link in page.pop("links")]
-        return {**page, "next": following[0]["marker"][-1] if following else None}
+        return self._page("decisions", query)
 
     def hosts(self, query: Sequence[tuple[str, str]]) -> Json:
         """Return the hosts that match the pairs of a query string."""
@@ -203,6 +235,24 @@ class SchedulerClient:
     def replay(self, uuid: str, body: Json) -> Json:
         """Return a recorded decision, its result now and the differences."""
         return self._ask("decisions", uuid, "replay", body=body)
+
+    def plan_runs(self, query: Mapping[str, str]) -> Json:
+        """Return runs of plans and the marker of the ``next`` page."""
+        return self._page("plan_runs", query)
+
+    def create_run(self, body: Json) -> Json:
+        """Record a run of a plan and return it."""
+        check_texts(body, _PREFIX)
+        return self._ask("plan_runs", body=body)
+
+    def change_run(self, uuid: str, body: Json) -> Json:
+        """Change the state of a run, or become its executor, and return it."""
+        return self._ask("plan_runs", uuid, body=body, method="PUT")
+
+    def change_move(self, uuid: str, instance: str, body: Json) -> Json:
+        """Change the state of a move of a run, and return it with its ``rejection``."""
+        check_texts(body, _PREFIX)
+        return self._ask("plan_runs", uuid, "moves", instance, body=body, method="PUT")
 
     def aggregate_names(self) -> dict[str, str]:
         """Return the names of host aggregates by uuid.
@@ -221,8 +271,17 @@ class SchedulerClient:
         path = f"{self.place}/compute/v2.1/flavors"
         return compute.listed(path, "flavors", itemgetter("name"))
 
+    def _page(self, collection: str, query: Mapping[str, str]) -> Json:
+        page = self._ask(collection, query=list(query.items()))
+        following = [parse_qs(urlsplit(link["href"]).query) for link in page.pop("links")]
+        return {**page, "next": following[0]["marker"][-1] if following else None}
+
     def _ask(
-        self, *path: str, query: Sequence[tuple[str, str]] = (), body: Json | None = None
+        self,
+        *path: str,
+        query: Sequence[tuple[str, str]] = (),
+        body: Json | None = None,
+        method: str | None = None,
     ) -> Json:
         if not {".", ".."}.isdisjoint(path):
             raise Invalid(f"{path[-1]!r} is not allowed in a URL")
@@ -233,7 +292,7 @@ class SchedulerClient:
         except UnicodeEncodeError as error:
             raise Invalid(f"{error.object!r} is not valid UTF-8") from None
         try:
-            method = "GET" if body is None else "POST"
+            method = method or ("GET" if body is None else "POST")
             response = self._service.get_json(method, url, body=body, taken=_ANY_STATUS)
         except ServiceFailed as failure:
             reasons = list(exception_chain(failure))

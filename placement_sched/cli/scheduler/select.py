@@ -209,6 +209,7 @@ def register(commands: Commands) -> None:
     select.add_examples(
         "m1.small --no-claim",
         "--vcpus 4 --ram 8192 --disk 40 --zone az1 --count 2 --fail-on-no-host",
+        "cluster.json",
     )
     _add_common(select, no_host=1)
     select.add_argument("--no-claim", action="store_true", help="select without allocations")
@@ -365,13 +366,15 @@ def _run_select(arguments: argparse.Namespace) -> int:
     Only the response to the selection shows the claims.
     """
     check_columns(arguments, _SELECTION_COLUMNS)
-    body = request_options.with_instances(request_options.request_body(arguments))
+    body = request_options.request_body(arguments, may_be_several=True)
+    body = request_options.with_instances(body)
     if arguments.no_claim:
         body["claim"] = False
     if arguments.alternates:
         body["return_alternates"] = True
     with open_scheduler(arguments) as scheduler, request_options.with_option_names(arguments):
-        if not is_report(arguments):
+        # An explanation is about a single request.
+        if not is_report(arguments) or "requests" in body:
             try:
                 answer = scheduler.post("select_destinations", body)
             except NoValidHost as failure:
@@ -404,8 +407,14 @@ def _run_select(arguments: argparse.Namespace) -> int:
 
 def _list_selections(body: Json, answer: Json) -> list[Json]:
     """Return the first selection of each instance, with its uuid."""
-    chosen = zip(body["request_spec"]["instance_uuids"], answer["selections"], strict=True)
-    return [{**best, "instance": uuid} for uuid, (best, *_) in chosen]
+    entries, results = body.get("requests", [body]), answer.get("results", [answer])
+    return [
+        {**best, "instance": uuid}
+        for entry, result in zip(entries, results, strict=True)
+        for uuid, (best, *_) in zip(
+            entry["request_spec"]["instance_uuids"], result["selections"], strict=True
+        )
+    ]
 
 
 _SELECTION_COLUMNS = (

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from placement_sched.cli.main import main
+from placement_sched.cli.scheduler import decisions as commands
 from placement_sched.cli.scheduler.decisions import new_decisions
 from placement_sched.cli.scheduler.scheduler_client import DirectScheduler
+from placement_sched.errors import ServiceFailed
 from placement_sched.scheduler.claim import ClaimMode
 from tests.support.loopback import serve_application
 from tests.support.program import start
@@ -70,6 +72,8 @@ def list_uuids(answer, *arguments):
         (["--outcome", "selected"], [2, 1]),
         (["--kind", "no_claim"], [2]),
         (["--policy", "default", "--flavor", "m1"], [3, 2, 1]),
+        (["--stage", "resources VCPU"], [3]),
+        (["--stage", "ComputeFilter"], []),
         (["--project", "p2"], [2]),
         (["--instance", instance(1)], [1]),
         (["--request-id", NOVAS], [1]),
@@ -83,6 +87,11 @@ def list_uuids(answer, *arguments):
 )
 def test_list_applies_filters(run_cli, arguments, wanted):
     assert list_uuids(run_cli, *arguments) == [instance(number) for number in wanted]
+
+
+def test_list_has_columns_of_the_failed_stage_and_its_reason(run_cli):
+    arguments = ("--stage", "resources VCPU", "--format", "value", "-c", "Stage", "-c", "Reason")
+    assert run_cli("list", *arguments)[1].startswith("resources VCPU 3 hosts meet all constraints")
 
 
 def test_list_continues_after_a_marker(run_cli):
@@ -427,3 +436,78 @@ def test_follow_ends_on_interrupt(cloud, sqlite_url, tmp_path, form):
     assert err.read_text() == ""
     if form == "json":
         assert json.loads(second)["outcome"] == "selected"
+
+
+def find_failure(cloud):
+    return cloud.get("/scheduler/v1/decisions?outcome=no_valid_host").json["decisions"][0]["uuid"]
+
+
+def test_watch_ends_when_the_request_fits(cloud, run_cli, monkeypatch):
+    uuid, pauses = find_failure(cloud), []
+
+    def pause(seconds):
+        pauses.append(seconds)
+        if len(pauses) == 2:
+            cloud.post_json("/scheduler/v1/compute_nodes", [report("cn7", vcpus=99)])
+
+    monkeypatch.setattr(commands, "sleep", pause)
+    status, printed, told = run_cli("watch", uuid, "--interval", "30s")
+    first, last = printed.splitlines()
+    assert (status, told, last) == (0, "", "fits now on cn7")
+    assert first.startswith("does not fit: 3 hosts meet all constraints but resources VCPU:99")
+    assert pauses == [30.0, 30.0]
+    status, printed, _ = run_cli("watch", "--instance", instance(3), "-f", "json")
+    assert (status, json.loads(printed)) == (0, {"decision": uuid, "fits": True, "hosts": ["cn7"]})
+    assert len(cloud.get("/scheduler/v1/decisions").json["decisions"]) == 3
+
+
+def test_watch_ends_after_the_maximum_wait(cloud, run_cli, monkeypatch):
+    clock = iter([0.0, 0.0, 60.0, 90.0])
+    pauses = []
+    monkeypatch.setattr(commands, "monotonic", lambda: next(clock))
+    monkeypatch.setattr(commands, "sleep", pauses.append)
+    status, printed, _ = run_cli("watch", find_failure(cloud), "--max-wait", "90s", "-f", "json")
+    assert status == 3
+    assert json.loads(printed)["fits"] is False
+    assert pauses == [60.0, 30.0]
+
+
+def test_watch_goes_on_while_the_server_does_not_answer(cloud, run_cli, monkeypatch):
+    replay, calls = DirectScheduler.replay, []
+
+    def replay_or_fail(scheduler, uuid, body):
+        calls.append(uuid)
+        if len(calls) == 2:
+            cloud.post_json("/scheduler/v1/compute_nodes", [report("cn7", vcpus=99)])
+            raise ServiceFailed("http://cloud does not answer")
+        return replay(scheduler, uuid, body)
+
+    monkeypatch.setattr(commands, "sleep", lambda _seconds: None)
+    monkeypatch.setattr(DirectScheduler, "replay", replay_or_fail)
+    status, printed, _ = run_cli("watch", find_failure(cloud))
+    assert status == 0
+    assert printed.splitlines()[1:] == [
+        "does not fit: http://cloud does not answer",
+        "fits now on cn7",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ([UNKNOWN], f"No decision with uuid {UNKNOWN} found"),
+        (["--instance", instance(1)], "selected a host: only a decision without a host can wait"),
+        (["nonsense"], "'nonsense' is neither the uuid of a decision nor a request id"),
+    ],
+)
+def test_watch_of_another_decision_is_an_error(run_cli, arguments, problem):
+    status, printed, told = run_cli("watch", *arguments)
+    assert (status, printed) == (1, "")
+    assert problem in told
+
+
+@pytest.mark.parametrize("text", ["0s", "5", "soon", "999999999w"])
+def test_watch_needs_valid_times(run_cli, capsys, text):
+    with pytest.raises(SystemExit):
+        run_cli("watch", UNKNOWN, "--interval", text)
+    assert f"expected a time such as 90s, 30m, 2h, not '{text}'" in capsys.readouterr().err

@@ -98,6 +98,12 @@ def test_best_three_hosts_have_the_weight_of_each_weigher():
     assert "RAMWeigher 1.000 (raw 4096) 0.500 (raw 4095) 0.333 (raw 4094)" in told
 
 
+def test_amounts_behind_a_weight_are_shown():
+    one = host("cn1", 1.0, Strands={**weight(1.0, -2), "detail": "leaves 4 VCPU"})
+    told = text_lines(explanation(hosts=[one], weighers=["Strands"]))
+    assert "cn1: Strands leaves 4 VCPU" in told
+
+
 def test_multiplier_other_than_1_is_shown():
     one = host("cn1", -1.0, RAMWeigher=weight(0.5, 4096, -2.0))
     told = text_lines(explanation(hosts=[one], weighers=["RAMWeigher"]))

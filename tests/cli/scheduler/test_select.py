@@ -513,3 +513,34 @@ def test_missing_host_in_a_request_file_is_reported_with_its_place(run_cli, tmp_
     status, _, err = run_cli("explain", str(file))
     assert status == 1
     assert "request_spec.force_hosts: there is no host 'cn9'; did you mean 'cn1'?" in err
+
+
+def write_requests(folder, *flavors):
+    path = folder / "cluster.json"
+    requests = [{"request_spec": {"flavor": flavor}} for flavor in flavors]
+    path.write_text(json.dumps({"requests": requests}))
+    return str(path)
+
+
+SMALL = {"name": "small", "vcpus": 1, "memory_mb": 1024, "root_gb": 1}
+
+
+def test_requests_of_a_file_are_placed_together(run_cli, cloud, tmp_path):
+    path = write_requests(tmp_path, SMALL, {**SMALL, "memory_mb": 20000})
+    status, printed, _ = run_cli("select", path)
+    assert status == 0
+    assert [line.split()[1] for line in printed.splitlines()[-2:]] == ["cn3", "cn3"]
+    instances = cloud.get("/scheduler/v1/instances").json["instances"]
+    assert all(read_allocations(cloud, entry["uuid"]) for entry in instances)
+    assert len(instances) == 2
+
+
+def test_request_of_a_file_without_a_host_is_named(run_cli, cloud, tmp_path):
+    path = write_requests(tmp_path, SMALL, {**SMALL, "memory_mb": 30000})
+    status, printed, told = run_cli("select", path, "--fail-on-no-host")
+    assert (status, printed) == (3, "")
+    assert told.startswith("placement-sched: No valid host was found for requests[1]: ")
+    assert cloud.get("/scheduler/v1/instances").json["instances"] == []
+    status, printed, told = run_cli("explain", path)
+    assert (status, printed) == (1, "")
+    assert told == f"placement-sched: {path}: only select takes requests, name a request_spec\n"

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arguments and output of commands that carry out the moves of a plan."""
+
+import argparse
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from operator import itemgetter
+from uuid import uuid4
+
+from rich.console import Console
+from rich.text import Text
+
+from placement_sched.cli.arguments import EmbeddedParser
+from placement_sched.cli.login import make_adapters
+from placement_sched.cli.output import Column, Output, build_table, is_report, print_output
+from placement_sched.cli.scheduler.scheduler_client import SchedulerApi, open_scheduler
+from placement_sched.clients.nova import Nova
+from placement_sched.clients.session import silence_library_logs
+from placement_sched.errors import Conflict, Error, Invalid, NotFound, shorten
+from placement_sched.limits import MAX_MESSAGE_CHARACTERS, MAX_PLAN_MOVES
+from placement_sched.model.document import Json
+from placement_sched.model.journal.plan_run import (
+    COLD,
+    DONE,
+    FINAL_STATES,
+    LIVE,
+    MOVE_STATES,
+    RUNNING,
+    SKIPPED,
+    STARTED,
+    STOPPED,
+    RunMove,
+)
+from placement_sched.model.names import canonical_uuid, suggest_name
+from placement_sched.operations.plan_execution import PlanExecution
+
+#: Exit status after Ctrl-C, as in shells.
+INTERRUPTED = 128 + signal.SIGINT
+_MAX_SECONDS = 86_400
+
+#: Columns of the moves of a run.
+MOVE_COLUMNS = (
+    Column("Instance", itemgetter("instance")),
+    Column("From", itemgetter("from")),
+    Column("To", itemgetter("to")),
+    Column("State", itemgetter("state")),
+    Column("Error", itemgetter("error")),
+    Column("Started", itemgetter("started_at"), hidden=True),
+    Column("Finished", itemgetter("finished_at"), hidden=True),
+    Column("Decision", itemgetter("decision"), hidden=True),
+)
+_STUCK_COLUMNS = (
+    Column("Instance", itemgetter("instance")),
+    Column("Host", itemgetter("host")),
+    Column("Reason", itemgetter("reason")),
+)
+
+
+def add_nova_url(group: argparse._ArgumentGroup) -> None:
+    """Add the option of nova's address."""
+    group.add_argument(
+        "--nova-url",
+        metavar="URL",
+        help="compute API of nova, such as http://controller:8774/v2.1 (default: the compute "
+        "endpoint of the cloud's catalogue)",
+    )
+
+
+def add_execution_arguments(parser: argparse.ArgumentParser, *, resumes: bool = True) -> None:
+    """Add the options of the execution of a plan, with ``--resume`` if ``resumes``."""
+    parser.set_defaults(execute=False, resume=None)
+    if isinstance(parser, EmbeddedParser):  # the openstack command only shows plans
+        return
+    group = parser.add_argument_group("execution")
+    group.add_argument(
+        "--execute",
+        action="store_true",
+        help="move the instances by nova's API, in the order of the plan, until the first failure "
+        "(default: only show the plan)",
+    )
+    if resumes:
+        group.add_argument(
+            "--resume", metavar="RUN", help="carry out the remaining moves of this run"
+        )
+        group.add_argument(
+            "--skip",
+            metavar="INSTANCE",
+            action="append",
+            default=[],
+            help="with --resume: do not move this instance (uuid, repeatable)",
+        )
+    group.add_argument(
+        "--cold",
+        action="store_true",
+        help="migrate cold and confirm (default: live, and cold if an instance is shut off)",
+    )
+    group.add_argument(
+        "--parallel",
+        type=_read_parallel,
+        metavar="K",
+        help="maximum number of moves at a time (default: 1)",
+    )
+    group.add_argument(
+        "--move-timeout",
+        type=_read_seconds,
+        default=3600.0,
+        metavar="SECONDS",
+        help="a move that nova has not finished after this time has failed (default: 3600)",
+    )
+    add_nova_url(group)
+
+
+def _read_parallel(text: str) -> int:
+    if text.isdecimal() and 1 <= int(text) <= MAX_PLAN_MOVES:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"expected a number from 1 to {MAX_PLAN_MOVES}, not {text!r}")
+
+
+def _read_seconds(text: str) -> float:
+    if text.isdecimal() and 1 <= int(text) <= _MAX_SECONDS:
+        return float(text)
+    raise argparse.ArgumentTypeError(
+        f"expected a number of seconds from 1 to {_MAX_SECONDS}, not {text!r}"
+    )
+
+
+@contextmanager
+def open_nova(arguments: argparse.Namespace) -> Iterator[Nova]:
+    """Yield the client of nova with the login of the arguments.
+
+    Raises :class:`Invalid` if they name neither a cloud nor the address of nova.
+    """
+    urls = {"compute": ("--nova-url", arguments.nova_url)}
+    for adapter in make_adapters(arguments, urls).values():
+        with silence_library_logs():
+            yield Nova(adapter, arguments.timeout)
+        return
+    raise Invalid("no compute API of nova: add --os-cloud, $OS_AUTH_URL or --nova-url")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutablePlan:
+    """A plan to carry out: its kind, the request for it, its moves and the stuck instances."""
+
+    kind: str
+    request: Json
+    moves: Sequence[Json]
+    stuck: Sequence[Json] = ()
+
+
+def execute_plan(
+    arguments: argparse.Namespace, scheduler: SchedulerApi, nova: Nova, plan: ExecutablePlan
+) -> int:
+    """Record a run of a plan, carry out its moves, and return the exit status."""
+    if len(plan.moves) > MAX_PLAN_MOVES:
+        raise Invalid(
+            f"the plan has {len(plan.moves)} moves, and a run has at most {MAX_PLAN_MOVES}: plan "
+            "fewer hosts at a time"
+        )
+    executor = str(uuid4())
+    stuck = [
+        {**{key: row[key] for key in ("instance", "host")}, "reason": _shorten(row["reason"])}
+        for row in plan.stuck[:MAX_PLAN_MOVES]
+    ]
+    body = {
+        "kind": plan.kind,
+        "method": COLD if arguments.cold else LIVE,
+        "parallel": arguments.parallel or 1,
+        "executor": executor,
+        "moves": [{key: move[key] for key in ("instance", "from", "to")} for move in plan.moves],
+        "stuck": stuck,
+        "request": plan.request,
+    }
+    return _carry_out(arguments, scheduler, nova, scheduler.create_run(body), executor)
+
+
+def resume_run(arguments: argparse.Namespace) -> int:
+    """Carry out the open moves of a recorded run, and return the exit status."""
+    executor = str(uuid4())
+    with open_scheduler(arguments) as scheduler, open_nova(arguments) as nova:
+        if arguments.skip:
+            _check_skipped(scheduler.show("plan_runs", arguments.resume), arguments.skip)
+        body = {"executor": executor, "state": RUNNING}
+        run = scheduler.change_run(arguments.resume, body)
+        skipped = {"executor": executor, "state": SKIPPED, "error": "skipped by --skip"}
+        for instance in arguments.skip:
+            scheduler.change_move(run["uuid"], instance, skipped)
+        run = scheduler.show("plan_runs", run["uuid"]) if arguments.skip else run
+        return _carry_out(arguments, scheduler, nova, run, executor)
+
+
+def _check_skipped(run: Json, instances: Sequence[str]) -> None:
+    """Raise an error if a run has no open move of an instance."""
+    states = {move["instance"]: move["state"] for move in run["moves"]}
+    for instance in map(canonical_uuid, instances):
+        if instance not in states:
+            suggestion = suggest_name("instance", instance, states)
+            raise NotFound(
+                f"--skip: run {run['uuid']} has no move of instance {instance}{suggestion}"
+            )
+        if states[instance] in FINAL_STATES:
+            raise Conflict(f"--skip: the move of instance {instance} is already {states[instance]}")
+
+
+@dataclass(frozen=True, slots=True)
+class _RunJournal:
+    """The journal of a run, written by the scheduler API."""
+
+    scheduler: SchedulerApi
+    run: str
+    executor: str
+
+    def start(self, instance: str) -> str | None:
+        """Check a move and record its start, or return the reason of its rejection."""
+        body = {"executor": self.executor, "state": STARTED}
+        rejection: str | None = self.scheduler.change_move(self.run, instance, body)["rejection"]
+        return rejection
+
+    def record(self, instance: str, state: str, error: str | None) -> None:
+        """Record the new state of a move."""
+        text = None if error is None else _shorten(error)
+        body = {"executor": self.executor, "state": state, "error": text}
+        self.scheduler.change_move(self.run, instance, body)
+
+    def finish(self, state: str) -> None:
+        """Record the new state of the run."""
+        self.scheduler.change_run(self.run, {"executor": self.executor, "state": state})
+
+
+def _shorten(text: str) -> str:
+    return shorten(text, MAX_MESSAGE_CHARACTERS)
+
+
+def _carry_out(
+    arguments: argparse.Namespace, scheduler: SchedulerApi, nova: Nova, run: Json, executor: str
+) -> int:
+    uuid, has_report = run["uuid"], is_report(arguments)
+    if has_report:
+        print_line(f"run {uuid}: {len(run['moves'])} moves, {run['method']}")
+    execution = PlanExecution(
+        journal=_RunJournal(scheduler, uuid, executor),
+        nova=nova,
+        method=COLD if arguments.cold else run["method"],
+        parallel=arguments.parallel or run["parallel"],
+        timeout=arguments.move_timeout,
+        report=_print_event if has_report else lambda *_: None,
+    )
+    try:
+        state = execution.run([RunMove.from_json(move) for move in run["moves"]])
+    except Error:
+        sys.stderr.write(f"{_resume_hint(uuid)}\n")
+        raise
+    run = scheduler.show("plan_runs", uuid)
+    report = partial(_print_result, run)
+    print_output(arguments, Output(run, MOVE_COLUMNS, run["moves"], report))
+    if state == STOPPED:
+        return INTERRUPTED
+    return 0 if state == DONE and not run["stuck"] else 1
+
+
+def _print_event(move: RunMove, state: str, error: str | None) -> None:
+    print_line(f"{move.instance}  {move.source} -> {move.target}  {state}{error_note(error)}")
+
+
+def error_note(error: str | None) -> str:
+    """Return the error of a move as the end of a line."""
+    return f": {error}" if error else ""
+
+
+def print_line(text: str) -> None:
+    """Print a line at once, also to a pipe."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _print_result(run: Json, console: Console) -> None:
+    console.print()
+    print_run(run, console)
+
+
+def print_run(run: Json, console: Console) -> None:
+    """Print the moves of a run, the stuck instances and a summary."""
+    console.print(build_table(MOVE_COLUMNS, run["moves"]))
+    if run["stuck"]:
+        console.print(Text(f"\nStuck: {len(run['stuck'])}"))
+        console.print(build_table(_STUCK_COLUMNS, run["stuck"]))
+    counts = ", ".join(f"{run['counts'][state]} {state}" for state in MOVE_STATES)
+    console.print(Text(f"\nrun {run['uuid']} is {run['state']}: {counts}"), soft_wrap=True)
+    if run["state"] != DONE:
+        console.print(Text(_resume_hint(run["uuid"])), soft_wrap=True)
+
+
+def _resume_hint(uuid: str) -> str:
+    return f"continue with: placement-sched plan --resume {uuid}"

@@ -1,0 +1,495 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans that are carried out: drains, failures and resumed runs."""
+
+import json
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from placement_sched.cli.main import main
+from placement_sched.operations import plan_execution
+from tests.scheduler.carrying_out import carry_out_move, host_of
+from tests.scheduler.test_scheduler import select
+from tests.support import program
+from tests.support.nova_api import run_nova
+from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.servers import environment, wait_until
+
+pytestmark = pytest.mark.slow
+
+#: Ten instances on cn7, which the other hosts have space for.
+TEN = [instance(number) for number in range(1, 11)]
+DRAIN = ("host", "drain", "cn7")
+
+
+@pytest.fixture
+def nova():
+    with run_nova() as nova:
+        for host in ("cn7", "cn8", "cn9"):
+            nova.add_service(host)
+        yield nova
+
+
+@pytest.fixture
+def cloud(sqlite_app, nova):
+    """A cloud of three hosts with ten instances on cn7, in the scheduler and in nova."""
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (7, 8, 9)])
+    for uuid in TEN:
+        select(sqlite_app, spec(uuid, flavor=flavor(memory_mb=4096), force_hosts=["cn7"]))
+        nova.add_server(uuid, "cn7")
+
+    def arrived(uuid: str, source: str, target: str) -> None:
+        carry_out_move(sqlite_app, {"instance": uuid, "from": source, "to": target})
+
+    nova.arrived = arrived
+    return sqlite_app
+
+
+@pytest.fixture
+def run_cli(cloud, nova, sqlite_url, monkeypatch, capsys):
+    """Run a command on the cloud without pauses between polls."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    monkeypatch.setattr(plan_execution, "POLL_SECONDS", 0.01)
+
+    def answer(*arguments: str) -> tuple[int, str, str]:
+        status = main([*arguments, "--nova-url", nova.url])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return answer
+
+
+def newest_run(app) -> dict:
+    (run, *_) = app.get("/scheduler/v1/plan_runs").json["plan_runs"]
+    return app.get(f"/scheduler/v1/plan_runs/{run['uuid']}").json
+
+
+def hosts_of(app) -> set[str]:
+    return {host_of(app, uuid) for uuid in TEN}
+
+
+def states_of(run) -> list[str]:
+    return [move["state"] for move in run["moves"]]
+
+
+def test_host_of_ten_instances_is_drained_and_undrained(run_cli, cloud, nova):
+    status, out, err = run_cli(*DRAIN, "--execute", "--reason", "new fan")
+    assert (status, err) == (0, "")
+    assert out.startswith("host cn7 is disabled: new fan\n")
+    assert out.count("-> cn8  done") + out.count("-> cn9  done") == 10
+    assert "is done: 0 planned, 0 started, 10 done, 0 failed, 0 skipped" in out
+    assert hosts_of(cloud) == {"cn8", "cn9"}
+    assert nova.migrations() == 10
+    assert nova.max_moving == 1
+    assert nova.services["cn7"]["disabled_reason"] == "new fan"
+    run = newest_run(cloud)
+    assert (run["kind"], run["state"], run["method"]) == ("drain", "done", "live")
+    assert nova.actions() == [(move["instance"], "os-migrateLive") for move in run["moves"]]
+    assert all(move["started_at"] <= move["finished_at"] for move in run["moves"])
+    status, out, _ = run_cli("host", "undrain", "cn7")
+    assert (status, "new fan" in out) == (0, True)
+    assert nova.services["cn7"]["status"] == "enabled"
+
+
+def test_each_start_is_recorded_as_a_decision_of_kind_move(run_cli, cloud):
+    run_cli(*DRAIN, "--execute")
+    decisions = cloud.get("/scheduler/v1/decisions?kind=move").json["decisions"]
+    assert len(decisions) == 10
+    by_uuid = {each["uuid"]: each["instances"][0] for each in decisions}
+    for move in newest_run(cloud)["moves"]:
+        place = by_uuid[move["decision"]]
+        assert (place["uuid"], place["host"]) == (move["instance"], move["to"])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [DRAIN, ("plan", "--change", "drain=cn7"), ("rebalance", "--goal", "spread", "--moves", "3")],
+    ids=" ".join,
+)
+def test_nothing_is_sent_to_nova_without_execute(run_cli, cloud, nova, command):
+    status, out, err = run_cli(*command)
+    assert (status, err) == (0, "")
+    assert "cn7" in out
+    assert [each for each in nova.seen if each[0] != "GET"] == []
+    assert cloud.get("/scheduler/v1/plan_runs").json["plan_runs"] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        (("plan", "--change", "drain=cn7"), "plan"),
+        (("rebalance", "--goal", "spread", "--moves", "3"), "rebalance"),
+    ],
+    ids=["plan", "rebalance"],
+)
+def test_plan_and_rebalance_move_exactly_their_instances(run_cli, cloud, nova, command, kind):
+    moves = json.loads(run_cli(*command, "-f", "json")[1])["moves"]
+    status, out, err = run_cli(*command, "--execute", "-f", "json")
+    assert (status, err) == (0, "")
+    run = json.loads(out)
+    keys = ("instance", "from", "to")
+    assert [[move[key] for key in keys] for move in run["moves"]] == [
+        [move[key] for key in keys] for move in moves
+    ]
+    assert (run["kind"], set(states_of(run))) == (kind, {"done"})
+    assert nova.migrations() == len(moves)
+    assert all(nova.host(move["instance"]) == move["to"] for move in moves)
+
+
+def test_cold_migrations_are_confirmed(run_cli, cloud, nova):
+    assert run_cli(*DRAIN, "--execute", "--cold")[0] == 0
+    names = [name for _, name in nova.actions()]
+    assert names == ["migrate", "confirmResize"] * 10
+    assert {server["status"] for server in nova.servers.values()} == {"ACTIVE"}
+    assert newest_run(cloud)["method"] == "cold"
+
+
+def test_instance_that_is_shut_off_moves_cold(run_cli, nova):
+    nova.servers[TEN[3]]["status"] = "SHUTOFF"
+    assert run_cli(*DRAIN, "--execute")[0] == 0
+    assert [name for uuid, name in nova.actions() if uuid == TEN[3]] == ["migrate", "confirmResize"]
+    assert nova.servers[TEN[3]]["status"] == "SHUTOFF"
+
+
+def test_at_most_k_moves_run_at_a_time(run_cli, nova):
+    nova.polls = 3
+    assert run_cli(*DRAIN, "--execute", "--parallel", "3")[0] == 0
+    assert nova.max_moving == 3
+    assert nova.migrations() == 10
+
+
+def test_first_failure_ends_the_run_with_its_state(run_cli, cloud, nova):
+    nova.failing.add(TEN[2])
+    status, out, err = run_cli(*DRAIN, "--execute")
+    assert (status, err) == (1, "")
+    run = newest_run(cloud)
+    assert states_of(run) == [*["done"] * 2, "failed", *["planned"] * 7]
+    error = "it is still on cn7: the status of nova's migration is error"
+    assert run["moves"][2]["error"] == error
+    assert error in out
+    assert f"run {run['uuid']} is failed: 7 planned, 0 started, 2 done, 1 failed" in out
+    assert out.endswith(f"continue with: placement-sched plan --resume {run['uuid']}\n")
+    assert nova.migrations() == 3
+
+
+def test_moves_in_progress_end_after_a_failure_and_no_other_starts(run_cli, cloud, nova):
+    nova.failing.add(TEN[0])
+    nova.polls = 2
+    assert run_cli(*DRAIN, "--execute", "--parallel", "3")[0] == 1
+    assert sorted(states_of(newest_run(cloud)))[:4] == ["done", "done", "failed", "planned"]
+    assert nova.migrations() == 3
+
+
+def test_migration_that_nova_rejects_is_a_failure(run_cli, cloud, nova):
+    nova.rejecting[TEN[0]] = "Instance is locked"
+    assert run_cli(*DRAIN, "--execute")[0] == 1
+    (move, *_) = newest_run(cloud)["moves"]
+    assert move["error"] == "nova answered 409 Conflict (Instance is locked)"
+
+
+def test_instance_that_breaks_in_its_move_is_a_failure(run_cli, cloud, nova):
+    nova.breaking[TEN[0]] = "disk is full"
+    assert run_cli(*DRAIN, "--execute")[0] == 1
+    assert newest_run(cloud)["moves"][0]["error"] == "its status is ERROR: disk is full"
+
+
+def test_failed_run_is_resumed(run_cli, cloud, nova):
+    nova.failing.add(TEN[2])
+    run_cli(*DRAIN, "--execute")
+    uuid = newest_run(cloud)["uuid"]
+    nova.failing.clear()
+    status, _, err = run_cli("plan", "--resume", uuid)
+    assert (status, err) == (0, "")
+    assert set(states_of(newest_run(cloud))) == {"done"}
+    assert hosts_of(cloud) == {"cn8", "cn9"}
+    assert nova.migrations() == 11
+    assert run_cli("rebalance", "--resume", uuid)[2].startswith(
+        f"placement-sched: Run {uuid} is already done"
+    )
+
+
+def test_resumed_run_can_skip_an_instance(run_cli, cloud, nova):
+    nova.failing.add(TEN[2])
+    run_cli(*DRAIN, "--execute")
+    uuid = newest_run(cloud)["uuid"]
+    assert run_cli("plan", "--resume", uuid, "--skip", TEN[2])[0] == 0
+    run = newest_run(cloud)
+    assert run["moves"][2]["error"] == "skipped by --skip"
+    assert (run["counts"]["done"], run["counts"]["skipped"]) == (9, 1)
+    assert nova.migrations(TEN[2]) == 1
+
+
+@pytest.mark.parametrize(
+    ("skipped", "words"),
+    [
+        (TEN[2][:-1] + "f", f"has no move of instance {TEN[2][:-1]}f; did you mean "),
+        (TEN[0].upper(), f"--skip: the move of instance {TEN[0]} is already done"),
+    ],
+    ids=["unknown", "done"],
+)
+def test_wrong_instance_to_skip_leaves_the_run_as_it_was(run_cli, cloud, nova, skipped, words):
+    nova.failing.add(TEN[2])
+    run_cli(*DRAIN, "--execute")
+    run = newest_run(cloud)
+    status, out, err = run_cli("plan", "--resume", run["uuid"], "--skip", TEN[3], "--skip", skipped)
+    assert (status, out) == (1, "")
+    assert words in err
+    assert newest_run(cloud) == run
+
+
+def test_instance_that_moved_on_its_own_is_skipped(run_cli, cloud, nova):
+    def move_away(method: str, path: str) -> None:
+        if method == "POST" and TEN[0] in path:
+            nova.servers[TEN[4]]["OS-EXT-SRV-ATTR:host"] = "cn9"
+            del nova.servers[TEN[5]]
+            nova.servers[TEN[6]]["status"] = "ERROR"
+
+    nova.watch = move_away
+    status, out, err = run_cli(*DRAIN, "--execute")
+    assert status == 1
+    assert err == f"placement-sched: 1 instance remains on cn7 in nova: {TEN[6]}\n"
+    errors = {
+        move["instance"]: move["error"]
+        for move in newest_run(cloud)["moves"]
+        if move["state"] == "skipped"
+    }
+    assert errors == {
+        TEN[4]: "it is on cn9 now, not on cn7",
+        TEN[5]: "nova has no such instance any more",
+        TEN[6]: "nova cannot move it: its status is ERROR",
+    }
+    assert "skipped: it is on cn9 now, not on cn7" in out
+
+
+def test_target_that_no_longer_passes_is_rejected_before_the_start(run_cli, cloud, nova):
+    def fill_hosts(uuid: str, source: str, target: str) -> None:
+        carry_out_move(cloud, {"instance": uuid, "from": source, "to": target})
+        if uuid == TEN[1]:
+            for number, host in enumerate(("cn8", "cn9"), 50):
+                large = flavor(memory_mb=56 * 1024)
+                select(cloud, spec(instance(number), flavor=large, force_hosts=[host]))
+
+    nova.arrived = fill_hosts
+    assert run_cli(*DRAIN, "--execute")[0] == 1
+    run = newest_run(cloud)
+    failed = next(move for move in run["moves"] if move["state"] == "failed")
+    assert re.match(rf"{failed['to']} rejects it now: .*MEMORY_MB", failed["error"])
+    assert nova.migrations() == run["counts"]["done"]
+    decision = cloud.get(f"/scheduler/v1/decisions/{failed['decision']}").json
+    assert (decision["kind"], decision["outcome"]) == ("move", "no_valid_host")
+
+
+def test_instance_that_nova_works_on_is_a_failure(run_cli, cloud, nova):
+    nova.servers[TEN[0]]["OS-EXT-STS:task_state"] = "image_snapshot"
+    assert run_cli(*DRAIN, "--execute")[0] == 1
+    error = newest_run(cloud)["moves"][0]["error"]
+    assert error == "nova works on it: its task state is image_snapshot"
+
+
+def test_move_that_does_not_end_in_time_is_a_failure(run_cli, cloud, nova, monkeypatch):
+    monkeypatch.setattr(plan_execution, "POLL_SECONDS", 0.5)
+    nova.held.add(TEN[0])
+    assert run_cli(*DRAIN, "--execute", "--move-timeout", "1")[0] == 1
+    run = newest_run(cloud)
+    assert run["moves"][0]["error"] == "nova has not finished it after 1 s"
+    nova.finish(TEN[0])
+    others = [word for uuid in TEN[1:] for word in ("--skip", uuid)]
+    assert run_cli("plan", "--resume", run["uuid"], *others)[0] == 0
+    assert states_of(newest_run(cloud)) == ["done", *["skipped"] * 9]
+
+
+def test_nova_that_does_not_answer_for_a_while_is_polled_again(run_cli, cloud, nova):
+    polls = []
+
+    def fail_twice(method: str, path: str) -> None:
+        if (TEN[0], "os-migrateLive") in nova.actions():
+            polls.append(path)
+        nova.failure = ("503 Service Unavailable", None) if len(polls) in {2, 3} else None
+
+    nova.watch = fail_twice
+    assert run_cli(*DRAIN, "--execute")[0] == 0
+    assert nova.migrations() == 10
+
+
+def test_nova_that_is_away_ends_the_run_with_the_way_to_continue(run_cli, cloud, nova):
+    def fail_after_three_moves(*_request: str) -> None:
+        is_away = len(nova.actions()) == 3
+        nova.failure = ("503 Service Unavailable", None) if is_away else None
+
+    nova.watch = fail_after_three_moves
+    status, _, err = run_cli(*DRAIN, "--execute")
+    run = newest_run(cloud)
+    assert (status, run["state"], states_of(run)[2]) == (1, "stopped", "started")
+    assert f"continue with: placement-sched plan --resume {run['uuid']}" in err
+    nova.watch, nova.failure = lambda *_: None, None
+    assert run_cli("plan", "--resume", run["uuid"])[0] == 0
+    assert [nova.migrations(uuid) for uuid in TEN] == [1] * 10
+
+
+def test_stuck_instances_are_shown_with_their_reasons(run_cli, cloud, nova):
+    for number, host in enumerate(("cn8", "cn9"), 50):
+        large = flavor(memory_mb=48 * 1024)
+        select(cloud, spec(instance(number), flavor=large, force_hosts=[host]))
+    status, out, _ = run_cli(*DRAIN, "--execute")
+    run = newest_run(cloud)
+    assert (status, run["state"], run["counts"]["done"]) == (1, "done", 8)
+    assert [each["instance"] for each in run["stuck"]] == TEN[8:]
+    assert "Stuck: 2" in out
+    assert run["stuck"][0]["reason"] in " ".join(out.split())
+
+
+def test_instances_that_only_nova_has_remain_after_a_drain(run_cli, cloud, nova):
+    unknown = [instance(60), instance(61)]
+    for uuid in unknown:
+        nova.add_server(uuid, "cn7")
+    words = f"placement-sched: 2 instances remain on cn7 in nova: {', '.join(unknown)}\n"
+    status, out, err = run_cli(*DRAIN, "--execute", "-f", "json")
+    assert (status, err, json.loads(out)["state"]) == (1, words, "done")
+    # The plan has no moves now.
+    status, _, err = run_cli(*DRAIN, "--execute")
+    assert (status, err) == (1, words)
+    for uuid in unknown:
+        del nova.servers[uuid]
+    status, _, err = run_cli(*DRAIN, "--execute")
+    assert (status, err) == (0, "")
+
+
+def test_disabled_host_keeps_its_reason(run_cli, nova):
+    nova.add_service("cn7", reason="broken fan")
+    assert "host cn7 is disabled: broken fan" in run_cli(*DRAIN, "--execute")[1]
+    assert [each for each in nova.seen if each[0] == "PUT"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("host", "drain", "cn77"), "HOST: there is no host 'cn77'; did you mean 'cn7'?"),
+        (
+            ("host", "drain", "cn77", "--execute"),
+            "HOST: there is no host 'cn77'; did you mean 'cn7'?",
+        ),
+        (
+            ("host", "undrain", "cn77"),
+            "nova has no compute service on host 'cn77'; did you mean 'cn7'?",
+        ),
+        (
+            ("plan", "--change", "add=cn7*2", "--execute"),
+            "--execute does not accept add: the added hosts do not exist",
+        ),
+        (
+            ("plan", "--resume", instance(1), "--change", "drain=cn7"),
+            "--resume does not accept FILE or --change",
+        ),
+        (("plan", "--resume", instance(1)), f"No run with uuid {instance(1)} found"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_error_is_reported_in_one_line(run_cli, arguments, words):
+    status, out, err = run_cli(*arguments)
+    assert (status, out) == (1, "")
+    assert err == f"placement-sched: {words}\n"
+
+
+def test_host_that_only_nova_has_is_not_disabled(run_cli, nova):
+    nova.add_service("cn77")
+    status, out, err = run_cli("host", "drain", "cn77", "--execute")
+    assert (status, out) == (1, "")
+    assert err == "placement-sched: HOST: there is no host 'cn77'; did you mean 'cn7'?\n"
+    assert nova.services["cn77"]["status"] == "enabled"
+
+
+def test_host_without_a_compute_service_in_nova_is_not_drained(run_cli, nova):
+    nova.services = {"cn70": {**nova.services["cn7"], "host": "cn70"}}
+    status, out, err = run_cli(*DRAIN, "--execute")
+    assert (status, out, nova.actions()) == (1, "", [])
+    words = "nova has no compute service on host 'cn7'; did you mean 'cn70'?"
+    assert err == f"placement-sched: {words}\n"
+
+
+@pytest.mark.parametrize("command", [("drain", "", "--execute"), ("drain", " "), ("undrain", "")])
+def test_empty_host_is_a_usage_error(run_cli, nova, capsys, command):
+    with pytest.raises(SystemExit) as ended:
+        run_cli("host", *command)
+    assert ended.value.code == 2
+    words = f"argument HOST: expected the name of a host, not {command[1]!r}"
+    assert words in capsys.readouterr().err
+    assert nova.seen == []
+
+
+def test_nova_without_an_address_is_an_error(cloud, sqlite_url, monkeypatch, capsys):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    assert main([*DRAIN, "--execute"]) == 1
+    words = "no compute API of nova: add --os-cloud, $OS_AUTH_URL or --nova-url"
+    assert capsys.readouterr().err == f"placement-sched: {words}\n"
+
+
+@pytest.mark.parametrize("value", ["0", "x", "2001"])
+def test_invalid_number_of_parallel_moves_is_an_error(run_cli, capsys, value):
+    with pytest.raises(SystemExit):
+        run_cli(*DRAIN, "--parallel", value)
+    assert f"expected a number from 1 to 2000, not '{value}'" in capsys.readouterr().err
+
+
+@pytest.fixture
+def start_drain(cloud, nova, sqlite_url, tmp_path):
+    """Start a drain in a process of its own, whose third instance does not arrive."""
+    nova.held.add(TEN[2])
+    variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
+    arguments = [*DRAIN, "--execute", "--nova-url", nova.url]
+    with (tmp_path / "out").open("w") as out, Path(os.devnull).open() as stdin:
+        streams = [stdin, out, out]
+        process = program.start(arguments, cwd=tmp_path, env=variables, streams=streams)
+        assert wait_until(lambda: nova.migrations(TEN[2]))
+        yield process, tmp_path / "out"
+        process.kill()
+
+
+def test_ctrl_c_ends_the_run_with_its_state(start_drain, run_cli, cloud, nova):
+    process, out = start_drain
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 130
+    run = newest_run(cloud)
+    assert (run["state"], states_of(run)[:4]) == ("stopped", ["done", "done", "started", "planned"])
+    assert f"run {run['uuid']} is stopped: 7 planned, 1 started, 2 done" in out.read_text()
+    nova.finish(TEN[2])
+    assert run_cli("plan", "--resume", run["uuid"])[0] == 0
+    assert [nova.migrations(uuid) for uuid in TEN] == [1] * 10
+
+
+def test_killed_executor_is_resumed_without_repeating_a_move(start_drain, run_cli, cloud, nova):
+    process, _ = start_drain
+    process.kill()
+    process.wait(60)
+    run = newest_run(cloud)
+    assert (run["state"], states_of(run)[2]) == ("running", "started")
+    nova.finish(TEN[2])
+    assert run_cli("plan", "--resume", run["uuid"])[0] == 0
+    assert set(states_of(newest_run(cloud))) == {"done"}
+    assert [nova.migrations(uuid) for uuid in TEN] == [1] * 10
+
+
+def test_executor_ends_when_another_resumes_its_run(start_drain, run_cli, cloud, nova):
+    process, out = start_drain
+    run = newest_run(cloud)
+    nova.failing.add(TEN[4])
+    nova.finish(TEN[2])
+    run_cli("plan", "--resume", run["uuid"])
+    assert process.wait(60) == 1
+    assert f"Run {run['uuid']} has another executor" in out.read_text()
+    assert [nova.migrations(uuid) for uuid in TEN] == [1] * 5 + [0] * 5
+
+
+def test_runs_are_listed_and_shown(run_cli, cloud, capsys):
+    run_cli(*DRAIN, "--execute")
+    uuid = newest_run(cloud)["uuid"]
+    assert main(["plan-run", "list", "--state", "done"]) == 0
+    assert uuid in capsys.readouterr().out
+    assert main(["plan-run", "list", "--state", "failed", "-f", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["plan_runs"] == []
+    assert main(["plan-run", "show", uuid]) == 0
+    out = capsys.readouterr().out
+    assert all(instance in out for instance in TEN)
+    assert f"run {uuid} is done" in out

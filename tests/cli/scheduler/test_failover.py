@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``capacity --host-failures``, on the database directly."""
+
+import json
+
+import pytest
+
+from placement_sched.cli.main import main
+from tests.scheduler.failover.test_report import fill, place
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def run_failover(sqlite_app, sqlite_url, monkeypatch, capsys):
+    """Return a function that runs the command on two hosts, and returns status and output."""
+    fill(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
+    place(sqlite_app, 9, "cn2", flavor="large")
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+
+    def run(*arguments):
+        status = main(["capacity", *arguments])
+        printed = capsys.readouterr()
+        return status, printed.out, printed.err
+
+    return run
+
+
+def test_uncovered_hosts_are_printed_with_what_is_lacking(run_failover):
+    status, printed, _ = run_failover("--host-failures", "1")
+    assert status == 0
+    lines = printed.splitlines()
+    assert lines[0] == "If a host fails: 0 covered, 2 uncovered, 0 undetermined"
+    (row,) = [line.split() for line in lines if line.startswith("cn2")]
+    assert row[0:2] == ["cn2", "2"]
+    assert row[-3:] == ["MEMORY_MB", "2", "GiB"]
+    assert "(large)" in printed  # below the uuid if the terminal is narrow
+    assert any(line.split()[:2] == ["small", "0"] for line in lines)
+
+
+def test_json_equals_the_answer_of_the_api(run_failover, sqlite_app):
+    _, printed, _ = run_failover("--host-failures", "2", "--within", "zone", "-f", "json")
+    body = {"host_failures": 2, "within": "zone"}
+    answer = sqlite_app.post_json("/scheduler/v1/failover_capacity", body).json
+    changing = dict.fromkeys(("duration", "computed_at"))
+    assert {**json.loads(printed), **changing} == {**answer, **changing}
+
+
+def test_values_have_a_row_for_each_instance_without_a_place(run_failover):
+    arguments = ("--host-failures", "1", "-f", "value", "-c", "Fails", "-c", "Flavor")
+    _, printed, _ = run_failover(*arguments)
+    assert "cn2 large" in printed.splitlines()
+
+
+def test_unknown_key_and_other_options_are_errors(run_failover):
+    status, _, error = run_failover("--within", "zon")
+    assert status == 1
+    assert "--within: no aggregate has the metadata key 'zon'" in error
+    assert "did you mean 'zone'?" in error
+    status, _, error = run_failover("small", "--host-failures", "1")
+    assert status == 1
+    assert "FLAVOR cannot be combined with --host-failures or --within" in error
+    status, _, error = run_failover("--host-failures", "11")
+    assert status == 1
+    assert "--host-failures: 11 is greater than the maximum of 10" in error
