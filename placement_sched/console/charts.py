@@ -22,6 +22,8 @@ from placement_sched.model.explanation_reader import (
 #: Maximum number of hosts in a weights chart, and number of colours.
 BEST, COLOURS = 10, 8
 _WIDTH = 100.0
+#: Colours of stages. Blue and green are the colours of hosts that remain or are selected.
+_STAGE_COLOURS = (1, 3, 4, 5, 7, 6)
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #: Weights whose sum is less than this are not drawn.
 _MIN_WEIGHT = 1e-9
@@ -51,8 +53,8 @@ class StagePicture:
 
     @property
     def colour(self) -> int:
-        """Return the number of the stage's colour. The first is the colour of remaining hosts."""
-        return 1 + self.place % (COLOURS - 1)
+        """Return the number of the stage's colour, which is neither blue nor green."""
+        return _STAGE_COLOURS[self.place % len(_STAGE_COLOURS)]
 
     @property
     def letter(self) -> str:

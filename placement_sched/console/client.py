@@ -88,7 +88,7 @@ class Reply:
         return document
 
 
-class ApiRefused(Exception):
+class ApiError(Exception):
     """An error response of an API.
 
     ``title`` is the phrase of the status, ``detail`` the text with form labels, and ``error`` the
@@ -120,7 +120,7 @@ class ApiClient:
         """Get the document at ``path`` (``/scheduler/v1/decisions``).
 
         A list in ``query`` is sent as repeated parameters, None is not sent. Raises
-        :class:`ApiRefused` if the API responds with an error.
+        :class:`ApiError` if the API responds with an error.
         """
         pairs = {key: value for key, value in (query or {}).items() if value is not None}
         return _decode_reply(self.send("GET", path, urlencode(pairs, doseq=True)))
@@ -128,7 +128,7 @@ class ApiClient:
     def ask(self, path: str, body: Mapping[str, Any]) -> Json:
         """Send a POST request that changes nothing and return the decoded response.
 
-        Raises :class:`ApiRefused` if the API responds with an error.
+        Raises :class:`ApiError` if the API responds with an error.
         """
         # orjson fails on large integers. The API rejects them with a message.
         return _decode_reply(self.send("POST", path, body=json.dumps(body).encode()))
@@ -137,7 +137,7 @@ class ApiClient:
         """Get the names of host aggregates by uuid, none if the caller may not list them."""
         try:
             document = self.get("/compute/v2.1/os-aggregates")
-        except ApiRefused:
+        except ApiError:
             return {}
         return {item["uuid"]: item["name"] for item in document["aggregates"]}
 
@@ -179,7 +179,7 @@ def _decode_reply(reply: Reply) -> Json:
     if reply.status == HTTPStatus.UNAUTHORIZED:
         raise SignInNeeded
     if reply.status >= HTTPStatus.BAD_REQUEST:
-        raise ApiRefused(reply)
+        raise ApiError(reply)
     return reply.json()
 
 

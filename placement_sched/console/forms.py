@@ -137,12 +137,12 @@ class FormRequest:
         fields = {**self.typed, **more}
         return urlencode({key: text for key, text in fields.items() if text is not None})
 
-    def command(self, name: str, url: str, **more: str) -> str:
-        """Build the shell command that sends the same request to the server at ``url``.
+    def command(self, name: str, **more: str) -> list[str]:
+        """Build the words of the command that sends the same request.
 
         ``more`` are additional options and their values.
         """
-        words = ["placement-sched", name, "--url", url]
+        words = [name]
         for field in FIELDS[:-1]:
             for text in self.typed.get(field, "").splitlines():
                 words += _format_option(field, text)
@@ -150,7 +150,7 @@ class FormRequest:
             words += _format_option(_OVERRIDE, text)
         for field, text in more.items():
             words += _format_option(field, text)
-        return shlex.join(words)
+        return words
 
     def _list(self, value: str) -> list[str]:
         return self.typed.get(_LISTS[value], "").splitlines()

@@ -3,6 +3,7 @@
 
 import csv
 import io
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -15,10 +16,12 @@ import flask
 from placement_sched.api.request_context import WSGI, StartResponse
 from placement_sched.api.response import status_of
 from placement_sched.config.settings import Settings
-from placement_sched.console.client import ApiClient, ApiRefused
+from placement_sched.console.client import ApiClient, ApiError
+from placement_sched.console.forms import curl
 from placement_sched.console.reports import Heading, render
 from placement_sched.errors import Error, Forbidden, NotFound
 from placement_sched.model.clock import utcnow
+from placement_sched.model.document import Json
 
 #: Headers of every response below ``/console``. They allow only scripts and styles of this service,
 #: and none inline.
@@ -171,6 +174,33 @@ class Share:
         return f"{request.host_url.rstrip('/')}{request.root_path}{request.full_path.rstrip('?')}"
 
 
+def build_share(
+    api: str,
+    query: str = "",
+    *,
+    body: Json | None = None,
+    command: Sequence[str] = (),
+    report: str | None = None,
+    csv: str | None = None,
+) -> Share:
+    """Build the Share menu of a page that shows the answer of an API.
+
+    ``api`` and ``query`` are the path and the query string of the API, and ``body`` is sent to it,
+    if any. ``command`` is without the address of the server. ``report`` and ``csv`` are addresses
+    below ``/console``.
+    """
+    request = flask.request
+    root, url = f"{request.root_path}/console", request.url_root.rstrip("/")
+    address = f"{api}?{query}" if query else api
+    return Share(
+        curl=curl(f"{url}{address}", body),
+        command=shlex.join(["placement-sched", *command, "--url", url]) if command else None,
+        report=None if report is None else f"{root}{report}",
+        csv=None if csv is None else f"{root}{csv}",
+        json=f"{root}/api{address}" if body is None else None,
+    )
+
+
 def page(
     template: str, title: str, values: Mapping[str, Any] | None = None, *, status: int = 200
 ) -> flask.Response:
@@ -220,7 +250,7 @@ class FormError:
     detail: str
 
 
-def form_error(failure: ApiRefused | Error) -> FormError:
+def form_error(failure: ApiError | Error) -> FormError:
     """Return the error to show for a rejected form."""
     if isinstance(failure, Error):
         return FormError(int(status_of(failure)), failure.detail)

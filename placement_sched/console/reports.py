@@ -23,6 +23,7 @@ from placement_sched.model.explanation_reader import (
     with_all_keys,
     with_names,
 )
+from placement_sched.model.provider import FULL, NEARLY_FULL
 
 #: Maximum number of names in a sentence.
 _MAX_NAMES = 3
@@ -54,6 +55,7 @@ def _get_environment() -> Environment:
     environment.filters["first_few"] = format_first_names
     environment.filters["words"] = readable_value
     environment.filters.update(units.FILTERS)
+    environment.globals.update(NEARLY_FULL=NEARLY_FULL, FULL=FULL)
     # Prefix of ids, for a part that is rendered twice on a page.
     environment.globals["prefix"] = ""
     # Builder of links for hosts and stages. Reports have no links.

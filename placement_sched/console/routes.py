@@ -18,7 +18,7 @@ from werkzeug.routing import BaseConverter
 
 from placement_sched.api.call import Services
 from placement_sched.api.response import MethodNotAllowed, status_of
-from placement_sched.console.client import ApiRefused, SignInNeeded
+from placement_sched.console.client import ApiError, SignInNeeded
 from placement_sched.console.page import (
     api_client,
     check_same_origin,
@@ -34,6 +34,7 @@ from placement_sched.console.pages import (
     cloud,
     decisions,
     overview,
+    plan_runs,
     policies,
     search,
 )
@@ -101,7 +102,7 @@ _QUESTIONS = re.compile(r"/scheduler/v1/(explain|capacity|plan|rebalance|decisio
 _APIS = re.compile(r"/(compute|image|placement|scheduler)(/.*)?")
 #: Methods of the error page for unknown paths.
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_PAGES = (overview, cloud, ask, decisions, capacity, aggregates, policies, search)
+_PAGES = (overview, cloud, ask, decisions, capacity, plan_runs, aggregates, policies, search)
 _JSON, _HTML = "application/json", "text/html"
 #: Maximum length of an unknown path in a message, in characters.
 _MAX_SHOWN_PATH = 200
@@ -217,7 +218,7 @@ def _render_error(failure: Exception, doors: SignInViews) -> flask.Response:
 
 def _describe_error(failure: Exception) -> tuple[int, str]:
     """Return the status and text of an exception."""
-    if isinstance(failure, ApiRefused):
+    if isinstance(failure, ApiError):
         return int(failure.status), failure.detail
     if isinstance(failure, Error):
         return int(status_of(failure)), failure.detail

@@ -10,14 +10,13 @@ from markupsafe import Markup
 
 from placement_sched.model.clock import shown_duration, utcnow
 from placement_sched.model.explanation_reader import with_names
+from placement_sched.model.provider import FULL, NEARLY_FULL
 
 #: Titles of resource classes whose unit is in their name.
 _TITLES = {"MEMORY_MB": "Memory", "DISK_GB": "Disk"}
 #: The unit of such a class, as an exponent of 1024 above MiB.
 _EXPONENTS = {"MEMORY_MB": 0, "DISK_GB": 1}
 _UNITS = ("MiB", "GiB", "TiB", "PiB")
-#: Minimum used share in percent of a nearly full and of a full resource.
-NEARLY_FULL, FULL = 85, 95
 
 
 def format_class(name: str) -> str:
@@ -56,7 +55,9 @@ def fullness(percent: float) -> str:
     """Return the class of the colour of a used share in percent."""
     if percent >= FULL:
         return "full-red"
-    return "full-amber" if percent >= NEARLY_FULL else f"full{min(int(percent * 5 / 85), 4)}"
+    return (
+        "full-amber" if percent >= NEARLY_FULL else f"full{min(int(percent * 5 / NEARLY_FULL), 4)}"
+    )
 
 
 def format_time(text: str | None, *, seconds: bool = True) -> str | Markup:
@@ -154,7 +155,8 @@ def format_stop(stop: Mapping[str, Any]) -> str:
     reason, detail = stop["reason"], stop.get("detail") or ""
     if not detail and re.fullmatch(r"[A-Z][A-Z0-9_]*", reason):
         reason = f"resources {reason}"
-    return format_stage(f"{reason} {with_names(detail, stop.get('names', {}))}".strip())
+    name = f"{reason} {with_names(detail, stop.get('names', {}))}".strip()
+    return describe_stage(name) or name
 
 
 #: The filters by name.

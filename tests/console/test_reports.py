@@ -159,10 +159,13 @@ def build_decision(**more) -> dict:
 
 
 def test_decision_report_shows_recorded_weights():
-    best = [host("cn-heavy", 3.0, RAMWeigher=weight(1.0, 8192.0))]
-    page = ParsedPage(decision_report(build_decision(best=best), HEADING, {}))
+    amounts = {**weight(1.0, 8192.0), "detail": "leaves 4 VCPU"}
+    best = [host("cn-heavy", 3.0, RAMWeigher=amounts)]
+    report = decision_report(build_decision(best=best), HEADING, {})
+    page = ParsedPage(report)
     assert "Best 1 of" in page.text
     assert "cn-heavy" in page.text
+    assert 'title="leaves 4 VCPU"' in report
 
 
 def test_decision_report_without_a_funnel_is_explicit():

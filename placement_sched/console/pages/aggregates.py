@@ -3,15 +3,22 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import flask
 
-from placement_sched.console.page import Share, api_client, csv_file, page
+from placement_sched.console.page import api_client, build_share, csv_file, page
+from placement_sched.console.uses import Use, build_use, choose_classes
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.document import Json
 from placement_sched.model.names import shorten_names
 
+_CHECK, _OVERVIEW = "/scheduler/v1/aggregate_check", "/scheduler/v1/overview"
+#: Maximum number of resource classes with a column.
+_MAX_CLASSES = 4
+#: Maximum number of hosts that are listed. If there are more, each aggregate leads to the map.
+_MAX_LISTED = 2000
 #: Metadata keys with a column of their own.
 _ZONE, _TRAIT = "availability_zone", "trait:"
 #: Commands by the kind of finding that they fix.
@@ -28,7 +35,9 @@ _OUT_OF_STEP = frozenset({"not_in_placement", "stale_in_placement"})
 def index() -> flask.Response:
     """Show the host aggregates and the result of the check of reserved aggregates."""
     aggregates = api_client().get("/compute/v2.1/os-aggregates")["aggregates"]
-    check = api_client().get("/scheduler/v1/aggregate_check")
+    check = api_client().get(_CHECK)
+    sums = {part["uuid"]: part for part in api_client().get(_OVERVIEW)["aggregates"]}
+    classes = choose_classes(list(sums.values()), _MAX_CLASSES)
     by_name: dict[str | None, list[Json]] = defaultdict(list)
     for finding in check["findings"]:
         by_name[finding["aggregate"]].append(finding)
@@ -37,33 +46,43 @@ def index() -> flask.Response:
         "filtering": check["filtering"],
         "findings": [with_words(finding) for finding in check["findings"]],
         "reserved": list(reserved.values()),
+        "classes": classes,
+        "lists_hosts": sum(len(item["hosts"]) for item in aggregates) <= _MAX_LISTED,
         "aggregates": [
             _build_row(item, reserved.get(item["uuid"]), by_name[item["name"]])
+            | {"uses": _build_uses(sums.get(item["uuid"]), classes)}
             for item in sorted(aggregates, key=lambda item: str(item["name"]))
         ],
     }
-    root = f"{flask.request.root_path}/console"
-    values["share"] = Share(
-        command="placement-sched aggregate check",
-        csv=f"{root}/aggregates.csv",
-        json=f"{root}/api/scheduler/v1/aggregate_check",
-    )
+    share = build_share(_CHECK, csv="/aggregates.csv")
+    # The command reads the configured database and has no address of a server.
+    values["share"] = replace(share, command="placement-sched aggregate check")
     return page("aggregates.html", "Aggregates", values)
 
 
 def table() -> flask.Response:
-    """Send the host aggregates as CSV."""
+    """Send the host aggregates, with used amounts and capacity of their hosts, as CSV."""
     aggregates = api_client().get("/compute/v2.1/os-aggregates")["aggregates"]
-    rows = [
-        (
+    sums = {part["uuid"]: part["resources"] for part in api_client().get(_OVERVIEW)["aggregates"]}
+    classes = sorted({name for resources in sums.values() for name in resources})
+    amounts = [(name, kind) for name in classes for kind in ("used", "capacity")]
+    rows = (
+        [
             item["name"],
             item["uuid"],
             " ".join(f"{key}={value}" for key, value in sorted(item["metadata"].items())),
             " ".join(item["hosts"]),
-        )
+            *(sums.get(item["uuid"], {}).get(name, {}).get(kind) for name, kind in amounts),
+        ]
         for item in aggregates
-    ]
-    return csv_file("aggregates.csv", ["name", "uuid", "metadata", "hosts"], rows)
+    )
+    titles = ["name", "uuid", "metadata", "hosts", *map(" ".join, amounts)]
+    return csv_file("aggregates.csv", titles, rows)
+
+
+def _build_uses(sums: Json | None, classes: Sequence[str]) -> list[Use | None]:
+    """Return the use of each class by the hosts of an aggregate, None without such hosts."""
+    return [None if sums is None else build_use(sums, name) for name in classes]
 
 
 def _build_row(aggregate: Json, reserved: Json | None, findings: Sequence[Json]) -> Json:
@@ -84,7 +103,6 @@ def _build_row(aggregate: Json, reserved: Json | None, findings: Sequence[Json])
         "out_of_step": [
             with_words(finding) for finding in findings if finding["kind"] in _OUT_OF_STEP
         ],
-        "wrong": len(findings),
     }
 
 

@@ -10,11 +10,11 @@ import flask
 
 from placement_sched.api.response import status_of
 from placement_sched.console.charts import BEST, StagePicture, compare_weights
-from placement_sched.console.client import ApiClient, ApiRefused
-from placement_sched.console.forms import FIELDS, LABELS, FormRequest, curl
+from placement_sched.console.client import ApiClient, ApiError
+from placement_sched.console.forms import FIELDS, LABELS, FormRequest
 from placement_sched.console.page import (
-    Share,
     api_client,
+    build_share,
     download,
     page,
     redirect_without_empty_fields,
@@ -25,6 +25,7 @@ from placement_sched.console.reports import (
     explanation_view,
     facts_of,
     format_first_names,
+    request_parts,
 )
 from placement_sched.errors import Error, NotFound
 from placement_sched.model.aggregates import DEFAULT_POLICY
@@ -149,7 +150,7 @@ _PAGE = 100
 #: Initial sizes in the form if no flavor is stored.
 _INITIAL_SIZES = {"vcpus": "2", "ram": "4096", "disk": "20"}
 #: Default values of the template.
-_DEFAULTS = dict.fromkeys(("refusal", "one", "verdict", "stage", "compared", "what_if"))
+_DEFAULTS = dict.fromkeys(("refusal", "one", "verdict", "stage", "compared", "what_if", "asked"))
 #: What a change does to the hosts that it names, by the first word of its line.
 _CHANGE_WORDS = {"drain": "drained", "remove": "removed", "add": "added"}
 #: Message for an empty form.
@@ -194,11 +195,6 @@ class Links:
         return f"{self.root}/ask?{query}"
 
     @property
-    def report(self) -> str:
-        """Return the address of the explanation as a report."""
-        return f"{self.root}/ask/report?{self.question.query(**self.beside)}"
-
-    @property
     def capacity(self) -> str:
         """Return the address of the capacity for this request."""
         return f"{self.root}/capacity?{self.question.query(count=None)}"
@@ -232,7 +228,7 @@ def index() -> flask.Response:
                 return page("ask_host.html", "Ask", values)
             values |= _explain(client, links, args)
             values["what_if"] = _describe_simulation(question, values["multipliers"])
-        except ApiRefused as api_error:
+        except ApiError as api_error:
             status = api_error.status
             values["refusal"] = api_error.detail
         except Error as error:
@@ -305,7 +301,7 @@ def _list_choices(client: ApiClient, question: FormRequest) -> dict[str, Any]:
 def _list_visible(client: ApiClient, path: str, key: str) -> list[Json]:
     try:
         items: list[Json] = client.get(path)[key]
-    except ApiRefused:
+    except ApiError:
         return []
     return items
 
@@ -341,16 +337,17 @@ def _multiplier_label(key: str) -> str:
 def _explain(client: ApiClient, links: Links, args: Mapping[str, str]) -> dict[str, Any]:
     question, names, host = links.question, client.aggregate_names(), links.requested_host
     body = question.body(max_rejected=0)
-    url = flask.request.url_root.rstrip("/")
     explanation = client.ask(_EXPLAIN, body)
     view = explanation_view(explanation, names)
     hosts = {"hosts": [host]} if host else {}
     values: dict[str, Any] = {
         "one": view,
-        "share": Share(
-            curl=curl(url + _EXPLAIN, {**body, **hosts}),
-            command=question.command("explain", url, **{"host": host} if host else {}),
-            report=links.report,
+        "asked": request_parts(body["request_spec"]),
+        "share": build_share(
+            _EXPLAIN,
+            body={**body, **hosts},
+            command=question.command("explain", **{"host": host} if host else {}),
+            report=f"/ask/report?{question.query(**links.beside)}",
         ),
     }
     if stage := args.get("stage"):

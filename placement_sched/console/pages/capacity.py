@@ -3,7 +3,6 @@
 
 import json
 import re
-import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,12 +15,12 @@ import flask
 from flask import request
 from werkzeug.datastructures import MultiDict
 
-from placement_sched.console.client import ApiClient, ApiRefused
-from placement_sched.console.forms import FIELDS, LABELS, FormRequest, curl
+from placement_sched.console.client import ApiClient, ApiError
+from placement_sched.console.forms import FIELDS, LABELS, FormRequest
 from placement_sched.console.page import (
     FormError,
-    Share,
     api_client,
+    build_share,
     csv_file,
     download,
     form_error,
@@ -91,14 +90,14 @@ class CapacityForm:
         }
         return urlencode({**fields, "change": self.changes_typed, **more}, doseq=True)
 
-    def command(self, url: str, changes: Sequence[Json]) -> str:
-        """Return the command that counts the same at the server at ``url``."""
-        command = self.question.command("capacity", url, **({"per": self.per} if self.per else {}))
+    def command(self, changes: Sequence[Json]) -> list[str]:
+        """Return the words of the command that counts the same."""
+        command = self.question.command("capacity", **({"per": self.per} if self.per else {}))
         flavors = [] if "flavor" in self.question.typed else self.flavors
         words = [f"--flavor={name}" for name in flavors] if not self.all_flavors else []
         words += ["--all-flavors"] if self.all_flavors else []
         words += [f"--change={json.dumps(change)}" for change in changes]
-        return " ".join([command, *map(shlex.quote, words)])
+        return [*command, *words]
 
     @cached_property
     def question(self) -> FormRequest:
@@ -231,7 +230,7 @@ def index() -> flask.Response:
     if query.is_asked:
         try:
             values |= _answer(query, [flavor["name"] for flavor in choices["flavors"]])
-        except (ApiRefused, Error) as error:
+        except (ApiError, Error) as error:
             values["refusal"] = form_error(error)
     elif any(name in FIELDS for name in request.args):
         values["refusal"] = FormError(HTTPStatus.BAD_REQUEST, _EMPTY_FORM)
@@ -255,9 +254,9 @@ def _render_part(
     query = CapacityForm(request.args)
     try:
         values, status = {"refusal": None, "wanted": query, **answer(query)}, 200
-    except (ApiRefused, Error) as error:
-        refusal = form_error(error)
-        values, status = {"refusal": refusal}, refusal.status
+    except (ApiError, Error) as error:
+        rejection = form_error(error)
+        values, status = {"refusal": rejection}, rejection.status
     return page(template, "Capacity", values, status=status)
 
 
@@ -265,15 +264,15 @@ def _answer(query: CapacityForm, names: Sequence[str]) -> dict[str, Any]:
     """Return the template values of the answer, or of the parts to load."""
     body, client = query.body, api_client()
     changes = expand_changes(client, query.changes)
-    root, url = f"{request.root_path}/console", request.url_root.rstrip("/")
     sent = body | ({"changes": changes} if changes else {})
     values = {
         "asked": request_parts(body["request_spec"]),
-        "share": Share(
-            curl=curl(f"{url}{_CAPACITY}", sent),
-            command=query.command(url, changes),
-            report=f"{root}/capacity/report?{query.encode()}",
-            csv=f"{root}/capacity.csv?{query.encode()}",
+        "share": build_share(
+            _CAPACITY,
+            body=sent,
+            command=query.command(changes),
+            report=f"/capacity/report?{query.encode()}",
+            csv=f"/capacity.csv?{query.encode()}",
         ),
         "zone_columns": _list_zone_columns(query),
     }
@@ -442,7 +441,7 @@ def moves() -> flask.Response:
                 spec = {"flavor": flavor, **({"availability_zone": zone} if zone else {})}
                 body["request_spec"] = spec
             values["advice"] = api_client().ask(_REBALANCE, body)
-        except (ApiRefused, Error) as error:
+        except (ApiError, Error) as error:
             values["refusal"] = form_error(error)
     status = values["refusal"].status if values["refusal"] else 200
     return page("moves.html", "Advice on moves", values, status=status)
@@ -465,7 +464,7 @@ def _list_choices() -> dict[str, Sequence[Any]]:
 def _list_visible(path: str, key: str) -> list[Json]:
     try:
         items: list[Json] = api_client().get(path)[key]
-    except ApiRefused:
+    except ApiError:
         return []
     return items
 

@@ -8,8 +8,8 @@ from urllib.parse import quote, urlencode
 
 import flask
 
-from placement_sched.console.client import ApiRefused
-from placement_sched.console.page import Share, api_client, csv_file, page
+from placement_sched.console.client import ApiError
+from placement_sched.console.page import api_client, build_share, csv_file, page
 from placement_sched.console.units import format_used
 from placement_sched.model.document import Json
 from placement_sched.model.names import did_you_mean, nearest
@@ -76,9 +76,11 @@ def index() -> flask.Response:
         "more": next_marker,
         "marker": marker,
         "unknown": [] if rows else list(_find_unknown_names(filters)),
-        "share": Share(
-            csv=f"{flask.request.root_path}/console/cloud.csv?{urlencode(filters)}",
-            json=f"{flask.request.root_path}/console/api{_HOSTS}?{urlencode(filters)}",
+        "share": build_share(
+            _HOSTS,
+            urlencode(filters),
+            command=["host", "list", *(f"--{name}={value}" for name, value in filters.items())],
+            csv=f"/cloud.csv?{urlencode(filters)}",
         ),
     }
     return page("cloud.html", "Cloud", values)
@@ -103,7 +105,7 @@ def host(name: str) -> flask.Response:
     """Show a host with its resources, instances and services."""
     document = api_client().get(f"{_HOSTS}/{name}")
     trees = [(node, list(_flatten_tree(node["providers"]))) for node in document["nodes"]]
-    share = Share(json=f"{flask.request.root_path}/console/api{_HOSTS}/{quote(name)}")
+    share = build_share(f"{_HOSTS}/{quote(name)}", command=["host", "show", name])
     return page("host.html", name, {"host": document, "trees": trees, "share": share})
 
 
@@ -124,7 +126,7 @@ def _find_unknown_names(filters: Mapping[str, str]) -> Iterator[str]:
             continue
         try:
             existing = names()
-        except ApiRefused:  # this caller may not list these names
+        except ApiError:  # this caller may not list these names
             continue
         if filters[kind] not in existing:
             suggestion = did_you_mean(nearest(filters[kind], existing), str)

@@ -2,7 +2,6 @@
 """Decisions page: recorded decisions, and a decision compared with its replay."""
 
 import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,11 +12,12 @@ import flask
 from flask import request
 
 from placement_sched.console.charts import timeline_picture
-from placement_sched.console.client import ApiClient, ApiRefused, join_path
-from placement_sched.console.forms import curl, form_query
+from placement_sched.console.client import ApiClient, ApiError, join_path
+from placement_sched.console.forms import form_query
 from placement_sched.console.page import (
     Share,
     api_client,
+    build_share,
     csv_file,
     download,
     form_error,
@@ -81,6 +81,7 @@ KINDS = {
     model.NO_CLAIM: "selection without a claim",
     model.EXPLAIN: "explanation",
     model.SHADOW: "shadow evaluation of a request of nova",
+    model.MOVE: "check of a move before its start",
 }
 #: Sizes of a flavor of the compute API, and their names in a request.
 _FLAVOR_SIZES = {
@@ -120,7 +121,7 @@ def index() -> flask.Response:
         # live.js reads new rows only.
         if "refused" not in filters and not request.args.get("live"):
             counts = client.get(_COUNTS, query)
-    except (ApiRefused, Invalid) as failure:
+    except (ApiError, Invalid) as failure:
         error = form_error(failure)
     names = client.aggregate_names() if document["decisions"] else {}
     values = {
@@ -224,17 +225,13 @@ def _build_facet(
 
 
 def _build_share(filters: Mapping[str, str], query: Mapping[str, str]) -> Share:
-    root, encoded = f"{request.root_path}/console", urlencode(query)
-    words = ["placement-sched", "decision", "list", "--url", request.url_root.rstrip("/")]
-    for name, text in query.items():
-        words += [f"--{_OPTIONS.get(name, name)}", text]
-    address = f"{request.url_root.rstrip('/')}{_DECISIONS}{'?' if query else ''}{encoded}"
-    has_option = not {"stage", "global_request_id"} & filters.keys()
-    return Share(
-        curl=curl(address),
-        command=shlex.join(words) if has_option else None,
-        csv=f"{root}/decisions.csv?{urlencode(filters)}",
-        json=f"{root}/api{_DECISIONS}?{encoded}",
+    options = [f"--{_OPTIONS.get(name, name)}={text}" for name, text in query.items()]
+    return build_share(
+        _DECISIONS,
+        urlencode(query),
+        # The command has no option of this name.
+        command=() if "global_request_id" in filters else ["decision", "list", *options],
+        csv=f"/decisions.csv?{urlencode(filters)}",
     )
 
 
@@ -242,23 +239,30 @@ def show(uuid: str) -> flask.Response:
     """Show a recorded decision."""
     decision = api_client().get(_api_path(uuid))
     candidates = (decision["funnel"] or {}).get("allocation_candidates", {})
+    names = api_client().aggregate_names()
     values = {
         **_decision_values(decision),
-        "one": explanation_view(as_explanation(decision), api_client().aggregate_names()),
+        "one": explanation_view(as_explanation(decision), names),
+        "fit": with_names(_find_fit(decision), names),
         "uncounted": 0 if candidates.get("steps") else candidates.get("hosts", 0),
-        "share": _share_decision(uuid),
+        "share": build_share(
+            _api_path(uuid), command=["decision", "show", uuid], report=f"/decisions/{uuid}/report"
+        ),
     }
     return page("decision.html", "Decision", values)
 
 
-def _share_decision(uuid: str) -> Share:
-    url, root = request.url_root.rstrip("/"), f"{request.root_path}/console"
-    return Share(
-        curl=curl(f"{url}{_api_path(uuid)}"),
-        command=shlex.join(["placement-sched", "decision", "show", uuid, "--url", url]),
-        report=f"{root}/decisions/{uuid}/report",
-        json=f"{root}/api{_api_path(uuid)}",
-    )
+def _find_fit(decision: Json) -> Json | None:
+    """Return whether a request without a host would fit now, None if there is no answer."""
+    if decision["outcome"] == model.SELECTED:
+        return None
+    try:
+        answer = api_client().ask(f"{_api_path(decision['uuid'])}/replay", {"max_rejected": 0})
+    except ApiError:
+        return None
+    obstacle = answer["now"]["funnel"].get("obstacle") or {}
+    hosts = [best["service_host"] for best, *_ in answer["now"]["selections"]]
+    return {"hosts": list(dict.fromkeys(hosts)), "reason": obstacle.get("reason")}
 
 
 def report(uuid: str) -> flask.Response:
@@ -282,7 +286,7 @@ def replay(uuid: str) -> flask.Response:
     }
     try:
         answer = api_client().ask(f"{path}/replay", {"settings": settings})
-    except ApiRefused as failure:
+    except ApiError as failure:
         values["refusal"] = error = form_error(failure)
         return page("replay.html", "Ask again", values, status=error.status)
     names = api_client().aggregate_names()
@@ -319,7 +323,7 @@ def _with_stored_flavor(spec: Json) -> Json:
         return spec
     try:
         flavors = api_client().get("/compute/v2.1/flavors/detail")["flavors"]
-    except ApiRefused:
+    except ApiError:
         return spec
     for stored in flavors:
         if stored["name"] == flavor["name"]:
@@ -336,7 +340,7 @@ def _list_server_names(decision: Json) -> dict[str, str]:
     for place in decision["instances"][:_MAX_NAMES]:
         try:
             instance = api_client().get(join_path("scheduler", "v1", "instances", place["uuid"]))
-        except ApiRefused:
+        except ApiError:
             continue
         names[place["uuid"]] = instance["display_name"]
     return names

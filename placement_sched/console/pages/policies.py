@@ -7,12 +7,13 @@ from typing import Any
 import flask
 from flask import request
 
-from placement_sched.console.page import Share, api_client, page
+from placement_sched.console.page import api_client, build_share, page
 from placement_sched.errors import NotFound
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import readable_value
 from placement_sched.model.names import suggest_name
 
+_POLICIES = "/scheduler/v1/policies"
 #: Sources of options, in display order, with the texts to show.
 SOURCES = {
     "policy": "the policy's section",
@@ -33,7 +34,7 @@ SELECTORS = {
 
 def index() -> flask.Response:
     """Show the list of policies, a policy in full, and its differences from another."""
-    document = api_client().get("/scheduler/v1/policies")
+    document = api_client().get(_POLICIES)
     policies = {policy["name"]: policy for policy in document["policies"]}
     chosen = _get_policy(policies, request.args.get("policy") or next(iter(policies)))
     other_name = request.args.get("beside")
@@ -47,7 +48,7 @@ def index() -> flask.Response:
         "differences": None if other is None else _compare_policies(chosen, other),
         "sources": SOURCES,
         "access": document["access"],
-        "share": Share(json=f"{request.root_path}/console/api/scheduler/v1/policies"),
+        "share": build_share(_POLICIES, command=["policy", "list"]),
     }
     return page("policies.html", "Policies", values)
 

@@ -2,6 +2,8 @@
 """Search page for hosts, servers, flavors, requests and other names."""
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -9,7 +11,7 @@ from urllib.parse import quote, urlencode
 import flask
 from flask import request
 
-from placement_sched.console.client import ApiClient, ApiRefused
+from placement_sched.console.client import ApiClient, ApiError
 from placement_sched.console.page import api_client, page, redirect
 from placement_sched.model.names import read_uuid
 
@@ -33,9 +35,7 @@ class Hit:
 def index() -> flask.Response:
     """Redirect to the only exact match, or list all matches."""
     text = request.args.get("q", "").strip()
-    client = api_client()
-    hits = list(_hosts(client, text))  # raises an error for callers who may not list hosts
-    hits = [*hits, *_search(client, text)] if text else []
+    hits = _search(api_client(), text)
     exact = [hit for hit in hits if text.lower() in {hit.name.lower(), hit.alias.lower()}]
     if len(exact) == 1 or len(hits) == 1:
         return redirect(f"/console{(exact or hits)[0].address}")
@@ -43,13 +43,35 @@ def index() -> flask.Response:
     return page("search.html", "Search", values)
 
 
-def _search(client: ApiClient, text: str) -> Iterator[Hit]:
-    """Yield the matches of all kinds but hosts that this person may read."""
-    for search in (_servers, _flavors, _aggregates, _zones, _policies, _decisions):
-        try:
-            yield from search(client, text)
-        except ApiRefused:  # this person may not list this kind, or the text is malformed for it
-            continue
+def _search(client: ApiClient, text: str) -> list[Hit]:
+    """Return the matches of all kinds that this person may read, from concurrent requests.
+
+    Raises :class:`ApiError` for callers who may not list hosts.
+    """
+    if not text:
+        return list(_hosts(client, text))
+    searches = (_servers, _flavors, _aggregates, _zones, _policies, _decisions)
+    with ThreadPoolExecutor(max_workers=len(searches)) as pool:
+        futures = [
+            pool.submit(flask.copy_current_request_context(_list_hits), search, client, text)
+            for search in searches
+        ]
+        hits = list(_hosts(client, text))
+        return [*hits, *(hit for future in futures for hit in future.result())]
+
+
+def _list_hits(
+    search: Callable[[ApiClient, str], Iterator[Hit]], client: ApiClient, text: str
+) -> list[Hit]:
+    """Return the matches of a kind until the API refuses a request.
+
+    The person may not list this kind, or the text is malformed for it.
+    """
+    hits = []
+    with suppress(ApiError):
+        for hit in search(client, text):
+            hits.append(hit)  # noqa: PERF402 - keeps the hits before the refused request
+    return hits
 
 
 def _hosts(client: ApiClient, text: str) -> Iterator[Hit]:

@@ -91,6 +91,9 @@ function addRowFilter(table) {
 /** A table of more rows has a field that filters them. */
 const MANY_ROWS = 15;
 
+// On a phone the names of the pages are wider than the screen.
+document.querySelector("nav [aria-current=page]")?.scrollIntoView({ inline: "center", block: "nearest" });
+
 function prepareTable(table) {
   if (table.tBodies[0].rows.length > MANY_ROWS) addRowFilter(table);
   for (const head of table.tHead.rows[0].cells) {

@@ -355,6 +355,28 @@ def test_each_view_fits_a_phone_screen(visit, view):
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
+def test_two_counts_of_nearest_hosts_are_explained(visit):
+    """Fault F13: 132 hosts met the constraints and 83 would fit, without a word why."""
+    page = visit(f"{ASK}?flavor=c.confidential")
+    expect(page.locator(".conclusion")).to_contain_text("meet all constraints but")
+    expect(page.locator(".nearest")).to_contain_text("would fit")
+    expect(page.locator("main")).to_contain_text("counts hosts before the host filters")
+
+
+def test_answer_is_in_view_on_a_phone_and_the_form_is_folded(visit):
+    page = visit(IN_ZONE, size=PHONE)
+    wait_until_drawn(page)
+    expect(page.locator(".conclusion")).to_be_in_viewport(ratio=1)
+    expect(page.locator(".why-not h2")).to_be_in_viewport(ratio=1)
+    field = page.locator("#question [name=zone]")
+    expect(field).to_be_hidden()
+    page.get_by_text("Change the question: flavor typed; 32 VCPUs").click()
+    field.fill("az2")
+    page.get_by_role("button", name="Ask", exact=True).click()
+    page.wait_for_url("**zone=az2")
+    expect(page.locator("#question [name=zone]")).to_be_hidden()
+
+
 def test_page_works_without_scripts(visit):
     page = visit(ASK, scripts=False)
     fill_form(page, vcpus="32", zone="az1")

@@ -426,6 +426,21 @@ def test_going_back_keeps_the_map_and_reads_nothing_again(visit):
     assert not [url for url in asked if "/cloud" in url]
 
 
+def test_simulation_of_selected_hosts_shows_progress_and_can_be_cancelled(visit):
+    """Fault F6: the slowest questions showed nothing for 16 seconds."""
+    page = wait_until_drawn(visit("/console/cloud?zone=az2"))
+    page.get_by_role("button", name="Select all 100").click()
+    held = []
+    page.route("**/console/capacity?*", lambda route: held.append(route))  # noqa: PLW0108
+    page.locator("#chosen").get_by_role("link", name="What if they are drained?").click()
+    progress = page.locator("#progress")
+    expect(progress).to_contain_text("Simulating … 1 s")
+    progress.get_by_role("button", name="Cancel").click()
+    expect(progress).to_be_hidden()
+    expect(page.locator("#chosen")).to_be_visible()
+    assert len(held) == 1
+
+
 def test_touch_selects_hosts_on_the_map(visit):
     page = wait_until_drawn(visit("/console/cloud", size=PHONE))
     page.get_by_role("button", name="Select on the map").click()
@@ -479,6 +494,16 @@ def test_failed_map_request_shows_the_reason(visit):
     page.reload()
     expect(page.locator("#counted")).to_have_text(
         "The map cannot be drawn: Policy does not allow it."
+    )
+
+
+def test_map_names_the_service_that_does_not_answer(visit):
+    """Fault F15: the browser's own words stood in place of the cause."""
+    page = visit("/console/cloud", expected_errors=("/console/api/scheduler/v1/hosts",))
+    page.route(HOSTS, lambda route: route.abort())
+    page.reload()
+    expect(page.locator("#counted")).to_contain_text(
+        "The map cannot be drawn: the service does not answer"
     )
 
 

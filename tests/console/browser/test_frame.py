@@ -2,13 +2,29 @@
 """What all pages share, in a real browser."""
 
 import pytest
+from playwright.sync_api import expect
 
 from placement_sched.console.page import NAVIGATION
 from tests.console.browser.conftest import PHONE, WIDE, find_accessibility_faults
+from tests.support.servers import serve_database
 
 pytestmark = pytest.mark.exhaustive
 
 PATHS = [f"/console/{path}" for _, path, _ in NAVIGATION]
+#: Returns the lowest contrast of the placeholders of the page with the background.
+PLACEHOLDER_CONTRAST = """() => {
+  const luminance = (colour) => {
+    const part = (value) => (value <= 10 ? value / 3294 : ((value / 255 + 0.055) / 1.055) ** 2.4);
+    const [red, green, blue] = colour.match(/[0-9]+/g).map(Number).map(part);
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const fields = [...document.querySelectorAll("main [placeholder]")];
+  return Math.min(...fields.map((field) => {
+    const ink = luminance(getComputedStyle(field, "::placeholder").color);
+    const back = luminance(getComputedStyle(field).backgroundColor);
+    return (Math.max(ink, back) + 0.05) / (Math.min(ink, back) + 0.05);
+  }));
+}"""
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
@@ -30,6 +46,21 @@ def test_a_page_fits_a_phone(visit, path):
 def test_a_page_can_be_read_without_scripts(visit, path):
     page = visit(path, scripts=False, size=WIDE)
     assert page.locator("h1").count() == 1
+
+
+@pytest.mark.parametrize("path", ["/console/decisions", "/console/capacity"])
+def test_placeholders_are_readable_in_dark_colours(visit, path):
+    """Fault F18: a contrast of 3.9."""
+    page = visit(path, dark=True)
+    assert page.evaluate(PLACEHOLDER_CONTRAST) >= 4.5
+
+
+def test_empty_cloud_names_the_command_that_fills_it(visit, tmp_path):
+    """Fault F19: only the page Ask named it."""
+    with serve_database(tmp_path) as server:
+        for path in ("", "ask", "cloud"):
+            page = visit(f"/console/{path}", server=server)
+            expect(page.locator("main")).to_contain_text("placement-sched fleet load FILE.yaml")
 
 
 def test_unknown_page_shows_an_error(visit):

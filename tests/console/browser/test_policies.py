@@ -27,7 +27,16 @@ def policies_server(tmp_path_factory):
         body = {"set_metadata": {"metadata": {"sched_policy": "dense"}}}
         path = f"/compute/v2.1/os-aggregates/{number['aggregate']['id']}/action"
         server.ask("POST", path, body)
+        server.ask("POST", path, {"add_host": {"host": "az1-r01-hdd01"}})
         yield server
+
+
+def test_policy_of_a_host_leads_to_this_policy(visit, policies_server):
+    """Fault F4: the link of a host opened the page of another policy."""
+    page = visit("/console/hosts/az1-r01-hdd01", server=policies_server)
+    page.get_by_role("link", name="dense").click()
+    page.wait_for_url("**/policies?policy=dense")
+    assert page.locator("#runs").inner_text() == "Filters and weighers of dense"
 
 
 def test_two_policies_are_compared_by_keyboard(visit, policies_server):

@@ -15,7 +15,7 @@ from tests.support.repository import ROOT
 pytestmark = pytest.mark.exhaustive
 
 PICTURES = {
-    "console-cloud.png": "/console/cloud?colour=free:MEMORY_MB",
+    "console-cloud.png": "/console/cloud?colour=used:MEMORY_MB",
     "console-ask.png": "/console/ask?flavor=g.large",
 }
 SIZE = {"width": 1280, "height": 820}

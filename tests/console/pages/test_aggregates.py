@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page Aggregates: who is where, what reserves what, and what the check finds."""
 
+import csv
+
 import pytest
 from webtest import TestApp
 
 from tests.operations.test_aggregate_check import add_flavor
 from tests.support.host_maps import LICENSED, add_aggregate
 from tests.support.hosts import add_node
+from tests.support.scheduling import flavor, instance, report, spec
 
 PAGE = "/console/aggregates"
 ATTACK = "<img src=x onerror=alert(1)>"
@@ -33,7 +36,7 @@ def test_an_aggregate_shows_its_zone_policy_metadata_and_hosts(browser, sqlite_d
     add_aggregate(sqlite_database, "rack", ["cn1"], metadata)
     page = browser.get(PAGE)
     shown = read_row(page, "rack")
-    for words in ("az1", "dense", "ssd=true", "1 host", "cn1"):
+    for words in ("az1", "dense", "ssd=true", "1 cn1"):
         assert words in shown
     assert page.html.find("a", string="dense")["href"] == "/console/policies?policy=dense"
 
@@ -47,6 +50,23 @@ def test_aggregate_missing_in_placement_is_out_of_sync(browser, sqlite_database)
         page, "rack"
     )
     assert "has the same hosts" in read_row(page, "bare")
+
+
+def test_used_share_of_an_aggregate_leads_to_its_hosts(browser, sqlite_app):
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    add_aggregate(sqlite_app.app.services.database, "rack", ["cn1", "cn2"])
+    add_aggregate(sqlite_app.app.services.database, "empty")
+    vcpus = {"vcpus": 12, "memory_mb": 512, "root_gb": 1}
+    body = {"request_spec": spec(instance(1), flavor=flavor(**vcpus))}
+    sqlite_app.post_json("/scheduler/v1/select_destinations", body)
+    page = browser.get(PAGE)
+    used = page.html.find(id="a-rack").select_one("td[data-label=VCPU] a")
+    assert used.get_text() == "9 %"
+    assert used["title"].startswith("12 of 128 used")
+    assert used["href"] == "/console/cloud?aggregate=rack&colour=used%3AVCPU"
+    assert "none" in read_row(page, "empty")
+    rows = list(csv.DictReader(browser.get("/console/aggregates.csv").text.splitlines()))
+    assert [(row["name"], row["VCPU used"]) for row in rows] == [("rack", "12"), ("empty", "")]
 
 
 def test_aggregate_reservations_and_problems_are_shown(app_with_filter, sqlite_database):

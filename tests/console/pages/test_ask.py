@@ -223,7 +223,7 @@ def test_rejecting_stages_have_a_letter_and_colour(cloud, browser):
     signs = [read_text(one) for one in page.html.select(".funnel .sign")]
     assert signs == ["A", "B"]
     colours = [one["class"] for one in page.html.select(".funnel .sign rect")]
-    assert colours == [["part1"], ["part2"]]
+    assert colours == [["part1"], ["part3"]]
     drawn = json.loads(page.html.select_one(".fates").text)
     named = {stage["name"]: stage for stage in drawn["stages"]}
     stage = named["resources MEMORY_MB:100000"]

@@ -165,6 +165,21 @@ def test_advice_on_moves_for_a_goal_is_shown(cloud, browser):
     assert page.forms[1]["goal"].value == "spread"
 
 
+def test_advice_names_servers_and_leads_to_them(cloud, browser):
+    """Advice named the uuids of instances only."""
+    for number in (1, 2):
+        body = {"request_spec": spec(instance(number), force_hosts=["cn1"])}
+        cloud.post_json("/scheduler/v1/select_destinations", body)
+        record = cloud.get(f"/scheduler/v1/instances/{instance(number)}").json
+        named = {"host": "cn1", "display_name": ATTACK, "flavor": record["flavor"]}
+        cloud.put_json(f"/scheduler/v1/instances/{instance(number)}", named)
+    page = browser.get(f"{MOVES}?goal=spread&moves=1")
+    server, origin, host = page.html.select("[aria-labelledby=moves] tbody a")
+    assert server.get_text() == ATTACK
+    assert server["href"].startswith("/console/decisions?instance=00000000-0000-0000-0000-")
+    assert (origin["href"], host["href"]) == ("/console/hosts/cn1", "/console/hosts/cn2")
+
+
 def test_flavors_and_zones_can_be_chosen_for_advice(cloud, browser):
     html = browser.get(f"{PAGE}/moves").html
     assert [one["value"] for one in html.select("#flavors option")] == ["large", "small"]

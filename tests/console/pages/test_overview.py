@@ -4,6 +4,7 @@
 import pytest
 from webtest import TestApp
 
+from placement_sched.operations.failover import store_result
 from tests.support.scheduling import flavor, instance, report, spec
 
 PAGE = "/console/"
@@ -61,17 +62,17 @@ def test_failed_requests_are_grouped_by_the_stage_that_left_no_host(cloud, brows
 
 
 def test_findings_have_the_command_that_fixes_them(cloud, browser):
-    assert "0 findings" in read(browser.get(PAGE), "rules")
+    part = browser.get(PAGE).html.select_one("section[aria-labelledby=rules] [data-load]")
+    findings = part["data-load"]
+    assert "0 findings" in browser.get(findings).html.select_one("[data-part]").get_text()
     body = {"aggregate": {"name": "gpu"}}
     aggregate = cloud.post_json("/compute/v2.1/os-aggregates", body).json["aggregate"]["id"]
     action = f"/compute/v2.1/os-aggregates/{aggregate}/action"
     cloud.post_json(action, {"add_host": {"host": "cn1"}})
     cloud.post_json(action, {"set_metadata": {"metadata": {"trait:CUSTOM_GPU": "required"}}})
-    page = browser.get(PAGE)
-    assert "CUSTOM_GPU" in read(page, "rules")
-    assert page.html.select_one("section[aria-labelledby=rules] [data-copy]")["title"].startswith(
-        "placement-sched"
-    )
+    part = browser.get(findings).html.select_one("[data-part]")
+    assert "CUSTOM_GPU" in part.get_text()
+    assert part.select_one("[data-copy]")["title"].startswith("placement-sched")
 
 
 def test_flavors_of_which_fewest_fit_come_first(cloud, browser):
@@ -97,3 +98,18 @@ def test_former_address_of_the_map_leads_to_the_map(cloud, browser):
 
 def test_names_are_escaped(cloud, browser):
     assert ATTACK not in browser.get(PAGE).text
+
+
+def test_failover_capacity_is_shown_once_it_is_computed(cloud, browser):
+    assert not browser.get(PAGE).html.select_one("section[aria-labelledby=failover]")
+    cloud.post_json(SELECT, {"request_spec": spec(instance(1), flavor=flavor(memory_mb=60000))})
+    store_result(cloud.app.services.scheduler)
+    tile = read(browser.get(PAGE), "failover")
+    assert tile.startswith("0 hosts without failover capacity")
+    assert "All instances find places if a host fails." in tile
+    cloud.post_json(SELECT, {"request_spec": spec(instance(2), flavor=flavor(memory_mb=60000))})
+    store_result(cloud.app.services.scheduler)
+    page = browser.get(PAGE)
+    assert read(page, "failover").startswith("2 hosts without failover capacity")
+    assert "cn1 : 1 of 1 instances find no place" in read(page, "failover")
+    assert page.html.select_one("section[aria-labelledby=failover] a")["href"].endswith("cn1")

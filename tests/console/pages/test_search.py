@@ -60,6 +60,13 @@ def test_request_and_decision_are_found_by_id(cloud, browser):
         assert answer.headers["Location"] == f"/console/decisions/{decision}"
 
 
+def test_instance_without_a_record_leads_to_its_decision(cloud, browser):
+    body = {"request_spec": spec(instance(2)), "claim": False}
+    decision = cloud.post_json("/scheduler/v1/select_destinations", body).json["decision"]
+    answer = browser.get(PAGE, params={"q": instance(2)}, status=303)
+    assert answer.headers["Location"] == f"/console/decisions/{decision}"
+
+
 def test_several_matches_are_listed_by_kind(cloud, browser):
     page = browser.get(PAGE, params={"q": "cn"})
     rows = [row.get_text(" ", strip=True) for row in page.html.select("tbody tr")]
