@@ -28,14 +28,17 @@ from placement_sched.app import create_app, wrap_for_worker
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
+from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import Instance
 from placement_sched.scheduler.plugins import read_settings
-from placement_sched.store.compute import compute_nodes, instances
+from placement_sched.store.compute import compute_nodes, flavors, instances
 
 #: Flavors of the largest capacity request.
 FLAVORS = 25
 #: Hosts that the plan drains, and instances on each of them.
 DRAINED_HOSTS, INSTANCES_PER_HOST = 10, 20
+#: Traits that a flavor prefers.
+PREFERRED = "HW_CPU_X86_AVX2,COMPUTE_NODE"
 
 
 def build_flavors(number: int) -> list[dict[str, object]]:
@@ -56,11 +59,25 @@ def build_requests(drained: list[str]) -> Mapping[str, tuple[str, dict[str, obje
     """Return path and body of each request by its name. GET requests have no body."""
     spec = {"flavor": {"name": "m1", "vcpus": 2, "memory_mb": 4096, "root_gb": 20}}
     many = {"request_spec": {}, "flavors": build_flavors(FLAVORS)}
+    preferring = {**spec["flavor"], "extra_specs": {"scheduler:prefer_traits": PREFERRED}}
     return {
         "explain": ("explain", {"request_spec": spec}),
         "selection without a claim": (
             "select_destinations",
             {"request_spec": spec, "claim": False},
+        ),
+        "selection of 3 requests together": (
+            "select_destinations",
+            {
+                "requests": [
+                    {"request_spec": {"flavor": flavor}} for flavor in build_flavors(FLAVORS)[:3]
+                ],
+                "claim": False,
+            },
+        ),
+        "selection that prefers traits": (
+            "select_destinations",
+            {"request_spec": {"flavor": preferring}, "claim": False},
         ),
         "all hosts": ("hosts", None),
         "a page of 50 hosts": ("hosts?limit=50", None),
@@ -72,6 +89,15 @@ def build_requests(drained: list[str]) -> Mapping[str, tuple[str, dict[str, obje
         f"capacity of {FLAVORS} flavors per zone": ("capacity", {**many, "per": "zone"}),
         f"plan to drain {DRAINED_HOSTS} hosts": ("plan", {"changes": [{"drain": drained}]}),
     }
+
+
+def store_flavors(database: Database) -> None:
+    """Store the flavors that plugins compare, such as StrandedResourcesWeigher."""
+    stored = [
+        Flavor.from_document({**flavor, "flavorid": flavor["name"]})
+        for flavor in build_flavors(FLAVORS)
+    ]
+    database.write(lambda connection: flavors.add_many(connection, stored, utcnow()))
 
 
 def record_instances(database: Database) -> list[str]:
@@ -148,6 +174,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--world", choices=("flat", "nested"), default="flat")
     parser.add_argument("--only", default="", help="requests with this text in their names")
+    parser.add_argument("--flavors", action="store_true", help=f"store {FLAVORS} flavors")
     parser.add_argument("--filters", default="", help="classes of more filters to enable")
     databases.add_arguments(parser)
     options = parser.parse_args()
@@ -157,6 +184,8 @@ def main() -> int:
         overrides = {"placement_database.connection": connection, "api.auth_strategy": "noauth2"}
         app = create_app(with_filters(read_settings().with_overrides(overrides), options.filters))
         application = wrap_for_worker(app)
+        if options.flavors:
+            store_flavors(app.services.database)
         requests = build_requests(record_instances(app.services.database))
         chosen = {name: request for name, request in requests.items() if options.only in name}
         rounds = [
