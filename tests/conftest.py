@@ -231,7 +231,8 @@ def make_app() -> Iterator[Callable[..., Client]]:
     yield make
     for thread in threading.enumerate():
         # An application's, beside its requests.
-        if thread.name in {"policy ratios", "capacity of flavors", CHECK_THREAD}:
+        names = {"policy ratios", "capacity of flavors", "failover capacity", CHECK_THREAD}
+        if thread.name in names:
             thread.join(timeout=60)
     for application in made:
         application.close()

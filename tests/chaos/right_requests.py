@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, urlencode
+from uuid import UUID
 
 from placement_sched.api.blueprint import PARAMETER
 from tests.chaos.entrances import Endpoint
@@ -69,6 +70,8 @@ _LISTS: Mapping[str, tuple[str, str, str]] = {
     "decision": ("/scheduler/v1/decisions?limit=5", "decisions", "uuid"),
 }
 _GOALS = ("pack", "spread")
+#: States of moves that may change.
+_OPEN = ("planned", "started", "failed")
 #: Names of things that nothing else refers to, so that they come and go.
 SPARE_HOST = "cn5"
 #: The flavor that is for some projects only.
@@ -97,6 +100,8 @@ FIRST = {
     f"POST {_OF_FLAVOR}/action removeTenantAccess": f"POST {_OF_FLAVOR}/action addTenantAccess",
     "DELETE /compute/v2.1/os-services/<service_id>": "POST /scheduler/v1/compute_nodes",
     "DELETE /scheduler/v1/instances/<uuid>": "PUT /scheduler/v1/instances/<uuid>",
+    "PUT /scheduler/v1/plan_runs/<uuid>": "POST /scheduler/v1/plan_runs",
+    "PUT /scheduler/v1/plan_runs/<uuid>/moves/<instance>": "POST /scheduler/v1/plan_runs",
 }
 #: Values of extra specs that the newest versions take.
 _VALUES = {"hw:cpu_policy": "shared", "trait:CUSTOM_RED": "required"}
@@ -160,10 +165,18 @@ BODIES: Mapping[str, Callable[[World, Any], Any]] = {
         **_build_explain_request(w),
         "per": one(["zone", None]),
     },
+    "POST /scheduler/v1/failover_capacity": lambda _w, one: {
+        "host_failures": one([1, 2]),
+        "within": one(["zone", None]),
+    },
     "POST /scheduler/v1/plan": lambda _w, one: {"changes": [{"drain": [one(HOSTS)]}]},
     "POST /scheduler/v1/rebalance": lambda _w, one: {"goal": one(_GOALS), "moves": one([1, 3])},
     "POST /scheduler/v1/decisions/<uuid>/replay": lambda _w, one: {
         "settings": one(["now", "then"])
+    },
+    "PUT /scheduler/v1/plan_runs/<uuid>/moves/<instance>": lambda _w, one: {
+        "executor": str(UUID(int=1)),
+        "state": one(["started", "failed"]),
     },
 }
 #: Bodies of older versions, by the last of them.
@@ -203,8 +216,10 @@ class ExistingNames(World):
     def _find_existing(self, rule: str, name: str) -> str | None:
         """Return the name of what is there, None where ``writes.py`` knows a name."""
         one, rarely = self._dice.choice, self._dice.random() < self.rarely
-        if "decisions" in rule:
-            return self._draw_name("decision")
+        if "decisions" in rule or "plan_runs" in rule:
+            return (
+                self._draw_name("decision") if "decisions" in rule else self._draw_move(rule, name)
+            )
         if "instances" in rule:
             return None if rarely else self._draw_name("server_id")
         if "resource_classes" in rule:
@@ -218,6 +233,21 @@ class ExistingNames(World):
         if name in {"member_id", "key", "tag"}:
             return None if rarely else self._name_within(name)
         return one(self._name_in_path(rule, name) or [None])
+
+    def _draw_move(self, rule: str, name: str) -> str | None:
+        """Return a run that may change, or the instance of a move that has not ended."""
+        states = ("running",) if "moves" in rule else ("running", "stopped", "failed")
+        runs = self._get("/scheduler/v1/plan_runs").get("plan_runs", [])
+        if name == "uuid":
+            open_runs = [
+                run["uuid"]
+                for run in runs
+                if run["state"] in states and sum(run["counts"][each] for each in _OPEN)
+            ]
+            return self._dice.choice(open_runs) if open_runs else None
+        run = self._get(f"/scheduler/v1/plan_runs/{self.drawn['uuid']}")
+        open_moves = [each["instance"] for each in run.get("moves", []) if each["state"] in _OPEN]
+        return self._dice.choice(open_moves) if open_moves else None
 
     @staticmethod
     def _name_in_path(rule: str, name: str) -> Sequence[str]:
@@ -360,3 +390,6 @@ def _objects_to_create(project: str) -> Generator[tuple[str, str, Any], Any, Non
             f"/scheduler/v1/instances/00000000-0000-0000-0000-00000000000{number}",
             recorded,
         )
+    moves = [{"instance": str(UUID(int=number)), "from": "cn1", "to": "cn2"} for number in (1, 2)]
+    run = {"kind": "drain", "method": "live", "parallel": 1, "executor": str(UUID(int=1))}
+    yield "POST", "/scheduler/v1/plan_runs", {**run, "moves": moves}

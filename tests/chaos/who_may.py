@@ -69,14 +69,20 @@ TABLE: Mapping[frozenset[str], str] = {
 /scheduler/v1/select_destinations scheduler:select_destinations POST=.
 /scheduler/v1/explain scheduler:explain POST=.
 /scheduler/v1/capacity scheduler:capacity POST=.
+/scheduler/v1/failover_capacity scheduler:failover_capacity GET=. POST=.
 /scheduler/v1/plan scheduler:plan POST=.
 /scheduler/v1/rebalance scheduler:rebalance POST=.
+/scheduler/v1/plan_runs scheduler:plan_runs GET=list
+/scheduler/v1/plan_runs/<uuid> scheduler:plan_runs GET=show
 /scheduler/v1/policies scheduler:policies GET=list
 /scheduler/v1/policies/<name> scheduler:policies GET=show
 """,
     SERVICES: "/placement/reshaper placement:reshaper POST=reshape",
     READERS_THERE | SERVICES: "/placement/usages placement:usages GET=.",
     ADMINS: """
+/scheduler/v1/plan_runs scheduler:plan_runs POST=execute
+/scheduler/v1/plan_runs/<uuid> scheduler:plan_runs PUT=execute
+/scheduler/v1/plan_runs/<uuid>/moves/<instance> scheduler:plan_runs PUT=execute
 /compute/v2.1/os-aggregates os_compute_api:os-aggregates GET=index POST=create
 /compute/v2.1/os-aggregates/<aggregate_id> os_compute_api:os-aggregates \
     GET=show PUT=update DELETE=delete
@@ -185,6 +191,7 @@ PUBLIC = """
 PAGES: Mapping[frozenset[str], str] = {
     ADMINS | SERVICES: """
 /console/ GET
+/console/overview/findings GET
 /console/overview/fits GET
 /console/search GET
 /console/cloud GET
@@ -203,6 +210,8 @@ PAGES: Mapping[frozenset[str], str] = {
 /console/capacity/row GET
 /console/capacity/report GET
 /console/capacity/moves GET
+/console/plan_runs GET
+/console/plan_runs/<uuid> GET
 /console/policies GET
 /console/api/<path:path> GET POST
 """,

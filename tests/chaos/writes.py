@@ -44,6 +44,7 @@ LISTED = {
 NO_WRITES = (
     "POST /scheduler/v1/capacity",
     "POST /scheduler/v1/explain",
+    "POST /scheduler/v1/failover_capacity",
     "POST /scheduler/v1/plan",
     "POST /scheduler/v1/rebalance",
     "POST /scheduler/v1/decisions/<uuid>/replay",
@@ -70,8 +71,10 @@ class World:
         one = self._dice.choice
         if name in LISTED:
             return self._draw_listed(*LISTED[name])
-        if name == "consumer_uuid" or (name == "uuid" and "instances" in rule):
+        if name in {"consumer_uuid", "instance"} or (name == "uuid" and "instances" in rule):
             return self.consumer()
+        if name == "uuid" and "plan_runs" in rule:
+            return self._draw_run()
         if name == "uuid":
             return uuid_of(one(HOSTS)) if "compute_nodes" in rule else one(PROVIDERS)
         if name == "name":
@@ -81,6 +84,10 @@ class World:
     def _draw_listed(self, path: str, key: str, otherwise: object) -> object:
         found = [one["id"] for one in self._get(path).get(key, [])]
         return self._dice.choice(found) if found else otherwise
+
+    def _draw_run(self) -> object:
+        runs = self._get("/scheduler/v1/plan_runs").get("plan_runs", [])
+        return self._dice.choice([run["uuid"] for run in runs] or [str(UUID(int=1))])
 
     def consumer(self) -> str:
         """Return one of few consumers."""
@@ -187,6 +194,21 @@ BODIES: Mapping[str, Callable[[World, Any], Any]] = {
         "host": (host := one(HOSTS)),
         "node": host,
         "flavor": flavor(),
+    },
+    "POST /scheduler/v1/plan_runs": lambda w, one: {
+        "kind": one(["plan", "rebalance", "drain"]),
+        "method": one(["live", "cold"]),
+        "parallel": one([1, 3]),
+        "executor": str(UUID(int=1)),
+        "moves": [{"instance": w.consumer(), "from": "cn1", "to": one(HOSTS[1:])}],
+    },
+    "PUT /scheduler/v1/plan_runs/<uuid>": lambda _w, one: {
+        "executor": str(UUID(int=1)),
+        "state": one(["running", "stopped", "failed"]),
+    },
+    "PUT /scheduler/v1/plan_runs/<uuid>/moves/<instance>": lambda _w, one: {
+        "executor": str(UUID(int=1)),
+        "state": one(["started", "done", "failed", "skipped"]),
     },
     "POST /scheduler/v1/select_destinations": lambda w, _one: {
         "request_spec": spec(w.consumer(), flavor=flavor(memory_mb=64, root_gb=1))

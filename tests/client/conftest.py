@@ -148,7 +148,7 @@ class Client:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    def refusal(self, *arguments: str) -> str:
+    def rejection(self, *arguments: str) -> str:
         """Run a command that must fail, and return what it tells on stderr."""
         done = self.run(*arguments)
         assert done.returncode != 0, done.stdout

@@ -42,7 +42,7 @@ def test_aggregate_is_created_tagged_shown_listed_and_deleted(client):
     assert (row["Availability Zone"], row["Properties"]) == ("z2", {"gpu": "2"})
     client("aggregate", "set", "--no-property", "--property", "one=1", "renamed")
     assert client.json("aggregate", "show", "renamed")["properties"] == {"one": "1"}
-    assert "already exists" in client.refusal("aggregate", "create", "renamed")
+    assert "already exists" in client.rejection("aggregate", "create", "renamed")
     client("aggregate", "delete", "renamed")
     names = [row["Name"] for row in client.json("aggregate", "list")]
     assert not {"life", "renamed"} & set(names)
@@ -55,9 +55,9 @@ def test_provider_aggregates_are_updated_with_hosts(each_server, client):
     assert added["hosts"] == ["ag1"]
     uuid = client.json("aggregate", "show", "follow")["uuid"]
     assert read_provider_aggregates(each_server, "ag1") == [uuid]
-    unknown = client.refusal("aggregate", "add", "host", "follow", "nope")
+    unknown = client.rejection("aggregate", "add", "host", "follow", "nope")
     assert "Compute host nope could not be found" in unknown
-    assert "not empty" in client.refusal("aggregate", "delete", "follow")
+    assert "not empty" in client.rejection("aggregate", "delete", "follow")
     removed = client.json("aggregate", "remove", "host", "follow", "ag1")
     assert removed["hosts"] == []
     assert read_provider_aggregates(each_server, "ag1") == []
@@ -71,11 +71,11 @@ def test_zones_list_their_hosts_and_instances(each_server, client):
     client("aggregate", "add", "host", "east", "ag2")
     (row,) = client.json("compute", "service", "list", "--host", "ag2")
     assert row["Zone"] == "east"
-    other = client.refusal("aggregate", "add", "host", "west", "ag2")
+    other = client.rejection("aggregate", "add", "host", "west", "ag2")
     assert "already in availability zone(s) east" in other
     address = record_instance(each_server, "ag2", "web")
-    assert "instances" in client.refusal("aggregate", "set", "--zone", "north", "east")
-    assert "instances" in client.refusal("aggregate", "remove", "host", "east", "ag2")
+    assert "instances" in client.rejection("aggregate", "set", "--zone", "north", "east")
+    assert "instances" in client.rejection("aggregate", "remove", "host", "east", "ag2")
     each_server.ask("DELETE", address)
     client("aggregate", "remove", "host", "east", "ag2")
     client("aggregate", "delete", "east", "west")
@@ -85,7 +85,7 @@ def test_images_to_cache_are_accepted(each_server, client):
     each_server.ask("POST", "/image/v2/images", {"id": IMAGE, "name": "to-cache"})
     client("aggregate", "create", "caching")
     client("aggregate", "cache", "image", "caching", "to-cache")
-    assert "No Aggregate found" in client.refusal("aggregate", "cache", "image", "nope", IMAGE)
+    assert "No Aggregate found" in client.rejection("aggregate", "cache", "image", "nope", IMAGE)
     client("aggregate", "delete", "caching")
     each_server.ask("DELETE", f"/image/v2/images/{IMAGE}")
 
@@ -100,6 +100,6 @@ def test_old_client_creates_aggregates(each_server, each_client):
     assert shown["properties"] == {"trait:CUSTOM_LICENSED": "required"}
     assert shown["hosts"] == ["ag3"]
     assert read_provider_aggregates(each_server, "ag3") == [shown["uuid"]]
-    assert "2.81" in client.refusal("aggregate", "cache", "image", "train", IMAGE)
+    assert "2.81" in client.rejection("aggregate", "cache", "image", "train", IMAGE)
     client("aggregate", "remove", "host", "train", "ag3")
     client("aggregate", "delete", "train")

@@ -30,11 +30,11 @@ def test_flavor_is_created_tagged_shown_listed_and_deleted(client):
     (row,) = (row for row in client.json("flavor", "list", "--long") if row["ID"] == "lf1")
     assert (row["Name"], row["RAM"], row["Ephemeral"]) == ("life.small", 2048, 5)
     assert row["Properties"] == {"hw:cpu_policy": "shared"}
-    taken = client.refusal("flavor", "create", "--id", "lf1", "--ram", "1", "other")
+    taken = client.rejection("flavor", "create", "--id", "lf1", "--ram", "1", "other")
     assert "already exists" in taken
     client("flavor", "delete", "life.small")
     assert "lf1" not in {row["ID"] for row in client.json("flavor", "list")}
-    assert "No Flavor found" in client.refusal("flavor", "show", "life.small")
+    assert "No Flavor found" in client.rejection("flavor", "show", "life.small")
 
 
 def test_private_flavor_is_listed_for_its_projects_and_admins(client):
@@ -69,7 +69,7 @@ def test_flavors_are_listed_over_pages(client):
 def test_invalid_property_is_reported(client, each_client):
     client("flavor", "create", "--id", "bad1", "--ram", "1", "life.bad")
     wrong = ("flavor", "set", "--property", "hw:cpu_policy=pinned", "life.bad")
-    told = each_client("2.86").refusal(*wrong)
+    told = each_client("2.86").rejection(*wrong)
     assert "'pinned' is not one of: dedicated, shared, mixed" in told
     client("flavor", "delete", "bad1")
 

@@ -33,7 +33,7 @@ def test_hypervisors_are_listed_matched_and_paged(each_client, uuids):
     }
     matched = client.json("hypervisor", "list", "--matching", "hv")
     assert {each["ID"] for each in matched} == set(uuids)
-    told = client.refusal("hypervisor", "list", "--matching", "nothing-like-it")
+    told = client.rejection("hypervisor", "list", "--matching", "nothing-like-it")
     assert "No hypervisor matching 'nothing-like-it' could be found" in told
     paged = client.json("hypervisor", "list", "--limit", "1")
     assert {each["ID"] for each in paged} == listed.keys()
@@ -50,7 +50,7 @@ def test_hypervisor_is_shown_with_uptime_service_and_aggregates(each_server, eac
     assert (shown["uptime"], shown["users"]) == ("2:33", "3")
     assert (shown["service_host"], shown["aggregates"]) == ("hv1", ["hv-shown"])
     assert client.json("hypervisor", "show", uuids[1])["hypervisor_hostname"] == "hv2"
-    assert "No Hypervisor found" in client.refusal("hypervisor", "show", "hv")
+    assert "No Hypervisor found" in client.rejection("hypervisor", "show", "hv")
     client("aggregate", "remove", "host", "hv-shown", "hv1")
     client("aggregate", "delete", "hv-shown")
 

@@ -66,7 +66,7 @@ def test_image_is_created_with_traits_changed_shown_and_deleted(client):
     assert not gone & shown["properties"].keys()
     assert shown["properties"]["trait:HW_CPU_X86_AVX2"] == "required"
     client("image", "delete", "windows-2026")
-    assert "No Image found" in client.refusal("image", "show", made["id"])
+    assert "No Image found" in client.rejection("image", "show", made["id"])
 
 
 def test_images_are_listed_by_property_tag_name_and_visibility(client, create_image):
@@ -101,7 +101,7 @@ def test_more_images_than_a_page_are_listed(client, create_image):
 def test_protected_image_is_not_deleted(client, create_image):
     create_image("guarded")
     client("image", "set", "--protected", "guarded")
-    assert "is protected" in client.refusal("image", "delete", "guarded")
+    assert "is protected" in client.rejection("image", "delete", "guarded")
     client("image", "set", "--unprotected", "guarded")
     client("image", "delete", "guarded")
 
@@ -118,7 +118,7 @@ def test_hidden_image_is_shown_and_listed_on_demand(client, create_image):
 def test_upload_is_refused_and_leaves_no_image(client, tmp_path):
     data = tmp_path / "disk.raw"
     data.write_bytes(b"\0" * 3_000_000)
-    told = client.refusal("image", "create", "--file", str(data), "with-data")
+    told = client.rejection("image", "create", "--file", str(data), "with-data")
     assert "No image data is stored here" in told
     assert "with-data" not in {row["Name"] for row in client.json("image", "list", "--all")}
 
@@ -144,7 +144,7 @@ def test_image_with_a_chosen_id_is_created_once(client):
     uuid = "70a599e0-31e7-49b7-b260-868f441e862b"
     create = ("image", "create", "--id", uuid, "chosen")
     assert client.json(*create)["id"] == uuid
-    assert "already exists" in client.refusal(*create)
+    assert "already exists" in client.rejection(*create)
     client("image", "delete", uuid)
 
 
@@ -156,7 +156,7 @@ def test_deactivation_needs_an_active_image(client, create_image):
 
 def test_image_cannot_be_shared_with_a_single_project(client, create_image):
     create_image("to-share")
-    told = client.refusal("image", "add", "project", "to-share", "shop")
+    told = client.rejection("image", "add", "project", "to-share", "shop")
     assert "404" in told
     assert "Traceback" not in told
 
@@ -166,6 +166,6 @@ def test_import_is_not_offered(client):
 
 
 def test_errors_are_reported_in_one_line(client):
-    told = client.refusal("image", "create", "--property", "os_glance_x=1", "reserved")
+    told = client.rejection("image", "create", "--property", "os_glance_x=1", "reserved")
     assert "Attribute 'os_glance_x' is reserved." in told
     assert "Traceback" not in told

@@ -39,7 +39,7 @@ class Placement:
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
-    def refusal(self, words, *arguments):
+    def rejection(self, words, *arguments):
         """Run a command that must fail and return what it complains of."""
         done = self._commands.run(*self._version, *words.split(), *arguments)
         assert done.returncode != 0, done.stdout
@@ -95,10 +95,10 @@ def test_providers_are_created_shown_listed_changed_and_deleted(placement, name)
     assert {row["uuid"] for row in in_tree} == {uuid, moved["uuid"]}
     (found,) = placement.show("resource provider list", "--name", f"{name}d")
     assert found["uuid"] == uuid
-    assert "child" in placement.refusal("resource provider delete", moved["uuid"])
+    assert "child" in placement.rejection("resource provider delete", moved["uuid"])
     for gone in (uuid, moved["uuid"], parent["uuid"]):
         placement.run("resource provider delete", gone)
-    assert "No resource provider" in placement.refusal("resource provider show", uuid)
+    assert "No resource provider" in placement.rejection("resource provider show", uuid)
 
 
 def test_inventories_are_set_listed_shown_and_deleted(placement, name):
@@ -129,7 +129,7 @@ def test_inventories_are_set_listed_shown_and_deleted(placement, name):
     placement.run("resource provider inventory delete", uuid, "--resource-class", "VCPU")
     placement.run("resource provider inventory delete", uuid)
     assert placement.show("resource provider inventory list", uuid) == []
-    assert "No inventory" in placement.refusal("resource provider inventory show", uuid, "VCPU")
+    assert "No inventory" in placement.rejection("resource provider inventory show", uuid, "VCPU")
 
 
 def test_inventories_of_all_providers_of_an_aggregate_are_set(placement, name):
@@ -155,7 +155,7 @@ def test_aggregates_of_a_provider_are_set_and_listed(placement, name):
     (found,) = placement.show("resource provider list", "--member-of", groups[0])
     assert found["uuid"] == uuid
     stale = ("--aggregate", groups[0], "--generation", "0")
-    assert "409" in placement.refusal("resource provider aggregate set", uuid, *stale)
+    assert "409" in placement.rejection("resource provider aggregate set", uuid, *stale)
     older = placement.at("1.1")
     assert older.show("resource provider aggregate set", uuid, f"--aggregate={groups[0]}") == [
         {"uuid": groups[0]}
@@ -171,7 +171,7 @@ def test_traits_are_created_shown_listed_and_deleted(placement, name):
     associated = placement.show("trait list", "--associated", "--name", f"in:{trait}")
     assert associated == []
     placement.run("trait delete", trait)
-    assert "No such trait" in placement.refusal("trait show", trait)
+    assert "No such trait" in placement.rejection("trait show", trait)
 
 
 def test_traits_of_a_provider_are_set_listed_and_deleted(placement, name):
@@ -185,7 +185,7 @@ def test_traits_of_a_provider_are_set_listed_and_deleted(placement, name):
     ] == [uuid]
     others = placement.show("resource provider list", "--forbidden", trait, "--name", name)
     assert others == []
-    assert "in use" in placement.refusal("trait delete", trait)
+    assert "in use" in placement.rejection("trait delete", trait)
     placement.run("resource provider trait delete", uuid)
     assert placement.show("resource provider trait list", uuid) == []
 
@@ -193,15 +193,15 @@ def test_traits_of_a_provider_are_set_listed_and_deleted(placement, name):
 def test_resource_classes_are_created_ensured_shown_listed_and_deleted(placement, name):
     kind = f"CUSTOM_{name.upper()}"
     placement.run("resource class create", kind)
-    assert "already exists" in placement.refusal("resource class create", kind)
+    assert "already exists" in placement.rejection("resource class create", kind)
     placement.run("resource class set", kind)
     placement.run("resource class set", f"{kind}_MORE")
     assert placement.show("resource class show", kind) == {"name": kind}
     listed = {row["name"] for row in placement.show("resource class list")}
     assert {"VCPU", kind, f"{kind}_MORE"} <= listed
     placement.run("resource class delete", kind)
-    assert "No such resource class" in placement.refusal("resource class show", kind)
-    assert "standard" in placement.refusal("resource class delete", "VCPU")
+    assert "No such resource class" in placement.rejection("resource class show", kind)
+    assert "standard" in placement.rejection("resource class delete", "VCPU")
 
 
 OWNER = ("--project-id", PROJECT, "--user-id", USER)
@@ -232,13 +232,13 @@ def test_allocations_are_set_shown_unset_and_deleted(placement, name):
         host: {"VCPU": 2},
         disk: {"DISK_GB": 10},
     }
-    assert "Unable to allocate" in placement.refusal(
+    assert "Unable to allocate" in placement.rejection(
         "resource provider allocation set",
         *(consumer, "--allocation", f"rp={host},VCPU=9", *OWNER, "--consumer-type", "INSTANCE"),
     )
     placement.run("resource provider allocation delete", consumer)
     assert placement.show("resource provider allocation show", consumer) == []
-    assert "No allocations" in placement.refusal("resource provider allocation delete", consumer)
+    assert "No allocations" in placement.rejection("resource provider allocation delete", consumer)
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.8", "1.12", "1.28", "1.38"])

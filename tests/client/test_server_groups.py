@@ -40,7 +40,7 @@ def test_group_is_created_listed_shown_and_deleted(client, each_server):
         row["ID"] for row in client.json("server", "group", "list", "--all-projects")
     }
     client("server", "group", "delete", "life.apart")
-    assert "No ServerGroup found" in client.refusal("server", "group", "show", made["id"])
+    assert "No ServerGroup found" in client.rejection("server", "group", "show", made["id"])
     each_server.ask("DELETE", f"/scheduler/v1/instances/{instance(71)}")
 
 
@@ -57,7 +57,7 @@ def test_soft_groups_are_listed_over_pages(client):
 
 def test_invalid_rule_is_reported(client):
     rule = ("--policy", "affinity", "--rule", "max_server_per_host=2")
-    told = client.refusal("server", "group", "create", *rule, "life.bad")
+    told = client.rejection("server", "group", "create", *rule, "life.bad")
     assert "Only anti-affinity policy supports rules" in told
 
 

@@ -98,7 +98,7 @@ def test_server_is_shown_by_name_and_by_id(client):
     assert [shown[key] for key in told] == [WEB, "ACTIVE", "life1", "active", "admin"]
     assert shown["image"].startswith("life.image (")
     assert shown["flavor"]["original_name"] == "m1.life"
-    assert "No Server found" in client.refusal("server", "show", "life-nobody")
+    assert "No Server found" in client.rejection("server", "show", "life-nobody")
 
 
 def test_old_client_lists_servers(server, each_client):
@@ -109,7 +109,7 @@ def test_old_client_lists_servers(server, each_client):
 
 
 def test_server_deletion_is_refused(client):
-    told = client.refusal("server", "delete", "life-web")
+    told = client.rejection("server", "delete", "life-web")
     assert "cannot be created, changed or deleted" in told
 
 

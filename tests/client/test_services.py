@@ -48,7 +48,7 @@ def test_service_is_listed_disabled_forced_down_and_deleted(each_server, each_cl
     found = client.json("compute", "service", "list", "--service", "nova-compute")
     assert "sv1" in {each["Host"] for each in found}
     assert client.json("compute", "service", "list", "--service", "nova-scheduler") == []
-    assert "not found" in client.refusal("compute", "service", "set", "nope", "nova-compute")
+    assert "not found" in client.rejection("compute", "service", "set", "nope", "nova-compute")
     client("compute", "service", "delete", read_row(client, "sv1")["ID"])
     assert client.json("compute", "service", "list", "--host", "sv1") == []
 
@@ -57,7 +57,7 @@ def test_service_of_a_host_with_instances_is_not_deleted(each_server, each_clien
     client = each_client()
     report_host(each_server, "sv2")
     address = record_instance(each_server, "sv2", "web")
-    told = client.refusal("compute", "service", "delete", read_row(client, "sv2")["ID"])
+    told = client.rejection("compute", "service", "delete", read_row(client, "sv2")["ID"])
     assert "Unable to delete compute service that is hosting instances" in told
     each_server.ask("DELETE", address)
     client("compute", "service", "delete", read_row(client, "sv2")["ID"])

@@ -10,7 +10,7 @@ import yaml
 
 from placement_sched.api.metrics import Metrics
 from placement_sched.app import APIS
-from placement_sched.model.figures import CapacityFigures, CloudFigures
+from placement_sched.model.figures import CapacityFigures, CloudFigures, FailoverResult
 from placement_sched.nova.monitoring import WaitingRequests
 from placement_sched.operations import gauges as capacity_gauges
 from placement_sched.operations.gauges import CloudGauges
@@ -22,6 +22,9 @@ pytestmark = pytest.mark.slow
 PROMETHEUS = DEPLOY / "prometheus"
 BOARD = json.loads((DEPLOY / "grafana/placement-sched.json").read_text())
 RULES = yaml.safe_load((PROMETHEUS / "rules.yml").read_text())["groups"][0]["rules"]
+#: A failover result without hosts.
+NO_FAILURES = {"computed_at": "2026-01-01T00:00:00", "remaining": []}
+NO_FAILURES |= {"covered": 0, "uncovered": 0, "undetermined": 0}
 #: Labels that Prometheus gives, or the format of a histogram.
 GIVEN = {"job", "instance", "le"}
 _SUFFIXES = ("_total", "_bucket", "_count", "_sum")
@@ -29,6 +32,7 @@ _SUFFIXES = ("_total", "_bucket", "_count", "_sum")
 OF_THE_CLOUD = (
     *("placement_sched_hosts", "placement_sched_resources_", "placement_sched_scheduler_capacity"),
     *("placement_sched_rpc_waiting", "placement_sched_nova_left_out"),
+    "placement_sched_scheduler_failover",
 )
 _ONE_OF_ALL = re.compile(r"\b(?:max|min)(?: by \(\w+\))? ?\(\s*(?:predict_linear\()?$")
 _METRIC = re.compile(r"(placement_sched_\w+)(?:\{([^}]*)\})?")
@@ -54,8 +58,9 @@ def metric_labels() -> dict[str, set[str]]:
     found = {f"{one._name}": set(one._labelnames) for one in metrics._registry._collector_to_names}
     cloud = CloudGauges(lambda: CloudFigures({}, {}, {}), None).collect()
     capacity = capacity_gauges._gauges(CapacityFigures(0.0, {}), ())
+    failover = capacity_gauges.failover_gauges(FailoverResult.of(NO_FAILURES), 0.0)
     waiting = WaitingRequests(lambda: 0).collect()
-    read = (*cloud, *capacity, *waiting)
+    read = (*cloud, *capacity, *failover, *waiting)
     found |= {one.name: set(one._labelnames) for one in read}
     return found
 
@@ -126,7 +131,8 @@ def test_cloud_wide_metrics_are_not_summed_over_servers(expression):
 
 def test_required_alerts_exist():
     assert {rule["alert"].removeprefix("PlacementSched") for rule in RULES} == {
-        *("Down", "Errors", "HostsDown", "LostClaims", "NoValidHost", "NoValidHostAtAnyStage"),
+        *("Down", "Errors", "FailoverCapacity", "HostsDown", "LostClaims", "NoValidHost"),
+        "NoValidHostAtAnyStage",
         *("PoolExhausted", "RpcFails", "RpcSlow", "RpcWaits", "Slow"),
     }
 

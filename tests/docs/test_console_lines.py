@@ -43,6 +43,7 @@ REGISTRY = "images of a registry, and Docker"
 AN_INDEX = "pip's index"
 MEASURED = "bench/test_running.py"
 LIFE = "nova/cloud/test_life_of_servers.py"
+DRAIN = "nova/cloud/test_drain.py"
 SHADOW = "nova/shadow/test_with_nova_scheduler.py"
 PACKAGED = "house/test_packaging.py"
 A_KOLLA = "a cloud of kolla-ansible"
@@ -113,6 +114,11 @@ CANNOT = {
         f'{A_NOVA}; the page "Install" asks another server',
         "docs/test_commands.py",
     ),
+    ("plan", 'placement-sched host drain cn7 --os-cloud mycloud --execute --reason "new fan"'): (
+        A_NOVA,
+        DRAIN,
+    ),
+    ("plan", "placement-sched host undrain cn7 --os-cloud mycloud"): (A_NOVA, DRAIN),
     ("install", "python3 -m venv ~/placement_sched"): (AN_INDEX, PACKAGED),
     ("install", "~/placement_sched/bin/pip install '.[all]'"): (AN_INDEX, PACKAGED),
     ("install", f"pipx run --spec '{_WHEEL}[server]' placement-sched demo --console"): (

@@ -20,13 +20,22 @@ SOURCE = ROOT / "doc" / "source"
 #: Of this service alone: no release of nova had them.
 OURS = {
     ("DEFAULT", "host"),
+    ("filter_scheduler", "failover_capacity_max_age"),
     ("filter_scheduler", "nova_shim"),
+    ("filter_scheduler", "preferred_tenant_weight_multiplier"),
     ("filter_scheduler", "required_aggregates_by_trait_weight_multiplier"),
+    ("filter_scheduler", "topology_spread_weight_multiplier"),
+    ("filter_scheduler", "trait_preference_weight_multiplier"),
+    ("filter_scheduler", "stranded_resources_weight_multiplier"),
     ("scheduler", "capacity_budget"),
     ("scheduler", "capacity_flavors"),
     ("scheduler", "decision_retention"),
     ("scheduler", "default_policy_avoids_policy_aggregates"),
     ("scheduler", "disabled_cells"),
+    ("scheduler", "failover_budget"),
+    ("scheduler", "failover_host_failures"),
+    ("scheduler", "failover_interval"),
+    ("scheduler", "failover_within"),
     ("scheduler", "metrics_listen"),
     ("scheduler", "nova_full_sync_interval"),
     ("scheduler", "nova_sync_interval"),
@@ -36,10 +45,20 @@ OURS = {
     ("scheduler", "request_filters"),
     ("scheduler", "required_aggregates_by_trait"),
     ("scheduler", "strict_extra_specs"),
+    ("scheduler", "waiting_max_age"),
+    ("scheduler", "waiting_policies"),
+    ("scheduler", "waiting_webhook_attempts"),
+    ("scheduler", "waiting_webhook_urls"),
     ("scheduler", "what_if_timeout"),
 }
-OUR_FILTERS = {"AggregateSchedulerPolicyConfigurationFilter"}
-OUR_WEIGHERS = {"RequiredAggregatesByTraitWeigher"}
+OUR_FILTERS = {
+    *("AggregateSchedulerPolicyConfigurationFilter", "FailoverCapacityFilter"),
+    "TopologySpreadFilter",
+}
+OUR_WEIGHERS = {
+    *("PreferredTenantWeigher", "RequiredAggregatesByTraitWeigher"),
+    *("StrandedResourcesWeigher", "TopologySpreadWeigher", "TraitPreferenceWeigher"),
+}
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.galera.nodes import ROUNDS, failed_rounds, node_pairs, statuses
+from tests.conftest import make_settings
+from tests.galera.nodes import ROUNDS, Nodes, failed_rounds, node_pairs, statuses
 from tests.support.scheduling import flavor, report, spec
 
 pytestmark = pytest.mark.system
@@ -77,6 +78,41 @@ def test_anti_affinity_group_members_are_on_different_hosts(cloud):
             *((node, "POST", SELECT, selection_request("cn1", group)) for node in via)
         )
         assert statuses(answers) == [200, 409]
+
+    assert failed_rounds(node_pairs(), race) == []
+
+
+@pytest.fixture
+def racks(galera, galera_database, make_app):
+    """Two racks of a host each, and applications with the filter that spreads groups."""
+    options = {"filter_scheduler__enabled_filters": ["TopologySpreadFilter"]}
+    settings = [make_settings(node.url(galera_database), **options) for node in galera.nodes]
+    nodes = Nodes(galera, galera_database, tuple(make_app(each) for each in settings))
+    plenty = {"vcpus": 1024, "memory_mb": 4194304, "local_gb": 100000}
+    nodes.create("POST", NODES, [report(host, **plenty) for host in ("cn1", "cn2")])
+    for host in ("cn1", "cn2"):
+        action = create_aggregate(nodes, host)
+        nodes.create(*action)
+        metadata = {"set_metadata": {"metadata": {"rack": host}}}
+        nodes.create("POST", action[1], metadata)
+    return nodes
+
+
+def test_members_of_eight_claimants_are_spread_over_racks(racks):
+    spread = flavor(extra_specs={"scheduler:spread_by": "rack", "scheduler:max_skew": "1"})
+
+    def race(_number, _via):
+        group = create_group(racks, "soft-affinity")
+        requests = [
+            (at % 3, "POST", SELECT, {"request_spec": spec(instance_group=group, flavor=spread)})
+            for at in range(8)
+        ]
+        assert statuses(racks.send_concurrently(*requests)) == [200] * 8
+        hosts = racks.read_rows(
+            "SELECT host, count(*) FROM sched_instances "
+            f"WHERE server_group = '{group}' GROUP BY host ORDER BY host"
+        )
+        assert hosts == [("cn1", 4), ("cn2", 4)]
 
     assert failed_rounds(node_pairs(), race) == []
 

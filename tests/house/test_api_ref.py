@@ -56,7 +56,7 @@ class Section:
 def _route_statuses(route: Route) -> frozenset[int]:
     """Return the statuses of a route, but for those that any route of any API has."""
     anywhere = {406, 503} if route.body is not None or route.query is not None else {400, 406, 503}
-    return route.statuses - (anywhere - {*route.success, *route.refusals})
+    return route.statuses - (anywhere - {*route.success, *route.errors})
 
 
 def _read_routes() -> dict[Address, list[Route]]:

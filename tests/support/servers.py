@@ -234,6 +234,6 @@ def _answer(request: Request) -> tuple[int, dict, bytes]:
     try:
         with urlopen(request, timeout=60) as answer:
             return answer.status, dict(answer.headers), answer.read()
-    except HTTPError as refusal:
-        with refusal:
-            return refusal.code, dict(refusal.headers), refusal.read()
+    except HTTPError as rejection:
+        with rejection:
+            return rejection.code, dict(rejection.headers), rejection.read()

@@ -79,8 +79,8 @@ def _chain_implied_by_filters(case: Case, answer: Answer) -> list[int] | str:
         return whole
     for name in case.chain:
         refused = (one for one in answer.filters[name] if _is_rejection(one))
-        if refusal := next(refused, None):
-            return str(refusal)
+        if rejection := next(refused, None):
+            return str(rejection)
     for name in case.chain:
         said = [answer.filters[name][place] for place in left]
         if failure := next((one for one in said if isinstance(one, str)), None):

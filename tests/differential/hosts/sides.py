@@ -265,5 +265,5 @@ def _result_or_failure(run: Callable[[], Any]) -> Any:
         return run()
     except PluginFailed as failure:
         return f"fails: {failure}"
-    except Error as refusal:
-        return f"refuses: {refusal}"
+    except Error as rejection:
+        return f"refuses: {rejection}"

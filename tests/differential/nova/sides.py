@@ -107,9 +107,9 @@ class Ours:
         asked_for = funnel["allocation_candidates"]
         query = self._name_uuids(asked_for["query"])
         fallback = self._name_uuids(asked_for.get("fallback", {}).get("query", ""))
-        refusals = [one["refusal"] for one in funnel["request_filters"] if "refusal" in one]
-        if refusals:
-            return Answer("finds nobody", query, refusals[0])
+        rejections = [one["refusal"] for one in funnel["request_filters"] if "refusal" in one]
+        if rejections:
+            return Answer("finds nobody", query, rejections[0])
         return Answer("asks", query, f"outcome: {reply.json['outcome']}", fallback=fallback)
 
     def close(self) -> None:

@@ -148,13 +148,13 @@ def _heaviest_host(hosts, weights):
     return min(heaviest, key=lambda place: (hosts[place].host, hosts[place].nodename))
 
 
-def _answer_all_rejected(told, refusal, many):
+def _answer_all_rejected(told, rejection, many):
     return {
-        "filters": {name: [refusal] * many for name in told["filters"]},
-        "chain": refusal,
+        "filters": {name: [rejection] * many for name in told["filters"]},
+        "chain": rejection,
         "weighed": list(range(many)),
-        "weighers": dict.fromkeys(told["weighers"], refusal),
-        "weights": refusal,
+        "weighers": dict.fromkeys(told["weighers"], rejection),
+        "weights": rejection,
         "rounds": [],
     }
 

@@ -56,13 +56,13 @@ class Nova:
 
 
 def _check_request_spec(spec):
-    refusals = {}
+    rejections = {}
     for key, value in spec["flavor"].get("extra_specs", {}).items():
-        refusal = _result_or_failure(partial(validators.validate, key, value), dict)
-        if refusal:
-            refusals[key] = refusal
-    if refusals:
-        return {**next(iter(refusals.values())), "keys": sorted(refusals)}
+        rejection = _result_or_failure(partial(validators.validate, key, value), dict)
+        if rejection:
+            rejections[key] = rejection
+    if rejections:
+        return {**next(iter(rejections.values())), "keys": sorted(rejections)}
     image = dict(spec.get("image") or {})
     image["properties"] = dict(image.get("properties") or {})
     image.setdefault("name", "image")

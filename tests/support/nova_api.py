@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A compute API of our own: migrations of servers and compute services, over HTTP."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import parse_qs
+
+from keystoneauth1.adapter import Adapter
+from keystoneauth1.noauth import NoAuth
+from keystoneauth1.session import Session
+
+from placement_sched.clients.nova import Nova
+from tests.support.loopback import serve_application
+
+Json = dict[str, Any]
+_OK, _ACCEPTED, _NO_CONTENT = "200 OK", "202 Accepted", "204 No Content"
+_UNKNOWN, _CONFLICT = "404 Not Found", "409 Conflict"
+
+
+class FakeNova:
+    """Compute API 2.56, as far as the execution of plans needs it (its API reference).
+
+    A server arrives at its target after ``polls`` requests that show it.
+    """
+
+    def __init__(self) -> None:
+        self.url = ""
+        #: Each request: method, path without query, and body.
+        self.seen: list[tuple[str, str, Any]] = []
+        self.servers: dict[str, Json] = {}
+        self.services: dict[str, Json] = {}
+        self.polls = 1
+        #: Servers whose migrations fail after nova has accepted them.
+        self.failing: set[str] = set()
+        #: Servers whose migrations do not end until they are removed here.
+        self.held: set[str] = set()
+        #: Messages of rejected actions, by server.
+        self.rejecting: dict[str, str] = {}
+        #: Servers that get a fault during their migration, with its message.
+        self.breaking: dict[str, str] = {}
+        #: Called with server, source and target when a server has arrived.
+        self.arrived: Callable[[str, str, str], None] = lambda *_: None
+        #: Called with method and path of each request.
+        self.watch: Callable[[str, str], None] = lambda *_: None
+        #: The response to every request, if nova is ill.
+        self.failure: tuple[str, Any] | None = None
+        self.version = "compute 2.56"
+        self.is_admin = True
+        self.max_moving = 0
+        self._moves: dict[str, list[Any]] = {}
+        self._migrations: list[Json] = []
+        self._lock = threading.Lock()
+
+    def add_server(self, uuid: str, host: str, status: str = "ACTIVE") -> None:
+        """Add a server on a host."""
+        self.servers[uuid] = {
+            "id": uuid,
+            "status": status,
+            "OS-EXT-SRV-ATTR:host": host,
+            "OS-EXT-STS:task_state": None,
+        }
+
+    def add_service(self, host: str, *, reason: str | None = None) -> None:
+        """Add the compute service of a host, disabled with ``reason``."""
+        self.services[host] = {
+            "id": f"service of {host}",
+            "binary": "nova-compute",
+            "host": host,
+            "status": "enabled" if reason is None else "disabled",
+            "disabled_reason": reason,
+        }
+
+    def host(self, uuid: str) -> str:
+        """Return the host of a server."""
+        return str(self.servers[uuid]["OS-EXT-SRV-ATTR:host"])
+
+    def migrations(self, uuid: str | None = None) -> int:
+        """Return the number of migrations that began, of a server or of all."""
+        return sum(uuid in {None, each["instance_uuid"]} for each in self._migrations)
+
+    def actions(self) -> list[tuple[str, str]]:
+        """Return server and name of each action, in order."""
+        return [
+            (path.split("/")[2], next(iter(body)))
+            for method, path, body in self.seen
+            if method == "POST"
+        ]
+
+    def finish(self, uuid: str) -> None:
+        """End the migration of a server, whether or not a request shows it."""
+        self.held.discard(uuid)
+        self._advance(uuid, at_once=True)
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+        body = json.loads(environ["wsgi.input"].read(length)) if length else None
+        method, path = environ["REQUEST_METHOD"], environ["PATH_INFO"].removeprefix("/v2.1")
+        with self._lock:
+            self.seen.append((method, path, body))
+            self.watch(method, path)
+            query = parse_qs(environ["QUERY_STRING"])
+            status, document = self.failure or self._answer(method, path, query, body)
+        content = b"" if document is None else json.dumps(document).encode()
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
+        start_response(status, [*headers, ("OpenStack-API-Version", self.version)])
+        return [content]
+
+    def _answer(
+        self, method: str, path: str, query: dict[str, list[str]], body: Any
+    ) -> tuple[str, Any]:
+        kind, _, rest = path.strip("/").partition("/")
+        uuid, _, action = rest.partition("/")
+        if kind == "os-migrations":
+            wanted = query["instance_uuid"][0]
+            rows = [each for each in self._migrations if each["instance_uuid"] == wanted]
+            return _OK, {"migrations": rows}
+        if kind == "os-services":
+            if method == "PUT":
+                service = next(each for each in self.services.values() if each["id"] == uuid)
+                service.update({"disabled_reason": None, **body})
+                return _OK, {"service": service}
+            # nova ignores an empty host, and its database ignores case.
+            (host,) = query.get("host", [""])
+            rows = [each for each in self.services.values() if host.lower() in {"", each["host"]}]
+            return _OK, {"services": rows}
+        if uuid == "detail":
+            assert query["all_tenants"] == ["1"]
+            (host,) = query["host"]
+            rows = [self.servers[each] for each in self.servers if self.host(each) == host]
+            return _OK, {"servers": rows}
+        if uuid not in self.servers:
+            return _UNKNOWN, _error("itemNotFound", 404, f"Instance {uuid} could not be found.")
+        if action:
+            return self._act(uuid, body)
+        self._advance(uuid)
+        server = dict(self.servers[uuid])
+        if not self.is_admin:
+            del server["OS-EXT-SRV-ATTR:host"]
+        return _OK, {"server": server}
+
+    def _act(self, uuid: str, body: Json) -> tuple[str, Any]:
+        ((name, details),) = body.items()
+        server = self.servers[uuid]
+        if message := self.rejecting.get(uuid):
+            return _CONFLICT, _error("conflictingRequest", 409, message)
+        if name == "confirmResize":
+            if server["status"] != "VERIFY_RESIZE":
+                return _CONFLICT, _error("conflictingRequest", 409, "not resized")
+            server["status"] = server.pop("status before", "ACTIVE")
+            return _NO_CONTENT, None
+        if server["OS-EXT-STS:task_state"] or (
+            name == "os-migrateLive" and server["status"] != "ACTIVE"
+        ):
+            return _CONFLICT, _error("conflictingRequest", 409, f"Cannot {name!r} it now.")
+        assert "force" not in details
+        server["OS-EXT-STS:task_state"] = "migrating"
+        number = len(self._migrations) + 1
+        self._migrations.append({"id": number, "instance_uuid": uuid, "status": "running"})
+        self._moves[uuid] = [name, details["host"], self.polls]
+        self.max_moving = max(self.max_moving, len(self._moves))
+        return _ACCEPTED, None
+
+    def _advance(self, uuid: str, *, at_once: bool = False) -> None:
+        """Bring a migration a poll nearer to its end."""
+        if uuid not in self._moves or uuid in self.held:
+            return
+        name, target, remaining = self._moves[uuid]
+        if remaining and not at_once:
+            self._moves[uuid][2] -= 1
+            return
+        del self._moves[uuid]
+        server, source = self.servers[uuid], self.host(uuid)
+        newest = [each for each in self._migrations if each["instance_uuid"] == uuid][-1]
+        server["OS-EXT-STS:task_state"] = None
+        if uuid in self.breaking:
+            server.update({"status": "ERROR", "fault": {"message": self.breaking[uuid]}})
+        if uuid in self.failing or uuid in self.breaking:
+            newest["status"] = "error"
+            return
+        newest["status"] = "completed"
+        server["OS-EXT-SRV-ATTR:host"] = target
+        if name == "migrate":
+            server["status before"] = server["status"]
+            server["status"] = "VERIFY_RESIZE"
+        self.arrived(uuid, source, target)
+
+
+def _error(name: str, code: int, message: str) -> Json:
+    return {name: {"code": code, "message": message}}
+
+
+@contextmanager
+def run_nova() -> Iterator[FakeNova]:
+    """Yield a nova that answers until the end."""
+    nova = FakeNova()
+    with serve_application(nova) as url:
+        nova.url = f"{url}/v2.1"
+        yield nova
+
+
+def build_nova_client(url: str) -> Nova:
+    """Return the client of a nova, without a login."""
+    return Nova(Adapter(Session(auth=NoAuth(), timeout=10), endpoint_override=url))
