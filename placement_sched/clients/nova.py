@@ -123,8 +123,8 @@ class Nova:
 
     def _act(self, uuid: str, body: Mapping[str, Any], success: int) -> str | None:
         path = f"/servers/{quote(uuid, safe='')}/action"
-        taken = (success, *_REJECTED)
-        response = self._service.get_json("POST", path, body=body, taken=taken)
+        statuses = (success, *_REJECTED)
+        response = self._service.get_json("POST", path, body=body, taken=statuses)
         return None if response.status == success else f"nova answered {response.text}"
 
 

@@ -62,7 +62,7 @@ class LiveSettings:
         self._read_again(at_start=True)
 
     def settings(self) -> Settings:
-        """Return the settings in effect, after a reload if the parent process had one.
+        """Return the settings in effect. Reload them if the parent process reloaded.
 
         While a thread reads the files, other threads use the previous settings.
         """

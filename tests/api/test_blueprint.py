@@ -203,7 +203,7 @@ def test_rules_of_extensions_belong_to_no_api(application, prefix):
     assert client.post("/extension/x", status=405).headers["Allow"] == "GET, HEAD, OPTIONS"
     client.get("/extension", status=404)
     client.post("/healthz", status=405)
-    # A token is needed where a path begins like the API's own.
+    # A path that begins like a path of the API needs a token.
     client.get(f"{prefix}/things/x/y", status=401)
     client.get(f"{prefix}/nowhere", status=401)
 

@@ -54,7 +54,7 @@ class Endpoint:
 
     @property
     def versions(self) -> list[str]:
-        """Every version that is served, none where the API has no versions."""
+        """Return the served versions, which are none if the API has no versions."""
         if self.route is None or self.api not in VERSIONS:
             return []
         known = VERSIONS[self.api]

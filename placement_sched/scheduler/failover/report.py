@@ -217,9 +217,11 @@ def _require_all_sets(analysis: Analysis, number: int) -> None:
     In a set, the other failures have at most the largest numbers of instances and hosts.
     """
     outcomes, screen = analysis.outcomes, analysis.screen
-    others = number - 1
-    most_instances = sum(sorted((each.load.total for each in outcomes), reverse=True)[:others])
-    most_hosts = sum(sorted((len(each.failure.hosts) for each in outcomes), reverse=True)[:others])
+    remaining = number - 1
+    most_instances = sum(sorted((each.load.total for each in outcomes), reverse=True)[:remaining])
+    most_hosts = sum(
+        sorted((len(each.failure.hosts) for each in outcomes), reverse=True)[:remaining]
+    )
     excluded = max((each.load.excluded for each in outcomes), default=0)
     is_tied = any(each.load.is_tied for each in outcomes)
     everything = FailedLoad(frozenset(), excluded=excluded)

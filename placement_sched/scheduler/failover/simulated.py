@@ -201,9 +201,9 @@ def _find_lacking(
     if request is None:
         return {}
     names = compute_nodes.names_by_uuid(connection)
-    others = [uuid for uuid, (host, _) in names.items() if host not in hosts]
+    roots = [uuid for uuid, (host, _) in names.items() if host not in hosts]
     try:
-        requested, free_by_root = free_amounts(scheduler, connection, request, others)
+        requested, free_by_root = free_amounts(scheduler, connection, request, roots)
     except Invalid:  # e.g. a flavor without resources, which is the reason itself
         return {}
     shortfalls = [

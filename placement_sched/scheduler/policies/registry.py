@@ -290,7 +290,7 @@ class Policies:
             _check_ratios(settings)
             check_plugins(settings, self.clock)
         except ConfigurationError as error:
-            # The line of the invalid value, if there is one.
+            # The line of the invalid value, or None.
             places = {f"[{each.group}] {each.option}": each.place for each in overrides}
             place = places.get(error.option)
             raise ConfigurationError(f"[{name}]: {error.detail}", place=place) from None
