@@ -17,6 +17,9 @@ length. A test that uses ``settings``, ``database`` or ``app`` runs on SQLite; i
 is marked ``all_databases``, then on PostgreSQL and MariaDB too. ``make test LANE=everywhere`` runs
 every test on all three.
 
+The lane ``slow`` has the tests of the lane ``test`` without those of the lane ``fast``: CI has just
+run those.
+
 Without ``--lane``, pytest runs all tests that it is given, as developers expect.
 """
 
@@ -39,6 +42,7 @@ MARKERS = ("slow", "system", "exhaustive", "repeated", "chaos")
 LANES = {
     "fast": {""},
     "test": {"", "slow"},
+    "slow": {"", "slow"},
     "system": {"system"},
     "all": {"", "slow", "system", "exhaustive"},
     "everywhere": {"", "slow", "system", "exhaustive", "repeated"},
@@ -111,11 +115,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     cases: Counter[str] = Counter()
     selected, deselected = [], []
     for item in items:
-        is_selected = slowest_of(mark.name for mark in item.iter_markers()) in LANES[lane]
-        if is_selected and lane == "fast" and "sqlite_template" in item.fixturenames:
-            function = item.nodeid.partition("[")[0]
-            cases[function] += 1
-            is_selected = cases[function] <= MAX_FAST_CASES
+        marker = slowest_of(mark.name for mark in item.iter_markers())
+        is_selected = marker in LANES[lane]
+        if lane in {"fast", "slow"} and marker == "":
+            is_fast = True
+            if "sqlite_template" in item.fixturenames:
+                function = item.nodeid.partition("[")[0]
+                cases[function] += 1
+                is_fast = cases[function] <= MAX_FAST_CASES
+            is_selected = is_fast == (lane == "fast")
         (selected if is_selected else deselected).append(item)
     config.hook.pytest_deselected(items=deselected)
     # Long tests first: at the end they would run alone.
