@@ -33,8 +33,9 @@ from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
 from tests.support.conformance import CheckedApplication
 
-#: ``exploring`` decides on the examples of property tests, ``lanes`` on the tests of a run.
-pytest_plugins = ("tests.exploring", "tests.quick", "tests.lanes")
+#: ``exploring`` decides on the examples of property tests, ``lanes`` on the tests of a run, and
+#: ``own_servers`` starts databases for them.
+pytest_plugins = ("tests.exploring", "tests.quick", "tests.lanes", "tests.own_servers")
 
 SERVERS = {
     "postgresql": os.environ.get(

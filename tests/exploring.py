@@ -21,7 +21,7 @@ _EXAMPLES = 100
 #: Examples of the profile "explore", as a multiple of those of the suite.
 EXPLORE_FACTOR = 5
 #: Share of the examples in the lanes that judge a change (tests/lanes.py).
-SHARES = {"fast": 0.1, "test": 0.3, "system": 0.3}
+SHARES = {"fast": 0.1, "slow": 0.2, "test": 0.2, "system": 0.2}
 #: On a busy machine an example may take long.
 _PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 

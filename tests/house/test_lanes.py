@@ -112,6 +112,37 @@ def test_slowest_marker_decides_the_lane(lane, tmp_path):
     assert collect_test_names(tmp_path, lane) == expected
 
 
+CASES = """
+import pytest
+
+@pytest.fixture
+def sqlite_template():
+    pass
+
+@pytest.mark.parametrize("case", [1, 2])
+def test_with_database(case, sqlite_template):
+    pass
+
+@pytest.mark.parametrize("case", [1, 2])
+def test_without(case):
+    pass
+
+@pytest.mark.slow
+def test_slow():
+    pass
+"""
+
+
+def test_lanes_fast_and_slow_are_the_lane_test(tmp_path):
+    (tmp_path / "test_cases.py").write_text(CASES)
+    tests = {
+        lane: re.findall(r"::(\S+)", run_lane(tmp_path, lane, "--collect-only", "-q"))
+        for lane in ("fast", "slow", "test")
+    }
+    assert tests["slow"] == ["test_with_database[2]", "test_slow"]
+    assert sorted(tests["fast"] + tests["slow"]) == sorted(tests["test"])
+
+
 STARTING = """
 import multiprocessing, socket, subprocess, sys
 
@@ -139,5 +170,5 @@ def test_fast_tests_with_a_process_or_server_fail(tmp_path):
 
 def test_ci_runs_each_lane_by_its_make_target():
     text = (ROOT / ".ci" / "run").read_text()
-    assert "targets=(lint test-fast test test-system)" in text
-    assert 'make "$target"' in text
+    assert """targets=(lint test-fast 'test LANE=slow' test-system)""" in text
+    assert 'step "make $target" make $target' in text

@@ -24,6 +24,8 @@ from tests.support.loopback import reserve_port
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_DATABASES"))
 #: PostgreSQL refuses to run as root.
 ACCOUNT = "postgres"
+#: Where Debian installs each version.
+_PROGRAMS = Path("/usr/lib/postgresql")
 #: Seconds until a standby that does not become a primary has failed.
 _PATIENCE = 120.0
 #: What makes servers that are soon thrown away quick to start.
@@ -37,9 +39,14 @@ SETTINGS = {
 }
 
 
+def is_installed() -> bool:
+    """Return whether PostgreSQL's server programs are installed."""
+    return any(_PROGRAMS.glob("*/bin/initdb"))
+
+
 def find_programs() -> Path:
     """Return the folder of the newest PostgreSQL's programs; skip the test where there is none."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    found = sorted(_PROGRAMS.glob("*/bin/initdb"))
     if not found:
         if REQUIRED:
             pytest.fail("PostgreSQL's server programs are not installed")
@@ -133,14 +140,16 @@ class PostgreSQL:
 
 
 @contextmanager
-def run_postgresql(folder: Path | None = None, **settings: str) -> Iterator[PostgreSQL]:
+def run_postgresql(
+    folder: Path | None = None, *, place: Path | None = None, **settings: str
+) -> Iterator[PostgreSQL]:
     """Give a server of one's own, which a test may treat as it likes.
 
-    Its data is in a folder of its own, or in ``folder``, which is then its account's.
+    Its data is in ``folder``, which is then its account's, or in a temporary folder of ``place``.
     """
     with ExitStack() as stack:
         yield _start_postgresql(
-            stack, _folder(stack) if folder is None else _own_folder(folder), settings
+            stack, _folder(stack, place) if folder is None else _own_folder(folder), settings
         )
 
 
@@ -168,10 +177,10 @@ def run_primary_and_standby(
         yield primary, standby
 
 
-def _folder(stack: ExitStack) -> Path:
+def _folder(stack: ExitStack, place: Path | None = None) -> Path:
     """Return a folder for the data of servers, which belongs to their account."""
     find_programs()
-    folder = Path(tempfile.mkdtemp(prefix="placement_sched_postgresql_"))
+    folder = Path(tempfile.mkdtemp(prefix="placement_sched_postgresql_", dir=place))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
     return _own_folder(folder)
 

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Database servers of a test run's own, with their data in memory.
+
+A run with ``--lane`` that needs PostgreSQL or MariaDB starts it where its programs are installed,
+and stops it at the end. MariaDB creates a schema five times as fast there as on a disk.
+``PLACEMENT_SCHED_TEST_POSTGRESQL`` and ``PLACEMENT_SCHED_TEST_MYSQL`` name another server.
+"""
+
+import os
+import shutil
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.mariadb import run_mariadb
+from tests.support.postgresql import is_installed, run_postgresql
+
+#: A file system in memory, if it has the room.
+_MEMORY = Path("/dev/shm")  # noqa: S108 - folders with random names are made in it
+#: In bytes.
+_ROOM = 4 << 30
+#: Several workers, each with a service of several processes, are connected at a time.
+_CONNECTIONS = 400
+_MARIADB = (
+    f"--max-connections={_CONNECTIONS}",
+    "--innodb-buffer-pool-size=256M",
+    "--innodb-flush-log-at-trx-commit=0",
+    "--character-set-server=utf8mb4",
+    "--collation-server=utf8mb4_general_ci",
+)
+_POSTGRESQL = {"max_connections": str(_CONNECTIONS), "shared_buffers": "128MB"}
+
+
+@pytest.hookimpl(trylast=True)  # after conftest.py has read the options
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the servers in the process that starts the workers, which inherit their addresses."""
+    lane = config.getoption("--lane", default=None)
+    if lane in {None, "fast"} or hasattr(config, "workerinput"):
+        return
+    from tests.conftest import SERVERS  # it imports this module
+
+    stack = ExitStack()
+    config.add_cleanup(stack.close)
+    place = _memory()
+    if "PLACEMENT_SCHED_TEST_MYSQL" not in os.environ and shutil.which("mariadbd"):
+        mariadb = stack.enter_context(run_mariadb(place, _MARIADB))
+        SERVERS["mysql"] = os.environ["PLACEMENT_SCHED_TEST_MYSQL"] = mariadb.url("", "root")
+    if "PLACEMENT_SCHED_TEST_POSTGRESQL" not in os.environ and is_installed():
+        postgresql = stack.enter_context(run_postgresql(place=place, **_POSTGRESQL))
+        SERVERS["postgresql"] = os.environ["PLACEMENT_SCHED_TEST_POSTGRESQL"] = postgresql.url()
+
+
+def _memory() -> Path | None:
+    """Return the folder for the servers' data, None for that of temporary files."""
+    if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _ROOM:
+        return None
+    return _MEMORY
