@@ -7,6 +7,7 @@ from contextlib import closing
 
 import pytest
 from sqlalchemy import inspect, text
+from sqlalchemy.engine import make_url
 
 from placement_sched.cli.main import main
 from placement_sched.db.migrate import TRAIN, XENA, newest_revision
@@ -58,8 +59,9 @@ def test_version_without_our_schema_is_none(run, tmp_path):
 
 
 def test_password_is_not_shown(monkeypatch, capsys, postgresql_server):
-    address = postgresql_server.partition("@")[2]
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", f"postgresql://root:geheim@{address}")
+    url = make_url(postgresql_server).set(password="geheim")
+    address = url.render_as_string(hide_password=False)
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", address)
     assert main(["db", "version"]) == 0
     assert "geheim" not in capsys.readouterr().out
 
