@@ -1,5 +1,7 @@
 # Everything runs in a virtual environment of its own; only Python 3.11+, pip and make are needed.
 PYTHON ?= python3
+# Otherwise each process of the tests would compile the modules again.
+unexport PYTHONDONTWRITEBYTECODE
 VENV ?= .venv
 BIN = $(VENV)/bin
 # worksteal gives the tests of a module to one process, as long as no other is idle.
