@@ -9,10 +9,11 @@ import { HostMap, swatch } from "./map.js";
 
 const FILTERS = ["search", "zone", "aggregate", "state", "trait", "only"];
 const MAIN_CLASSES = ["MEMORY_MB", "VCPU", "DISK_GB"];
+const [NEARLY_FULL, FULL] = [0.85, 0.95]; // as in placement_sched/model/provider.py
 // The used share from which a host has the colour. The legend is in this order.
 const RAMP = [
-  [0.95, "--full-red", "95 % or more"],
-  [0.85, "--full-amber", "85 to 95 %"],
+  [FULL, "--full-red", "95 % or more"],
+  [NEARLY_FULL, "--full-amber", "85 to 95 %"],
   [0.7, "--full4", "70 to 85 %"],
   [0.5, "--full3", "50 to 70 %"],
   [0.3, "--full2", "30 to 50 %"],
@@ -639,7 +640,7 @@ function bar(share) {
   svg.setAttribute("viewBox", "0 0 100 8");
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("aria-hidden", "true");
-  svg.setAttribute("class", `bar-of${share >= 0.95 ? " full" : share >= 0.85 ? " nearly" : ""}`);
+  svg.setAttribute("class", `bar-of${share >= FULL ? " full" : share >= NEARLY_FULL ? " nearly" : ""}`);
   rect.setAttribute("class", "used");
   rect.setAttribute("width", String(Math.min(share, 1) * 100));
   rect.setAttribute("height", "8");

@@ -4,6 +4,7 @@
 import pytest
 from webtest import TestApp
 
+from placement_sched.model.provider import FULL, NEARLY_FULL
 from tests.support.host_maps import add_aggregate
 from tests.support.policies import settings_with_policies
 from tests.support.scheduling import flavor, instance, report
@@ -185,6 +186,11 @@ def test_names_are_escaped(cloud):
         assert "<script>alert" not in shown
         assert all(script.get("src") for script in shown.html.find_all("script"))
     assert hostile_page.html.h1.text == ATTACK
+
+
+def test_map_and_tables_agree_on_full_hosts(cloud):
+    script = cloud.get("/console/static/cloud.js").text
+    assert f"[NEARLY_FULL, FULL] = [{NEARLY_FULL / 100}, {FULL / 100}]" in script
 
 
 def test_users_without_permission_are_rejected(sqlite_url, make_app, tmp_path):
