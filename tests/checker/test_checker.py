@@ -11,7 +11,7 @@ from tests.checker.comparisons import PARTS, Comparison, compare
 from tests.conftest import make_settings
 
 #: Seeds of ``make test``, and of ``make test-all``: more than 2 000 comparisons.
-FEW_SEEDS = range(1, 3)
+FEW_SEEDS = range(1, 2)
 MANY_SEEDS = range(1, 15)
 
 

@@ -102,7 +102,10 @@ def collect_test_names(folder, lane):
     return set(re.findall(r"::(\w+)", run_lane(folder, lane, "--collect-only", "-q")))
 
 
-@pytest.mark.parametrize("lane", LANES)
+@pytest.mark.parametrize(
+    "lane",
+    [pytest.param(lane, marks=[] if lane == "test" else pytest.mark.exhaustive) for lane in LANES],
+)
 def test_slowest_marker_decides_the_lane(lane, tmp_path):
     for marker in (*MARKERS, "all_databases"):
         (tmp_path / f"test_{marker}.py").write_text(SAMPLE.format(marker=marker))

@@ -10,6 +10,7 @@ from webtest import TestApp
 from placement_sched.app import create_app
 from placement_sched.model.clock import utcnow
 from tests.conftest import make_settings
+from tests.exploring import draws
 from tests.scheduler.explanations import put_aggregate
 from tests.scheduler.test_scheduler import usages
 from tests.scheduler.test_server_groups import create_group
@@ -20,7 +21,8 @@ from tests.support.scheduling import flavor, instance, report, selected_hosts, s
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
-ROUNDS = 10
+#: Fewer in the lanes that judge a change.
+ROUNDS = draws(20)
 RIVALS = 6
 WHOLE = flavor(memory_mb=65536)
 #: Claimants of a server group that is spread over racks.
@@ -42,11 +44,11 @@ def select_host(client: TestApp, request_spec: dict[str, object]) -> tuple[int, 
     return 200, answer.json["selections"][0][0]["service_host"]
 
 
-def claim_one_host_each(barrier, which, url):
+def claim_one_host_each(barrier, which, url, rounds):
     """Ask for a whole host in every round, all processes at the same moment."""
     client = TestApp(create_app(make_settings(url)))
     answer = []
-    for number in range(ROUNDS):
+    for number in range(rounds):
         barrier.wait(120)
         answer.append(
             (number, *select_host(client, spec(instance(100 * number + which), flavor=WHOLE)))
@@ -54,11 +56,11 @@ def claim_one_host_each(barrier, which, url):
     return answer
 
 
-def claim_same_instance(barrier, which, url):
+def claim_same_instance(barrier, which, url, rounds):
     """Ask for the very same instance in every round, all processes at the same moment."""
     client = TestApp(create_app(make_settings(url)))
     answer = []
-    for number in range(ROUNDS):
+    for number in range(rounds):
         barrier.wait(120)
         answer.append((number, *select_host(client, spec(instance(number + 1)))))
     return answer
@@ -83,7 +85,7 @@ def test_every_host_is_selected_by_one_process(app):
     request = RIVALS * ROUNDS
     hosts = [f"cn{number}" for number in range(request - 5)]
     app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in hosts])
-    answer = run_in_processes(RIVALS, claim_one_host_each, _url(app))
+    answer = run_in_processes(RIVALS, claim_one_host_each, _url(app), ROUNDS)
     won = [host for _, status, host in answer if status == 200]
     lost = Counter((status, code) for _, status, code in answer if status != 200)
     assert Counter(won) == Counter(hosts)
@@ -94,7 +96,7 @@ def test_every_host_is_selected_by_one_process(app):
 def test_instance_of_all_processes_is_placed_once(app):
     hosts = [f"cn{number}" for number in range(5)]
     app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in hosts])
-    answer = run_in_processes(RIVALS, claim_same_instance, _url(app))
+    answer = run_in_processes(RIVALS, claim_same_instance, _url(app), ROUNDS)
     answers = {(number, status, host) for number, status, host in answer}
     assert len(answer) == RIVALS * ROUNDS
     assert sorted(number for number, _, _ in answers) == list(range(ROUNDS))

@@ -471,6 +471,7 @@ def test_killed_executor_is_resumed_without_repeating_a_move(start_drain, run_cl
     assert [nova.migrations(uuid) for uuid in TEN] == [1] * 10
 
 
+@pytest.mark.exhaustive
 def test_executor_ends_when_another_resumes_its_run(start_drain, run_cli, cloud, nova):
     process, out = start_drain
     run = newest_run(cloud)

@@ -2,7 +2,7 @@
 """Claims of several processes at once: never more than there is, and never half of anything.
 
 Real processes, released by a barrier, each with its own application on the same database. The
-number of rounds is ``PLACEMENT_SCHED_TEST_RACE_ROUNDS``, 20 by default.
+number of rounds is ``PLACEMENT_SCHED_TEST_RACE_ROUNDS``, 10 by default.
 """
 
 import os
@@ -25,7 +25,7 @@ from tests.support.versions import LATEST
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
-ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_ROUNDS", "20"))
+ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_ROUNDS", "10"))
 
 #: What one request was answered: its round, status and error code.
 Result = tuple[int, int, str | None]
