@@ -67,14 +67,14 @@ def with_spread(cloud: CloudView, spec: RequestSpec) -> RequestSpec:
 
 
 def check_spread(connection: Connection, spec: RequestSpec, hosts: Iterable[str]) -> None:
-    """Check a hard spread with the current members of the server group.
+    """Check a hard spread with the current members of the server group. A soft spread passes.
 
     The stored group is locked until the transaction ends. ``hosts`` are the selected hosts of the
     instances, and ``spec`` is the request at the selection. Raises :class:`ConcurrentUpdate` if the
     skew of a host's domain would now be too large.
     """
     spread, group = spec.spread, spec.instance_group
-    if spread is None or group is None:
+    if spread is None or not spread.request.is_hard or group is None:
         return
     if group.uuid is not None and server_groups.lock(connection, group.uuid):
         own = spec.instance_uuids

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import utcnow
 from placement_sched.model.request_stats import begin_stats, request_stats
+from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.spread import check_spread
 from tests.conftest import make_settings
 from tests.scheduler.capacity.placed import place_until_full, read_capacity
@@ -272,6 +273,29 @@ def test_claim_fails_if_the_skew_has_grown(cloud):
     listed = replace(before.instance_group, uuid=None, members=(instance(2),))
     with pytest.raises(ConcurrentUpdate):
         check(["cn1"], replace(before, instance_group=listed))
+
+
+class ComparingFilter(BaseHostFilter):
+    """A third-party filter that compares hosts, so that the claim locks the server group."""
+
+    def compares_hosts(self, spec_obj):
+        return True
+
+    def host_passes(self, host_state, spec_obj):
+        return True
+
+
+def test_claim_of_a_soft_spread_does_not_check_the_skew(sqlite_url, make_app):
+    filters = [*FILTERS, f"{__name__}.ComparingFilter"]
+    app = cloud_on(sqlite_url, make_app, filter_scheduler__enabled_filters=filters)
+    group = soft_group(app)
+    for number in (1, 2):
+        select_hosts(app, instance(number), instance_group=group, force_hosts=["cn1"])
+    soft = {**HARD, "scheduler:spread_mode": "soft"}
+    for number, hosts in ((3, ["cn1"]), (4, ["cn5"])):  # the fullest domain, and no domain
+        others = {f"cn{each}" for each in range(1, 6)}.difference(hosts)
+        request = spreading(group, soft, ignore_hosts=sorted(others))
+        assert selected_hosts(select_hosts(app, instance(number), **request)) == hosts
 
 
 @pytest.mark.all_databases
