@@ -17,7 +17,7 @@ from tests.conftest import default_settings, make_settings
 
 @pytest.fixture
 def install_package(tmp_path, monkeypatch):
-    """Return a function that installs a package with these entry points."""
+    """Return a function that installs a package with entry points."""
 
     def install(text):
         info = tmp_path / "acme-1.0.dist-info"
@@ -52,6 +52,7 @@ def make_new_app(sqlite_template: Path, tmp_path: Path, make_app: Callable[..., 
         shutil.copy(sqlite_template, path)
         # No budget, so that a slow machine counts the same.
         options = {"scheduler__capacity_budget": 0, **values}
-        return make_app(make_settings(f"sqlite:///{path}", **options))
+        is_cached = bool(options.get("placement__providers_in_memory"))
+        return make_app(make_settings(f"sqlite:///{path}", **options), in_memory=is_cached)
 
     return made
