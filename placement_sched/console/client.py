@@ -30,6 +30,8 @@ _LABELS = {
     "flavor": LABELS["flavor"],
     "project_id": LABELS["project"],
     "per": "Count per",
+    "host_failures": "Failures",
+    "within": "Within",
     "moves": "Moves",
     "request_id": "Request id",
     "host": "Chosen host",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capacity page: how many more instances fit, and the effect of changes."""
+"""Capacity page: how many more instances fit, and the effect of changes and failures."""
 
 import json
 import re
@@ -36,7 +36,7 @@ from placement_sched.model.explanation_reader import with_names
 from placement_sched.model.flat_request import FORMS, change_of, shorten_addition, shorten_change
 
 _CAPACITY, _PLAN = "/scheduler/v1/capacity", "/scheduler/v1/plan"
-_REBALANCE = "/scheduler/v1/rebalance"
+_REBALANCE, _FAILOVER = "/scheduler/v1/rebalance", "/scheduler/v1/failover_capacity"
 _PARTS = ("zone", "aggregate", "host", "cell")
 #: The value of the form for a count of the whole cloud only.
 _WHOLE = "cloud"
@@ -212,6 +212,8 @@ def index() -> flask.Response:
     query = CapacityForm(request.args)
     choices = _list_choices()
     values: dict[str, Any] = {
+        "given": {},
+        "keys": _list_failover_keys(),
         "wanted": query,
         "labels": LABELS,
         "nothing_asked": _EMPTY_FORM,
@@ -447,6 +449,34 @@ def moves() -> flask.Response:
     return page("moves.html", "Advice on moves", values, status=status)
 
 
+def failover() -> flask.Response:
+    """Show whether the instances of failed hosts find places on other hosts."""
+    if redirect := redirect_without_empty_fields():
+        return redirect
+    args = request.args
+    values: dict[str, Any] = {"given": args, "answer": None, "refusal": None}
+    if args.keys() & {"host_failures", "within"}:
+        try:
+            number = _parse_integer(args.get("host_failures", "1"), "Failures")
+            body = {"host_failures": number, "within": args.get("within")}
+            command = ["capacity", f"--host-failures={number}"]
+            command += [f"--within={args['within']}"] if body["within"] else []
+            values["share"] = build_share(_FAILOVER, body=body, command=command)
+            values["answer"] = api_client().ask(_FAILOVER, body)
+        except (ApiError, Error) as error:
+            values["refusal"] = form_error(error)
+    status = values["refusal"].status if values["refusal"] else 200
+    values["keys"] = _list_failover_keys()
+    return page("failover.html", "If hosts fail", values, status=status)
+
+
+def _list_failover_keys() -> list[str]:
+    """Return the domains of hosts that may fail together, with the keys in metadata."""
+    aggregates = _list_visible("/compute/v2.1/os-aggregates", "aggregates")
+    keys = {key for aggregate in aggregates for key in aggregate["metadata"]}
+    return ["zone", "aggregate", *sorted(keys - {"availability_zone"})]
+
+
 def _list_choices() -> dict[str, Sequence[Any]]:
     """Return the values to choose from that this caller may list."""
     zones = _list_visible("/compute/v2.1/os-availability-zone", "availabilityZoneInfo")
@@ -479,6 +509,7 @@ def _parse_integer(text: str, label: str) -> int:
 VIEWS: Mapping[str, Callable[..., flask.Response]] = {
     "/capacity": index,
     "/capacity.csv": table,
+    "/capacity/failover": failover,
     "/capacity/plan": plan,
     "/capacity/report": report,
     "/capacity/row": row,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cloud page: hosts as a map and a table, and the page of a host."""
 
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -105,8 +106,13 @@ def host(name: str) -> flask.Response:
     """Show a host with its resources, instances and services."""
     document = api_client().get(f"{_HOSTS}/{name}")
     trees = [(node, list(_flatten_tree(node["providers"]))) for node in document["nodes"]]
-    share = build_share(f"{_HOSTS}/{quote(name)}", command=["host", "show", name])
-    return page("host.html", name, {"host": document, "trees": trees, "share": share})
+    values = {
+        "host": document,
+        "trees": trees,
+        "share": build_share(f"{_HOSTS}/{quote(name)}", command=["host", "show", name]),
+        "drain_command": shlex.join(["placement-sched", "host", "drain", name, "--execute"]),
+    }
+    return page("host.html", name, values)
 
 
 def _find_unknown_names(filters: Mapping[str, str]) -> Iterator[str]:

@@ -116,8 +116,8 @@ onShown((main) => {
 });
 
 /** Fetch a part and put it in place of its element. */
-async function loadPart(place, signal) {
-  const answer = await fetch(place.dataset.load, { signal, credentials: "same-origin", headers: { Accept: "text/html" } });
+async function loadPart(place, address, signal) {
+  const answer = await fetch(address, { signal, credentials: "same-origin", headers: { Accept: "text/html" } });
   const page = new DOMParser().parseFromString(await answer.text(), "text/html");
   const parts = [...page.querySelectorAll("[data-part]")].map((part) => document.importNode(part, true));
   if (!parts.length) throw new Error(page.querySelector("[role=alert]")?.textContent.trim() || answer.statusText);
@@ -127,12 +127,15 @@ async function loadPart(place, signal) {
 /** Return the element whose text says what happens with a part. */
 const textOf = (place) => place.querySelector("[data-state]") ?? place;
 
-/** Fetch the parts of a page, one after the other, until they are loaded or stopped. */
+/** Fetch the parts of an element, one after the other, until they are loaded or stopped. */
 async function loadParts(main) {
   const stop = new AbortController();
-  const places = [...main.querySelectorAll("[data-load]")];
+  // The parts of a closed element are fetched when it is opened.
+  const places = [...main.querySelectorAll("[data-load]")].filter((place) => !place.closest("details:not([open])"));
+  const addresses = places.map((place) => place.dataset.load);
+  for (const place of places) delete place.dataset.load;
   for (const place of places) textOf(place).textContent = "Waiting";
-  for (const place of places) {
+  for (const [index, place] of places.entries()) {
     if (!place.isConnected) return;
     const text = document.createElement("span");
     const began = performance.now();
@@ -149,7 +152,7 @@ async function loadParts(main) {
     const timer = setInterval(tick, 1000);
     textOf(place).replaceChildren(text, button);
     try {
-      await loadPart(place, stop.signal);
+      await loadPart(place, addresses[index], stop.signal);
     } catch (failure) {
       textOf(place).textContent = failure.name === "AbortError" ? "Not counted: cancelled" : `Not counted: ${failure.message}`;
     }
@@ -162,6 +165,7 @@ async function loadParts(main) {
 }
 
 onShown(loadParts);
+document.addEventListener("toggle", (event) => event.target.open && loadParts(event.target), true);
 
 /** A drag over a timeline selects its time range. */
 document.addEventListener("pointerdown", (event) => {

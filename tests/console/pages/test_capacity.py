@@ -5,10 +5,11 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.console.client import ApiClient
+from tests.scheduler.failover.test_report import fill, place, set_metadata
 from tests.support.scheduling import instance, report, spec
 
 PAGE = "/console/capacity"
-MOVES = f"{PAGE}/moves"
+MOVES, FAILOVER = f"{PAGE}/moves", f"{PAGE}/failover"
 ATTACK = "<img src=x onerror=alert(1)>"
 
 
@@ -32,7 +33,7 @@ def browser(sqlite_app) -> TestApp:
 
 
 def read_rows(page, of: str) -> list[str]:
-    found = page.html.select(f"section[aria-labelledby={of}] tbody tr")
+    found = page.html.select(f"[aria-labelledby={of}] tbody tr")
     return [row.get_text(" ", strip=True) for row in found]
 
 
@@ -276,3 +277,66 @@ def test_condition_stands_for_all_hosts_that_match(cloud, browser, condition, ho
 def test_hosts_like_all_that_match_are_added(cloud, browser):
     query = {"flavor": "small", "change": "add=zone:nova*2", "complete": "1"}
     assert read_rows(browser.get(PAGE, params=query), "capacity")[0].startswith("small 32 → 96 +64")
+
+
+def read_text(page) -> str:
+    return " ".join(page.html.main.get_text(" ").split())
+
+
+def test_failover_capacity_is_asked_by_a_form_of_the_page(sqlite_app, browser):
+    fill(sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn2"])
+    set_metadata(sqlite_app, "r1", rack="r1")
+    form = next(each for each in browser.get(PAGE).forms.values() if each.action == FAILOVER)
+    choices = [each["value"] for each in form.html.select("datalist option")]
+    assert choices == ["zone", "aggregate", "rack"]
+    page = form.submit().follow()
+    assert page.request.query_string == "host_failures=1"
+    assert read_verdict(page) == (
+        "✓ All instances find places on other hosts if any host fails: 3 covered, 0 uncovered, "
+        "0 undetermined"
+    )
+    assert page.html.select_one("#failures") is None
+    assert read_rows(page, "remaining")[1].startswith("small ")
+    assert "conclusion" not in browser.get(FAILOVER).text
+
+
+def test_hosts_that_are_not_covered_are_listed_with_what_is_lacking(sqlite_app, browser):
+    fill(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
+    place(sqlite_app, 9, "cn2", flavor="large")
+    page = browser.get(f"{FAILOVER}?host_failures=1")
+    assert "Not all instances find places on other hosts if any host fails: 0" in read_verdict(page)
+    rows = dict(row.split(" ", 1) for row in read_rows(page, "failures"))
+    assert rows["cn2"] == f"uncovered 2 {instance(9)} (large): lacks 2 GiB Memory"
+    assert "another order may place all" in page.html.select_one("p.warning").get_text()
+    together = browser.get(f"{FAILOVER}?host_failures=2")
+    assert "if any 2 hosts fail: 0 covered, 1 uncovered" in read_verdict(together)
+    assert "cn1, cn2 2 hosts uncovered 4" in read_text(together)
+    assert "1 more" in together.html.select_one("tbody details").get_text()
+
+
+def test_failover_capacity_is_shared_as_request_and_command(sqlite_app, browser):
+    fill(sqlite_app, ["cn1", "cn2"], ["cn1"])
+    page = browser.get(f"{FAILOVER}?host_failures=1&within=zone")
+    assert '"host_failures": 1, "within": "zone"' in page.html.select_one("#share-curl")["value"]
+    command = page.html.select_one("#share-command")["value"]
+    assert command.startswith("placement-sched capacity --host-failures=1 --within=zone --url ")
+    assert "if any zone fails: 2 covered, 0 uncovered" in read_verdict(page)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("within", "rak", "did you mean 'rack'?"),
+        ("within", ATTACK, ATTACK),
+        ("host_failures", "11", "Failures: "),
+        ("host_failures", "two", "Failures: 'two' is not an integer"),
+    ],
+)
+def test_invalid_failover_request_shows_an_error_and_keeps_the_form(
+    sqlite_app, browser, name, value, words
+):
+    set_metadata(sqlite_app, "r1", rack="r1")
+    page = browser.get(FAILOVER, params={name: value}, status=400)
+    assert words in page.html.find(role="alert").get_text()
+    assert page.html.find("img") is None
+    assert page.forms[1][name].value == value

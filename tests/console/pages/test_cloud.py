@@ -147,6 +147,24 @@ def test_host_page_links_to_adding_a_similar_host(cloud):
     assert page.forms[1]["change"].value.strip() == "add=cn1*1"
 
 
+def test_host_page_has_the_plan_and_the_command_of_a_drain(cloud):
+    page = cloud.get("/console/hosts/cn1")
+    (place,) = page.html.select("details [data-load]")
+    assert place.a["href"] == place["data-load"]
+    part = cloud.get(place["data-load"]).html.select_one("[data-part]")
+    assert "The instance fits on other hosts" in part.get_text()
+    assert part.select_one("tbody tr").get_text(" ", strip=True) == f"1 {ATTACK} cn1 cn3"
+    headers = {"X-Auth-Token": "admin"}
+    disabling = {"host": "cn3", "binary": "nova-compute"}
+    cloud.put_json("/compute/v2.1/os-services/disable", disabling, headers=headers)
+    stuck = cloud.get(place["data-load"]).html.select_one("[data-part] tbody tr")
+    assert [cell.name for cell in stuck.find_all(["th", "td"])] == ["th", "td", "td"]
+    assert stuck.get_text(" ", strip=True).startswith(f"{ATTACK} cn1 ")
+    command = page.html.select_one("#share-drain")["value"]
+    assert command == "placement-sched host drain cn1 --execute"
+    assert page.html.find("form", method="post") is None
+
+
 def test_host_page_shows_resources_instances_and_report(cloud):
     page = cloud.get("/console/cloud").click("cn1")
     text = " ".join(page.html.main.get_text(" ").split())
