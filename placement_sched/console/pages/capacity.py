@@ -462,7 +462,9 @@ def failover() -> flask.Response:
             command = ["capacity", f"--host-failures={number}"]
             command += [f"--within={args['within']}"] if body["within"] else []
             values["share"] = build_share(_FAILOVER, body=body, command=command)
-            values["answer"] = api_client().ask(_FAILOVER, body)
+            client = api_client()
+            answer = client.ask(_FAILOVER, body)
+            values["answer"] = with_names(answer, client.aggregate_names())
         except (ApiError, Error) as error:
             values["refusal"] = form_error(error)
     status = values["refusal"].status if values["refusal"] else 200

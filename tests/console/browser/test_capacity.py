@@ -4,7 +4,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.browser.conftest import PHONE, find_accessibility_faults
+from tests.console.browser.conftest import PHONE, WIDE, find_accessibility_faults
 
 pytestmark = pytest.mark.exhaustive
 
@@ -108,3 +108,25 @@ def test_table_is_sorted_by_a_click_on_a_title(visit):
     counts = [int(row.get_attribute("data-sort")) for row in rows.locator("td:nth-child(2)").all()]
     assert counts == sorted(counts, reverse=True)
     assert page.locator("th[aria-sort=descending]").inner_text().startswith("All hosts")
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE])
+def test_plan_of_a_drain_is_loaded_when_it_is_opened(visit, size):
+    page = visit("/console/hosts/az1-r01-hdd01", size=size)
+    page.wait_for_load_state("networkidle")
+    expect(page.locator("[data-part]")).to_have_count(0)
+    page.get_by_text("Plan: the moves").click()
+    expect(page.locator("[data-part] .conclusion")).to_contain_text("fit on other hosts")
+    assert find_accessibility_faults(page) == []
+
+
+@pytest.mark.parametrize("size", [WIDE, PHONE])
+def test_failover_capacity_is_shown_without_a_page_load(visit, size):
+    page = visit("/console/capacity", size=size)
+    page.get_by_text("If hosts fail").click()
+    page.get_by_role("button", name="Examine").click()
+    page.wait_for_selector("[data-answer]", timeout=60_000)
+    expect(page.locator(".conclusion")).to_contain_text("All instances find places")
+    assert page.url.endswith("/console/capacity/failover?host_failures=1")
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+    assert find_accessibility_faults(page) == []

@@ -5,6 +5,7 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.console.client import ApiClient
+from tests.scheduler.capacity.test_report import make_zone
 from tests.scheduler.failover.test_report import fill, place, set_metadata
 from tests.support.scheduling import instance, report, spec
 
@@ -312,6 +313,14 @@ def test_hosts_that_are_not_covered_are_listed_with_what_is_lacking(sqlite_app, 
     assert "if any 2 hosts fail: 0 covered, 1 uncovered" in read_verdict(together)
     assert "cn1, cn2 2 hosts uncovered 4" in read_text(together)
     assert "1 more" in together.html.select_one("tbody details").get_text()
+
+
+def test_reason_of_an_instance_without_a_place_names_the_aggregate(sqlite_app, browser):
+    fill(sqlite_app, ["cn1", "cn2"], [])
+    make_zone(sqlite_app, "az1", "cn1")
+    place(sqlite_app, 1, "cn1", flavor="small", availability_zone="az1")
+    (row,) = read_rows(browser.get(f"{FAILOVER}?host_failures=1"), "failures")
+    assert row.endswith("member_of in:agg-az1")
 
 
 def test_failover_capacity_is_shared_as_request_and_command(sqlite_app, browser):
