@@ -3,11 +3,12 @@
 
 import ctypes
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import copy_context
 from dataclasses import replace
 from functools import cache, partial
 from random import Random, SystemRandom
+from typing import TypeVar
 
 from oslo_log import log
 from oslo_middleware.cors import CORS
@@ -39,7 +40,7 @@ from placement_sched.console.page import add_security_headers
 from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.figures import CapacityFigures, CloudFigures, FailoverResult
+from placement_sched.model.figures import CloudFigures, FailoverResult
 from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.operations.aggregates import RatioUpdater
@@ -61,6 +62,8 @@ from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store import cloud_figures
 
 LOG = log.getLogger(__name__)
+
+T = TypeVar("T")
 
 APIS = (PLACEMENT, COMPUTE, IMAGE, IDENTITY, SCHEDULER)
 
@@ -105,13 +108,14 @@ def make_services(
     )
     upkeep = _periodic_tasks(scheduler, clock, serving=serving)
     preparation = Preparation(database, settings, clock, upkeep, accepted)
-    metrics.show_cloud(partial(_read_cloud_figures, database, settings, preparation, clock))
+    outside = partial(_outside_requests, preparation)
+    metrics.show_cloud(outside(partial(_read_cloud_figures, database, settings, clock)))
     metrics.show_capacity(
         lambda: scheduler.live.settings().scheduler.capacity_flavors,
-        partial(_count_capacities, scheduler, preparation),
+        outside(lambda names: flavor_capacities(scheduler, names, time.time())),
     )
     if settings.scheduler.failover_interval:
-        metrics.show(FailoverGauges(partial(_read_failover_result, scheduler, preparation)))
+        metrics.show(FailoverGauges(outside(partial(_read_failover_result, scheduler))))
     services = Services(
         settings=settings,
         database=database,
@@ -199,40 +203,30 @@ def _check_parts(settings: Settings, clock: Clock) -> None:
         auth.check_keystone(settings.conf)
 
 
-def _read_cloud_figures(
-    database: Database, settings: Settings, preparation: Preparation, clock: Clock
-) -> CloudFigures:
-    """Read the cloud's metrics, without counting the statements for a request."""
+def _outside_requests(preparation: Preparation, read: Callable[..., T]) -> Callable[..., T]:
+    """Return ``read`` on the prepared database. Its statements are not counted for a request."""
+
+    def run(*arguments: object) -> T:
+        try:
+            preparation()
+            return read(*arguments)
+        finally:
+            begin_stats()
+
+    return run
+
+
+def _read_cloud_figures(database: Database, settings: Settings, clock: Clock) -> CloudFigures:
     options = settings.DEFAULT
-    try:
-        preparation()
-        with database.read() as connection:
-            return cloud_figures.read(
-                connection, clock(), options.service_down_time, options.default_availability_zone
-            )
-    finally:
-        begin_stats()
+    with database.read() as connection:
+        return cloud_figures.read(
+            connection, clock(), options.service_down_time, options.default_availability_zone
+        )
 
 
-def _read_failover_result(scheduler: Scheduler, preparation: Preparation) -> FailoverResult | None:
-    """Read the last failover result, without counting the statements for a request."""
-    try:
-        preparation()
-        with scheduler.database.read() as connection:
-            return scheduler.memory.failover.current(connection)
-    finally:
-        begin_stats()
-
-
-def _count_capacities(
-    scheduler: Scheduler, preparation: Preparation, names: Sequence[str]
-) -> CapacityFigures:
-    """Count the capacity for flavors, without counting the statements for a request."""
-    try:
-        preparation()
-        return flavor_capacities(scheduler, names, time.time())
-    finally:
-        begin_stats()
+def _read_failover_result(scheduler: Scheduler) -> FailoverResult | None:
+    with scheduler.database.read() as connection:
+        return scheduler.memory.failover.current(connection)
 
 
 def create_app(

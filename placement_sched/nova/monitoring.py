@@ -23,11 +23,12 @@ from kombu.exceptions import KombuError
 from kombu.transport import pyamqp
 from oslo_log import log
 from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from placement_sched.errors import ConfigurationError, Error, one_line
 from placement_sched.nova.rpc import TOPIC
 from placement_sched.nova.shadow.tap import Broker, NovaBus
-from placement_sched.operations.gauges import ReadGauges
+from placement_sched.operations.periodic import PeriodicTask
 
 LOG = log.getLogger(__name__)
 
@@ -224,19 +225,24 @@ def _read_queue_length(broker: Broker) -> int:
         return int(channel.queue_declare(TOPIC, passive=True).message_count)
 
 
-class WaitingRequests(ReadGauges):
+class WaitingRequests(Collector, PeriodicTask):
     """The gauge of waiting requests, without a value if RabbitMQ does not answer."""
 
+    failure = "the number of waiting requests was not read"
+    pause = QUEUE_LENGTH_LIFETIME
+
     def __init__(self, read_length: Callable[[], int | None]) -> None:
-        super().__init__(QUEUE_LENGTH_LIFETIME)
+        super().__init__()
         self._read_length = read_length
         self._length: int | None = None
 
-    def _read(self) -> float:
+    def run_round(self) -> None:
+        """Read the number of requests."""
         self._length = self._read_length()
-        return 0
 
-    def _shown(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the gauge, read again if it is too old."""
+        self()
         gauge = GaugeMetricFamily(
             "placement_sched_rpc_waiting", "Requests that wait in RabbitMQ for a scheduler."
         )

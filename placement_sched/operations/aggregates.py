@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from threading import Lock, Thread
 from typing import Any, NamedTuple
 
 from oslo_log import log
@@ -23,13 +22,14 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.failover import ServerEpoch, epoch_of
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.errors import ConfigurationError, Conflict, Duplicate, Error, Invalid, NotFound
+from placement_sched.errors import ConfigurationError, Conflict, Duplicate, Invalid, NotFound
 from placement_sched.limits import MAX_AGGREGATE_HOSTS, MAX_AGGREGATE_METADATA
 from placement_sched.model.aggregates import POLICY_KEY, ZONE_KEY, HostAggregate, Tag, policy_name
 from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import RATIOS, ComputeNode, Service
 from placement_sched.model.names import shorten_names
 from placement_sched.operations import Progress
+from placement_sched.operations.periodic import PeriodicTask
 from placement_sched.scheduler.caches import AggregateCache
 from placement_sched.scheduler.policies.registry import (
     NO_RATIOS,
@@ -201,52 +201,51 @@ def with_ratios(node: ComputeNode, ratios: Mapping[str, Any]) -> ComputeNode:
     return replace(node, **ratios) if ratios else node
 
 
-class RatioUpdater:
+class RatioUpdater(PeriodicTask):
     """Periodic task that applies the ratios of policies to inventories.
 
     The ratios are applied at the start, when settings change, and after a failover of the database,
-    which may have lost the latest writes. The task may be called before every request: if nothing
-    has changed, a call only compares two values. The first call blocks, and raises
-    :class:`Unavailable` if the database is unavailable. Later updates run in a thread, and the next
-    request retries a failed update.
+    which may have lost the latest writes. If nothing has changed, a call only compares two values.
+    The first call blocks, and raises :class:`Unavailable` if the database is unavailable. Later
+    updates run in a thread, and the next request retries a failed update.
     """
 
+    thread_name = "policy ratios"
+    failure = "allocation ratios of policies were not updated, which will be retried"
+    pause = 0.0
+
     def __init__(self, database: Database, settings: Callable[[], Settings], clock: Clock) -> None:
+        super().__init__()
         self._database, self._settings, self._clock = database, settings, clock
-        self._lock = Lock()
         self._done: Settings | None = None
         self._history: ServerEpoch = None
 
     def __call__(self) -> None:
         """Apply the ratios of the current settings if they are outdated."""
+        if self._done is not None:
+            super().__call__()
+        elif self._turn.acquire(blocking=False):
+            try:
+                self.run_round()
+            finally:
+                self._turn.release()
+
+    def is_due(self) -> bool:
+        """Return whether the settings or the history of the database have changed."""
+        return self._settings() is not self._done or self._database.history != self._history
+
+    def run_round(self) -> None:
+        """Apply the ratios, and log the faults of policies and aggregates."""
         settings = self._settings()
-        done = settings is self._done and self._database.history == self._history
-        if done or not self._lock.acquire(blocking=False):
-            return
-        if self._done is None:
-            self._apply(settings)
-        else:
-            Thread(target=self._again, args=(settings,), name="policy ratios", daemon=True).start()
-
-    def _again(self, settings: Settings) -> None:
-        try:
-            self._apply(settings)
-        except Error as failure:
-            LOG.warning("allocation ratios of policies: %s; will be retried", failure.detail)
-
-    def _apply(self, settings: Settings) -> None:
-        try:
-            policies = policies_for(settings, self._clock)
-            with self._database.read() as connection:
-                history = epoch_of(connection)
-                aggregates = host_aggregates.snapshot(connection) if policies.can_exist else ()
-            # Hosts with a faulty policy use the default policy.
-            for fault in find_faults(aggregates, policies):
-                LOG.warning("%s", fault)
-            hosts, changed = apply(self._database, policies, self._clock)
-            self._done, self._history = settings, history
-        finally:
-            self._lock.release()
+        policies = policies_for(settings, self._clock)
+        with self._database.read() as connection:
+            history = epoch_of(connection)
+            aggregates = host_aggregates.snapshot(connection) if policies.can_exist else ()
+        # Hosts with a faulty policy use the default policy.
+        for fault in find_faults(aggregates, policies):
+            LOG.warning("%s", fault)
+        hosts, changed = apply(self._database, policies, self._clock)
+        self._done, self._history = settings, history
         if changed:
             LOG.info(
                 "allocation ratios of policies: the inventories of %d providers were updated; "

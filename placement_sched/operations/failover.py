@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Periodic computation of the failover capacity."""
 
-from threading import Lock, Thread
+from math import inf
 from time import monotonic
 
 from oslo_log import log
@@ -9,8 +9,7 @@ from oslo_log import log
 from placement_sched.db.leases import Lease
 from placement_sched.errors import Error, sentence
 from placement_sched.model.document import Json
-from placement_sched.model.figures import FailoverResult
-from placement_sched.model.request_stats import begin_stats
+from placement_sched.operations.periodic import PeriodicTask
 from placement_sched.scheduler.failover.report import FailoverQuery, failover_capacity
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.store import failover_results
@@ -25,65 +24,48 @@ _LEASE = 300
 _PAUSE = 5.0
 
 
-class FailoverTask:
+class FailoverTask(PeriodicTask):
     """Periodic task that computes the failover capacity and stores the result.
 
-    Any thread may call the task. Most calls only read the clock. A lease selects a single process
-    of all servers, which computes in a thread, every ``[scheduler] failover_interval`` seconds.
-    Failures are logged, and retried after the interval.
+    A lease selects a single process of all servers, which computes every ``[scheduler]
+    failover_interval`` seconds. A failed computation is also repeated after the interval.
     """
 
+    thread_name = THREAD_NAME
+    failure = "the failover capacity was not computed"
+
     def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__()
         self._scheduler = scheduler
         self._lease = Lease(scheduler.database, THREAD_NAME, _LEASE)
-        self._turn = Lock()
-        self._next = 0.0
-        self._failed_at: float | None = None
+        self._failed_at = -inf
 
-    def __call__(self) -> None:
-        """Start a computation if it is due."""
-        interval = self._scheduler.live.settings().scheduler.failover_interval
-        if not interval or monotonic() < self._next or not self._turn.acquire(blocking=False):
-            return
-        self._next = monotonic() + min(_PAUSE, interval)
-        is_started = False
-        try:
-            if self._is_due(interval) and self._lease.is_held():
-                Thread(target=self._compute, name=THREAD_NAME, daemon=True).start()
-                is_started = True
-        finally:
-            if not is_started:
-                self._turn.release()
+    @property
+    def _interval(self) -> float:
+        return float(self._scheduler.live.settings().scheduler.failover_interval)
 
-    def _is_due(self, interval: float) -> bool:
-        failed_at = self._failed_at
-        if failed_at is not None and monotonic() - failed_at < interval:
-            return False
+    def is_due(self) -> bool:
+        """Return whether the interval is set, and has passed since the last failure."""
+        interval = self._interval
+        self.pause = min(_PAUSE, interval)
+        return interval > 0 and monotonic() - self._failed_at >= interval
+
+    def run_round(self) -> None:
+        """Compute the capacity if the result of any process is too old."""
         try:
-            result = self.last_result()
+            with self._scheduler.database.read() as connection:
+                result = self._scheduler.memory.failover.current(connection)
         except Error as failure:
             LOG.debug("the failover result was not read: %s", sentence(failure))
-            return False
-        return result is None or result.age(self._scheduler.clock()) >= interval
-
-    def last_result(self) -> FailoverResult | None:
-        """Return the last result of any process, or None."""
-        with self._scheduler.database.read() as connection:
-            return self._scheduler.memory.failover.current(connection)
-
-    def _compute(self) -> None:
-        self._failed_at = None
+            return
+        is_young = result is not None and result.age(self._scheduler.clock()) < self._interval
+        if is_young or not self._lease.is_held():
+            return
         try:
             store_result(self._scheduler)
-        except Error as failure:
+        except BaseException:
             self._failed_at = monotonic()
-            LOG.warning("the failover capacity was not computed: %s", sentence(failure))
-        except Exception:
-            self._failed_at = monotonic()
-            LOG.exception("the failover capacity was not computed")
-        finally:
-            begin_stats()
-            self._turn.release()
+            raise
 
 
 def store_result(scheduler: Scheduler) -> Json:

@@ -8,11 +8,9 @@ a file.
 
 import os
 import time
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC
 from pathlib import Path
-from threading import Lock, Thread
 from typing import Any
 
 import orjson
@@ -23,6 +21,7 @@ from prometheus_client.registry import Collector
 from placement_sched.errors import Error
 from placement_sched.model.document import encode
 from placement_sched.model.figures import CapacityFigures, CloudFigures, FailoverResult, Reliability
+from placement_sched.operations.periodic import PeriodicTask
 
 LOG = log.getLogger(__name__)
 #: Counts the capacity for flavors of these names.
@@ -39,49 +38,6 @@ ReadFailover = Callable[[], FailoverResult | None]
 #: Reads the current figures. Raises :class:`Error` if it cannot.
 ReadFigures = Callable[[], CloudFigures]
 _CLOUD_PREFIX = "placement_sched"
-
-
-class ReadGauges(Collector):
-    """Gauges that a scrape reads again if they are ``max_age`` seconds old.
-
-    A single thread at a time reads the gauges. Other scrapes show the cached gauges.
-    """
-
-    def __init__(self, max_age: float) -> None:
-        self._max_age = max_age
-        self._lock = Lock()
-        self._read_at: float | None = None
-
-    def describe(self) -> list[GaugeMetricFamily]:
-        """Return nothing, so that registration does not collect."""
-        return []
-
-    def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauges, read again if they are too old."""
-        if self._lock.acquire(blocking=False):
-            try:
-                self._read_if_due()
-            finally:
-                self._lock.release()
-        yield from self._shown()
-
-    def _read_if_due(self) -> None:
-        now = time.monotonic()
-        if self._read_at is None or now - self._read_at >= self._max_age:
-            age = self._read()
-            self._read_at = None if age is None else now - age
-
-    @abstractmethod
-    def _read(self) -> float | None:
-        """Read the figures and return their age in seconds.
-
-        A result of 0 also means that they cannot be read now, so that not every scrape tries again.
-        A result of None makes the next scrape try again.
-        """
-
-    @abstractmethod
-    def _shown(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauges of the latest figures."""
 
 
 class SharedFile:
@@ -119,64 +75,55 @@ class SharedFile:
         return age if age >= 0 else None
 
 
-class CapacityGauges(Collector):
-    """Prometheus collector of the capacity for chosen flavors.
+class CapacityGauges(Collector, PeriodicTask):
+    """Prometheus collector of the capacity for chosen flavors, empty before the first count.
 
-    ``flavors`` returns the names of the flavors. The workers share figures in ``directory``. A
-    single thread at a time counts.
+    ``flavors`` returns the names of the flavors. The workers share figures in ``directory``.
     """
+
+    thread_name = THREAD_NAME
+    failure = "the capacity for flavors was not counted"
+    pause = 0.0
 
     def __init__(
         self, flavors: Callable[[], Sequence[str]], count: CountFlavors, directory: str | None
     ) -> None:
+        super().__init__()
         self._flavors, self._count = flavors, count
         self._file = SharedFile(directory, "capacity_figures.json")
-        self._turn = Lock()
         self._figures: CapacityFigures | None = None
         self._requested: tuple[str, ...] = ()
         self._tried_at = 0.0
         self._logged: set[str] = set()
 
-    def describe(self) -> list[GaugeMetricFamily]:
-        """Return nothing, so that registration does not collect."""
-        return []
+    def _names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(self._flavors()))[:MAX_FLAVORS]
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauges of the latest count, or none before the first count."""
-        names = tuple(dict.fromkeys(self._flavors()))[:MAX_FLAVORS]
-        if not names:
-            return
-        self._read_file()
-        figures = self._figures
-        self._refresh(names)
-        if figures is not None:
-            yield from _gauges(figures, names)
+        """Yield the gauges of the latest count, and start the next count if it is due."""
+        if names := self._names():
+            self._read_file()
+            figures = self._figures
+            self()
+            if figures is not None:
+                yield from _gauges(figures, names)
 
-    def _refresh(self, names: tuple[str, ...]) -> None:
-        """Start a thread that counts, if the figures are old or for other flavors."""
-        now, figures = time.time(), self._figures
+    def is_due(self) -> bool:
+        """Return whether the figures are old or for other flavors."""
+        now, names, figures = time.time(), self._names(), self._figures
         is_young = figures is not None and _is_young(figures.counted_at, now)
         if is_young and figures is not None and figures.flavors.keys() >= {*names}:
-            return
-        if self._requested == names and _is_young(self._tried_at, now):  # it failed a moment ago
-            return
-        if self._turn.acquire(blocking=False):
-            self._requested, self._tried_at = names, now
-            Thread(
-                target=self._count_and_share, args=(names,), name=THREAD_NAME, daemon=True
-            ).start()
+            return False
+        # The last count may have failed a moment ago.
+        return self._requested != names or not _is_young(self._tried_at, now)
 
-    def _count_and_share(self, names: tuple[str, ...]) -> None:
-        try:
-            figures = self._figures = self._count(names)
-            self._log_unknown(figures)
-            self._file.write(figures.as_json())
-        except Error as failure:
-            LOG.warning("the capacity for flavors was not counted: %s", failure.detail)
-        except Exception:
-            LOG.exception("the capacity for flavors was not counted")
-        finally:
-            self._turn.release()
+    def run_round(self) -> None:
+        """Count the capacity and share the figures."""
+        names = self._names()
+        self._requested, self._tried_at = names, time.time()
+        figures = self._figures = self._count(names)
+        self._log_unknown(figures)
+        self._file.write(figures.as_json())
 
     def _log_unknown(self, figures: CapacityFigures) -> None:
         for name, entry in figures.flavors.items():
@@ -240,32 +187,34 @@ def _gauges(figures: CapacityFigures, names: Sequence[str]) -> Iterator[GaugeMet
     yield from (whole, by_zone, states, age)
 
 
-class CloudGauges(ReadGauges):
+class CloudGauges(Collector, PeriodicTask):
     """Prometheus collector of the figures of the cloud, empty until they are read."""
+
+    failure = "the figures of the cloud were not read"
+    pause = MAX_AGE
 
     def __init__(self, read: ReadFigures, directory: str | None) -> None:
         """Set the function that reads the figures, and the workers' directory."""
-        super().__init__(MAX_AGE)
-        self._read_figures = read
+        super().__init__()
+        self._read = read
         self._file = SharedFile(directory, "cloud_figures.json")
         self._figures: CloudFigures | None = None
 
-    def _read(self) -> float | None:
+    def run_round(self) -> None:
+        """Read the figures of another worker if they are young, or else of the cloud."""
         age = self._file.age()
-        if age is not None and age < MAX_AGE:
-            if (shared := self._file.read()) is None:
-                return None
-            self._figures = CloudFigures.from_json(shared)
-            return age
-        try:
-            self._figures = self._read_figures().bounded()
-        except Error as failure:
-            LOG.warning("the figures of the cloud were not read: %s", failure.detail)
-        else:
+        if age is None or age >= MAX_AGE:
+            self._figures = self._read().bounded()
             self._file.write(self._figures.as_json())
-        return 0
+        elif (shared := self._file.read()) is None:
+            self._next = 0.0
+        else:
+            self._figures = CloudFigures.from_json(shared)
+            self._next -= age
 
-    def _shown(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the gauges of the latest figures, read again if they are too old."""
+        self()
         figures = self._figures
         if figures is None:
             return
@@ -292,10 +241,6 @@ class FailoverGauges(Collector):
     def __init__(self, read: ReadFailover) -> None:
         """Set the function that reads the result."""
         self._read = read
-
-    def describe(self) -> list[GaugeMetricFamily]:
-        """Return nothing, so that registration does not collect."""
-        return []
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield the gauges of the last result."""

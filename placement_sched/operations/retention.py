@@ -3,65 +3,50 @@
 
 from datetime import datetime
 from functools import partial
-from threading import Lock
-from time import monotonic
-
-from oslo_log import log
 
 from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database, forget_old_marks
-from placement_sched.errors import Error, sentence
 from placement_sched.model.decision import DecisionQuery
 from placement_sched.operations import Progress
+from placement_sched.operations.periodic import PAUSE, PeriodicTask
 from placement_sched.store import decisions
 from placement_sched.store.placement import change_log
 
-LOG = log.getLogger(__name__)
-
-#: Seconds between two deletions.
-PAUSE = 60.0
 #: Seconds for which a process holds the lease.
 LEASE = 150
 #: Maximum number of decisions deleted per transaction.
 _BATCH = 500
 
 
-class LogRetention:
+class LogRetention(PeriodicTask):
     """Periodic deletion of old rows of the change log and transaction ids.
 
-    Any thread may call the task, before and between requests. Most calls only read the clock. A
-    lease selects a single process of all servers. Failures are logged and retried later.
+    A lease selects a single process of all servers.
     """
 
+    failure = "old rows were not deleted"
     #: Time of the database when this process last deleted transaction ids.
     _checked_at: datetime | None = None
 
     def __init__(self, database: Database) -> None:
+        super().__init__(delay=PAUSE)
         self._database = database
         self._lease = Lease(database, "log upkeep", LEASE)
-        self._lock = Lock()
-        self._next = monotonic() + PAUSE
 
-    def __call__(self) -> None:
-        """Delete old rows if it is due."""
+    def is_due(self) -> bool:
+        """Return whether the database has any of these rows."""
+        return self._database.logs_changes or self._database.marks_commits
+
+    def run_round(self) -> None:
+        """Delete old rows, unless another process holds the lease."""
+        if not self._lease.is_held():
+            return
         database = self._database
-        if not (database.logs_changes or database.marks_commits) or monotonic() < self._next:
-            return
-        if not self._lock.acquire(blocking=False):
-            return
-        try:
-            self._next = monotonic() + PAUSE
-            if not self._lease.is_held():
-                return
-            with database.read() as connection:
-                if database.marks_commits:
-                    self._checked_at = forget_old_marks(connection, self._checked_at)
-                if database.logs_changes and change_log.reason_without_log(connection) is None:
-                    change_log.trim(connection)
-        except Error as failure:
-            LOG.warning("old rows were not deleted: %s", sentence(failure))
-        finally:
-            self._lock.release()
+        with database.read() as connection:
+            if database.marks_commits:
+                self._checked_at = forget_old_marks(connection, self._checked_at)
+            if database.logs_changes and change_log.reason_without_log(connection) is None:
+                change_log.trim(connection)
 
 
 def purge_decisions(

@@ -9,8 +9,6 @@ fit, it notifies the addresses of ``[scheduler] waiting_webhook_urls`` once.
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
-from threading import Lock, Thread
-from time import monotonic
 
 from oslo_log import log
 
@@ -21,7 +19,7 @@ from placement_sched.model.aggregates import DEFAULT_POLICY
 from placement_sched.model.decision import Decision, Notice
 from placement_sched.model.document import Json
 from placement_sched.model.names import suggest_name
-from placement_sched.model.request_stats import begin_stats
+from placement_sched.operations.periodic import PAUSE, PeriodicTask
 from placement_sched.scheduler.decision_views import find_hosts_now
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.scheduler.scheduler import Scheduler
@@ -29,8 +27,6 @@ from placement_sched.store import decision_notices, decisions
 
 LOG = log.getLogger(__name__)
 
-#: Seconds between two rounds.
-PAUSE = 60.0
 #: Seconds that the lease is valid. A process renews it before each request.
 LEASE = 150
 #: Requests of a round, the newest, and addresses, the first of the option.
@@ -42,43 +38,26 @@ THREAD_NAME = "waiting requests"
 Send = Callable[[str, Json], None]
 
 
-class WaitingRequests:
-    """Periodic task that evaluates waiting requests and notifies of requests that would fit.
+class WaitingRequests(PeriodicTask):
+    """Periodic task that evaluates waiting requests and notifies of requests that would fit."""
 
-    Any thread may call the task, before and between requests. Most calls only read the clock. A
-    round runs in a thread of its own. Failures are logged and retried in the next round.
-    """
+    thread_name = THREAD_NAME
+    failure = "waiting requests were not evaluated"
 
     def __init__(self, scheduler: Scheduler, send: Send = webhook.send) -> None:
+        super().__init__(delay=PAUSE)
         options = scheduler.settings.scheduler
         self._scheduler, self._send = scheduler, send
         self._policies = tuple(name.lower() for name in options.waiting_policies)
         self._addresses = tuple(dict.fromkeys(options.waiting_webhook_urls))[:MAX_ADDRESSES]
         self._max_age = timedelta(seconds=options.waiting_max_age)
         self._max_attempts = int(options.waiting_webhook_attempts)
-        self._lease = Lease(scheduler.database, "waiting requests", LEASE)
-        self._lock = Lock()
+        self._lease = Lease(scheduler.database, THREAD_NAME, LEASE)
         self._is_checked = False
-        self._next = monotonic() + PAUSE
 
-    def __call__(self) -> None:
-        """Start a round if it is due and requests are to be evaluated."""
-        is_off = not self._policies or not self._addresses
-        if is_off or monotonic() < self._next or not self._lock.acquire(blocking=False):
-            return
-        self._next = monotonic() + PAUSE
-        Thread(target=self._run, name=THREAD_NAME, daemon=True).start()
-
-    def _run(self) -> None:
-        begin_stats()
-        try:
-            self.run_round()
-        except Error as failure:
-            LOG.warning("waiting requests were not evaluated: %s", sentence(failure))
-        except Exception:
-            LOG.exception("waiting requests were not evaluated")
-        finally:
-            self._lock.release()
+    def is_due(self) -> bool:
+        """Return whether requests are to be evaluated."""
+        return bool(self._policies and self._addresses)
 
     def run_round(self) -> None:
         """Evaluate the waiting requests, and notify of the requests that would fit.

@@ -13,8 +13,9 @@ from placement_sched.db.tables import placement_aggregates
 from placement_sched.db.transaction import is_done, mark_commit, new_mark
 from placement_sched.errors import CommitUnknown
 from placement_sched.model.clock import utcnow
-from placement_sched.operations import retention
-from placement_sched.operations.retention import PAUSE, LogRetention
+from placement_sched.operations import periodic
+from placement_sched.operations.periodic import PAUSE
+from placement_sched.operations.retention import LogRetention
 from tests.support.clouds import uuid_of
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
@@ -117,7 +118,7 @@ def test_marks_are_unique_and_ascending(database_url):
 def delete_old_marks(database, monkeypatch):
     """Delete old marks; each call comes a minute after the last."""
     moment = [0.0]
-    monkeypatch.setattr(retention, "monotonic", lambda: moment[0])
+    monkeypatch.setattr(periodic, "monotonic", lambda: moment[0])
     database.enable_commit_marks()
     upkeep = LogRetention(database)
 

@@ -117,7 +117,7 @@ def test_failed_change_is_retried_with_the_next_request(
     with monkeypatch.context() as patched:
         patched.setattr(aggregates, "apply", raise_unavailable)
         sqlite_configured_cloud.request()
-    assert "the database does not answer; will be retried" in caplog.text
+    assert "which will be retried: the database does not answer" in caplog.text
     assert sqlite_configured_cloud.cloud.ratios() == EVERYTHING
     sqlite_configured_cloud.request()
     assert sqlite_configured_cloud.cloud.ratios() == OWN

@@ -9,8 +9,9 @@ from sqlalchemy import func, insert, select, update
 from placement_sched.db.tables import allocations, provider_changes
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
-from placement_sched.operations import retention
-from placement_sched.operations.retention import PAUSE, LogRetention
+from placement_sched.operations import periodic
+from placement_sched.operations.periodic import PAUSE
+from placement_sched.operations.retention import LogRetention
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.support.statements import record_statements
@@ -19,7 +20,7 @@ from tests.support.statements import record_statements
 @pytest.fixture
 def now(monkeypatch):
     moment = [0.0]
-    monkeypatch.setattr(retention, "monotonic", lambda: moment[0])
+    monkeypatch.setattr(periodic, "monotonic", lambda: moment[0])
     return moment
 
 

@@ -221,13 +221,13 @@ def test_single_process_evaluates(make_task, outbox):
 @pytest.mark.parametrize(
     "options", [{"waiting_policies": []}, {"waiting_webhook_urls": []}, {}], ids=str
 )
-def test_round_starts_in_a_thread_once_a_minute_unless_off(make_task, outbox, monkeypatch, options):
+def test_round_starts_in_a_thread_once_a_minute_unless_off(make_task, outbox, options):
     app, task = make_task(**options)
     fail(app)
     add_host(app)
     task()
     assert outbox.take() == []  # not in the first minute
-    monkeypatch.setattr(waiting, "PAUSE", 3600.0)
+    task.pause = 3600.0
     task._next = 0.0
     for _ in range(3):
         task()

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Base class of work that a process repeats."""
+
+from abc import ABC, abstractmethod
+from threading import Lock, Thread
+from time import monotonic
+from typing import ClassVar
+
+from oslo_log import log
+
+from placement_sched.errors import Error, sentence
+
+LOG = log.getLogger(__name__)
+
+#: Seconds between two rounds of most tasks.
+PAUSE = 60.0
+
+
+class PeriodicTask(ABC):
+    """Work that is repeated after ``pause`` seconds at the earliest, one round at a time.
+
+    Any thread may call the task, before and between requests. Most calls only read the clock. A
+    round runs in a thread named ``thread_name``, or without a name in the thread of the caller.
+    ``failure`` begins the log messages about failures, after which the next round tries again.
+    """
+
+    thread_name: ClassVar[str] = ""
+    failure: ClassVar[str]
+    pause = PAUSE
+
+    def __init__(self, delay: float = 0.0) -> None:
+        """Set the seconds until the first round."""
+        self._turn = Lock()
+        self._next = monotonic() + delay
+
+    def __call__(self) -> None:
+        """Run a round, or start its thread, if the round is due."""
+        if monotonic() < self._next or not self.is_due() or not self._turn.acquire(blocking=False):
+            return
+        self._next = monotonic() + self.pause
+        if self.thread_name:
+            Thread(target=self._run, name=self.thread_name, daemon=True).start()
+        else:
+            self._run()
+
+    def _run(self) -> None:
+        try:
+            self.run_round()
+        except Error as failure:
+            LOG.warning("%s: %s", self.failure, sentence(failure))
+        except Exception:
+            LOG.exception(self.failure)
+        finally:
+            self._turn.release()
+
+    def is_due(self) -> bool:
+        """Return whether there may be work. Called at every call of the task after the pause."""
+        return True
+
+    @abstractmethod
+    def run_round(self) -> None:
+        """Do the work, which may change ``_next``, the earliest time of the next round."""
