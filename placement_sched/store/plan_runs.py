@@ -3,11 +3,12 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
+from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
 from placement_sched.db import sql
 from placement_sched.db.collations import Characters
@@ -27,30 +28,24 @@ from placement_sched.model.journal.plan_run import (
 
 _RUNS, _MOVES = plan_runs.c, plan_moves.c
 #: Attributes of a summary that have columns of the same name.
-_LISTED = ("uuid", "kind", "state", "method", "parallel", "user_id", "created_at", "updated_at")
+_LISTED = tuple(each.name for each in fields(PlanRunSummary) if each.name != "counts")
 _SUMMARY = tuple(_RUNS[name] for name in _LISTED)
+#: The column of each attribute of a move.
+_OTHER_NAMES = {"instance": "instance_uuid", "decision": "decision_uuid"}
+_OF_MOVE = {each.name: _OTHER_NAMES.get(each.name, each.name) for each in fields(RunMove)}
 
 
 def record(connection: Connection, run: PlanRun, now: datetime) -> None:
     """Record a new run and its moves."""
-    names = ("uuid", "kind", "state", "method", "parallel", "user_id", "executor")
-    connection.execute(
-        insert(plan_runs).values(
-            **{name: getattr(run, name) for name in names},
-            request=to_storable(run.request),
-            stuck=to_storable(list(run.stuck)),
-            created_at=now,
-            updated_at=now,
-        )
-    )
+    values = _listed(run) | {"created_at": now, "updated_at": now}
+    values |= {"executor": run.executor, "request": to_storable(run.request)}
+    values["stuck"] = to_storable(list(run.stuck))
+    connection.execute(insert(plan_runs).values(**values))
     rows = [
         {
             "run_uuid": run.uuid,
             "position": position,
-            "instance_uuid": move.instance,
-            "source": move.source,
-            "target": move.target,
-            "state": move.state,
+            **{column: getattr(move, name) for name, column in _OF_MOVE.items()},
         }
         for position, move in enumerate(run.moves)
     ]
@@ -64,9 +59,12 @@ def by_uuid(connection: Connection, uuid: str) -> PlanRun:
     if row is None:
         raise NotFound(f"No run with uuid {uuid} found", code="scheduler.not_found")
     query = select(plan_moves).where(_MOVES.run_uuid == uuid).order_by(_MOVES.position)
-    moves = tuple(map(_move, connection.execute(query)))
+    moves = tuple(
+        RunMove(**{name: getattr(move, column) for name, column in _OF_MOVE.items()})
+        for move in connection.execute(query)
+    )
     return PlanRun(
-        **_summary(row),
+        **_listed(row),
         counts=Counter(move.state for move in moves),
         executor=row.executor,
         request=orjson.loads(row.request),
@@ -91,7 +89,7 @@ def search(
     keys = None if marker is None else [marker_id]
     rows = connection.execute(sql.page_after(query, [(_RUNS.id, True)], keys, limit=limit)).all()
     counts = _count_states(connection, [row.uuid for row in rows])
-    return [PlanRunSummary(**_summary(row), counts=counts[row.uuid]) for row in rows]
+    return [PlanRunSummary(**_listed(row), counts=counts[row.uuid]) for row in rows]
 
 
 def change_run(connection: Connection, uuid: str, state: str, executor: str, now: datetime) -> None:
@@ -175,18 +173,5 @@ def _count_states(connection: Connection, uuids: Collection[str]) -> dict[str, C
     return counts
 
 
-def _summary(row: Row[Any]) -> dict[str, Any]:
+def _listed(row: object) -> dict[str, Any]:
     return {name: getattr(row, name) for name in _LISTED}
-
-
-def _move(row: Row[Any]) -> RunMove:
-    return RunMove(
-        instance=row.instance_uuid,
-        source=row.source,
-        target=row.target,
-        state=row.state,
-        decision=row.decision_uuid,
-        started_at=row.started_at,
-        finished_at=row.finished_at,
-        error=row.error,
-    )

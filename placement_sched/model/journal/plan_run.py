@@ -2,7 +2,7 @@
 """Runs of plans: moves of instances that nova carries out, and their states."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from typing import Any, Self
 
@@ -26,6 +26,9 @@ FINAL_STATES = (DONE, SKIPPED)
 RUNNING, STOPPED = "running", "stopped"
 RUN_STATES = (RUNNING, DONE, FAILED, STOPPED)
 
+#: Keys of a move in JSON that are not the names of its attributes.
+_KEYS = {"source": "from", "target": "to"}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMove:
@@ -46,18 +49,12 @@ class RunMove:
 
     @classmethod
     def from_json(cls, document: Json) -> Self:
-        """Return the planned or recorded move of a JSON object."""
-        started_at, finished_at = document.get("started_at"), document.get("finished_at")
-        return cls(
-            instance=document["instance"],
-            source=document["from"],
-            target=document["to"],
-            state=document.get("state", PLANNED),
-            decision=document.get("decision"),
-            started_at=None if started_at is None else datetime.fromisoformat(started_at),
-            finished_at=None if finished_at is None else datetime.fromisoformat(finished_at),
-            error=document.get("error"),
-        )
+        """Return the recorded move of a JSON object."""
+        values = {each.name: document[_KEYS.get(each.name, each.name)] for each in fields(cls)}
+        for name in ("started_at", "finished_at"):
+            if values[name] is not None:
+                values[name] = datetime.fromisoformat(values[name])
+        return cls(**values)
 
     @property
     def was_started(self) -> bool:
@@ -66,16 +63,7 @@ class RunMove:
 
     def as_json(self) -> Json:
         """Return the move as a JSON object."""
-        return {
-            "instance": self.instance,
-            "from": self.source,
-            "to": self.target,
-            "state": self.state,
-            "decision": self.decision,
-            "started_at": self.started_at,
-            "finished_at": self.finished_at,
-            "error": self.error,
-        }
+        return {_KEYS.get(each.name, each.name): getattr(self, each.name) for each in fields(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,9 +82,7 @@ class PlanRunSummary:
 
     def as_json(self) -> Json:
         """Return the summary as a JSON object."""
-        names = ("uuid", "kind", "state", "method", "parallel", "user_id")
-        body: Json = {name: getattr(self, name) for name in names}
-        body |= {"created_at": self.created_at, "updated_at": self.updated_at}
+        body = {each.name: getattr(self, each.name) for each in fields(PlanRunSummary)}
         return {**body, "counts": {state: self.counts.get(state, 0) for state in MOVE_STATES}}
 
 
