@@ -7,7 +7,6 @@ check here, in the same request as the record of the start.
 
 from collections.abc import Sequence
 from datetime import datetime
-from random import Random
 from typing import Any
 from uuid import UUID
 
@@ -17,7 +16,7 @@ from placement_sched.model.document import Json
 from placement_sched.model.journal.plan_run import FINAL_STATES, RUNNING, STARTED, PlanRun, RunMove
 from placement_sched.model.names import suggest_name
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
-from placement_sched.scheduler.drain_plan import MoveCheck, check_move
+from placement_sched.scheduler.drain_plan import check_move
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.schemas.formats import usual_uuid
 from placement_sched.store import decisions, plan_runs
@@ -29,7 +28,7 @@ def create_run(scheduler: Scheduler, body: Json, user_id: str | None = None) -> 
     Raises :class:`Invalid` with the JSON path of a repeated instance, and of a move to its source.
     """
     run = PlanRun(
-        uuid=_draw_uuid(scheduler.random),
+        uuid=str(UUID(int=scheduler.random.getrandbits(128), version=4)),
         kind=body["kind"],
         state=RUNNING,
         method=body["method"],
@@ -82,10 +81,9 @@ def change_move(
     move = _find_move(run, instance, executor)
     if state == STARTED and run.state != RUNNING:
         raise plan_runs.not_running(run)
-    check = MoveCheck(None, None)
+    decision = rejection = None
     if state == STARTED:
-        check = check_move(scheduler, instance, move.source, move.target, ids)
-    decision, rejection = check.decision, check.rejection
+        decision, rejection = check_move(scheduler, instance, move.source, move.target, ids)
     now = scheduler.clock()
     values: dict[str, Any] = {} if rejection else _values_of(state, body.get("error"), now)
     if decision is not None:
@@ -135,18 +133,11 @@ def _read_moves(documents: Sequence[Json]) -> list[RunMove]:
     moves: dict[str, RunMove] = {}
     for position, document in enumerate(documents):
         path = f"$.moves[{position}]"
-        instance, source, target = (
-            usual_uuid(document["instance"]),
-            document["from"],
-            document["to"],
-        )
+        instance, source, target = (document[key] for key in ("instance", "from", "to"))
+        instance = usual_uuid(instance)
         if instance in moves:
             raise Invalid(f"instance {instance} has two moves", json_path=f"{path}.instance")
         if source == target:
             raise Invalid(f"the source and the target are {target}", json_path=f"{path}.to")
         moves[instance] = RunMove(instance=instance, source=source, target=target)
     return list(moves.values())
-
-
-def _draw_uuid(random: Random) -> str:
-    return str(UUID(int=random.getrandbits(128), version=4))

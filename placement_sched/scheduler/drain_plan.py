@@ -410,32 +410,25 @@ class Plan:
         return move.as_json() if reason is None else {**move.as_json(), "reason": reason}
 
 
-@dataclass(frozen=True, slots=True)
-class MoveCheck:
-    """The check of a move before its start: its decision, and the rejection if there is any."""
-
-    decision: Decision | None
-    rejection: str | None
-
-
 def check_move(
     scheduler: Scheduler, uuid: str, source: str, target: str, ids: RequestIds
-) -> MoveCheck:
+) -> tuple[Decision | None, str | None]:
     """Check that an instance is recorded on its source, and that its target passes now.
 
+    Returns the decision of the check, and the reason of a rejection, each None if there is none.
     The target is evaluated as for the plan, on the current cloud and with the current options. The
     allocations on the source stay. Nothing is claimed.
     """
     with scheduler.source.read() as connection:
         records = instances.by_uuids(connection, [uuid])
         if not records:
-            return MoveCheck(None, "it is not recorded: see placement-sched nova sync")
+            return None, "it is not recorded: see placement-sched nova sync"
         moving = _with_requests(connection, records)[0]
         group = group_without(connection, moving.record)
     if moving.record.host != source:
-        return MoveCheck(None, f"it is recorded on {moving.record.host}, not on {source}")
+        return None, f"it is recorded on {moving.record.host}, not on {source}"
     if _has_unknown_flavor(moving):
-        return MoveCheck(None, _NO_FLAVOR)
+        return None, _NO_FLAVOR
     destination = {"requested_destination": {"host": target}, "instance_uuids": [uuid]}
     try:
         body = {**moving.document, **group, **destination}
@@ -448,8 +441,8 @@ def check_move(
                 reason = _explain_partial_fit(run, connection, 1, destination).reason
                 rejection = reason or f"there is no host {target}"
     except (Invalid, NotFound) as failure:
-        return MoveCheck(None, failure.detail)
-    return MoveCheck(make_decision(run, funnel, MOVE, ids), rejection)
+        return None, failure.detail
+    return make_decision(run, funnel, MOVE, ids), rejection
 
 
 def plan_drain(

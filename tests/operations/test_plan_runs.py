@@ -6,7 +6,6 @@ from hypothesis import HealthCheck, given, settings
 
 from placement_sched.errors import Conflict
 from placement_sched.operations import plan_runs
-from placement_sched.scheduler.drain_plan import MoveCheck
 from tests.exploring import draws
 from tests.scheduler.carrying_out import fill_small_cloud, host_of, make_application, small_clouds
 from tests.support.scheduling import instance
@@ -32,7 +31,7 @@ def test_run_that_ends_during_the_check_of_a_move_does_not_start_it(sqlite_app, 
 
     def end_run(*_):
         plan_runs.change_run(scheduler, run.uuid, {"executor": EXECUTOR, "state": state})
-        return MoveCheck(None, None)
+        return None, None
 
     monkeypatch.setattr(plan_runs, "check_move", end_run)
     started = {"executor": EXECUTOR, "state": "started"}

@@ -100,13 +100,13 @@ def add_execution_arguments(parser: argparse.ArgumentParser, *, resumes: bool = 
     )
     group.add_argument(
         "--parallel",
-        type=_read_parallel,
+        type=partial(_read_number, MAX_PLAN_MOVES, "number"),
         metavar="K",
         help="maximum number of moves at a time (default: 1)",
     )
     group.add_argument(
         "--move-timeout",
-        type=_read_seconds,
+        type=partial(_read_number, _MAX_SECONDS, "number of seconds"),
         default=3600.0,
         metavar="SECONDS",
         help="a move that nova has not finished after this time has failed (default: 3600)",
@@ -114,18 +114,10 @@ def add_execution_arguments(parser: argparse.ArgumentParser, *, resumes: bool = 
     add_nova_url(group)
 
 
-def _read_parallel(text: str) -> int:
-    if text.isdecimal() and 1 <= int(text) <= MAX_PLAN_MOVES:
+def _read_number(maximum: int, noun: str, text: str) -> int:
+    if text.isdecimal() and 1 <= int(text) <= maximum:
         return int(text)
-    raise argparse.ArgumentTypeError(f"expected a number from 1 to {MAX_PLAN_MOVES}, not {text!r}")
-
-
-def _read_seconds(text: str) -> float:
-    if text.isdecimal() and 1 <= int(text) <= _MAX_SECONDS:
-        return float(text)
-    raise argparse.ArgumentTypeError(
-        f"expected a number of seconds from 1 to {_MAX_SECONDS}, not {text!r}"
-    )
+    raise argparse.ArgumentTypeError(f"expected a {noun} from 1 to {maximum}, not {text!r}")
 
 
 @contextmanager
@@ -142,40 +134,35 @@ def open_nova(arguments: argparse.Namespace) -> Iterator[Nova]:
     raise Invalid("no compute API of nova: add --os-cloud, $OS_AUTH_URL or --nova-url")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutablePlan:
-    """A plan to carry out: its kind, the request for it, its moves and the stuck instances."""
-
-    kind: str
-    request: Json
-    moves: Sequence[Json]
-    stuck: Sequence[Json] = ()
-
-
 def execute_plan(
-    arguments: argparse.Namespace, scheduler: SchedulerApi, nova: Nova, plan: ExecutablePlan
+    arguments: argparse.Namespace,
+    scheduler: SchedulerApi,
+    nova: Nova,
+    kind: str,
+    request: Json,
+    plan: Json,
 ) -> int:
-    """Record a run of a plan, carry out its moves, and return the exit status."""
-    if len(plan.moves) > MAX_PLAN_MOVES:
+    """Record a run of the plan for a request, carry out its moves, and return the exit status."""
+    if len(plan["moves"]) > MAX_PLAN_MOVES:
         raise Invalid(
-            f"the plan has {len(plan.moves)} moves, and a run has at most {MAX_PLAN_MOVES}: plan "
-            "fewer hosts at a time"
+            f"the plan has {len(plan['moves'])} moves, and a run has at most {MAX_PLAN_MOVES}: "
+            "plan fewer hosts at a time"
         )
     executor = str(uuid4())
     stuck = [
         {**{key: row[key] for key in ("instance", "host")}, "reason": _shorten(row["reason"])}
-        for row in plan.stuck[:MAX_PLAN_MOVES]
+        for row in plan.get("stuck", ())[:MAX_PLAN_MOVES]
     ]
     body = {
-        "kind": plan.kind,
+        "kind": kind,
         "method": COLD if arguments.cold else LIVE,
         "parallel": arguments.parallel or 1,
         "executor": executor,
-        "moves": [{key: move[key] for key in ("instance", "from", "to")} for move in plan.moves],
+        "moves": [{key: move[key] for key in ("instance", "from", "to")} for move in plan["moves"]],
         "stuck": stuck,
-        "request": plan.request,
+        "request": request,
     }
-    return _carry_out(arguments, scheduler, nova, scheduler.create_run(body), executor)
+    return _carry_out(arguments, scheduler, nova, scheduler.post("plan_runs", body), executor)
 
 
 def resume_run(arguments: argparse.Namespace) -> int:

@@ -14,7 +14,6 @@ from rich.text import Text
 from placement_sched.cli.arguments import Commands, add_command, add_group, add_output
 from placement_sched.cli.output import Column, Output, format_amount, is_report, print_output
 from placement_sched.cli.scheduler.execution import (
-    ExecutablePlan,
     add_execution_arguments,
     add_nova_url,
     execute_plan,
@@ -198,10 +197,7 @@ def run_drain(arguments: argparse.Namespace) -> int:
                 print_plan(arguments, plan)
                 status = 1 if plan["stuck"] else 0
             else:
-                executable = ExecutablePlan(
-                    kind=DRAIN, request=body, moves=plan["moves"], stuck=plan["stuck"]
-                )
-                status = execute_plan(arguments, scheduler, nova, executable)
+                status = execute_plan(arguments, scheduler, nova, DRAIN, body, plan)
             return status or _check_empty(nova, arguments.host)
 
 

@@ -13,7 +13,6 @@ from placement_sched.cli.output import MOVE_COLUMNS, Output, print_output
 from placement_sched.cli.scheduler import request_options
 from placement_sched.cli.scheduler.changes import NO_FILE, ChangesFile, RequestedChanges, read_file
 from placement_sched.cli.scheduler.execution import (
-    ExecutablePlan,
     add_execution_arguments,
     execute_plan,
     open_nova,
@@ -87,11 +86,8 @@ def _run(arguments: argparse.Namespace) -> int:
     with open_scheduler(arguments) as scheduler, show_waiting("planning"), in_words_of(place_of):
         plan = scheduler.post("plan", body)
     if arguments.execute and plan["moves"]:
-        executable = ExecutablePlan(
-            kind=PLAN, request=body, moves=plan["moves"], stuck=plan["stuck"]
-        )
         with open_scheduler(arguments) as scheduler, open_nova(arguments) as nova:
-            return execute_plan(arguments, scheduler, nova, executable)
+            return execute_plan(arguments, scheduler, nova, PLAN, body, plan)
     print_plan(arguments, plan)
     return 1 if arguments.execute and plan["stuck"] else 0
 

@@ -10,7 +10,6 @@ from rich.console import Console
 from placement_sched.cli.arguments import Commands, add_command, add_output
 from placement_sched.cli.output import MOVE_COLUMNS, Output, print_output
 from placement_sched.cli.scheduler.execution import (
-    ExecutablePlan,
     add_execution_arguments,
     execute_plan,
     open_nova,
@@ -73,9 +72,8 @@ def _run(arguments: argparse.Namespace) -> int:
     with open_scheduler(arguments) as scheduler, show_waiting("searching"), in_words_of(_place_of):
         proposal = scheduler.post("rebalance", body)
     if arguments.execute and proposal["moves"]:
-        executable = ExecutablePlan(kind=REBALANCE, request=body, moves=proposal["moves"])
         with open_scheduler(arguments) as scheduler, open_nova(arguments) as nova:
-            return execute_plan(arguments, scheduler, nova, executable)
+            return execute_plan(arguments, scheduler, nova, REBALANCE, body, proposal)
     report = partial(_print_proposal, proposal)
     print_output(arguments, Output(proposal, MOVE_COLUMNS, proposal["moves"], report))
     return 0

@@ -64,6 +64,7 @@ _ACTIONS = {
     "explain": (request_schema.EXPLAIN, request_schema.explain),
     "failover_capacity": (failover_capacity.FAILOVER_CAPACITY, failover_capacity.answer),
     "plan": (request_schema.PLAN, request_schema.plan),
+    "plan_runs": (plan_runs.CREATE, plan_runs.create_run),
     "rebalance": (request_schema.REBALANCE, request_schema.rebalance),
     "select_destinations": (request_schema.SELECT, request_schema.select),
 }
@@ -128,11 +129,6 @@ class DirectScheduler:
         """Return runs of plans and the marker of the ``next`` page."""
         _check(plan_runs.LIST, dict(query))
         return _as_json(plan_runs.list_runs(self._scheduler, query))
-
-    def create_run(self, body: Json) -> Json:
-        """Record a run of a plan and return it."""
-        _check(plan_runs.CREATE, body)
-        return _as_json(plan_runs.create_run(self._scheduler, body))
 
     def change_run(self, uuid: str, body: Json) -> Json:
         """Change the state of a run, or become its executor, and return it."""
@@ -239,11 +235,6 @@ class SchedulerClient:
     def plan_runs(self, query: Mapping[str, str]) -> Json:
         """Return runs of plans and the marker of the ``next`` page."""
         return self._page("plan_runs", query)
-
-    def create_run(self, body: Json) -> Json:
-        """Record a run of a plan and return it."""
-        check_texts(body, _PREFIX)
-        return self._ask("plan_runs", body=body)
 
     def change_run(self, uuid: str, body: Json) -> Json:
         """Change the state of a run, or become its executor, and return it."""

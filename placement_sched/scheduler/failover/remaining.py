@@ -15,8 +15,9 @@ scheduler would, and then simulate the failures, to find the number between the 
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from time import monotonic
+from typing import Any
 from uuid import uuid4
 
 from placement_sched.db.scratch import ScratchTransaction
@@ -25,7 +26,7 @@ from placement_sched.limits import MAX_FAILOVER_FLAVORS, MAX_PROBED_FAILURES, MA
 from placement_sched.model.figures import Allowance
 from placement_sched.model.instance import Instance
 from placement_sched.scheduler.capacity.count import Deadline
-from placement_sched.scheduler.drain_plan import MovePlan, Mover, MovingInstance, PlannedMove
+from placement_sched.scheduler.drain_plan import MovePlan, Mover, MovingInstance
 from placement_sched.scheduler.failover.screen import (
     FailedLoad,
     RequestOnHosts,
@@ -90,29 +91,10 @@ def _read_flavors(analysis: Analysis) -> list[_Flavor]:
     ]
 
 
-def _new_instance(
-    request: SchedulingRequest, host: str | None = None, node: str | None = None
-) -> MovingInstance:
-    flavor = request.whole["flavor"]
-    record = Instance(
-        uuid=str(uuid4()),
-        host=host,
-        node=node,
-        project_id=None,
-        user_id=None,
-        display_name="",
-        vm_state=None,
-        task_state=None,
-        flavor=flavor,
-        image=None,
-        server_group=None,
-        decision_uuid=None,
-    )
-    return MovingInstance(record, {"flavor": flavor})
-
-
-def _on_host(instance: MovingInstance, move: PlannedMove) -> MovingInstance:
-    return replace(instance, record=replace(instance.record, host=move.host, node=move.node))
+def _new_instance(request: SchedulingRequest) -> MovingInstance:
+    values: dict[str, Any] = dict.fromkeys(each.name for each in fields(Instance))
+    values |= {"uuid": str(uuid4()), "display_name": "", "flavor": request.whole["flavor"]}
+    return MovingInstance(Instance(**values), {"flavor": values["flavor"]})
 
 
 def _bound(analysis: Analysis, flavor: _Flavor, spares: Sequence[int]) -> Allowance:
@@ -238,7 +220,11 @@ class _Search:
         if not isinstance(result, MovePlan):
             return None
         moves = {move.instance: move for move in result.moves}
-        return [_on_host(each, moves[each.record.uuid]) for each in instances]
+        for index, each in enumerate(instances):
+            move = moves[each.record.uuid]
+            record = replace(each.record, host=move.host, node=move.node)
+            instances[index] = replace(each, record=record)
+        return instances
 
     def _find_worse(
         self,
