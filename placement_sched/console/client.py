@@ -137,11 +137,16 @@ class ApiClient:
 
     def aggregate_names(self) -> dict[str, str]:
         """Get the names of host aggregates by uuid, none if the caller may not list them."""
+        aggregates = self.list_visible("/compute/v2.1/os-aggregates", "aggregates")
+        return {item["uuid"]: item["name"] for item in aggregates}
+
+    def list_visible(self, path: str, key: str) -> list[Json]:
+        """Get the items at a key of a document, none if the caller may not list them."""
         try:
-            document = self.get("/compute/v2.1/os-aggregates")
+            items: list[Json] = self.get(path)[key]
         except ApiError:
-            return {}
-        return {item["uuid"]: item["name"] for item in document["aggregates"]}
+            return []
+        return items
 
     def send(self, method: str, path: str, query: str = "", body: bytes = b"") -> Reply:
         """Send a request to an API. ``query`` is an encoded query string."""

@@ -270,6 +270,12 @@ def heading(title: str, *facts: tuple[str, str]) -> Heading:
     return Heading(title=title, place=place, made=utcnow(), facts=facts)
 
 
+def next_page_query(links: Iterable[Mapping[str, str]]) -> str | None:
+    """Return the query string of the next page, taken from the link of the API."""
+    queries = (urlsplit(link["href"]).query for link in links if link["rel"] == "next")
+    return next(queries, None)
+
+
 def download(name: str, html: str) -> flask.Response:
     """Return a report as an attachment."""
     response = with_headers(flask.Response(html, content_type="text/html; charset=utf-8"))

@@ -100,11 +100,6 @@ def _body(arguments: argparse.Namespace) -> Json:
     if arguments.all_flavors or len(flavors) > 1:
         del body["request_spec"]["flavor"]
         body |= {"all_flavors": True} if arguments.all_flavors else {"flavors": flavors}
-    if arguments.override:
-        body["overrides"] = {
-            **body.get("overrides", {}),
-            **request_options.overrides(arguments.override),
-        }
     body = with_changes(body, arguments)
     for name in ("per", "policy"):
         if getattr(arguments, name) is not None:

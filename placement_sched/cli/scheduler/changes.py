@@ -126,7 +126,7 @@ class RequestedChanges:
 
 
 def with_changes(body: Json, arguments: argparse.Namespace) -> Json:
-    """Return the body with the changes in options, or raise :class:`Invalid`.
+    """Return the body with the changes and overrides in options, or raise :class:`Invalid`.
 
     The sources of the changes are stored in the arguments, for error messages.
     """
@@ -137,7 +137,11 @@ def with_changes(body: Json, arguments: argparse.Namespace) -> Json:
     )
     arguments.given_changes = sources
     changes = sources.all()
-    overrides = {**file.overrides, **(body.get("overrides") or {})}
+    overrides = {
+        **file.overrides,
+        **(body.get("overrides") or {}),
+        **flat_request.overrides(arguments.override, "--override"),
+    }
     return {
         **body,
         **({"overrides": overrides} if overrides else {}),

@@ -314,6 +314,22 @@ def _register_watch(group: Commands) -> None:
 
 
 def _add_filters(parser: argparse.ArgumentParser) -> None:
+    _add_common_filters(parser)
+    parser.add_argument("--policy", metavar="NAME", help="only under this scheduling policy")
+    parser.add_argument("--flavor", metavar="FLAVOR", help="only for this flavor")
+    parser.add_argument(
+        "--stage", metavar="STAGE", help="only if this stage left no host, such as ComputeFilter"
+    )
+    parser.add_argument("--instance", metavar="UUID", help="only about this instance")
+    parser.add_argument("--host", metavar="HOST", help="only decisions that selected this host")
+    parser.add_argument(
+        "--request-id", metavar="REQ", help="only of this request: its own id, or nova's (req-...)"
+    )
+    parser.add_argument("--since", metavar="TIME", help=f"only since {_TIMES}")
+    parser.add_argument("--until", metavar="TIME", help=f"only before {_TIMES}")
+
+
+def _add_common_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--outcome",
         type=underscored,
@@ -323,19 +339,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kind", type=underscored, choices=KINDS, help="only decisions of this kind"
     )
-    parser.add_argument("--policy", metavar="NAME", help="only under this scheduling policy")
-    parser.add_argument("--flavor", metavar="FLAVOR", help="only for this flavor")
-    parser.add_argument(
-        "--stage", metavar="STAGE", help="only if this stage left no host, such as ComputeFilter"
-    )
     parser.add_argument("--project", metavar="ID", help="only for this project")
-    parser.add_argument("--instance", metavar="UUID", help="only about this instance")
-    parser.add_argument("--host", metavar="HOST", help="only decisions that selected this host")
-    parser.add_argument(
-        "--request-id", metavar="REQ", help="only of this request: its own id, or nova's (req-...)"
-    )
-    parser.add_argument("--since", metavar="TIME", help=f"only since {_TIMES}")
-    parser.add_argument("--until", metavar="TIME", help=f"only before {_TIMES}")
 
 
 def _add_which(parser: argparse.ArgumentParser) -> None:
@@ -359,16 +363,7 @@ def _add_purge(parser: argparse.ArgumentParser) -> None:
         "--older-than", metavar="AGE", help="delete decisions older than 90s, 30m, 2h, 7d"
     )
     which.add_argument("--all", action="store_true", help="delete all decisions made until now")
-    parser.add_argument(
-        "--kind", type=underscored, choices=KINDS, help="only decisions of this kind"
-    )
-    parser.add_argument(
-        "--outcome",
-        type=underscored,
-        choices=("selected", "no_valid_host"),
-        help="only with this outcome",
-    )
-    parser.add_argument("--project", metavar="ID", help="only for this project")
+    _add_common_filters(parser)
     parser.add_argument("--dry-run", action="store_true", help="count without deleting")
     add_format(parser)
 

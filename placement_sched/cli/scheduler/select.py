@@ -328,11 +328,6 @@ def _explain_body(arguments: argparse.Namespace) -> Json:
     body = {key: value for key, value in body.items() if key not in {"claim", "return_alternates"}}
     if arguments.host:
         body["hosts"] = arguments.host
-    if arguments.override:
-        body["overrides"] = {
-            **body.get("overrides", {}),
-            **request_options.overrides(arguments.override),
-        }
     body = with_changes(body, arguments)
     body.setdefault("max_rejected", 0)
     if arguments.policy is not None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import flask
 
-from placement_sched.api.response import status_of
 from placement_sched.console.charts import BEST, StagePicture, compare_weights
 from placement_sched.console.client import ApiClient, ApiError
 from placement_sched.console.forms import FIELDS, LABELS, FormRequest
@@ -16,6 +15,7 @@ from placement_sched.console.page import (
     api_client,
     build_share,
     download,
+    form_error,
     page,
     redirect_without_empty_fields,
 )
@@ -228,12 +228,9 @@ def index() -> flask.Response:
                 return page("ask_host.html", "Ask", values)
             values |= _explain(client, links, args)
             values["what_if"] = _describe_simulation(question, values["multipliers"])
-        except ApiError as api_error:
-            status = api_error.status
-            values["refusal"] = api_error.detail
-        except Error as error:
-            status = status_of(error)
-            values["refusal"] = error.detail
+        except (ApiError, Error) as failure:
+            error = form_error(failure)
+            status, values["refusal"] = error.status, error.detail
     elif any(name in FIELDS for name in args):
         status, values["refusal"] = HTTPStatus.BAD_REQUEST, _EMPTY_FORM
     return page("ask.html", "Ask", values, status=status)
@@ -275,35 +272,27 @@ def _describe_simulation(
 
 def _list_choices(client: ApiClient, question: FormRequest) -> dict[str, Any]:
     """Return the values to choose from that this caller may list."""
-    flavors = _list_visible(client, "/compute/v2.1/flavors/detail", "flavors")
+    flavors = client.list_visible("/compute/v2.1/flavors/detail", "flavors")
     ids = {flavor["id"] for flavor in flavors}
     # With an answer, the script takes the zones from the hosts, which are read for the map.
     zones = (
         []
         if question.is_asked
-        else _list_visible(client, "/compute/v2.1/os-availability-zone", "availabilityZoneInfo")
+        else client.list_visible("/compute/v2.1/os-availability-zone", "availabilityZoneInfo")
     )
-    policies = _list_visible(client, "/scheduler/v1/policies", "policies")
+    policies = client.list_visible("/scheduler/v1/policies", "policies")
     return {
         # An id takes precedence over a name.
         "flavors": [
             item | {"value": item["id"] if item["name"] in ids else item["name"]}
             for item in flavors
         ],
-        "images": _list_visible(client, "/image/v2/images", "images"),
+        "images": client.list_visible("/image/v2/images", "images"),
         "zones": [zone["zoneName"] for zone in zones],
         "policies": [policy["name"] for policy in policies],
         "multipliers": _list_multipliers(policies, question),
         "start": {} if flavors or question.is_asked else _INITIAL_SIZES,
     }
-
-
-def _list_visible(client: ApiClient, path: str, key: str) -> list[Json]:
-    try:
-        items: list[Json] = client.get(path)[key]
-    except ApiError:
-        return []
-    return items
 
 
 def _list_multipliers(policies: Iterable[Json], question: FormRequest) -> list[dict[str, Any]]:

@@ -276,7 +276,7 @@ def _answer(query: CapacityForm, names: Sequence[str]) -> dict[str, Any]:
             report=f"/capacity/report?{query.encode()}",
             csv=f"/capacity.csv?{query.encode()}",
         ),
-        "zone_columns": _list_zone_columns(query),
+        "zone_columns": _list_zone_columns(client, query),
     }
     flavors = (names if query.all_flavors else query.flavors) or [""]
     is_multiple = query.all_flavors or len(query.flavors) > 1
@@ -343,11 +343,11 @@ def _expand(client: ApiClient, text: Any) -> list[Any]:
     return list(dict.fromkeys(hosts))
 
 
-def _list_zone_columns(query: CapacityForm) -> list[str]:
+def _list_zone_columns(client: ApiClient, query: CapacityForm) -> list[str]:
     """Return the zones that have a column, none if the parts are no zones or too many."""
     if query.per != "zone":
         return []
-    zones = _list_visible("/compute/v2.1/os-availability-zone", "availabilityZoneInfo")
+    zones = client.list_visible("/compute/v2.1/os-availability-zone", "availabilityZoneInfo")
     names = sorted(zone["zoneName"] for zone in zones)
     return names if len(names) <= _MAX_ZONES else []
 
@@ -359,7 +359,7 @@ def _count_flavors(client: ApiClient, query: CapacityForm) -> dict[str, Any]:
     answers = [client.ask(_CAPACITY, body)]
     if changes:
         answers.append(client.ask(_CAPACITY, body | {"changes": changes}))
-    zones = _list_zone_columns(query)
+    zones = _list_zone_columns(client, query)
     sides = [
         {flavor.get("flavor", ""): flavor for flavor in answer.get("flavors", [answer])}
         for answer in with_names(answers, names)
@@ -437,7 +437,7 @@ def moves() -> flask.Response:
     }
     if goal:
         try:
-            body: Json = {"goal": goal, "moves": _parse_integer(args.get("moves") or "5", "Moves")}
+            body: Json = {"goal": goal, "moves": _parse_moves(args.get("moves") or "5")}
             if flavor:
                 zone = args.get("zone", "").strip()
                 spec = {"flavor": flavor, **({"availability_zone": zone} if zone else {})}
@@ -481,31 +481,23 @@ def _list_failover_keys() -> list[str]:
 
 def _list_choices() -> dict[str, Sequence[Any]]:
     """Return the values to choose from that this caller may list."""
-    zones = _list_visible("/compute/v2.1/os-availability-zone", "availabilityZoneInfo")
-    flavors = _list_visible("/compute/v2.1/flavors/detail", "flavors")
+    client = api_client()
+    zones = client.list_visible("/compute/v2.1/os-availability-zone", "availabilityZoneInfo")
+    flavors = client.list_visible("/compute/v2.1/flavors/detail", "flavors")
+    policies = client.list_visible("/scheduler/v1/policies", "policies")
     return {
         "flavors": sorted(flavors, key=lambda flavor: str(flavor["name"])),
-        "images": _list_visible("/image/v2/images", "images"),
+        "images": client.list_visible("/image/v2/images", "images"),
         "zones": [zone["zoneName"] for zone in zones],
-        "policies": [
-            policy["name"] for policy in _list_visible("/scheduler/v1/policies", "policies")
-        ],
+        "policies": [policy["name"] for policy in policies],
     }
 
 
-def _list_visible(path: str, key: str) -> list[Json]:
-    try:
-        items: list[Json] = api_client().get(path)[key]
-    except ApiError:
-        return []
-    return items
-
-
-def _parse_integer(text: str, label: str) -> int:
+def _parse_moves(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise Invalid(f"{label}: {text!r} is not an integer") from None
+        raise Invalid(f"Moves: {text!r} is not an integer") from None
 
 
 VIEWS: Mapping[str, Callable[..., flask.Response]] = {

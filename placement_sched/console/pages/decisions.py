@@ -2,11 +2,11 @@
 """Decisions page: recorded decisions, and a decision compared with its replay."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import flask
 from flask import request
@@ -22,6 +22,7 @@ from placement_sched.console.page import (
     download,
     form_error,
     heading,
+    next_page_query,
     page,
 )
 from placement_sched.console.reports import (
@@ -136,7 +137,7 @@ def index() -> flask.Response:
         "facets": [] if counts is None else _build_facets(filters, counts, names),
         "timeline": counts and timeline_picture(counts),
         "without_times": urlencode({k: v for k, v in filters.items() if k not in _TIMES}),
-        "older": _next_page_query(document["links"]),
+        "older": next_page_query(document["links"]),
         "is_newest": not marker and "until" not in filters and "refused" not in filters,
         "first": urlencode(filters),
         "origin": request.host_url.rstrip("/"),
@@ -291,7 +292,10 @@ def replay(uuid: str) -> flask.Response:
         return page("replay.html", "Ask again", values, status=error.status)
     names = api_client().aggregate_names()
     values |= {
-        "differences": _build_rows(with_names(answer["differences"], names)),
+        "differences": [
+            (row["what"], row["then"], row["now"])
+            for row in with_names(answer["differences"], names)
+        ],
         "then": explanation_view(as_explanation(answer["then"]), names),
         "now": explanation_view(answer["now"], names),
     }
@@ -321,11 +325,7 @@ def _with_stored_flavor(spec: Json) -> Json:
     flavor = spec.get("flavor")
     if not isinstance(flavor, dict) or not flavor.get("name"):
         return spec
-    try:
-        flavors = api_client().get("/compute/v2.1/flavors/detail")["flavors"]
-    except ApiError:
-        return spec
-    for stored in flavors:
+    for stored in api_client().list_visible("/compute/v2.1/flavors/detail", "flavors"):
         if stored["name"] == flavor["name"]:
             contents = {key: flavor.get(name) or 0 for key, name in _FLAVOR_SIZES.items()}
             sizes = {key: stored.get(key) or 0 for key in contents}
@@ -344,16 +344,6 @@ def _list_server_names(decision: Json) -> dict[str, str]:
             continue
         names[place["uuid"]] = instance["display_name"]
     return names
-
-
-def _build_rows(differences: Sequence[Json]) -> list[tuple[str, Any, Any]]:
-    return [(row["what"], row["then"], row["now"]) for row in differences]
-
-
-def _next_page_query(links: Sequence[Mapping[str, str]]) -> str | None:
-    """Return the query string of the next page, taken from the link of the API."""
-    queries = [urlsplit(link["href"]).query for link in links if link["rel"] == "next"]
-    return queries[0] if queries else None
 
 
 VIEWS: Mapping[str, Callable[..., flask.Response]] = {

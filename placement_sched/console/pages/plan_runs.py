@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of plans: a list with states, and the moves of a run. The pages only read them."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-from urllib.parse import urlencode, urlsplit
+from collections.abc import Callable, Mapping
+from urllib.parse import urlencode
 
 import flask
 
 from placement_sched.console.client import join_path
-from placement_sched.console.page import Share, api_client, page
-from placement_sched.model.document import Json
+from placement_sched.console.page import Share, api_client, next_page_query, page
 from placement_sched.model.journal.plan_run import FAILED, MOVE_STATES, PLANNED, RUN_STATES, STARTED
 
 _RUNS = "/scheduler/v1/plan_runs"
@@ -28,7 +26,7 @@ def index() -> flask.Response:
         "runs": document["plan_runs"],
         "states": RUN_STATES,
         "chosen": filters.get("state"),
-        "older": _next_page_query(document["links"]),
+        "older": next_page_query(document["links"]),
         "share": Share(
             command="placement-sched plan-run list", json=f"{root}/api{_RUNS}?{urlencode(filters)}"
         ),
@@ -43,22 +41,13 @@ def show(uuid: str) -> flask.Response:
     values = {
         "run": run,
         "states": MOVE_STATES,
-        "can_resume": _has_open_moves(run),
+        "can_resume": any(run["counts"][state] for state in (PLANNED, STARTED, FAILED)),
         "share": Share(
             command=f"placement-sched plan-run show {run['uuid']}",
             json=f"{flask.request.root_path}/console/api{path}",
         ),
     }
     return page("plan_run.html", "Run of a plan", values)
-
-
-def _has_open_moves(run: Json) -> bool:
-    return any(run["counts"][state] for state in (PLANNED, STARTED, FAILED))
-
-
-def _next_page_query(links: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return the query string of the next page, taken from the link of the API."""
-    return urlsplit(links[0]["href"]).query if links else None
 
 
 VIEWS: Mapping[str, Callable[..., flask.Response]] = {
