@@ -37,11 +37,18 @@ def pairs_after(call: ApiCall, marker: object) -> list[tuple[str, object]]:
 def page(call: ApiCall, noun: str, shown: Sequence[dict[str, Any]]) -> ApiResponse:
     """Return a page of the scheduler API, with a link to the next page if it is full."""
     limit, _ = limit_and_marker(call)
+    is_full = limit is not None and len(shown) == limit
+    marker = shown[-1]["uuid"] if shown and is_full else None
+    return with_next_link(call, f"/v1/{noun}", {noun: shown, "next": marker})
+
+
+def with_next_link(call: ApiCall, path: str, body: dict[str, Any]) -> ApiResponse:
+    """Return a page with the link to the next page in place of ``next``, its marker or None."""
     links = []
-    if limit is not None and len(shown) == limit:
-        query = urlencode(pairs_after(call, shown[-1]["uuid"]))
-        links.append({"rel": "next", "href": f"{call.base}/v1/{noun}?{query}"})
-    return ApiResponse(body={noun: shown, "links": links})
+    if (marker := body.pop("next")) is not None:
+        query = urlencode(pairs_after(call, marker))
+        links.append({"rel": "next", "href": f"{call.base}{path}?{query}"})
+    return ApiResponse(body={**body, "links": links})
 
 
 def next_links(

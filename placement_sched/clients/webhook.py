@@ -39,27 +39,24 @@ def send(address: str, body: Json) -> None:
     Raises :class:`ServiceFailed` unless the address answers with status 2xx in time. Redirects are
     not followed, and the body of the answer is not read.
     """
-    outcomes: list[ServiceFailed | None] = []
+    failures = [
+        ServiceFailed(f"{shown(address)} does not answer in {TIMEOUT} s", service="webhook")
+    ]
 
     def post() -> None:
         try:
             _post(address, body)
         except ServiceFailed as failure:
-            outcomes.append(failure)
+            failures[:] = [failure]
         else:
-            outcomes.append(None)
+            failures.clear()
 
     # The timeout of a session bounds each read, but not an answer that arrives byte by byte.
     thread = Thread(target=post, name="webhook", daemon=True)
     thread.start()
     thread.join(TIMEOUT)
-    outcome = (
-        outcomes[0]
-        if outcomes
-        else ServiceFailed(f"{shown(address)} does not answer in {TIMEOUT} s", service="webhook")
-    )
-    if outcome is not None:
-        raise outcome
+    for failure in failures:
+        raise failure
 
 
 def _post(address: str, body: Json) -> None:

@@ -4,7 +4,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from threading import Lock
 from time import monotonic
 from typing import Any, Generic, Self, TypeVar
@@ -278,10 +278,6 @@ class NodeHistory:
                 self._placed[uuid].append(spec)
 
 
-def _log_warning(message: str) -> None:
-    LOG.warning("%s", message)
-
-
 class ProcessCaches:
     """All caches of a process between requests.
 
@@ -302,7 +298,7 @@ class ProcessCaches:
             failover_results.SUBJECT, lambda connection, _: failover_results.read(connection)
         )
         #: Logs a warning once per process.
-        self.log_once = lru_cache(maxsize=MAX_LOGGED)(_log_warning)
+        self.log_once = lru_cache(maxsize=MAX_LOGGED)(partial(LOG.warning, "%s"))
         self.simulated: dict[str, list[RequestSpec]] = defaultdict(list)
 
     @classmethod

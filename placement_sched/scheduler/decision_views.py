@@ -3,7 +3,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -78,44 +78,27 @@ def read_query(parameters: Mapping[str, str | None]) -> DecisionQuery:
 
 def find_unknown_names(
     connection: Connection, parameters: Mapping[str, str], policies: Policies
-) -> list[Json]:
-    """Return the query parameters that match no existing name and no decision.
+) -> Iterator[Json]:
+    """Yield the query parameters that match no existing name and no decision.
 
     Each entry has the ``key`` of the parameter and a ``detail``, a sentence with similar names.
     Deleted names are valid as long as a decision contains them. Projects are not checked.
     """
-    return list(_find_unknown(connection, parameters, policies))
-
-
-def _find_unknown(
-    connection: Connection, parameters: Mapping[str, str], policies: Policies
-) -> Iterator[Json]:
-    def list_flavors() -> Collection[str]:
-        return [flavor.name for flavor in flavors.all_flavors(connection)]
-
-    def list_policies() -> Collection[str]:
-        return [DEFAULT_POLICY, *policies.names]
-
-    def list_hosts() -> Collection[str]:
-        return {host for host, _ in compute_nodes.names_by_uuid(connection).values()}
-
-    def list_hosts_and_nodes() -> Collection[str]:
-        return compute_nodes.all_names(connection)
-
-    nouns: Mapping[str, tuple[str, str, Callable[[], Collection[str]]]] = {
-        "flavor": ("flavor", "flavor", list_flavors),
-        "policy": ("policy", "policy", list_policies),
-        "host": ("host", "host", list_hosts),
-        "refused": ("host", "host", list_hosts_and_nodes),
+    list_names: Mapping[str, Callable[[], Collection[str]]] = {
+        "flavor": lambda: [flavor.name for flavor in flavors.all_flavors(connection)],
+        "policy": lambda: [DEFAULT_POLICY, *policies.names],
+        "host": lambda: {host for host, _ in compute_nodes.names_by_uuid(connection).values()},
+        "refused": lambda: compute_nodes.all_names(connection),
     }
-    for key, (noun, column, list_names) in nouns.items():
+    for key, existing in list_names.items():
         if (name := parameters.get(key)) is None:
             continue
-        search = read_query({column: name})
+        noun = "host" if key == "refused" else key
+        search = read_query({noun: name})
         if decisions.search(connection, search, limit=1):
             continue
         name = search.policy if key == "policy" and search.policy else name
-        names = {*list_names(), *decisions.recent_names(connection, column)}
+        names = {*existing(), *decisions.recent_names(connection, noun)}
         if name not in names and not (key == "policy" and policies.usable(name)):
             detail = f"there is no {noun} {name!r}{suggest_name(noun, name, names)}"
             yield {"key": key, "detail": detail}
@@ -184,41 +167,16 @@ def _choose_bucket(span: timedelta) -> int:
     return next(fitting, _BUCKETS[-1])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RejectingDecisions:
-    """Decisions that rejected a host, each with the stages that rejected it.
-
-    ``examined`` is the number of decisions examined. For ``unknown`` of them, the recorded funnel
-    does not show whether they rejected the host. ``following`` is the marker of the next page, or
-    None on the last.
-    """
-
-    found: tuple[tuple[DecisionSummary, tuple[RejectReason, ...]], ...]
-    examined: int
-    unknown: int
-    following: str | None
-
-    def as_json(self) -> Json:
-        """Return the page as a list."""
-        return {
-            "decisions": [
-                summary_of(decision) | {"rejections": [asdict(reason) for reason in reasons]}
-                for decision, reasons in self.found
-            ],
-            "refused": {"examined": self.examined, "unknown": self.unknown},
-            "next": self.following,
-        }
-
-
 def find_rejecting_decisions(
     connection: Connection, wanted: DecisionQuery, host: str, *, marker: str | None, limit: int
-) -> RejectingDecisions:
-    """Return the decisions, newest first, that rejected a host or node.
+) -> Json:
+    """Return a page of the decisions, newest first, that rejected a host or node, with the stages.
 
-    At most :data:`MAX_EXAMINED_DECISIONS` decisions that match ``wanted`` are examined.
+    At most :data:`MAX_EXAMINED_DECISIONS` decisions that match ``wanted`` are examined. For
+    ``unknown`` of them, the recorded funnel does not show whether they rejected the host.
     """
     summaries = decisions.search(connection, wanted, marker=marker, limit=MAX_EXAMINED_DECISIONS)
-    matches: list[tuple[DecisionSummary, tuple[RejectReason, ...]]] = []
+    matches: list[Json] = []
     examined = unknown = 0
     for batch in batches(summaries, _FUNNEL_BATCH):
         funnels = decisions.funnels(connection, [row.uuid for row in batch])
@@ -227,19 +185,18 @@ def find_rejecting_decisions(
                 break
             examined += 1
             funnel = funnels.get(row.uuid, RecordedFunnel(None))
-            if reasons := tuple(rejections(funnel, host)):
-                matches.append((row, reasons))
+            if reasons := list(map(asdict, rejections(funnel, host))):
+                matches.append(summary_of(row) | {"rejections": reasons})
             elif host not in {place.host for place in row.places} and not is_complete_for(
                 funnel, host
             ):
                 unknown += 1
     has_more = examined < len(summaries) or len(summaries) == MAX_EXAMINED_DECISIONS
-    return RejectingDecisions(
-        found=tuple(matches),
-        examined=examined,
-        unknown=unknown,
-        following=summaries[examined - 1].uuid if has_more else None,
-    )
+    return {
+        "decisions": matches,
+        "refused": {"examined": examined, "unknown": unknown},
+        "next": summaries[examined - 1].uuid if has_more else None,
+    }
 
 
 def rejections(kept: RecordedFunnel, host: str) -> Iterator[RejectReason]:

@@ -310,7 +310,11 @@ def _filter_nodes(
     if filters.zone is not None:
         nodes = (node for node in nodes if filters.zone in cloud.zones(node.host))
     if filters.aggregate is not None:
-        nodes = (node for node in nodes if _is_in(filters.aggregate, cloud.of_host(node.host)))
+        nodes = (
+            node
+            for node in nodes
+            if any(filters.aggregate in (each.name, each.uuid) for each in cloud.of_host(node.host))
+        )
     if filters.states:
         nodes = (node for node in nodes if cloud.state(node)["state"] in filters.states)
     if filters.traits:
@@ -318,10 +322,6 @@ def _filter_nodes(
         roots = roots_by_trait[0].intersection(*roots_by_trait[1:])
         nodes = (node for node in nodes if node.root_id in roots)
     return nodes
-
-
-def _is_in(name: str, aggregates: Iterable[HostAggregate]) -> bool:
-    return any(name in {aggregate.name, aggregate.uuid} for aggregate in aggregates)
 
 
 def _page(
@@ -451,10 +451,7 @@ def _instance(instance: Instance) -> Json:
     return {
         "uuid": instance.uuid,
         "name": instance.display_name,
-        "node": instance.node,
-        "project_id": instance.project_id,
-        "user_id": instance.user_id,
+        **{key: getattr(instance, key) for key in ("node", "project_id", "user_id")},
         "flavor": flavor.get("name") or flavor.get("flavorid") or flavor.get("id"),
-        "vm_state": instance.vm_state,
-        "task_state": instance.task_state,
+        **{key: getattr(instance, key) for key in ("vm_state", "task_state")},
     }

@@ -6,12 +6,13 @@ and limits are described for operators in ``doc/source/plan.rst``. Nothing is mo
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import Any
 
 from placement_sched.db.scratch import ScratchTransaction
+from placement_sched.db.sql import grouped
 from placement_sched.limits import MAX_REBALANCE_RUNS, MAX_REBALANCE_SETS, MAX_REBALANCE_TARGETS
 from placement_sched.model.document import Json
 from placement_sched.scheduler.capacity.report import check_hosts, check_zone
@@ -157,9 +158,8 @@ class _MoveSearch:
 
         Hosts with the smallest missing amounts come first.
         """
-        by_host: dict[str, list[HostLoad]] = defaultdict(list)
-        for load in simulation.loads(self.scratch.connection, amounts):
-            by_host[load.host].append(load)
+        loads = simulation.loads(self.scratch.connection, amounts)
+        by_host: dict[str, list[HostLoad]] = grouped((load.host, load) for load in loads)
         missing = {
             host: {load.resource_class: amounts[load.resource_class] - load.free for load in loads}
             for host, loads in by_host.items()
@@ -171,9 +171,7 @@ class _MoveSearch:
         self.is_limited = len(missing_share) > MAX_REBALANCE_TARGETS
         nearest = sorted(missing_share, key=lambda host: (missing_share[host], host))
         nearest = nearest[:MAX_REBALANCE_TARGETS]
-        instances_on: dict[str, list[MovingInstance]] = defaultdict(list)
-        for instance in find_instances(self.scratch.connection, nearest):
-            instances_on[instance.record.host or ""].append(instance)
+        instances_on = self._instances_on(nearest)
         for host in nearest:
             with self.mover.attempt():
                 self.mover.free(instances_on[host])
@@ -183,6 +181,10 @@ class _MoveSearch:
                 positive = {name: amount for name, amount in missing[host].items() if amount > 0}
                 allocated = self._root_allocations(instances_on[host], roots)
                 yield _Target(host, positive, allocated, tuple(instances_on[host]))
+
+    def _instances_on(self, hosts: Iterable[str]) -> dict[str, list[MovingInstance]]:
+        moving = find_instances(self.scratch.connection, hosts)
+        return grouped((each.record.host or "", each) for each in moving)
 
     def _root_allocations(
         self, instances: Sequence[MovingInstance], roots: set[str]
@@ -216,10 +218,7 @@ class _MoveSearch:
     def pack(self) -> Advice:
         """Empty hosts, with the fewest instances first, onto other hosts in use."""
         loads = self._loads()
-        all_instances = find_instances(self.scratch.connection, loads)
-        by_host: dict[str, list[MovingInstance]] = defaultdict(list)
-        for instance in all_instances:
-            by_host[instance.record.host or ""].append(instance)
+        by_host = self._instances_on(loads)
         empty = sorted(set(loads) - by_host.keys())
         emptied: list[str] = []
         filled: set[str] = set()
@@ -276,7 +275,7 @@ class _MoveSearch:
                     attempt.kept = _share(new[result.moves[0].host]) < old
             if attempt.kept:
                 why = f"lowers the load of {host} from {old:.0%} to {_share(new[host]):.0%}"
-                return replace(result.moves[0]), why
+                return result.moves[0], why
         return None
 
     def _loads(self) -> dict[str, HostLoad]:

@@ -95,22 +95,22 @@ class ChangedAggregate:
 CloudChange = DrainedHosts | RemovedHosts | AddedHosts | ChangedInventory | ChangedAggregate
 
 
-def changes_from(
-    documents: Sequence[Json] | None, at: str = "$.changes"
-) -> tuple[CloudChange, ...]:
+def changes_from(documents: Sequence[Json] | None) -> tuple[CloudChange, ...]:
     """Return the changes of JSON objects that match the schema of changes.
 
     Raises :class:`Invalid` with the JSON path of an unknown key, and the nearest valid key, and if
     too many hosts are added.
     """
     changes = tuple(
-        _parse_change(key, value, f"{at}[{position}]")
+        _parse_change(key, value, f"$.changes[{position}]")
         for position, document in enumerate(documents or ())
         for key, value in document.items()
     )
     copies = sum(change.count for change in changes if isinstance(change, AddedHosts))
     if copies > MAX_HOST_COPIES:
-        raise Invalid(f"{copies} hosts are added, the maximum is {MAX_HOST_COPIES}", json_path=at)
+        raise Invalid(
+            f"{copies} hosts are added, the maximum is {MAX_HOST_COPIES}", json_path="$.changes"
+        )
     return changes
 
 
@@ -168,13 +168,12 @@ def copy_node(node: ComputeNode, host: str, number: int, now: datetime) -> Compu
         local_gb_used=disk_used,
         free_disk_gb=None if node.free_disk_gb is None else free_disk,
         disk_available_least=None if node.disk_available_least is None else free_disk,
-        stats={key: "0" if _is_counter(key) else value for key, value in node.stats.items()},
+        stats={
+            key: "0" if key in _COUNTERS or key.startswith(_COUNTER_PREFIXES) else value
+            for key, value in node.stats.items()
+        },
         numa_topology=_reset_usage(node.numa_topology),
     )
-
-
-def _is_counter(key: str) -> bool:
-    return key in _COUNTERS or key.startswith(_COUNTER_PREFIXES)
 
 
 def _reset_usage(topology: ReportedTopology | None) -> ReportedTopology | None:

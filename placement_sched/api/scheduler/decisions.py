@@ -2,11 +2,10 @@
 """Routes of decisions."""
 
 from collections.abc import Mapping
-from urllib.parse import urlencode
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.paging import pairs_after
+from placement_sched.api.paging import with_next_link
 from placement_sched.api.scheduler import answers
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
@@ -51,11 +50,7 @@ def index(call: ApiCall) -> ApiResponse:
     another page follows.
     """
     body = list_decisions(call.services.scheduler, dict(call.query))
-    links = []
-    if (marker := body.pop("next")) is not None:
-        href = f"{call.base}{_DECISIONS}?{urlencode(pairs_after(call, marker))}"
-        links.append({"rel": "next", "href": href})
-    return ApiResponse(body={**body, "links": links})
+    return with_next_link(call, _DECISIONS, body)
 
 
 @blueprint.get(
@@ -98,7 +93,7 @@ def list_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
         if (host := query.get("refused")) is not None:
             page = decision_views.find_rejecting_decisions(
                 connection, filters, host, marker=marker, limit=limit
-            ).as_json()
+            )
         else:
             rows = decisions.search(connection, filters, marker=marker, limit=limit)
             next_marker = rows[-1].uuid if len(rows) == limit else None
@@ -108,7 +103,7 @@ def list_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
             }
         if not page["decisions"] and page["next"] is None and marker is None:
             policies = policies_for(scheduler.live.settings(), scheduler.clock)
-            if warnings := decision_views.find_unknown_names(connection, query, policies):
+            if warnings := list(decision_views.find_unknown_names(connection, query, policies)):
                 page["warnings"] = warnings
         return _with_names(connection, page)
 

@@ -5,11 +5,10 @@
 """
 
 from collections.abc import Mapping
-from urllib.parse import urlencode
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.paging import pairs_after
+from placement_sched.api.paging import with_next_link
 from placement_sched.api.scheduler import answers
 from placement_sched.api.validation import Schemas
 from placement_sched.limits import MAX_MESSAGE_CHARACTERS, MAX_PAGE, MAX_PLAN_MOVES
@@ -74,11 +73,7 @@ CHANGE_MOVE = Schemas(
 def index(call: ApiCall) -> ApiResponse:
     """List runs, newest first, page by page."""
     body = list_runs(call.services.scheduler, dict(call.query))
-    links = []
-    if (marker := body.pop("next")) is not None:
-        href = f"{call.base}{_RUNS}?{urlencode(pairs_after(call, marker))}"
-        links.append({"rel": "next", "href": href})
-    return ApiResponse(body={**body, "links": links})
+    return with_next_link(call, _RUNS, body)
 
 
 @blueprint.get(_RUN, policy=f"{_POLICY}:show", answer=answers.PLAN_RUN)

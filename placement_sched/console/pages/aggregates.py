@@ -9,7 +9,7 @@ from typing import Any
 import flask
 
 from placement_sched.console.page import api_client, build_share, csv_file, page
-from placement_sched.console.uses import Use, build_use, choose_classes
+from placement_sched.console.uses import build_use, choose_classes
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.document import Json
 from placement_sched.model.names import shorten_names
@@ -50,7 +50,11 @@ def index() -> flask.Response:
         "lists_hosts": sum(len(item["hosts"]) for item in aggregates) <= _MAX_LISTED,
         "aggregates": [
             _build_row(item, reserved.get(item["uuid"]), by_name[item["name"]])
-            | {"uses": _build_uses(sums.get(item["uuid"]), classes)}
+            | {
+                "uses": [
+                    build_use(sums.get(item["uuid"], {"resources": {}}), name) for name in classes
+                ]
+            }
             for item in sorted(aggregates, key=lambda item: str(item["name"]))
         ],
     }
@@ -78,11 +82,6 @@ def table() -> flask.Response:
     )
     titles = ["name", "uuid", "metadata", "hosts", *map(" ".join, amounts)]
     return csv_file("aggregates.csv", titles, rows)
-
-
-def _build_uses(sums: Json | None, classes: Sequence[str]) -> list[Use | None]:
-    """Return the use of each class by the hosts of an aggregate, None without such hosts."""
-    return [None if sums is None else build_use(sums, name) for name in classes]
 
 
 def _build_row(aggregate: Json, reserved: Json | None, findings: Sequence[Json]) -> Json:
