@@ -61,7 +61,8 @@ class Metrics:
             raise ConfigurationError(f"{DIRECTORY}: {directory} is not a directory")
         self._registry = CollectorRegistry()
         labels = RequestLabels._fields
-        counter = partial(Counter, namespace="placement_sched", registry=self._registry)
+        common: dict[str, Any] = {"namespace": "placement_sched", "registry": self._registry}
+        counter = partial(Counter, **common)
         requests = counter("requests", "Requests answered.", (*labels, "status", "microversion"))
         claims = (
             "Attempts to allocate: won, lost (to a concurrent request or for lack of capacity), "
@@ -70,13 +71,7 @@ class Metrics:
         self._claims = counter("claims", claims, ("api", "outcome"))
         conflicts = "Conflicts of claims and other writes with concurrent writes, by kind."
         self._conflicts = counter("conflicts", conflicts, ("api", "kind"))
-        histogram = partial(
-            Histogram,
-            labelnames=labels,
-            namespace="placement_sched",
-            subsystem="request",
-            registry=self._registry,
-        )
+        histogram = partial(Histogram, labelnames=labels, subsystem="request", **common)
         seconds = histogram(
             "duration_seconds", "Time until a request was answered.", buckets=_SECONDS
         )
@@ -84,14 +79,9 @@ class Metrics:
         self._candidates = histogram(
             "candidates", "Allocation candidates that a request found.", buckets=_CANDIDATES
         )
-        gauge = partial(
-            Gauge,
-            namespace="placement_sched",
-            subsystem="provider_cache",
-            registry=self._registry,
-            # A sum would include workers that have ended.
-            multiprocess_mode="mostrecent",
-        )
+        # A sum would include workers that have ended.
+        common_of_gauges = {**common, "multiprocess_mode": "mostrecent"}
+        gauge = partial(Gauge, subsystem="provider_cache", **common_of_gauges)
         self._cache_figures = CacheFigures()
         self._cache_gauges = {
             "providers": gauge("providers", "Providers in the cache of a worker."),
@@ -104,8 +94,13 @@ class Metrics:
             "full_readings": cache_counter("full_readings", "Full reads of all providers."),
             "repairs": cache_counter("repairs", "Providers whose changes the log had missed."),
         }
-        self._add_scheduler_metrics()
-        self._add_rpc_metrics()
+        self._add_scheduler_metrics(common)
+        self._add_rpc_metrics(common)
+        self._left_out = Gauge(
+            "nova_left_out",
+            "Objects in nova's databases that could not be recorded unchanged.",
+            **common_of_gauges,
+        )
         #: Collectors that read their numbers at each scrape rather than from files.
         self._collectors: list[Collector] = []
         # prometheus-client's lookup of labels takes longer than the counting.
@@ -113,55 +108,43 @@ class Metrics:
         self._seconds = cache(seconds.labels)
         self._statements = cache(statements.labels)
 
-    def _add_scheduler_metrics(self) -> None:
+    def _add_scheduler_metrics(self, common: Any) -> None:
         decisions = Counter(
             "scheduler_decisions",
             "Decisions of select_destinations, by outcome, policy, and the stage that left no "
             "host.",
             DecisionLabels._fields,
-            namespace="placement_sched",
-            registry=self._registry,
+            **common,
         )
         stages = Histogram(
             "stage_duration_seconds",
             "Time of a request in each stage of scheduling, for all of its instances.",
             labelnames=("stage",),
-            namespace="placement_sched",
             subsystem="scheduler",
             buckets=_SECONDS,
-            registry=self._registry,
+            **common,
         )
         self._pool_timeouts = Counter(
             "database_pool_timeouts",
             "Timeouts of waiting for a database connection, because all were in use.",
-            namespace="placement_sched",
-            registry=self._registry,
+            **common,
         )
         self._decisions = cache(decisions.labels)
         self._stages = cache(stages.labels)
 
-    def _add_rpc_metrics(self) -> None:
+    def _add_rpc_metrics(self, common: Any) -> None:
         calls = Counter(
             "rpc_calls",
             "RPC calls from nova that placement-sched nova-scheduler answered, by outcome.",
             ("method", "outcome"),
-            namespace="placement_sched",
-            registry=self._registry,
+            **common,
         )
         seconds = Histogram(
             "rpc_duration_seconds",
             "Time from receiving an RPC call to its answer.",
             ("method",),
-            namespace="placement_sched",
             buckets=_SECONDS,
-            registry=self._registry,
-        )
-        self._left_out = Gauge(
-            "nova_left_out",
-            "Objects in nova's databases that could not be recorded unchanged.",
-            namespace="placement_sched",
-            registry=self._registry,
-            multiprocess_mode="mostrecent",
+            **common,
         )
         self._calls = cache(calls.labels)
         self._call_seconds = cache(seconds.labels)

@@ -147,9 +147,7 @@ def build_query(
         raise TooComplex(
             f"{len(frozen)} request groups exceed [placement] max_request_groups ({limit})."
         )
-    _check_amounts(frozen, spec)
-    _check_members(spec)
-    _check_hardware(spec)
+    _check_size(frozen, spec)
     # A limit could cut the candidates on the target hosts.
     is_unlimited = (
         (named.nodes is not None and len(named.nodes) > 1)
@@ -169,43 +167,34 @@ def build_query(
     return query, tuple(groups.ignored)
 
 
-def _check_amounts(groups: Sequence[RequestGroup], spec: RequestSpec) -> None:
-    """Raise :class:`TooComplex` if the instances request too many amounts for a single claim."""
-    each, instances = sum(len(group.resources) for group in groups), len(spec.instance_uuids)
-    if instances > 1 and each * instances > MAX_REQUESTED_AMOUNTS:
-        raise TooComplex(
-            f"{instances} instances that request {each} amounts of resources each exceed "
-            f"{MAX_REQUESTED_AMOUNTS} amounts in one request",
-            json_path="$.request_spec",
-        )
+def _check_size(groups: Sequence[RequestGroup], spec: RequestSpec) -> None:
+    """Raise :class:`TooComplex` if several instances are too large for a single claim.
 
-
-def _check_members(spec: RequestSpec) -> None:
-    """Raise :class:`TooComplex` if the server group has too many members.
-
-    Each placed instance joins the group, and the members are counted again for the next instance.
+    Each placed instance joins the server group, and the members are counted again for the next
+    instance.
     """
+    amounts, instances = sum(len(group.resources) for group in groups), len(spec.instance_uuids)
     members = len(spec.instance_group.members) if spec.instance_group else 0
-    instances = len(spec.instance_uuids)
-    if instances > 1 and members * instances > MAX_MEMBERSHIPS:
-        raise TooComplex(
-            f"{instances} instances of a server group with {members} members: the product may be "
-            f"{MAX_MEMBERSHIPS} at most",
-            json_path="$.request_spec",
-        )
-
-
-def _check_hardware(spec: RequestSpec) -> None:
-    """Raise :class:`TooComplex` if too many NUMA nodes and PCI requests must be fitted."""
     nodes = len(spec.numa_topology or ())
     devices = len(spec.pci_requests.requests) if spec.pci_requests else 0
-    instances = len(spec.instance_uuids)
-    if instances > 1 and (nodes + devices) * instances > MAX_FITTED:
-        raise TooComplex(
-            f"{instances} instances with {nodes} NUMA nodes and {devices} PCI requests each: all "
-            f"instances together may have at most {MAX_FITTED} NUMA nodes plus PCI requests",
-            json_path="$.request_spec",
+    reason = ""
+    if amounts * instances > MAX_REQUESTED_AMOUNTS:
+        reason = (
+            f"that request {amounts} amounts of resources each exceed {MAX_REQUESTED_AMOUNTS} "
+            "amounts in one request"
         )
+    elif members * instances > MAX_MEMBERSHIPS:
+        reason = (
+            f"of a server group with {members} members: the product may be {MAX_MEMBERSHIPS} at "
+            "most"
+        )
+    elif (nodes + devices) * instances > MAX_FITTED:
+        reason = (
+            f"with {nodes} NUMA nodes and {devices} PCI requests each: all instances together may "
+            f"have at most {MAX_FITTED} NUMA nodes plus PCI requests"
+        )
+    if reason and instances > 1:
+        raise TooComplex(f"{instances} instances {reason}", json_path="$.request_spec")
 
 
 def can_fall_back_to_vcpu(spec: RequestSpec, settings: Settings) -> bool:

@@ -18,6 +18,12 @@ _COLUMNS = shadow_results.c
 _QUERY = select(
     shadow_results, decisions.c.request_id, decisions.c.global_request_id, decisions.c.flavor
 ).outerjoin(decisions, decisions.c.uuid == _COLUMNS.decision_uuid)
+#: The column of each attribute that is stored unchanged.
+_SAME = {
+    "decision": "decision_uuid",
+    "instance": "instance_uuid",
+    **{name: name for name in ("position", "verdict", "our_host", "nova_host")},
+}
 #: The names of its parameters must differ from those of columns.
 _UPDATE_VERDICT = (
     update(shadow_results)
@@ -37,16 +43,8 @@ _UPDATE_VERDICT = (
 def record(connection: Connection, results: Iterable[ShadowResult], now: datetime) -> None:
     """Record new results."""
     rows = [
-        {
-            "decision_uuid": result.decision,
-            "position": result.position,
-            "instance_uuid": result.instance,
-            "verdict": result.verdict,
-            "our_host": result.our_host,
-            "nova_host": result.nova_host,
-            "detail": to_storable(result.detail),
-            "created_at": now,
-        }
+        {column: getattr(result, name) for name, column in _SAME.items()}
+        | {"detail": to_storable(result.detail), "created_at": now}
         for result in results
     ]
     for batch in sql.batches(rows):
@@ -103,12 +101,7 @@ def purge(connection: Connection, decision_uuids: Sequence[str], before: datetim
 
 def _result(row: Row[Any]) -> ShadowResult:
     return ShadowResult(
-        decision=row.decision_uuid,
-        position=row.position,
-        instance=row.instance_uuid,
-        verdict=row.verdict,
-        our_host=row.our_host,
-        nova_host=row.nova_host,
+        **{name: getattr(row, column) for name, column in _SAME.items()},
         detail=orjson.loads(row.detail) if row.detail else {},
         request_ids=RequestIds(row.request_id, row.global_request_id),
         flavor=row.flavor,

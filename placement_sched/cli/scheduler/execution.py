@@ -150,7 +150,11 @@ def execute_plan(
         )
     executor = str(uuid4())
     stuck = [
-        {**{key: row[key] for key in ("instance", "host")}, "reason": _shorten(row["reason"])}
+        {
+            "instance": row["instance"],
+            "host": row["host"],
+            "reason": shorten(row["reason"], MAX_MESSAGE_CHARACTERS),
+        }
         for row in plan.get("stuck", ())[:MAX_PLAN_MOVES]
     ]
     body = {
@@ -209,17 +213,13 @@ class _RunJournal:
 
     def record(self, instance: str, state: str, error: str | None) -> None:
         """Record the new state of a move."""
-        text = None if error is None else _shorten(error)
+        text = None if error is None else shorten(error, MAX_MESSAGE_CHARACTERS)
         body = {"executor": self.executor, "state": state, "error": text}
         self.scheduler.change_move(self.run, instance, body)
 
     def finish(self, state: str) -> None:
         """Record the new state of the run."""
         self.scheduler.change_run(self.run, {"executor": self.executor, "state": state})
-
-
-def _shorten(text: str) -> str:
-    return shorten(text, MAX_MESSAGE_CHARACTERS)
 
 
 def _carry_out(
@@ -242,31 +242,23 @@ def _carry_out(
         sys.stderr.write(f"{_resume_hint(uuid)}\n")
         raise
     run = scheduler.show("plan_runs", uuid)
-    report = partial(_print_result, run)
-    print_output(arguments, Output(run, MOVE_COLUMNS, run["moves"], report))
+    if has_report:
+        print_line("")
+    print_output(arguments, Output(run, MOVE_COLUMNS, run["moves"], partial(print_run, run)))
     if state == STOPPED:
         return INTERRUPTED
     return 0 if state == DONE and not run["stuck"] else 1
 
 
 def _print_event(move: RunMove, state: str, error: str | None) -> None:
-    print_line(f"{move.instance}  {move.source} -> {move.target}  {state}{error_note(error)}")
-
-
-def error_note(error: str | None) -> str:
-    """Return the error of a move as the end of a line."""
-    return f": {error}" if error else ""
+    suffix = f": {error}" if error else ""
+    print_line(f"{move.instance}  {move.source} -> {move.target}  {state}{suffix}")
 
 
 def print_line(text: str) -> None:
     """Print a line at once, also to a pipe."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
-
-
-def _print_result(run: Json, console: Console) -> None:
-    console.print()
-    print_run(run, console)
 
 
 def print_run(run: Json, console: Console) -> None:

@@ -89,9 +89,14 @@ def _print(answer: Json, console: Console) -> None:
         table = make_table("Fails", "Instances", "Nowhere to go", "Lacking")
         table.columns[1].justify = "right"
         for failure in answer["failures"]:
-            table.add_row(failure["name"], f"{failure['instances']:,}", *_first_cells(failure))
-            for instance in failure["nowhere"][1:]:
-                table.add_row("", "", _format_instance(instance), _format_lacking(instance))
+            rows = [
+                (f"{each['name'] or each['uuid']} ({each['flavor']})", _format_lacking(each))
+                for each in failure["nowhere"]
+            ]
+            heads = (failure["name"], f"{failure['instances']:,}")
+            for cells in rows or [(failure["state"], "")]:
+                table.add_row(*heads, *cells)
+                heads = ("", "")
         console.print(table)
     if answer["remaining"]:
         table = make_table("Flavor", "More keep this", "Then fails")
@@ -99,17 +104,6 @@ def _print(answer: Json, console: Console) -> None:
         for row in answer["remaining"]:
             table.add_row(row["flavor"], _format_remaining(row), _format_breaks(row))
         console.print(table)
-
-
-def _first_cells(failure: Json) -> tuple[str, str]:
-    if not failure["nowhere"]:
-        return failure["state"], ""
-    first = failure["nowhere"][0]
-    return _format_instance(first), _format_lacking(first)
-
-
-def _format_instance(instance: Json) -> str:
-    return f"{instance['name'] or instance['uuid']} ({instance['flavor']})"
 
 
 def _format_lacking(instance: Json) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 from placement_sched.cli.arguments import Commands, add_command, add_output
 from placement_sched.cli.output import MOVE_COLUMNS, Output, print_output
 from placement_sched.cli.scheduler import request_options
-from placement_sched.cli.scheduler.changes import NO_FILE, ChangesFile, RequestedChanges, read_file
+from placement_sched.cli.scheduler.changes import NO_FILE, RequestedChanges, read_file
 from placement_sched.cli.scheduler.execution import (
     add_execution_arguments,
     execute_plan,
@@ -77,10 +77,12 @@ def _run(arguments: argparse.Namespace) -> int:
 
     def place_of(steps: Sequence[PathStep], key: str | None) -> str | None:
         if steps[:1] == ("overrides",):
-            return _place_of_overrides(file, arguments)
+            # Overrides of the command line take precedence.
+            of_file = bool(file.overrides) and not arguments.override
+            return f"{file.place(['overrides'])}: overrides" if of_file else "--override"
         if steps[:1] != ("flavors",):
             return changes.place_of(steps, key)
-        of_file = steps[1:] and int(steps[1]) < len(file.listed("flavors"))
+        of_file = len(steps) > 1 and int(steps[1]) < len(file.listed("flavors"))
         return f"{file.place(steps)}: flavors" if of_file else "--flavor"
 
     with open_scheduler(arguments) as scheduler, show_waiting("planning"), in_words_of(place_of):
@@ -108,13 +110,6 @@ def _print_parts(plan: Json, console: Console) -> None:
             console.print(table)
             console.print()
     console.print(_summary(plan), soft_wrap=True)
-
-
-def _place_of_overrides(file: ChangesFile, arguments: argparse.Namespace) -> str:
-    """Return the source of the overrides, the command line before the file."""
-    if arguments.override or not file.overrides:
-        return "--override"
-    return f"{file.place(['overrides'])}: overrides"
 
 
 #: Heading, key and columns of each printed part; the column names are the keys of a row.
