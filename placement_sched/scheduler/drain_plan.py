@@ -62,6 +62,16 @@ _UNKNOWN_FLAVOR: tuple[Mapping[str, Any] | None, ...] = (None, {})
 _NO_FLAVOR = "its flavor is not recorded"
 
 
+#: Memory in MB, virtual CPUs and disk in GB.
+Size = tuple[int, int, int]
+
+
+def size_of(flavor: Mapping[str, Any]) -> Size:
+    """Return the sizes of a flavor, by which instances move: the largest first."""
+    disk = (flavor.get("root_gb") or 0) + (flavor.get("ephemeral_gb") or 0)
+    return flavor.get("memory_mb") or 0, flavor.get("vcpus") or 0, disk
+
+
 @dataclass(frozen=True, slots=True)
 class MovingInstance:
     """An instance to move: its record, and a request for an equal instance."""
@@ -84,11 +94,9 @@ class MovingInstance:
         return orjson.dumps(self.document, option=orjson.OPT_SORT_KEYS)
 
     @property
-    def size(self) -> tuple[int, int, int]:
-        """Return memory in MB, virtual CPUs and disk in GB of the instance."""
-        flavor = self.record.flavor or {}
-        disk = (flavor.get("root_gb") or 0) + (flavor.get("ephemeral_gb") or 0)
-        return flavor.get("memory_mb") or 0, flavor.get("vcpus") or 0, disk
+    def size(self) -> Size:
+        """Return the sizes of the recorded flavor."""
+        return size_of(self.record.flavor or {})
 
 
 @dataclass(frozen=True, slots=True)

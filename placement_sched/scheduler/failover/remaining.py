@@ -14,7 +14,7 @@ scheduler would, and then simulate the failures, to find the number between the 
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from time import monotonic
 from typing import Any
@@ -31,7 +31,6 @@ from placement_sched.scheduler.failover.screen import (
     FailedLoad,
     RequestOnHosts,
     Screen,
-    Size,
     Verdict,
     read_requests,
     screen_requests,
@@ -45,16 +44,12 @@ from placement_sched.store.compute import flavors as stored_flavors
 
 @dataclass(frozen=True, slots=True)
 class _Flavor:
-    """A flavor: a new instance of it, its request, and its result on the whole cloud."""
+    """A flavor: the key of its request, the request, and its result on the whole cloud."""
 
     name: str
-    example: MovingInstance
+    key: bytes
     request: SchedulingRequest
     on_hosts: RequestOnHosts | None
-
-    @property
-    def key(self) -> bytes:
-        return self.example.request_key
 
 
 def count_remaining(analysis: Analysis) -> list[Allowance]:
@@ -79,14 +74,10 @@ def _read_flavors(analysis: Analysis) -> list[_Flavor]:
         names = sorted(flavor.name for flavor in stored_flavors.all_flavors(connection))
     documents = {name.encode(): {"flavor": name} for name in names[:MAX_FAILOVER_FLAVORS]}
     requests = read_requests(scheduler, documents)
-    examples = {key: _new_instance(request) for key, request in requests.items()}
-    sized: Mapping[bytes, tuple[SchedulingRequest, Size]] = {
-        key: (request, examples[key].size) for key, request in requests.items()
-    }
     with scheduler.expensive_query_slot():
-        screen = screen_requests(scheduler, sized, Deadline.after(0))
+        screen = screen_requests(scheduler, requests, Deadline.after(0))
     return [
-        _Flavor(key.decode(), examples[key], request, screen.requests[key])
+        _Flavor(key.decode(), _new_instance(request).request_key, request, screen.requests[key])
         for key, request in requests.items()
     ]
 
@@ -235,7 +226,7 @@ class _Search:
     ) -> tuple[str, int, int] | None:
         """Return the failure that gets worse: name, all instances, instances with a place."""
         key = self.flavor.key
-        requests = {**self.analysis.requests, key: (self.flavor.request, self.flavor.example.size)}
+        requests = {**self.analysis.requests, key: self.flavor.request}
         screen = screen_requests(scheduler, requests, self.analysis.deadline)
         on_host = Counter(each.record.host for each in added)
         for outcome in self.analysis.outcomes:

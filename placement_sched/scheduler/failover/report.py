@@ -142,10 +142,9 @@ def _screen(
     deadline: Deadline,
 ) -> Analysis:
     requests = read_requests(scheduler, {key: each.document for key, each in instances.items()})
-    sized = {key: (request, instances[key].size) for key, request in requests.items()}
     with scheduler.expensive_query_slot():
-        screen = screen_requests(scheduler, sized, deadline)
-    return Analysis(scheduler, deadline, screen, outcomes, sized)
+        screen = screen_requests(scheduler, requests, deadline)
+    return Analysis(scheduler, deadline, screen, outcomes, requests)
 
 
 def _join(failures: Iterable[Failure]) -> Failure:

@@ -50,7 +50,7 @@ from placement_sched.model.candidates_query import Candidates
 from placement_sched.model.decision import DecisionSeed
 from placement_sched.scheduler.capacity.count import Deadline, LoadedCloud, compares_hosts, hooks_of
 from placement_sched.scheduler.capacity.host_counts import AllocationOption, FreeCapacity
-from placement_sched.scheduler.drain_plan import MovingInstance
+from placement_sched.scheduler.drain_plan import MovingInstance, Size, size_of
 from placement_sched.scheduler.host_manager import HINTS
 from placement_sched.scheduler.host_state import candidates_of
 from placement_sched.scheduler.request import SchedulingRequest
@@ -61,8 +61,6 @@ from placement_sched.scheduler.selection import SchedulingRun
 _MANY = 2**31
 #: An inventory: the uuid of a provider and a resource class.
 Inventory = tuple[str, str]
-#: The sizes of an instance, as :attr:`MovingInstance.size`.
-Size = tuple[int, int, int]
 #: An option to place an instance, with the inventories by name.
 NamedOption = tuple[tuple[Inventory, int], ...]
 
@@ -377,9 +375,7 @@ def add_instances(
 
 
 def screen_requests(
-    scheduler: Scheduler,
-    requests: Mapping[bytes, tuple[SchedulingRequest, Size]],
-    deadline: Deadline,
+    scheduler: Scheduler, requests: Mapping[bytes, SchedulingRequest], deadline: Deadline
 ) -> Screen:
     """Return the screen of requests, each for a single instance.
 
@@ -388,22 +384,18 @@ def screen_requests(
     screened: dict[bytes, RequestOnHosts | None] = dict.fromkeys(requests)
     with scheduler.source.read() as connection:
         cloud = LoadedCloud(connection, scheduler.memory)
-        for key, (request, size) in requests.items():
+        for key, request in requests.items():
             if deadline.reached():
                 break
             try:
-                screened[key] = _screen_request(scheduler, connection, cloud, request, size)
+                screened[key] = _screen_request(scheduler, connection, cloud, request)
             except Error:
                 scheduler.source.check()
     return Screen(screened)
 
 
 def _screen_request(
-    scheduler: Scheduler,
-    connection: Connection,
-    cloud: LoadedCloud,
-    request: SchedulingRequest,
-    size: Size,
+    scheduler: Scheduler, connection: Connection, cloud: LoadedCloud, request: SchedulingRequest
 ) -> RequestOnHosts | None:
     request = replace(request, plugins=request.plugins.without_failover())
     seed, view = DecisionSeed.drawn(scheduler.random), cloud.view_for(request)
@@ -426,7 +418,7 @@ def _screen_request(
     if run.searches.fallback is not None and limit is not None:
         limit = limit if len(candidates.requests) <= limit else 0
     return RequestOnHosts(
-        size=size,
+        size=size_of(request.whole["flavor"]),
         flavor=spec.flavor.name or "",
         fits=fits,
         candidates=len(candidates.requests),

@@ -19,13 +19,7 @@ from placement_sched.scheduler.drain_plan import (
     find_instances,
     in_order,
 )
-from placement_sched.scheduler.failover.screen import (
-    FailedLoad,
-    Screen,
-    Size,
-    Verdict,
-    read_requests,
-)
+from placement_sched.scheduler.failover.screen import FailedLoad, Screen, Verdict, read_requests
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.simulation import DISABLED, DRAINED, AppliedChanges
@@ -78,7 +72,7 @@ class Analysis:
     deadline: Deadline
     screen: Screen
     outcomes: Sequence[Outcome]
-    requests: Mapping[bytes, tuple[SchedulingRequest, Size]]
+    requests: Mapping[bytes, SchedulingRequest]
 
 
 def judge(analysis: Analysis) -> None:
