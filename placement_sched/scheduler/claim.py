@@ -188,18 +188,9 @@ class Claims:
         if is_added:
             existing = allocations.of_several(connection, uuids, REQUEST_PATH)
             _check_not_repeated(connection, selected.decision, uuids, existing)
-        run, decision = claimed = self._allocate(connection, selected, existing, now)
-        if run.request.names_group:
-            _join_group(connection, run.request.spec, records_stay=is_added)
-        _check_spread(connection, run)
-        records: Mapping[str, Any] = {}
-        if is_added:
-            records = instances.lock_by_uuid(connection, uuids)
-            instances.note_decision(connection, records, decision.uuid, now)
-        new = [vm for vm in _instances_of(run, decision) if vm.uuid not in records]
-        instances.record(connection, new, now)
-        decisions.record(connection, decision, now)
-        _lock_zones(connection, run)
+        claimed = self._allocate(connection, selected, existing, now)
+        _record(connection, claimed, now, is_added=is_added)
+        _lock_zones(connection, claimed.run)
         return claimed
 
     def _claim_together(
@@ -219,13 +210,8 @@ class Claims:
         groups = {group for run, _ in selected if (group := _locked_group(run)) is not None}
         if len(groups) > 1:  # in an order that does not depend on the order of the requests
             server_groups.lock_many(connection, groups)
-        for run, decision in selected:
-            if run.request.names_group:
-                with errors.relocated(REQUEST_PATH, run.request.path):
-                    _join_group(connection, run.request.spec)
-            _check_spread(connection, run)
-            instances.record(connection, _instances_of(run, decision), now)
-            decisions.record(connection, decision, now)
+        for claimed in selected:
+            _record(connection, claimed, now)
         for run, _ in selected:
             _lock_zones(connection, run)
         return selected
@@ -274,6 +260,24 @@ class Claims:
                 consumer_type=INSTANCE_TYPE,
                 generation=None,
             )
+
+
+def _record(
+    connection: Connection, claimed: _DecidedRun, now: datetime, *, is_added: bool = False
+) -> None:
+    """Join the server group, check the spread, and record instances and decision."""
+    run, decision = claimed
+    if run.request.names_group:
+        with errors.relocated(REQUEST_PATH, run.request.path):
+            _join_group(connection, run.request.spec, records_stay=is_added)
+    _check_spread(connection, run)
+    records: Mapping[str, Any] = {}
+    if is_added:
+        records = instances.lock_by_uuid(connection, run.request.spec.instance_uuids)
+        instances.note_decision(connection, records, decision.uuid, now)
+    new = [vm for vm in _instances_of(run, decision) if vm.uuid not in records]
+    instances.record(connection, new, now)
+    decisions.record(connection, decision, now)
 
 
 def _amounts(allocation_request: Mapping[str, Any]) -> dict[str, Amounts]:
