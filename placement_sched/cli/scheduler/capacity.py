@@ -10,12 +10,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.arguments import Commands, add_command, add_html, add_output
+from placement_sched.cli.arguments import Commands, add_command, add_html
 from placement_sched.cli.output import Column, Output, format_amount, print_output
 from placement_sched.cli.scheduler import render_explanation, request_options
 from placement_sched.cli.scheduler.changes import add_change_arguments, with_changes
 from placement_sched.cli.scheduler.failover import add_failover_arguments, is_failover, run_failover
-from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
+from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.cli.terminal import make_table
 from placement_sched.console.reports import capacity_report
 from placement_sched.errors import Invalid
@@ -49,8 +49,7 @@ def register(commands: Commands) -> None:
     )
     add_failover_arguments(parser)
     add_change_arguments(parser)
-    add_server_arguments(parser)
-    add_output(parser)
+    add_common_arguments(parser)
     add_html(parser)
 
 

@@ -23,7 +23,6 @@ from placement_sched.cli.arguments import (
     add_format,
     add_group,
     add_html,
-    add_output,
     add_verbose,
     positive_number,
     underscored,
@@ -43,6 +42,7 @@ from placement_sched.cli.scheduler.render_explanation import render
 from placement_sched.cli.scheduler.request_options import in_words_of
 from placement_sched.cli.scheduler.scheduler_client import (
     SchedulerApi,
+    add_common_arguments,
     add_server_arguments,
     open_scheduler,
 )
@@ -254,11 +254,11 @@ def register(commands: Commands) -> None:
     if not isinstance(parser, EmbeddedParser):
         words = "then print new decisions until Ctrl-C"
         parser.add_argument("--follow", action="store_true", help=words)
-    _add_common(parser)
+    add_common_arguments(parser)
     summary = "show a decision in the layout of explain"
     parser = add_command(group, "show", summary, run_show).add_examples(*_EXAMPLES)
     _add_which(parser)
-    _add_common(parser)
+    add_common_arguments(parser)
     add_verbose(parser)
     add_html(parser)
     summary = "repeat the request of a decision without a claim and show the differences"
@@ -271,7 +271,7 @@ def register(commands: Commands) -> None:
         help="settings of the replay: the current settings, or the settings of the decision "
         "(default: %(default)s)",
     )
-    _add_common(parser)
+    add_common_arguments(parser)
     _register_watch(group)
     parser = add_command(
         group,
@@ -349,11 +349,6 @@ def _add_which(parser: argparse.ArgumentParser) -> None:
     )
     which.add_argument("--request-id", metavar="REQ", help="the newest decision of this request")
     which.add_argument("--instance", metavar="UUID", help="the newest decision about this instance")
-
-
-def _add_common(parser: argparse.ArgumentParser) -> None:
-    add_server_arguments(parser)
-    add_output(parser)
 
 
 def _add_purge(parser: argparse.ArgumentParser) -> None:

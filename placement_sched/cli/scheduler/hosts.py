@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from placement_sched.cli.arguments import Commands, add_command, add_group, add_output
+from placement_sched.cli.arguments import Commands, add_command, add_group
 from placement_sched.cli.output import Column, Output, format_amount, is_report, print_output
 from placement_sched.cli.scheduler.execution import (
     add_execution_arguments,
@@ -24,7 +24,7 @@ from placement_sched.cli.scheduler.plan import print_plan
 from placement_sched.cli.scheduler.request_options import in_words_of
 from placement_sched.cli.scheduler.scheduler_client import (
     SchedulerApi,
-    add_server_arguments,
+    add_common_arguments,
     open_scheduler,
 )
 from placement_sched.cli.terminal import make_table, show_waiting
@@ -61,13 +61,11 @@ def register(commands: Commands) -> None:
     parser.add_argument(
         "--trait", metavar="TRAIT", action="append", help="only hosts with this trait; repeatable"
     )
-    add_server_arguments(parser)
-    add_output(parser)
+    add_common_arguments(parser)
     summary = "show a host: its provider tree, instances, services and policy"
     parser = add_command(group, "show", summary, run_show).add_examples("cn1")
     parser.add_argument("host", metavar="HOST", help="name of the host")
-    add_server_arguments(parser)
-    add_output(parser)
+    add_common_arguments(parser)
     summary = "show the moves that empty a host for maintenance, or disable and empty it"
     parser = add_command(group, "drain", summary, run_drain)
     parser.add_examples("cn1", "cn1 --execute --reason 'replacing a DIMM'")
@@ -79,14 +77,12 @@ def register(commands: Commands) -> None:
         "is already disabled)",
     )
     add_execution_arguments(parser, resumes=False)
-    add_server_arguments(parser)
-    add_output(parser)
+    add_common_arguments(parser)
     summary = "enable the compute service of a drained host"
     parser = add_command(group, "undrain", summary, run_undrain).add_examples("cn1")
     parser.add_argument("host", metavar="HOST", type=_read_host, help="name of the host")
     add_nova_url(parser.add_argument_group("execution"))
-    add_server_arguments(parser)
-    add_output(parser)
+    add_common_arguments(parser)
 
 
 def _read_host(text: str) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 
 from rich.console import Console
 
-from placement_sched.cli.arguments import Commands, add_command, add_output
+from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.output import MOVE_COLUMNS, Output, print_output
 from placement_sched.cli.scheduler import request_options
 from placement_sched.cli.scheduler.changes import NO_FILE, RequestedChanges, read_file
@@ -19,7 +19,7 @@ from placement_sched.cli.scheduler.execution import (
     resume_run,
 )
 from placement_sched.cli.scheduler.request_options import in_words_of
-from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
+from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.cli.terminal import make_table, show_waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, PathStep
@@ -58,8 +58,7 @@ def register(commands: Commands) -> None:
     )
     request_options.add_override(plan, "simulate this value of an option")
     add_execution_arguments(plan)
-    add_server_arguments(plan)
-    add_output(plan)
+    add_common_arguments(plan)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -5,10 +5,10 @@ import argparse
 from functools import partial
 from operator import itemgetter
 
-from placement_sched.cli.arguments import Commands, add_command, add_group, add_output
+from placement_sched.cli.arguments import Commands, add_command, add_group
 from placement_sched.cli.output import Column, Output, print_output
 from placement_sched.cli.scheduler.execution import MOVE_COLUMNS, print_run
-from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
+from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.limits import MAX_PAGE
 from placement_sched.model.journal.plan_run import KINDS, RUN_STATES
 
@@ -40,14 +40,12 @@ def register(commands: Commands) -> None:
         metavar="N",
         help=f"maximum number of runs, at most {MAX_PAGE} (default: %(default)s)",
     )
-    add_server_arguments(parser)
-    add_output(parser)
+    add_common_arguments(parser)
     summary = "show a plan that was carried out: its moves and their states"
     parser = add_command(group, "show", summary, _run_show)
     parser.add_examples("7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c01")
     parser.add_argument("plan_run", metavar="RUN", help="uuid of the run")
-    add_server_arguments(parser)
-    add_output(parser)
+    add_common_arguments(parser)
 
 
 def _run_list(arguments: argparse.Namespace) -> int:

@@ -9,10 +9,10 @@ from operator import itemgetter
 from rich.console import Console
 from rich.text import Text
 
-from placement_sched.cli.arguments import Commands, add_command, add_format, add_group, add_output
+from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import read_configuration
 from placement_sched.cli.output import Column, Output, print_output
-from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
+from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.cli.terminal import make_table, print_result, show_progress
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
@@ -29,13 +29,11 @@ def register(commands: Commands) -> None:
     group = add_group(commands, "policy", "show and apply scheduling policies")
     summary = "list the policies with the options that each policy sets"
     parser = add_command(group, "list", summary, run_list).add_examples("")
-    add_server_arguments(parser)
-    add_output(parser)
+    add_common_arguments(parser)
     summary = "show the options of a policy with the source of each value"
     parser = add_command(group, "show", summary, run_show).add_examples("default")
     parser.add_argument("name", metavar="NAME", help="name of a policy, such as 'default'")
-    add_server_arguments(parser)
-    add_output(parser)
+    add_common_arguments(parser)
     parser = add_command(
         group,
         "apply",

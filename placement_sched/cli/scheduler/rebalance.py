@@ -7,7 +7,7 @@ from functools import partial
 
 from rich.console import Console
 
-from placement_sched.cli.arguments import Commands, add_command, add_output
+from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.output import MOVE_COLUMNS, Output, print_output
 from placement_sched.cli.scheduler.execution import (
     add_execution_arguments,
@@ -16,7 +16,7 @@ from placement_sched.cli.scheduler.execution import (
     resume_run,
 )
 from placement_sched.cli.scheduler.request_options import in_words_of
-from placement_sched.cli.scheduler.scheduler_client import add_server_arguments, open_scheduler
+from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
 from placement_sched.cli.terminal import make_table, show_waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, PathStep, join_keys
@@ -57,8 +57,7 @@ def register(commands: Commands) -> None:
     )
     rebalance.add_argument("--zone", help="with --goal fit: availability zone")
     add_execution_arguments(rebalance)
-    add_server_arguments(rebalance)
-    add_output(rebalance)
+    add_common_arguments(rebalance)
 
 
 def _run(arguments: argparse.Namespace) -> int:

@@ -29,7 +29,7 @@ from placement_sched.api.scheduler import (
 from placement_sched.api.validation import Schemas, check_texts
 from placement_sched.api.versions import Version
 from placement_sched.app import make_services
-from placement_sched.cli.arguments import EmbeddedParser
+from placement_sched.cli.arguments import EmbeddedParser, add_output
 from placement_sched.cli.database import check_file_exists, url_without_password
 from placement_sched.cli.login import add_login_arguments, make_adapters
 from placement_sched.clients.session import (
@@ -169,6 +169,12 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="timeout of requests to the server (default: %(default)s)",
     )
+
+
+def add_common_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a server and of the output."""
+    add_server_arguments(parser)
+    add_output(parser)
 
 
 def _seconds(text: str) -> float:

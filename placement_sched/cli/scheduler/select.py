@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from placement_sched.cli.arguments import Commands, add_command, add_html, add_output, add_verbose
+from placement_sched.cli.arguments import Commands, add_command, add_html, add_verbose
 from placement_sched.cli.output import Column, Output, check_columns, is_report, print_output
 from placement_sched.cli.scheduler import render_explanation, request_options
 from placement_sched.cli.scheduler.changes import add_change_arguments, with_changes
@@ -22,7 +22,7 @@ from placement_sched.cli.scheduler.render_explanation import (
 )
 from placement_sched.cli.scheduler.scheduler_client import (
     SchedulerApi,
-    add_server_arguments,
+    add_common_arguments,
     open_scheduler,
 )
 from placement_sched.cli.terminal import TextConsole, make_table, print_document
@@ -272,8 +272,7 @@ def _add_common(parser: argparse.ArgumentParser, no_host: int) -> None:
         default=no_host,
         help="exit with status %(const)s if no host remains (default: %(default)s)",
     )
-    add_server_arguments(parser)
-    add_output(parser)
+    add_common_arguments(parser)
     add_verbose(parser)
 
 
