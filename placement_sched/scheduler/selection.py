@@ -353,10 +353,6 @@ class Fallback:
     allocation_request: Mapping[str, Any]
 
 
-def _no_deadline() -> None:
-    """Set no deadline."""
-
-
 @dataclass(frozen=True, slots=True)
 class HostSelector:
     """Selector of hosts under given settings.
@@ -371,7 +367,7 @@ class HostSelector:
     random: Random
     closed_cells: ClosedCells
     alternates: int = 0
-    check: Callable[[], None] = _no_deadline
+    check: Callable[[], None] = lambda: None
     seconds: dict[str, float] = field(default_factory=dict)
 
     def choose(

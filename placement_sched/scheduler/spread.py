@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import reduce
 from types import MappingProxyType
-from typing import Protocol
 
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConcurrentUpdate, Invalid
@@ -27,21 +26,8 @@ from placement_sched.model.preferences.requested import (
 from placement_sched.model.preferences.spread import Spread
 from placement_sched.model.request_spec import Destination, RequestSpec
 from placement_sched.scheduler.caches import Aggregates
+from placement_sched.scheduler.host_manager import CloudView
 from placement_sched.store.compute import instances, server_groups
-
-
-class CloudView(Protocol):
-    """The part of the view of a request that spreading uses."""
-
-    connection: Connection
-
-    @property
-    def aggregates(self) -> Aggregates:
-        """The host aggregates."""
-
-    @property
-    def earlier_hosts(self) -> Mapping[str, str]:
-        """The host of each earlier instance of the same call by uuid."""
 
 
 def with_spread(cloud: CloudView, spec: RequestSpec) -> RequestSpec:

@@ -106,15 +106,15 @@ class WeighRun:
     weighers: Sequence[BaseHostWeigher] = ()
 
     @classmethod
-    def of(cls, weighed: Sequence[WeighedHost], columns: Sequence[WeightColumn]) -> Self:
-        """Return a run with the hosts sorted best first."""
-        return cls.in_order(weighed, columns, _sort_best_first(weighed, _by_name(weighed)))
-
-    @classmethod
-    def in_order(
-        cls, weighed: Sequence[WeighedHost], columns: Sequence[WeightColumn], order: list[int]
+    def of(
+        cls,
+        weighed: Sequence[WeighedHost],
+        columns: Sequence[WeightColumn],
+        order: list[int] | None = None,
     ) -> Self:
-        """Return a run with the hosts in a given order of positions, best first."""
+        """Return a run with the hosts best first, as the positions in ``order`` if it is given."""
+        if order is None:
+            order = _sort_best_first(weighed, _by_name(weighed))
         return cls([weighed[position] for position in order], (), tuple(columns), order)
 
     def host_reports(self) -> tuple[HostReport, ...]:
@@ -308,7 +308,7 @@ class Weighing:
             for position, host in changed.items():
                 self._weighed[position] = WeighedHost(host, weight_at(position, self._columns))
             self._reinsert(changed)
-        return WeighRun.in_order(self._weighed, self._columns, self._order)
+        return WeighRun.of(self._weighed, self._columns, self._order)
 
     def _reinsert(self, changed: Collection[int]) -> None:
         """Move the hosts at these positions to their place in the best-first order."""
