@@ -31,7 +31,7 @@ from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.request import REQUEST_PATH
 from placement_sched.scheduler.selection import SchedulingRun
-from placement_sched.store import decisions
+from placement_sched.store import decisions, plan_runs
 
 LOG = log.getLogger(__name__)
 
@@ -87,7 +87,7 @@ def _request_options(settings: Settings) -> Iterator[tuple[str, str, cfg.Opt]]:
 
 
 class Retention:
-    """Deletion of expired decisions in batches, after new decisions.
+    """Deletion of expired decisions and runs of plans in batches, after new decisions.
 
     ``keeping`` is the age in seconds at the deletion, and 0 keeps decisions for ever. A lease makes
     a single process delete decisions at a time.
@@ -99,6 +99,8 @@ class Retention:
     #: Decisions of a batch, and seconds of all batches. The current request waits for them. They
     #: suffice for the decisions of all processes.
     MAX_BATCH = 1000
+    #: Runs of plans of a batch, each with many moves.
+    MAX_RUNS = 10
     MAX_CLEANUP_SECONDS = 0.2
     #: Seconds that the lease is valid.
     LEASE_SECONDS = 150
@@ -116,7 +118,9 @@ class Retention:
         if not self._keeping or not self._is_cleanup_due(now) or not self._lease.is_held():
             return
         try:
-            purge = partial(decisions.purge, before=now - self._keeping, limit=self.MAX_BATCH)
+            before = now - self._keeping
+            self._database.write(partial(plan_runs.purge, before=before, limit=self.MAX_RUNS))
+            purge = partial(decisions.purge, before=before, limit=self.MAX_BATCH)
             end = time.monotonic() + self.MAX_CLEANUP_SECONDS
             while self._database.write(purge) == self.MAX_BATCH and time.monotonic() < end:
                 pass

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from placement_sched.db import sql
 from placement_sched.db.collations import Characters
@@ -141,6 +141,15 @@ def change_move(
     condition = (_MOVES.run_uuid == uuid) & (_MOVES.instance_uuid == instance) & is_open
     if not connection.execute(update(plan_moves).where(condition).values(**values)).rowcount:
         raise closed_move(instance)
+
+
+def purge(connection: Connection, before: datetime, limit: int) -> None:
+    """Delete the ``limit`` oldest runs that last changed before a time and are not running."""
+    is_expired = (_RUNS.state != RUNNING) & (_RUNS.updated_at < before)
+    query = select(_RUNS.uuid).where(is_expired).order_by(_RUNS.updated_at).limit(limit)
+    uuids = connection.scalars(query).all()
+    sql.change_in_batches(connection, delete(plan_moves), _MOVES.run_uuid, uuids)
+    sql.change_in_batches(connection, delete(plan_runs), _RUNS.uuid, uuids)
 
 
 def other_executor(uuid: str) -> Conflict:

@@ -16,9 +16,10 @@ from placement_sched.model.explanation import (
     Rejected,
     RequestFilterReport,
 )
+from placement_sched.model.journal.plan_run import PlanRun, RunMove
 from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.decisions import MAX_FUNNEL_BYTES, Retention, limit_size
-from placement_sched.store import decisions
+from placement_sched.store import decisions, plan_runs
 from tests.conftest import make_settings
 from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
 from tests.support.statements import record_statements
@@ -173,6 +174,32 @@ def test_process_deletes_decisions_of_all_processes(database):
         retention.count_decision(NOW)
         retention.count_decision(NOW + timedelta(seconds=60))
         assert count_rows(database, "sched_decisions") == remaining
+
+
+def test_expired_runs_of_plans_are_deleted_unless_they_are_running(database):
+    def record_run(number, state, age):
+        run = PlanRun(
+            uuid=instance(number),
+            kind="plan",
+            state=state,
+            method="live",
+            parallel=1,
+            executor=instance(9),
+            moves=(RunMove(instance=instance(number), source="cn1", target="cn2"),),
+        )
+        moment = NOW - timedelta(seconds=age)
+        database.write(lambda connection: plan_runs.record(connection, run, moment))
+
+    for number, state in enumerate(("done", "failed", "stopped", "running")):
+        record_run(number, state, 61)
+    record_run(5, "done", 59)
+    retention = Retention(database, keeping=60)
+    retention.count_decision(NOW - timedelta(seconds=60))
+    retention.count_decision(NOW)
+    with database.read() as connection:
+        remaining = {run.uuid for run in plan_runs.search(connection, {})}
+    assert remaining == {instance(3), instance(5)}
+    assert count_rows(database, "sched_plan_moves") == 2
 
 
 def test_service_has_the_configured_retention(make_app, sqlite_url):

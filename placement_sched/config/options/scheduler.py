@@ -93,7 +93,7 @@ SCHEDULER = with_help(
     "Maximum seconds of a simulation (changes of explain and capacity, plan, rebalance). On "
     "PostgreSQL and MariaDB, writers of the rows that it changes wait at most this long.",
     cfg.IntOpt("decision_retention", default=7 * 24 * 3600, min=0, max=MAX_INT),
-    "Seconds after which decisions are deleted; 0: never.",
+    "Seconds after which decisions, and runs of plans that are not running, are deleted; 0: never.",
     cfg.FloatOpt("capacity_budget", default=5.0, min=0, max=MAX_INT, mutable=True),
     "Maximum seconds of a capacity request to count instances of its flavors, if a division is not "
     "enough; after that the answer is a lower bound. 0: no limit. Each flavor of /metrics has the "
