@@ -384,40 +384,6 @@ def _list_moves(batch: Sequence[MovingInstance], run: SchedulingRun) -> Iterator
         yield PlannedMove(instance.record.uuid, host, best.service_host, node, best.weight, passed)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The plan for changes: moves, instances that cannot move, and capacities.
-
-    ``unfit`` has the reasons of instances that no longer fit on their hosts. ``before`` and
-    ``after`` are the capacities by flavor before the changes and after the moves.
-    """
-
-    moved: MovePlan
-    unfit: dict[str, str]
-    before: Sequence[Json] = ()
-    after: Sequence[Json] = ()
-
-    def as_json(self) -> Json:
-        """Return the plan as a JSON object."""
-        return {
-            "capacity": [
-                {
-                    "flavor": old["flavor"],
-                    "before": old["capacity"],
-                    "after": new["capacity"],
-                    "exact": old["exact"] and new["exact"],
-                }
-                for old, new in zip(self.before, self.after, strict=True)
-            ],
-            "moves": [self._move_json(move) for move in self.moved.moves],
-            "stuck": [stuck.as_json() for stuck in self.moved.stuck],
-        }
-
-    def _move_json(self, move: PlannedMove) -> Json:
-        reason = self.unfit.get(move.instance)
-        return move.as_json() if reason is None else {**move.as_json(), "reason": reason}
-
-
 def check_move(
     scheduler: Scheduler, uuid: str, source: str, target: str, ids: RequestIds
 ) -> tuple[Decision | None, str | None]:
@@ -458,11 +424,12 @@ def plan_drain(
     changes: Sequence[CloudChange],
     flavors: Sequence[str] | None,
     overrides: Mapping[str, Any] = MappingProxyType({}),
-) -> Plan:
+) -> Json:
     """Return the plan for changes, with the capacity for some or all flavors.
 
-    ``overrides`` are options that change together with the cloud. They apply to the moves and to
-    the capacity afterwards. Everything is rolled back.
+    The reason of a move, if any, is why its instance no longer fits on its host. ``overrides`` are
+    options that change together with the cloud. They apply to the moves and to the capacity
+    afterwards. Everything is rolled back.
 
     Raises :class:`NotFound` if a flavor is not stored, :class:`Invalid` if a change or an option is
     invalid, and :class:`Unavailable` after ``[scheduler] what_if_timeout``.
@@ -478,10 +445,23 @@ def plan_drain(
 
     capacities = _count_capacities(scheduler, flavors)
 
-    def run(inner: Scheduler, scratch: ScratchTransaction, applied: AppliedChanges) -> Plan:
+    def run(inner: Scheduler, scratch: ScratchTransaction, applied: AppliedChanges) -> Json:
         mover = Mover(inner, scratch, inner.clock(), overrides)
-        plan = _make_plan(mover, scratch.connection, applied, affected, rejected)
-        return replace(plan, before=capacities, after=_count_capacities(inner, flavors, overrides))
+        moved, unfit = _move_all(mover, scratch.connection, applied, affected, rejected)
+        after = _count_capacities(inner, flavors, overrides)
+        return {
+            "capacity": [
+                {
+                    "flavor": old["flavor"],
+                    "before": old["capacity"],
+                    "after": new["capacity"],
+                    "exact": old["exact"] and new["exact"],
+                }
+                for old, new in zip(capacities, after, strict=True)
+            ],
+            "moves": [move.as_json() | unfit.get(move.instance, {}) for move in moved.moves],
+            "stuck": [stuck.as_json() for stuck in moved.stuck],
+        }
 
     return scheduler.simulate([_drain_first(change) for change in changes], run)
 
@@ -508,22 +488,22 @@ def _drain_first(change: CloudChange) -> CloudChange:
     return change
 
 
-def _make_plan(
+def _move_all(
     mover: Mover,
     connection: Connection,
     applied: AppliedChanges,
     affected: Collection[str],
     rejected: Collection[str],
-) -> Plan:
+) -> tuple[MovePlan, Mapping[str, Json]]:
     drained = set(applied.drained)
     moved = mover.move(find_instances(connection, drained), avoid=drained)
-    unfit: dict[str, str] = {}
+    unfit: dict[str, Json] = {}
     for instance in find_instances(connection, set(affected) - drained):
         reason = None if instance.record.uuid in rejected else mover.stays(instance)
         if reason is not None:
-            unfit[instance.record.uuid] = reason
+            unfit[instance.record.uuid] = {"reason": reason}
             moved += mover.move([instance], avoid={*drained, instance.record.host or ""})
-    return Plan(moved=moved, unfit=unfit)
+    return moved, unfit
 
 
 def _affected_hosts(connection: Connection, changes: Sequence[CloudChange]) -> set[str]:

@@ -353,7 +353,7 @@ def plan(scheduler: Scheduler, body: Json) -> Json:
     body = with_whole_numbers(body)
     changes = changes_from(body["changes"])
     overrides = body.get("overrides") or {}
-    return plan_drain(scheduler, changes, body.get("flavors"), overrides).as_json()
+    return plan_drain(scheduler, changes, body.get("flavors"), overrides)
 
 
 def rebalance(scheduler: Scheduler, body: Json) -> Json:
