@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host aggregates and server groups, under nova's names."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self
 
@@ -115,6 +115,11 @@ class ServerGroup(NovaObject):
             "members": list(self.members),
             "hosts": list(self.hosts),
         }
+
+    def joined_by(self, uuids: Iterable[str], hosts: Iterable[str]) -> Self:
+        """Return a copy with further members, on these hosts."""
+        members = tuple(dict.fromkeys((*self.members, *uuids)))
+        return replace(self, members=members, hosts=tuple(dict.fromkeys((*self.hosts, *hosts))))
 
     @property
     def policies(self) -> list[str]:

@@ -441,11 +441,8 @@ class RequestSpec(SizedByFlavor):
         if group is None:
             return self
         new = () if self.instance_uuid is None else (self.instance_uuid,)
-        members = tuple(dict.fromkeys((*group.members, *new)))
-        hosts = tuple(dict.fromkeys((*group.hosts, host)))
         spread = None if self.spread is None else self.spread.placed_on(host)
-        changed = replace(group, members=members, hosts=hosts)
-        return replace(self, instance_group=changed, spread=spread)
+        return replace(self, instance_group=group.joined_by(new, (host,)), spread=spread)
 
     def for_instance(self, uuid: str | None) -> Self:
         """Return a copy with another current instance."""

@@ -515,12 +515,8 @@ def _with_earlier_members(
         return request
     uuids = (each.spec.instance_uuid or "" for each in joined)
     hosts = (each.selection.service_host for each in joined)
-    extended = replace(
-        group,
-        members=tuple(dict.fromkeys((*group.members, *uuids))),
-        hosts=tuple(dict.fromkeys((*group.hosts, *hosts))),
-    )
-    return replace(request, spec=replace(request.spec, instance_group=extended))
+    spec = replace(request.spec, instance_group=group.joined_by(uuids, hosts))
+    return replace(request, spec=spec)
 
 
 def _check_amounts(placed: Sequence[EarlierInstance]) -> None:

@@ -218,9 +218,8 @@ def _with_members(
     group = spec.instance_group
     if group is None or single.instance_uuid is None:
         return spec
-    members = tuple(dict.fromkeys((*group.members, single.instance_uuid)))
-    hosts = tuple(dict.fromkeys((*group.hosts, *(counter.host for counter in placed))))
-    return replace(spec, instance_group=replace(group, members=members, hosts=hosts))
+    hosts = (counter.host for counter in placed)
+    return replace(spec, instance_group=group.joined_by((single.instance_uuid,), hosts))
 
 
 def place_in_order(
