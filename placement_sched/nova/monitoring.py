@@ -23,7 +23,6 @@ from kombu.exceptions import KombuError
 from kombu.transport import pyamqp
 from oslo_log import log
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from placement_sched.errors import ConfigurationError, Error, one_line
 from placement_sched.nova.rpc import TOPIC
@@ -225,7 +224,7 @@ def _read_queue_length(broker: Broker) -> int:
         return int(channel.queue_declare(TOPIC, passive=True).message_count)
 
 
-class WaitingRequests(Collector, PeriodicTask):
+class WaitingRequests(PeriodicTask):
     """The gauge of waiting requests, without a value if RabbitMQ does not answer."""
 
     failure = "the number of waiting requests was not read"

@@ -16,7 +16,6 @@ from typing import Any
 import orjson
 from oslo_log import log
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.registry import Collector
 
 from placement_sched.errors import Error
 from placement_sched.model.document import encode
@@ -75,7 +74,7 @@ class SharedFile:
         return age if age >= 0 else None
 
 
-class CapacityGauges(Collector, PeriodicTask):
+class CapacityGauges(PeriodicTask):
     """Prometheus collector of the capacity for chosen flavors, empty before the first count.
 
     ``flavors`` returns the names of the flavors. The workers share figures in ``directory``.
@@ -187,7 +186,7 @@ def _gauges(figures: CapacityFigures, names: Sequence[str]) -> Iterator[GaugeMet
     yield from (whole, by_zone, states, age)
 
 
-class CloudGauges(Collector, PeriodicTask):
+class CloudGauges(PeriodicTask):
     """Prometheus collector of the figures of the cloud, empty until they are read."""
 
     failure = "the figures of the cloud were not read"
@@ -235,7 +234,7 @@ class CloudGauges(Collector, PeriodicTask):
             yield gauge
 
 
-class FailoverGauges(Collector):
+class FailoverGauges:
     """Prometheus collector of the last failover result, empty before the first."""
 
     def __init__(self, read: ReadFailover) -> None:

@@ -131,8 +131,8 @@ def test_cloud_wide_metrics_are_not_summed_over_servers(expression):
 
 def test_required_alerts_exist():
     assert {rule["alert"].removeprefix("PlacementSched") for rule in RULES} == {
-        *("Down", "Errors", "FailoverCapacity", "HostsDown", "LostClaims", "NoValidHost"),
-        "NoValidHostAtAnyStage",
+        *("Down", "Errors", "FailoverCapacity", "FailoverUndetermined", "HostsDown", "LostClaims"),
+        *("NoValidHost", "NoValidHostAtAnyStage"),
         *("PoolExhausted", "RpcFails", "RpcSlow", "RpcWaits", "Slow"),
     }
 
