@@ -62,7 +62,7 @@ class Metrics:
         self._registry = CollectorRegistry()
         labels = RequestLabels._fields
         common: dict[str, Any] = {"namespace": "placement_sched", "registry": self._registry}
-        counter = partial(Counter, **common)
+        counter: Callable[..., Counter] = partial(Counter, **common)
         requests = counter("requests", "Requests answered.", (*labels, "status", "microversion"))
         claims = (
             "Attempts to allocate: won, lost (to a concurrent request or for lack of capacity), "
@@ -71,7 +71,9 @@ class Metrics:
         self._claims = counter("claims", claims, ("api", "outcome"))
         conflicts = "Conflicts of claims and other writes with concurrent writes, by kind."
         self._conflicts = counter("conflicts", conflicts, ("api", "kind"))
-        histogram = partial(Histogram, labelnames=labels, subsystem="request", **common)
+        histogram: Callable[..., Histogram] = partial(
+            Histogram, labelnames=labels, subsystem="request", **common
+        )
         seconds = histogram(
             "duration_seconds", "Time until a request was answered.", buckets=_SECONDS
         )
@@ -81,7 +83,7 @@ class Metrics:
         )
         # A sum would include workers that have ended.
         common_of_gauges = {**common, "multiprocess_mode": "mostrecent"}
-        gauge = partial(Gauge, subsystem="provider_cache", **common_of_gauges)
+        gauge: Callable[..., Gauge] = partial(Gauge, subsystem="provider_cache", **common_of_gauges)
         self._cache_figures = CacheFigures()
         self._cache_gauges = {
             "providers": gauge("providers", "Providers in the cache of a worker."),
