@@ -17,7 +17,7 @@ PAUSE = 60.0
 
 
 class PeriodicTask(ABC):
-    """Work that is repeated after ``pause`` seconds at the earliest, one round at a time.
+    """Work that is repeated after ``pause`` seconds at the earliest, a round at a time.
 
     Any thread may call the task, before and between requests. Most calls only read the clock. A
     round runs in a thread named ``thread_name``, or without a name in the thread of the caller.

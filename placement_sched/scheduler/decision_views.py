@@ -170,10 +170,11 @@ def _choose_bucket(span: timedelta) -> int:
 def find_rejecting_decisions(
     connection: Connection, wanted: DecisionQuery, host: str, *, marker: str | None, limit: int
 ) -> Json:
-    """Return a page of the decisions, newest first, that rejected a host or node, with the stages.
+    """Return a page of the decisions that rejected a host or node.
 
-    At most :data:`MAX_EXAMINED_DECISIONS` decisions that match ``wanted`` are examined. For
-    ``unknown`` of them, the recorded funnel does not show whether they rejected the host.
+    Each has the stages that rejected the host. At most :data:`MAX_EXAMINED_DECISIONS` decisions
+    that match ``wanted`` are examined. For ``unknown`` of them, the recorded funnel does not show
+    whether they rejected the host.
     """
     summaries = decisions.search(connection, wanted, marker=marker, limit=MAX_EXAMINED_DECISIONS)
     matches: list[Json] = []

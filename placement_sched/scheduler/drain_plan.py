@@ -67,7 +67,7 @@ Size = tuple[int, int, int]
 
 
 def size_of(flavor: Mapping[str, Any]) -> Size:
-    """Return the sizes of a flavor, by which instances move: the largest first."""
+    """Return the sizes of a flavor. Instances move in their order, the largest first."""
     disk = (flavor.get("root_gb") or 0) + (flavor.get("ephemeral_gb") or 0)
     return flavor.get("memory_mb") or 0, flavor.get("vcpus") or 0, disk
 
