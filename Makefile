@@ -49,12 +49,6 @@ $(VENV)/.develop: $(VENV)/.run
 	$(BIN)/pip install --quiet --editable '.[all,test,lint,docs]'
 	@touch $@
 
-$(VENV)/.bench: setup.cfg pyproject.toml
-	$(INSTALLING)
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[bench]'
-	@touch $@
-
 $(PEER)/.ready: setup.cfg
 	$(INSTALLING)
 	$(PYTHON) -m venv $(PEER)
@@ -130,7 +124,7 @@ format: $(VENV)/.develop ## dev: let ruff mend what it can
 	$(BIN)/ruff format .
 	$(BIN)/python -m tests.house.spdx --write
 
-bench: $(VENV)/.develop $(VENV)/.bench $(PEER)/.ready ## dev: race OpenStack's services, as bench/README.md says (WHAT=writes DATABASE=mariadb QUICK=1)
+bench: $(VENV)/.develop $(PEER)/.ready ## dev: race OpenStack's services, as bench/README.md says (WHAT=writes DATABASE=mariadb QUICK=1)
 	PYTHONPATH=. $(BIN)/python bench/$(or $(WHAT),candidates).py $(if $(QUICK),--quick) $(ON_DATABASE) $(BENCH_ARGS)
 
 docs: $(VENV)/.develop ## build the API reference and the operator's guide

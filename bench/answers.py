@@ -1,24 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether an answer is right: held against all that the peer says there is."""
+"""Checks of answers against the peer's answers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 import orjson
-from both_servers import Request, Server, WrongAnswer
+from harness import WrongAnswer
 
 Answer = Mapping[str, Any]
-#: Holds an answer of the server named against the peer's; returns how many candidates it has, if it
-#: has any, and raises :class:`WrongAnswer`.
-Check = Callable[[str, Request, bytes], int | None]
 
 
-class Expected:
-    """The peer's answer without a limit, against which others are held."""
+class ExpectedCandidates:
+    """The peer's answer to a candidates query without a limit."""
 
-    def __init__(self, question: str, body: bytes) -> None:
-        self._question = question
+    def __init__(self, name: str, body: bytes) -> None:
+        self._name = name
         self._whole: Answer = orjson.loads(body)
 
     @cached_property
@@ -30,90 +27,68 @@ class Expected:
         """Summaries by uuid, by the uuid of the root."""
         trees: dict[str, dict[str, Any]] = {}
         for uuid, summary in self._whole["provider_summaries"].items():
-            trees.setdefault(summary["root_provider_uuid"], {})[uuid] = _plain(summary)
+            trees.setdefault(summary["root_provider_uuid"], {})[uuid] = sort_lists(summary)
         return trees
 
-    def check(self, who: str, body: bytes, limit: int | None) -> int:
-        """Return how many candidates the answer ``body`` has.
+    def check(self, server: str, body: bytes, limit: int | None) -> int:
+        """Return the number of candidates of an answer to the query with a limit.
 
-        Raises :class:`WrongAnswer` unless they are as many as asked for, each once, each among
-        those that there are, with the very summaries of all providers of their trees.
+        Raises :class:`WrongAnswer` unless it has the right number of candidates, each once and
+        each a candidate of the peer, and the summaries of all providers of their trees.
         """
         answer: Answer = orjson.loads(body)
-        where = f"{who}, {self._question}"
-        found = [_canonical(request) for request in answer["allocation_requests"]]
-        wanted = len(self._allowed) if limit is None else min(limit, len(self._allowed))
-        if len(found) != wanted or len(set(found)) != wanted:
-            shown = f"{len(found)} candidates, {len(set(found))} distinct, {wanted} wanted"
-            raise WrongAnswer(f"{where}: {shown}")
-        if strange := set(found) - self._allowed:
-            raise WrongAnswer(f"{where}: no candidate of the peer: {sorted(strange)[:3]}")
-        self._check_summaries(where, answer)
-        return len(found)
+        place = f"{server}, {self._name}"
+        candidates = [_canonical(request) for request in answer["allocation_requests"]]
+        number = len(self._allowed) if limit is None else min(limit, len(self._allowed))
+        if len(candidates) != number or len(set(candidates)) != number:
+            text = f"{len(candidates)} candidates, {len(set(candidates))} distinct, not {number}"
+            raise WrongAnswer(f"{place}: {text}")
+        if unknown := set(candidates) - self._allowed:
+            raise WrongAnswer(f"{place}: no candidate of the peer: {sorted(unknown)[:3]}")
+        self._check_summaries(place, answer)
+        return number
 
-    def _check_summaries(self, where: str, answer: Answer) -> None:
+    def _check_summaries(self, place: str, answer: Answer) -> None:
         summaries = answer["provider_summaries"]
-        used = {uuid for one in answer["allocation_requests"] for uuid in one["allocations"]}
+        used = {uuid for each in answer["allocation_requests"] for uuid in each["allocations"]}
         if missing := used - summaries.keys():
-            raise WrongAnswer(f"{where}: no summaries of {sorted(missing)[:3]}")
+            raise WrongAnswer(f"{place}: no summaries of {sorted(missing)[:3]}")
         roots = {summaries[uuid]["root_provider_uuid"] for uuid in used}
         expected = {
             uuid: summary for root in roots for uuid, summary in self._trees.get(root, {}).items()
         }
         if summaries.keys() != expected.keys():
             differing = sorted(summaries.keys() ^ expected.keys())
-            raise WrongAnswer(f"{where}: summaries are not those of the trees: {differing[:3]}")
+            raise WrongAnswer(f"{place}: summaries are not those of the trees: {differing[:3]}")
         for uuid, summary in summaries.items():
-            if _plain(summary) != expected[uuid]:
-                shown = f"  {summary}\nbut\n  {expected[uuid]}"
-                raise WrongAnswer(f"{where}: summary of {uuid}:\n{shown}")
+            require_equal(f"{place}: summary of {uuid}", summary, expected[uuid])
 
 
-class Same:
-    """What the peer answers to each request, with which other answers must agree."""
-
-    def __init__(self, peer: Server) -> None:
-        self._peer = peer
-        self._known: dict[tuple[str, str], Any] = {}
-
-    def check(self, who: str, request: Request, body: bytes) -> None:
-        """Raise :class:`WrongAnswer` where ``body`` says anything else."""
-        asked = (request.path, request.version)
-        if asked not in self._known:
-            self._known[asked] = comparable(self._peer.answer(request))
-        found, expected = comparable(body), self._known[asked]
-        if found != expected:
-            shown = f"  {str(found)[:500]}\nbut\n  {str(expected)[:500]}"
-            raise WrongAnswer(f"{who}, {request.path}:\n{shown}")
+def require_equal(place: str, value: Any, expected: Any) -> None:
+    """Raise :class:`WrongAnswer` if JSON values differ by more than the order of lists."""
+    if sort_lists(value) != sort_lists(expected):
+        raise WrongAnswer(f"{place}:\n  {str(value)[:500]}\nbut\n  {str(expected)[:500]}")
 
 
-def comparable(body: bytes) -> Any:
-    """Return the document of an answer: equal ones compare whatever the order of their parts.
-
-    Links begin with the prefix under which a service is mounted, which is left out.
-    """
-    return in_order(orjson.loads(body.replace(b'"/placement/', b'"/')))
+def read_answer(body: bytes) -> Any:
+    """Return the document of an answer, with links that have no prefix."""
+    return orjson.loads(body.replace(b'"/placement/', b'"/'))
 
 
-def in_order(value: Any) -> Any:
-    """Return a JSON value whose lists and objects compare whatever their order."""
+def sort_lists(value: Any) -> Any:
+    """Return a JSON value with its lists sorted."""
     if isinstance(value, dict):
-        return {key: in_order(one) for key, one in value.items()}
+        return {key: sort_lists(each) for key, each in value.items()}
     if isinstance(value, list):
-        return sorted((in_order(one) for one in value), key=_as_bytes)
+        return sorted((sort_lists(each) for each in value), key=_encode)
     return value
 
 
-def _as_bytes(value: Any) -> bytes:
+def _encode(value: Any) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-def _canonical(request: Mapping[str, Any]) -> bytes:
-    """Return an allocation request as bytes that compare whatever the order of its parts."""
+def _canonical(request: Answer) -> bytes:
+    """Return an allocation request as bytes that do not depend on the order of its parts."""
     mappings = {group: sorted(uuids) for group, uuids in request.get("mappings", {}).items()}
-    return orjson.dumps({**request, "mappings": mappings}, option=orjson.OPT_SORT_KEYS)
-
-
-def _plain(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a summary whose traits compare whatever their order."""
-    return {**summary, "traits": sorted(summary["traits"])}
+    return _encode({**request, "mappings": mappings})

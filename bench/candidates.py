@@ -1,148 +1,243 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Races GET /allocation_candidates and other reads against openstack-placement on one database.
+"""Compares GET /allocation_candidates and other reads with openstack-placement.
 
-``make bench``, or ``python bench/candidates.py --help``. Every answer is compared with the
-peer's while measuring; where one differs, the difference is shown and the exit status is 1.
+``make bench``, or ``python bench/candidates.py --help``. Every answer is compared with the peer's
+answer. If an answer differs, the difference is printed and the exit status is 1.
 """
 
 import argparse
-import importlib
-import importlib.util
 import shlex
 import sys
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
-import both_servers
-import databases
-import tables
-from databases import OUT, Stock
-from pairs import Patience
-from scenarios import QUICK, SCENARIOS, SIZES, Effort, Run
-from sqlalchemy.engine import URL
+import harness
+import queries
+import services
+from answers import ExpectedCandidates, read_answer, require_equal
+from harness import Databases, Finding, Times, WrongAnswer, at_most
+from one_cloud import measure_calls, send_get
+from queries import Query
+from selections import CALLS
+from services import Request, Server
+from worlds import ALWAYS_UP, EqualWorld, FlatWorld, NestedWorld, SharedWorld, World
+
+OUT = Path(__file__).resolve().parent / "out"
+#: The growth of the time from 10 000 hosts to 100 000, and the memory of a worker then.
+GROWTH_TARGET, MEMORY_TARGET = at_most(1.3), at_most(300, unit=" MB")
 
 
-def arguments() -> argparse.Namespace:
-    """Return what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__)
+class Scenario(NamedTuple):
+    """A kind of cloud, its queries, its sizes, and its sizes with ``--quick``."""
+
+    world: Callable[..., World]
+    queries: Callable[[World], Sequence[Query]]
+    sizes: tuple[int, ...]
+    quick: tuple[int, ...]
+
+
+GROWTH, READS = "growth", "reads"
+SCENARIOS: Mapping[str, Scenario] = {
+    "flat": Scenario(FlatWorld, queries.flat, (10_000,), (1_000,)),
+    "nested": Scenario(NestedWorld, queries.nested, (10_000,), (300,)),
+    "shared": Scenario(SharedWorld, queries.shared, (10_000,), (500,)),
+    "equal": Scenario(EqualWorld, queries.equal, (1,), (1,)),
+    READS: Scenario(FlatWorld, queries.reads_of_providers, (10_000,), (500,)),
+    GROWTH: Scenario(FlatWorld, queries.flat, (1_000, 10_000, 100_000), (500, 1_000, 2_000)),
+}
+COLUMNS = (
+    *("query", "candidates", "ours ms (best)", "peer ms (best)", "ratio (of bests)"),
+    *("ratio of CPU", "ours CPU ms", "peer CPU ms", "first ms", "ours kB"),
+)
+
+
+@dataclass
+class Run:
+    """A run on a database, with the results so far."""
+
+    kind: str
+    databases: Databases
+    options: argparse.Namespace
+    findings: list[Finding] = field(default_factory=list)
+    differences: list[str] = field(default_factory=list)
+    report: list[str] = field(default_factory=list)
+
+    def show(self, title: str, table: str) -> None:
+        """Print a section, and keep it for the report."""
+        self.report.append(harness.build_section(f"{self.kind}: {title}", table))
+        print(self.report[-1], flush=True)
+
+    def add_findings(self, scenario: str, findings: Iterator[Finding]) -> None:
+        """Keep the values that have targets."""
+        applies = self.options.sizes[scenario] == SCENARIOS[scenario].sizes
+        promised = self.kind in harness.TARGET_DATABASES
+        self.findings += (replace(each, applies=applies, promised=promised) for each in findings)
+
+
+class Checker:
+    """Checks of the answers of both services. Without a peer there is nothing to compare."""
+
+    def __init__(self, peer: Server | None) -> None:
+        self._peer = peer
+        self._wholes: dict[str, ExpectedCandidates] = {}
+        self._answers: dict[Request, object] = {}
+
+    def check(self, server: str, query: Query, request: Request, body: bytes) -> int | None:
+        """Return the number of candidates. Raises :class:`WrongAnswer`."""
+        if self._peer is None:
+            return None
+        if not query.whole:
+            answer = read_answer(body)
+            expected = self._answers.setdefault(request, answer)
+            require_equal(f"{server}, {request.path}", answer, expected)
+            return None
+        if query.whole not in self._wholes:
+            _, reply = self._peer.address.measure(Request("GET", query.whole))
+            self._wholes = {query.whole: ExpectedCandidates(query.name, reply.body)}
+        return self._wholes[query.whole].check(f"{server}, {query.name}", body, query.limit)
+
+
+def _compare(run: Run, scenario: str, world: World) -> None:
+    """Measure the queries of a scenario on both services in turns."""
+    database = run.databases.find_or_fill(world)
+    rows = []
+    with services.both(database, has_peer=not run.options.no_peer) as servers:
+        chosen = list(SCENARIOS[scenario].queries(world))
+        if scenario == READS and isinstance(world, FlatWorld):
+            chosen += queries.reads_of_consumers(world, servers[0].address.get)
+        checker = Checker(servers[1] if len(servers) > 1 else None)
+        for query in chosen:
+            harness.report_progress(f"{scenario}, {query.name}")
+            try:
+                rows.append(_compare_query(run, scenario, query, servers, checker))
+            except WrongAnswer as difference:
+                run.differences.append(str(difference))
+    title = f"{scenario}, {type(world).__name__} of {world.size:,}"
+    run.show(title, harness.build_table(COLUMNS, rows))
+
+
+def _compare_query(
+    run: Run, scenario: str, query: Query, servers: Sequence[Server], checker: Checker
+) -> Sequence[object]:
+    candidates, kilobytes, size = None, 0.0, len(query.requests(0))
+
+    def send(server: Server, number: int) -> float:
+        nonlocal candidates, kilobytes
+        milliseconds = 0.0
+        for request in query.requests(number):
+            ms, reply = server.address.measure(request)
+            milliseconds += ms
+            candidates = checker.check(server.name, query, request, reply.body)
+            kilobytes = len(reply.body) / 1000
+        return milliseconds / size
+
+    first_ms, _ = servers[0].address.measure(query.requests(0)[0])
+    times = harness.take_turns(
+        {each.name: partial(send, each) for each in servers},
+        run.options.rounds,
+        warm_up=0,
+        seconds=run.options.seconds,
+        clocks={each.name: each.cpu_seconds for each in servers},
+    )
+    for each in times.values():
+        each.cpu_ms /= size
+    ours, peer = times["ours"], times.get("peer")
+    run.add_findings(scenario, _find(f"{scenario}, {query.name}", query, ours, peer))
+    if peer is None:
+        compared: Sequence[object] = (None, None, None, ours.cpu_ms, None)
+    else:
+        ratio, best, cpu = harness.compare(ours, peer)
+        compared = (peer, f"{ratio:.1f} ({best:.1f})", cpu, ours.cpu_ms, peer.cpu_ms)
+    return (query.name, candidates, ours, *compared, first_ms, kilobytes)
+
+
+def _find(name: str, query: Query, ours: Times, peer: Times | None) -> Iterator[Finding]:
+    if query.time is not None:
+        yield Finding(name, ours.median, query.time, f"best {ours.best:.1f} ms")
+    target = None if peer is None else query.ratio_target(peer.median)
+    if peer is not None and target is not None:
+        ratio, best, cpu = harness.compare(ours, peer)
+        yield Finding(name, ratio, target, f"of bests {best:.0f}, of CPU {cpu:.0f}")
+
+
+def _measure_growth(run: Run) -> None:
+    """Measure placement-sched on clouds of several sizes in turns."""
+    worlds = [FlatWorld(size, seen=ALWAYS_UP) for size in run.options.sizes[GROWTH]]
+    rows: list[Sequence[object]] = []
+    findings = []
+    with ExitStack() as stack:
+        servers = {
+            f"{world.size:,}": stack.enter_context(services.ours(run.databases.find_or_fill(world)))
+            for world in worlds
+        }
+        limited = {query.name: send_get(query.paths[0]) for query in queries.flat(worlds[-1])[:2]}
+        first = [limited["limit=1000"](server, 0) for server in servers.values()]
+        rows.append(("first request of a worker, ms", *first))
+        for name, times in measure_calls(servers, limited | CALLS, run.options.rounds):
+            rows.append((f"{name}, ms (best)", *times.values()))
+            (smaller, small), (larger, large) = list(times.items())[-2:]
+            ratio, best, cpu = harness.compare(small, large)
+            title, note = f"growth {smaller} to {larger} hosts, {name}", f"of bests {best:.2f}"
+            findings.append(Finding(title, ratio, GROWTH_TARGET, f"{note}, of CPU {cpu:.2f}"))
+        memory = [server.resident_mb() for server in servers.values()]
+    rows.append(("resident MB of a worker", *memory))
+    findings.append(Finding(f"memory of a worker, {larger} hosts", memory[-1], MEMORY_TARGET))
+    run.add_findings(GROWTH, iter(findings))
+    run.show("growth", harness.build_table(("hosts", *servers), rows))
+
+
+def _read_options() -> argparse.Namespace:
+    parser = harness.Options(__doc__, default_databases="postgresql,mariadb")
     parser.add_argument("--only", help=f"scenarios, with commas: {','.join(SCENARIOS)}")
-    parser.add_argument("--quick", action="store_true", help="small clouds, few rounds")
-    parser.add_argument("--hosts", type=int, help="hosts or trees of every scenario's world")
-    parser.add_argument(
-        "--sizes",
-        default="",
-        help="the same by scenario: flat=10000,nested=2000,growth=1000:10000:50000",
-    )
-    parser.add_argument("--rounds", type=int, help="paired requests a question (9; quick 3)")
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        help="a server that has used these on one question is not asked it again (60; quick 5)",
-    )
-    parser.add_argument("--no-peer", action="store_true", help="ours alone, answers unchecked")
-    parser.add_argument(
-        "--peer-up-to",
-        type=int,
-        default=100_000,
-        help="largest cloud of the growth curve that the peer is asked, once (%(default)s)",
-    )
-    parser.add_argument("--keep", action="store_true", help="keep the databases for the next run")
-    parser.add_argument("--drop-kept", action="store_true", help="drop them, and do nothing else")
-    both_servers.add_arguments(parser, several=True)
-    given = parser.parse_args()
-    given.only = given.only.split(",") if given.only else list(SCENARIOS)
-    if unknown := [name for name in given.only if name not in SCENARIOS]:
-        parser.error(f"--only: no scenario {', '.join(unknown)}; there are {', '.join(SCENARIOS)}")
-    try:
-        given.sizes = _sizes(given)
-    except ValueError as failure:
-        parser.error(f"--sizes: {failure}")
-    return given
-
-
-def _sizes(given: argparse.Namespace) -> Mapping[str, tuple[int, ...]]:
-    """Return the sizes of each scenario's worlds; raise :class:`ValueError` where they are none."""
-    sizes = dict(QUICK if given.quick else SIZES)
-    if given.hosts:
-        sizes |= {name: (given.hosts,) for name in sizes if name not in {"equal", "growth"}}
-    for part in filter(None, given.sizes.split(",")):
-        name, _, shown = part.partition("=")
-        if name not in sizes:
-            raise ValueError(f"no scenario {name}")
-        sizes[name] = tuple(int(size) for size in shown.split(":"))
-    if len(sizes["growth"]) < 2:
-        raise ValueError("growth needs two sizes or more")
-    return sizes
-
-
-def effort(given: argparse.Namespace) -> Effort:
-    """Return how long to measure."""
-    quick = given.quick
-    return Effort(
-        patience=Patience(
-            given.rounds or (3 if quick else 9), given.seconds or (5 if quick else 60)
-        ),
-        throughput_rounds=1 if quick else 3,
-        throughput_seconds=3 if quick else 20,
-        growth_rounds=5 if quick else 15,
-        growth_peer_up_to=given.peer_up_to,
-        cold_starts=2 if quick else 5,
-        memory_marks=(200, 600) if quick else (1_000, 5_000),
-    )
-
-
-def measure(run: Run, only: list[str]) -> None:
-    """Run the scenarios named, in their order; raise :class:`both_servers.WrongAnswer`."""
-    for name, scenario in SCENARIOS.items():
-        if name in only:
-            started = time.perf_counter()
-            print(f"{run.database}, {name} ...", file=sys.stderr, flush=True)
-            scenario(run)
-            took = time.perf_counter() - started
-            print(f"{run.database}, {name}: {took:.0f} s", file=sys.stderr, flush=True)
-
-
-def conclude(run: Run) -> None:
-    """Print what was promised beside what was measured; draw the picture."""
-    if run.findings:
-        run.show("Targets", tables.targets(run.findings))
-    if run.wrong:
-        run.show("WRONG ANSWERS", run.wrong)
-    picture = OUT / f"report-{run.database}.png"
-    if importlib.util.find_spec("matplotlib") is None:
-        print("\nno picture: matplotlib is missing (pip install --editable '.[bench]')")
-    elif importlib.import_module("plots").draw(picture, run.results, run.curves):
-        print(f"\nwritten to bench/out: {picture.name}")
+    parser.add_argument("--sizes", default="", help="flat=10000,growth=1000:10000:50000")
+    parser.add_sized("--rounds", 9, 3, "rounds of each query")
+    parser.add_sized("--seconds", 60.0, 5.0, "maximum time of a server for each query")
+    parser.add_argument("--no-peer", action="store_true", help="placement-sched only, no checks")
+    options = parser.parse()
+    options.only = options.only.split(",") if options.only else list(SCENARIOS)
+    sizes = {name: each.quick if options.quick else each.sizes for name, each in SCENARIOS.items()}
+    for part in filter(None, options.sizes.split(",")):
+        name, _, numbers = part.partition("=")
+        sizes[name] = tuple(sorted(map(int, numbers.split(":"))))
+    if unknown := {*sizes, *options.only} - SCENARIOS.keys():
+        parser.error(f"no scenario {', '.join(unknown)}; there are {', '.join(SCENARIOS)}")
+    if len(sizes[GROWTH]) < 2:
+        parser.error("--sizes: growth needs two sizes or more")
+    options.sizes = sizes
+    return options
 
 
 def main() -> int:
-    """Run what is asked on each database; return 1 where an answer was wrong."""
-    given = arguments()
-    with databases.started_servers(given) as servers:
-        return _run(given, servers)
+    """Run the scenarios on each database."""
+    options = _read_options()
+    if not options.no_peer:
+        services.require_peer()
+    report = [f"`{shlex.join(sys.argv)}`"]
 
-
-def _run(given: argparse.Namespace, servers: Mapping[str, URL]) -> int:
-    if given.drop_kept:
-        dropped = sum(databases.drop_kept(server) for server in servers.values())
-        print(f"{dropped} databases dropped")
-        return 0
-    venv = None if given.no_peer else both_servers.peer_venv(given.peer_venv)
-    OUT.mkdir(exist_ok=True)
-    report, wrong = [f"`{shlex.join(sys.argv)}`"], False
-    for kind, server in servers.items():
-        with Stock(server, given.keep) as stock:
-            run = Run(kind, stock, venv, given.seed, given.sizes, effort(given))
-            try:
-                measure(run, given.only)
-            except both_servers.WrongAnswer as difference:
-                run.wrong.append(str(difference))
-            conclude(run)
-        wrong |= bool(run.wrong)
-        report += run.report
+    def measure(kind: str, databases: Databases) -> None:
+        run = Run(kind, databases, options)
+        for name in (name for name in SCENARIOS if name in options.only):
+            if name == GROWTH:
+                _measure_growth(run)
+                continue
+            (size,) = options.sizes[name]
+            _compare(run, name, SCENARIOS[name].world(size, seen=ALWAYS_UP))
+            if name == READS:
+                _compare(run, name, NestedWorld(size, seen=ALWAYS_UP))
+        run.show("targets", harness.build_target_table(run.findings))
+        report.extend([*run.report, *run.differences])
+        OUT.mkdir(exist_ok=True)
         (OUT / "report.md").write_text("\n".join(report) + "\n")
+        if run.differences:
+            raise WrongAnswer("\n".join(run.differences))
+
+    status = harness.run_on_databases(options, measure)
     print("\nwritten to bench/out: report.md")
-    return int(wrong)
+    return status
 
 
 if __name__ == "__main__":

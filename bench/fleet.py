@@ -1,307 +1,251 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Races what a fleet of nova-computes sends each minute, beside selections of hosts.
+"""Compares the requests of a fleet of nova-computes, alone and with selections of hosts.
 
 ``make bench WHAT=fleet``, or ``python bench/fleet.py --help``. Each nova-compute reads the tree of
-its provider and the provider's inventories, aggregates, traits and allocations; one in a hundred
-writes its inventories. First they ask as fast as they are answered; then at the pace of the fleet,
-while others select hosts. openstack-placement is asked for candidates and claims instead.
+its provider and the inventories, aggregates, traits and allocations. Every hundredth writes its
+inventories. First they send requests without a pause, then at the pace of the fleet while other
+clients select hosts.
 """
 
-import argparse
 import multiprocessing
-import os
-import shlex
-import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
+from statistics import median
+from typing import Any, NamedTuple
 
-import both_servers
-import databases
-import orjson
-from answers import Same
-from both_servers import Address, Request, Server, WrongAnswer
-from selections import PLACED, Flavor, Selected, consumers, overfull, percentile, release, selected
-from sqlalchemy.engine import URL
-from worlds.flat import FlatWorld
-from worlds.nested import NestedWorld
-from worlds.nodes import ALWAYS_UP
-from worlds.rows import World, uuid_of
+import harness
+import services
+from answers import read_answer, require_equal
+from harness import Databases, WrongAnswer, percentile
+from selections import (
+    PLACED,
+    Flavor,
+    Selection,
+    consumers,
+    find_overallocations,
+    release,
+    select_host,
+)
+from services import Address, Request, Server
+from worlds import ALWAYS_UP, WORLDS, uuid_of
 
-#: Client processes of the nova-computes, and those that select.
+#: Client processes of the nova-computes, and of the selections.
 REPORTERS, SELECTORS = 4, 4
-#: A nova-compute reports once in so many seconds, and writes once in so many times.
+#: Worker processes of each server.
+WORKERS = 2
+#: Seconds between two reports of a nova-compute, and the number of reports between two writes.
 PERIOD, WRITES = 60.0, 100
-READ = ("inventories", "aggregates", "traits", "allocations")
-#: The clouds, and how many providers a nova-compute has there.
-WORLDS: Mapping[str, tuple[Callable[..., World], int]] = {
-    "flat": (FlatWorld, 1),
-    "nested": (NestedWorld, 7),
-}
-#: How many providers are compared at the end.
+NOUNS = ("inventories", "aggregates", "traits", "allocations")
+#: Providers of a nova-compute by kind of cloud.
+PROVIDERS = {"flat": 1, "nested": 7}
+#: The number of providers that are compared at the end.
 COMPARED = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Reported:
-    """What a client process sent for its nova-computes: milliseconds of each request."""
+class Reports(NamedTuple):
+    """The milliseconds of the requests of a client process."""
 
-    ms: tuple[float, ...]
+    ms: list[float]
     seconds: float
     conflicts: int
-    #: What each provider's inventories were last answered to be, where they were written.
+    #: The last acknowledged inventories by provider.
     written: dict[str, Any]
 
 
 @dataclass(slots=True)
-class Measured:
-    """What was measured of one server, one figure a round."""
+class Result:
+    """The measurements of a server, a value for each round."""
 
     alone: list[float] = field(default_factory=list)
     per_core: list[float] = field(default_factory=list)
     served: list[float] = field(default_factory=list)
     cores: list[float] = field(default_factory=list)
     report_ms: list[float] = field(default_factory=list)
-    selections: list[Selected] = field(default_factory=list)
+    selections: list[Selection] = field(default_factory=list)
     seconds: float = 0.0
     conflicts: int = 0
 
 
-def report(address: Address, hosts: Sequence[int], seconds: float, pace: float | None) -> Reported:
-    """Send what the nova-computes of ``hosts`` do, in turn: what a client process does.
-
-    ``pace`` is how many of them report in a second; None is as fast as they are answered. One
-    that is late is not waited for.
-    """
-    began = time.monotonic()
-    ms: list[float] = []
-    conflicts, written, turn = 0, {}, 0
-    while (now := time.monotonic()) < began + seconds:
-        if pace is not None and (due := began + turn / pace) > now:
-            time.sleep(min(due, began + seconds) - now)
-            continue
-        number = hosts[turn % len(hosts)]
-        root, turn = uuid_of("host", number), turn + 1
-        tree = orjson.loads(_timed(address, _tree(root), ms, 200) or b"{}")
-        inventories: dict[str, Any] = {}
-        for provider in (one["uuid"] for one in tree["resource_providers"]):
-            for request in _reads(provider):
-                body = _timed(address, request, ms, 200)
-                if provider == root and request.path.endswith("/inventories"):
-                    inventories = orjson.loads(body or b"{}")
-        if number % WRITES == 0:
-            path = f"/resource_providers/{root}/inventories"
-            body = _timed(address, Request("PUT", path, _changed(inventories)), ms, 200, 409)
-            if body is None:
-                conflicts += 1
-            else:
-                written[root] = orjson.loads(body)["inventories"]
-    return Reported(tuple(ms), time.monotonic() - began, conflicts, written)
-
-
-def _tree(root: str) -> Request:
+def _read_tree(root: str) -> Request:
     return Request("GET", f"/resource_providers?in_tree={root}")
 
 
-def _reads(provider: str) -> list[Request]:
-    return [Request("GET", f"/resource_providers/{provider}/{noun}") for noun in READ]
+def _read_provider(provider: str) -> list[Request]:
+    return [Request("GET", f"/resource_providers/{provider}/{noun}") for noun in NOUNS]
 
 
-def _timed(address: Address, request: Request, ms: list[float], *allowed: int) -> bytes | None:
-    """Return the body of a 200, None for another status that is allowed; note the time."""
-    message = address.message(request)
-    began = time.perf_counter()
-    reply = address.answer(message)
-    ms.append((time.perf_counter() - began) * 1000)
-    if reply.status not in allowed:
-        raise WrongAnswer(f"{request.method} {request.path}: {reply.status} {reply.body[:500]!r}")
-    return reply.body if reply.status == 200 else None
+def _report(address: Address, hosts: Sequence[int], seconds: float, pace: float | None) -> Reports:
+    """Send the requests of nova-computes in turn, ``pace`` nova-computes in a second.
+
+    Without a pace, or late, the next request is sent at once.
+    """
+    start = time.monotonic()
+    ms: list[float] = []
+    conflicts, turn, written = 0, 0, {}
+
+    def send(request: Request, *statuses: int) -> Any:
+        milliseconds, reply = address.measure(request, *statuses)
+        ms.append(milliseconds)
+        return read_answer(reply.body) if reply.status == 200 else None
+
+    while (now := time.monotonic()) < start + seconds:
+        if pace is not None and (due := start + turn / pace) > now:
+            time.sleep(min(due, start + seconds) - now)
+            continue
+        number = hosts[turn % len(hosts)]
+        root, turn = uuid_of("host", number), turn + 1
+        inventories: dict[str, Any] = {}
+        for provider in send(_read_tree(root))["resource_providers"]:
+            held, *_ = [send(request) for request in _read_provider(provider["uuid"])]
+            if provider["uuid"] == root:
+                inventories = held
+        if number % WRITES == 0:
+            path = f"/resource_providers/{root}/inventories"
+            answer = send(Request("PUT", path, _change(inventories)), 200, 409)
+            conflicts += answer is None
+            if answer is not None:
+                written[root] = answer["inventories"]
+    return Reports(ms, time.monotonic() - start, conflicts, written)
 
 
-def _changed(held: dict[str, Any]) -> dict[str, Any]:
-    """Return inventories to write, which can give as much as before: one host in eight is full."""
+def _change(held: dict[str, Any]) -> dict[str, Any]:
+    """Return inventories with the same capacity, because some hosts are full."""
     inventories = {
-        name: {**one, "max_unit": one["max_unit"] ^ 1} for name, one in held["inventories"].items()
+        name: {**each, "max_unit": each["max_unit"] ^ 1}
+        for name, each in held["inventories"].items()
     }
     return {**held, "inventories": inventories}
 
 
-def select_hosts(
-    name: str, address: Address, seed: str, seconds: float, pace: float
-) -> list[Selected]:
-    """Select hosts, so many a second where the server keeps up: what a client process does."""
-    began, made = time.monotonic(), []
+def _select_hosts(address: Address, seed: str, seconds: float, pace: float) -> list[Selection]:
+    """Select hosts, ``pace`` in a second if the server is fast enough."""
+    start, selections = time.monotonic(), []
     for turn, consumer in enumerate(consumers(seed)):
-        time.sleep(max(began + turn / pace - time.monotonic(), 0))
-        if time.monotonic() >= began + seconds:
+        time.sleep(max(start + turn / pace - time.monotonic(), 0))
+        if time.monotonic() >= start + seconds:
             break
-        made.append(selected(name, address, Flavor(), consumer))
-    return made
+        selections.append(select_host(address, Flavor(), consumer))
+    return selections
 
 
-def race(
-    servers: Sequence[Server], given: argparse.Namespace, clients: Executor
-) -> dict[str, Measured]:
-    """Let the fleet ask both servers in turns; return what was measured of each."""
-    measured = {server.name: Measured() for server in servers}
-    shares = [range(first, given.hosts, REPORTERS) for first in range(REPORTERS)]
-    last: dict[str, Any] = {}
-    # Until all client processes run, and both servers have answered once.
+def _send_reports(
+    clients: Executor, server: Server, hosts: int, seconds: float, pace: float | None
+) -> list[Reports]:
+    shares = [range(first, hosts, REPORTERS) for first in range(REPORTERS)]
+    futures = [clients.submit(_report, server.address, share, seconds, pace) for share in shares]
+    return [future.result() for future in futures]
+
+
+def _run_round(
+    clients: Executor, server: Server, options: Namespace, number: int, result: Result
+) -> list[Reports]:
+    """Send reports alone, then with selections, and delete the claims."""
+    cpu = server.cpu_seconds()
+    alone = _send_reports(clients, server, options.hosts, options.seconds / 2, None)
+    result.alone.append(sum(len(each.ms) / each.seconds for each in alone))
+    result.per_core.append(sum(len(each.ms) for each in alone) / (server.cpu_seconds() - cpu))
+    cpu, pace = server.cpu_seconds(), options.selections / SELECTORS
+    seeds = [f"{server.name} {number} {turn}" for turn in range(SELECTORS)]
+    futures = [
+        clients.submit(_select_hosts, server.address, seed, options.seconds, pace) for seed in seeds
+    ]
+    pace = options.hosts / PERIOD / REPORTERS
+    reports = _send_reports(clients, server, options.hosts, options.seconds, pace)
+    selections = [each for future in futures for each in future.result()]
+    seconds = max(each.seconds for each in reports)
+    result.served.append(sum(len(each.ms) for each in reports) / seconds)
+    result.cores.append((server.cpu_seconds() - cpu) / seconds)
+    result.report_ms += (ms for each in reports for ms in each.ms)
+    result.selections += selections
+    result.seconds += seconds
+    result.conflicts += sum(each.conflicts for each in (*alone, *reports))
+    release(server.address, selections)
+    return [*alone, *reports]
+
+
+def _compare(
+    servers: Sequence[Server], options: Namespace, clients: Executor
+) -> Mapping[str, Result]:
+    """Send everything to both servers in turns, and compare their final answers."""
+    results = {server.name: Result() for server in servers}
+    written: dict[str, Any] = {}
+    # Wait until all client processes run, and let both servers answer once.
     list(clients.map(time.sleep, [1.0] * (REPORTERS + SELECTORS)))
     for server in servers:
-        _reports(clients, server, shares, 1.0, None)
-        release(server, [selected(server.name, server.address, Flavor(), uuid_of("warm", 0))])
-    for number in range(given.rounds):
+        _send_reports(clients, server, options.hosts, 1.0, None)
+        release(server.address, [select_host(server.address, Flavor(), uuid_of("warm", 0))])
+    for number in range(options.rounds):
         for server in servers if number % 2 else servers[::-1]:
-            print(f"  {server.name}, round {number + 1} ...", file=sys.stderr, flush=True)
-            mine = measured[server.name]
-            before = server.cpu_seconds()
-            alone = _reports(clients, server, shares, given.seconds / 2, None)
-            spent = server.cpu_seconds() - before
-            mine.alone.append(sum(len(one.ms) / one.seconds for one in alone))
-            mine.per_core.append(sum(len(one.ms) for one in alone) / spent)
-            beside = _beside(clients, server, shares, given, f"{number}", mine)
-            for one in (*alone, *beside):
-                mine.conflicts += one.conflicts
-                last |= one.written
-    check(servers, last)
-    return measured
-
-
-def _reports(
-    clients: Executor, server: Server, shares: Sequence[range], seconds: float, pace: float | None
-) -> list[Reported]:
-    asked = [clients.submit(report, server.address, share, seconds, pace) for share in shares]
-    return [one.result() for one in asked]
-
-
-def _beside(
-    clients: Executor,
-    server: Server,
-    shares: Sequence[range],
-    given: argparse.Namespace,
-    seed: str,
-    mine: Measured,
-) -> list[Reported]:
-    """Let hosts be selected while the fleet reports at its pace; release what was claimed."""
-    before = server.cpu_seconds()
-    selecting = [
-        clients.submit(
-            select_hosts,
-            server.name,
-            server.address,
-            f"{server.name} {seed} {turn}",
-            given.seconds,
-            given.selections / SELECTORS,
-        )
-        for turn in range(SELECTORS)
-    ]
-    pace = given.hosts / PERIOD / REPORTERS
-    reported = _reports(clients, server, shares, given.seconds, pace)
-    made = [one for share in selecting for one in share.result()]
-    seconds = max(one.seconds for one in reported)
-    mine.served.append(sum(len(one.ms) for one in reported) / seconds)
-    mine.cores.append((server.cpu_seconds() - before) / seconds)
-    mine.report_ms += (ms for one in reported for ms in one.ms)
-    mine.selections += made
-    mine.seconds += seconds
-    release(server, made)
-    return reported
-
-
-def check(servers: Sequence[Server], written: dict[str, Any]) -> None:
-    """Raise :class:`WrongAnswer` where a server shows other inventories than were acknowledged.
-
-    Nor may the two differ in what nova-computes read.
-    """
-    same = Same(servers[-1])
-    for server in servers:
-        for provider, inventories in written.items():
-            path = f"/resource_providers/{provider}/inventories"
-            if orjson.loads(server.get(path))["inventories"] != inventories:
-                raise WrongAnswer(f"{server.name}: {path} is not what was acknowledged last")
+            harness.report_progress(f"{server.name}, round {number + 1}")
+            for each in _run_round(clients, server, options, number, results[server.name]):
+                written |= each.written
+    for provider, inventories in written.items():
+        path = f"/resource_providers/{provider}/inventories"
+        for server in servers:
+            shown = server.address.get(path)["inventories"]
+            require_equal(f"{server.name}: {path}", shown, inventories)
     for provider in list(written)[:COMPARED]:
-        for request in (_tree(provider), *_reads(provider)):
-            same.check("ours", request, servers[0].answer(request))
+        for request in (_read_tree(provider), *_read_provider(provider)):
+            ours, *peer = [read_answer(each.address.ask(request).body) for each in servers]
+            for answer in peer:
+                require_equal(f"ours, {request.path}", ours, answer)
+    return results
 
 
-def table(measured: dict[str, Measured], offered: float) -> Iterator[str]:
-    """Yield the lines of a Markdown table."""
-    yield (
-        "| server | alone: requests/s (best) | per core | "
-        f"beside selections: requests/s of {offered:.0f} | p50 ms | p99 ms | selections/s | p50 ms "
-        "| p99 ms | claims lost | cores used | conflicts of PUT |"
-    )
-    yield "| --- |" + " --: |" * 11
-    for name, one in measured.items():
-        times = [made.ms for made in one.selections]
-        placed = sum(made.outcome == PLACED for made in one.selections)
-        yield (
-            f"| {name} | {statistics.median(one.alone):.0f} ({max(one.alone):.0f}) "
-            f"| {statistics.median(one.per_core):.0f} | {statistics.median(one.served):.0f} "
-            f"| {percentile(one.report_ms, 0.5):.1f} | {percentile(one.report_ms, 0.99):.1f} "
-            f"| {placed / one.seconds:.1f} | {percentile(times, 0.5):.0f} "
-            f"| {percentile(times, 0.99):.0f} | {sum(made.lost for made in one.selections)} "
-            f"| {statistics.median(one.cores):.2f} | {one.conflicts} |"
-        )
-
-
-def arguments() -> argparse.Namespace:
-    """Return what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--world", choices=WORLDS, default="flat", help="(%(default)s)")
-    parser.add_argument("--hosts", type=int, help="nova-computes (10000; quick 500)")
-    parser.add_argument("--selections", type=float, default=20, help="a second (%(default)s)")
-    parser.add_argument("--workers", type=int, default=2, help="of each server (%(default)s)")
-    parser.add_argument("--rounds", type=int, help="of each server (3; quick 1)")
-    parser.add_argument("--seconds", type=float, help="of a round (60; quick 6)")
-    parser.add_argument("--no-peer", action="store_true", help="ours alone")
-    parser.add_argument("--quick", action="store_true", help="a small cloud, a short round")
-    both_servers.add_arguments(parser, several=True)
-    given = parser.parse_args()
-    quick = given.quick
-    given.hosts = given.hosts or (500 if quick else 10_000)
-    given.rounds = given.rounds or (1 if quick else 3)
-    given.seconds = given.seconds or (6.0 if quick else PERIOD)
-    return given
-
-
-def measure(given: argparse.Namespace, kind: str, server: URL) -> None:
-    """Race on one database, and print the table; raise :class:`WrongAnswer`."""
-    venv = None if given.no_peer else both_servers.peer_venv(given.peer_venv)
-    make, providers = WORLDS[given.world]
-    world = make(given.hosts, given.seed, ALWAYS_UP)
-    spawning = multiprocessing.get_context("spawn")
-    with (
-        databases.Stock(server) as stock,
-        ProcessPoolExecutor(REPORTERS + SELECTORS, spawning) as clients,
-        both_servers.both(stock.holding(world), venv, given.workers) as servers,
-    ):
-        measured = race(servers, given, clients)
-        shown = stock.holding(world).render_as_string(hide_password=False)
-        if beyond := overfull(shown):
-            raise WrongAnswer(f"more is allocated than there is: {beyond[:5]}")
-    load = os.getloadavg()[0]
-    print(f"\n## {kind}, {given.hosts} nova-computes, {given.world}, load average {load:.1f}\n")
-    offered = given.hosts / PERIOD * (1 + providers * len(READ) + 1 / WRITES)
-    print("\n".join(table(measured, offered)), flush=True)
+def _rows(results: Mapping[str, Result]) -> Iterator[list[object]]:
+    for name, each in results.items():
+        times = [selection.ms for selection in each.selections]
+        placed = sum(selection.outcome == PLACED for selection in each.selections)
+        yield [
+            name,
+            f"{median(each.alone):.0f} ({max(each.alone):.0f})",
+            *(median(each.per_core), median(each.served)),
+            *(percentile(each.report_ms, 0.5), percentile(each.report_ms, 0.99)),
+            *(placed / each.seconds, percentile(times, 0.5), percentile(times, 0.99)),
+            sum(selection.lost for selection in each.selections),
+            *(median(each.cores), each.conflicts),
+        ]
 
 
 def main() -> int:
-    """Run the race on each database; return 1 where an answer was wrong."""
-    given = arguments()
-    print(f"`{shlex.join(sys.argv)}`")
-    wrong = False
-    for kind, server in databases.server_urls(given).items():
-        try:
-            measure(given, kind, server)
-        except WrongAnswer as difference:
-            print(f"WRONG ANSWER on {kind}: {difference}")
-            wrong = True
-    return int(wrong)
+    """Compare the services on each database."""
+    parser = harness.Options(__doc__, default_databases="postgresql,mariadb")
+    parser.add_argument("--world", choices=PROVIDERS, default="flat", help="(%(default)s)")
+    parser.add_sized("--hosts", 10_000, 500, "nova-computes")
+    parser.add_argument("--selections", type=float, default=20, help="a second (%(default)s)")
+    parser.add_sized("--rounds", 3, 1, "rounds of each server")
+    parser.add_sized("--seconds", PERIOD, 6.0, "seconds of a round")
+    parser.add_argument("--no-peer", action="store_true", help="placement-sched only")
+    options = parser.parse()
+    if not options.no_peer:
+        services.require_peer()
+    requests = 1 + PROVIDERS[options.world] * len(NOUNS) + 1 / WRITES
+    columns = (
+        *("server", "alone: requests/s (best)", "per core"),
+        f"with selections: requests/s of {options.hosts / PERIOD * requests:.0f}",
+        *("p50 ms", "p99 ms", "selections/s", "p50 ms", "p99 ms", "claims lost", "cores used"),
+        "conflicts of PUT",
+    )
+
+    def measure(kind: str, databases: Databases) -> None:
+        url = databases.find_or_fill(WORLDS[options.world](options.hosts, seen=ALWAYS_UP))
+        spawning = multiprocessing.get_context("spawn")
+        with (
+            ProcessPoolExecutor(REPORTERS + SELECTORS, spawning) as clients,
+            services.both(url, has_peer=not options.no_peer, workers=WORKERS) as servers,
+        ):
+            results = _compare(servers, options, clients)
+        if excess := find_overallocations(url.render_as_string(hide_password=False)):
+            raise WrongAnswer(f"over-allocated: {excess[:5]}")
+        table = harness.build_table(columns, _rows(results))
+        title = f"{kind}: {options.hosts} nova-computes, {options.world}"
+        print(harness.build_section(title, table), flush=True)
+
+    return harness.run_on_databases(options, measure)
 
 
 if __name__ == "__main__":

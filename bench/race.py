@@ -1,97 +1,62 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The barrier test of claims, side by side: ours and openstack-placement on every database.
+"""Simultaneous claims with placement_sched and openstack-placement.
 
-In each round several processes, released at once, each claim a fresh provider whole. Exactly one
-may win. Run by ``make bench WHAT=race``, or ``python -m bench.race --help``.
+``make bench WHAT=race``, or ``python bench/race.py --help``. In each round, several processes claim
+a whole provider at the same time. Exactly a single claim may succeed. The exit status is 1 if
+placement_sched was wrong in any round.
 """
 
-import argparse
-import shutil
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
 from multiprocessing.synchronize import Barrier
-from pathlib import Path
+from typing import Any, NamedTuple
 from uuid import uuid4
 
+import harness
+import services
 from sqlalchemy import make_url
 
 from tests.differential.exchange import Request
-from tests.differential.sides import PEER_PYTHON, Ours, Peer, Side
-from tests.support.empty_databases import empty_database
+from tests.differential.sides import Ours, Peer, Side
 from tests.support.processes import run_in_processes
 
 CAPACITY = 8
 OURS, PEER = "placement_sched", "openstack-placement"
-#: The databases, and the isolation level that the peer's sessions are given there: its own choice
-#: is the server's default. Ours always asks for READ COMMITTED itself.
-DATABASES = {
-    "sqlite": ("sqlite", None),
-    "postgresql": ("postgresql", None),
-    "mariadb repeatable read": ("mysql", "REPEATABLE READ"),
-    "mariadb read committed": ("mysql", "READ COMMITTED"),
-}
+#: The isolation levels of the peer's sessions. It uses the default of the server, while
+#: placement_sched always sets READ COMMITTED.
+LEVELS = {"mariadb": ("REPEATABLE READ", "READ COMMITTED")}
 
 
-@dataclass(frozen=True)
-class Place:
-    """A service on a database, at an isolation level for its sessions."""
+class Place(NamedTuple):
+    """A service on a database, with the isolation level of its sessions."""
 
     service: str
     url: str
     level: str | None
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of the rounds of one service on one database."""
-
-    database: str
-    claimants: int
-    service: str
-    rounds: int
-    overfull: int
-    unclaimed: int
-    most_used: int
-    statuses: Counter[int]
-    seconds: float
-
-    @property
-    def right(self) -> bool:
-        """Return whether every round had exactly one winner."""
-        return not self.overfull and not self.unclaimed
+    def open(self) -> Ours | Peer:
+        """Start the service."""
+        if self.service == OURS:
+            return Ours(self.url)
+        url = make_url(self.url)
+        if self.level is not None:
+            command = f"SET SESSION TRANSACTION ISOLATION LEVEL {self.level}"
+            url = url.update_query_dict({"init_command": command})
+        return Peer(services.peer_url(url))
 
 
-def open_side(place: Place) -> Ours | Peer:
-    """Start the service on the database."""
-    if place.service == OURS:
-        return Ours(place.url)
-    parsed = make_url(place.url)
-    if parsed.get_backend_name() == "postgresql":
-        parsed = parsed.set(drivername="postgresql+psycopg2")
-    elif place.level is not None:
-        parsed = parsed.update_query_dict(
-            {"init_command": f"SET SESSION TRANSACTION ISOLATION LEVEL {place.level}"}
-        )
-    return Peer(parsed.render_as_string(hide_password=False))
-
-
-def ask(side: Side, method: str, path: str, body: object = ...) -> tuple[int, object]:
-    """Return status and document of an answer."""
+def _send(side: Side, method: str, path: str, body: object = ...) -> tuple[int, Any]:
     reply = side.ask(Request(method, path, version="1.36", document=body))
     return reply.status, reply.document
 
 
-def claim_whole(
-    barrier: Barrier, _which: int, place: Place, providers: list[str]
-) -> list[tuple[int, int]]:
-    """Claim each provider whole; return the number of each round and the status of its answer."""
-    side = open_side(place)
-    shown = []
-    for number, provider in enumerate(providers):
+def _claim_providers(
+    barrier: Barrier, _process: int, place: Place, providers: list[str]
+) -> list[int]:
+    """Claim each provider as a whole, and return the statuses."""
+    side, statuses = place.open(), []
+    for provider in providers:
         body = {
             "allocations": {provider: {"resources": {"VCPU": CAPACITY}}},
             "project_id": "project",
@@ -99,98 +64,61 @@ def claim_whole(
             "consumer_generation": None,
         }
         barrier.wait(300)
-        status, _document = ask(side, "PUT", f"/allocations/{uuid4()}", body)
-        shown.append((number, status))
+        statuses.append(_send(side, "PUT", f"/allocations/{uuid4()}", body)[0])
     side.close()
-    return shown
+    return statuses
 
 
-def run(name: str, claimants: int, service: str, rounds: int) -> Outcome:
-    """Run the rounds of one service on a database of its own."""
-    kind, level = DATABASES[name]
-    folder = Path(tempfile.mkdtemp(prefix="race-"))
-    try:
-        with empty_database(kind, folder) as url:
-            place = Place(service, url, level)
-            side = open_side(place)
-            providers = [make_provider(side) for _ in range(rounds)]
-            started = time.monotonic()
-            shown = run_in_processes(claimants, claim_whole, place, providers)
-            seconds = time.monotonic() - started
-            used = [usage(side, provider) for provider in providers]
-            side.close()
-    finally:
-        shutil.rmtree(folder)
-    return Outcome(
-        database=name,
-        claimants=claimants,
-        service=service,
-        rounds=rounds,
-        overfull=sum(amount > CAPACITY for amount in used),
-        unclaimed=used.count(0),
-        most_used=max(used),
-        statuses=Counter(status for _number, status in shown),
-        seconds=seconds,
-    )
-
-
-def make_provider(side: Side) -> str:
-    """Make a provider with nothing allocated; return its uuid."""
+def _make_provider(side: Side) -> str:
     uuid = str(uuid4())
-    created, _ = ask(side, "POST", "/resource_providers", {"name": uuid, "uuid": uuid})
+    created, _ = _send(side, "POST", "/resource_providers", {"name": uuid, "uuid": uuid})
     inventory = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": CAPACITY}}}
-    stocked, _ = ask(side, "PUT", f"/resource_providers/{uuid}/inventories", inventory)
+    stocked, _ = _send(side, "PUT", f"/resource_providers/{uuid}/inventories", inventory)
     if (created, stocked) != (200, 200):
         raise RuntimeError(f"no provider could be made: {created}, {stocked}")
     return uuid
 
 
-def usage(side: Side, provider: str) -> int:
-    """Return how much of the provider is allocated."""
-    _status, document = ask(side, "GET", f"/resource_providers/{provider}/usages")
-    amount: int = document["usages"]["VCPU"]
-    return amount
-
-
-def rows(outcomes: list[Outcome]) -> Iterator[str]:
-    """Yield the lines of a table in Markdown."""
-    yield (
-        "| database | claimants | service | rounds | over-allocated | no claim won | most used of "
-        f"{CAPACITY} | answers | seconds |"
-    )
-    yield "| --- | --: | --- | --: | --: | --: | --: | --- | --: |"
-    for one in outcomes:
-        answers = ", ".join(f"{number} x {status}" for status, number in one.statuses.most_common())
-        yield (
-            f"| {one.database} | {one.claimants} | {one.service} | {one.rounds} | {one.overfull} "
-            f"| {one.unclaimed} | {one.most_used} | {answers} | {one.seconds:.0f} |"
-        )
-
-
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """Return what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--rounds", type=int, default=300)
-    parser.add_argument("--claimants", type=int, nargs="+", default=[2, 6])
-    parser.add_argument("--databases", nargs="+", choices=DATABASES, default=list(DATABASES))
-    parser.add_argument("--services", nargs="+", choices=[OURS, PEER], default=[OURS, PEER])
-    return parser.parse_args(arguments)
+def _run(place: Place, claimants: int, rounds: int) -> list[object]:
+    """Run the rounds of a service on an empty database, and return a row of the table."""
+    side = place.open()
+    providers = [_make_provider(side) for _ in range(rounds)]
+    start = time.monotonic()
+    statuses = Counter(run_in_processes(claimants, _claim_providers, place, providers))
+    seconds = time.monotonic() - start
+    paths = [f"/resource_providers/{provider}/usages" for provider in providers]
+    used = [_send(side, "GET", path)[1]["usages"]["VCPU"] for path in paths]
+    side.close()
+    excess, unclaimed = sum(amount > CAPACITY for amount in used), used.count(0)
+    answers = ", ".join(f"{number} x {status}" for status, number in statuses.most_common())
+    row = [place.level, claimants, place.service, rounds, excess, unclaimed, max(used), answers]
+    return [*row, f"{seconds:.0f}"]
 
 
 def main() -> int:
-    """Run all, print the table; 1 when ours was wrong in any round."""
-    asked = parse(sys.argv[1:])
-    if PEER in asked.services and not PEER_PYTHON.exists():
-        sys.stderr.write(f"there is no {PEER_PYTHON}; make peer installs openstack-placement\n")
-        return 2
-    outcomes = []
-    for name in asked.databases:
-        for claimants in asked.claimants:
-            for service in asked.services:
-                sys.stderr.write(f"{name}: {claimants} claimants, {service}\n")
-                outcomes.append(run(name, claimants, service, asked.rounds))
-    sys.stdout.write("\n".join(rows(outcomes)) + "\n")
-    return int(any(one.service == OURS and not one.right for one in outcomes))
+    """Run all rounds, and print a table for each database."""
+    parser = harness.Options(__doc__, default_databases="sqlite,postgresql,mariadb")
+    parser.add_sized("--rounds", 300, 10, "rounds of each service")
+    options = parser.parse()
+    services.require_peer()
+    columns = (
+        *("isolation level", "claimants", "service", "rounds", "over-allocated", "no claim won"),
+        *(f"most used of {CAPACITY}", "answers", "seconds"),
+    )
+
+    def measure(kind: str, databases: harness.Databases) -> None:
+        rows = []
+        for level in LEVELS.get(kind, (None,)):
+            for claimants in (2, 6):
+                for service in (OURS, PEER):
+                    harness.report_progress(f"{kind}: {claimants} claimants, {service}")
+                    place = Place(service, databases.make_empty(), level)
+                    rows.append(_run(place, claimants, options.rounds))
+        print(harness.build_section(kind, harness.build_table(columns, rows)), flush=True)
+        if any(row[2] == OURS and (row[4] or row[5]) for row in rows):
+            raise harness.WrongAnswer("a claim of placement_sched was wrong")
+
+    return harness.run_on_databases(options, measure)
 
 
 if __name__ == "__main__":

@@ -1,262 +1,187 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lets 1, 2, 4 and 8 schedulers select and claim on one database at once, until a cloud is full.
+"""Lets 1, 2, 4 and 8 schedulers select and claim on a database until the cloud is full.
 
-``make bench WHAT=schedulers``, or ``python bench/schedulers.py --help``. Each of ours is a server
-process with a client that asks it one selection after the other. openstack-placement, with as many
-workers, is asked for candidates and claims, as nova-schedulers do. Ours may not over-allocate.
+``make bench WHAT=schedulers``, or ``python bench/schedulers.py --help``. Each scheduler of
+placement-sched is a server process. openstack-placement has as many workers, and its clients claim
+candidates as nova-scheduler does. placement-sched must not over-allocate.
 """
 
-import argparse
 import multiprocessing
-import os
-import shlex
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from itertools import islice
-from pathlib import Path
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
-import both_servers
-import databases
-import tables
-from both_servers import Address, Server, WrongAnswer
+import harness
+import services
+from harness import Databases, Finding, Target, WrongAnswer, at_most, percentile
 from selections import (
     GAVE_UP,
     NONE_FITS,
     PLACED,
     Flavor,
-    Selected,
-    claims_of,
-    conflicts_of,
+    Selection,
     consumers,
-    overfull,
-    percentile,
+    count_remaining,
+    find_overallocations,
+    read_counter,
     release,
-    room_for,
-    selected,
+    select_host,
 )
+from services import Address
 from sqlalchemy.engine import URL
-from targets import DATABASES, LOST_CLAIMS, SELECTIONS, Finding
-from worlds.flat import FlatWorld
-from worlds.nodes import ALWAYS_UP
-from worlds.rows import uuid_of
+from worlds import ALWAYS_UP, FlatWorld, uuid_of
 
 HOSTS = 200
 FLAVOR = Flavor(4, 16_384, 50)
-#: A client that got no host because of others so often in a row will not get one.
-_GIVEN_UP = 20
+#: A client that gave up this number of selections in a row stops.
+MAX_GIVEN_UP = 20
+#: Selections of all schedulers in a second, and the percentage of claims that met other claims.
+SELECTIONS_TARGET, LOST_TARGET = Target(60, 120, " a second"), at_most(5, 1, " %")
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """What one client did between two times of the monotonic clock."""
+class Share(NamedTuple):
+    """The selections of a client, with two times of the monotonic clock."""
 
-    began: float
-    ended: float
-    made: tuple[Selected, ...]
+    start: float
+    end: float
+    selections: list[Selection]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What came of so many schedulers of one service; ``room`` is for how many a host is left."""
+class Result(NamedTuple):
+    """The outcome of a number of schedulers of a service."""
 
-    server: str
+    service: str
     schedulers: int
-    made: tuple[Selected, ...]
+    selections: list[Selection]
     seconds: float
-    #: How long all processes of the servers ran on a CPU.
     cpu_seconds: float
-    lost: int
-    started_again: int
-    #: What ours met of others, by kind.
+    claims: Counter[str]
     conflicts: Counter[str]
-    room: int
-    #: What is allocated beyond the capacity of a provider.
-    overfull: tuple[str, ...]
+    remaining: int
+    overallocations: list[str]
+
+    def count(self, outcome: str) -> int:
+        """Return the number of selections with an outcome."""
+        return sum(each.outcome == outcome for each in self.selections)
 
     @property
-    def placed(self) -> int:
-        """Return how many selections got a host."""
-        return sum(one.outcome == PLACED for one in self.made)
+    def lost(self) -> int:
+        """Return the number of claims that met other claims."""
+        return self.claims["lost"] + sum(each.lost for each in self.selections)
 
-    @property
-    def rate(self) -> float:
-        """Return how many got a host in a second."""
-        return self.placed / self.seconds
+    def row(self) -> list[object]:
+        """Return a row of the table."""
+        times, placed = [each.ms for each in self.selections], self.count(PLACED)
+        conflicts = ", ".join(f"{n} {kind}" for kind, n in self.conflicts.most_common())
+        return [
+            *(self.service, self.schedulers, placed, self.remaining, placed / self.seconds),
+            1000 * self.cpu_seconds / max(placed, 1),
+            *(percentile(times, 0.5), percentile(times, 0.99)),
+            f"{self.lost} ({100 * self.lost / max(placed + self.lost, 1):.1f} %)",
+            *(self.claims["retried"], conflicts, self.count(GAVE_UP), len(self.overallocations)),
+        ]
 
-    @property
-    def cpu_ms(self) -> float:
-        """Return for how many milliseconds the servers ran for each that got a host."""
-        return 1000 * self.cpu_seconds / max(self.placed, 1)
+    def findings(self) -> list[Finding]:
+        """Return the values that have targets."""
+        if self.service != "ours":
+            return []
+        name, placed = f"schedulers: {self.schedulers}", self.count(PLACED)
+        rate = placed / self.seconds
+        lost = 100 * self.lost / max(placed + self.lost, 1)
+        findings = [Finding(f"selections a second, {name}", rate, SELECTIONS_TARGET)]
+        if self.schedulers > 1:
+            findings.append(Finding(f"claims lost, {name}", lost, LOST_TARGET))
+        return findings
 
-    @property
-    def lost_percent(self) -> float:
-        """Return how many of all claims met others', in a hundred."""
-        return 100 * self.lost / max(self.placed + self.lost, 1)
 
-
-def fill(server: str, address: Address, seed: str, most: int) -> Share:
-    """Select hosts until none fits, at most so many: what a client process does."""
-    began, made, given_up = time.monotonic(), [], 0
-    for consumer in islice(consumers(seed), most):
-        made.append(selected(server, address, FLAVOR, consumer))
-        outcome = made[-1].outcome
+def _fill(address: Address, seed: str) -> Share:
+    """Select hosts until no host fits, in a client process."""
+    start, selections, given_up = time.monotonic(), [], 0
+    for consumer in consumers(seed):
+        selections.append(select_host(address, FLAVOR, consumer))
+        outcome = selections[-1].outcome
         given_up = given_up + 1 if outcome == GAVE_UP else 0
-        if outcome == NONE_FITS or given_up == _GIVEN_UP:
+        if outcome == NONE_FITS or given_up == MAX_GIVEN_UP:
             break
-    return Share(began, time.monotonic(), tuple(made))
+    return Share(start, time.monotonic(), selections)
 
 
-def measure(
-    world: FlatWorld, stock: databases.Stock, schedulers: int, venv: Path | None, most: int
-) -> Outcome:
-    """Fill a cloud by ours, or by the peer where ``venv`` has it."""
-    database = stock.holding(world)
+def _measure(database: URL, service: str, schedulers: int) -> Result:
     url = database.render_as_string(hide_password=False)
     with ExitStack() as stack:
         spawning = multiprocessing.get_context("spawn")
         clients = stack.enter_context(ProcessPoolExecutor(schedulers, spawning))
-        if venv is None:
-            servers = [stack.enter_context(both_servers.ours(database)) for _ in range(schedulers)]
+        if service == "ours":
+            starts = [partial(services.ours, database)] * schedulers
         else:
-            servers = [stack.enter_context(both_servers.peer(database, venv, schedulers))]
-        asked = [servers[turn % len(servers)] for turn in range(schedulers)]
-        _warm(clients, servers, schedulers)
-        before, met = _claims(servers), _conflicts(servers)
-        cpu = sum(one.cpu_seconds() for one in servers)
-        shares = list(
-            clients.map(
-                fill,
-                [one.name for one in asked],
-                [one.address for one in asked],
-                [f"{schedulers} {turn}" for turn in range(schedulers)],
-                [most // schedulers] * schedulers,
-            )
-        )
-        cpu = sum(one.cpu_seconds() for one in servers) - cpu
-        claims, met = _claims(servers) - before, _conflicts(servers) - met
-    made = tuple(one for share in shares for one in share.made)
-    return Outcome(
-        server=servers[0].name,
-        schedulers=schedulers,
-        made=made,
-        seconds=max(one.ended for one in shares) - min(one.began for one in shares),
-        cpu_seconds=cpu,
-        lost=claims["lost"] + sum(one.lost for one in made),
-        started_again=claims["retried"],
-        conflicts=met,
-        room=room_for(url, FLAVOR),
-        overfull=tuple(overfull(url)),
+            starts = [partial(services.peer, database, schedulers)]
+        servers = [stack.enter_context(start()) for start in starts]
+        # Wait until all client processes run, and let each server answer once.
+        list(clients.map(time.sleep, [1.0] * schedulers))
+        for server in servers:
+            release(server.address, [select_host(server.address, FLAVOR, uuid_of("warm", 0))])
+        read_claims = partial(read_counter, servers, "placement_sched_claims_total", "outcome")
+        read_conflicts = partial(read_counter, servers, "placement_sched_conflicts_total", "kind")
+        claims, conflicts = read_claims(), read_conflicts()
+        cpu = sum(server.cpu_seconds() for server in servers)
+        addresses = [servers[turn % len(servers)].address for turn in range(schedulers)]
+        seeds = [f"{schedulers} {turn}" for turn in range(schedulers)]
+        shares = list(clients.map(_fill, addresses, seeds))
+        cpu = sum(server.cpu_seconds() for server in servers) - cpu
+        claims, conflicts = read_claims() - claims, read_conflicts() - conflicts
+    seconds = max(share.end for share in shares) - min(share.start for share in shares)
+    selections = [each for share in shares for each in share.selections]
+    remaining, excess = count_remaining(url, FLAVOR), find_overallocations(url)
+    return Result(
+        *(service, schedulers, selections, seconds, cpu, claims, conflicts, remaining, excess)
     )
 
 
-def _warm(clients: ProcessPoolExecutor, servers: Sequence[Server], number: int) -> None:
-    """Wait until all client processes run and each server has answered once."""
-    list(clients.map(time.sleep, [1.0] * number))
-    for server in servers:
-        release(server, [selected(server.name, server.address, FLAVOR, uuid_of("warm", 0))])
-
-
-def _claims(servers: Sequence[Server]) -> Counter[str]:
-    return sum((claims_of(one) for one in servers if one.name == "ours"), Counter())
-
-
-def _conflicts(servers: Sequence[Server]) -> Counter[str]:
-    return sum((conflicts_of(one) for one in servers if one.name == "ours"), Counter())
-
-
-def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Yield the lines of a Markdown table."""
-    yield (
-        "| server | schedulers | placed | room left | selections/s | CPU ms | p50 ms "
-        "| p99 ms | claims lost | started again | conflicts | gave up | over-allocated |"
+def _print_results(kind: str, hosts: int, results: Sequence[Result]) -> None:
+    columns = (
+        *("server", "schedulers", "placed", "room left", "selections/s", "CPU ms", "p50 ms"),
+        *("p99 ms", "claims lost", "started again", "conflicts", "gave up", "over-allocated"),
     )
-    yield "| --- |" + " --: |" * 9 + " --- |" + " --: |" * 2
-    for one in outcomes:
-        times = [made.ms for made in one.made]
-        met = ", ".join(f"{number} {kind}" for kind, number in one.conflicts.most_common())
-        given_up = sum(made.outcome == GAVE_UP for made in one.made)
-        yield (
-            f"| {one.server} | {one.schedulers} | {one.placed} | {one.room} | {one.rate:.1f} "
-            f"| {one.cpu_ms:.1f} | {percentile(times, 0.5):.0f} | {percentile(times, 0.99):.0f} "
-            f"| {one.lost} ({one.lost_percent:.1f} %) | {one.started_again} | {met} | {given_up} "
-            f"| {len(one.overfull)} |"
-        )
-
-
-def findings(outcomes: Sequence[Outcome]) -> Iterator[Finding]:
-    """Yield the figures of ours of which something is promised."""
-    for one in outcomes:
-        if one.server == "ours":
-            where = f"schedulers: {one.schedulers}"
-            yield Finding(f"selections a second, {where}", one.rate, SELECTIONS)
-            if one.schedulers > 1:
-                yield Finding(f"claims lost, {where}", one.lost_percent, LOST_CLAIMS)
-
-
-def arguments() -> argparse.Namespace:
-    """Return what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--hosts", type=int, help="of the cloud (200; quick 10)")
-    parser.add_argument("--schedulers", type=int, nargs="+", default=[1, 2, 4, 8])
-    parser.add_argument(
-        "--most",
-        type=int,
-        default=1_000_000,
-        help="selections of each run, where a large cloud need not become full",
-    )
-    parser.add_argument("--no-peer", action="store_true", help="ours alone")
-    parser.add_argument("--quick", action="store_true", help="a small cloud")
-    both_servers.add_arguments(parser, several=True)
-    given = parser.parse_args()
-    given.hosts = given.hosts or (10 if given.quick else HOSTS)
-    return given
-
-
-def race(given: argparse.Namespace, server: URL) -> list[Outcome]:
-    """Fill a cloud of its own by each number of schedulers of each service, in turns."""
-    sides = [None]
-    if not given.no_peer:
-        sides.append(both_servers.peer_venv(given.peer_venv))
-    outcomes = []
-    for schedulers in given.schedulers:
-        for venv in sides:
-            name = "ours" if venv is None else "peer"
-            print(f"  {name}, {schedulers} schedulers ...", file=sys.stderr, flush=True)
-            world = FlatWorld(given.hosts, given.seed, ALWAYS_UP)
-            with databases.Stock(server) as stock:
-                outcomes.append(measure(world, stock, schedulers, venv, given.most))
-    return outcomes
+    promised = kind in harness.TARGET_DATABASES
+    findings = [
+        replace(finding, applies=hosts == HOSTS, promised=promised)
+        for each in results
+        for finding in each.findings()
+    ]
+    table = harness.build_table(columns, [each.row() for each in results])
+    targets = harness.build_target_table(findings)
+    print(harness.build_section(f"{kind}: {hosts} hosts", table, targets), flush=True)
 
 
 def main() -> int:
-    """Run the race on each database; return 1 where anything was wrong."""
-    given = arguments()
-    print(f"`{shlex.join(sys.argv)}`")
-    wrong = False
-    for kind, server in databases.server_urls(given).items():
-        try:
-            outcomes = race(given, server)
-        except WrongAnswer as difference:
-            print(f"WRONG ANSWER on {kind}: {difference}")
-            wrong = True
-            continue
-        for one in outcomes:
-            if one.overfull and one.server == "ours":
-                print(f"OVER-ALLOCATED on {kind} by {one.schedulers} of ours: {one.overfull}")
-                wrong = True
-        load, meant = os.getloadavg()[0], given.hosts == HOSTS
-        print(f"\n## {kind}, {given.hosts} hosts, load average {load:.1f}\n")
-        print("\n".join(table(outcomes)), end="\n\n")
-        shown = [
-            replace(one, applies=meant, promised=kind in DATABASES) for one in findings(outcomes)
-        ]
-        print("\n".join(tables.targets(shown)), flush=True)
-    return int(wrong)
+    """Fill clouds on each database."""
+    parser = harness.Options(__doc__, default_databases="postgresql,mariadb")
+    parser.add_sized("--hosts", HOSTS, 10, "hosts of the cloud")
+    parser.add_argument("--schedulers", type=int, nargs="+", default=[1, 2, 4, 8])
+    parser.add_argument("--no-peer", action="store_true", help="placement-sched only")
+    options = parser.parse()
+    if not options.no_peer:
+        services.require_peer()
+
+    def measure(kind: str, databases: Databases) -> None:
+        results = []
+        for schedulers in options.schedulers:
+            for service in ("ours",) if options.no_peer else ("ours", "peer"):
+                harness.report_progress(f"{service}, {schedulers} schedulers")
+                world = FlatWorld(options.hosts, seen=ALWAYS_UP)
+                results.append(_measure(databases.fill_new(world), service, schedulers))
+        _print_results(kind, options.hosts, results)
+        for each in results:
+            if each.service == "ours" and each.overallocations:
+                raise WrongAnswer(f"over-allocated by {each.schedulers}: {each.overallocations}")
+
+    return harness.run_on_databases(options, measure)
 
 
 if __name__ == "__main__":

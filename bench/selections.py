@@ -1,37 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One selection of a host with a claim, as a client of each service makes it, and what came of all.
+"""Selections of hosts with each service, and their effects in the database.
 
-Of ours it is ``POST /select_destinations``. Of openstack-placement it is what a nova-scheduler
-asks of it: candidates, then the claim of one of them, and of another where that has been taken.
+placement-sched has ``POST /select_destinations``. With openstack-placement, a client works like
+nova-scheduler: it claims candidates until a claim succeeds.
 """
 
-import statistics
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
-from uuid import UUID
 
 import orjson
-from both_servers import Address, Request, Server, WrongAnswer
+from harness import WrongAnswer
 from load import open_database
 from os_resource_classes import STANDARDS
 from prometheus_client.parser import text_string_to_metric_families
-from sqlalchemy import func, select
-
-from placement_sched.db import tables
+from services import Address, Request, Server
+from sqlalchemy import text
+from worlds import random_uuid, uuid_of
 
 PLACED, NONE_FITS, GAVE_UP = "placed", "none fits", "gave up"
-#: After how many candidates taken by others a nova-scheduler's client asks for no further one.
-ATTEMPTS = 10
+#: The number of candidates that a nova-scheduler tries.
+MAX_ATTEMPTS = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Flavor:
-    """What an instance needs."""
+    """The amounts of an instance."""
 
     vcpus: int = 2
     memory_mb: int = 4096
@@ -43,9 +41,8 @@ class Flavor:
         return {"VCPU": self.vcpus, "MEMORY_MB": self.memory_mb, "DISK_GB": self.root_gb}
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
-    """What came of one selection, in how many milliseconds; ``lost`` claims met others'."""
+class Selection(NamedTuple):
+    """The outcome of a selection, and the claims that met other claims."""
 
     consumer: str
     outcome: str
@@ -54,130 +51,143 @@ class Selected:
 
 
 def consumers(seed: str) -> Iterator[str]:
-    """Yield uuids of new instances without end, others by each seed."""
+    """Yield uuids of new instances without end."""
     random = Random(seed)
     while True:
-        yield str(UUID(int=random.getrandbits(128), version=4))
+        yield random_uuid(random)
 
 
-def selected(
-    name: str, address: Address, flavor: Flavor, consumer: str, *, claim: bool = True
-) -> Selected:
-    """Let the server select and claim a host; ours may be asked without a claim.
-
-    Raises :class:`WrongAnswer` for a status that neither grants nor refuses it.
-    """
-    if name == "ours":
-        return _by_ours(address, flavor, consumer, claim)
-    return _by_placement(address, flavor, consumer)
-
-
-def _by_ours(address: Address, flavor: Flavor, consumer: str, claim: bool) -> Selected:
+def selection_body(flavor: Flavor, instances: int = 1, **fields: Any) -> dict[str, Any]:
+    """Return the body of a request for a selection."""
+    sizes = {name: getattr(flavor, name) for name in flavor.__slots__}
     spec = {
-        "flavor": {"name": "bench", **{part: getattr(flavor, part) for part in flavor.__slots__}},
+        "flavor": {"name": "bench", **sizes},
         "image": {"properties": {"hw_architecture": "x86_64"}},
         "project_id": "bench",
-        "instance_uuids": [consumer],
+        "num_instances": instances,
     }
-    body = {"request_spec": spec, "claim": claim}
+    return {"request_spec": spec, **fields}
+
+
+def select_host(
+    address: Address, flavor: Flavor, consumer: str, *, claim: bool = True
+) -> Selection:
+    """Select and claim a host. placement-sched can also select without a claim."""
+    if address.name == "peer":
+        return _select_with_placement(address, flavor, consumer)
+    body = selection_body(flavor, claim=claim)
+    body["request_spec"]["instance_uuids"] = [consumer]
     request = Request("POST", "/scheduler/v1/select_destinations", body)
-    address = address._replace(prefix="")
-    message = address.message(request)
-    began = time.perf_counter()
-    reply = address.answer(message)
-    ms = (time.perf_counter() - began) * 1000
+    ms, reply = address.measure(request, 200, 409)
     if reply.status == 200:
-        return Selected(consumer, PLACED, ms)
-    code = orjson.loads(reply.body)["errors"][0].get("code") if reply.status == 409 else None
-    if code == "scheduler.no_valid_host":
-        return Selected(consumer, NONE_FITS, ms)
+        return Selection(consumer, PLACED, ms)
+    code = orjson.loads(reply.body)["errors"][0].get("code")
     if code is None:
-        raise WrongAnswer(f"ours, select_destinations: {reply.status} {reply.body[:500]!r}")
-    return Selected(consumer, GAVE_UP, ms)
+        raise WrongAnswer(f"ours, select_destinations: {reply.body[:500]!r}")
+    return Selection(consumer, NONE_FITS if code == "scheduler.no_valid_host" else GAVE_UP, ms)
 
 
-def _by_placement(address: Address, flavor: Flavor, consumer: str) -> Selected:
+def candidates_request(flavor: Flavor, limit: int) -> Request:
+    """Return nova-scheduler's query for candidates."""
     terms = {
         "resources": ",".join(f"{name}:{amount}" for name, amount in flavor.resources.items()),
         "root_required": "!COMPUTE_STATUS_DISABLED",
-        "limit": 1000,
+        "limit": limit,
     }
-    message = address.message(Request("GET", f"/allocation_candidates?{urlencode(terms)}"))
-    began = time.perf_counter()
-    reply = address.answer(message)
+    return Request("GET", f"/allocation_candidates?{urlencode(terms)}")
+
+
+def claim_request(consumer: str, allocations: Any) -> Request:
+    """Return the claim of a new instance."""
+    body = {
+        "allocations": allocations,
+        "project_id": uuid_of("project", 1),
+        "user_id": uuid_of("user", 1),
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    return Request("PUT", f"/allocations/{consumer}", body)
+
+
+def _select_with_placement(address: Address, flavor: Flavor, consumer: str) -> Selection:
+    message = address.message(candidates_request(flavor, 1000))
+    start = time.perf_counter()
+    reply = address.send(message)
     if reply.status != 200:
         raise WrongAnswer(f"peer, candidates: {reply.status} {reply.body[:500]!r}")
-    found = orjson.loads(reply.body)["allocation_requests"]
-    Random(consumer).shuffle(found)
+    candidates = orjson.loads(reply.body)["allocation_requests"]
+    Random(consumer).shuffle(candidates)
     outcome, lost = NONE_FITS, 0
-    for candidate in found[:ATTEMPTS]:
-        claim = {
-            "allocations": candidate["allocations"],
-            "project_id": "bench",
-            "user_id": "bench",
-            "consumer_generation": None,
-            "consumer_type": "INSTANCE",
-        }
-        reply = address.ask(Request("PUT", f"/allocations/{consumer}", claim))
+    for candidate in candidates[:MAX_ATTEMPTS]:
+        _, reply = address.measure(claim_request(consumer, candidate["allocations"]), 204, 409)
         if reply.status == 204:
             outcome = PLACED
             break
-        if reply.status != 409:
-            raise WrongAnswer(f"peer, claim: {reply.status} {reply.body[:500]!r}")
         lost, outcome = lost + 1, GAVE_UP
-    return Selected(consumer, outcome, (time.perf_counter() - began) * 1000, lost)
+    return Selection(consumer, outcome, (time.perf_counter() - start) * 1000, lost)
 
 
-def release(server: Server, made: Iterable[Selected]) -> None:
-    """Delete what the selections claimed."""
-    for one in made:
-        reply = server.address.ask(Request("DELETE", f"/allocations/{one.consumer}"))
-        if one.outcome == PLACED and reply.status != 204:
-            raise WrongAnswer(f"{server.name}: an allocation is not there: {reply.status}")
+def release(address: Address, selections: Iterable[Selection]) -> None:
+    """Delete the claims of selections."""
+    for each in selections:
+        reply = address.ask(Request("DELETE", f"/allocations/{each.consumer}"))
+        if each.outcome == PLACED and reply.status != 204:
+            raise WrongAnswer(f"{address.name}: a claim is missing: {reply.status}")
 
 
-def claims_of(server: Server) -> Counter[str]:
-    """Return how many claims of selections our server has won, lost and tried again so far."""
-    return _counted(server, "placement_sched_claims_total", "outcome")
+def _time_selection(server: Server, number: int, *, claim: bool) -> float:
+    consumer = uuid_of(f"selection {claim}", number)
+    selection = select_host(server.address, Flavor(), consumer, claim=claim)
+    if selection.outcome != PLACED:
+        raise WrongAnswer(f"{server.name}: {selection.outcome} although hosts have capacity")
+    if claim:
+        release(server.address, [selection])
+    return selection.ms
 
 
-def conflicts_of(server: Server) -> Counter[str]:
-    """Return what selections of our server met of others so far, by kind."""
-    return _counted(server, "placement_sched_conflicts_total", "kind")
+def _time_claim(server: Server, number: int) -> float:
+    consumer = uuid_of("claim", number)
+    _, reply = server.address.measure(candidates_request(Flavor(), 1))
+    (candidate,) = orjson.loads(reply.body)["allocation_requests"]
+    ms, _ = server.address.measure(claim_request(consumer, candidate["allocations"]), 204)
+    server.address.ask(Request("DELETE", f"/allocations/{consumer}"))
+    return ms
 
 
-def _counted(server: Server, metric: str, label: str) -> Counter[str]:
-    """Return what a metric of our server says of selections, by a label of it."""
-    reply = server.address._replace(prefix="").ask(Request("GET", "/metrics"))
-    found: Counter[str] = Counter()
-    for family in text_string_to_metric_families(reply.body.decode()):
-        for sample in family.samples:
-            if sample.name == metric and sample.labels["api"] == "scheduler":
-                found[sample.labels[label]] += int(sample.value)
-    return found
+#: Functions that return the milliseconds of a selection or claim. They delete the claim.
+CALLS: Mapping[str, Callable[[Server, int], float]] = {
+    "select_destinations": lambda server, number: _time_selection(server, number, claim=False),
+    "select_destinations with a claim": lambda server, number: _time_selection(
+        server, number, claim=True
+    ),
+    "PUT allocations": _time_claim,
+}
 
 
-def overfull(url: str) -> list[str]:
-    """Return what is allocated beyond the capacity of a provider, which must be nothing."""
-    return [
-        f"provider {one.provider}, {one.resource_class}: {one.used} of {one.capacity}"
-        for one in _stocks(url)
-        if one.used > one.capacity
-    ]
+def read_counter(servers: Iterable[Server], metric: str, label: str) -> Counter[str]:
+    """Return a metric of placement-sched about selections by the values of a label."""
+    values: Counter[str] = Counter()
+    for server in servers:
+        if server.name == "ours":
+            metrics = server.address.ask(Request("GET", "/metrics")).body.decode()
+            for family in text_string_to_metric_families(metrics):
+                for sample in family.samples:
+                    if sample.name == metric and sample.labels["api"] == "scheduler":
+                        values[sample.labels[label]] += int(sample.value)
+    return values
 
 
-def room_for(url: str, flavor: Flavor) -> int:
-    """Return for how many instances of the flavor there is room, on hosts without children."""
-    rooms: dict[int, list[int]] = {}
-    for one in _stocks(url):
-        if amount := flavor.resources.get(one.resource_class):
-            left = max(one.capacity - one.used, 0)
-            rooms.setdefault(one.provider, []).append(left // amount)
-    return sum(min(room) for room in rooms.values())
+_STOCKS = """
+    SELECT i.resource_provider_id, i.resource_class_id, i.total, i.reserved, i.allocation_ratio,
+        (SELECT coalesce(sum(a.used), 0) FROM allocations a
+         WHERE a.resource_provider_id = i.resource_provider_id
+         AND a.resource_class_id = i.resource_class_id)
+    FROM inventories i
+"""
 
 
 class _Stock(NamedTuple):
-    """What a provider has of a resource class."""
+    """The inventory of a provider."""
 
     provider: int
     resource_class: str
@@ -185,40 +195,33 @@ class _Stock(NamedTuple):
     used: int
 
 
-def _stocks(url: str) -> list[_Stock]:
-    held, stock = tables.allocations.c, tables.inventories.c
-    used = (
-        select(held.resource_provider_id, held.resource_class_id, func.sum(held.used).label("used"))
-        .group_by(held.resource_provider_id, held.resource_class_id)
-        .subquery()
-    )
-    question = select(
-        stock.resource_provider_id,
-        stock.resource_class_id,
-        *(stock.total, stock.reserved, stock.allocation_ratio),
-        func.coalesce(used.c.used, 0),
-    ).join_from(
-        tables.inventories,
-        used,
-        (stock.resource_provider_id == used.c.resource_provider_id)
-        & (stock.resource_class_id == used.c.resource_class_id),
-        isouter=True,
-    )
-    database = open_database(url)
-    try:
-        with database.read() as connection:
-            rows = connection.execute(question).all()
-    finally:
-        database.dispose()
+def find_overallocations(url: str) -> list[str]:
+    """Return inventories with more allocations than capacity."""
     return [
-        # Rounded down after all, as the ratio is a float.
-        _Stock(provider, STANDARDS[one], int((total - reserved) * ratio), int(used))
-        for provider, one, total, reserved, ratio, used in rows
+        f"provider {each.provider}, {each.resource_class}: {each.used} of {each.capacity}"
+        for each in _read_stocks(url)
+        if each.used > each.capacity
     ]
 
 
-def percentile(figures: Sequence[float], share: float) -> float:
-    """Return the figure below which this share of them lies; 0 where there are none."""
-    if len(figures) < 2:
-        return figures[0] if figures else 0.0
-    return statistics.quantiles(figures, n=100, method="inclusive")[round(share * 100) - 1]
+def count_remaining(url: str, flavor: Flavor) -> int:
+    """Return the number of instances that still fit on hosts without children."""
+    fitting: dict[int, list[int]] = {}
+    for each in _read_stocks(url):
+        if amount := flavor.resources.get(each.resource_class):
+            remaining = max(each.capacity - each.used, 0)
+            fitting.setdefault(each.provider, []).append(remaining // amount)
+    return sum(min(counts) for counts in fitting.values())
+
+
+def _read_stocks(url: str) -> list[_Stock]:
+    database = open_database(url)
+    try:
+        with database.read() as connection:
+            rows = connection.execute(text(_STOCKS)).all()
+    finally:
+        database.dispose()
+    return [
+        _Stock(provider, STANDARDS[kind], int((total - reserved) * ratio), int(amount))
+        for provider, kind, total, reserved, ratio, amount in rows
+    ]

@@ -1,227 +1,235 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Races writes and the reads beside them against openstack-placement on one PostgreSQL database.
+"""Compares writes with openstack-placement on the same database.
 
-``make bench WHAT=writes``, or ``python bench/writes.py --help``. Each answer is checked, and after
-each line what both servers show is held against all that was acknowledged; a difference is shown
-and ends the race with status 1.
+``make bench WHAT=writes``, or ``python bench/writes.py --help``. Each answer is checked. After each
+line, both servers must show everything that was acknowledged. Otherwise the exit status is 1.
 """
 
-import argparse
 import multiprocessing
-import os
-import shlex
-import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from importlib import metadata
+from concurrent.futures import Executor, ProcessPoolExecutor
+from itertools import count, islice
+from random import Random
+from typing import Any
 
-import both_servers
-from chores import Chore, chores
-from counting import Answerer, answerer
-from databases import filled_database
-from load import open_database
-from worlds.flat import FlatWorld
+import harness
+import services
+from answers import read_answer, require_equal
+from harness import Databases, Times, WrongAnswer
+from selections import claim_request
+from services import Address, Reply, Request, Server
+from worlds import CUSTOM_TRAITS, PROJECTS, USERS, FlatWorld, random_uuid, uuid_of
 
-#: Worker processes of each server.
-PROCESSES = 2
-#: Client processes that ask it: more than workers, or those would wait for the clients.
-CLIENTS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """One server's part of a result: requests per second and CPU milliseconds, one a round."""
-
-    rates: list[float] = field(default_factory=list)
-    cpu_ms: list[float] = field(default_factory=list)
+#: Worker processes of each server, and client processes, which are more to keep the workers busy.
+WORKERS, CLIENTS = 2, 4
+#: The amounts of each consumer, and the free capacity of the hosts that are claimed.
+AMOUNTS = {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 1}
+FREE = "VCPU:16,MEMORY_MB:1024,DISK_GB:16"
+CONSUMERS_PER_POST = 20
+Pairs = Sequence[tuple[Request, Reply]]
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What was measured of one chore."""
+class Claims:
+    """New consumers on a host each, by ``PUT``, or many in a ``POST``."""
 
-    chore: Chore
-    ours: Measured
-    peer: Measured
-    statements: int
+    def __init__(
+        self, name: str, size: int, server: Server, hosts: Sequence[str], consumers: int
+    ) -> None:
+        self.name, self.size = name, size
+        self._consumers, self._hosts = consumers, hosts
+        self._random, self._turn = Random(name), count()
+        self._expected = {host: Counter(_usages(server, host)) for host in hosts}
 
-    @property
-    def ratio(self) -> float:
-        """Return how many times the peer's throughput ours is, by medians."""
-        return statistics.median(self.ours.rates) / statistics.median(self.peer.rates)
+    def requests(self, _number: int) -> list[Request]:
+        """Return claims of new consumers."""
+        if self._consumers == 1:
+            return [claim for _, claim in self._claims(self.size)]
+        return [
+            Request("POST", "/allocations", {uuid: claim.body for uuid, claim in claims})
+            for claims in (self._claims(self._consumers) for _ in range(self.size))
+        ]
 
-    @property
-    def best_ratio(self) -> float:
-        """Return the same by the quickest round of each."""
-        return max(self.ours.rates) / max(self.peer.rates)
+    def _claims(self, number: int) -> Iterator[tuple[str, Request]]:
+        for turn in islice(self._turn, number):
+            consumer = random_uuid(self._random)
+            host = self._hosts[turn % len(self._hosts)]
+            claim = claim_request(consumer, {host: {"resources": AMOUNTS}})
+            claim.body["project_id"] = uuid_of("project", turn % PROJECTS)
+            claim.body["user_id"] = uuid_of("user", turn % USERS)
+            yield consumer, claim
 
-    @property
-    def cpu_ratio(self) -> float:
-        """Return how many times our CPU time the peer takes, by medians."""
-        return statistics.median(self.peer.cpu_ms) / statistics.median(self.ours.cpu_ms)
+    def check(self, pairs: Pairs) -> None:
+        """Add the claims to the expected usages."""
+        for request, reply in pairs:
+            _require(request, reply, 204)
+            for claim in [request.body] if request.method == "PUT" else request.body.values():
+                for host, each in claim["allocations"].items():
+                    self._expected[host].update(each["resources"])
 
-
-def race(
-    chore: Chore,
-    servers: tuple[both_servers.Server, both_servers.Server],
-    rounds: int,
-    clients: ProcessPoolExecutor,
-    answer: Answerer,
-) -> Result:
-    """Give both the same work in turns, check all they say and what it came to; return the rates.
-
-    Raises :class:`both_servers.WrongAnswer`. One round goes before that is not counted.
-    """
-    measured = {server.name: Measured() for server in servers}
-    for number in range(rounds + 1):
-        for server in servers if number % 2 else servers[::-1]:
-            requests = chore.batch(number)
-            before = server.cpu_seconds()
-            seconds, replies = _send(clients, server.address, requests)
-            cpu_ms = (server.cpu_seconds() - before) * 1000
-            chore.check(requests, replies)
-            if number:
-                measured[server.name].rates.append(len(requests) / seconds)
-                measured[server.name].cpu_ms.append(cpu_ms / len(requests))
-    requests = chore.batch(0)[:2]
-    answers = [answer(request) for request in requests]
-    chore.check(requests, [reply for reply, _ in answers])
-    for server in servers:
-        chore.finish(server)
-    return Result(chore, measured["ours"], measured["peer"], answers[-1][1])
+    def check_state(self, server: Server) -> None:
+        """Compare the usages of each host."""
+        for host, expected in self._expected.items():
+            require_equal(f"{server.name}: usages of {host}", _usages(server, host), expected)
 
 
-def _send(
-    clients: ProcessPoolExecutor,
-    address: both_servers.Address,
-    requests: Sequence[both_servers.Request],
-) -> tuple[float, list[both_servers.Reply]]:
-    """Return the seconds from the first request to the last reply, and the replies."""
+class Changes:
+    """New inventories or traits of providers, each a little different from the old."""
+
+    def __init__(
+        self, name: str, size: int, server: Server, providers: Sequence[str], noun: str
+    ) -> None:
+        # The generation is that of the last batch, so a batch writes once to a provider.
+        self.name, self.size = name, min(size, len(providers))
+        self._noun, self._turn = noun, count()
+        self._held = {
+            _path(uuid, noun): server.address.get(_path(uuid, noun)) for uuid in providers
+        }
+
+    def requests(self, _number: int) -> list[Request]:
+        """Return a change of another provider in each request."""
+        paths = list(self._held)
+        return [
+            Request("PUT", path, self._change(self._held[path], turn))
+            for turn in islice(self._turn, self.size)
+            for path in [paths[turn % len(paths)]]
+        ]
+
+    def _change(self, held: dict[str, Any], turn: int) -> dict[str, Any]:
+        if self._noun == "traits":
+            other = CUSTOM_TRAITS[turn % len(CUSTOM_TRAITS)]
+            return {**held, "traits": sorted({other}.symmetric_difference(held["traits"]))}
+        memory = held["inventories"]["MEMORY_MB"]
+        memory = {**memory, "reserved": memory["reserved"] % 4096 + 1}
+        return {**held, "inventories": {**held["inventories"], "MEMORY_MB": memory}}
+
+    def check(self, pairs: Pairs) -> None:
+        """Compare each answer with the request. The generation must increase by 1."""
+        for request, reply in pairs:
+            _require(request, reply, 200)
+            generation = request.body["resource_provider_generation"] + 1
+            expected = {**request.body, "resource_provider_generation": generation}
+            require_equal(request.path, read_answer(reply.body), expected)
+            self._held[request.path] = expected
+
+    def check_state(self, server: Server) -> None:
+        """Compare each provider with the last acknowledged change."""
+        for path, held in self._held.items():
+            require_equal(f"{server.name}: {path}", server.address.get(path), held)
+
+
+Batch = Claims | Changes
+
+
+def _path(uuid: str, noun: str) -> str:
+    return f"/resource_providers/{uuid}/{noun}"
+
+
+def _usages(server: Server, host: str) -> Any:
+    return server.address.get(_path(host, "usages"))["usages"]
+
+
+def _require(request: Request, reply: Reply, status: int) -> None:
+    if reply.status != status:
+        text = f"{reply.status} {reply.body[:500]!r}"
+        raise WrongAnswer(f"{request.method} {request.path}: {text}")
+
+
+def _build_batches(world: FlatWorld, server: Server, share: float) -> Iterator[Batch]:
+    """Yield the lines of the table. Hosts of claims and of changes differ."""
+
+    def size(number: int) -> int:
+        return max(int(number * share), 2)
+
+    hosts = [uuid_of("host", number) for number in range(world.size)]
+    free = server.address.get(f"/resource_providers?resources={FREE}")["resource_providers"]
+    claimed = sorted({each["uuid"] for each in free} & set(hosts[: world.size // 2]))[:3000]
+    changed = hosts[world.size // 2 :][:1600]
+    yield Claims("PUT allocations", size(500), server, claimed, 1)
+    yield Claims("POST 20 allocations", size(50), server, claimed, CONSUMERS_PER_POST)
+    yield Changes("PUT inventories", size(600), server, changed[::2], "inventories")
+    yield Changes("PUT traits", size(600), server, changed[1::2], "traits")
+
+
+def _send(clients: Executor, address: Address, requests: Sequence[Request]) -> tuple[float, Pairs]:
+    """Send requests from all clients, and return the seconds and the answers."""
     parts = [requests[first::CLIENTS] for first in range(CLIENTS)]
-    done = list(clients.map(_ask_all, [address] * CLIENTS, parts))
-    replies: list[both_servers.Reply] = [both_servers.Reply(0, b"")] * len(requests)
-    for first, (_, _, answers) in enumerate(done):
-        replies[first::CLIENTS] = answers
-    return max(end for _, end, _ in done) - min(start for start, _, _ in done), replies
+    results = list(clients.map(_send_part, [address] * CLIENTS, parts))
+    pairs = [
+        pair
+        for part, (*_, replies) in zip(parts, results, strict=True)
+        for pair in zip(part, replies, strict=True)
+    ]
+    return max(end for _, end, _ in results) - min(start for start, _, _ in results), pairs
 
 
-def _ask_all(
-    address: both_servers.Address, requests: Sequence[both_servers.Request]
-) -> tuple[float, float, list[both_servers.Reply]]:
-    """Return when it began and ended, and the replies: what a client process does.
-
-    It begins with a new connection, so that no chance of the first ones gives one worker more to
-    do than the other all the time.
-    """
-    address.forget()
+def _send_part(address: Address, requests: Sequence[Request]) -> tuple[float, float, list[Reply]]:
+    """Send requests on a new connection, because old connections may all use the same worker."""
+    address.close()
     messages = [address.message(request) for request in requests]
-    started = time.monotonic()
-    replies = [address.answer(message) for message in messages]
-    return started, time.monotonic(), replies
+    start = time.monotonic()
+    replies = [address.send(message) for message in messages]
+    return start, time.monotonic(), replies
 
 
-def conditions(given: argparse.Namespace, url: str) -> Iterator[str]:
-    """Yield what it takes to get these figures again, and to judge them."""
-    release = metadata.version("placement_sched")
-    yield f"    {shlex.join(['python', *sys.argv])}"
-    yield ""
-    yield f"placement_sched {release} and {both_servers.PEER[0]} on {version_of(url)}"
-    load = os.getloadavg()[0]
-    yield (
-        f"{given.hosts} hosts, {PROCESSES} workers each, {CLIENTS} clients, "
-        f"{os.cpu_count()} cores, load average {load:.1f} at the end"
+def _measure_batch(
+    batch: Batch, servers: Sequence[Server], rounds: int, clients: Executor
+) -> dict[str, Times]:
+    """Send batches to both servers in turns, and check answers and state."""
+
+    def send(server: Server, number: int) -> float:
+        requests = batch.requests(number)
+        seconds, pairs = _send(clients, server.address, requests)
+        batch.check(pairs)
+        return seconds * 1000 / len(requests)
+
+    times = harness.take_turns(
+        {each.name: lambda number, each=each: send(each, number) for each in servers},
+        rounds,
+        clocks={each.name: each.cpu_seconds for each in servers},
     )
-
-
-@contextmanager
-def as_many_as_promised(servers: Sequence[both_servers.Server]) -> Iterator[None]:
-    """Let the servers work; raise ``WrongAnswer`` unless two processes of each did."""
-    before = [server.cpu_by_process() for server in servers]
-    yield
-    for server, earlier in zip(servers, before, strict=True):
-        now = server.cpu_by_process()
-        worked = [seconds - earlier.get(process, 0) for process, seconds in now.items()]
-        busy = sum(one > max(worked) / 10 for one in worked)
-        if busy != PROCESSES:
-            raise both_servers.WrongAnswer(
-                f"{server.name}: {busy} processes answered, not {PROCESSES}"
-            )
-
-
-def version_of(url: str) -> str:
-    """Return the kind and version of the database."""
-    database = open_database(url)
-    with database.reader.connect() as connection:
-        numbers = connection.dialect.server_version_info or ()
-    database.dispose()
-    return f"{connection.dialect.name} {'.'.join(map(str, numbers))}"
-
-
-def table(results: Sequence[Result]) -> Iterator[str]:
-    """Yield the lines of a Markdown table."""
-    yield (
-        "| request | a round | ours req/s (best) | peer req/s (best) | ratio (of bests) "
-        "| ours CPU ms | peer CPU ms | CPU ratio | SQL statements |"
-    )
-    yield "| --- | --: | --: | --: | --: | --: | --: | --: | --: |"
-    for one in results:
-        yield (
-            f"| {one.chore.name} | {one.chore.size} | {_rates(one.ours)} | {_rates(one.peer)} "
-            f"| {one.ratio:.1f} ({one.best_ratio:.1f}) | {statistics.median(one.ours.cpu_ms):.2f} "
-            f"| {statistics.median(one.peer.cpu_ms):.2f} | {one.cpu_ratio:.1f} "
-            f"| {one.statements} |"
-        )
-
-
-def _rates(measured: Measured) -> str:
-    return f"{statistics.median(measured.rates):.1f} ({max(measured.rates):.1f})"
-
-
-def arguments() -> argparse.Namespace:
-    """Return what the command line asks for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--hosts", type=int, default=10_000)
-    parser.add_argument("--rounds", type=int, default=7, help="batches to each, a line")
-    parser.add_argument("--share", type=float, default=1.0, help="scales the number of requests")
-    parser.add_argument("--quick", action="store_true", help="500 hosts, 2 rounds, a fifth")
-    parser.add_argument("--only", default="", help="lines whose names have this in them")
-    both_servers.add_arguments(parser)
-    given = parser.parse_args()
-    if given.quick:
-        given.hosts, given.rounds, given.share = 500, 2, 0.2
-    return given
+    for each in times.values():
+        each.cpu_ms /= batch.size
+    return times
 
 
 def main() -> int:
-    """Run the race; return 1 where an answer was wrong."""
-    given = arguments()
-    venv = both_servers.peer_venv(given.peer_venv)
-    world = FlatWorld(given.hosts, given.seed)
-    with filled_database(given, world) as database:
-        url = database.render_as_string(hide_password=False)
+    """Compare the services on each database."""
+    parser = harness.Options(__doc__)
+    parser.add_sized("--hosts", 10_000, 500, "hosts of the cloud")
+    parser.add_sized("--rounds", 7, 2, "batches of each line")
+    options = parser.parse()
+    services.require_peer()
+
+    def measure(kind: str, databases: Databases) -> None:
+        world = FlatWorld(options.hosts)
+        url = databases.find_or_fill(world)
+        rows = []
         with (
             ProcessPoolExecutor(CLIENTS, multiprocessing.get_context("spawn")) as clients,
-            both_servers.ours(database, PROCESSES) as ours,
-            both_servers.peer(database, venv, PROCESSES) as peer,
-            answerer(url) as answer,
+            services.both(url, has_peer=True, workers=WORKERS) as servers,
         ):
-            results = []
-            try:
-                with as_many_as_promised((ours, peer)):
-                    for chore in chores(world, ours, given.share):
-                        if given.only in chore.name:
-                            print(f"  {chore.name} ...", file=sys.stderr, flush=True)
-                            results.append(race(chore, (ours, peer), given.rounds, clients, answer))
-            except both_servers.WrongAnswer as difference:
-                print(f"WRONG ANSWER: {difference}")
-                return 1
-        shown = [*conditions(given, url), "", *table(results)]
-    print("\n".join(shown))
-    return 0
+            for batch in _build_batches(world, servers[0], 0.2 if options.quick else 1.0):
+                harness.report_progress(batch.name)
+                ours, peer = _measure_batch(batch, servers, options.rounds, clients).values()
+                for server in servers:
+                    batch.check_state(server)
+                rates = [
+                    f"{1000 / each.median:.1f} ({1000 / each.best:.1f})" for each in (ours, peer)
+                ]
+                ratio, best, cpu = harness.compare(ours, peer)
+                cells = (f"{ratio:.1f} ({best:.1f})", ours.cpu_ms, peer.cpu_ms, cpu)
+                rows.append((batch.name, batch.size, *rates, *cells))
+        columns = (
+            *("request", "a round", "ours req/s (best)", "peer req/s (best)", "ratio (of bests)"),
+            *("ours CPU ms", "peer CPU ms", "CPU ratio"),
+        )
+        title = f"{kind}: {options.hosts} hosts, {WORKERS} workers each, {CLIENTS} clients"
+        print(harness.build_section(title, harness.build_table(columns, rows)), flush=True)
+
+    return harness.run_on_databases(options, measure)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmarks are scripts beside each other: their folder is on the path while they run."""
+"""The path of the benchmarks."""
 
 import sys
 

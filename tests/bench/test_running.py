@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The race of reads runs to its end against ours alone: servers, clouds, tables."""
+"""Benchmarks run to their end without the peer: servers, clouds, tables."""
 
 import shutil
 
@@ -11,17 +11,27 @@ from tests.support.repository import ROOT
 pytestmark = pytest.mark.exhaustive
 
 
-@pytest.mark.parametrize("scenario", ["flat", "nested", "shared", "equal", "reads"])
-def test_candidates_of_each_kind_of_cloud_are_measured(scenario, tmp_path):
+@pytest.mark.parametrize(
+    ("scenario", "size"),
+    [
+        ("flat", 60),
+        ("nested", 60),
+        ("shared", 60),
+        ("equal", 1),
+        ("reads", 60),
+        ("growth", "40:60"),
+    ],
+)
+def test_candidates_of_each_kind_of_cloud_are_measured(scenario, size, tmp_path):
     shutil.copytree(ROOT / "bench", tmp_path / "bench", ignore=shutil.ignore_patterns("out"))
     measured = run_benchmark(
-        ["bench/candidates.py", "--only", scenario, "--hosts", "60", "--rounds", "1", "--no-peer"],
-        *("--database", "sqlite", "--server", f"sqlite:///{tmp_path}/"),
+        *("candidates", "--only", scenario, "--rounds", "1", "--no-peer", "--database", "sqlite"),
+        *(() if scenario == "equal" else ("--sizes", f"{scenario}={size}")),
         folder=tmp_path,
     )
     assert measured.returncode == 0, measured.stderr
     heading, _rule, *rows = [line for line in measured.stdout.splitlines() if line[:2] == "| "]
-    assert heading.startswith("| query |")
+    assert heading.startswith("| hosts |" if scenario == "growth" else "| query |")
     assert rows
     assert "WRONG" not in measured.stdout
     assert (tmp_path / "bench" / "out" / "report.md").exists()
@@ -38,9 +48,7 @@ def test_candidates_of_each_kind_of_cloud_are_measured(scenario, tmp_path):
 def test_fleets_and_schedulers_are_measured(script, options, tmp_path):
     shutil.copytree(ROOT / "bench", tmp_path / "bench", ignore=shutil.ignore_patterns("out"))
     measured = run_benchmark(
-        [f"bench/{script}.py", *options, "--no-peer"],
-        *("--database", "sqlite", "--server", f"sqlite:///{tmp_path}/"),
-        folder=tmp_path,
+        *(script, *options, "--no-peer", "--database", "sqlite"), folder=tmp_path
     )
     assert measured.returncode == 0, measured.stdout + measured.stderr
     assert "| ours | " in measured.stdout

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What came of selections is counted in the database: what is too much, and what room is left."""
+"""Over-allocations and remaining capacity after selections."""
 
 import pytest
+from harness import percentile
 from load import load
-from selections import Flavor, overfull, percentile, room_for
+from selections import Flavor, count_remaining, find_overallocations
 from sqlalchemy import update
-from worlds.flat import FlatWorld
+from worlds import FlatWorld
 
 from placement_sched.db import tables
 
@@ -19,9 +20,9 @@ def url(database):
 
 
 def test_world_has_free_capacity_and_no_overallocation(url):
-    assert overfull(url) == []
-    assert room_for(url, Flavor(1, 1, 1)) > room_for(url, Flavor(4, 16_384, 50)) > 0
-    assert room_for(url, Flavor(1, 9_000_000, 1)) == 0
+    assert find_overallocations(url) == []
+    assert count_remaining(url, Flavor(1, 1, 1)) > count_remaining(url, Flavor(4, 16_384, 50)) > 0
+    assert count_remaining(url, Flavor(1, 9_000_000, 1)) == 0
 
 
 @pytest.mark.all_databases
@@ -33,7 +34,7 @@ def test_usage_above_capacity_is_reported(url, database):
             .where(held.c.resource_provider_id == 2, held.c.resource_class_id == 0)
             .values(used=100_000)
         )
-    (shown,) = overfull(url)
+    (shown,) = find_overallocations(url)
     assert shown.startswith("provider 2, VCPU: ")
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was promised is told apart from what was kept."""
+"""Verdicts of measured values."""
 
 import pytest
-from targets import Finding, Target, at_most
+from harness import Finding, Target, at_most
 
 pytestmark = pytest.mark.slow
 

@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The worlds of the benchmarks are the same each time, and what they say they are."""
+"""The clouds of the benchmarks."""
 
 from collections import Counter
-from urllib.parse import urlencode
 
 import pytest
-import questions
-from load import WORLDS, load
-from worlds.flat import FlatWorld
-from worlds.hardware import UNUSED_TRAIT
-from worlds.nested import NETWORKS, NestedWorld
-from worlds.rows import COLUMNS, Book, class_id
-from worlds.shared import GROUP_SIZE, SharedWorld
+import queries
+from load import load
+from worlds import (
+    COLUMNS,
+    GROUP_SIZE,
+    NETWORKS,
+    UNUSED_TRAIT,
+    WORLDS,
+    Book,
+    FlatWorld,
+    NestedWorld,
+    SharedWorld,
+    class_id,
+)
 
 from placement_sched.db import tables
 from tests.support.versions import LATEST_HEADERS
@@ -86,8 +92,8 @@ def test_each_host_shares_a_pool():
     assert max(reached) == len(world.aggregates)
 
 
-def find_candidates(app, question):
-    return app.get(f"/placement{question.path}", headers=LATEST_HEADERS)
+def find_candidates(app, query):
+    return app.get(f"/placement{query.paths[0]}", headers=LATEST_HEADERS)
 
 
 @pytest.mark.all_databases
@@ -106,7 +112,7 @@ def test_candidates_of_a_flat_world_equal_its_rows(app, database):
     }
     found = {
         one.name: find_candidates(app, one).json["allocation_requests"]
-        for one in questions.flat(world)
+        for one in queries.flat(world)
     }
     assert 0 < len(full) < world.size
     assert len(found["no limit"]) == len(found["limit=1000"]) == world.size - len(full)
@@ -123,7 +129,7 @@ def test_candidates_of_a_flat_world_equal_its_rows(app, database):
 def test_nested_candidates_use_one_numa_node(app, database):
     world = NestedWorld(15)
     load(database, world)
-    unlimited = questions.nested(world)[-1]
+    (unlimited,) = [each for each in queries.nested(world) if each.name == "granular, no limit"]
     answer = find_candidates(app, unlimited).json
     summaries = answer["provider_summaries"]
     assert answer["allocation_requests"]
@@ -140,8 +146,7 @@ def test_nested_candidates_use_one_numa_node(app, database):
 def test_shared_candidates_use_disk_of_a_pool(app, database):
     world = SharedWorld(30)
     load(database, world)
-    question = questions.shared(world)[0]
-    answer = find_candidates(app, question).json
+    answer = find_candidates(app, queries.shared(world)[0]).json
     assert answer["allocation_requests"]
     for candidate in answer["allocation_requests"]:
         kinds = sorted(
@@ -151,12 +156,11 @@ def test_shared_candidates_use_disk_of_a_pool(app, database):
 
 
 def test_equal_children_are_combined_in_all_ways(app, database):
-    load(database, WORLDS["equal"](1, 1))
+    world = WORLDS["equal"](1, 1)
+    load(database, world)
     isolated, free = (
-        app.get(
-            f"/placement/allocation_candidates?{urlencode(one.parameters)}", headers=LATEST_HEADERS
-        ).json
-        for one in questions.equal(groups=3)
+        app.get(f"/placement{each.whole}", headers=LATEST_HEADERS).json
+        for each in queries.equal(world, groups=3)
     )
     assert len(isolated["allocation_requests"]) == 8 * 7 * 6
     assert len(free["allocation_requests"]) == 8 * 8

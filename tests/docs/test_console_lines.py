@@ -129,8 +129,6 @@ CANNOT = {
     ("benchmarks", "make bench DATABASE=mariadb"): (HOURS, MEASURED),
     ("benchmarks", "make bench QUICK=1"): (HOURS, MEASURED),
     ("benchmarks", 'make bench BENCH_ARGS="--only flat,nested --rounds 15"'): (HOURS, MEASURED),
-    ("benchmarks", f"{_CANDIDATES} --only flat --database mariadb --keep"): (HOURS, MEASURED),
-    ("benchmarks", f"{_CANDIDATES} --drop-kept"): ("what --keep has kept", MEASURED),
     ("benchmarks", f"{_READS} --database postgresql --rounds 3 --seconds 6"): (HOURS, MEASURED),
     ("benchmarks", f"{_UNCACHED} --only flat,nested --database mariadb --rounds 1 --seconds 2"): (
         HOURS,
