@@ -74,8 +74,7 @@ class Run:
     def add_findings(self, scenario: str, findings: Iterator[Finding]) -> None:
         """Keep the values that have targets."""
         applies = self.options.sizes[scenario] == SCENARIOS[scenario].sizes
-        promised = self.kind in harness.TARGET_DATABASES
-        self.findings += (replace(each, applies=applies, promised=promised) for each in findings)
+        self.findings += (replace(each, applies=applies) for each in findings)
 
 
 class Checker:
@@ -228,7 +227,7 @@ def main() -> int:
             _compare(run, name, SCENARIOS[name].world(size, seen=ALWAYS_UP))
             if name == READS:
                 _compare(run, name, NestedWorld(size, seen=ALWAYS_UP))
-        run.show("targets", harness.build_target_table(run.findings))
+        run.show("targets", harness.build_target_table(run.findings, kind))
         report.extend([*run.report, *run.differences])
         OUT.mkdir(exist_ok=True)
         (OUT / "report.md").write_text("\n".join(report) + "\n")

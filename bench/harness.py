@@ -9,7 +9,7 @@ import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -261,11 +261,16 @@ class Finding:
         return self.target.judge(self.value) if self.applies else "other size"
 
 
-def build_target_table(findings: Sequence[Finding]) -> str:
-    """Return the table of targets and measured values."""
+def build_target_table(findings: Iterable[Finding], kind: str, *, applies: bool = True) -> str:
+    """Return the table of targets and values of a kind of database.
+
+    ``applies`` is false if the cloud has another size.
+    """
     columns = ("measured", "limit", "aim at", "value", "verdict", "note")
     rows = []
-    for each in findings:
+    for finding in findings:
+        same_size, promised = applies and finding.applies, kind in TARGET_DATABASES
+        each = replace(finding, applies=same_size, promised=promised)
         target, sign = each.target, "≤ " if each.target.at_most else "≥ "
         bounds = (f"{sign}{bound:g}{target.unit}" for bound in (target.limit, target.aim))
         value = f"{format_value(float(each.value))}{target.unit}"

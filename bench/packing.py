@@ -8,9 +8,6 @@ place of placement's candidates search. ``placed`` is the number of instances pl
 first refusal, and ``empty`` the number of hosts without an instance at the end.
 """
 
-import argparse
-import os
-import shlex
 import statistics
 import sys
 from collections import Counter
@@ -20,6 +17,8 @@ from functools import partial
 from heapq import heappop, heappush
 from random import Random
 from typing import NamedTuple
+
+import harness
 
 from placement_sched.config.settings import Settings
 from placement_sched.model.flavor import Flavor
@@ -51,8 +50,7 @@ Request = tuple[RequestSpec, Amounts]
 Size = tuple[Flavor, float]
 
 
-def size(vcpus: int, ratio: float, share: float, **extra_specs: str) -> Size:
-    """Return a flavor with ``ratio`` GB of memory for each CPU."""
+def _size(vcpus: int, ratio: float, share: float, **extra_specs: str) -> Size:
     specs = {name.replace("__", ":"): value for name, value in extra_specs.items()}
     memory, disk = int(vcpus * ratio * 1024), 20 + 4 * vcpus
     flavor = Flavor(vcpus=vcpus, memory_mb=memory, root_gb=disk, extra_specs=specs)
@@ -60,7 +58,7 @@ def size(vcpus: int, ratio: float, share: float, **extra_specs: str) -> Size:
 
 
 #: Returns a flavor with dedicated CPUs and huge pages.
-pinned = partial(size, **PINNED)
+_pinned = partial(_size, **PINNED)
 
 
 @dataclass(eq=False)
@@ -100,7 +98,7 @@ class Host:
             state.numa_topology = NUMATopology(_difference(each, cell) for each, cell in cells)
         if taken:
             self.devices += taken
-            state.pci_stats = build_pools(self.devices)
+            state.pci_stats = _build_pools(self.devices)
 
 
 def _difference(used: NUMACell, cell: NUMACell) -> NUMACell:
@@ -115,13 +113,12 @@ def _difference(used: NUMACell, cell: NUMACell) -> NUMACell:
     )
 
 
-def build_pools(devices: Mapping[int, int]) -> PciPools:
-    """Return a pool of devices at each NUMA node."""
+def _build_pools(devices: Mapping[int, int]) -> PciPools:
     pools = ({**DEVICE, "numa_node": node, "count": count} for node, count in devices.items())
     return PciPools.of([pool for pool in pools if pool["count"]])
 
 
-def build_host(
+def _build_host(
     number: int, cpus: int, memory_gb: int, *, cell: NUMACell | None = None, devices: int = 0
 ) -> Host:
     """Return an empty host, or a host of two NUMA nodes like ``cell`` with devices at each."""
@@ -130,7 +127,7 @@ def build_host(
     state = HostState(f"cn{number:03}", f"cn{number:03}", vcpus_total=cpus)
     state.total_usable_ram_mb = state.free_ram_mb = memory_gb * 1024
     state.total_usable_disk_gb, state.free_disk_mb = 8000, 8000 * 1024
-    state.numa_topology, state.pci_stats = NUMATopology(cells) or None, build_pools(by_node)
+    state.numa_topology, state.pci_stats = NUMATopology(cells) or None, _build_pools(by_node)
     state.cpu_allocation_ratio = state.ram_allocation_ratio = state.disk_allocation_ratio = 1.0
     set_candidates(state, [{"allocations": {}, "mappings": {}}])
     dedicated = sum(len(each.pcpuset) for each in cells)
@@ -153,11 +150,10 @@ _SMALL, _EVEN = (0.25, 0.35, 0.22, 0.1, 0.06, 0.02), (0.2, 0.25, 0.25, 0.2, 0.1)
 
 
 def _family(ratio: float, share: float, shares: Sequence[float]) -> list[Size]:
-    return [size(2**step, ratio, share * part) for step, part in enumerate(shares)]
+    return [_size(2**step, ratio, share * part) for step, part in enumerate(shares)]
 
 
-def build_spec(flavor: Flavor, flavors: tuple[Flavor, ...]) -> Request:
-    """Return the request for an instance of a flavor, and its amounts."""
+def _build_spec(flavor: Flavor, flavors: tuple[Flavor, ...]) -> Request:
     spec = request_spec_from({"flavor": flavor.as_document()})
     requests = spec.hardware.pci_requests(ALIASES)
     pci, numa = InstancePCIRequests(requests=requests), spec.hardware.numa_topology
@@ -177,35 +173,35 @@ class Trace(NamedTuple):
     def requests(self) -> list[Request]:
         """Return the request for an instance of each flavor, and its amounts."""
         flavors = tuple(flavor for flavor, _ in self.sizes)
-        return [build_spec(flavor, flavors) for flavor in flavors]
+        return [_build_spec(flavor, flavors) for flavor in flavors]
 
 
 TRACES = {
     "azure": Trace(
-        lambda: [build_host(number, 64, 320) for number in range(100)],
+        lambda: [_build_host(number, 64, 320) for number in range(100)],
         [*_family(2, 0.3, _SMALL), *_family(4, 0.5, _SMALL), *_family(8, 0.2, _SMALL)],
         deviation=2.5,
     ),
     "balanced": Trace(
-        lambda: [build_host(number, *((48, 192), (64, 384))[number % 2]) for number in range(100)],
+        lambda: [_build_host(number, *((48, 192), (64, 384))[number % 2]) for number in range(100)],
         [*_family(2, 0.3, _EVEN), *_family(4, 0.4, _EVEN), *_family(8, 0.3, _EVEN)],
         deviation=1.0,
     ),
     "numa": Trace(
-        lambda: [build_host(n, 64, 512, cell=NODE, devices=0 if n % 3 else 2) for n in range(100)],
+        lambda: [_build_host(n, 64, 512, cell=NODE, devices=0 if n % 3 else 2) for n in range(100)],
         [
             *_family(4, 0.4, (0.4, 0.4, 0.2)),
-            *(pinned(2, 4, 0.12), pinned(4, 8, 0.14), pinned(8, 8, 0.1), pinned(4, 16, 0.04)),
-            *(pinned(12, 8, 0.05), pinned(24, 8, 0.02), pinned(16, 8, 0.03, hw__numa_nodes="2")),
-            pinned(6, 8, 0.07, pci_passthrough__alias="gpu:1"),
-            pinned(12, 8, 0.03, pci_passthrough__alias="gpu:2"),
+            *(_pinned(2, 4, 0.12), _pinned(4, 8, 0.14), _pinned(8, 8, 0.1), _pinned(4, 16, 0.04)),
+            *(_pinned(12, 8, 0.05), _pinned(24, 8, 0.02), _pinned(16, 8, 0.03, hw__numa_nodes="2")),
+            _pinned(6, 8, 0.07, pci_passthrough__alias="gpu:1"),
+            _pinned(12, 8, 0.03, pci_passthrough__alias="gpu:2"),
         ],
         deviation=1.5,
     ),
 }
 
 
-def iterate_events(trace: Trace, seed: int, events: int) -> Iterator[tuple[int, int | None]]:
+def _iterate_events(trace: Trace, seed: int, events: int) -> Iterator[tuple[int, int | None]]:
     """Yield number and flavor of each arrival, and number and None of each departure.
 
     The load, the sum of the scarcest share of all instances, rises to :data:`FULL` and falls to
@@ -233,18 +229,17 @@ def iterate_events(trace: Trace, seed: int, events: int) -> Iterator[tuple[int, 
             yield number, None
 
 
-def run(trace: Trace, seed: int, settings: Settings, events: int) -> tuple[int, int, int]:
-    """Place a trace, and return its :data:`FIGURES`."""
+def _run(trace: Trace, seed: int, settings: Settings, events: int) -> tuple[int, int, int]:
     plugins, hosts, requests = plugins_for(settings), trace.hosts(), trace.requests()
     differing = [each for each in plugins.weighers if type(each).__name__ in WEIGHERS]
     plugins = replace(plugins, weighers=tuple(differing))
     placed: dict[int, Callable[[], None]] = {}
     refused = until_refusal = 0
-    for number, kind in iterate_events(trace, seed, events):
+    for number, kind in _iterate_events(trace, seed, events):
         if kind is None:
             placed.pop(number, lambda: None)()
             continue
-        host = choose(plugins, hosts, requests[kind])
+        host = _choose(plugins, hosts, requests[kind])
         if host is None:
             refused += 1
             continue
@@ -253,7 +248,7 @@ def run(trace: Trace, seed: int, settings: Settings, events: int) -> tuple[int, 
     return until_refusal, refused, sum(not host.state.num_instances for host in hosts)
 
 
-def choose(plugins: Plugins, hosts: Sequence[Host], request: Request) -> Host | None:
+def _choose(plugins: Plugins, hosts: Sequence[Host], request: Request) -> Host | None:
     """Return the best host for an instance, or None."""
     (spec, demand), fitting = request, hosts
     for name, amount in (+demand).items():
@@ -272,27 +267,27 @@ def choose(plugins: Plugins, hosts: Sequence[Host], request: Request) -> Host | 
 
 def main() -> int:
     """Place the traces, and print a row for each seed and the medians."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = harness.Options(f"{__doc__} It uses no database.")
     parser.add_argument("--traces", default=",".join(TRACES))
-    parser.add_argument("--seeds", default=",".join(map(str, SEEDS)))
-    parser.add_argument("--events", type=int, default=20_000)
-    options = parser.parse_args()
+    parser.add_sized("--seeds", ",".join(map(str, SEEDS)), "101", "seeds of the traces")
+    parser.add_sized("--events", 20_000, 1_000, "arrivals and departures")
+    options = parser.parse()
     base = {"filter_scheduler.enabled_filters": FILTERS, "pci.alias": [ALIAS]}
     settings = {
         name: read_settings().with_overrides({**base, MULTIPLIER: multiplier})
         for name, multiplier in (("default", 0.0), ("stranded", 10.0))
     }
-    print(f"`{shlex.join(sys.argv)}`, load average {os.getloadavg()[0]:.1f}\n")
     columns = [f"{name} {figure}" for figure in FIGURES for name in settings]
-    print(f"| trace | seed | {' | '.join(columns)} |\n| --- | --: |{' --: |' * len(columns)}")
     for name in options.traces.split(","):
-        rows = []
+        rows: list[list[object]] = []
         for seed in map(int, options.seeds.split(",")):
-            results = [run(TRACES[name], seed, each, options.events) for each in settings.values()]
-            rows.append([number for figures in zip(*results, strict=True) for number in figures])
-            print(f"| {name} | {seed} | {' | '.join(map(str, rows[-1]))} |", flush=True)
+            harness.report_progress(f"{name}, {seed}")
+            results = [_run(TRACES[name], seed, each, options.events) for each in settings.values()]
+            rows.append([seed, *(number for pair in zip(*results, strict=True) for number in pair)])
         medians = [f"{statistics.median(column):g}" for column in zip(*rows, strict=True)]
-        print(f"| {name} | median | {' | '.join(medians)} |", flush=True)
+        rows.append(["median", *medians[1:]])
+        table = harness.build_table(("seed", *columns), rows)
+        print(harness.build_section(name, table), flush=True)
     return 0
 
 

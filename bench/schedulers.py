@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -33,7 +32,7 @@ from selections import (
     release,
     select_host,
 )
-from services import Address
+from services import Address, Server
 from sqlalchemy.engine import URL
 from worlds import ALWAYS_UP, FlatWorld, uuid_of
 
@@ -45,75 +44,40 @@ MAX_GIVEN_UP = 20
 SELECTIONS_TARGET, LOST_TARGET = Target(60, 120, " a second"), at_most(5, 1, " %")
 
 
-class Share(NamedTuple):
-    """The selections of a client, with two times of the monotonic clock."""
-
-    start: float
-    end: float
-    selections: list[Selection]
+COLUMNS = (
+    *("server", "schedulers", "placed", "room left", "selections/s", "CPU ms", "p50 ms"),
+    *("p99 ms", "claims lost", "started again", "conflicts", "gave up", "over-allocated"),
+)
 
 
 class Result(NamedTuple):
-    """The outcome of a number of schedulers of a service."""
+    """A row of the table, the values with targets, and the over-allocations."""
 
-    service: str
-    schedulers: int
-    selections: list[Selection]
-    seconds: float
-    cpu_seconds: float
-    claims: Counter[str]
-    conflicts: Counter[str]
-    remaining: int
+    row: list[object]
+    findings: list[Finding]
     overallocations: list[str]
 
-    def count(self, outcome: str) -> int:
-        """Return the number of selections with an outcome."""
-        return sum(each.outcome == outcome for each in self.selections)
 
-    @property
-    def lost(self) -> int:
-        """Return the number of claims that met other claims."""
-        return self.claims["lost"] + sum(each.lost for each in self.selections)
-
-    def row(self) -> list[object]:
-        """Return a row of the table."""
-        times, placed = [each.ms for each in self.selections], self.count(PLACED)
-        conflicts = ", ".join(f"{n} {kind}" for kind, n in self.conflicts.most_common())
-        return [
-            *(self.service, self.schedulers, placed, self.remaining, placed / self.seconds),
-            1000 * self.cpu_seconds / max(placed, 1),
-            *(percentile(times, 0.5), percentile(times, 0.99)),
-            f"{self.lost} ({100 * self.lost / max(placed + self.lost, 1):.1f} %)",
-            *(self.claims["retried"], conflicts, self.count(GAVE_UP), len(self.overallocations)),
-        ]
-
-    def findings(self) -> list[Finding]:
-        """Return the values that have targets."""
-        if self.service != "ours":
-            return []
-        name, placed = f"schedulers: {self.schedulers}", self.count(PLACED)
-        rate = placed / self.seconds
-        lost = 100 * self.lost / max(placed + self.lost, 1)
-        findings = [Finding(f"selections a second, {name}", rate, SELECTIONS_TARGET)]
-        if self.schedulers > 1:
-            findings.append(Finding(f"claims lost, {name}", lost, LOST_TARGET))
-        return findings
-
-
-def _fill(address: Address, seed: str) -> Share:
+def _fill(address: Address, seed: str) -> list[Selection]:
     """Select hosts until no host fits, in a client process."""
-    start, selections, given_up = time.monotonic(), [], 0
+    selections: list[Selection] = []
     for consumer in consumers(seed):
         selections.append(select_host(address, FLAVOR, consumer))
-        outcome = selections[-1].outcome
-        given_up = given_up + 1 if outcome == GAVE_UP else 0
-        if outcome == NONE_FITS or given_up == MAX_GIVEN_UP:
+        last = [each.outcome for each in selections[-MAX_GIVEN_UP:]]
+        if last[-1] == NONE_FITS or last == [GAVE_UP] * MAX_GIVEN_UP:
             break
-    return Share(start, time.monotonic(), selections)
+    return selections
+
+
+def _read_counters(servers: Sequence[Server]) -> tuple[Counter[str], Counter[str], float]:
+    """Return the claims and conflicts of placement-sched, and the CPU time, until now."""
+    claims = read_counter(servers, "placement_sched_claims_total", "outcome")
+    conflicts = read_counter(servers, "placement_sched_conflicts_total", "kind")
+    return claims, conflicts, sum(server.cpu_seconds() for server in servers)
 
 
 def _measure(database: URL, service: str, schedulers: int) -> Result:
-    url = database.render_as_string(hide_password=False)
+    """Fill a cloud with a number of schedulers of a service."""
     with ExitStack() as stack:
         spawning = multiprocessing.get_context("spawn")
         clients = stack.enter_context(ProcessPoolExecutor(schedulers, spawning))
@@ -126,37 +90,31 @@ def _measure(database: URL, service: str, schedulers: int) -> Result:
         list(clients.map(time.sleep, [1.0] * schedulers))
         for server in servers:
             release(server.address, [select_host(server.address, FLAVOR, uuid_of("warm", 0))])
-        read_claims = partial(read_counter, servers, "placement_sched_claims_total", "outcome")
-        read_conflicts = partial(read_counter, servers, "placement_sched_conflicts_total", "kind")
-        claims, conflicts = read_claims(), read_conflicts()
-        cpu = sum(server.cpu_seconds() for server in servers)
         addresses = [servers[turn % len(servers)].address for turn in range(schedulers)]
         seeds = [f"{schedulers} {turn}" for turn in range(schedulers)]
-        shares = list(clients.map(_fill, addresses, seeds))
-        cpu = sum(server.cpu_seconds() for server in servers) - cpu
-        claims, conflicts = read_claims() - claims, read_conflicts() - conflicts
-    seconds = max(share.end for share in shares) - min(share.start for share in shares)
-    selections = [each for share in shares for each in share.selections]
-    remaining, excess = count_remaining(url, FLAVOR), find_overallocations(url)
-    return Result(
-        *(service, schedulers, selections, seconds, cpu, claims, conflicts, remaining, excess)
-    )
-
-
-def _print_results(kind: str, hosts: int, results: Sequence[Result]) -> None:
-    columns = (
-        *("server", "schedulers", "placed", "room left", "selections/s", "CPU ms", "p50 ms"),
-        *("p99 ms", "claims lost", "started again", "conflicts", "gave up", "over-allocated"),
-    )
-    promised = kind in harness.TARGET_DATABASES
-    findings = [
-        replace(finding, applies=hosts == HOSTS, promised=promised)
-        for each in results
-        for finding in each.findings()
+        before, start = _read_counters(servers), time.perf_counter()
+        selections = [each for share in clients.map(_fill, addresses, seeds) for each in share]
+        seconds, after = time.perf_counter() - start, _read_counters(servers)
+    claims, conflicts, cpu = after[0] - before[0], after[1] - before[1], after[2] - before[2]
+    times = [each.ms for each in selections]
+    outcomes = Counter(each.outcome for each in selections)
+    placed = outcomes[PLACED]
+    lost = claims["lost"] + sum(each.lost for each in selections)
+    percent = 100 * lost / max(placed + lost, 1)
+    kinds = ", ".join(f"{number} {kind}" for kind, number in conflicts.most_common())
+    url = database.render_as_string(hide_password=False)
+    excess = find_overallocations(url)
+    row = [
+        *(service, schedulers, placed, count_remaining(url, FLAVOR), placed / seconds),
+        *(1000 * cpu / max(placed, 1), percentile(times, 0.5), percentile(times, 0.99)),
+        *(f"{lost} ({percent:.1f} %)", claims["retried"], kinds, outcomes[GAVE_UP], len(excess)),
     ]
-    table = harness.build_table(columns, [each.row() for each in results])
-    targets = harness.build_target_table(findings)
-    print(harness.build_section(f"{kind}: {hosts} hosts", table, targets), flush=True)
+    name = f"schedulers: {schedulers}"
+    findings = [
+        Finding(f"selections a second, {name}", placed / seconds, SELECTIONS_TARGET),
+        Finding(f"claims lost, {name}", percent, LOST_TARGET),
+    ]
+    return Result(row, findings, excess)
 
 
 def main() -> int:
@@ -170,16 +128,22 @@ def main() -> int:
         services.require_peer()
 
     def measure(kind: str, databases: Databases) -> None:
-        results = []
+        results: dict[str, list[Result]] = {"ours": []}
+        if not options.no_peer:
+            results["peer"] = []
         for schedulers in options.schedulers:
-            for service in ("ours",) if options.no_peer else ("ours", "peer"):
+            for service, group in results.items():
                 harness.report_progress(f"{service}, {schedulers} schedulers")
-                world = FlatWorld(options.hosts, seen=ALWAYS_UP)
-                results.append(_measure(databases.fill_new(world), service, schedulers))
-        _print_results(kind, options.hosts, results)
-        for each in results:
-            if each.service == "ours" and each.overallocations:
-                raise WrongAnswer(f"over-allocated by {each.schedulers}: {each.overallocations}")
+                url = databases.fill_new(FlatWorld(options.hosts, seen=ALWAYS_UP))
+                group.append(_measure(url, service, schedulers))
+        table = harness.build_table(
+            COLUMNS, [each.row for group in results.values() for each in group]
+        )
+        findings = [finding for each in results["ours"] for finding in each.findings]
+        targets = harness.build_target_table(findings, kind, applies=options.hosts == HOSTS)
+        print(harness.build_section(f"{kind}: {options.hosts} hosts", table, targets), flush=True)
+        if excess := [line for each in results["ours"] for line in each.overallocations]:
+            raise WrongAnswer(f"over-allocated: {excess}")
 
     return harness.run_on_databases(options, measure)
 

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -163,10 +162,10 @@ def main() -> int:
         times = _measure_requests(url, query, options.rounds)
         novas = _time_nova_handlers(hosts, options.rounds)
         ours = _time_our_handlers(hosts, settings, options.rounds)
-        applies = options.hosts == HOSTS
-        findings = [replace(each, applies=applies) for each in _find(times, ours, novas)]
+        findings = _find(times, ours, novas)
+        table = harness.build_target_table(findings, kind, applies=options.hosts == HOSTS)
         title = f"{kind}: {options.hosts} hosts, {len(hosts)} candidates"
-        print(harness.build_section(title, harness.build_target_table(findings)), flush=True)
+        print(harness.build_section(title, table), flush=True)
 
     return harness.run_on_databases(options, measure)
 

@@ -146,7 +146,7 @@ CARDS = Cloud(
     )
 )
 
-#: One card of those, where the other has no functions.
+#: A card, if the other card has no functions.
 ONE_CARD = Cloud(
     (
         provider("CN"),
