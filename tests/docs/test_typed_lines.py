@@ -29,7 +29,7 @@ HERE = {
     "/etc/placement/placement.conf": "placement.conf",
     "/etc/nova/nova.conf": "nova.conf",
     "--host 192.0.2.10": "--port {port}",
-    "--hosts 10000": "--hosts 60 --database sqlite --server sqlite:///{folder}/",
+    "--hosts 10000": "--hosts 60 --database sqlite",
     "load.py postgresql+psycopg://.../million": "load.py sqlite:///million.db",
     "one_cloud.py": "one_cloud.py --size 200 --rounds 1",
     "--size 1000000": "--size 200",
