@@ -31,7 +31,7 @@ HERE = {
     "--host 192.0.2.10": "--port {port}",
     "--hosts 10000": "--hosts 60 --database sqlite",
     "load.py postgresql+psycopg://.../million": "load.py sqlite:///million.db",
-    "one_cloud.py": "one_cloud.py --size 200 --rounds 1",
+    "one_cloud.py": "one_cloud.py --rounds 1",
     "--size 1000000": "--size 200",
 }
 SERVER = "http://127.0.0.1:8778"
