@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Database servers of a test run's own, with their data in memory.
 
-A run with ``--lane`` that needs PostgreSQL or MariaDB starts it where its programs are installed,
-and stops it at the end. MariaDB creates a schema five times as fast there as on a disk.
+A run with ``--lane`` starts PostgreSQL and MariaDB if their programs are installed, and stops them
+at the end. MariaDB creates a schema five times as fast in memory as on a disk.
 ``PLACEMENT_SCHED_TEST_POSTGRESQL`` and ``PLACEMENT_SCHED_TEST_MYSQL`` name another server.
 """
 

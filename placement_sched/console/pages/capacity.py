@@ -437,7 +437,7 @@ def moves() -> flask.Response:
     }
     if goal:
         try:
-            body: Json = {"goal": goal, "moves": _parse_moves(args.get("moves") or "5")}
+            body: Json = {"goal": goal, "moves": _parse_integer(args.get("moves") or "5", "Moves")}
             if flavor:
                 zone = args.get("zone", "").strip()
                 spec = {"flavor": flavor, **({"availability_zone": zone} if zone else {})}
@@ -474,7 +474,7 @@ def failover() -> flask.Response:
 
 def _list_failover_keys() -> list[str]:
     """Return the domains of hosts that may fail together, with the keys in metadata."""
-    aggregates = _list_visible("/compute/v2.1/os-aggregates", "aggregates")
+    aggregates = api_client().list_visible("/compute/v2.1/os-aggregates", "aggregates")
     keys = {key for aggregate in aggregates for key in aggregate["metadata"]}
     return ["zone", "aggregate", *sorted(keys - {"availability_zone"})]
 
@@ -493,11 +493,11 @@ def _list_choices() -> dict[str, Sequence[Any]]:
     }
 
 
-def _parse_moves(text: str) -> int:
+def _parse_integer(text: str, label: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise Invalid(f"Moves: {text!r} is not an integer") from None
+        raise Invalid(f"{label}: {text!r} is not an integer") from None
 
 
 VIEWS: Mapping[str, Callable[..., flask.Response]] = {
