@@ -33,8 +33,8 @@ from placement_sched.scheduler.weighing import run_weighers
 
 #: The seeds of the published figures. Definitions of the weigher were compared with 1 to 3.
 SEEDS = range(101, 111)
-#: The part of the events until the load is highest, the highest load, and the load at the end.
-FILLING, FULL, EBB = 0.7, 1.3, 0.4
+#: The part of the events until the load is highest.
+FILLING = 0.7
 PINNED = {"hw:cpu_policy": "dedicated", "hw:mem_page_size": "1048576"}
 DEVICE = {"vendor_id": "10de", "product_id": "20b0", "dev_type": "type-PCI"}
 ALIAS = '{"name": "gpu", "vendor_id": "10de", "product_id": "20b0", "device_type": "type-PCI"}'
@@ -164,11 +164,14 @@ def _build_spec(flavor: Flavor, flavors: tuple[Flavor, ...]) -> Request:
 
 
 class Trace(NamedTuple):
-    """The hosts and the flavors of a trace, and the deviation of the logarithm of lifetimes."""
+    """Hosts and flavors of a trace, the deviation of the logarithm of lifetimes, and loads."""
 
     hosts: Callable[[], list[Host]]
     sizes: Sequence[Size]
     deviation: float
+    #: The highest load, and the load at the end. All hosts are full at 1 if instances are alike.
+    full: float = 1.3
+    ebb: float = 0.4
 
     def requests(self) -> list[Request]:
         """Return the request for an instance of each flavor, and its amounts."""
@@ -197,6 +200,8 @@ TRACES = {
             _pinned(12, 8, 0.03, pci_passthrough__alias="gpu:2"),
         ],
         deviation=1.5,
+        full=2.2,
+        ebb=0.7,
     ),
 }
 
@@ -204,8 +209,8 @@ TRACES = {
 def _iterate_events(trace: Trace, seed: int, events: int) -> Iterator[tuple[int, int | None]]:
     """Yield number and flavor of each arrival, and number and None of each departure.
 
-    The load, the sum of the scarcest share of all instances, rises to :data:`FULL` and falls to
-    :data:`EBB`. Lifetimes are log-normal, so a few instances outlive thousands of others.
+    The load, the sum of the scarcest share of all instances, rises to ``full`` and falls to
+    ``ebb``. Lifetimes are log-normal, so a few instances outlive thousands of others.
     """
     random, total, alive = Random(seed), Amounts(), list[tuple[float, int, float]]()
     for host in trace.hosts():
@@ -215,7 +220,8 @@ def _iterate_events(trace: Trace, seed: int, events: int) -> Iterator[tuple[int,
     load, clock, turn = 0.0, 0.0, events * FILLING
     for event in range(events):
         rest = (event - turn) / (events - turn)
-        target = FULL * event / turn if event < turn else FULL + (EBB - FULL) * rest
+        full, ebb = trace.full, trace.ebb
+        target = full * event / turn if event < turn else full + (ebb - full) * rest
         if not alive or random.random() < 0.5 + 10 * (target - load):
             clock += 1
             (kind,) = random.choices(range(len(loads)), shares)
