@@ -2,7 +2,7 @@
 """Further instances of a flavor until a failure gets worse."""
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from placement_sched.scheduler.failover import remaining as failover_remaining
@@ -10,9 +10,10 @@ from tests.exploring import draws
 from tests.scheduler.capacity.test_report import ADMIN, FLAVORS, store_flavor
 from tests.scheduler.carrying_out import fill_small_cloud, make_application, small_clouds
 from tests.scheduler.failover.test_report import compute, fill, place
-from tests.support.scheduling import instance, report, spec
+from tests.support.scheduling import flavor, instance, report, spec
 
 NODES = "/scheduler/v1/compute_nodes"
+M9 = flavor(name="m9", memory_mb=9216, root_gb=1)
 
 
 def read_row(answer, name="small"):
@@ -88,6 +89,11 @@ def test_instances_of_a_replaced_flavor_of_the_same_name_prove_nothing(sqlite_ap
 
 @pytest.mark.slow
 @settings(max_examples=draws(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
+# CPU and disk spread m1 over hosts, while memory alone would fill cn2.
+@example(
+    cloud=([4, 20, 18], [{"flavor": M9}, {"flavor": M9, "availability_zone": "az1"}], set()),
+    name="m1",
+)
 @given(cloud=small_clouds(), name=st.sampled_from(["m1", "m4"]))
 def test_bounds_contain_the_number_that_simulations_find(
     sqlite_template, tmp_path_factory, make_app, monkeypatch, cloud, name
@@ -95,6 +101,7 @@ def test_bounds_contain_the_number_that_simulations_find(
     sizes, requests, _ = cloud
     app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp("remaining"))
     fill_small_cloud(app, sizes, requests)
+    report_usage(app, sizes)
     store_flavor(app, name, ram=1024 * int(name[1:]), disk=1)
     found = read_row(compute(app), name)
     with monkeypatch.context() as patch:
@@ -121,19 +128,32 @@ def check_by_placing(app, sizes, name, row):
 
 
 def select(app, sizes, uuids, name):
-    """Place instances, and report the memory that hosts use then."""
+    """Place instances, and report the usage of hosts then."""
     body = {"request_spec": spec(*uuids, flavor=name)}
     answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
     if answer.status_int != 200:
         return False
-    hosts = app.get("/scheduler/v1/hosts").json["hosts"]
-    used = {each["host"]: each["resources"]["MEMORY_MB"]["used"] for each in hosts}
-    reports = [
-        report(f"cn{at}", memory_mb=1024 * size, memory_mb_used=used[f"cn{at}"])
-        for at, size in enumerate(sizes, 1)
-    ]
-    app.post_json(NODES, reports)
+    report_usage(app, sizes)
     return True
+
+
+def report_usage(app, sizes):
+    """Report all that weighers read, as after a placement within the same request.
+
+    Each instance has a single VCPU, and is still being built.
+    """
+    reports = []
+    for host in app.get("/scheduler/v1/hosts").json["hosts"]:
+        used = {name: each["used"] for name, each in host["resources"].items()}
+        usage = {
+            "memory_mb": 1024 * sizes[int(host["host"].removeprefix("cn")) - 1],
+            "memory_mb_used": used["MEMORY_MB"],
+            "vcpus_used": used["VCPU"],
+            "local_gb_used": used["DISK_GB"],
+            "stats": {"num_instances": used["VCPU"], "io_workload": used["VCPU"]},
+        }
+        reports.append(report(host["host"], **usage))
+    app.post_json(NODES, reports)
 
 
 def count_stuck(answer):
