@@ -138,8 +138,9 @@ class Allowance:
     """The number of further instances of a flavor that keep the promise.
 
     Up to ``remaining`` further instances keep it, and more than ``at_most`` break it, None without
-    such a number. After ``at_most`` + 1 further instances, at most ``placed`` of the ``instances``
-    of ``domain`` find places. They are of all flavors, and include further instances on its hosts.
+    such a number. If simulations found them, this holds for instances placed in a single request.
+    After ``at_most`` + 1 further instances, at most ``placed`` of the ``instances`` of ``domain``
+    find places. They are of all flavors, and include further instances on its hosts.
     """
 
     flavor: str

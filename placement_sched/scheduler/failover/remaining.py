@@ -10,7 +10,8 @@ on its hosts. Two numbers bound the further instances that make no failure worse
   than the failure has, gets worse with the further instance ``k + 1``, wherever it is placed.
 
 If the bounds differ and there are few failures, simulations place further instances as the
-scheduler would, and then simulate the failures, to find the number between the bounds.
+scheduler would in a single request, and then simulate the failures, to find the number between the
+bounds. This number depends on the chosen hosts, and so on the reports that weighers read.
 """
 
 from collections import Counter
