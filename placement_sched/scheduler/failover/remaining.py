@@ -7,7 +7,10 @@ on its hosts. Two numbers bound the further instances that make no failure worse
 * While the screen proves that enough hosts pass, further instances make nothing worse, wherever
   they are placed.
 * A failure with instances of the same flavor and amounts, whose other hosts fit ``k`` more of them
-  than the failure has, gets worse with the further instance ``k + 1``, wherever it is placed.
+  than the failure has, gets worse with the further instance ``k + 1``, wherever it is placed. If
+  some of its instances find no place now, e.g. because of a server group, further instances may use
+  the capacity that they leave free: ``k`` grows by their number, less the instances of other
+  requests that certainly find no place.
 
 If the bounds differ and there are few failures, simulations place further instances as the
 scheduler would in a single request, and then simulate the failures, to find the number between the
@@ -36,7 +39,12 @@ from placement_sched.scheduler.failover.screen import (
     read_requests,
     screen_requests,
 )
-from placement_sched.scheduler.failover.simulated import UNDETERMINED, Analysis, simulate_failure
+from placement_sched.scheduler.failover.simulated import (
+    UNDETERMINED,
+    Analysis,
+    Outcome,
+    simulate_failure,
+)
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.simulation import AppliedChanges
@@ -126,12 +134,13 @@ def _with_upper_bound(
         and on_hosts.fits.keys() <= request.fits.keys()
     }
     for outcome in analysis.outcomes:
+        if outcome.state == UNDETERMINED:
+            continue
         for key, number in outcome.load.counts.items():
             request = requests.get(key)
             if request is None:
                 continue
-            spare = request.fits_outside(outcome.load.hosts) - number
-            at_most = max(spare, 0)
+            at_most = _spare_until_worse(analysis.screen, outcome, request, number)
             if allowance.at_most is None or at_most < allowance.at_most:
                 # Further instances on its own hosts have to be placed on other hosts, too.
                 load = outcome.load.with_more(key, at_most + 1)
@@ -141,6 +150,20 @@ def _with_upper_bound(
                 remaining = min(allowance.remaining, at_most)
                 allowance = Allowance(allowance.flavor, remaining, at_most, *failure)
     return allowance
+
+
+def _spare_until_worse(
+    screen: Screen, outcome: Outcome, request: RequestOnHosts, number: int
+) -> int:
+    """Return the most further instances that do not prove that a failure gets worse.
+
+    The failure has ``number`` instances of the request, which has a maximum.
+    """
+    spare = request.fits_outside(outcome.load.hosts) - number
+    if outcome.stuck:
+        of_others = screen.count_stuck(outcome.load) - max(-spare, 0)
+        spare += outcome.stuck - of_others
+    return max(spare, 0)
 
 
 def _search(analysis: Analysis, flavor: _Flavor, allowance: Allowance) -> Allowance:

@@ -257,11 +257,11 @@ class Screen:
 
     def count_stuck(self, load: FailedLoad) -> int:
         """Return how many instances have no place in any placement, at least."""
-        requests = self.requests_of(load) or ()
+        requests = ((self.requests.get(key), number) for key, number in load.counts.items())
         return sum(
             max(number - request.fits_outside(load.hosts), 0)
             for request, number in requests
-            if request.has_maximum
+            if request is not None and request.has_maximum
         )
 
     def spare_in_order(self, load: FailedLoad) -> int:

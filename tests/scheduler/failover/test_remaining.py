@@ -13,7 +13,14 @@ from tests.scheduler.failover.test_report import compute, fill, place
 from tests.support.scheduling import flavor, instance, report, spec
 
 NODES = "/scheduler/v1/compute_nodes"
-M9 = flavor(name="m9", memory_mb=9216, root_gb=1)
+M1, M4, M9 = (flavor(name=f"m{size}", memory_mb=1024 * size, root_gb=1) for size in (1, 4, 9))
+# The group keeps the m4 of cn2 away from cn1, so a further m4 there makes the failure no worse.
+BLOCKED_BY_GROUP = (
+    {"flavor": M1, "force_hosts": ["cn2"]},
+    {"flavor": M4, "force_hosts": ["cn1"], "instance_group": "apart"},
+    {"flavor": M4, "instance_group": "apart"},
+    {"flavor": M9},
+)
 
 
 def read_row(answer, name="small"):
@@ -87,6 +94,15 @@ def test_instances_of_a_replaced_flavor_of_the_same_name_prove_nothing(sqlite_ap
     assert read_row(compute(sqlite_app))["at_most"] is None
 
 
+def test_further_instances_may_use_capacity_that_a_server_group_excludes(sqlite_app, monkeypatch):
+    fill_small_cloud(sqlite_app, [9, 13, 9], BLOCKED_BY_GROUP)
+    store_flavor(sqlite_app, "m4", ram=4096, disk=1)
+    assert count_stuck(compute(sqlite_app)) == {"cn1": 1, "cn2": 1, "cn3": 1}
+    monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
+    row = read_row(compute(sqlite_app), "m4")
+    assert (row["remaining"], row["at_most"]) == (0, 1)
+
+
 @pytest.mark.slow
 @settings(max_examples=draws(25), suppress_health_check=[HealthCheck.function_scoped_fixture])
 # CPU and disk spread m1 over hosts, while memory alone would fill cn2.
@@ -94,6 +110,7 @@ def test_instances_of_a_replaced_flavor_of_the_same_name_prove_nothing(sqlite_ap
     cloud=([4, 20, 18], [{"flavor": M9}, {"flavor": M9, "availability_zone": "az1"}], set()),
     name="m1",
 )
+@example(cloud=([9, 13, 9], BLOCKED_BY_GROUP, set()), name="m4")
 @given(cloud=small_clouds(), name=st.sampled_from(["m1", "m4"]))
 def test_bounds_contain_the_number_that_simulations_find(
     sqlite_template, tmp_path_factory, make_app, monkeypatch, cloud, name
