@@ -32,6 +32,7 @@ NEEDED: Mapping[str, Mapping[str, Sequence[str]]] = {
     "GET /console/ask/report": _SIZES,
     "GET /console/capacity": _SIZES,
     "GET /console/capacity/report": _SIZES,
+    "GET /console/capacity/failover": {"host_failures": ["1", "2"]},
     "GET /console/capacity/moves": {"goal": ["pack", "spread"]},
 }
 #: What may be asked for besides.
@@ -91,6 +92,7 @@ POSSIBLE: Mapping[str, Mapping[str, Sequence[str]]] = {
         "more": ["3"],
     },
     "GET /console/capacity/report": {**_REQUEST, "per": ["zone", "host"]},
+    "GET /console/capacity/failover": {"within": ["zone", "aggregate"]},
     "GET /console/capacity/moves": {"moves": ["1", "3"]},
     "GET /console/cloud": {
         "search": ["cn"],

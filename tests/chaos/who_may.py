@@ -206,6 +206,7 @@ PAGES: Mapping[frozenset[str], str] = {
 /console/decisions/<uuid>/replay GET
 /console/capacity GET
 /console/capacity.csv GET
+/console/capacity/failover GET
 /console/capacity/plan GET
 /console/capacity/row GET
 /console/capacity/report GET

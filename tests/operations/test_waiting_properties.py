@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from placement_sched.model.clock import utcnow
-from placement_sched.operations import waiting
+from placement_sched.operations import periodic, waiting
 from placement_sched.operations.waiting import WaitingRequests
 from tests.exploring import draws
 from tests.scheduler.explanations import put_aggregate
@@ -200,7 +200,7 @@ def make_walk(sqlite_template, tmp_path, make_app):
 
 
 @pytest.mark.slow
-@settings(max_examples=draws(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     policies=st.sampled_from([["default"], ["Dense"], ["default", "dense"]]),
     steps=st.lists(STEPS, max_size=25),
@@ -218,7 +218,7 @@ def test_notices_are_sent_exactly_for_requests_that_a_selection_places(make_walk
 def test_request_is_evaluated_at_most_once_a_minute(make_walk, calls):
     walk, now = make_walk(["default"]), 1000.0
     with pytest.MonkeyPatch.context() as patch, record_evaluations() as evaluated:
-        patch.setattr(waiting, "monotonic", lambda: now)
+        patch.setattr(periodic, "monotonic", lambda: now)
         own, other = (WaitingRequests(walk.app.app.services.scheduler, walk.send) for _ in range(2))
         body = {"request_spec": spec(instance(1), flavor=flavor(vcpus=16))}
         walk.app.post_json(SELECT, body, status=409)
