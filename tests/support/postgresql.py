@@ -198,7 +198,8 @@ def _start_postgresql(
 ) -> PostgreSQL:
     """Return a new server that is running."""
     server = PostgreSQL(folder / "primary", _free_port(stack), settings)
-    run_program("initdb", "-N", "-A", "trust", "-U", ACCOUNT, "-D", str(server.data))
+    options = ("-N", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-U", ACCOUNT)
+    run_program("initdb", *options, "-D", str(server.data))
     server.start()
     stack.callback(_stop_postgresql, server)
     return server
