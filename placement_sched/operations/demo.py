@@ -219,6 +219,8 @@ def _instances(host: _Host) -> Iterator[Json]:
             "DISK_GB": size.root_gb,
             "VGPU": flavor.pop("vgpus"),
         }
+        if size.vgpus:
+            flavor["extra_specs"] = dict(_ON_GPU)
         yield {
             "uuid": uuid,
             "name": f"{size.name}-{uuid[:8]}",

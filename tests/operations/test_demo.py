@@ -212,3 +212,11 @@ def test_sample_cloud_is_not_over_allocated(loaded_sample_cloud, database):
         rows = connection.scalar(select(func.count()).select_from(allocation_rows))
     assert over == 0
     assert rows > len(loaded_sample_cloud["instances"])
+
+
+def test_instances_with_virtual_gpus_ask_for_them_when_they_move():
+    for one in sample_cloud(NOW)["instances"]:
+        used = one["allocations"][one["host"]].get("VGPU", 0)
+        asked = one["flavor"].get("extra_specs", {})
+        assert asked.get("resources:VGPU", "0") == str(used)
+        assert (asked.get(f"trait:{GPU_TRAIT}") == "required") == bool(used)
