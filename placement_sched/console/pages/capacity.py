@@ -258,7 +258,7 @@ def _render_part(
         values, status = {"refusal": None, "wanted": query, **answer(query)}, 200
     except (ApiError, Error) as error:
         rejection = form_error(error)
-        values, status = {"refusal": rejection}, rejection.status
+        values, status = {"refusal": rejection, "wanted": query}, rejection.status
     return page(template, "Capacity", values, status=status)
 
 
@@ -296,13 +296,22 @@ def _answer(query: CapacityForm, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _plan(client: ApiClient, query: CapacityForm) -> Json:
-    """Return the moves for the changes, with the number of affected instances and a verdict."""
+    """Return the moves for the changes, the affected instances, and the capacity after them."""
     changes = expand_changes(client, query.changes)
-    document = client.ask(_PLAN, {"changes": changes, "flavors": []})
+    flavors = None if query.all_flavors else query.flavors
+    document = client.ask(_PLAN, {"changes": changes, "flavors": flavors})
+    if any("drain" in change for change in changes):
+        for entry in document["stuck"]:
+            entry["reason"] = entry["reason"].replace(" disabled", " drained or disabled")
     document = with_names(document, client.aggregate_names())
     reasons = Counter(shorten_reason(entry["reason"]) for entry in document["stuck"])
     affected = len(document["stuck"]) + len(document["moves"])
-    return {**document, "affected": affected, "reasons": reasons.most_common(2)}
+    counted = [
+        (row["flavor"], Count(row["before"], row["after"], row.get("exact", True)))
+        for row in document["capacity"]
+        if row["before"] != row["after"]
+    ]
+    return {**document, "affected": affected, "reasons": reasons.most_common(2), "counted": counted}
 
 
 def shorten_reason(reason: str) -> str:

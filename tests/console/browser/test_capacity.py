@@ -96,7 +96,7 @@ def test_flavors_appear_as_they_are_counted_and_can_be_cancelled(visit):
 def test_drained_aggregate_begins_with_a_verdict(visit):
     page = visit(f"{PAGE}?flavor=g.large&drain=aggregate:gpu")
     verdict = page.locator("section[aria-labelledby=moves-title] .conclusion")
-    expect(verdict).to_contain_text("instances", timeout=20_000)
+    expect(verdict).to_contain_text("64 of 64 instances fit nowhere else", timeout=20_000)
     expect(page.locator("table.capacity tbody tr")).to_contain_text("→ 0")
 
 

@@ -349,3 +349,40 @@ def test_invalid_failover_request_shows_an_error_and_keeps_the_form(
     assert words in page.html.find(role="alert").get_text()
     assert page.html.find("img") is None
     assert page.forms[1][name].value == value
+
+
+def test_plan_names_the_changes_and_counts_the_moves(cloud, browser):
+    """A drain showed a loss without the room of the moved instances."""
+    for number in (1, 2):
+        body = {"request_spec": spec(instance(number), force_hosts=["cn1"])}
+        cloud.post_json("/scheduler/v1/select_destinations", body)
+    page = browser.get(f"{PAGE}/plan?drain=cn1")
+    assert page.html.h1.get_text() == "Moves: drain=cn1"
+    assert page.html.select_one(".back a")["href"].endswith("change=drain%3Dcn1")
+    after = page.html.select_one("[data-part] .after").get_text().split()
+    assert " ".join(after) == "More fit after these moves: small 31 → 15 -16, large 7 → 3 -4"
+    assert "moved instances are not yet counted" in browser.get(f"{PAGE}?drain=cn1").text
+
+
+def test_reason_of_a_drain_does_not_name_only_disabled_hosts(cloud, browser):
+    body = {"request_spec": spec(instance(1), force_hosts=["cn1"])}
+    cloud.post_json("/scheduler/v1/select_destinations", body)
+    verdict = read_verdict(browser.get(f"{PAGE}/plan?drain=cn1&drain=cn2"))
+    assert "drained or disabled" in verdict
+
+
+def test_unfinished_search_of_further_instances_is_a_lower_bound(cloud, browser, monkeypatch):
+    """The page showed "79 to 716" for a flavor with a capacity of 474."""
+    breaks = {"domain": "cn1", "hosts": ["cn1"], "placed": 6, "instances": 7}
+    remaining = [
+        {"flavor": "small", "remaining": 79, "at_most": 716, "exact": False, "breaks": breaks},
+        {"flavor": "large", "remaining": 5, "at_most": 5, "exact": True, "breaks": breaks},
+    ]
+    ask = ApiClient.ask
+
+    def answer(self, path, body):
+        return ask(self, path, body) | {"remaining": remaining}
+
+    monkeypatch.setattr(ApiClient, "ask", answer)
+    rows = read_rows(browser.get(f"{FAILOVER}?host_failures=1"), "remaining")
+    assert rows == ["small 79 or more at 717 at the latest: 1 of 7 on cn1", "large 5 1 of 7 on cn1"]
