@@ -113,3 +113,19 @@ def test_failover_capacity_is_shown_once_it_is_computed(cloud, browser):
     assert read(page, "failover").startswith("2 hosts without failover capacity")
     assert "cn1 : 1 of 1 instances find no place" in read(page, "failover")
     assert page.html.select_one("section[aria-labelledby=failover] a")["href"].endswith("cn1")
+
+
+def test_reason_after_the_count_leads_to_the_same_count(cloud, browser):
+    """The link of "not enough memory on 128 hosts" led to an answer with 16 such hosts."""
+    for name, vcpus in (("small", 4), ("huge", 99)):
+        body = {"flavor": {"name": name, "vcpus": vcpus, "ram": 1024, "disk": 10}}
+        cloud.post_json("/compute/v2.1/flavors", body)
+    table = browser.get("/console/overview/fits").html.select_one(".fits")
+    assert table.select("th")[3].get_text() == "Then stopped by"
+    links = [row.select("a")[-1]["href"] for row in table.select("tbody tr")]
+    assert links == ["/console/ask?flavor=huge", "/console/capacity?flavor=small"]
+
+
+def test_cells_of_used_shares_are_labelled_for_a_phone(cloud, browser):
+    row = browser.get(PAGE).html.select_one(".uses.cards tbody tr")
+    assert [cell["data-label"] for cell in row.select("td")][:3] == ["Hosts", "Memory", "VCPU"]
