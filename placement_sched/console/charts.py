@@ -22,6 +22,8 @@ from placement_sched.model.explanation_reader import (
 #: Maximum number of hosts in a weights chart, and number of colours.
 BEST, COLOURS = 10, 8
 _WIDTH = 100.0
+#: Minimum number of intervals of a timeline that begins with the first decision.
+_MIN_INTERVALS = 40
 #: Colours of stages. Blue and green are the colours of hosts that remain or are selected.
 _STAGE_COLOURS = (1, 3, 4, 5, 7, 6)
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -232,13 +234,18 @@ class TimelinePicture:
     largest: int
 
 
-def timeline_picture(counts: Json) -> TimelinePicture:
-    """Build the chart of ``GET /decision_counts``."""
+def timeline_picture(counts: Json, *, is_whole: bool = False) -> TimelinePicture:
+    """Build the chart of ``GET /decision_counts``.
+
+    ``is_whole`` if it begins with the first decision: a bar of few intervals would fill the chart.
+    """
     seconds = counts["bucket_seconds"]
     begin, end = (datetime.fromisoformat(counts[name]) for name in ("since", "until"))
     starts = [datetime.fromisoformat(bucket["begin"]) for bucket in counts["buckets"]]
     begin = min([begin, *starts])
     end = max([end, *(start + timedelta(seconds=seconds) for start in starts)])
+    if is_whole:
+        begin = min(begin, end - timedelta(seconds=seconds * _MIN_INTERVALS))
     span = max((end - begin).total_seconds(), seconds)
     numbers = [(bucket[SELECTED], bucket[NO_VALID_HOST]) for bucket in counts["buckets"]]
     largest = max(map(sum, numbers), default=0)

@@ -125,7 +125,9 @@ def index() -> flask.Response:
     except (ApiError, Invalid) as failure:
         error = form_error(failure)
     names = client.aggregate_names() if document["decisions"] else {}
+    is_part = error is not None or request.args.get("live")
     values = {
+        "server": None if is_part else _find_server(client, query),
         "given": filters,
         "refusal": error,
         "kinds": KINDS,
@@ -135,7 +137,7 @@ def index() -> flask.Response:
         "warnings": document.get("warnings", ()),
         "counts": counts,
         "facets": [] if counts is None else _build_facets(filters, counts, names),
-        "timeline": counts and timeline_picture(counts),
+        "timeline": counts and timeline_picture(counts, is_whole="since" not in filters),
         "without_times": urlencode({k: v for k, v in filters.items() if k not in _TIMES}),
         "older": next_page_query(document["links"]),
         "is_newest": not marker and "until" not in filters and "refused" not in filters,
@@ -183,6 +185,28 @@ def _build_query(client: ApiClient, filters: Mapping[str, str]) -> dict[str, str
             raise Invalid(f"Instance {text}: {len(uuids)} servers have this name: enter a uuid")
         query["instance"] = uuids[0] if uuids else text
     return query
+
+
+def _find_server(client: ApiClient, query: Mapping[str, str]) -> Json | None:
+    """Return the name, host and state of the instance in the filter."""
+    uuid = read_uuid(query.get("instance", ""))
+    if uuid is None:
+        return None
+    try:
+        document = client.get("/compute/v2.1/servers/detail", {"all_tenants": "1", "uuid": uuid})
+    except ApiError:
+        return None
+    return next(
+        (
+            {
+                "name": server["name"],
+                "host": server.get("OS-EXT-SRV-ATTR:host"),
+                "state": server["status"].lower(),
+            }
+            for server in document["servers"]
+        ),
+        None,
+    )
 
 
 def _parse_when(text: str, now: datetime, label: str) -> str:

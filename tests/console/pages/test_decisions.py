@@ -349,3 +349,30 @@ def test_page_of_a_failure_shows_whether_it_would_fit_now(cloud, browser):
     assert "The request would fit now on cn7." in " ".join(text.split())
     placed = record_decision(cloud, 2)
     assert "fit now" not in browser.get(f"{PAGE}/{placed}").text
+
+
+def test_instance_without_a_decision_is_shown_with_its_host(cloud, browser):
+    record = {"host": "cn1", "display_name": "web-1", "project_id": "p1", "vm_state": "active"}
+    cloud.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
+    page = browser.get(f"{PAGE}?instance={instance(1)}")
+    text = " ".join(page.html.main.get_text(" ").split())
+    assert "The instance web-1 is active on cn1 ." in text
+    assert page.html.select_one("main a[href='/console/hosts/cn1']")
+    assert "No recorded decision placed it" in page.html.select_one("#none").get_text()
+    unknown = browser.get(f"{PAGE}?instance={UNKNOWN}")
+    assert "No recorded decision matches" in unknown.html.select_one("#none").get_text()
+
+
+def test_counts_of_values_name_the_failed_decisions(cloud, browser):
+    record_decision(cloud, 1)
+    record_failure(cloud, 2)
+    link = browser.get(PAGE).html.select_one(".facets a[title='default']")
+    assert link.find_next_sibling("span").get_text() == "1 failed of 2"
+
+
+def test_bar_of_a_short_history_does_not_fill_the_timeline(cloud, browser):
+    record_decision(cloud, 1)
+    (bar,) = browser.get(PAGE).html.select(".timeline rect.hit")
+    assert float(bar["width"]) < 3
+    (bar,) = browser.get(f"{PAGE}?since=1m").html.select(".timeline rect.hit")
+    assert float(bar["width"]) > 3
