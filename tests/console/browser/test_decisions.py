@@ -131,8 +131,9 @@ def test_failed_decision_is_opened_and_replayed_by_keyboard(visit, sample_server
 def test_a_report_is_downloaded(visit, sample_server):
     uuid = record_decision(sample_server, TOO_LARGE, "report")
     page = visit(f"{PAGE}/{uuid}")
+    page.get_by_text("Share", exact=True).click()
     with page.expect_download() as download:
-        page.get_by_role("link", name="Download as report").click()
+        page.get_by_role("link", name="Report (HTML)").click()
     assert download.value.suggested_filename == f"decision-{uuid}.html"
     assert "No valid host" in download.value.path().read_text()
 
