@@ -446,3 +446,10 @@ def test_too_deeply_nested_override_is_a_user_error(cloud):
     brackets = "%5B" * 20_000
     answer = cloud.get(f"{ASKED}&override=scheduler.driver%3D{brackets}", expect_errors=True)
     assert answer.status_int < 500
+
+
+def test_stages_of_a_request_without_a_host_name_no_others(cloud, browser):
+    page = browser.get(TOO_LARGE)
+    assert page.html.select_one("#funnel").get_text() == "Why no host"
+    assert "0 of 3 hosts could take it; most: not enough memory" in page.text
+    assert browser.get(ASKED).html.select_one("#funnel").get_text() == "Why not the others"
