@@ -80,3 +80,37 @@ def test_the_first_page_is_sent_in_less_than_300_kb(visit):
     assert sum(answer.request.sizes()["responseBodySize"] for answer in answers) < 300_000
     plain = [one.url for one in answers if "gzip" not in one.headers.get("content-encoding", "")]
     assert [url for url in plain if not url.endswith("icon.svg")] == [], "that is tiny"
+
+
+CUT = """() => [...document.querySelectorAll("input[placeholder]")]
+  .filter((field) => field.offsetParent)
+  .filter((field) => {
+    const pen = document.createElement("canvas").getContext("2d");
+    const style = getComputedStyle(field);
+    pen.font = style.font;
+    const room = field.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    return pen.measureText(field.placeholder).width > room;
+  })
+  .map((field) => field.placeholder)"""
+
+
+@pytest.mark.parametrize("path", ["capacity", "capacity/moves", "decisions", "ask", "cloud"])
+@pytest.mark.parametrize("size", [{"width": 1440, "height": 900}, PHONE], ids=["wide", "phone"])
+def test_no_placeholder_is_cut(visit, path, size):
+    page = visit(f"/console/{path}", size=size)
+    assert page.evaluate(CUT) == []
+
+
+SCROLLED = """() => [...document.querySelectorAll("main .wide")]
+  .filter((part) => part.scrollWidth > part.clientWidth
+    || part.scrollHeight > part.clientHeight + 1)
+  .map((part) => part.getAttribute("aria-labelledby"))"""
+
+
+@pytest.mark.parametrize(
+    "path", ["", "hosts/az1-r03-ssd07", "ask?flavor=g.large", "capacity/plan?drain=az1-r07-gpu01"]
+)
+def test_no_table_is_cut_on_a_phone(visit, path):
+    page = visit(f"/console/{path}", size=PHONE)
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate(SCROLLED) == []
