@@ -219,3 +219,16 @@ def test_users_without_permission_are_rejected(sqlite_url, make_app, tmp_path):
     )
     page = TestApp(make_app(settings).app).get("/console/cloud", status=403)
     assert "scheduler:hosts:list" in page
+
+
+def test_page_that_does_not_exist_leads_to_the_overview(cloud):
+    page = cloud.get("/console/nothing", status=404)
+    assert page.html.select_one("main p a[href='/console/']").get_text() == "Overview"
+
+
+def test_host_that_is_down_shows_its_age_as_the_overview_does(sqlite_app, cloud):
+    silent = report("cn9", last_seen_up="2020-01-01T00:00:00Z")
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [silent])
+    shown = cloud.get("/console/hosts/cn9").html.select_one(".bad time")
+    assert shown.get_text().endswith(" ago")
+    assert shown["title"] == "2020-01-01 00:00:00 UTC"
