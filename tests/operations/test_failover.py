@@ -36,14 +36,15 @@ def read_gauges(app):
 @pytest.fixture
 def app_with_interval(settings, make_app):
     app = make_app(settings.with_overrides({"scheduler.failover_interval": 3600}))
-    fill(app, ["cn1", "cn2"], ["cn1", "cn1", "cn1", "cn2", "cn2"])
+    app.get("/scheduler/v1/hosts")
     wait_for_thread()
+    fill(app, ["cn1", "cn2"], ["cn1", "cn1", "cn1", "cn2", "cn2"])
     return app
 
 
 @pytest.mark.all_databases
 def test_task_stores_a_result_that_every_process_reads(app_with_interval, settings, make_app):
-    # The first request started the computation, on a cloud without hosts.
+    # The first request starts the computation, on a cloud without hosts.
     assert app_with_interval.get(FAILOVER).json["covered"] == 0
     stored = store_result(app_with_interval.app.services.scheduler)
     other = make_app(settings.with_overrides({"scheduler.failover_interval": 3600}))
