@@ -45,7 +45,7 @@ def select_host(client: TestApp, request_spec: dict[str, object]) -> tuple[int, 
 
 
 def claim_one_host_each(barrier, which, url, rounds):
-    """Ask for a whole host in every round, all processes at the same moment."""
+    """Claim a whole host in each round, at the same moment as the other processes."""
     client = TestApp(create_app(make_settings(url)))
     answer = []
     for number in range(rounds):
@@ -57,7 +57,7 @@ def claim_one_host_each(barrier, which, url, rounds):
 
 
 def claim_same_instance(barrier, which, url, rounds):
-    """Ask for the very same instance in every round, all processes at the same moment."""
+    """Claim the same instance in each round, at the same moment as the other processes."""
     client = TestApp(create_app(make_settings(url)))
     answer = []
     for number in range(rounds):
@@ -67,7 +67,7 @@ def claim_same_instance(barrier, which, url, rounds):
 
 
 def claim_spread_members(barrier, which, url, groups):
-    """Ask for a member of the group of each round, all processes at the same moment."""
+    """Claim a member of each group, at the same moment as the other processes."""
     client = TestApp(create_app(make_settings(url, **SPREAD_FILTER)))
     answer = []
     for number, group in enumerate(groups):

@@ -24,7 +24,7 @@ def new_run(*moves, **changes):
     }
 
 
-ONE = (instance(1), "cn1", "cn2")
+MOVE = (instance(1), "cn1", "cn2")
 TWO = (instance(2), "cn1", "cn3")
 
 
@@ -56,8 +56,8 @@ def detail(answer):
 def test_run_is_recorded_with_its_moves_in_order(cloud):
     stuck = [{"instance": instance(9), "host": "cn1", "reason": "no space for \N{SNOWMAN}"}]
     request = {"changes": [{"drain": ["cn1"]}]}
-    run = create(cloud, TWO, ONE, stuck=stuck, request=request)
-    assert [(move["instance"], move["from"], move["to"]) for move in run["moves"]] == [TWO, ONE]
+    run = create(cloud, TWO, MOVE, stuck=stuck, request=request)
+    assert [(move["instance"], move["from"], move["to"]) for move in run["moves"]] == [TWO, MOVE]
     assert {move["state"] for move in run["moves"]} == {"planned"}
     assert (run["state"], run["user_id"], run["request"]) == ("running", "admin", request)
     assert run["stuck"] == [{**stuck[0], "name": None}]
@@ -68,7 +68,7 @@ def test_run_is_recorded_with_its_moves_in_order(cloud):
 
 @pytest.mark.all_databases
 def test_move_is_started_and_done(cloud):
-    run = create(cloud, ONE, TWO)
+    run = create(cloud, MOVE, TWO)
     move = change_move(cloud, run, instance(1), "started")
     assert (move["state"], move["rejection"], move["finished_at"]) == ("started", None, None)
     decision = cloud.get(f"/scheduler/v1/decisions/{move['decision']}").json
@@ -86,12 +86,12 @@ def test_move_is_started_and_done(cloud):
 
 def test_check_of_a_start_claims_nothing(cloud):
     before = cloud.get("/scheduler/v1/hosts").json
-    change_move(cloud, create(cloud, ONE), instance(1), "started")
+    change_move(cloud, create(cloud, MOVE), instance(1), "started")
     assert cloud.get("/scheduler/v1/hosts").json == before
 
 
 def test_start_is_rejected_if_the_target_has_become_full(cloud):
-    run = create(cloud, ONE)
+    run = create(cloud, MOVE)
     select(cloud, spec(instance(3), flavor=flavor(memory_mb=7168), force_hosts=["cn2"]))
     move = change_move(cloud, run, instance(1), "started")
     assert (move["state"], move["started_at"]) == ("planned", None)
@@ -120,7 +120,7 @@ def test_start_is_rejected_if_the_target_does_not_exist(cloud):
 
 @pytest.mark.all_databases
 def test_only_the_executor_changes_a_run(cloud):
-    run = create(cloud, ONE)
+    run = create(cloud, MOVE)
     path = f"{RUNS}/{run['uuid']}"
     words = f"Run {run['uuid']} has another executor"
     answer = change_move(cloud, run, instance(1), "started", 409, executor=OTHER)
@@ -136,7 +136,7 @@ def test_only_the_executor_changes_a_run(cloud):
 @pytest.mark.all_databases
 @pytest.mark.parametrize("state", ["done", "skipped"])
 def test_ended_move_does_not_change(cloud, state):
-    run = create(cloud, ONE)
+    run = create(cloud, MOVE)
     change_move(cloud, run, instance(1), state)
     for later in ("started", "failed"):
         answer = change_move(cloud, run, instance(1), later, 409)
@@ -144,7 +144,7 @@ def test_ended_move_does_not_change(cloud, state):
 
 
 def test_run_that_is_done_is_not_resumed(cloud):
-    run = create(cloud, ONE)
+    run = create(cloud, MOVE)
     path = f"{RUNS}/{run['uuid']}"
     change_move(cloud, run, instance(1), "skipped")
     cloud.put_json(path, {"executor": EXECUTOR, "state": "done"})
@@ -154,7 +154,7 @@ def test_run_that_is_done_is_not_resumed(cloud):
 
 @pytest.mark.all_databases
 def test_run_with_open_moves_is_not_done(cloud):
-    run = create(cloud, ONE, TWO)
+    run = create(cloud, MOVE, TWO)
     path, done = f"{RUNS}/{run['uuid']}", {"executor": EXECUTOR, "state": "done"}
     answer = cloud.put_json(path, done, status=409).json
     words = f"Run {run['uuid']} cannot be done: "
@@ -171,7 +171,7 @@ def test_run_with_open_moves_is_not_done(cloud):
 @pytest.mark.all_databases
 @pytest.mark.parametrize("state", ["stopped", "failed"])
 def test_move_starts_only_while_its_run_is_running(cloud, state):
-    run = create(cloud, ONE, TWO)
+    run = create(cloud, MOVE, TWO)
     path = f"{RUNS}/{run['uuid']}"
     change_move(cloud, run, instance(1), "started")
     cloud.put_json(path, {"executor": EXECUTOR, "state": state})
@@ -185,7 +185,7 @@ def test_move_starts_only_while_its_run_is_running(cloud, state):
 
 @pytest.mark.all_databases
 def test_runs_are_listed_newest_first_page_by_page(cloud):
-    runs = [create(cloud, ONE, kind=kind) for kind in ("plan", "rebalance", "drain")]
+    runs = [create(cloud, MOVE, kind=kind) for kind in ("plan", "rebalance", "drain")]
     cloud.put_json(f"{RUNS}/{runs[0]['uuid']}", {"executor": EXECUTOR, "state": "failed"})
     page = cloud.get(f"{RUNS}?limit=2").json
     assert [run["kind"] for run in page["plan_runs"]] == ["drain", "rebalance"]
@@ -202,13 +202,13 @@ def test_runs_are_listed_newest_first_page_by_page(cloud):
     ("body", "words"),
     [
         (new_run(), "(at $.moves)"),
-        (new_run(ONE, (instance(1), "cn1", "cn3")), "has two moves (at $.moves[1].instance)"),
+        (new_run(MOVE, (instance(1), "cn1", "cn3")), "has two moves (at $.moves[1].instance)"),
         (new_run((instance(1), "cn1", "cn1")), "are cn1 (at $.moves[0].to)"),
-        (new_run(ONE, parallel=0), "(at $.parallel)"),
-        (new_run(ONE, method="hot"), "'hot' is not one of"),
-        (new_run(ONE, kind="plans"), "(at $.kind)"),
-        (new_run(ONE, executor="me"), "(at $.executor)"),
-        (new_run(ONE, moved=[]), "'moved' was unexpected"),
+        (new_run(MOVE, parallel=0), "(at $.parallel)"),
+        (new_run(MOVE, method="hot"), "'hot' is not one of"),
+        (new_run(MOVE, kind="plans"), "(at $.kind)"),
+        (new_run(MOVE, executor="me"), "(at $.executor)"),
+        (new_run(MOVE, moved=[]), "'moved' was unexpected"),
     ],
 )
 def test_invalid_run_is_400_with_its_path(cloud, body, words):
@@ -216,7 +216,7 @@ def test_invalid_run_is_400_with_its_path(cloud, body, words):
 
 
 def test_unknown_run_move_and_state_are_errors(cloud):
-    run = create(cloud, ONE)
+    run = create(cloud, MOVE)
     path = f"{RUNS}/{run['uuid']}"
     started = {"executor": EXECUTOR, "state": "started"}
     assert cloud.get(f"{RUNS}/{instance(5)}", status=404)
@@ -229,9 +229,9 @@ def test_unknown_run_move_and_state_are_errors(cloud):
 
 
 def test_only_an_administrator_executes_plans(cloud):
-    run = create(cloud, ONE)
+    run = create(cloud, MOVE)
     for headers in (NOBODY, SERVICE):
-        answer = cloud.post_json(RUNS, new_run(ONE), headers=headers, status=403).json
+        answer = cloud.post_json(RUNS, new_run(MOVE), headers=headers, status=403).json
         assert "scheduler:plan_runs:execute" in detail(answer)
         state = {"executor": EXECUTOR, "state": "stopped"}
         cloud.put_json(f"{RUNS}/{run['uuid']}", state, headers=headers, status=403)

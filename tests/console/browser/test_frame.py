@@ -56,7 +56,7 @@ def test_placeholders_are_readable_in_dark_colours(visit, path):
 
 
 def test_empty_cloud_names_the_command_that_fills_it(visit, tmp_path):
-    """Fault F19: only the page Ask named the command."""
+    """Fault F19: the command was on the page Ask alone."""
     with serve_database(tmp_path) as server:
         for path in ("", "ask", "cloud"):
             page = visit(f"/console/{path}", server=server)

@@ -165,7 +165,7 @@ def test_amounts_of_numa_nodes_and_pages():
     table = FlavorTable.of([pinned(4, 8)], {})
     host = build_host(vcpus_total=14, vcpus_used=3, numa_topology=topology)
     free = table.read([host])
-    # One of three used CPUs is shared, and 12 of 14 CPUs are for pinning alone.
+    # Of 14 CPUs, 12 are for pinning. Of the 3 used CPUs, 1 is shared.
     assert amounts_of(table, free.hosts[0]) == {
         "VCPU": 1,
         "MEMORY_MB": 262144,

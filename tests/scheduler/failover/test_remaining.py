@@ -40,7 +40,7 @@ def test_uncovered_host_that_gets_worse_allows_no_instance(sqlite_app):
     fill(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3 + ["cn2"] * 3)
     row = read_row(compute(sqlite_app))
     assert (row["remaining"], row["at_most"]) == (0, 0)
-    # One of three has a place now, and none after a further instance.
+    # Now 1 of 3 instances fits elsewhere. After a further instance, none fits.
     assert row["breaks"]["placed"] == 0
 
 
