@@ -35,16 +35,21 @@ class PeriodicTask(ABC):
 
     def __call__(self) -> None:
         """Run a round, or start its thread, if the round is due."""
-        if monotonic() < self._next or not self.is_due() or not self._turn.acquire(blocking=False):
+        if monotonic() < self._next or self._turn.locked() or not self.is_due():
             return
-        self._next = monotonic() + self.pause
         if self.thread_name:
             Thread(target=self._run, name=self.thread_name, daemon=True).start()
         else:
             self._run()
 
     def _run(self) -> None:
+        """Run a round, unless another thread runs it or has just run it."""
+        if not self._turn.acquire(blocking=False):
+            return
         try:
+            if monotonic() < self._next:
+                return
+            self._next = monotonic() + self.pause
             self.run_round()
         except Error as failure:
             LOG.warning("%s: %s", self.failure, sentence(failure))

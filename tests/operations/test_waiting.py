@@ -218,6 +218,20 @@ def test_single_process_evaluates(make_task, outbox):
     assert len(outbox.take()) == 1
 
 
+def test_round_ends_when_another_process_takes_the_lease(make_task, outbox, monkeypatch):
+    app, task = make_task()
+    _, successor = make_task()
+    decisions = {fail(app, number) for number in (1, 2)}
+    add_host(app)
+    held = iter([True, True, False])
+    monkeypatch.setattr(task._lease, "is_held", lambda: next(held))
+    task.run_round()
+    ((_, first),) = outbox.take()
+    successor.run_round()
+    ((_, second),) = outbox.take()
+    assert {first["decision"], second["decision"]} == decisions
+
+
 @pytest.mark.parametrize(
     "options", [{"waiting_policies": []}, {"waiting_webhook_urls": []}, {}], ids=str
 )
