@@ -41,6 +41,16 @@ class Drainer:
         assert process.returncode == status, out
         return out
 
+    def undrain(self, host):
+        """Enable a host, and wait until the notification of nova is recorded."""
+        self.run("host", "undrain", host)
+        path = f"/scheduler/v1/hosts?host={host}&state=up"
+        wait_for(
+            f"{host} is recorded as up",
+            lambda: self._cloud.request_our_api("GET", path)["hosts"],
+            self._cloud,
+        )
+
     def newest_run(self):
         (run, *_) = self._cloud.request_our_api("GET", "/scheduler/v1/plan_runs")["plan_runs"]
         return self._cloud.request_our_api("GET", f"/scheduler/v1/plan_runs/{run['uuid']}")
@@ -75,7 +85,7 @@ def drain_live(drainer, cloud, operator):
     wait_for("disabled", lambda: operator.disabled_in_placement(CN1), cloud)
     path = "/scheduler/v1/decisions?kind=move"
     assert len(cloud.request_our_api("GET", path)["decisions"]) == TEN
-    drainer.run("host", "undrain", CN1)
+    drainer.undrain(CN1)
     wait_for("enabled", lambda: not operator.disabled_in_placement(CN1), cloud)
 
 
@@ -98,7 +108,7 @@ def fail_and_resume_after_a_kill(drainer, cloud):
     assert drainer.newest_run()["counts"]["done"] == TEN
     drainer.check_all_on(CN1)
     assert drainer.count_migrations() == before + TEN + 1
-    drainer.run("host", "undrain", CN2)
+    drainer.undrain(CN2)
 
 
 def drain_cold(drainer, operator):
