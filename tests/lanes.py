@@ -17,15 +17,16 @@ length. A test that uses ``settings``, ``database`` or ``app`` runs on SQLite; i
 is marked ``all_databases``, then on PostgreSQL and MariaDB too. ``make test LANE=everywhere`` runs
 every test on all three.
 
-The lane ``slow`` has the tests of the lane ``test`` without those of the lane ``fast``: CI has just
-run those.
+The lane ``fast`` runs the first case of each parametrized test. The lane ``slow`` has the tests of
+the lane ``test`` without those of the lane ``fast``: CI has just run those. Both lanes run the
+first case of a test on each database server, and ``make test-all`` runs all cases.
 
 Without ``--lane``, pytest runs all tests that it is given, as developers expect.
 """
 
 import re
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -49,8 +50,6 @@ LANES = {
 }
 #: The module whose tests ``make test-only WHAT=nova-functional`` runs, with all others of nova.
 _NOVA_TESTS = "tests/nova/functional/test_sound_selection.py"
-#: Maximum number of cases of a test function with a database in the fast lane.
-MAX_FAST_CASES = 1
 #: Number of modules in the summary.
 SLOWEST_MODULES = 10
 DATABASE_SERVERS = {"postgresql", "mysql"}
@@ -112,18 +111,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     lane = lane_of(config)
     if lane is None:
         return
-    cases: Counter[str] = Counter()
+    seen = set()
     selected, deselected = [], []
     for item in items:
         marker = slowest_of(mark.name for mark in item.iter_markers())
+        server = _server_of(item)
+        key = item.nodeid.partition("[")[0], server
+        is_first = key not in seen
+        seen.add(key)
         is_selected = marker in LANES[lane]
-        if lane in {"fast", "slow"} and marker == "":
-            is_fast = True
-            if "sqlite_template" in item.fixturenames:
-                function = item.nodeid.partition("[")[0]
-                cases[function] += 1
-                is_fast = cases[function] <= MAX_FAST_CASES
-            is_selected = is_fast == (lane == "fast")
+        if marker == "" and lane in {"fast", "slow"}:
+            is_selected = is_first == (lane == "fast")
+        elif server and lane in {"test", "slow"}:
+            is_selected = is_selected and is_first
         (selected if is_selected else deselected).append(item)
     config.hook.pytest_deselected(items=deselected)
     # Long tests first: at the end they would run alone.
@@ -151,11 +151,13 @@ def _parameters(item: pytest.Item) -> dict[str, Any]:
 
 def _needs_server(item: pytest.Item) -> bool:
     """Return whether a parameter or fixture of a test is a database server or the broker."""
-    names = {value for value in _parameters(item).values() if isinstance(value, str)}
-    return bool(
-        DATABASE_SERVERS & {name.removesuffix("_server") for name in names}
-        or SERVER_FIXTURES & set(item.fixturenames)
-    )
+    return bool(_server_of(item) or SERVER_FIXTURES & set(item.fixturenames))
+
+
+def _server_of(item: pytest.Item) -> str:
+    """Return the database server that a parameter of a test names; "" if there is none."""
+    names = (value for value in _parameters(item).values() if isinstance(value, str))
+    return next((name for name in names if name.removesuffix("_server") in DATABASE_SERVERS), "")
 
 
 def _repeats_on_server(item: pytest.Item) -> bool:

@@ -26,6 +26,7 @@ def hostile_app(sqlite_app):
     return sqlite_app
 
 
+@pytest.mark.slow
 def test_hostile_cloud_has_hostile_names_everywhere(hostile_app):
     hosts = hostile_app.get("/scheduler/v1/hosts").json["hosts"]
     assert len(hosts) == 2 * len(ATTACKS)

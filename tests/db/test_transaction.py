@@ -19,6 +19,7 @@ def test_too_long_statement_is_not_an_outage(database):
         connection.execute(text(f"SELECT {columns} FROM {tables} WHERE 1 = 0"))
 
 
+@pytest.mark.slow
 def test_too_many_parameters_are_not_an_outage(database):
     if database.url.get_backend_name() == "mysql":
         pytest.skip("its driver sends parameters in the text, of any number")

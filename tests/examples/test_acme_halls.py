@@ -16,7 +16,7 @@ import yaml
 from tests.cli.conftest import run, serve
 from tests.support.repository import ROOT
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.exhaustive
 
 __all__ = ["run", "serve"]
 

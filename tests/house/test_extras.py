@@ -70,6 +70,7 @@ def imported_packages() -> set[str]:
     return modules - sys.stdlib_module_names - {"placement_sched"}
 
 
+@pytest.mark.slow
 def test_imported_packages_are_declared():
     distributions = packages_distributions()
     declared = package_names(read_setup_cfg()["options"]["install_requires"])

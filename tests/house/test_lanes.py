@@ -118,16 +118,14 @@ def test_slowest_marker_decides_the_lane(lane, tmp_path):
 CASES = """
 import pytest
 
-@pytest.fixture
-def sqlite_template():
+@pytest.mark.parametrize("case", [1, 2])
+def test_fast(case):
     pass
 
 @pytest.mark.parametrize("case", [1, 2])
-def test_with_database(case, sqlite_template):
-    pass
-
-@pytest.mark.parametrize("case", [1, 2])
-def test_without(case):
+@pytest.mark.parametrize("database_url", ["sqlite", "mysql"])
+@pytest.mark.all_databases
+def test_with_database(case, database_url):
     pass
 
 @pytest.mark.slow
@@ -138,12 +136,14 @@ def test_slow():
 
 def test_lanes_fast_and_slow_are_the_lane_test(tmp_path):
     (tmp_path / "test_cases.py").write_text(CASES)
-    tests = {
-        lane: re.findall(r"::(\S+)", run_lane(tmp_path, lane, "--collect-only", "-q"))
+    fast, slow, whole = (
+        re.findall(r"::(\S+)", run_lane(tmp_path, lane, "--collect-only", "-q"))
         for lane in ("fast", "slow", "test")
-    }
-    assert tests["slow"] == ["test_with_database[2]", "test_slow"]
-    assert sorted(tests["fast"] + tests["slow"]) == sorted(tests["test"])
+    )
+    assert fast == ["test_fast[1]", "test_with_database[sqlite-1]"]
+    others = ["test_fast[2]", "test_with_database[sqlite-2]", "test_with_database[mysql-1]"]
+    assert slow == [*others, "test_slow"]
+    assert sorted(fast + slow) == sorted(whole)
 
 
 STARTING = """

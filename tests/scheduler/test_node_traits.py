@@ -195,6 +195,7 @@ def make_if_missing(database, uuid):
         create_root_provider(database, uuid)
 
 
+@pytest.mark.slow
 @pytest.mark.property
 def test_answer_equals_that_of_a_naive_query_after_any_writes(
     database, other_process_database, settings

@@ -76,6 +76,7 @@ def is_documented(answer):
     return fault["code"] == answer.status_int and answer.status_int in {400, 404, 405, 501}
 
 
+@pytest.mark.slow
 @settings(max_examples=draws(40), deadline=None)
 @given(
     version=st.sampled_from(VERSIONS),

@@ -54,6 +54,7 @@ def test_arrangement_equals_that_of_an_exhaustive_search(places, accepted_sets):
     ) == next(arrangements, None)
 
 
+@pytest.mark.slow
 def test_each_set_of_places_is_evaluated_once():
     sets, budget = [], FitBudget(1_000_000)
     places = [list(range(16))] * 8

@@ -11,7 +11,7 @@ from tests.nova.cloud.cloud import HOSTS, running_cloud, wait_for
 from tests.nova.cloud.operating import running_operator
 from tests.support.servers import BIN, environment
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.exhaustive
 
 CN1, CN2 = HOSTS
 TEN = 10

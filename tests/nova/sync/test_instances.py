@@ -232,6 +232,7 @@ def test_metadata_take_two_statements_for_all_instances(follower, nova, statemen
         assert len([sql for sql in statements if f"FROM {table}" in sql]) == 1
 
 
+@pytest.mark.slow
 def test_too_long_metadata_are_reported_and_left_out(follower, nova, metadata_of):
     uuid = nova.add_instance("cn1")
     keys = {f"key{number}": "x" * 200 for number in range(MAX_METADATA_CHARACTERS // 200)}

@@ -123,6 +123,7 @@ def test_written_yaml_is_standard_yaml():
     }
 
 
+@pytest.mark.slow
 def test_exponential_aliases_are_rejected():
     """Each line has the one above nine times: ten lines would come to 9**9 values."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]

@@ -92,6 +92,7 @@ def test_hosts_outside_the_zone_are_limited_by_member_of(cloud):
 OLD = "2020-01-01T00:00:00Z"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "hosts", "capacity", "rejected"),
     [

@@ -149,6 +149,7 @@ def test_plain_run_sends_no_statement_for_an_explanation(cloud):
     assert not any("met_0" in statement for statement in plain)
 
 
+@pytest.mark.slow
 @pytest.mark.all_databases
 def test_every_database_accepts_the_maximum_of_aggregates(app):
     uuids = [str(UUID(int=number)) for number in range(1, 10_001)]
