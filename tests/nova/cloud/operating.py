@@ -159,6 +159,15 @@ class Operator:
             self.cloud.request_compute_api("DELETE", f"/os-server-groups/{group['id']}")
         self.check_usages({})
 
+    def add_trait(self, host: str, trait: str) -> str:
+        """Create a trait and add it to a host."""
+        self.run(f"--os-placement-api-version 1.6 trait create {trait}")
+        path = f"/placement/resource_providers/{self.providers[host]}/traits"
+        body = self.cloud.request_our_api("GET", path)
+        body["traits"].append(trait)
+        self.cloud.request_our_api("PUT", path, body)
+        return trait
+
     def disabled_in_placement(self, host: str) -> bool:
         path = f"/placement/resource_providers/{self.providers[host]}/traits"
         return "COMPUTE_STATUS_DISABLED" in self.cloud.request_our_api("GET", path)["traits"]
