@@ -179,7 +179,7 @@ _FAILURE = _answer(
     {
         **_texts("name", "state"),
         "hosts": _TEXTS,
-        "instances": _INTEGER,
+        **dict.fromkeys(("instances", "stuck"), _INTEGER),
         "nowhere": list_schema(_NOWHERE),
     }
 )

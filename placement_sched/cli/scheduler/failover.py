@@ -94,7 +94,7 @@ def _print(answer: Json, console: Console) -> None:
                 for each in failure["nowhere"]
             ]
             heads = (failure["name"], f"{failure['instances']:,}")
-            for cells in rows or [(failure["state"], "")]:
+            for cells in rows or [(_describe_unlisted(failure), "")]:
                 table.add_row(*heads, *cells)
                 heads = ("", "")
         console.print(table)
@@ -104,6 +104,12 @@ def _print(answer: Json, console: Console) -> None:
         for row in answer["remaining"]:
             table.add_row(row["flavor"], _format_remaining(row), _format_breaks(row))
         console.print(table)
+
+
+def _describe_unlisted(failure: Json) -> str:
+    if not failure["stuck"]:
+        return str(failure["state"])
+    return f"{failure['state']}: {failure['stuck']:,} or more, not listed in time"
 
 
 def _format_lacking(instance: Json) -> str:

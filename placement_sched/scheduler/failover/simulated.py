@@ -42,6 +42,7 @@ class Failure:
 class Outcome:
     """The result for a failure. ``nowhere`` are its instances without a place, in JSON.
 
+    ``stuck`` is their least number, if the simulation that lists them took too long.
     ``is_proved`` is false if it is uncovered only because no placement was found. Placing the
     instances in another order may place all.
     """
@@ -60,6 +61,7 @@ class Outcome:
             "hosts": sorted(self.failure.hosts),
             "state": self.state,
             "instances": self.load.total,
+            "stuck": self.stuck,
             "nowhere": list(self.nowhere),
         }
 

@@ -3,6 +3,8 @@
 
 import pytest
 
+from placement_sched.errors import Unavailable
+from placement_sched.scheduler.failover import simulated
 from tests.scheduler.capacity.test_report import ADMIN, AGGREGATES, make_zone, store_flavor
 from tests.support.scheduling import instance, report, spec
 
@@ -135,6 +137,20 @@ def test_hosts_of_a_zone_fail_together(sqlite_app):
     (failure,) = answer["failures"]
     assert (failure["name"], failure["hosts"]) == ("az1", ["cn1", "cn2"])
     assert (failure["instances"], len(failure["nowhere"])) == (5, 2)
+
+
+def test_uncovered_failure_without_time_for_a_list_has_the_least_number(sqlite_app, monkeypatch):
+    fill(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn1", "cn1", "cn2"])
+
+    def fail(*_arguments):
+        raise Unavailable("the simulation took too long")
+
+    listed = compute(sqlite_app)["failures"]
+    monkeypatch.setattr(simulated, "_simulate_some", fail)
+    unlisted = compute(sqlite_app)["failures"]
+    assert [(each["stuck"], len(each["nowhere"])) for each in listed] == [(1, 1), (1, 1)]
+    assert [(each["stuck"], each["nowhere"]) for each in unlisted] == [(1, []), (1, [])]
+    assert {each["state"] for each in unlisted} == {"uncovered"}
 
 
 def test_hosts_with_the_same_metadata_of_aggregates_fail_together(sqlite_app):
