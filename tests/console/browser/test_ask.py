@@ -373,7 +373,7 @@ def test_answer_is_in_view_on_a_phone_and_the_form_is_folded(visit):
     page.get_by_text("Change the question: flavor typed; 32 VCPUs").click()
     field.fill("az2")
     page.get_by_role("button", name="Ask", exact=True).click()
-    page.wait_for_url("**zone=az2")
+    page.wait_for_url("**zone=az2&**")
     expect(page.locator("#question [name=zone]")).to_be_hidden()
 
 

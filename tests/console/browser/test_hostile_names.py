@@ -86,7 +86,7 @@ def test_longest_names_are_wrapped(visit, long_named_server, size):
 
 def test_the_longest_names_leave_the_other_columns_in_view(visit, long_named_server):
     page = visit("/console/decisions", server=long_named_server)
-    expect(page.locator(".decisions td[data-label=Instance] .short")).to_be_in_viewport(ratio=1)
+    expect(page.locator(".decisions td[data-label=Server] .short")).to_be_in_viewport(ratio=1)
     page.goto("/console/cloud")
     page.locator(".host-table td").last.scroll_into_view_if_needed()
     assert page.locator(".host-table").evaluate("one => one.parentElement.scrollLeft") == 0
