@@ -179,11 +179,12 @@ def test_weigher_may_have_its_own_metadata_key_or_multiplier():
 
     own, ignored = build_aggregates({"memory_multiplier": "3"}, {"ram_weight_multiplier": "4"})
     hosts = [build_host_state(aggregates=(own,)), build_host_state(aggregates=(ignored,))]
-    assert OtherKey().multipliers(hosts) == [3.0, 1.0]
+    assert OtherKey.with_settings(settings_with()).multipliers(hosts) == [3.0, 1.0]
     assert weigher_of(OwnMultiplier()).multipliers(
         [build_host_state("a"), build_host_state("bb")], ()
     ) == [1.0, 2.0]
     shared = build_aggregates({"ram_weight_multiplier": "2"})
     hosts = [build_host_state(aggregates=shared), build_host_state()]
-    assert RAMWeigher().multipliers(hosts, aggregates_of(hosts)) == [2.0, 1.0]
+    ram = RAMWeigher.with_settings(settings_with())
+    assert ram.multipliers(hosts, aggregates_of(hosts)) == [2.0, 1.0]
     assert list(aggregates_of([*hosts, build_host_state(aggregates=shared)])) == list(shared)
