@@ -4,7 +4,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Self
@@ -191,6 +191,16 @@ class FailoverResult:
     def age(self, now: datetime) -> float:
         """Return the age in seconds, at least 0."""
         return max((now - self.computed_at).total_seconds(), 0.0)
+
+    def after(self, flavors: Iterable[str | None]) -> Self:
+        """Return the result after further instances of these flavors are placed."""
+        placed = Counter(flavors)
+        allowances = {
+            name: replace(each, at_most=max(each.at_most - placed[name], 0))
+            for name, each in self.allowances.items()
+            if each.at_most is not None and placed[name]
+        }
+        return replace(self, allowances={**self.allowances, **allowances})
 
     @property
     def noun(self) -> str:

@@ -98,7 +98,8 @@ def failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json:
     with scheduler.source.read() as connection:
         domains = find_domains(scheduler, connection, query.within)
         loads, instances = read_loads(connection)
-    number = min(query.host_failures, len(domains))
+    # No more can fail than there are.
+    number = min(query.host_failures, len(domains) or 1)
     sets, bounds = comb(len(domains), number), list[str]()
     failures: Sequence[Failure] = domains
     if number > 1 and sets <= MAX_FAILURE_SETS:
@@ -123,7 +124,7 @@ def failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json:
     reported = [each for each in outcomes if each.state != COVERED]
     reported.sort(key=lambda each: (each.state, -each.stuck, each.failure.name))
     return {
-        "host_failures": query.host_failures,
+        "host_failures": number,
         "within": query.within,
         **{state: counts[state] for state in (COVERED, UNCOVERED, UNDETERMINED)},
         "failures": [each.as_json() for each in reported[:MAX_REPORTED_FAILURES]],

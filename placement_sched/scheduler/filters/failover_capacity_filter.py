@@ -46,10 +46,10 @@ class FailoverCapacityFilter(BaseHostFilter):
         if spec_obj.ignore_hosts or (result := self._usable_result()) is None:
             return None
         allowance = result.allowances.get(spec_obj.flavor.name or "")
-        if allowance is None:
+        if allowance is None or allowance.at_most is None:
             self._log_flavor(spec_obj.flavor.name)
             return None
-        if allowance.at_most is None or not allowance.domain:
+        if not allowance.domain:
             return None
         if spec_obj.num_instances <= allowance.at_most:
             return None
@@ -63,12 +63,13 @@ class FailoverCapacityFilter(BaseHostFilter):
         return lambda _host_state: rejection
 
     def _log_flavor(self, name: str | None) -> None:
-        """Log the first flavor without an allowance, which may not be stored."""
+        """Log the first flavor that is not stored, or whose number was not found in time."""
         if not self._is_flavor_logged:
             self._is_flavor_logged = True
             LOG.warning(
                 "FailoverCapacityFilter passes all hosts for flavor %s: the result has no number "
-                "for it. Store the flavors with placement-sched fleet load, at most %d are counted",
+                "for it. It is not stored, not among the first %d stored flavors, or has no "
+                "at_most in GET /scheduler/v1/failover_capacity",
                 name,
                 MAX_FAILOVER_FLAVORS,
             )

@@ -8,6 +8,7 @@ import pytest
 
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.failover import store_result
+from placement_sched.store import failover_results
 from tests.conftest import make_settings
 from tests.scheduler.capacity.test_report import store_flavor
 from tests.scheduler.failover.test_report import fill
@@ -75,6 +76,22 @@ def test_request_for_more_instances_than_remain_is_rejected_with_the_numbers(clo
     }
 
 
+def test_earlier_requests_of_the_same_call_count(cloud):
+    requests = [{"request_spec": spec(instance(n), flavor="small")} for n in (6, 7, 8)]
+    answer = cloud.post_json(SELECT, {"requests": requests}, status=409).json
+    assert "With 1 more of flavor small" in str(answer)
+    cloud.post_json(SELECT, {"requests": requests[:2]})
+
+
+def test_flavor_without_an_upper_bound_passes_and_is_logged(cloud, caplog):
+    document = store_result(cloud.app.services.scheduler)
+    document["remaining"] = [{**each, "at_most": None} for each in document["remaining"]]
+    write = cloud.app.services.database.write
+    write(lambda connection: failover_results.replace(connection, document))
+    assert not reasons_of(cloud, instance_uuids=[instance(n) for n in range(4, 9)])
+    assert "passes all hosts for flavor small" in caplog.text
+
+
 def test_next_result_counts_the_placed_instances(cloud):
     select(cloud, 7, 8)
     store_result(cloud.app.services.scheduler)
@@ -96,7 +113,8 @@ def test_first_flavor_without_a_number_is_logged(cloud, caplog):
     (record,) = [record for record in caplog.records if record.name == LOG]
     assert record.message == (
         "FailoverCapacityFilter passes all hosts for flavor other: the result has no number for "
-        "it. Store the flavors with placement-sched fleet load, at most 50 are counted"
+        "it. It is not stored, not among the first 50 stored flavors, or has no at_most in GET "
+        "/scheduler/v1/failover_capacity"
     )
 
 
