@@ -62,7 +62,8 @@ class Conditions:
     store. ``overrides`` and ``policy`` are explicit parameters of an explanation, and ``changes``
     the simulated changes of the cloud, as the JSON objects that were sent. ``alternates`` is true
     if alternate hosts were requested, ``names_group`` if the request named a stored server group.
-    ``attempt`` is the attempt in :class:`DecisionSeed`.
+    ``attempt`` is the attempt in :class:`DecisionSeed`. ``together`` is true if other requests
+    were sent in the same call.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -73,10 +74,17 @@ class Conditions:
     alternates: bool = False
     names_group: bool = False
     attempt: int = 0
+    together: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Return the JSON object that :meth:`from_json` reads."""
-        return {**asdict(self), "left_out": list(self.left_out), "changes": list(self.changes)}
+        """Return the JSON object that :meth:`from_json` reads.
+
+        Workers of 0.1.0 cannot read ``together``, which is therefore only present if true.
+        """
+        values = asdict(self)
+        if not self.together:
+            del values["together"]
+        return {**values, "left_out": list(self.left_out), "changes": list(self.changes)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:

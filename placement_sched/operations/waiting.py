@@ -95,6 +95,8 @@ class WaitingRequests(PeriodicTask):
         with database.read() as connection:
             decision = decisions.by_uuid(connection, uuid)
             notice = decision_notices.by_decision(connection, uuid)
+        if decision.conditions and decision.conditions.together:
+            return  # alone, it may fit although the requests together do not
         try:
             hosts = find_hosts_now(self._scheduler, decision)
         except Error as failure:  # e.g. its flavor was deleted

@@ -186,6 +186,7 @@ def _conditions(run: SchedulingRun, changes: Sequence[Json]) -> Conditions:
         alternates=request.alternates > 0,
         names_group=request.names_group,
         attempt=run.seed.attempt,
+        together=request.is_together,
     )
 
 

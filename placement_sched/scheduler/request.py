@@ -191,7 +191,8 @@ class SchedulingRequest:
     objects in place of their names. ``alternates`` is the number of alternates for each instance.
     ``policies`` are all policies that hosts may have. ``aggregates`` are the host aggregates, if
     the choice of the policy has read them. ``overrides`` and ``named_policy`` are set by an
-    explanation. ``path`` is the JSON path of the document in the body of the call.
+    explanation. ``path`` is the JSON path of the document in the body of the call, and
+    ``is_together`` is true if the call has other requests.
     """
 
     spec: RequestSpec
@@ -206,6 +207,7 @@ class SchedulingRequest:
     overrides: Mapping[str, Any] = field(default_factory=dict)
     named_policy: str | None = None
     path: str = REQUEST_PATH
+    is_together: bool = False
 
     @property
     def names_group(self) -> bool:

@@ -240,7 +240,7 @@ class Scheduler:
                             continue
                         raise
                     notifications.enter_context(self.announcer.announcing(request.spec))
-                    request = replace(request, path=path)
+                    request = replace(request, path=path, is_together=len(entries) > 1)
                     if result := self._find_result(request, claiming, ids):
                         results[path] = result
                     else:
@@ -372,8 +372,8 @@ class Scheduler:
         :meth:`evaluate`.
         """
         random, durations = seed.random(), request_stats().stages
-        request = self._with_failover_result(connection, request)
         cloud = cloud or CloudView.of(connection, request, self.memory)
+        request = self._with_failover_result(cloud, request)
         has_look_ups = request.settings.filter_scheduler.nova_shim or has_host_attributes()
         if has_look_ups:
             set_cloud(cloud)
@@ -407,7 +407,7 @@ class Scheduler:
         return replace(run, hosts=hosts)
 
     def _with_failover_result(
-        self, connection: Connection, request: SchedulingRequest
+        self, cloud: CloudView, request: SchedulingRequest
     ) -> SchedulingRequest:
         """Set the failover result if a filter reads it. Simulations skip the filter."""
         plugins = request.plugins.without_failover()
@@ -415,7 +415,10 @@ class Scheduler:
             return request
         if isinstance(self.source, ScratchTransaction):
             return replace(request, plugins=plugins)
-        set_failover_result(self.memory.failover.current(connection))
+        result = self.memory.failover.current(cloud.connection)
+        if result is not None and cloud.earlier:
+            result = result.after(each.spec.flavor.name for each in cloud.earlier)
+        set_failover_result(result)
         return request
 
     def explain(

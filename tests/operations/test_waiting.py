@@ -179,6 +179,18 @@ def test_other_policies_and_old_requests_are_not_evaluated(make_task, outbox):
     assert other_app.get("/scheduler/v1/policies").json["policies"]
 
 
+def test_request_that_was_sent_with_others_does_not_wait(make_task, outbox):
+    app, task = make_task()
+    requests = [{"request_spec": spec(instance(n), flavor=flavor(memory_mb=4096))} for n in (1, 2)]
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn7", memory_mb=4096)])
+    answer = app.post_json(SELECT, {"requests": requests}, status=409)
+    decision = answer.json["errors"][0]["decision"]
+    recorded = app.get(f"/scheduler/v1/decisions/{decision}").json
+    assert (recorded["outcome"], recorded["conditions"]["together"]) == ("no_valid_host", True)
+    task.run_round()
+    assert outbox.take() == []
+
+
 def test_unknown_policy_is_logged_once(make_task, caplog):
     _, task = make_task(waiting_policies=["defualt"])
     task.run_round()

@@ -446,6 +446,11 @@ def _evaluate(scheduler: SchedulerApi, uuid: str, *, is_first: bool) -> tuple[li
         return [], sentence(failure)
     if answer["then"]["outcome"] == "selected":
         raise Invalid(f"decision {uuid} selected a host: only a decision without a host can wait")
+    if (answer["then"]["conditions"] or {}).get("together"):
+        raise Invalid(
+            f"decision {uuid} is of a request that was sent together with others: it may fit alone "
+            "although they do not"
+        )
     hosts = [best["service_host"] for best, *_ in answer["now"]["selections"]]
     obstacle = answer["now"]["funnel"].get("obstacle") or {}
     return hosts, obstacle.get("reason", "no valid host")

@@ -461,6 +461,18 @@ def test_watch_ends_when_the_request_fits(cloud, run_cli, monkeypatch):
     assert len(cloud.get("/scheduler/v1/decisions").json["decisions"]) == 3
 
 
+def test_watch_of_a_request_that_was_sent_with_others_is_an_error(cloud, run_cli):
+    requests = [
+        {"request_spec": spec(instance(7), flavor=flavor())},
+        {"request_spec": spec(instance(8), flavor=flavor(vcpus=99))},
+    ]
+    path = "/scheduler/v1/select_destinations"
+    answer = cloud.post_json(path, {"requests": requests}, status=409).json
+    status, _, told = run_cli("watch", answer["errors"][0]["decision"])
+    assert status == 1
+    assert "was sent together with others" in told
+
+
 def test_watch_ends_after_the_maximum_wait(cloud, run_cli, monkeypatch):
     clock = iter([0.0, 0.0, 60.0, 90.0])
     pauses = []
