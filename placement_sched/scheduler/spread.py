@@ -17,6 +17,7 @@ from placement_sched.model.aggregates import HostAggregate, ServerGroup
 from placement_sched.model.explanation import FLAVOR, IneffectiveKey
 from placement_sched.model.names import suggest_name
 from placement_sched.model.preferences.requested import (
+    EXTRA_SPECS,
     MAX_SKEW,
     NAMESPACE,
     SPREAD_BY,
@@ -74,12 +75,20 @@ def check_spread(connection: Connection, spec: RequestSpec, hosts: Iterable[str]
 
 
 def ineffective_keys(spec: RequestSpec, cloud: CloudView) -> Iterator[IneffectiveKey]:
-    """Yield the hints and extra specs about spreading that have no effect on a request."""
-    request, hints = spread_request(spec.flavor.extra_specs, spec.scheduler_hints), "hint"
+    """Yield the hints and extra specs of preferences that have no effect on a request."""
+    specs, hints = spec.flavor.extra_specs, "hint"
+    for key in specs:
+        if key.startswith(NAMESPACE) and key not in EXTRA_SPECS:
+            suggestion = suggest_name("extra spec", key, EXTRA_SPECS)
+            yield IneffectiveKey(key, FLAVOR, f"{key} has no effect{suggestion}")
+    request = spread_request(specs, spec.scheduler_hints)
     if request is None:
         for name in (MAX_SKEW, SPREAD_MODE):
+            reason = f"{name} has no effect without {SPREAD_BY}"
             if name in spec.scheduler_hints:
-                yield IneffectiveKey(name, hints, f"hint {name} has no effect without {SPREAD_BY}")
+                yield IneffectiveKey(name, hints, f"hint {reason}")
+            if f"{NAMESPACE}{name}" in specs:
+                yield IneffectiveKey(f"{NAMESPACE}{name}", FLAVOR, f"{NAMESPACE}{reason}")
         return
     is_hint = bool(spec.scheduler_hints.get(SPREAD_BY))
     name = SPREAD_BY if is_hint else f"{NAMESPACE}{SPREAD_BY}"

@@ -188,6 +188,12 @@ def test_request_without_a_group_passes_with_a_warning(sqlite_cloud):
     answer = select_hosts(sqlite_cloud, instance(1), path=EXPLAIN, scheduler_hints=hints)
     (warning,) = answer["funnel"]["warnings"]
     assert warning["detail"] == "hint max_skew has no effect without spread_by"
+    wrong = {"scheduler:max_skew": "1", "scheduler:spred_by": "rack"}
+    answer = select_hosts(sqlite_cloud, instance(1), path=EXPLAIN, flavor=flavor(extra_specs=wrong))
+    assert [each["detail"] for each in answer["funnel"]["warnings"]] == [
+        "scheduler:spred_by has no effect; did you mean 'scheduler:spread_by'?",
+        "scheduler:max_skew has no effect without spread_by",
+    ]
 
 
 def test_unknown_key_is_an_error_if_hard_and_a_warning_if_soft(sqlite_cloud):

@@ -21,6 +21,8 @@ NAMESPACE = "scheduler:"
 SPREAD_BY, MAX_SKEW, SPREAD_MODE = "spread_by", "max_skew", "spread_mode"
 HARD, SOFT = "hard", "soft"
 _PREFER, _AVOID = f"{NAMESPACE}prefer_traits", f"{NAMESPACE}avoid_traits"
+#: All extra specs of the namespace.
+EXTRA_SPECS = (_PREFER, _AVOID, *(NAMESPACE + name for name in (SPREAD_BY, MAX_SKEW, SPREAD_MODE)))
 _TRAIT = re.compile(r"[A-Z][A-Z0-9_]*")
 _WHOLE = re.compile(r"[1-9][0-9]{0,8}")
 
