@@ -114,6 +114,17 @@ def add_execution_arguments(parser: argparse.ArgumentParser, *, resumes: bool = 
     add_nova_url(group)
 
 
+def check_execution_arguments(arguments: argparse.Namespace) -> None:
+    """Raise :class:`Invalid` for options of an execution if nothing is carried out."""
+    if getattr(arguments, "skip", None) and arguments.resume is None:
+        raise Invalid("--skip needs --resume")
+    if arguments.execute or arguments.resume is not None:
+        return
+    for name in ("cold", "parallel"):
+        if getattr(arguments, name, None):
+            raise Invalid(f"--{name} needs --execute")
+
+
 def _read_number(maximum: int, noun: str, text: str) -> int:
     if text.isdecimal() and 1 <= int(text) <= maximum:
         return int(text)

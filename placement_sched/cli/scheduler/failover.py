@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.text import Text
 
 from placement_sched.cli.output import Column, Output, format_amount, print_output
-from placement_sched.cli.scheduler.request_options import in_words_of
+from placement_sched.cli.scheduler.request_options import in_words_of, list_given
 from placement_sched.cli.scheduler.scheduler_client import open_scheduler
 from placement_sched.cli.terminal import make_table, show_waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, PathStep
 
-#: Options of ``capacity`` that describe a request or change the cloud.
-_OTHERS = ("request", "flavor", "all_flavors", "per", "override", "policy", "change", "html")
+#: Options of ``capacity`` besides those that describe a request.
+_OTHERS = ("all_flavors", "per", "override", "policy", "change", "changes", "html")
 _OPTIONS = {"host_failures": "--host-failures", "within": "--within"}
 
 
@@ -45,10 +45,10 @@ def is_failover(arguments: argparse.Namespace) -> bool:
 
 def run_failover(arguments: argparse.Namespace) -> int:
     """Print the failover capacity, and return 0 even if hosts are uncovered."""
-    for name in _OTHERS:
-        if getattr(arguments, name, None):
-            option = "FLAVOR" if name == "request" else f"--{name.replace('_', '-')}"
-            raise Invalid(f"{option} cannot be combined with --host-failures or --within")
+    given = ["FLAVOR"] if arguments.request is not None else list_given(arguments)
+    given += [f"--{name.replace('_', '-')}" for name in _OTHERS if getattr(arguments, name, None)]
+    if given:
+        raise Invalid(f"{given[0]} cannot be combined with --host-failures or --within")
     failures = 1 if arguments.host_failures is None else arguments.host_failures
     body: Json = {"host_failures": failures, "within": arguments.within}
 

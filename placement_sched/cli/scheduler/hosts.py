@@ -16,6 +16,7 @@ from placement_sched.cli.output import Column, Output, format_amount, is_report,
 from placement_sched.cli.scheduler.execution import (
     add_execution_arguments,
     add_nova_url,
+    check_execution_arguments,
     execute_plan,
     open_nova,
     print_line,
@@ -179,6 +180,7 @@ def run_drain(arguments: argparse.Namespace) -> int:
         with show_waiting("planning"), in_words_of(lambda *_: "HOST"):
             return scheduler.post("plan", body)
 
+    check_execution_arguments(arguments)
     with open_scheduler(arguments) as scheduler:
         if not arguments.execute:
             print_plan(arguments, plan_moves(scheduler))

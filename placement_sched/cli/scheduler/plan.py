@@ -14,6 +14,7 @@ from placement_sched.cli.scheduler import request_options
 from placement_sched.cli.scheduler.changes import NO_FILE, RequestedChanges, read_file
 from placement_sched.cli.scheduler.execution import (
     add_execution_arguments,
+    check_execution_arguments,
     execute_plan,
     open_nova,
     resume_run,
@@ -66,9 +67,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
     The status of a plan that is only printed is 0 even if instances are stuck.
     """
+    check_execution_arguments(arguments)
     if arguments.resume is not None:
-        if arguments.file is not None or arguments.change:
-            raise Invalid("--resume does not accept FILE or --change")
+        others = ("change", "flavor", "override", "execute")
+        given = ["FILE"] if arguments.file is not None else []
+        given += [f"--{name}" for name in others if getattr(arguments, name)]
+        if given:
+            raise Invalid(f"--resume does not accept {given[0]}")
         return resume_run(arguments)
     file = NO_FILE if arguments.file is None else read_file(arguments.file)
     changes = RequestedChanges(file, arguments.change)

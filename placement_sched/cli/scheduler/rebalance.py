@@ -11,6 +11,7 @@ from placement_sched.cli.arguments import Commands, add_command
 from placement_sched.cli.output import MOVE_COLUMNS, Output, print_output
 from placement_sched.cli.scheduler.execution import (
     add_execution_arguments,
+    check_execution_arguments,
     execute_plan,
     open_nova,
     resume_run,
@@ -65,6 +66,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
     The status of a proposal is 0 even if no move helps.
     """
+    check_execution_arguments(arguments)
     if arguments.resume is not None:
         return resume_run(arguments)
     body = _body(arguments)

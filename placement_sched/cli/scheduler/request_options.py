@@ -136,8 +136,7 @@ def request_body(arguments: argparse.Namespace, *, may_be_several: bool = False)
     of several requests unless ``may_be_several``.
     """
     read_flavor(arguments)
-    values = {name: getattr(arguments, name[2:].replace("-", "_")) for name, *_ in _FLAGS}
-    flags = [name for name, value in values.items() if value not in (None, [])]
+    flags = list_given(arguments)
     if arguments.request is None and not flags:
         raise Invalid("no request: add a FLAVOR, a REQUEST.json, or --vcpus, --ram and --disk")
     if arguments.request is not None and flags:
@@ -150,6 +149,12 @@ def request_body(arguments: argparse.Namespace, *, may_be_several: bool = False)
             raise Invalid(f"{arguments.request}: only select takes requests, name a request_spec")
         return document
     return document if "request_spec" in document else {"request_spec": document}
+
+
+def list_given(arguments: argparse.Namespace) -> list[str]:
+    """Return the options of the command line that describe a request."""
+    values = {name: getattr(arguments, name[2:].replace("-", "_")) for name, *_ in _FLAGS}
+    return [name for name, value in values.items() if value not in (None, [])]
 
 
 def with_instances(body: Json) -> Json:

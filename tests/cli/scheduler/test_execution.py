@@ -381,8 +381,12 @@ def test_disabled_host_keeps_its_reason(run_cli, nova):
         ),
         (
             ("plan", "--resume", instance(1), "--change", "drain=cn7"),
-            "--resume does not accept FILE or --change",
+            "--resume does not accept --change",
         ),
+        (("plan", "--resume", instance(1), "--flavor", "m1"), "--resume does not accept --flavor"),
+        (("plan", "--change", "drain=cn7", "--skip", instance(1)), "--skip needs --resume"),
+        (("rebalance", "--cold"), "--cold needs --execute"),
+        (("host", "drain", "cn7", "--parallel", "2"), "--parallel needs --execute"),
         (("plan", "--resume", instance(1)), f"No run with uuid {instance(1)} found"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

@@ -60,6 +60,8 @@ def test_unknown_key_and_other_options_are_errors(run_failover):
     status, _, error = run_failover("small", "--host-failures", "1")
     assert status == 1
     assert "FLAVOR cannot be combined with --host-failures or --within" in error
+    _, _, error = run_failover("--host-failures", "1", "--vcpus", "1")
+    assert "--vcpus cannot be combined with --host-failures or --within" in error
     status, _, error = run_failover("--host-failures", "11")
     assert status == 1
     assert "--host-failures: 11 is greater than the maximum of 10" in error
