@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Chaos tests at full length, with a table of results (``make test-only WHAT=chaos``).
 
-The parts are tests of the suite, which pytest runs in a short form. Here each tries more, and says
-how much it tried; the table has a line for each, and the exit status is 1 if one did not survive. A
-part that takes longer than it may is stopped, and did not survive; nor did one for which no time is
-left. All is over within 20 minutes. The output of a part is shown if it did not survive.
+pytest runs the same tests in a short form. Here each part makes more attempts and reports their
+number. The table has a row for each part, and the exit status is 1 if a part failed. A part that
+exceeds its time is stopped and has failed. A part that cannot start in time has failed, too. The
+whole run takes at most 20 minutes. The output of a failed part is printed.
 """
 
 import argparse
@@ -28,13 +28,13 @@ from rich.table import Table
 from tests.chaos.parts import DEADLINE, PARTS, Part
 from tests.chaos.scale import SCALE, TRIED
 
-#: Seconds in which a part that is stopped may end what it has started.
+#: Seconds that a stopped part has to stop its own processes.
 ENDING = 60
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the tests of a part came to; ``tried`` says how much they did."""
+    """Result of the tests of a part, with the numbers of their attempts in ``tried``."""
 
     passed: int
     failed: tuple[str, ...]
@@ -45,12 +45,11 @@ class Outcome:
 
     @property
     def has_survived(self) -> bool:
-        """Return whether something was tried, nothing failed and nothing was left out."""
+        """Return whether a test passed, and none failed or was skipped."""
         return bool(self.passed) and not self.failed and not self.skipped
 
     @property
     def verdict(self) -> str:
-        """Return it in words."""
         if self.has_survived:
             return "yes"
         left_out = [f"{self.skipped} skipped: a program is not installed"] if self.skipped else []
@@ -67,7 +66,7 @@ NOT_RUN = Outcome(
 
 
 def main() -> int:
-    """Try the parts that are asked for, print the table, and return 1 where one did not survive."""
+    """Run the selected parts and print the table. Return 1 if a part failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--only", nargs="+", default=[], help="words of the parts to be tried")
     only = parser.parse_args().only
@@ -79,17 +78,17 @@ def main() -> int:
     trial = _ChaosRun(chosen, console)
     outcomes = trial.run()
     table = Table("Tried", "How much", "Survived", "Seconds", show_lines=True)
-    for part, one in zip(chosen, outcomes, strict=True):
-        much = "\n".join(one.tried) or f"{one.passed} tests"
-        table.add_row(part.name, much, one.verdict, f"{one.seconds:.0f}")
+    for part, outcome in zip(chosen, outcomes, strict=True):
+        much = "\n".join(outcome.tried) or f"{outcome.passed} tests"
+        table.add_row(part.name, much, outcome.verdict, f"{outcome.seconds:.0f}")
     console.print(table)
-    survived = sum(one.has_survived for one in outcomes)
+    survived = sum(outcome.has_survived for outcome in outcomes)
     console.print(f"{survived} of {len(chosen)} survived, in {trial.seconds / 60:.1f} minutes")
     return 0 if chosen and survived == len(chosen) else 1
 
 
 class _ChaosRun:
-    """Runs parts: those that measure, one by one, then those that wait beside the others."""
+    """Runs the measuring parts alone, then the other parts in two threads."""
 
     def __init__(self, parts: Sequence[Part], console: Console) -> None:
         self._parts, self._console = parts, console
@@ -99,46 +98,45 @@ class _ChaosRun:
 
     @property
     def seconds(self) -> float:
-        """Return how long it has taken so far."""
         return time.monotonic() - self._begun
 
     def run(self) -> list[Outcome]:
-        """Return what came of each part; Ctrl-C stops those that run, and no other begins."""
+        """Return the outcome of each part. Ctrl-C stops the run."""
         alone = deque(part for part in self._parts if part.alone)
         together = [part for part in self._parts if not part.alone]
         busy = [part for part in together if not part.waits]
-        # One lane begins with those that work, one with those that wait, until the two meet.
-        left = deque([*busy, *reversed([part for part in together if part.waits])])
-        found: dict[str, Outcome] = {}
+        # One thread starts with the busy parts, the other with the waiting parts.
+        rest = deque([*busy, *reversed([part for part in together if part.waits])])
+        outcomes: dict[str, Outcome] = {}
         with ThreadPoolExecutor(2) as pool:
             try:
-                found |= pool.submit(self._run_in_turn, alone.popleft).result()
-                lanes = [pool.submit(self._run_in_turn, take) for take in (left.pop, left.popleft)]
+                outcomes |= pool.submit(self._run_in_turn, alone.popleft).result()
+                lanes = [pool.submit(self._run_in_turn, take) for take in (rest.pop, rest.popleft)]
                 for running in lanes:
-                    found |= running.result()
+                    outcomes |= running.result()
             except KeyboardInterrupt:
                 self._is_stopped = True
                 for process in list(self._running):
                     process.send_signal(signal.SIGINT)
                 raise
-        return [found[part.name] for part in self._parts]
+        return [outcomes[part.name] for part in self._parts]
 
     def _run_in_turn(self, take: Callable[[], Part]) -> dict[str, Outcome]:
-        """Return what came of each part that ``take`` gives, until there is none left."""
-        found = {}
+        """Return the outcome of each part that ``take`` returns, until no part remains."""
+        outcomes = {}
         while part := self._take_next(take):
             left = DEADLINE - self.seconds
             if left <= 0 or self._is_stopped:
-                found[part.name] = NOT_RUN
+                outcomes[part.name] = NOT_RUN
                 continue
             self._console.print(f"begun: {part.name}", markup=False)
-            found[part.name] = outcome = self._run_part(part, min(part.most, left))
+            outcomes[part.name] = outcome = self._run_part(part, min(part.most, left))
             if not outcome.has_survived:
                 self._console.print(outcome.printed, markup=False)
             self._console.print(
                 f"{part.name}: {outcome.verdict}, {outcome.seconds:.0f} s", markup=False
             )
-        return found
+        return outcomes
 
     @staticmethod
     def _take_next(take: Callable[[], Part]) -> Part | None:
@@ -147,7 +145,7 @@ class _ChaosRun:
         return None
 
     def _run_part(self, part: Part, most: float) -> Outcome:
-        """Run the tests of a part in a process of their own, for so many seconds at most."""
+        """Run the tests of a part in another process for at most ``most`` seconds."""
         begun = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "report.xml"
@@ -155,32 +153,32 @@ class _ChaosRun:
             command = [sys.executable, "-m", "pytest", "-q", "-n0", "--no-header", *words]
             printed = Path(folder) / "printed.txt"
             stopped = self._run_command([*command, *part.tests], part, most, printed)
-            told = printed.read_text(errors="replace")
+            output = printed.read_text(errors="replace")
             cases = _read_cases(report) if report.exists() else []
         failed = [
-            one.get("name", "")
-            for one in cases
-            if _has_outcome(one, "failure") or _has_outcome(one, "error")
+            case.get("name", "")
+            for case in cases
+            if _has_outcome(case, "failure") or _has_outcome(case, "error")
         ]
-        skipped = sum(_has_outcome(one, "skipped") for one in cases)
+        skipped = sum(_has_outcome(case, "skipped") for case in cases)
         return Outcome(
             passed=len(cases) - len(failed) - skipped,
             failed=(*failed, *([f"stopped after {most:.0f} seconds"] if stopped else [])),
             skipped=skipped,
             tried=tuple(
-                f"{one.get('value')}"
+                f"{item.get('value')}"
                 for case in cases
-                for one in case.iter("property")
-                if one.get("name") == TRIED
+                for item in case.iter("property")
+                if item.get("name") == TRIED
             ),
             seconds=time.monotonic() - begun,
-            printed=told,
+            printed=output,
         )
 
     def _run_command(self, command: Sequence[str], part: Part, most: float, printed: Path) -> bool:
-        """Run a command that prints to a file; return whether it had to be stopped."""
+        """Run a command with its output in a file, and return whether it was stopped."""
         environment = {**os.environ, SCALE: "whole", **part.variables}
-        # Not to a pipe, whose end is not seen before that of all processes that were started.
+        # Not to a pipe: it stays open until all started processes end.
         with (
             printed.open("w") as output,
             subprocess.Popen(
@@ -196,7 +194,7 @@ class _ChaosRun:
             try:
                 process.wait(timeout=most)
             except subprocess.TimeoutExpired:
-                # As with Ctrl-C: the tests end what they started.
+                # As with Ctrl-C, so that the tests stop their own processes.
                 process.send_signal(signal.SIGINT)
                 try:
                     process.wait(timeout=ENDING)

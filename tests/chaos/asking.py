@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks an application in this process, or a server, whatever is to be asked."""
+"""Clients of an application in this process and of a server."""
 
 import json
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from tests.chaos.right_requests import ALL_ROLES
 
 
 class InProcessClient:
-    """Asks an application in this process."""
+    """Sends requests to an application in this process."""
 
     def __init__(self, app: TestApp) -> None:
         self._app = app
@@ -20,16 +20,16 @@ class InProcessClient:
     def send(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> tuple[int, str]:
-        """Return the status and the body of an answer."""
+        """Return the status and the body of the response."""
         request = self._app.RequestClass.blank(path, method=method, headers=dict(headers))
         if body is not None:
             request.body = body
-        answer = self._app.do_request(request, expect_errors=True)
-        return answer.status_int, answer.body.decode("utf-8", "replace")
+        response = self._app.do_request(request, expect_errors=True)
+        return response.status_int, response.body.decode("utf-8", "replace")
 
 
 class HttpClient:
-    """Asks a server."""
+    """Sends requests to a server."""
 
     def __init__(self, connection: HTTPConnection) -> None:
         self._connection = connection
@@ -37,10 +37,10 @@ class HttpClient:
     def send(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes | None
     ) -> tuple[int, str]:
-        """Return the status and the body of an answer."""
+        """Return the status and the body of the response."""
         self._connection.request(method, path, body, dict(headers))
-        answer = self._connection.getresponse()
-        return answer.status, answer.read().decode("utf-8", "replace")
+        response = self._connection.getresponse()
+        return response.status, response.read().decode("utf-8", "replace")
 
 
 def send_json(
@@ -51,12 +51,12 @@ def send_json(
     version: str,
     headers: Mapping[str, str] = ALL_ROLES,
 ) -> Any:
-    """Return the document that answers a request, {} where there is none; a write must succeed."""
+    """Return the document of the response, or {}. A write must succeed."""
     headers = {**headers, "OpenStack-API-Version": version}
     if body is not None:
-        of_bytes = isinstance(body, bytes)
-        headers["Content-Type"] = "application/octet-stream" if of_bytes else "application/json"
-        body = body if of_bytes else json.dumps(body).encode()
+        is_binary = isinstance(body, bytes)
+        headers["Content-Type"] = "application/octet-stream" if is_binary else "application/json"
+        body = body if is_binary else json.dumps(body).encode()
     status, text = client.send(method, path, headers, body)
     assert method == "GET" or status < 300, (method, path, text)
     return json.loads(text) if status == 200 and text else {}

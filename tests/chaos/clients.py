@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that ask again and again, in a process of their own."""
+"""Clients of a separate process that send requests without pause."""
 
 import threading
 import time
@@ -15,10 +15,10 @@ HEADERS = {"X-Auth-Token": "admin", **LATEST_HEADERS}
 def send_requests(
     seconds: float, clients: int, url: str, paths: list[str], patience: float
 ) -> Counter[str]:
-    """Let clients ask for these paths in turn, each when it has its answer; return the outcomes.
+    """Let each client request the paths in turn, and count the outcomes.
 
-    A client that waits for longer than ``patience`` seconds goes away, and asks anew with a new
-    connection. Outcomes are statuses, ``503 without Retry-After``, ``gave up`` and ``cut``.
+    A client that has waited for ``patience`` seconds closes its connection and opens another.
+    Outcomes are statuses, ``503 without Retry-After``, ``gave up`` and ``cut``.
     """
     outcomes: Counter[str] = Counter()
     end = time.monotonic() + seconds

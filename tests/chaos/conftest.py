@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the parts have of other tests: servers, and applications with a configuration."""
+"""Fixtures of other tests: servers, and applications with a configuration."""
 
 from tests.api.conftest import configured, configured_app
 from tests.cli.conftest import serve

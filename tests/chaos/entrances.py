@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an application serves, from its own table of rules: routes of APIs, pages of the console."""
+"""Endpoints of an application: routes of its APIs and pages of the console."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from placement_sched.api.versions import Version
 
 #: The versions of the APIs that have several.
 VERSIONS = {"placement": placement.VERSIONING, "compute": compute.VERSIONING}
-#: Endpoints that answer with a refusal whatever is asked, and why.
+#: Endpoints that reject every request, with the reason.
 ALWAYS_REJECTING = {
     "compute.servers.reject_action": "compute services create instances and report them here",
     "identity.versions.reject_request": "users and projects are keystone's",
     "image.image_data.reject_members": "images are not shared with projects here",
     "scheduler.failover_capacity.show": "it is 404 before the first result in the background",
     "placement.inventories.reject_before_1_5": "the method came with 1.5, and is 405 before that",
-    "console._reject_unknown_path": "it is what answers where the console has no page",
+    "console._reject_unknown_path": "it answers requests for pages that the console does not have",
 }
 #: Methods that Flask adds to its views.
 _ADDED_BY_FLASK = frozenset(("HEAD", "OPTIONS"))
@@ -27,7 +27,7 @@ _ADDED_BY_FLASK = frozenset(("HEAD", "OPTIONS"))
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One method of one rule; ``route`` is None for pages, and for what monitoring asks."""
+    """A method of a URL rule. Pages, health and metrics have no ``route``."""
 
     method: str
     rule: str
@@ -36,13 +36,13 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        """Method, rule and action: of different versions the same."""
+        """Method, rule and action, equal for all versions of a route."""
         action = self.route.action if self.route else None
         return " ".join(filter(None, (self.method, self.rule, action)))
 
     @property
     def api(self) -> str:
-        """The first part of the path, which is the service type in the header of versions too."""
+        """The first part of the path, which is also the service type of the version header."""
         return self.rule.split("/")[1]
 
     @property
@@ -54,13 +54,13 @@ class Endpoint:
 
     @property
     def versions(self) -> list[str]:
-        """Return the served versions, which are none if the API has no versions."""
+        """The served versions, empty if the API has no versions."""
         if self.route is None or self.api not in VERSIONS:
             return []
-        known = VERSIONS[self.api]
-        first, last = max(known.oldest, self.route.since), min(known.newest, self.route.until)
-        every = (Version(first.major, minor) for minor in range(first.minor, last.minor + 1))
-        return [str(one) for one in every]
+        api = VERSIONS[self.api]
+        first, last = max(api.oldest, self.route.since), min(api.newest, self.route.until)
+        minors = range(first.minor, last.minor + 1)
+        return [str(Version(first.major, minor)) for minor in minors]
 
     def __str__(self) -> str:
         window = "" if self.newest == "latest" else f" until {self.newest}"
@@ -68,7 +68,7 @@ class Endpoint:
 
 
 def list_endpoints(application: Application) -> Iterator[Endpoint]:
-    """Yield every entrance of an application."""
+    """Yield all endpoints of an application."""
     for rule in application.url_map.iter_rules():
         route: Route | None = getattr(rule, "route", None)
         methods = {route.method} if route else (rule.methods or set()) - _ADDED_BY_FLASK

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests made from the table of routes: right ones, nearly right ones, and nonsense."""
+"""Random requests for the routes of an application: valid, nearly valid and invalid."""
 
 import json
 import random
@@ -25,10 +25,10 @@ from tests.chaos.right_requests import (
 )
 from tests.chaos.writes import Get
 
-#: Names that are there, and some that are not.
+#: Existing names and unknown names.
 UUIDS = [f"99999999-0000-4000-8000-00000000000{digit}" for digit in range(6)]
 NAMES = ["cn1", "cn2", "m1.small", "VCPU", "CUSTOM_GOLD", "HW_CPU_X86_AVX2", "nova", "az1", "1"]
-#: What breaks programs that trust what they read.
+#: Texts that break programs without input validation.
 EVIL = [
     "",
     " ",
@@ -53,7 +53,7 @@ EVIL = [
     "in:a,,b",
 ]
 NUMBERS = [0, 1, 2, 16, -1, 2**31 - 1, 2**31, 2**63, -(2**63) - 1, 10**30, 1.5, 0.0, 1e308]
-#: Bodies that are no JSON, or JSON that nothing expects.
+#: Bodies that are invalid JSON, or JSON that no route accepts.
 RAW_BODIES = [
     b"",
     b"{",
@@ -67,7 +67,7 @@ RAW_BODIES = [
     b'"\\ud800"',
 ]
 METHODS = ["GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE"]
-#: What may stand in headers, beside what is right.
+#: Header values that replace valid values.
 HEADERS = {
     "X-Auth-Token": ["bob:p", "admin", ""],
     "X-Roles": ["reader", "member,reader", "service", ""],
@@ -94,16 +94,16 @@ QUERIES = {
 
 @dataclass
 class Grammar:
-    """Draws requests for the entrances of an application.
+    """Draws requests for the endpoints of an application.
 
-    At first each is asked rightly once. From then on some requests are right, some nearly, and some
-    are made of the schemas alone. An entrance at which nothing has succeeded is asked more often.
+    The first request for each endpoint is valid. Later requests are valid, nearly valid, or derived
+    only from the schemas. An endpoint without a successful request is drawn more often.
     """
 
     entrances: Sequence[Endpoint]
     right: RightRequests
     dice: random.Random
-    #: Endpoints that are known to have succeeded, which the caller fills.
+    #: Endpoints that have answered with success. The caller fills the set.
     succeeded: set[str] = field(default_factory=set)
     _walk: list[Endpoint] = field(init=False)
 
@@ -114,12 +114,11 @@ class Grammar:
 
     @classmethod
     def for_application(cls, application: Application, dice: random.Random, get: Get) -> "Grammar":
-        """Return the grammar of all entrances; ``get`` looks up what there is."""
+        """Return the grammar of all endpoints. ``get`` reads existing objects."""
         right = RightRequests(ExistingNames(dice, get), dice)
         return cls(list(list_endpoints(application)), right, dice)
 
     def draw_request(self) -> DrawnRequest:
-        """Return one request."""
         if self._walk:
             return self.right.draw_request(self._walk.pop())
         done = {*self.succeeded, *ALWAYS_REJECTING}
@@ -140,7 +139,7 @@ class Grammar:
         return self._build_from_schema(entrance)
 
     def _change_request(self, drawn: DrawnRequest) -> DrawnRequest:
-        """Return a right request with one or two things changed."""
+        """Return a copy of a valid request with a change or two."""
         for _ in range(self.dice.choice([1, 1, 2])):
             change = self.dice.choice(
                 [self._change_body] * 4
@@ -158,7 +157,7 @@ class Grammar:
             return replace(drawn, body=self.dice.choice(RAW_BODIES))
         try:
             document = json.loads(drawn.body)
-        except ValueError:  # a form, say
+        except ValueError:  # for example a form
             return replace(
                 drawn,
                 body=drawn.body + quote(self.dice.choice(EVIL[2:5]), errors="replace").encode(),
@@ -166,14 +165,14 @@ class Grammar:
         return replace(drawn, body=_encode(self._change_value(document)))
 
     def _change_value(self, value: Any) -> Any:
-        """Return a document in which one value, or one key, is another."""
+        """Return a copy of a document with another value or key."""
         if not value or not isinstance(value, dict | list) or self.dice.random() < 0.1:
             return self._draw_any_value(1)
         if isinstance(value, list):
-            where = self.dice.randrange(len(value))
-            return [self._change_value(one) if at == where else one for at, one in enumerate(value)]
+            index = self.dice.randrange(len(value))
+            return [*value[:index], self._change_value(value[index]), *value[index + 1 :]]
         key = self.dice.choice(list(value))
-        rest = {name: one for name, one in value.items() if name != key}
+        rest = {name: other for name, other in value.items() if name != key}
         match self.dice.choice(["other", "other", "other", "more", "less", "renamed"]):
             case "more":
                 return {**value, self.dice.choice([*NAMES, *EVIL]): self._draw_any_value(1)}
@@ -184,11 +183,11 @@ class Grammar:
         return {**value, key: self._change_value(value[key])}
 
     def _change_query(self, drawn: DrawnRequest) -> DrawnRequest:
-        known = [*NEEDED.get(drawn.entrance.name, {}), *POSSIBLE.get(drawn.entrance.name, {})]
+        parameters = [*NEEDED.get(drawn.entrance.name, {}), *POSSIBLE.get(drawn.entrance.name, {})]
         pairs = list(drawn.query)
         if pairs and self.dice.random() < 0.5:
             pairs.pop(self.dice.randrange(len(pairs)))
-        names = [*known, *self._query_parameters(drawn.entrance)]
+        names = [*parameters, *self._query_parameters(drawn.entrance)]
         pairs += [self._draw_parameter(names) for _ in range(self.dice.choice([1, 1, 2]))]
         return replace(drawn, query=pairs)
 
@@ -208,7 +207,7 @@ class Grammar:
         return replace(drawn, headers={**drawn.headers, name: self.dice.choice(values)})
 
     def _draw_version(self, entrance: Endpoint) -> str:
-        """Return a header that names a version, mostly one that the entrance serves."""
+        """Return a version header, mostly with a version that the endpoint serves."""
         if (served := entrance.versions) and self.dice.random() < 0.7:
             return f"{entrance.api} {self.dice.choice(served)}"
         api = self.dice.choice([entrance.api] * 4 + list(VERSIONS))
@@ -216,7 +215,7 @@ class Grammar:
         return f"{api} {self.dice.choice(every)}"
 
     def _build_from_schema(self, entrance: Endpoint) -> DrawnRequest:
-        """Return a request made of the schemas of a route alone."""
+        """Return a request derived only from the schemas of a route."""
         route, path = (
             entrance.route,
             PARAMETER.sub(lambda _: self._draw_quoted_name(), entrance.rule),
@@ -248,16 +247,16 @@ class Grammar:
             return self.dice.choice(UUIDS)
         if kind < 0.8:
             return self.dice.choice(NAMES)
-        # An empty part, or one of dots alone, would be another path.
+        # An empty segment, or a segment of dots, would make another path.
         return self.dice.choice(EVIL).strip(".") or "x"
 
     def _query_parameters(self, entrance: Endpoint) -> list[str]:
-        """Return the parameters that the schemas of a route's query string know."""
+        """Return the parameters in the schemas of a route's query string."""
         query = entrance.route.query if entrance.route else None
         return (
             []
             if query is None
-            else [name for one in _list_definitions(query) for name in _property_names(one)]
+            else [name for schema in _list_definitions(query) for name in _property_names(schema)]
         )
 
     def _draw_parameter(self, names: Sequence[str]) -> tuple[str, str]:
@@ -273,13 +272,13 @@ class Grammar:
         _api, _, number = version.partition(" ")
         numbers = [int(part) for part in number.split(".") if part.isdecimal()]
         schema = route.body.at(Version(*numbers) if len(numbers) == 2 else NEVER)
-        # That of another version now and then.
+        # Sometimes the schema of another version.
         if schema is not None and self.dice.random() < 0.8:
             return _encode(self.build_value(schema.definition, 0))
         return _encode(self.build_value(self.dice.choice(_list_definitions(route.body)), 0))
 
     def build_value(self, schema: Any, depth: int) -> Any:
-        """Return a value that fits a schema, or nearly."""
+        """Return a value that matches a schema, or nearly matches it."""
         dice = self.dice
         if not isinstance(schema, Mapping) or depth > 12 or dice.random() < 0.03:
             return self._draw_any_value(1)

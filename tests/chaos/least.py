@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of the least that each route takes."""
+"""Minimal requests for every route."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -11,20 +11,20 @@ from placement_sched.api.blueprint import PARAMETER, Route
 from placement_sched.api.versions import NEVER
 from tests.chaos.grammar import UUIDS
 
-#: What is refused to all: instances are made by compute services, which report them here; and
-#: keystone's API is passed on for services on the same machine alone, where that is configured.
+#: Routes that reject every caller. Compute services create instances and report them. Keystone's
+#: API is proxied only for services on the same machine, and only if that is configured.
 CLOSED = re.compile(r"(POST|PUT|DELETE) /compute/v2.1/servers|\w+ /identity/v3/<path")
 
 
 @dataclass(frozen=True)
 class RouteAtPath:
-    """A route at its path below the server."""
+    """A route with its full path."""
 
     path: str
     route: Route
 
     def build_request(self, app: TestApp, headers: Mapping[str, str]) -> TestRequest:
-        """Return a request of the least that the route takes."""
+        """Return a minimal request for the route."""
         path = PARAMETER.sub(UUIDS[0], self.path)
         service = self.path.split("/")[1]
         version = "latest" if self.route.until == NEVER else self.route.until

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that claim and free at random through faults, and what they know must be there."""
+"""Clients that claim and free at random during faults, and a check of their writes."""
 
 import json
 import random
@@ -20,14 +20,14 @@ from tests.verifier.growth import lost_writes
 from tests.verifier.model import AcknowledgedWrites, HeldAmounts
 
 _HEADERS = {"X-Auth-Token": "admin", "Content-Type": "application/json", **LATEST_HEADERS}
-#: Without an answer; and 503 may say that it is not known whether a COMMIT was done.
+#: No response, or 503: the COMMIT may have succeeded or failed.
 _UNKNOWN = (None, 503)
 _DONE_OR_NOT = (204, *_UNKNOWN)
 
 
 @dataclass
 class Ledger:
-    """What a client was answered: what consumers hold by that, and which of them it may free."""
+    """Writes of a client, the consumers that it may free, and counts of its responses."""
 
     writes: AcknowledgedWrites = field(default_factory=AcknowledgedWrites)
     held: set[str] = field(default_factory=set)
@@ -35,7 +35,7 @@ class Ledger:
 
 
 class Claimer:
-    """Claims one VCPU of two providers at a time for new consumers, and frees some again."""
+    """Claims a VCPU of two providers for each new consumer, and frees some consumers."""
 
     def __init__(self, urls: list[str], providers: list[str], seed: int) -> None:
         self._addresses = [urlsplit(url).netloc for url in urls]
@@ -44,7 +44,7 @@ class Claimer:
         self.ledger = Ledger()
 
     def run_for(self, seconds: float) -> Ledger:
-        """Claim and free for so long."""
+        """Claim and free for a number of seconds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if self.ledger.held and self._dice.random() < 0.3:
@@ -56,14 +56,14 @@ class Claimer:
     def _claim_allocations(self, consumer: str) -> None:
         chosen = self._dice.sample(self._providers, 2)
         body = {
-            "allocations": {one: {"resources": {"VCPU": 1}} for one in chosen},
+            "allocations": {uuid: {"resources": {"VCPU": 1}} for uuid in chosen},
             "project_id": "project",
             "user_id": "user",
             "consumer_generation": None,
             "consumer_type": "INSTANCE",
         }
         status = self._send("PUT", consumer, body)
-        amounts = {(one, "VCPU"): 1 for one in chosen} if status in _DONE_OR_NOT else {}
+        amounts = {(uuid, "VCPU"): 1 for uuid in chosen} if status in _DONE_OR_NOT else {}
         self._record_write(consumer, amounts, status)
         if status == 204:
             self.ledger.held.add(consumer)
@@ -98,7 +98,7 @@ class Claimer:
 def claim_at_random(
     barrier: Barrier, which: int, urls: list[str], providers: list[str], begun: Event, over: Event
 ) -> list[Ledger]:
-    """Claim and free until it is over, as one process of several; set ``begun`` at first."""
+    """Set ``begun``, then claim and free until ``over`` is set, in a process of several."""
     claimer = Claimer(urls, providers, seed=which)
     barrier.wait(120)
     begun.set()
@@ -108,15 +108,15 @@ def claim_at_random(
 
 
 def check_ledgers(database: Database, ledgers: list[Ledger]) -> Counter[str]:
-    """Hold what is in the database against what clients were answered; return their answers.
+    """Compare the database with the responses of all clients, and count the responses.
 
-    What was acknowledged is there, whole; what was refused is not; of what had no answer all is
-    there or nothing.
+    Acknowledged writes are complete. Rejected writes have no rows. A write without a response has
+    all of its rows or none.
     """
     answers: Counter[str] = Counter()
     for ledger in ledgers:
         answers.update(ledger.answers)
-        assert [one.detail for one in lost_writes(database, ledger.writes)] == []
+        assert [fault.detail for fault in lost_writes(database, ledger.writes)] == []
     with database.read() as connection:
         holding = set(connection.scalars(select(allocations.c.consumer_id)))
         known = set(connection.scalars(select(consumers.c.uuid)))

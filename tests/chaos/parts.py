@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``make test-only WHAT=chaos`` tries, in what order, and for how long at most."""
+"""Parts of ``make test-only WHAT=chaos``, with their order and time limits."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Part:
-    """Tests by their name in the table, and after how many seconds they are stopped.
+    """Tests under a name for the table, and their limit of ``most`` seconds.
 
-    ``variables`` of the environment make tests long that ordinary runs keep short; those of
-    ``tests/chaos`` know by ``scale.py``. A part that ``waits`` most of the time runs beside the
-    others, and one that measures runs ``alone``, before all of these.
+    Environment ``variables`` lengthen tests of other folders. The tests of ``tests/chaos`` read
+    ``scale.py`` instead. A part that mostly ``waits`` runs concurrently with another part. A part
+    that measures time runs ``alone``, before all others.
     """
 
     name: str
@@ -22,8 +22,8 @@ class Part:
     alone: bool = False
 
 
-#: Seconds after which the parts that run are stopped, and those after them are not run. To end what
-#: it has started, a part has up to two minutes more.
+#: Seconds after which running parts are stopped and no other part starts. A stopped part may take
+#: up to two minutes more to stop its own processes.
 DEADLINE = 18 * 60
 PARTS = (
     Part(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What right requests ask for in their query strings; a console's form is a query string, too."""
+"""Query strings of valid requests, including the forms of the console."""
 
 from collections.abc import Mapping, Sequence
 
@@ -22,7 +22,7 @@ _REQUEST = {
 }
 _ASK = {"count": ["1", "2"], "beside": ["default"], "beside_as_configured": ["1"], **_REQUEST}
 _LISTED = {"limit": ["1", "5"]}
-#: What must be asked for where nothing is found, or done, otherwise.
+#: Required parameters of a query string.
 NEEDED: Mapping[str, Mapping[str, Sequence[str]]] = {
     "GET /placement/allocation_candidates": {
         "resources": ["VCPU:1", "VCPU:1,MEMORY_MB:64", "CUSTOM_A:1"]
@@ -35,7 +35,7 @@ NEEDED: Mapping[str, Mapping[str, Sequence[str]]] = {
     "GET /console/capacity/failover": {"host_failures": ["1", "2"]},
     "GET /console/capacity/moves": {"goal": ["pack", "spread"]},
 }
-#: What may be asked for besides.
+#: Optional parameters of a query string.
 POSSIBLE: Mapping[str, Mapping[str, Sequence[str]]] = {
     "GET /placement/allocation_candidates": {
         "required": ["CUSTOM_RED", "!CUSTOM_BLUE", "in:CUSTOM_RED,HW_CPU_X86_AVX2"],

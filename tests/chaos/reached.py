@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which handlers of an application the requests of a grammar enter, and which succeed."""
+"""A record of the endpoints that random requests reach."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +11,9 @@ from tests.chaos.right_requests import AGENT
 
 
 class EndpointRecorder:
-    """Notes what is entered, and what succeeds, of requests that are the grammar's own.
+    """Records the endpoints that random requests reach, and those endpoints that succeed.
 
-    What pages ask of the APIs themselves does not count.
+    Requests that pages send to the APIs do not count.
     """
 
     def __init__(self, application: Application) -> None:
@@ -26,16 +26,15 @@ class EndpointRecorder:
 
     @property
     def unrequested_endpoints(self) -> set[str]:
-        """The endpoints that no request came to."""
         return self.endpoints - self.entered
 
     @property
     def failed_endpoints(self) -> set[str]:
-        """The endpoints that answered no request with a success."""
+        """The endpoints without a successful request."""
         return self.endpoints - self.succeeded
 
     def _record_calls(self, endpoint: str, view: Callable[..., Any]) -> Callable[..., Any]:
-        def noting(*arguments: Any, **named: Any) -> Any:
+        def record(*arguments: Any, **named: Any) -> Any:
             if flask.request.headers.get("User-Agent") != AGENT:
                 return view(*arguments, **named)
             self.entered.add(endpoint)
@@ -44,11 +43,11 @@ class EndpointRecorder:
                 self.succeeded.add(endpoint)
             return answer
 
-        return noting
+        return record
 
 
 def _read_status(answer: Any) -> int:
-    """Return the status of what a view returns: an answer, or anything that Flask takes."""
+    """Return the status of any value that Flask accepts from a view."""
     if isinstance(answer, tuple):
         return next((int(part) for part in answer[1:] if isinstance(part, int)), 200)
     return int(getattr(answer, "status_code", None) or getattr(answer, "status", None) or 200)

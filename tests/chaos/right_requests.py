@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A right request for every entrance: its names are there, its numbers are those of now.
+"""Valid requests for every endpoint, with existing names and current generations.
 
-Bodies that write are mostly those of ``writes.py``; query strings are in ``queries.py``.
+Most bodies of writes are in ``writes.py``, query strings in ``queries.py``.
 """
 
 import json
@@ -20,18 +20,18 @@ from tests.support.clouds import uuid_of
 from tests.support.identity import PASSWORD, USER
 from tests.support.scheduling import report, spec
 
-#: Asks for a document, or writes one: method, path, body, version; returns what is answered.
-Ask = Callable[[str, str, Any, str], Any]
-#: By this the requests that are drawn are known: those that a page sends itself have none.
+#: Sends method, path, body and version, and returns the document of the response.
+Send = Callable[[str, str, Any, str], Any]
+#: The user agent of drawn requests. Requests that a page sends have another.
 AGENT = "grammar"
-#: What one must be to do all there is to do.
+#: Headers of a caller that may do everything.
 ALL_ROLES = {"X-Auth-Token": "admin", "X-Roles": "admin,service"}
 FORM = "application/x-www-form-urlencoded"
 
 
 @dataclass(frozen=True, slots=True)
 class DrawnRequest:
-    """A request: everything that is sent, and the entrance that it is for."""
+    """A request and its endpoint."""
 
     entrance: Endpoint
     method: str
@@ -47,21 +47,21 @@ class DrawnRequest:
         return f"{self.path}?{query}" if query else self.path
 
 
-#: What is typed into the form that signs in.
+#: Values of the login form.
 _SIGN_IN = {"user": USER, "password": PASSWORD, "project": "p1", "next": "/console/ask"}
-#: Where else the console's scripts look.
+#: Paths that the console passes on to the APIs.
 _PASSED_ON = {
     "GET": ["scheduler/v1/hosts", "scheduler/v1/decisions", "placement/resource_providers"],
     "POST": ["scheduler/v1/explain", "scheduler/v1/capacity", "scheduler/v1/plan"],
 }
-#: What stands in paths beside the names of ``writes.py``.
+#: Values of path parameters that ``writes.py`` does not have.
 _IN_PATHS: Mapping[str, Sequence[str]] = {
     "host": HOSTS,
     "filename": ["console.css", "ask.js", "icon.svg"],
     "below": ["users/u1", "projects"],
     "rest": ["nowhere", "hosts"],
 }
-#: Where what a parameter names is listed: the path, the key, and its field.
+#: Lists of existing objects by path parameter: path, key, and field with the name.
 _LISTS: Mapping[str, tuple[str, str, str]] = {
     "flavor_id": ("/compute/v2.1/flavors?is_public=None", "flavors", "id"),
     "image_id": ("/image/v2/images?os_hidden=false", "images", "id"),
@@ -70,11 +70,11 @@ _LISTS: Mapping[str, tuple[str, str, str]] = {
     "decision": ("/scheduler/v1/decisions?limit=5", "decisions", "uuid"),
 }
 _GOALS = ("pack", "spread")
-#: States of moves that may change.
+#: States of unfinished moves.
 _OPEN = ("planned", "started", "failed")
-#: Names of things that nothing else refers to, so that they come and go.
+#: Names of objects without references, so that requests can delete them.
 SPARE_HOST = "cn5"
-#: The flavor that is for some projects only.
+#: The flavor of some projects only.
 PRIVATE = "f1"
 SPARE = {
     "resource_class": ["CUSTOM_D", "CUSTOM_E"],
@@ -85,7 +85,7 @@ _AGGREGATES, _IMAGES = "/compute/v2.1/os-aggregates", "/image/v2/images"
 _OF_FLAVOR = "/compute/v2.1/flavors/<flavor_id>"
 _OF_AGGREGATE = f"{_AGGREGATES}/<aggregate_id>"
 _PROVIDERS, _CLASSES = "/placement/resource_providers", "/placement/resource_classes"
-#: What makes it likely that an entrance can be asked rightly.
+#: For an endpoint, another endpoint whose requests create the objects it needs.
 FIRST = {
     f"DELETE {_OF_AGGREGATE}": f"POST {_AGGREGATES}",
     f"POST {_OF_AGGREGATE}/action remove_host": (f"POST {_OF_AGGREGATE}/action add_host"),
@@ -103,7 +103,7 @@ FIRST = {
     "PUT /scheduler/v1/plan_runs/<uuid>": "POST /scheduler/v1/plan_runs",
     "PUT /scheduler/v1/plan_runs/<uuid>/moves/<instance>": "POST /scheduler/v1/plan_runs",
 }
-#: Values of extra specs that the newest versions take.
+#: Valid values of extra specs in the newest versions.
 _VALUES = {"hw:cpu_policy": "shared", "trait:CUSTOM_RED": "required"}
 
 
@@ -115,22 +115,22 @@ def _build_flavor(name: str) -> dict[str, object]:
     return {"id": name, "name": name, **sizes, "os-flavor-access:is_public": name != PRIVATE}
 
 
-def _change_hosts(world: Any, aggregate: str) -> list[str]:
-    found = world.read(f"/compute/v2.1/os-aggregates/{aggregate}").get("aggregate", {})
-    return list(found.get("hosts", ()))
+def _list_hosts(world: Any, aggregate: str) -> list[str]:
+    document = world.read(f"/compute/v2.1/os-aggregates/{aggregate}")
+    return list(document.get("aggregate", {}).get("hosts", ()))
 
 
 def _build_report(host: str) -> dict[str, object]:
-    """Return what a host reports; the spare one has no room for anything."""
-    has = {"memory_mb": 1, "local_gb": 1} if host == SPARE_HOST else {}
-    return report(host, vcpus=200, stats={"uptime": "up 3 days"}, **has)
+    """Return a report of a host. The spare host has no capacity for instances."""
+    sizes = {"memory_mb": 1, "local_gb": 1} if host == SPARE_HOST else {}
+    return report(host, vcpus=200, stats={"uptime": "up 3 days"}, **sizes)
 
 
 def _build_explain_request(world: World) -> dict[str, object]:
     return {"request_spec": spec(world.consumer(), num_instances=1)}
 
 
-#: Bodies of what asks and changes nothing, and of some writes: with names beside the usual ones.
+#: Bodies of requests that change nothing, and of writes that use spare names.
 BODIES: Mapping[str, Callable[[World, Any], Any]] = {
     "POST /placement/resource_classes": lambda _w, one: {"name": one(SPARE["resource_class"])},
     "PUT /placement/resource_classes/<name>": lambda _w, one: {
@@ -151,10 +151,10 @@ BODIES: Mapping[str, Callable[[World, Any], Any]] = {
         "aggregate": {"name": f"a{one('123456')}", "availability_zone": one([None, "az1"])}
     },
     f"POST {_OF_AGGREGATE}/action remove_host": lambda w, one: {
-        "remove_host": {"host": one(_change_hosts(w, w.drawn["aggregate_id"]) or HOSTS)}
+        "remove_host": {"host": one(_list_hosts(w, w.drawn["aggregate_id"]) or HOSTS)}
     },
     "PUT /scheduler/v1/compute_nodes/<uuid>": lambda w, _one: _build_report(
-        next(one for one in HOSTS if uuid_of(one) == w.drawn["uuid"])
+        next(host for host in HOSTS if uuid_of(host) == w.drawn["uuid"])
     ),
     "POST /scheduler/v1/compute_nodes": lambda _w, one: [_build_report(one([*HOSTS, SPARE_HOST]))],
     "POST /scheduler/v1/explain": lambda w, one: {
@@ -179,7 +179,7 @@ BODIES: Mapping[str, Callable[[World, Any], Any]] = {
         "state": one(["started", "failed"]),
     },
 }
-#: Bodies of older versions, by the last of them.
+#: Bodies of older versions, with the last version that accepts them.
 OLDER: Mapping[str, tuple[str, Callable[[World, Any], Any]]] = {
     "PUT /placement/allocations/<consumer_uuid>": (
         "1.7",
@@ -201,20 +201,20 @@ OLDER: Mapping[str, tuple[str, Callable[[World, Any], Any]]] = {
 
 
 class ExistingNames(World):
-    """Names what there is: what the service numbers, and what else is made on the way."""
+    """Draws names of existing objects, including ids that the service assigns."""
 
-    #: How often a name is drawn whatever is there.
+    #: Probability of a name that may not exist.
     rarely = 0.25
 
     def read(self, path: str) -> Any:
-        """Return the document at a path, {} where there is none."""
+        """Return the document at a path, {} without a document."""
         return self._get(path)
 
     def _parameter(self, rule: str, name: str) -> object:
         return self._find_existing(rule, name) or super()._parameter(rule, name)
 
     def _find_existing(self, rule: str, name: str) -> str | None:
-        """Return the name of what is there, None where ``writes.py`` knows a name."""
+        """Return the name of an existing object, None if ``writes.py`` has a name."""
         one, rarely = self._dice.choice, self._dice.random() < self.rarely
         if "decisions" in rule or "plan_runs" in rule:
             return (
@@ -235,7 +235,7 @@ class ExistingNames(World):
         return one(self._name_in_path(rule, name) or [None])
 
     def _draw_move(self, rule: str, name: str) -> str | None:
-        """Return a run that may change, or the instance of a move that has not ended."""
+        """Return an unfinished run, or the instance of an unfinished move."""
         states = ("running",) if "moves" in rule else ("running", "stopped", "failed")
         runs = self._get("/scheduler/v1/plan_runs").get("plan_runs", [])
         if name == "uuid":
@@ -256,17 +256,17 @@ class ExistingNames(World):
         return _PASSED_ON["GET"] if name == "path" else _IN_PATHS.get(name, ())
 
     def claim(self, consumer: str) -> dict[str, object]:
-        """Return what a consumer is to hold: little, so that there is mostly enough."""
+        """Return a small claim of a consumer, so that most claims succeed."""
         few = {uuid: {"resources": {"VCPU": 1}} for uuid in self._dice.sample(PROVIDERS, 1)}
         return {**super().claim(consumer), "allocations": few}
 
     def _draw_name(self, name: str) -> str | None:
         path, key, inside = _LISTS[name]
-        found = [one[inside] for one in self._get(path).get(key, [])]
+        found = [item[inside] for item in self._get(path).get(key, [])]
         return self._dice.choice(found) if found else None
 
     def _name_within(self, name: str) -> str | None:
-        """Return a tag of the image, or an extra spec of the flavor, in the path."""
+        """Return a tag of the image in the path, or an extra spec of the flavor."""
         if name == "key":
             path = f"/compute/v2.1/flavors/{quote(self.drawn['flavor_id'])}/os-extra_specs"
             found = list(self._get(path).get("extra_specs", {}))
@@ -278,16 +278,16 @@ class ExistingNames(World):
 
 @dataclass
 class RightRequests:
-    """Draws a right request for an entrance."""
+    """Draws valid requests for endpoints."""
 
     world: ExistingNames
     dice: random.Random
     headers: Mapping[str, str] = field(default_factory=lambda: ALL_ROLES)
-    #: How often each parameter of a query string that need not be there is.
+    #: Probability of each optional parameter of a query string.
     more: float = 0.15
 
     def draw_request(self, entrance: Endpoint) -> DrawnRequest:
-        """Return a request that this entrance lets in and answers with a success."""
+        """Return a request that the endpoint answers with success."""
         version = entrance.newest
         self.world.drawn.clear()
         path = PARAMETER.sub(lambda found: self._build_part(entrance, found), entrance.rule)
@@ -322,7 +322,9 @@ class RightRequests:
     def _build_query(self, entrance: Endpoint) -> list[tuple[str, str]]:
         name = entrance.name.replace("/console/hosts", "/console/cloud")
         needed = NEEDED.get(name, {})
-        possible = [one for one in POSSIBLE.get(name, {}).items() if self.dice.random() < self.more]
+        possible = [
+            item for item in POSSIBLE.get(name, {}).items() if self.dice.random() < self.more
+        ]
         return [(key, self.dice.choice(values)) for key, values in [*needed.items(), *possible]]
 
     def _build_body(self, entrance: Endpoint, path: str) -> Any:
@@ -338,28 +340,28 @@ class RightRequests:
         return found
 
 
-def create_objects(ask: Ask, project: str = "p1") -> None:
-    """Make what right requests name; the instances are of a project."""
-    hosts = [_build_report(one) for one in (*HOSTS, SPARE_HOST)]
-    ask("POST", "/scheduler/v1/compute_nodes", hosts, "scheduler 1.0")
-    things, answer = _objects_to_create(project), None
+def create_objects(send: Send, project: str = "p1") -> None:
+    """Create the objects of valid requests, with instances of ``project``."""
+    hosts = [_build_report(host) for host in (*HOSTS, SPARE_HOST)]
+    send("POST", "/scheduler/v1/compute_nodes", hosts, "scheduler 1.0")
+    requests, answer = _objects_to_create(project), None
     while True:
         try:
-            method, path, body = things.send(answer)
+            method, path, body = requests.send(answer)
         except StopIteration:
             return
-        answer = ask(method, path, body, f"{path.split('/')[1]} latest")
+        answer = send(method, path, body, f"{path.split('/')[1]} latest")
 
 
 def _objects_to_create(project: str) -> Generator[tuple[str, str, Any], Any, None]:
-    """Yield what to ask for; what was answered is sent back."""
+    """Yield requests. The caller sends each response back."""
     for name in CLASSES:
         yield "PUT", f"/placement/resource_classes/{name}", None
     for name in TRAITS[:2]:
         yield "PUT", f"/placement/traits/{name}", None
     for uuid in PROVIDERS:
         yield "POST", "/placement/resource_providers", {"uuid": uuid, "name": uuid}
-        stocks = {"VCPU": {"total": VCPUS}, **{one: {"total": 40} for one in CLASSES}}
+        stocks = {"VCPU": {"total": VCPUS}, **{name: {"total": 40} for name in CLASSES}}
         inventories = {"resource_provider_generation": 0, "inventories": stocks}
         yield "PUT", f"/placement/resource_providers/{uuid}/inventories", inventories
     for name in NAMES["flavor_id"]:

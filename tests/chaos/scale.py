@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much the chaos tests try: a short form with pytest, or all of it."""
+"""Length of the chaos tests: short in pytest, full in a chaos run."""
 
 import os
 
 #: Set by ``make test-only WHAT=chaos``.
 SCALE = "PLACEMENT_SCHED_CHAOS"
 WHOLE = os.environ.get(SCALE) == "whole"
-#: The name of the property under which a test says how much it tried.
+#: Name of the property with a test's number of attempts.
 TRIED = "tried"
 
 
 def choose_count(short: int, whole: int) -> int:
-    """Return how often something is tried in this run."""
+    """Return the number for the length of this run."""
     return whole if WHOLE else short

@@ -25,16 +25,16 @@ from tests.support.providers import make_provider
 from tests.support.scheduling import instance, report, spec
 from tests.support.servers import Server, environment, start_server
 
-#: How often the server is looked at; the first is taken for warming up.
-LOOKS = 10
-#: How many times as much of each the last third may have as the first. Memory is the steadiest: in
-#: half an hour a leak of 1 KB per request is more than this.
-MOST = {"megabytes": 1.1, "descriptors": 1.1, "latency": 1.25}
+#: Number of samples. The first is taken while the server warms up.
+SAMPLES = 10
+#: Maximum ratio of the last third of the samples to the first. In half an hour, a leak of 1 KB per
+#: request exceeds the ratio for memory.
+MAX_GROWTH = {"megabytes": 1.1, "descriptors": 1.1, "latency": 1.25}
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a server holds at a moment, and how long its requests took (milliseconds, median)."""
+    """Memory and descriptors of a server, and median latency in milliseconds."""
 
     megabytes: float
     descriptors: int
@@ -42,15 +42,15 @@ class Sample:
 
 
 def main() -> int:
-    """Use a server for so long, print what was seen, and return 1 where anything grew."""
+    """Load a server, print the samples, and return 1 if a value grew."""
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--database", choices=["postgresql", "mysql"], default="postgresql")
     given = parser.parse_args()
     with _start_server(given.database) as (server, database):
-        looks, ledger = _use_server(server, database, given.minutes * 60)
+        samples, ledger = _use_server(server, database, given.minutes * 60)
         check_ledgers(database, [ledger])
-    return _report_samples(looks, ledger)
+    return _report_samples(samples, ledger)
 
 
 @contextmanager
@@ -73,15 +73,15 @@ def _start_server(kind: str) -> Iterator[tuple[Server, Database]]:
 
 
 def _use_server(server: Server, database: Database, seconds: float) -> tuple[list[Sample], Ledger]:
-    """Claim, free, select, list and explain until the time is over; look now and then."""
+    """Claim, free, select, list and explain for a time, and take samples."""
     console = Console()
     hosts = [report(f"cn{number}", vcpus=1_000_000) for number in range(500)]
     server.ask("POST", "/scheduler/v1/compute_nodes", hosts)
     providers = [make_provider(database, VCPU=1_000_000) for _ in range(5)]
     claimer = Claimer([server.url], providers, seed=1)
-    looks, placed = [], 0
-    for number in range(LOOKS):
-        end = time.monotonic() + seconds / LOOKS
+    samples, placed = [], 0
+    for number in range(SAMPLES):
+        end = time.monotonic() + seconds / SAMPLES
         taken = []
         while time.monotonic() < end:
             claimer.run_for(0.2)
@@ -91,13 +91,13 @@ def _use_server(server: Server, database: Database, seconds: float) -> tuple[lis
             server.ask("POST", "/scheduler/v1/explain", {"request_spec": spec()})
             server.get("/scheduler/v1/hosts?limit=100")
             server.get("/metrics")
-        looks.append(_take_sample(server, statistics.median(taken)))
-        console.print(f"[{number + 1}/{LOOKS}] {looks[-1]}", markup=False)
-    return looks, claimer.ledger
+        samples.append(_take_sample(server, statistics.median(taken)))
+        console.print(f"[{number + 1}/{SAMPLES}] {samples[-1]}", markup=False)
+    return samples, claimer.ledger
 
 
 def _measure_placement(server: Server, number: int) -> float:
-    """Place an instance; return the seconds that it took."""
+    """Place an instance, and return its latency in seconds."""
     begun = time.monotonic()
     body = {"request_spec": spec(instance(number))}
     server.ask("POST", "/scheduler/v1/select_destinations", body)
@@ -107,18 +107,18 @@ def _measure_placement(server: Server, number: int) -> float:
 def _take_sample(server: Server, latency: float) -> Sample:
     processes = [psutil.Process(pid) for pid in (server.process.pid, *server.workers())]
     return Sample(
-        megabytes=sum(one.memory_info().rss for one in processes) / 2**20,
-        descriptors=sum(one.num_fds() for one in processes),
+        megabytes=sum(process.memory_info().rss for process in processes) / 2**20,
+        descriptors=sum(process.num_fds() for process in processes),
         latency=1000 * latency,
     )
 
 
-def _report_samples(looks: list[Sample], ledger: Ledger) -> int:
+def _report_samples(samples: list[Sample], ledger: Ledger) -> int:
     table, flat = Table("Of the server", "First third", "Last third", "Flat"), True
-    third = max(1, len(looks) // 3)
-    for name, most in MOST.items():
-        seen = [getattr(look, name) for look in looks]
-        first, last = statistics.median(seen[1 : third + 1]), statistics.median(seen[-third:])
+    third = max(1, len(samples) // 3)
+    for name, most in MAX_GROWTH.items():
+        values = [getattr(sample, name) for sample in samples]
+        first, last = statistics.median(values[1 : third + 1]), statistics.median(values[-third:])
         is_flat = last <= first * most
         flat &= is_flat
         table.add_row(name, f"{first:.1f}", f"{last:.1f}", "yes" if is_flat else "NO")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that claim through faults, and the check that nothing acknowledged was lost."""
+"""Clients that claim during faults, and a check that no acknowledged write is lost."""
 
 import logging
 import random
@@ -20,18 +20,18 @@ from tests.support.servers import Server
 
 LOG = logging.getLogger(__name__)
 CLIENTS = 8
-#: Seconds between two faults, drawn anew each time.
+#: Minimum and maximum of the random seconds between two faults.
 PAUSES = (0.05, 0.5)
 
 
 class _Fault(threading.Thread):
-    """Happens so many times, after pauses of random length; then it is over."""
+    """Injects a fault ``many`` times, after pauses of random length."""
 
     def __init__(self, happen: Callable[[], None], many: int, pauses: tuple[float, float]) -> None:
         super().__init__(daemon=True)
         self._happen, self._many, self._pauses = happen, many, pauses
         self._stopped = threading.Event()
-        #: Set once clients are at work.
+        #: Set when clients run.
         self.begun = PROCESSES.Event()
         self.over = PROCESSES.Event()
         self.happened = 0
@@ -62,7 +62,7 @@ def claim_during_faults(
     pauses: tuple[float, float] = PAUSES,
     called: str = "kills",
 ) -> str:
-    """Let clients claim while a fault happens, and check what is there; say how much it was."""
+    """Let clients claim during faults, check the database, and return a summary."""
     providers = [make_provider(database, VCPU=1_000_000) for _ in range(5)]
     urls = [server.url for server in servers]
     fault = _Fault(happen, many, pauses)
@@ -90,7 +90,7 @@ def claim_during_faults(
 
 @contextmanager
 def prepared_database(url: str) -> Iterator[Database]:
-    """Give a database of one's own with the schema."""
+    """Yield a database with the schema."""
     database = Database(make_settings(url))
     try:
         sync(database, utcnow)

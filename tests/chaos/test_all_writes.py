@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sixteen writers at once on every route that writes, all on the same few names."""
+"""Sixteen concurrent writers on every route that writes, with the same few names."""
 
 import json
 import logging
@@ -30,10 +30,10 @@ pytestmark = pytest.mark.system
 
 LOG = logging.getLogger(__name__)
 WRITERS, SECONDS = 16, choose_count(4, 15)
-#: So often they write for so long, at most: until each route has done what it is there for.
+#: Maximum number of races of that length. The test stops when each route has succeeded.
 RACES = choose_count(1, 3)
-#: What writers may do to what others have decided: a client may free or replace what an instance
-#: has, record it on another host or not at all, and set the aggregates of a provider by hand.
+#: Invariants that writers may break. A client may free or replace an instance's allocations, record
+#: it on another host or not at all, and set the aggregates of a provider by hand.
 MAY_BE = {
     Invariant.ANOTHER_HOST,
     Invariant.NOT_RECORDED,
@@ -46,7 +46,7 @@ NEVER_BE = {Invariant.OVER_CAPACITY, Fault.UNITS}
 
 
 class Writer:
-    """Writes at random, one request after the other."""
+    """Sends random writes on a connection."""
 
     def __init__(self, which: int, url: str) -> None:
         self._connection = HTTPConnection(urlsplit(url).netloc, timeout=120)
@@ -54,24 +54,25 @@ class Writer:
         self._world = World(self._dice, self._get)
         self.answers: Counter[tuple[str, int]] = Counter()
 
-    def write(self, way: WriteRoute) -> None:
-        """Send one request by this way."""
-        path = self._world.path(way.rule)
-        body = self._world.body(way.name)
+    def write(self, route: WriteRoute) -> None:
+        path = self._world.path(route.rule)
+        body = self._world.body(route.name)
         if body is not None and not isinstance(body, bytes):
             body = json.dumps(body)
-        headers = {"OpenStack-API-Version": way.version, "Content-Type": way.kind}
-        self.answers[way.name, self._ask(way.method, path, body, headers)[0]] += 1
+        headers = {"OpenStack-API-Version": route.version, "Content-Type": route.kind}
+        self.answers[route.name, self._send(route.method, path, body, headers)[0]] += 1
 
     def _get(self, path: str) -> Any:
         api = path.split("/")[1]
-        status, text = self._ask("GET", path, None, {"OpenStack-API-Version": f"{api} latest"})
+        status, text = self._send("GET", path, None, {"OpenStack-API-Version": f"{api} latest"})
         return json.loads(text) if status == 200 else {}
 
-    def _ask(self, method: str, path: str, body: Any, headers: dict[str, str]) -> tuple[int, bytes]:
-        known = {"X-Auth-Token": "admin", "X-Roles": "admin,service", **headers}
+    def _send(
+        self, method: str, path: str, body: Any, headers: dict[str, str]
+    ) -> tuple[int, bytes]:
+        headers = {"X-Auth-Token": "admin", "X-Roles": "admin,service", **headers}
         try:
-            self._connection.request(method, path, body, known)
+            self._connection.request(method, path, body, headers)
             answer = self._connection.getresponse()
             return answer.status, answer.read()
         except (HTTPException, OSError) as failure:
@@ -80,20 +81,20 @@ class Writer:
 
 
 def write_at_random(
-    barrier: Barrier, which: int, url: str, ways: list[WriteRoute], seconds: float
+    barrier: Barrier, which: int, url: str, routes: list[WriteRoute], seconds: float
 ) -> list[Counter[tuple[str, int]]]:
-    """Write for so many seconds, as one process of several."""
+    """Write at random for a number of seconds, in a process of several."""
     writer, dice = Writer(which, url), random.Random(-which)
     barrier.wait(120)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        writer.write(dice.choice(ways))
+        writer.write(dice.choice(routes))
     return [writer.answers]
 
 
 def create_objects(server) -> None:
-    """Make what is written to."""
-    server.ask("POST", "/scheduler/v1/compute_nodes", [report(one, vcpus=200) for one in HOSTS])
+    """Create the hosts and providers that the writers use."""
+    server.ask("POST", "/scheduler/v1/compute_nodes", [report(host, vcpus=200) for host in HOSTS])
     version = "placement 1.39"
     for uuid in PROVIDERS:
         body = {"uuid": uuid, "name": uuid}
@@ -104,52 +105,52 @@ def create_objects(server) -> None:
 
 
 class OverAllocationWatcher(threading.Thread):
-    """Looks again and again for inventories that have more allocated than there is.
+    """Checks repeatedly that no inventory is over-allocated.
 
-    No writer lowers a total of what is claimed, so none of them is allowed at any moment, not even
-    where the inventory was written later than the allocations.
+    No writer lowers the total of a claimed class, so over-allocation is a fault at any moment, even
+    if the inventory was written after the allocations.
     """
 
     def __init__(self, database: Database) -> None:
         super().__init__(daemon=True)
         self._database = database
         self._over = threading.Event()
-        self.looks = 0
+        self.checks = 0
         self.found: list[str] = []
 
     def run(self) -> None:
         while not self._over.wait(0.3) and not self.found:
-            told = run_verifier(self._database)
-            every = (*told.violations, *told.allowed)
-            self.found.extend(one.detail for one in every if one.invariant in NEVER_BE)
-            self.looks += 1
+            result = run_verifier(self._database)
+            faults = (*result.violations, *result.allowed)
+            self.found.extend(fault.detail for fault in faults if fault.invariant in NEVER_BE)
+            self.checks += 1
 
     def stop(self) -> None:
         self._over.set()
         self.join(timeout=60)
 
 
-def test_concurrent_writes_of_every_kind_succeed(
+def test_concurrent_writes_on_every_route_keep_invariants(
     serve, settings, database, database_url, record_property
 ):
     application = create_app(settings)
-    ways = list(list_write_routes(Client(application)))
+    routes = list(list_write_routes(Client(application)))
     application.close()
-    assert len(ways) > 50
+    assert len(routes) > 50
     server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=database_url)
     create_objects(server)
     answers: Counter[tuple[str, int]] = Counter()
     watcher = OverAllocationWatcher(database)
     watcher.start()
-    names = {way.name for way in ways}
+    names = {route.name for route in routes}
     for _ in range(RACES):
-        for one in run_in_processes(WRITERS, write_at_random, server.url, ways, SECONDS):
-            answers.update(one)
+        for counts in run_in_processes(WRITERS, write_at_random, server.url, routes, SECONDS):
+            answers.update(counts)
         never = names - {name for name, status in answers if status < 300}
         if not never:
             break
     watcher.stop()
-    assert watcher.looks
+    assert watcher.checks
     assert watcher.found == []
     failed = {key: number for key, number in answers.items() if key[1] >= 500}
     before, traceback, after = server.log.read_text().partition("Traceback")
@@ -161,7 +162,7 @@ def test_concurrent_writes_of_every_kind_succeed(
         key: n for key, n in answers.items() if key[0] in never
     }
     assert_invariants(database, but=MAY_BE)
-    # No inventory shrank, which alone would allow it.
+    # Over-allocation is allowed only after an inventory has shrunk, and none has.
     assert run_verifier(database).allowed == ()
     kind = database.url.get_backend_name()
-    record_property(TRIED, f"{answers.total()} writes by {len(ways)} routes on {kind}")
+    record_property(TRIED, f"{answers.total()} writes by {len(routes)} routes on {kind}")

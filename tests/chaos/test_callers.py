@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every route and page, asked by every kind of caller, under noauth2 and under keystone.
+"""Access of every kind of caller to every route and page, with noauth2 and with keystone.
 
-The entrances are those of the application, so that one that is added is asked as well; who may do
-what is written in ``who_may.py``. Requests are right ones for things that are there, of a project:
-who is let in is answered 200, not 404, and who is not, is refused that very thing.
+The application lists the endpoints, so the tests include new routes. ``who_may.py`` lists the
+callers that may use them. Requests are valid and name existing objects of a project: an accepted
+caller gets 200, not 404.
 """
 
 import random
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.slow
 PROJECT, OTHER_PROJECT = "shop", "bakery"
 SYSTEM = {"system": {"all": True}}
 LET_IN, FORBIDDEN, REFUSED, HIDDEN, AWAY = "let in", "forbidden", "refused", "hidden", "away"
-#: What the middleware writes of a caller whom keystone has confirmed.
+#: Headers of keystonemiddleware for a caller with a valid token.
 CONFIRMED = {
     "X-Identity-Status": "Confirmed",
     "X-Service-Identity-Status": "Confirmed",
@@ -46,39 +46,39 @@ CONFIRMED = {
     "X-Service-Roles": "admin,service",
     "X-Is-Admin-Project": "True",
 }
-#: Which caller of the table each of those is that forge something, or send a second token.
-AS = {
+#: For callers with forged headers or a second token, the caller of the table with the same access.
+SAME_ACCESS = {
     "forged roles": "no role",
     "forged project": "reader elsewhere",
     "forged unreachable, with a token": "reader",
     "expired, with a service's token": "admin",
 }
-#: Likewise on pages, which look at the cookie alone.
-ON_PAGES = {
-    **AS,
+#: The same for pages, which read only the cookie.
+SAME_ACCESS_ON_PAGES = {
+    **SAME_ACCESS,
     "with a reader's token as a service's": "admin",
     "expired, with a service's token": "expired token",
 }
-#: So often a thing is drawn that is there.
+#: Maximum number of draws until a request names an existing object.
 DRAWS = 20
-#: Callers whose token is one.
-KNOWN = {*who_may.ALL_IN_PROJECTS, *who_may.OF_SYSTEM}
-#: What is told to all, whatever they are.
+#: Callers with a valid token.
+AUTHENTICATED = {*who_may.ALL_IN_PROJECTS, *who_may.OF_SYSTEM}
+#: Endpoints with the same response for all callers.
 ALWAYS = {"identity.versions.reject_request": FORBIDDEN}
-#: Pages that lead to the form, or from it, whoever asks.
+#: Pages that redirect every caller to or from the login form.
 SIGNING = {"console.sign_in", "console.sign_out"}
-#: The cookie in which the console has its token.
+#: The cookie with the console's token.
 COOKIE = "placement_sched_token"
 
 
 @dataclass
 class CallerKinds:
-    """An application, with what each kind of caller sends to it, and what makes things there."""
+    """An application, headers of each kind of caller, and headers of the creator of objects."""
 
     app: TestApp
     callers: Mapping[str, Mapping[str, str]]
     maker: Mapping[str, str] | None
-    #: Whether pages ask for a token of who looks at them.
+    #: Whether pages need a token.
     guards_pages: bool = True
     right: RightRequests = field(init=False)
 
@@ -99,16 +99,16 @@ class CallerKinds:
         self.right.world.rarely = 0
 
     def request(self, entrance: Endpoint) -> DrawnRequest:
-        """Return a right request, of anyone's."""
+        """Return a valid request without a token."""
         drawn = self.right.draw_request(entrance)
         path = drawn.path
         if entrance.method == "GET" and not entrance.rule.endswith("access"):
             path = path.replace(f"/flavors/{PRIVATE}", "/flavors/f2")
-        query = [(name, PROJECT if name == "project_id" else one) for name, one in drawn.query]
+        query = [(name, PROJECT if name == "project_id" else value) for name, value in drawn.query]
         return replace(drawn, path=path, query=query)
 
     def answer(self, drawn: DrawnRequest, caller: str) -> tuple[str, int]:
-        """Return what a caller is told, in a word, and the status."""
+        """Return the kind and the status of the response to a caller."""
         headers = {**drawn.headers, **self.callers[caller]}
         on_page = drawn.entrance.api == "console"
         if on_page and "X-Auth-Token" in headers:
@@ -156,7 +156,7 @@ def keystone(configured_app: Callable[[str], TestApp]) -> Iterator[CallerKinds]:
             build_config(service.url, www_authenticate_uri=here, token_cache_time=kept)
         )
         issue = service.issue_token
-        tokens = {name: issue("bob", PROJECT, *one) for name, one in who_may.ROLES.items()}
+        tokens = {name: issue("bob", PROJECT, *roles) for name, roles in who_may.ROLES.items()}
         for name, roles in who_may.ELSEWHERE.items():
             tokens[name] = issue("bob", OTHER_PROJECT, *roles)
         for name, roles in who_may.OF_SYSTEM.items():
@@ -188,7 +188,7 @@ def keystone(configured_app: Callable[[str], TestApp]) -> Iterator[CallerKinds]:
 
 @pytest.fixture
 def unreachable_keystone(configured_app: Callable[[str], TestApp]) -> CallerKinds:
-    """Give an application whose keystone does not answer, and nothing that was made in it."""
+    """Return an empty application whose keystone does not answer."""
     nowhere = "http://127.0.0.1:1"
     here = f"www_authenticate_uri = {nowhere}/v3"
     forged = {**CONFIRMED, "X-Identity-Unreachable": ""}
@@ -197,30 +197,29 @@ def unreachable_keystone(configured_app: Callable[[str], TestApp]) -> CallerKind
     return CallerKinds(app, callers, maker=None)
 
 
-def expected_answer(door: CallerKinds, entrance: Endpoint, caller: str) -> str:
-    """Return what a caller is to be told."""
+def expected_answer(kinds: CallerKinds, entrance: Endpoint, caller: str) -> str:
     on_page = entrance.api == "console"
-    # Pages send one token only to the APIs.
-    caller = ON_PAGES.get(caller, caller) if on_page else AS.get(caller, caller)
+    # Pages send a single token to the APIs.
+    caller = (SAME_ACCESS_ON_PAGES if on_page else SAME_ACCESS).get(caller, caller)
     rule = who_may.route_rules().get(entrance.name)
     who = rule[1] if rule else who_may.page_rules()[entrance.name]
     if entrance.endpoint in ALWAYS:
         return ALWAYS[entrance.endpoint]
     if entrance.endpoint == "console._reject_unknown_path":
-        return HIDDEN if entrance.method == "GET" else LET_IN  # which is 405
-    if who is None or (on_page and not door.guards_pages):
+        return HIDDEN if entrance.method == "GET" else LET_IN  # with 405
+    if who is None or (on_page and not kinds.guards_pages):
         return LET_IN
     if caller in who:
         return HIDDEN if entrance.endpoint == "image.image_data.reject_members" else LET_IN
-    if caller not in KNOWN:
+    if caller not in AUTHENTICATED:
         return REFUSED
     return HIDDEN if is_hidden(entrance, caller) else FORBIDDEN
 
 
 def is_hidden(entrance: Endpoint, caller: str) -> bool:
-    """Return whether a thing of another project is as if it were not there to this caller.
+    """Return whether the caller gets 404 for an object of another project.
 
-    That is so where the rule lets the caller in, who has the role in a project.
+    The policy rule accepts the caller, but only for objects of its own project.
     """
     if caller not in {"reader elsewhere", "member elsewhere"}:
         return False
@@ -232,54 +231,55 @@ def is_hidden(entrance: Endpoint, caller: str) -> bool:
 
 
 def sort_endpoints(entrances: Iterable[Endpoint]) -> list[Endpoint]:
-    """Return what reads before what writes, what deletes at last, and parts before the whole.
+    """Return reading endpoints first, then writing endpoints, then deleting endpoints.
 
-    To sign out is to lose a token.
+    Longer paths come first. Logout is last, because it revokes a token.
     """
     ranks = {"GET": 0, "HEAD": 0, "DELETE": 2}
 
-    def key(one: Endpoint) -> tuple[object, ...]:
-        ends = (one.endpoint == "console.sign_out", one.method == "POST")
-        return *ends[:1], ranks.get(one.method, 1), -len(one.rule), ends[1]
+    def key(entrance: Endpoint) -> tuple[object, ...]:
+        is_logout = entrance.endpoint == "console.sign_out"
+        rank = ranks.get(entrance.method, 1)
+        return is_logout, rank, -len(entrance.rule), entrance.method == "POST"
 
     return sorted(entrances, key=key)
 
 
 def find_wrong_answers(
-    door: CallerKinds, entrance: Endpoint, callers: Iterable[str]
+    kinds: CallerKinds, entrance: Endpoint, callers: Iterable[str]
 ) -> Iterator[str]:
-    """Yield what is wrong in the answers to these callers; those who are let in are asked last.
+    """Yield the wrong responses to callers. Accepted callers send their requests last.
 
-    What the first of these is told is not there was there for nobody: something else is drawn.
+    If the first accepted caller gets 404, the object does not exist, and another request is drawn.
     """
     reads = entrance.method in {"GET", "HEAD"}
-    wanted = {caller: expected_answer(door, entrance, caller) for caller in callers}
-    refused = [caller for caller in wanted if wanted[caller] != LET_IN]
-    let_in = [caller for caller in wanted if wanted[caller] == LET_IN]
+    expected = {caller: expected_answer(kinds, entrance, caller) for caller in callers}
+    refused = [caller for caller in expected if expected[caller] != LET_IN]
+    let_in = [caller for caller in expected if expected[caller] == LET_IN]
     for _ in range(DRAWS):
-        drawn = door.request(entrance)
-        told = {caller: door.answer(drawn, caller) for caller in [*refused, *let_in[:1]]}
-        if not let_in or told[let_in[0]][0] != HIDDEN:
+        drawn = kinds.request(entrance)
+        answers = {caller: kinds.answer(drawn, caller) for caller in [*refused, *let_in[:1]]}
+        if not let_in or answers[let_in[0]][0] != HIDDEN:
             break
     for caller in let_in[1:]:
-        told[caller] = door.answer(drawn if reads else door.request(entrance), caller)
-    for caller, (got, status) in told.items():
-        fits = got == wanted[caller]
-        if wanted[caller] == LET_IN and reads and entrance.endpoint not in ALWAYS_REJECTING:
+        answers[caller] = kinds.answer(drawn if reads else kinds.request(entrance), caller)
+    for caller, (answer, status) in answers.items():
+        fits = answer == expected[caller]
+        if expected[caller] == LET_IN and reads and entrance.endpoint not in ALWAYS_REJECTING:
             fits = status < 400
-        # What those before have deleted is not there any more.
-        gone = got == HIDDEN and not reads and caller in let_in[1:]
+        # An earlier caller may have deleted the object.
+        gone = answer == HIDDEN and not reads and caller in let_in[1:]
         if status >= 500 or not (fits or gone):
             name = f"{entrance} ({drawn.address}), {caller}"
-            yield f"{name}: {status} ({got}), not {wanted[caller]}"
+            yield f"{name}: {status} ({answer}), not {expected[caller]}"
 
 
-def choose_callers(door: CallerKinds, number: int) -> list[str]:
-    """Return all callers; in the short form some, others at each entrance, and always two."""
+def choose_callers(kinds: CallerKinds, number: int) -> list[str]:
+    """Return all callers, or in the short form a quarter that depends on ``number``."""
     share = choose_count(4, 1)
     return [
         caller
-        for at, caller in enumerate(door.callers)
+        for at, caller in enumerate(kinds.callers)
         if (at + number) % share == 0 or caller in {"admin", "without token"}
     ]
 
@@ -288,40 +288,44 @@ def test_each_route_has_the_expected_policy_rule(sqlite_settings):
     application = create_app(sqlite_settings)
     entrances = list(list_endpoints(application))
     application.close()
-    guarded = {one.name: one.route.policy for one in entrances if one.route and one.route.policy}
+    guarded = {
+        entrance.name: entrance.route.policy
+        for entrance in entrances
+        if entrance.route and entrance.route.policy
+    }
     assert guarded == {name: rule for name, (rule, _who) in who_may.route_rules().items()}
-    assert {one.name for one in entrances} - set(guarded) == set(who_may.page_rules())
+    assert {entrance.name for entrance in entrances} - set(guarded) == set(who_may.page_rules())
 
 
 @pytest.mark.parametrize("strategy", ["noauth2", "keystone"])
 def test_endpoint_accepts_only_callers_of_its_rule(strategy, request, record_property):
-    door: CallerKinds = request.getfixturevalue(strategy)
-    entrances = sort_endpoints(list_endpoints(door.app.app))
+    kinds: CallerKinds = request.getfixturevalue(strategy)
+    entrances = sort_endpoints(list_endpoints(kinds.app.app))
     assert len(entrances) > 170
     wrong: list[str] = []
-    asked = 0
+    count = 0
     for number, entrance in enumerate(entrances):
-        callers = choose_callers(door, number)
-        asked += len(callers)
-        wrong += find_wrong_answers(door, entrance, callers)
+        callers = choose_callers(kinds, number)
+        count += len(callers)
+        wrong += find_wrong_answers(kinds, entrance, callers)
     assert not wrong, "\n".join(wrong)
-    record_property(TRIED, f"{asked} times a caller at one of {len(entrances)} routes and pages")
+    record_property(TRIED, f"{count} times a caller at one of {len(entrances)} routes and pages")
 
 
 def test_callers_are_refused_while_keystone_is_unavailable(unreachable_keystone, record_property):
-    door = unreachable_keystone
-    entrances = sort_endpoints(list_endpoints(door.app.app))
+    kinds = unreachable_keystone
+    entrances = sort_endpoints(list_endpoints(kinds.app.app))
     wrong = []
     for entrance in entrances:
-        drawn = door.request(entrance)
-        for caller in door.callers:
-            wanted = expected_answer(door, entrance, caller)
-            if wanted == REFUSED and caller == "with a token":
-                wanted = AWAY
+        drawn = kinds.request(entrance)
+        for caller in kinds.callers:
+            expected = expected_answer(kinds, entrance, caller)
+            if expected == REFUSED and caller == "with a token":
+                expected = AWAY
             if drawn.method == "POST" and entrance.endpoint == "console.sign_in":
-                wanted = AWAY
-            got, status = door.answer(drawn, caller)
-            if got != wanted:
-                wrong.append(f"{entrance}, {caller}: {status} ({got}), not {wanted}")
+                expected = AWAY
+            answer, status = kinds.answer(drawn, caller)
+            if answer != expected:
+                wrong.append(f"{entrance}, {caller}: {status} ({answer}), not {expected}")
     assert not wrong, "\n".join(wrong)
     record_property(TRIED, f"{len(entrances)} routes and pages while keystone is away")

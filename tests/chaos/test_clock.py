@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks that jump, as they do when a machine wakes up or its time is set."""
+"""Writes while the clock jumps, as when a machine wakes up or its time is set."""
 
 import random
 from datetime import timedelta
@@ -14,7 +14,7 @@ from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS
 
 JUMPS = choose_count(20, 100)
-#: Seconds by which the clock jumps: to and fro, over a day, a year, and before the epoch.
+#: Offsets of the clock in seconds, up to a year, and to a time before the epoch.
 LEAPS = [0, 1, -1, 60, -3600, 86_400, -86_400, 31_536_000, -31_536_000, -2_000_000_000]
 
 
@@ -51,7 +51,7 @@ def test_writes_succeed_while_the_clock_jumps(app, clock, record_property):
             "request_spec": spec(instance(number), flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
         }
         answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
-        # A host that reported "in the future" is up; one that is silent for a year is down.
+        # A host with a report "in the future" is up. A host without a report for a year is down.
         assert answer.status_int in {200, 409}, answer.text
         placed += answer.status_int == 200
         for path in ("/scheduler/v1/hosts", "/scheduler/v1/decisions", "/healthz/ready"):
@@ -60,5 +60,5 @@ def test_writes_succeed_while_the_clock_jumps(app, clock, record_property):
     clock.off = timedelta()
     assert placed > JUMPS / 2
     recorded = [app.get(f"/placement/allocations/{instance(n)}").json for n in range(1, JUMPS + 1)]
-    assert sum(bool(one["allocations"]) for one in recorded) == placed
+    assert sum(bool(document["allocations"]) for document in recorded) == placed
     record_property(TRIED, f"{JUMPS} jumps, {placed} instances placed")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGKILL at random moments, for servers, workers and databases: nothing acknowledged is lost.
+"""SIGKILL of servers, workers and databases at random moments.
 
-Workers are also killed in ``tests/races/test_killed_workers.py``, nodes of a cluster in
+No acknowledged write is lost. Workers are also killed in ``tests/races/test_killed_workers.py``, nodes of a cluster in
 ``tests/galera``.
 """
 
@@ -22,15 +22,15 @@ from tests.support.postgresql import run_postgresql
 from tests.support.servers import Server
 
 WORKERS = 3
-#: How often each is killed; ``make test-only WHAT=chaos`` kills 200 times.
+#: Numbers of kills per test. ``make test-only WHAT=chaos`` kills 200 times.
 OF_A_WORKER, OF_A_SERVER = choose_count(4, 35), choose_count(2, 10)
 OF_ONE_PROCESS, OF_A_DATABASE = choose_count(3, 70), choose_count(2, 20)
-#: Workers are killed at any moment, also while they start; at times all that there are serve.
+#: Seconds between kills of workers: some workers are killed while they start, some while all serve.
 PAUSES_OF_WORKERS = (0.05, 1.2)
 
 
 def kill_processes(pids: list[int]) -> None:
-    """Kill these processes, as far as they still run."""
+    """Kill processes that still run."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -54,7 +54,7 @@ def test_claims_survive_killed_workers(serve, database, database_url, record_pro
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 def test_claims_survive_a_killed_server(serve, database, database_url, record_property):
     with ExitStack() as stack:
-        # Reserved also while the server is down: other tests run beside this one.
+        # The ports stay reserved while the server is down, because other tests run concurrently.
         ports = [stack.enter_context(reserve_port()).getsockname()[1] for _ in range(2)]
 
         def start(port: int) -> Server:
@@ -80,7 +80,7 @@ def test_claims_survive_killed_postgresql_processes(serve, record_property):
         server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=postgresql.url())
 
         def kill() -> None:
-            # The postmaster then stops all others and recovers, as after a loss of power.
+            # The postmaster then stops all other processes and recovers, as after a power loss.
             busy = list[int]()
             while not busy:
                 with suppress(psycopg.OperationalError):
@@ -97,14 +97,14 @@ def test_claims_survive_killed_postgresql_processes(serve, record_property):
 @pytest.mark.chaos
 @pytest.mark.parametrize("kind", [run_postgresql, run_mariadb], ids=["postgresql", "mariadb"])
 def test_claims_survive_a_killed_database(kind, serve, record_property):
-    with kind() as server_of_data:
-        url = server_of_data.url() if kind is run_postgresql else server_of_data.new_database()
+    with kind() as data_server:
+        url = data_server.url() if kind is run_postgresql else data_server.new_database()
         with prepared_database(url) as database:
             server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=url)
 
             def kill() -> None:
-                server_of_data.kill()
-                server_of_data.start()
+                data_server.kill()
+                data_server.start()
 
             tried = claim_during_faults(database, [server], kill, OF_A_DATABASE)
-    record_property(TRIED, f"{type(server_of_data).__name__}: {tried}")
+    record_property(TRIED, f"{type(data_server).__name__}: {tried}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that a grammar makes, on all routes of all APIs: none fails, none is lost, all end."""
+"""Random requests for all routes of all APIs cause no server error and no memory leak."""
 
 import gc
 import logging
@@ -28,22 +28,21 @@ from tests.verifier.model import Fault
 
 pytestmark = pytest.mark.slow
 
-#: So many requests, and at most so many where an endpoint has not succeeded yet.
+#: Number of requests, and the maximum if an endpoint has not succeeded by then.
 REQUESTS = choose_count(500, 5000)
 MOST = REQUESTS + 500
-#: After so many requests memory is traced; caches of a bounded size then still replace what they
-#: have from before. After so many it is watched: by then what is kept for later requests is mostly
-#: there (in the short form it is not).
-TRACED, WATCHED = REQUESTS // 5, REQUESTS * 3 // 5
-#: Bytes of Python's objects that a request after those may leave, on average.
-MOST_LEFT = choose_count(8192, 1536)
-#: Requests over HTTP, and the megabytes by which the server may grow in the second half of them.
+#: Numbers of requests before memory is traced and before its first measurement. In between, caches
+#: replace entries from before the trace. In the full form they are mostly full by the measurement.
+TRACED, MEASURED = REQUESTS // 5, REQUESTS * 3 // 5
+#: Maximum average of bytes in Python objects that a measured request leaves.
+MAX_LEAK = choose_count(8192, 1536)
+#: Number of requests over HTTP, and the maximum growth in megabytes during the second half.
 SERVED = choose_count(250, 1700)
-MOST_GROWTH = choose_count(40, 10)
-#: The answer of 501 that is right, as nova's.
+MAX_GROWTH = choose_count(40, 10)
+#: Part of the only correct response with status 501, which nova also sends.
 UNREPORTED = "has not reported its uptime"
-#: What clients may do to what others have decided: free or replace what an instance has, record it
-#: on another host than it was placed on, set the aggregates of a provider by hand.
+#: Invariants that clients may break. They may free or replace an instance's allocations, record it
+#: on another host than the selected host, and set the aggregates of a provider by hand.
 MAY_BE = {
     Invariant.ANOTHER_HOST,
     Invariant.NOT_CLAIMED,
@@ -54,8 +53,8 @@ MAY_BE = {
 
 
 def build_grammar(client: InProcessClient | HttpClient, application: Any, seed: int) -> Grammar:
-    """Return a grammar whose requests name what it has made."""
-    create_objects(lambda *asked: send_json(client, *asked))
+    """Create objects, and return a grammar whose requests name them."""
+    create_objects(lambda *request: send_json(client, *request))
 
     def get(path: str) -> Any:
         return send_json(client, "GET", path, None, f"{path.split('/')[1]} latest")
@@ -64,17 +63,16 @@ def build_grammar(client: InProcessClient | HttpClient, application: Any, seed: 
 
 
 def send_request(client: InProcessClient | HttpClient, drawn: DrawnRequest) -> tuple[int, str]:
-    """Return the status and the body of the answer to what was drawn."""
     return client.send(drawn.method, drawn.address, drawn.headers, drawn.body)
 
 
 def is_failure(status: int, text: str) -> bool:
-    """Return whether an answer is a server's failure, or shows one."""
+    """Return whether a response is a server error or contains a traceback."""
     return "Traceback" in text or (status >= 500 and UNREPORTED not in text)
 
 
 def remaining_bytes() -> int:
-    """Return how much of what was made since is still there."""
+    """Return the number of traced bytes after a garbage collection."""
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
 
@@ -86,7 +84,9 @@ def application(settings):
     application.close()
 
 
-def test_random_requests_never_fail_in_process(application, database, caplog, record_property):
+def test_random_requests_cause_no_server_error_in_process(
+    application, database, caplog, record_property
+):
     reached = EndpointRecorder(application)
     app = Client(application)
     client = InProcessClient(app)
@@ -102,20 +102,23 @@ def test_random_requests_never_fail_in_process(application, database, caplog, re
         status, text = send_request(client, drawn)
         statuses.add(status)
         assert not is_failure(status, text), (drawn, text)
-        failures = [one for one in caplog.records if one.exc_info or one.levelno >= logging.ERROR]
+        failures = [
+            record
+            for record in caplog.records
+            if record.exc_info or record.levelno >= logging.ERROR
+        ]
         assert not failures, (drawn, failures)
         caplog.clear()
         if number == TRACED:
             tracemalloc.start()
-        if number == WATCHED:
+        if number == MEASURED:
             before = remaining_bytes()
-    left = (remaining_bytes() - before) / (number - WATCHED)
+    left = (remaining_bytes() - before) / (number - MEASURED)
     tracemalloc.stop()
-    # The grammar reaches what is there, and what is refused.
     assert {200, 201, 204, 303, 400, 403, 404, 405, 409} <= statuses
     assert reached.unrequested_endpoints == set()
     assert reached.failed_endpoints == set(ALWAYS_REJECTING)
-    assert left < MOST_LEFT
+    assert left < MAX_LEAK
     assert app.get("/placement/resource_providers", headers=LATEST_HEADERS).status_int == 200
     assert_invariants(database, but=MAY_BE)
     done = f"{len(reached.succeeded)} of {len(reached.endpoints)} endpoints succeed"
@@ -144,12 +147,11 @@ def test_server_answers_random_requests_without_growing(
             if number == SERVED // 2:
                 before = memory().rss
     assert {200, 201, 204, 400, 403, 404} <= statuses
-    missing = (
-        {one.endpoint for one in grammar.entrances} - grammar.succeeded - set(ALWAYS_REJECTING)
-    )
+    reachable = {entrance.endpoint for entrance in grammar.entrances} - set(ALWAYS_REJECTING)
+    missing = reachable - grammar.succeeded
     assert len(missing) <= choose_count(20, 0), missing
     grown = (memory().rss - before) / 2**20
-    assert grown < MOST_GROWTH
+    assert grown < MAX_GROWTH
     assert {worker} == server.workers()
     assert "Traceback" not in server.log.read_text()
     assert_invariants(database, but=MAY_BE)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server whose wall clock is set while it serves: by libfaketime, under ``serve`` itself.
+"""A ``placement-sched serve`` under libfaketime, whose wall clock is set while it serves.
 
-On SQLite the database's clock is the server's; PostgreSQL's is right, as on another machine.
+SQLite uses the wrong clock of the server. PostgreSQL has the right time, as on another machine.
 """
 
 import os
@@ -29,12 +29,12 @@ from tests.support.versions import LATEST
 
 JUMPS = choose_count(12, 40)
 MINUTE, DAY, YEAR = 60, 86_400, 31_536_000
-#: Seconds by which the clock is wrong from one jump to the next.
+#: Offsets of the clock in seconds.
 LEAPS = [0, MINUTE, -MINUTE, 10 * MINUTE, -DAY, DAY, YEAR, -YEAR, 10 * YEAR, -10 * YEAR]
-#: Seconds between two jumps, while clients are at work.
+#: Seconds between two jumps, while clients run.
 PAUSE = 0.4
 CLIENTS = 3
-#: The lease on work that comes with every so many decisions.
+#: The lease for the deletion of expired decisions, which happens after a number of decisions.
 LEASE = "expired decisions"
 pytestmark = pytest.mark.chaos
 
@@ -58,7 +58,7 @@ def server(clock, database_url, tmp_path) -> Iterator[Server]:
 
 
 class Client(threading.Thread):
-    """Reports, places and frees instances, and looks at all, until it is over."""
+    """Reports a host, places, frees and lists instances until it is stopped."""
 
     def __init__(self, server: Server, which: int) -> None:
         super().__init__(daemon=True)
@@ -68,7 +68,7 @@ class Client(threading.Thread):
         self.answers: Counter[str] = Counter()
         self.failures: list[str] = []
         self.placed = 0
-        #: Instances that are placed, and those that are not or were freed.
+        #: Placed instances, and instances that were freed or not placed.
         self.held: set[str] = set()
         self.free: set[str] = set()
 
@@ -85,8 +85,8 @@ class Client(threading.Thread):
             self._send("GET", "/placement/resource_providers", None)
 
     def _place_instance(self, uuid: str) -> None:
-        asked = spec(uuid, flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
-        status = self._send("POST", "/scheduler/v1/select_destinations", {"request_spec": asked})
+        request = spec(uuid, flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
+        status = self._send("POST", "/scheduler/v1/select_destinations", {"request_spec": request})
         (self.held if status == 200 else self.free).add(uuid)
         self.placed += status == 200
 
@@ -118,12 +118,12 @@ def test_requests_succeed_while_the_clock_of_a_server_is_set(
         for client in clients:
             client.start()
         for _ in range(JUMPS):
-            clock.set(dice.choice([one for one in LEAPS if one != clock.off]))
+            clock.set(dice.choice([leap for leap in LEAPS if leap != clock.off]))
             time.sleep(PAUSE)
             server.wait_for("/healthz/ready", 200)
         clock.set(0)
-        # On a slow machine a jump comes between each report and the choice of a host after it: the
-        # host is then down. With a clock that is right, instances are placed again.
+        # On a slow machine, a jump between each report and the next selection makes the host down.
+        # With the right time, instances are placed again.
         before = sum(client.placed for client in clients)
         again = wait_until(lambda: sum(client.placed for client in clients) > before, 120)
         for client in clients:
@@ -131,16 +131,16 @@ def test_requests_succeed_while_the_clock_of_a_server_is_set(
         for client in clients:
             client.join(timeout=120)
     answers = sum((client.answers for client in clients), Counter())
-    assert [one for client in clients for one in client.failures] == []
+    assert [failure for client in clients for failure in client.failures] == []
     assert not any(client.is_alive() for client in clients)
     assert again, answers
     assert {name.split()[1] for name in answers} <= {"200", "204", "409"}
     for client in clients:
         assert client.held | client.free
-        for uuids, there in ((client.held, True), (client.free, False)):
+        for uuids, is_placed in ((client.held, True), (client.free, False)):
             for uuid in uuids:
                 found = server.ask("GET", f"/placement/allocations/{uuid}", version=LATEST)
-                assert bool(found["allocations"]) == there, uuid
+                assert bool(found["allocations"]) == is_placed, uuid
     assert "Traceback" not in server.log.read_text()
     assert_invariants(database)
     of = f"a server on {database.reader.dialect.name}"
@@ -152,14 +152,14 @@ def test_lease_from_another_year_is_replaced_by_a_live_process(clock, database, 
     numbers = count(1)
     place_instance(server, next(numbers))
     clock.set(YEAR)
-    # An hour is over for all decisions: one process takes the lease to delete them.
+    # All decisions are older than an hour: a process takes the lease to delete them.
     assert wait_until(lambda: place_instance(server, next(numbers)) and read_lease_holder(database))
     first, ends = read_lease_holder(database)
     clock.set(0)
     assert ends > datetime.now(UTC).replace(tzinfo=None) + timedelta(days=364)
     worker = int(first.split("/")[1])
     os.kill(worker, signal.SIGKILL)
-    # Each process looks again after a minute, which is soon over.
+    # Each process checks the lease every minute, and the clock advances a minute at a time.
     off = 0
 
     def is_taken() -> bool:
@@ -178,17 +178,17 @@ def test_lease_from_another_year_is_replaced_by_a_live_process(clock, database, 
 
 
 def place_instance(server: Server, number: int) -> bool:
-    """Place an instance by one of the processes; a host that was silent for a year is down."""
-    asked = spec(instance(number), flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
+    """Report a host, place an instance, and return whether it was placed."""
+    request = spec(instance(number), flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
     try:
         server.ask("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
-        return server.post("/scheduler/v1/select_destinations", {"request_spec": asked})[0] == 200
-    except OSError:  # of the process that was killed
+        return server.post("/scheduler/v1/select_destinations", {"request_spec": request})[0] == 200
+    except OSError:  # the killed process had the connection
         return False
 
 
 def read_lease_holder(database: Database):
-    """Return which process holds the lease, and until when; None where no one took it yet."""
+    """Return the holder of the lease and its end, None if no process has taken it."""
     with database.read() as connection:
         found = connection.execute(
             select(leases.c.holder, leases.c.expires_at).where(leases.c.name == LEASE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk that is full: writes are refused with the reason, and work again once there is room."""
+"""Full disks: writes are rejected with the reason, and succeed after space is freed."""
 
 import resource
 from dataclasses import dataclass, field
@@ -26,24 +26,24 @@ VERSION = f"placement {LATEST}"
 ROUNDS = choose_count(2, 20)
 #: How often the disk of a database server is full.
 FILLED = choose_count(2, 6)
-#: How many times more, where a database ended itself each time before it refused anything.
+#: Additional attempts if the database always stopped before it rejected a write.
 MORE = 10
-#: What is refused on a full disk is refused with this, and what it says in part.
+#: Part of the reason for a rejection on a full disk.
 REASON = "its disk is full or fails"
-#: Refusals for a full disk that each time has, and writes within which they come.
+#: Rejections to wait for on each full disk, and the maximum number of writes until then.
 REFUSALS, WRITES = 5, 1000
-#: So many aggregates of a provider need room, and are all there or none.
+#: Aggregates of a provider in a write. They need disk space, and are stored all or not at all.
 AGGREGATES = 1000
-#: Seconds between two times.
+#: Minimum and maximum of the seconds between two full disks.
 PAUSES = (0.5, 1.5)
-#: Megabytes, of which a new database and its log take a half.
+#: Megabytes of the disk. A new database and its log take a half.
 SIZE = 160
-#: So often PostgreSQL is asked for the next file of its log, before it has none and ends.
+#: Maximum number of new log files until PostgreSQL stops on a full disk.
 LOGS = 40
 
 
 def create_provider(server: Server, uuid: str | None = None) -> tuple[int, str]:
-    """Return the status of a new provider, and the answer."""
+    """Create a provider, and return the status and the response."""
     body = {"uuid": uuid or str(uuid4()), "name": str(uuid4())}
     headers = {"OpenStack-API-Version": VERSION}
     status, answer = server.send("POST", "/placement/resource_providers", body, **headers)
@@ -59,7 +59,7 @@ def test_writes_on_a_full_disk_fail_and_later_succeed(
     (worker,) = server.workers()
     _soft, hard = resource.prlimit(worker, resource.RLIMIT_FSIZE)
     for _round in range(ROUNDS):
-        # No file can grow: SQLite learns what it learns on a full disk.
+        # No file can grow: SQLite gets the same errors as on a full disk.
         resource.prlimit(worker, resource.RLIMIT_FSIZE, (4096, hard))
         for _ in range(5):
             status, answer = create_provider(server)
@@ -82,21 +82,21 @@ def test_writes_on_a_full_disk_fail_and_later_succeed(
 
 @dataclass
 class FullDisk:
-    """Fills the disk of a database server until writes are refused, and makes room again."""
+    """Fills the disk of a database server until writes are rejected, then frees space."""
 
     disk: SmallDisk
     data: PostgreSQL | MariaDB
     server: Server
-    #: Providers whose aggregates were acknowledged, refused on a full disk, or neither.
+    #: Providers with stored aggregates, with rejected aggregates, or with an unclear outcome.
     acknowledged: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
     unknown: set[str] = field(default_factory=set)
-    #: How often the database ended itself.
+    #: Number of times that the database stopped by itself.
     ends: int = 0
     rounds: int = 0
 
     def run_once(self) -> None:
-        """Fill the disk, write, make room, and write again."""
+        """Fill the disk, write, free space, and write again."""
         self.rounds += 1
         try:
             self._write_until_refused()
@@ -111,7 +111,7 @@ class FullDisk:
         assert wait_until(self._write_provider)
 
     def _write_provider(self) -> bool:
-        """Write a provider with aggregates, and note what became of it."""
+        """Write a provider with aggregates, record the outcome, and return the success."""
         uuid = str(uuid4())
         status, answer = create_provider(self.server, uuid)
         if status == 200:
@@ -138,7 +138,7 @@ class FullDisk:
         raise AssertionError(f"{WRITES} writes were not refused for a full disk")
 
     def _restart_database(self) -> None:
-        """Start a database that ended itself, as what watches over services does."""
+        """Restart a database that stopped by itself, as a service manager does."""
         assert wait_until(lambda: self.data.answers() or not self.data.runs())
         if not self.data.runs():
             self.ends += 1
@@ -146,7 +146,7 @@ class FullDisk:
 
 
 def exhaust_log(postgresql: PostgreSQL) -> bool:
-    """Let it begin files of its log; return whether it could not, and ended its processes."""
+    """Start new log files, and return whether PostgreSQL stopped for lack of space."""
     for _ in range(LOGS):
         try:
             postgresql.ask("SELECT pg_logical_emit_message(true, '', '')")
@@ -157,14 +157,14 @@ def exhaust_log(postgresql: PostgreSQL) -> bool:
 
 
 def claim_on_full_disks(filled: FullDisk, database: Database) -> str:
-    """Let clients claim meanwhile; check what is there, and say how much it was."""
+    """Let clients claim on full disks, check the database, and return a summary."""
     tried = claim_during_faults(
         database, [filled.server], filled.run_once, FILLED, PAUSES, "times full"
     )
-    # Each time so far the database may have ended itself rather than refused a write.
+    # The database may have stopped each time before it rejected a write.
     while len(filled.refused) < REFUSALS and filled.rounds < FILLED + MORE:
         filled.run_once()
-    of_provider = (
+    aggregate_counts = (
         select(resource_providers.c.uuid, func.count(resource_provider_aggregates.c.aggregate_id))
         .outerjoin(
             resource_provider_aggregates,
@@ -174,10 +174,10 @@ def claim_on_full_disks(filled: FullDisk, database: Database) -> str:
     )
     assert len(filled.refused) >= REFUSALS
     with database.read() as connection:
-        there = dict(connection.execute(of_provider).all())
-    assert {there.get(one, 0) for one in filled.acknowledged} == {AGGREGATES}
-    assert {there.get(one, 0) for one in filled.refused} == {0}
-    assert {there.get(one, 0) for one in filled.unknown} <= {0, AGGREGATES}
+        stored = dict(connection.execute(aggregate_counts).all())
+    assert {stored.get(uuid, 0) for uuid in filled.acknowledged} == {AGGREGATES}
+    assert {stored.get(uuid, 0) for uuid in filled.refused} == {0}
+    assert {stored.get(uuid, 0) for uuid in filled.unknown} <= {0, AGGREGATES}
     return f"{tried}, ended by itself {filled.ends} times"
 
 

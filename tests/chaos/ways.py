@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The routes that write, each for another process to ask."""
+"""Routes that write, as values for other processes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tests.conftest import Client
 
 @dataclass(frozen=True)
 class WriteRoute:
-    """A route that writes, for another process to ask; ``name`` is unique but for versions."""
+    """A route that writes. The versions of a route share its ``name``."""
 
     name: str
     method: str
@@ -23,13 +23,12 @@ class WriteRoute:
 
 def list_write_routes(app: Client) -> Iterator[WriteRoute]:
     """Yield every route of an application that may write."""
-    for one in list_routes(app):
-        name = f"{one.route.method} {one.path}"
-        if one.route.method in {"GET", "HEAD"} or name in NO_WRITES or CLOSED.match(name):
+    for route, path in ((item.route, item.path) for item in list_routes(app)):
+        name = f"{route.method} {path}"
+        if route.method in {"GET", "HEAD"} or name in NO_WRITES or CLOSED.match(name):
             continue
-        if one.route.action:
-            name += f" {one.route.action}"
-        version = "latest" if one.route.until == NEVER else str(one.route.until)
-        api = one.path.split("/")[1]
-        kind = one.route.content_types[0]
-        yield WriteRoute(name, one.route.method, one.path, f"{api} {version}", kind)
+        if route.action:
+            name += f" {route.action}"
+        version = "latest" if route.until == NEVER else str(route.until)
+        api = path.split("/")[1]
+        yield WriteRoute(name, route.method, path, f"{api} {version}", route.content_types[0])

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what, written by hand: each route with its rule, under the callers whom that lets in.
+"""The policy rule of each route and the callers that it accepts, written by hand.
 
-The rules are those of the policy references of placement, nova and glance, and of our guide. A
-route whose ``policy=`` or whose rule's default is another fails ``test_callers.py``.
+The sources are the policy references of placement, nova and glance, and our guide.
+``test_callers.py`` fails if a route has another ``policy=`` or its rule another default.
 """
 
 from collections.abc import Mapping
 
-#: Callers by the roles that their token has in the project that is asked about.
+#: Callers with a token of the objects' project, and their roles.
 ROLES = {
     "reader": ("reader",),
     "member": ("member", "reader"),
@@ -15,24 +15,23 @@ ROLES = {
     "admin": ("admin", "member", "reader"),
     "no role": (),
 }
-#: Callers who have the like in another project.
+#: Callers with the same roles in another project.
 ELSEWHERE = {f"{name} elsewhere": ROLES[name] for name in ("reader", "member", "admin")}
-#: Callers whose tokens are of no project. Rules are for tokens of projects: they may do nothing.
+#: Callers with a system token. Policy rules accept only project tokens.
 OF_SYSTEM = {"system reader": ("reader",), "system admin": ("admin", "member", "reader")}
 
-#: Lists of callers, as heads of the table. That an image is accepted by the project with whom it is
-#: shared, of which nobody here is, is shown by ``tests/api/image``.
+#: Sets of callers, the keys of the table. ``tests/api/image`` tests members of shared images.
 ADMINS = frozenset({"admin", "admin elsewhere"})
 SERVICES = frozenset({"service"})
 READERS = ADMINS | {"reader", "member", "reader elsewhere", "member elsewhere"}
 MEMBERS = ADMINS | {"member", "member elsewhere"}
-#: Where the project is named, or that of a thing counts.
+#: The same for requests that name a project or an object of a project.
 READERS_THERE = ADMINS | {"reader", "member"}
 MEMBERS_THERE = ADMINS | {"member"}
 ALL_IN_PROJECTS = frozenset({*ROLES, *ELSEWHERE})
 
-#: A line has a path, what its rules' names begin with, and for each method (and action) how the
-#: name ends; "." is for a name that has no more.
+#: A line has a path, the prefix of its rules' names, and the suffix of the name for each method
+#: (and action). The suffix "." is empty.
 TABLE: Mapping[frozenset[str], str] = {
     ADMINS | SERVICES: """
 /placement/resource_providers placement:resource_providers GET=list POST=create
@@ -148,7 +147,7 @@ TABLE: Mapping[frozenset[str], str] = {
 /image/v2/images/<image_id>/tags/<tag> modify_image PUT=. DELETE=.
 /image/v2/images/<image_id>/file upload_image PUT=.
 """,
-    # Instances are made by compute services, which report them here: refused to all.
+    # Rejected for all callers, because compute services create instances and report them.
     frozenset(): """
 /compute/v2.1/servers os_compute_api:servers POST=create
 /compute/v2.1/servers/<server_id> os_compute_api:servers PUT=update DELETE=delete
@@ -160,7 +159,7 @@ TABLE: Mapping[frozenset[str], str] = {
 /scheduler/v1/ scheduler:root GET=show
 """,
 }
-#: What needs no token at all.
+#: Routes and pages without a token.
 PUBLIC = """
 / GET
 /healthz GET
@@ -187,7 +186,7 @@ PUBLIC = """
 /console/sign-out GET POST
 /console/<anything:rest> GET POST PUT PATCH DELETE
 """
-#: Who sees a page of the console: whom the APIs let in that it asks.
+#: Callers of the console's pages, equal to the callers of the APIs behind a page.
 PAGES: Mapping[frozenset[str], str] = {
     ADMINS | SERVICES: """
 /console/ GET
@@ -224,13 +223,13 @@ PAGES: Mapping[frozenset[str], str] = {
 
 
 def route_rules() -> dict[str, tuple[str, frozenset[str]]]:
-    """Return the rule of each route, by method, path and action, and whom it lets in."""
+    """Return rule and accepted callers of each route, by method, path and action."""
     found = {}
     for who, lines in TABLE.items():
         for line in lines.replace("\\\n", " ").strip().splitlines():
             path, begins, *ends = line.split()
-            for one in ends:
-                method, _, end = one.partition("=")
+            for item in ends:
+                method, _, end = item.partition("=")
                 verb, _, action = method.partition(".")
                 name = " ".join(filter(None, (verb, path, action)))
                 assert name not in found, f"{name} is there twice"
@@ -239,7 +238,7 @@ def route_rules() -> dict[str, tuple[str, frozenset[str]]]:
 
 
 def page_rules() -> dict[str, frozenset[str] | None]:
-    """Return who sees each page, by method and path; None where no token is needed."""
+    """Return the callers of each page by method and path, None for pages without a token."""
     found: dict[str, frozenset[str] | None] = {}
     for who, lines in [*PAGES.items(), (None, PUBLIC)]:
         for line in lines.strip().splitlines():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A request for each route that writes, on so few names that writers meet all the time."""
+"""Requests for each route that writes, with few names, so that writers often conflict."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from placement_sched.api.blueprint import PARAMETER
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, report, spec
 
-#: Returns the document at a path, {} where there is none.
+#: Returns the document at a path, {} without a document.
 Get = Callable[[str], Any]
 
 PROVIDERS = [f"77777777-0000-4000-8000-00000000000{digit}" for digit in range(5)]
@@ -22,10 +22,10 @@ CLASSES = ["CUSTOM_A", "CUSTOM_B", "CUSTOM_C"]
 TRAITS = ["CUSTOM_RED", "CUSTOM_BLUE", "HW_CPU_X86_AVX2"]
 FLAVORS = ["f1", "f2", "f3"]
 KEYS = ["trait:CUSTOM_RED", "hw:cpu_policy"]
-#: Of VCPU each provider has so few that most claims find none left. No writer changes that, so that
-#: no more than these may ever be allocated.
+#: VCPUs of each provider. Most claims exceed the remaining capacity. No writer changes the total,
+#: so a larger sum of allocations is a fault.
 VCPUS = 4
-#: What else stands in paths.
+#: Values of other path parameters.
 NAMES = {
     "resource_class": [*CLASSES, "VCPU"],
     "flavor_id": FLAVORS,
@@ -34,13 +34,13 @@ NAMES = {
     "member_id": ["p1", "p2"],
     "tag": ["a", "b"],
 }
-#: What the service numbers: where it is listed, under which key, and what none of them is.
+#: Objects whose ids the service assigns: path and key of the list, and an unknown id.
 LISTED = {
     "aggregate_id": ("/compute/v2.1/os-aggregates", "aggregates", "1"),
     "server_group_id": ("/compute/v2.1/os-server-groups", "server_groups", "none"),
     "service_id": ("/compute/v2.1/os-services", "services", str(UUID(int=1))),
 }
-#: What asks and writes nothing, and what is refused to all.
+#: Routes that change nothing, despite their method.
 NO_WRITES = (
     "POST /scheduler/v1/capacity",
     "POST /scheduler/v1/explain",
@@ -52,18 +52,18 @@ NO_WRITES = (
 
 
 class World:
-    """Draws what a writer asks for; reads generations and numbers first, as a client does."""
+    """Draws requests of a writer, and reads generations and ids first, as a client does."""
 
     def __init__(self, dice: random.Random, get: Get) -> None:
         self._dice, self._get = dice, get
         self.drawn: dict[str, str] = {}
 
     def path(self, rule: str) -> str:
-        """Return a path by this rule."""
+        """Return a path of a URL rule, with drawn parameters."""
         return PARAMETER.sub(lambda found: quote(self.parameter(rule, found[1]), safe=""), rule)
 
     def parameter(self, rule: str, name: str) -> str:
-        """Return what stands in a path for this variable part of a rule."""
+        """Draw the value of a parameter of a URL rule."""
         self.drawn[name] = found = str(self._parameter(rule, name))
         return found
 
@@ -82,7 +82,7 @@ class World:
         return one(NAMES[name])
 
     def _draw_listed(self, path: str, key: str, otherwise: object) -> object:
-        found = [one["id"] for one in self._get(path).get(key, [])]
+        found = [item["id"] for item in self._get(path).get(key, [])]
         return self._dice.choice(found) if found else otherwise
 
     def _draw_run(self) -> object:
@@ -90,30 +90,29 @@ class World:
         return self._dice.choice([run["uuid"] for run in runs] or [str(UUID(int=1))])
 
     def consumer(self) -> str:
-        """Return one of few consumers."""
+        """Draw the UUID of a consumer."""
         return str(UUID(int=self._dice.randint(1, 12)))
 
     def generation(self, provider: str | None = None) -> int:
-        """Return a provider's generation, that of the one in the path by default."""
+        """Return the generation of a provider, by default of the provider in the path."""
         provider = provider or self.drawn["uuid"]
         found: int = self._get(f"/placement/resource_providers/{provider}").get("generation", 0)
         return found
 
     def inventories(self) -> dict[str, object]:
-        """Return inventories of some classes; of VCPU always, for it is claimed."""
+        """Return inventories of VCPU and of a custom class."""
         return {name: self.inventory(name) for name in ("VCPU", self._dice.choice(CLASSES))}
 
     def inventory(self, resource_class: str) -> dict[str, int]:
-        """Return an inventory of a class."""
         return {"total": VCPUS if resource_class == "VCPU" else self._dice.randint(20, 60)}
 
     def claim(self, consumer: str) -> dict[str, object]:
-        """Return what a consumer is to hold."""
+        """Return the body of a claim for a consumer."""
         held = self._get(f"/placement/allocations/{consumer}")
         chosen = self._dice.sample(PROVIDERS, self._dice.choice([1, 1, 2]))
         return {
             "allocations": {
-                one: {"resources": {"VCPU": self._dice.randint(1, 4)}} for one in chosen
+                uuid: {"resources": {"VCPU": self._dice.randint(1, 4)}} for uuid in chosen
             },
             "project_id": "p1",
             "user_id": "u1",
@@ -122,7 +121,7 @@ class World:
         }
 
     def build_reshape(self) -> dict[str, object]:
-        """Return other inventories of a provider, and what a consumer holds then."""
+        """Return new inventories of a provider with new allocations of a consumer."""
         provider, consumer = self._dice.choice(PROVIDERS), self.consumer()
         inventories = {
             "resource_provider_generation": self.generation(provider),
@@ -132,7 +131,7 @@ class World:
         return {"inventories": {provider: inventories}, "allocations": allocations}
 
     def body(self, write: str) -> Any:
-        """Return the body of a write; None for one without."""
+        """Return the body of a write, None for a write without body."""
         maker = BODIES.get(write)
         return None if maker is None else maker(self, self._dice.choice)
 
@@ -147,7 +146,7 @@ _OF_AGGREGATE = "/compute/v2.1/os-aggregates/<aggregate_id>"
 _OF_IMAGE = "/image/v2/images/<image_id>"
 _SERVICES = "/compute/v2.1/os-services"
 
-#: What is sent with each write that has a body, by its method, rule and action.
+#: Bodies of writes by method, rule and action.
 BODIES: Mapping[str, Callable[[World, Any], Any]] = {
     "POST /placement/resource_providers": lambda _w, one: {
         "uuid": (uuid := one(PROVIDERS)),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The largest requests that give things the most of what they may have, and more."""
+"""Requests that fill flavors, aggregates and providers up to their limits, and beyond."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -10,7 +10,7 @@ from tests.support.clouds import uuid_of
 def flavor_and_aggregate_requests(
     many: Mapping[str, str],
 ) -> Iterator[tuple[str, str, str, object]]:
-    """Yield what gives a flavor and an aggregate the most of what they collect, and more."""
+    """Yield requests that set the maximum of extra specs and metadata, and more."""
     specs = "/compute/v2.1/flavors/most/os-extra_specs"
     yield "too many extra specs", "POST", specs, {"extra_specs": many}
     most = dict.fromkeys(list(many)[:MAX_EXTRA_SPECS], "v" * 255)
@@ -22,7 +22,7 @@ def flavor_and_aggregate_requests(
 
 
 def many_aggregates_requests(hosts: Iterable[str]) -> Iterator[tuple[str, str, object]]:
-    """Yield what puts these hosts into ten aggregates, each with the most metadata."""
+    """Yield requests that put hosts into ten aggregates with maximal metadata."""
     names = tuple(hosts)
     for number in range(1, 11):
         path = "/compute/v2.1/os-aggregates"
@@ -35,7 +35,7 @@ def many_aggregates_requests(hosts: Iterable[str]) -> Iterator[tuple[str, str, o
 
 
 def provider_requests() -> Iterator[tuple[str, str, str, object]]:
-    """Yield what sets the most that a provider may have of each, and what needs to be there."""
+    """Yield requests that create a provider and set its maximal collections."""
     provider = uuid_of("provider of most")
     path = f"/placement/resource_providers/{provider}"
     made = {"uuid": provider, "name": "provider of most"}
@@ -53,6 +53,6 @@ def provider_requests() -> Iterator[tuple[str, str, str, object]]:
 
 
 def repeat_names(most: int) -> str:
-    """Return a query of at most so many bytes: thousands of names, and one of them again."""
+    """Return a query string of at most ``most`` bytes that repeats a name after many others."""
     names = "&".join(f"{number:x}" for number in range(8000))
     return names + "&a" * ((most - len(names)) // 2)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of which it can be doubted where they end, whole or broken.
+"""Requests with ambiguous ends (request smuggling).
 
-Each is one request for ``/placement/traits/CUSTOM_PROBE_<number>``; what a careless reader would
-take for a second one is for ``CUSTOM_SMUGGLED_<number>``.
+Each is a request for ``/placement/traits/CUSTOM_PROBE_<number>``. A server that misreads its end
+finds a second request, for ``CUSTOM_SMUGGLED_<number>``.
 """
 
 from collections.abc import Iterator
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from tests.support.versions import LATEST
 
 _COMMON = f"X-Auth-Token: admin\r\nOpenStack-API-Version: placement {LATEST}\r\n"
-#: Larger than any server takes a line, or a head, to be.
+#: Longer than the longest line or head that servers accept.
 _HUGE = "x" * 300_000
 
 
 @dataclass(frozen=True)
 class Probe:
-    """What is sent; ``requests`` is how many requests it is at most, read as RFC 9112 has it."""
+    """Text to send. By RFC 9112 it has at most ``requests`` requests."""
 
     name: str
     head: str
@@ -27,7 +27,7 @@ class Probe:
     requests: int = 1
 
     def build_bytes(self, number: int) -> bytes:
-        """Return the bytes; the canary stands where the body says so."""
+        """Return the bytes, with a second request in the place of ``<canary>``."""
         line = self.line.format(path=f"/placement/traits/CUSTOM_PROBE_{number}", huge=_HUGE)
         text = f"{line}\r\n{self.host}{_COMMON}{self.head}\r\n{self.body}"
         canary = (
@@ -43,7 +43,7 @@ _EMPTY = "0\r\n\r\n"
 
 
 def _wrong_lengths() -> Iterator[Probe]:
-    """Yield requests with lengths that are none, or several."""
+    """Yield requests with invalid or several lengths."""
     for name, value in {
         "negative": "-<length>",
         "signed": "+<length>",
@@ -70,7 +70,7 @@ def _wrong_lengths() -> Iterator[Probe]:
         "{}<canary>",
         requests=2,
     )
-    yield Probe("a length that is not come up to", "Content-Length: 1000\r\n", "{}")
+    yield Probe("a length beyond the end", "Content-Length: 1000\r\n", "{}")
     yield Probe("a body of GET", "Content-Length: <length>\r\n", "<canary>", "GET {path} HTTP/1.1")
     yield Probe("a space before the colon", "Content-Length : <length>\r\n", "<canary>")
     yield Probe(
@@ -79,7 +79,7 @@ def _wrong_lengths() -> Iterator[Probe]:
 
 
 def _wrong_chunks() -> Iterator[Probe]:
-    """Yield requests with chunks, and with what looks like chunks."""
+    """Yield requests with valid and invalid chunks."""
     yield Probe(
         "chunks beside a length",
         f"Content-Length: 5\r\n{_CHUNKED}",
@@ -135,7 +135,7 @@ def _wrong_chunks() -> Iterator[Probe]:
 
 
 def _wrong_heads() -> Iterator[Probe]:
-    """Yield requests whose heads have what does not belong there."""
+    """Yield requests with invalid headers."""
     yield Probe(
         "a folded length", "X-A: b\r\n Content-Length: <length>\r\n", "<canary>", requests=2
     )
@@ -163,7 +163,7 @@ def _wrong_heads() -> Iterator[Probe]:
 
 
 def _wrong_first_lines() -> Iterator[Probe]:
-    """Yield requests with odd first lines."""
+    """Yield requests with invalid or unusual request lines."""
     for name, line in {
         "without a version": "PUT {path}",
         "of HTTP/1.2": "PUT {path} HTTP/1.2",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The largest questions about hardware: NUMA nodes, PCI devices, extra specs, image properties.
+"""Largest requests for hardware: NUMA nodes, PCI devices, extra specs, image properties.
 
-Each is to be asked of hosts with several NUMA nodes and many pools of PCI devices, and with filters
-that are not enabled by default.
+They need hosts with several NUMA nodes and many pools of PCI devices, and filters that are not
+enabled by default.
 """
 
 import json
@@ -22,13 +22,13 @@ from tests.support.scheduling import flavor, report, spec
 
 #: Characters of an extra spec's value, and of an image property.
 VALUE, PROPERTY = 255, 65_535
-#: Names of devices, one of each pool of a host, that flavors request them by.
+#: Aliases of PCI devices, a name for each pool of a host.
 ALIASES = [f"a{number}" for number in range(48)]
-#: NUMA nodes of a host, and CPUs for pinning of each, two threads a core.
+#: NUMA nodes of a host, and dedicated CPUs of each node, with two threads per core.
 CELLS, CPUS = 8, 32
-#: Entries of a document that each host reports as text.
+#: Entries of a JSON document that each host reports as text.
 ROWS = 4000
-#: Lists within lists, values and characters of a query of JsonFilter.
+#: Nested lists, values and characters of a query of JsonFilter.
 _DEEPEST, _MOST, _LONGEST = 50, 200, 4096
 
 _FILTERS = """[filter_scheduler]
@@ -39,13 +39,13 @@ AggregateInstanceExtraSpecsFilter,JsonFilter,PciPassthroughFilter,NUMATopologyFi
 
 
 def server_configuration() -> str:
-    """Return the configuration of the server that is asked."""
+    """Return the configuration of the server."""
     aliases = (json.dumps({"name": name, **_build_device(name)}) for name in ALIASES)
     return _FILTERS + "".join(f"alias = {alias}\n" for alias in aliases)
 
 
 def host_reports(number: int) -> list[dict[str, object]]:
-    """Return reports of so many hosts, each with other CPUs in use."""
+    """Return reports of ``number`` hosts, each with other CPUs in use."""
     pools = [
         {**_build_device(name), "numa_node": at % CELLS, "count": 4}
         for at, name in enumerate(ALIASES)
@@ -64,10 +64,11 @@ def host_reports(number: int) -> list[dict[str, object]]:
 
 
 def explain_requests() -> Mapping[str, dict[str, Any]]:
-    """Return bodies of an explanation, with the most of each kind."""
+    """Return the largest bodies of requests for an explanation, by name."""
     specs = {
         **{
-            name: spec(flavor=flavor(extra_specs=one)) for name, one in _large_extra_specs().items()
+            name: spec(flavor=flavor(extra_specs=extra))
+            for name, extra in _large_extra_specs().items()
         },
         **{name: _request_with_query(query) for name, query in _large_conditions().items()},
         **{
@@ -83,7 +84,7 @@ def explain_requests() -> Mapping[str, dict[str, Any]]:
             | {f"hw_numa_cpus.{node}": "0-1," * 1500 for node in range(MAX_NUMA_NODES)}
         ),
     }
-    return {name: {"request_spec": one} for name, one in specs.items()}
+    return {name: {"request_spec": request_spec} for name, request_spec in specs.items()}
 
 
 def _build_device(name: str) -> dict[str, str]:
@@ -91,12 +92,12 @@ def _build_device(name: str) -> dict[str, str]:
 
 
 def _build_json_text(host: int) -> str:
-    """Return a long text of JSON that no other host reports."""
+    """Return a long JSON text, different for each host."""
     return json.dumps({"host": host} | {f"x{number}": number for number in range(ROWS)})
 
 
 def _build_cell(host: int, cell: int) -> dict[str, object]:
-    """Return a NUMA node with two more free CPUs than another, up to all of one: unequal ones."""
+    """Return a NUMA node. Each node of a host has another number of free CPUs."""
     first = cell * CPUS
     cpus = list(range(first, first + CPUS))
     used = 2 * ((host + cell) % CELLS)
@@ -118,7 +119,7 @@ def _build_cell(host: int, cell: int) -> dict[str, object]:
 
 
 def _large_extra_specs() -> Mapping[str, Mapping[str, str]]:
-    """Return extra specs by what is large in them."""
+    """Return large extra specs by name."""
     either = "<or> " + " <or> ".join(str(number) for number in range(30))
     many = range(MAX_EXTRA_SPECS)
     return {
@@ -156,7 +157,7 @@ def _request_with_extra_specs(extra_specs: Mapping[str, str]) -> dict[str, str]:
 
 
 def _large_conditions() -> Mapping[str, object]:
-    """Return conditions of JsonFilter, each as large as it reads them."""
+    """Return conditions of JsonFilter of the maximal size."""
     deep: list[object] = ["=", "$host", "no"]
     for _ in range(_DEEPEST - 1):
         deep = ["or", deep]
@@ -183,7 +184,7 @@ def _request_with_query(query: object) -> dict[str, object]:
 
 
 def _large_properties() -> Mapping[str, str]:
-    """Return properties of an image by their names, as long as they may be."""
+    """Return image properties of the maximal length by name."""
     return {
         "hw_numa_cpus.0": "0-65535," * (MAX_CPU_SET_CHARACTERS // 8),
         "hw_cpu_dedicated_mask": "^1," * (PROPERTY // 3),
@@ -206,7 +207,7 @@ def _request_with_image(properties: Mapping[str, str]) -> dict[str, object]:
 
 
 def _request_many_nodes() -> dict[str, object]:
-    """Return a request for as many NUMA nodes as can be numbered, each of long sets of CPUs."""
+    """Return a request for the maximum of NUMA nodes, each with a long set of CPUs."""
     extra = {"hw:numa_nodes": str(MAX_NUMA_NODES)}
     for node in range(MAX_NUMA_NODES):
         extra[f"hw:numa_cpus.{node}"] = _build_text(f"{node}", f",{node}", VALUE)
@@ -219,22 +220,22 @@ def _request_many_nodes() -> dict[str, object]:
 
 
 def _unfitting_topologies() -> Mapping[str, dict[str, object]]:
-    """Return requests for NUMA nodes that fit one by one, and nowhere all at once."""
+    """Return requests for NUMA nodes that fit singly, but not all on a host."""
     least = CPUS - 2 * (CELLS - 1)
     fitting = [least + 2 * node for node in range(CELLS)]
-    # Two nodes that only the same one of a host has room for, after all others.
+    # The last two nodes fit only on the same node of a host.
     growing = [*fitting[:-2], CPUS, CPUS]
     unequal = [2, *fitting[1:-2], CPUS - 2, CPUS - 2]
     networks = {"physnets": ["net0", "net1", "net2", "net3"], "tunneled": True}
     devices = {"requests": [_pci_request(name, 4, "required") for name in ALIASES[:4]]}
-    # All but the last two are near the nodes that are tried first.
+    # All devices but the last two are on the nodes that the search tries first.
     first = [name for at, name in enumerate(ALIASES) if at % CELLS < CELLS // 2]
     names = [first[at % len(first)] for at in range(MAX_PCI_REQUESTS - 2)]
     most = [_pci_request(name, 1, "required") for name in (*names, *ALIASES[CELLS // 2 :][:2])]
     pages = [{"pagesize": -3}, {"pagesize": 2**20}] * (CELLS // 2)
     return {
         "nodes that nearly fit": _request_nodes(growing),
-        "nodes of which two do not fit": _request_nodes(unequal),
+        "nodes, two of them too large": _request_nodes(unequal),
         "nodes that fit one way": _request_nodes(fitting),
         "nodes on whole cores": _request_nodes(growing, {"cpu_thread_policy": "require"}),
         "nodes with pages": _request_nodes(growing, *pages),
@@ -248,14 +249,14 @@ def _unfitting_topologies() -> Mapping[str, dict[str, object]]:
 
 
 def _many_instances() -> Mapping[str, dict[str, object]]:
-    """Return requests for as many instances with nodes, with devices and with both as may be.
+    """Return requests for the maximum of instances with nodes, with devices and with both.
 
-    Some are for devices of the nodes that are tried last, for which all sets of nodes are tried.
+    Devices on the last nodes of a host make the search try all sets of nodes.
     """
     last = [_pci_request(name, 1, "required") for name in ALIASES[CELLS // 2 : CELLS]]
     every = [_pci_request(name, 1, "required") for name in ALIASES[:: len(ALIASES) // CELLS - 1]]
     networks = {"physnets": ["net0", "net1", "net2", "net3"], "tunneled": True}
-    asked: Mapping[str, tuple[dict[str, object], int]] = {
+    requests: Mapping[str, tuple[dict[str, object], int]] = {
         "a node": (_request_nodes([1]), 1),
         "nodes": (_request_nodes([2, 4, 6, 8]), 4),
         "nodes near networks": ({**_request_nodes([1] * 4), "network_metadata": networks}, 4),
@@ -271,16 +272,16 @@ def _many_instances() -> Mapping[str, dict[str, object]]:
     }
     return {
         f"instances with {name}": {
-            **one,
+            **request_spec,
             "instance_uuids": None,
             "num_instances": min(MAX_FITTED // each, MAX_INSTANCES),
         }
-        for name, (one, each) in asked.items()
+        for name, (request_spec, each) in requests.items()
     }
 
 
 def _request_nodes(sizes: Iterable[int], *more: Mapping[str, object]) -> dict[str, object]:
-    """Return a request for nodes of so many dedicated CPUs each."""
+    """Return a request for NUMA nodes with the given numbers of dedicated CPUs."""
     cells: list[dict[str, object]] = []
     begin = 0
     for node, size in enumerate(sizes):
@@ -288,15 +289,15 @@ def _request_nodes(sizes: Iterable[int], *more: Mapping[str, object]) -> dict[st
         own = more[node % len(more)] if more else {}
         cell = {"id": node, "cpuset": [], "pcpuset": cpus, "memory": 1024}
         cells.append({**cell, "cpu_policy": "dedicated", **own})
-    asked = flavor(vcpus=begin, memory_mb=1024 * len(cells), root_gb=0)
-    return spec(flavor=asked, numa_topology={"cells": cells})
+    size = flavor(vcpus=begin, memory_mb=1024 * len(cells), root_gb=0)
+    return spec(flavor=size, numa_topology={"cells": cells})
 
 
 def _request_many_devices() -> Mapping[str, dict[str, object]]:
-    """Return requests for many devices, by aliases and as nova writes them."""
+    """Return requests for many devices, by alias and as PCI requests of nova."""
     short = "a47:1," * (VALUE // 6)
     every = ",".join(f"{name}:3" for name in ALIASES)[:VALUE].rpartition(",")[0]
-    asked = [_pci_request(name, 1, "preferred") for name in ALIASES]
+    devices = [_pci_request(name, 1, "preferred") for name in ALIASES]
     many = [
         _pci_request(ALIASES[at % len(ALIASES)], 1, "preferred") for at in range(MAX_PCI_REQUESTS)
     ]
@@ -310,7 +311,7 @@ def _request_many_devices() -> Mapping[str, dict[str, object]]:
             flavor=flavor(extra_specs={"pci_passthrough:alias": short.rstrip(",")})
         ),
         "many devices": spec(flavor=flavor(extra_specs={"pci_passthrough:alias": "a0:4096"})),
-        "devices": spec(pci_requests={"requests": asked}),
+        "devices": spec(pci_requests={"requests": devices}),
         "more devices": spec(pci_requests={"requests": many}),
         "too many devices": spec(pci_requests={"requests": many * 70}),
         "kinds of device": spec(pci_requests={"requests": [{"count": 1, "spec": [*others, {}]}]}),
@@ -340,5 +341,5 @@ def _pci_request(name: str, count: int, policy: str) -> dict[str, object]:
 
 
 def _build_text(first: str, further: str, most: int) -> str:
-    """Return a text that begins with one, and has as many others after it as there is room for."""
+    """Return ``first`` and repetitions of ``further``, in at most ``most`` characters."""
     return first + further * ((most - len(first)) // len(further))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The largest bodies, queries and questions of a request, by what is large in them."""
+"""Largest request bodies and query strings, by name."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,11 +24,11 @@ from tests.chaos.probes import collected
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, report, spec
 
-#: Bytes of a query that servers and ``[api] max_query_string_size`` still accept.
+#: Bytes of the longest query string below ``[api] max_query_string_size``.
 QUERY = 64_000
-#: So many names a question may have in one list.
+#: Maximum number of names in a list of a request.
 NAMES = 10_000
-#: Of :func:`other_requests`, the writes that are accepted, and so cost less if they are sent again.
+#: Accepted writes of :func:`other_requests`. A second request with the same body costs less.
 ACCEPTED = {
     "claimed instances",
     "claimed instances with images",
@@ -39,12 +39,12 @@ ACCEPTED = {
     "amounts to free",
     "reports",
 }
-#: Of these, those that :func:`build_renewed_request` makes of other names.
+#: Accepted writes that :func:`build_renewed_request` builds with other names.
 RENEWED = {"claimed instances", "claimed instances with images", "consumers", "reports"}
 
 
 def large_json_bodies(most: int) -> Mapping[str, bytes]:
-    """Return JSON of at most so many bytes, which no route asks for."""
+    """Return JSON of at most ``most`` bytes that no route expects, by name."""
     keys = fill_length(lambda number: f'"k{number:x}":1', ",", most)
     parsed = ",".join(f'"k{number:x}":1' for number in range(min(most // 10, MAX_JSON_VALUES - 10)))
     return {
@@ -55,8 +55,8 @@ def large_json_bodies(most: int) -> Mapping[str, bytes]:
         "empty lists": b"[[]" + b",[]" * (most // 3 - 2) + b"]",
         "empty objects": b"[{}" + b",{}" * (most // 3 - 2) + b"]",
         "nested lists": b"[" * 1000 + b"1" + b"]" * 1000,
-        "one text": b'{"name":"' + b"x" * (most - 12) + b'"}',
-        "one key": b'{"' + b"x" * (most - 12) + b'":1}',
+        "a long text": b'{"name":"' + b"x" * (most - 12) + b'"}',
+        "a long key": b'{"' + b"x" * (most - 12) + b'":1}',
         "escapes": b'["' + b"\\u00e9" * (most // 6 - 2) + b'"]',
         "digits": b"[" + b"9" * (most - 2) + b"]",
         "fractions": b"[1e308" + b",1e308" * (most // 6 - 2) + b"]",
@@ -64,7 +64,7 @@ def large_json_bodies(most: int) -> Mapping[str, bytes]:
 
 
 def large_queries() -> Mapping[str, str]:
-    """Return queries of the candidates, with the most of each kind."""
+    """Return the largest candidates queries by name."""
     groups = "&".join(f"resources{n}=CUSTOM_{n % 4}:1" for n in range(10))
     aggregates = (
         "member_of=in:" + ",".join(uuid_of(f"m{n}.{each}") for each in range(40)) for n in range(40)
@@ -82,7 +82,7 @@ def large_queries() -> Mapping[str, str]:
 
 
 def explain_requests() -> Mapping[str, dict[str, Any]]:
-    """Return bodies of an explanation, with the most of each kind."""
+    """Return the largest bodies of requests for an explanation, by name."""
     names = [f"q{number}" for number in range(NAMES)]
     members = [uuid_of(name) for name in names]
     condition = ["or", *(["<", "$free_ram_mb", number] for number in range(20_000))]
@@ -93,7 +93,7 @@ def explain_requests() -> Mapping[str, dict[str, Any]]:
         "hosts of a group": spec(instance_group={"policy": "affinity", "hosts": names}),
         "a condition": spec(scheduler_hints={"query": json.dumps(condition)}),
         "instances to avoid": spec(scheduler_hints={"different_host": members}),
-        "instances to join": spec(scheduler_hints={"same_host": [one.upper() for one in members]}),
+        "instances to join": spec(scheduler_hints={"same_host": [m.upper() for m in members]}),
         "too many instances to join": spec(scheduler_hints={"same_host": members * 2}),
         "hosts of long names of a group": spec(
             instance_group={"policy": "affinity", "hosts": [name.ljust(90, "x") for name in names]}
@@ -109,21 +109,21 @@ def explain_requests() -> Mapping[str, dict[str, Any]]:
     for policy in POLICIES:
         group = {"policy": policy, "members": members[:MAX_INSTANCES]}
         specs[f"instances of a group: {policy}"] = spec(*many, flavor=small, instance_group=group)
-    asked = {name: {"request_spec": one} for name, one in specs.items()}
+    requests = {name: {"request_spec": request} for name, request in specs.items()}
     tried = spec(retry={"num_attempts": 1, "hosts": [[name, name] for name in names]})
-    asked["tries"] = {"request_spec": tried, "overrides": _explain_with_filter("RetryFilter")}
+    requests["tries"] = {"request_spec": tried, "overrides": _explain_with_filter("RetryFilter")}
     unknown = {"unknown hosts": {"request_spec": spec(), "hosts": names}}
-    return asked | _explain_with_overrides(names) | unknown | _explain_every_host()
+    return requests | _explain_with_overrides(names) | unknown | _explain_every_host()
 
 
 def _explain_every_host() -> Mapping[str, dict[str, Any]]:
-    """Return explanations that ask for all refusals of all hosts, of which there are most."""
+    """Return requests for all rejections of all hosts with the most rejections."""
     hosts = [f"cn{number}" for number in range(300)]
-    # Without those that say something else as well: of pinned CPUs, and of hosts that are disabled.
+    # Without traits with other effects: pinned CPUs and disabled hosts.
     kinds = ("COMPUTE_", "HW_CPU_X86", "HW_GPU", "HW_NIC", "STORAGE_")
     traits = set(os_traits.get_traits()) - {os_traits.COMPUTE_STATUS_DISABLED}
-    traits = sorted(one for one in traits if one.startswith(kinds))[:495]
-    required = flavor(memory_mb=10**7, extra_specs={f"trait:{one}": "required" for one in traits})
+    traits = sorted(trait for trait in traits if trait.startswith(kinds))[:495]
+    required = flavor(memory_mb=10**7, extra_specs={f"trait:{t}": "required" for t in traits})
     either = "<or> " + " <or> ".join(["abc"] * 25)
     ignored = [*(f"q{number}" for number in range(NAMES - len(hosts))), *hosts]
     specs = {
@@ -134,22 +134,22 @@ def _explain_every_host() -> Mapping[str, dict[str, Any]]:
         "either capability": spec(flavor=_build_numbered("capabilities:cpu_info:x{}", either, 495)),
         "ignored hosts": spec(ignore_hosts=ignored),
     }
-    found = {
-        f"all refusals of all hosts: {name}": {"request_spec": one, "hosts": hosts}
-        for name, one in specs.items()
+    requests = {
+        f"all refusals of all hosts: {name}": {"request_spec": request, "hosts": hosts}
+        for name, request in specs.items()
     }
-    some = [*hosts, *(f"q{number}" for number in range(NAMES - len(hosts)))]
-    return found | {"hosts and unknown hosts": {"request_spec": spec(), "hosts": some}}
+    mixed = [*hosts, *(f"q{number}" for number in range(NAMES - len(hosts)))]
+    return requests | {"hosts and unknown hosts": {"request_spec": spec(), "hosts": mixed}}
 
 
 def _explain_with_overrides(names: Sequence[str]) -> Mapping[str, dict[str, Any]]:
-    """Return explanations under options with as many entries as an override may have, and more."""
+    """Return requests with the maximum of entries in an override, and with more."""
     ratios = [f"{name}=1.0" for name in names[:MAX_OPTION_ENTRIES]]
     options: dict[str, dict[str, Any]] = {
         "metrics": {"metrics.weight_setting": ratios, "metrics.required": False},
         "metrics of long names": {
             **_explain_with_filter("MetricsFilter"),
-            "metrics.weight_setting": [f"{one[:-4]}{'x' * 900}=1" for one in ratios],
+            "metrics.weight_setting": [f"{ratio[:-4]}{'x' * 900}=1" for ratio in ratios],
         },
         "too many metrics": {"metrics.weight_setting": [f"m{n}=1.0" for n in range(50_000)]},
         "isolated hosts": {
@@ -162,8 +162,8 @@ def _explain_with_overrides(names: Sequence[str]) -> Mapping[str, dict[str, Any]
         "filter_scheduler.weight_classes": "nova.scheduler.weights.all_weighers",
         "scheduler.request_filters": "forbidden_aggregates",
     }
-    options |= {name: {name: [one] * MAX_OPTION_ENTRIES} for name, one in repeated.items()}
-    return {name: {"request_spec": spec(), "overrides": one} for name, one in options.items()}
+    options |= {name: {name: [value] * MAX_OPTION_ENTRIES} for name, value in repeated.items()}
+    return {name: {"request_spec": spec(), "overrides": values} for name, values in options.items()}
 
 
 def _explain_with_filter(name: str) -> dict[str, Any]:
@@ -171,9 +171,9 @@ def _explain_with_filter(name: str) -> dict[str, Any]:
 
 
 def large_claims(turn: int = 0) -> Iterator[tuple[str, str, str, object]]:
-    """Yield claims of many instances: with little, and with the largest images, and more.
+    """Yield claims of many instances: without images, with large and with too large images.
 
-    Each ``turn`` has instances of its own.
+    Each ``turn`` has other instances.
     """
     path = "/scheduler/v1/select_destinations"
     for name, number, properties, size in (
@@ -181,18 +181,15 @@ def large_claims(turn: int = 0) -> Iterator[tuple[str, str, str, object]]:
         ("claimed instances with images", MAX_INSTANCES, 9, 1_000),
         ("claimed instances with too large images", 300, 15, 60_000),
     ):
-        # A few hosts have CPUs for a thousand instances only once.
+        # A few hosts have CPUs for a thousand instances only in the first turn.
         small = flavor(vcpus=0 if size or turn else 1, memory_mb=1, root_gb=0)
-        uuids = [uuid_of(f"{name} {one} of {turn}") for one in range(number)]
-        image = {"properties": {f"p{one}": "x" * size for one in range(properties)}}
+        uuids = [uuid_of(f"{name} {index} of {turn}") for index in range(number)]
+        image = {"properties": {f"p{index}": "x" * size for index in range(properties)}}
         yield name, "POST", path, {"request_spec": spec(*uuids, flavor=small, image=image)}
 
 
 def other_requests() -> Iterator[tuple[str, str, str, object]]:
-    """Yield name, method, path and body of the largest requests of other routes, by what is large.
-
-    They are to be sent in their order.
-    """
+    """Yield name, method, path and body of the largest requests for other routes, in order."""
     compute, image, scheduler = "/compute/v2.1", "/image/v2", "/scheduler/v1"
     many = {f"k{number}": "v" for number in range(20_000)}
     small = {"id": "most", "name": "most", "ram": 1, "vcpus": 1, "disk": 1}
@@ -205,8 +202,8 @@ def other_requests() -> Iterator[tuple[str, str, str, object]]:
     yield "inventories to change", "POST", f"{scheduler}/plan", {"changes": stocks}
     joined = {"name": "most", "metadata": {"k": "v"}}
     aggregates = [{"aggregate": {**joined, "add_hosts": ["cn0"]}} for _ in range(MAX_CHANGES)]
-    asked = {"request_spec": spec(), "changes": aggregates}
-    yield "aggregates to change", "POST", f"{scheduler}/explain", asked
+    changed = {"request_spec": spec(), "changes": aggregates}
+    yield "aggregates to change", "POST", f"{scheduler}/explain", changed
     yield "moves", "POST", f"{scheduler}/rebalance", {"goal": "pack"}
     page = f"/console/ask?vcpus=1&change=add%3Dcn0*{MAX_HOST_COPIES}"
     yield "a page with hosts to add", "GET", page, None
@@ -256,16 +253,13 @@ def other_requests() -> Iterator[tuple[str, str, str, object]]:
     yield "consumers to reshape", "POST", "/placement/reshaper", body
     yield from _amounts_to_reshape()
     yield _amounts_to_free()
-    yield _build_report()  # the last: it makes the cloud a larger one
+    yield _build_report()  # last, because it adds hosts
 
 
 def build_renewed_request(name: str, turn: int) -> tuple[str, str, str, object]:
-    """Return one of :data:`RENEWED` with instances or hosts of this turn, which is 1 or more."""
-    found = {
-        one[0]: one
-        for one in (*large_claims(turn), _build_consumer_request(turn), _build_report(turn))
-    }
-    return found[name]
+    """Return a request of :data:`RENEWED` with the instances or hosts of a later turn."""
+    requests = (*large_claims(turn), _build_consumer_request(turn), _build_report(turn))
+    return next(request for request in requests if request[0] == name)
 
 
 def _build_consumer_request(turn: int = 0) -> tuple[str, str, str, object]:
@@ -279,7 +273,7 @@ def _build_report(turn: int = 0) -> tuple[str, str, str, object]:
 
 
 def _amounts_to_reshape() -> Iterator[tuple[str, str, str, object]]:
-    """Yield reshapes of the most amounts, of few consumers and of many, and what they need."""
+    """Yield maximal reshapes for few and for many consumers, and the requests they depend on."""
     classes = [f"CUSTOM_MOST_{number}" for number in range(100)]
     for name in classes:
         yield f"class {name}", "PUT", f"/placement/resource_classes/{name}", None
@@ -292,32 +286,34 @@ def _amounts_to_reshape() -> Iterator[tuple[str, str, str, object]]:
         consumers = _consumers(name, min(MAX_ALLOCATION_AMOUNTS // each, MAX_RESHAPER_CONSUMERS))
         body = {
             "inventories": {provider: {"inventories": stock, "resource_provider_generation": 0}},
-            "allocations": {one: {**said, "allocations": held} for one, said in consumers.items()},
+            "allocations": {
+                uuid: {**consumer, "allocations": held} for uuid, consumer in consumers.items()
+            },
         }
         yield name, "POST", "/placement/reshaper", body
 
 
 def _amounts_to_free() -> tuple[str, str, str, object]:
-    """Return a request that frees what the consumers of both reshapes hold: nearly the most."""
+    """Return a request that frees all allocations of both reshapes."""
     few = _consumers("a few amounts to reshape", MAX_RESHAPER_CONSUMERS)
     consumers = {**_consumers("amounts to reshape", MAX_ALLOCATION_AMOUNTS // 100), **few}
     nothing = {"allocations": {}, "consumer_generation": 1}
-    body = {one: {**said, **nothing} for one, said in consumers.items()}
+    body = {uuid: {**consumer, **nothing} for uuid, consumer in consumers.items()}
     return "amounts to free", "POST", "/placement/allocations", body
 
 
 def _consumers(name: str, number: int) -> dict[str, dict[str, object]]:
-    """Return so many consumers that each hold a little of one of 30 hosts."""
+    """Return ``number`` consumers, each with a small allocation on a host of 30."""
     held = {"MEMORY_MB": 1}
     return {
-        uuid_of(f"{name} {one}"): {
-            "allocations": {str(report(f"cn{one % 30}")["uuid"]): {"resources": held}},
+        uuid_of(f"{name} {index}"): {
+            "allocations": {str(report(f"cn{index % 30}")["uuid"]): {"resources": held}},
             "project_id": "p1",
             "user_id": "u1",
             "consumer_generation": None,
             "consumer_type": "INSTANCE",
         }
-        for one in range(number)
+        for index in range(number)
     }
 
 
@@ -325,10 +321,9 @@ def _build_numbered(key: str, value: str, number: int) -> dict[str, object]:
     return flavor(extra_specs={key.format(each): value for each in range(number)})
 
 
-def fill_length(one: Callable[[int], str], between: str, most: int) -> str:
-    """Return as many texts as have room in so many characters."""
-    found: list[str] = []
-    left = most
-    while (left := left - len(text := one(len(found))) - 1) > 0:
-        found.append(text)
-    return between.join(found)
+def fill_length(build: Callable[[int], str], between: str, most: int) -> str:
+    """Join numbered texts up to ``most`` characters."""
+    texts: list[str] = []
+    while (most := most - len(text := build(len(texts))) - 1) > 0:
+        texts.append(text)
+    return between.join(texts)

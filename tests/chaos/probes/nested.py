@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The costliest queries of candidates in a tree of many providers, and what makes it.
+"""The costliest candidates queries for a tree of many providers, and the tree.
 
-A host has 60 network cards (physical functions), of which eight have virtual functions.
+A host has 60 network cards (physical functions). Eight cards have virtual functions.
 """
 
 from collections.abc import Iterator, Mapping
 
 from tests.support.clouds import uuid_of
 
-#: Cards of the host, and those of them with virtual functions.
+#: Cards of the host, and cards with virtual functions.
 CARDS, SHARED = 60, 8
 _ROOT = uuid_of("nested host")
 
 
 def requests_that_create_the_tree() -> Iterator[tuple[str, str, object]]:
-    """Yield method, path and body of what makes the tree, in their order."""
+    """Yield method, path and body of the requests that create the tree, in order."""
     path = "/placement/resource_providers"
     yield "POST", path, {"name": "nested host", "uuid": _ROOT}
     for number in range(CARDS):
@@ -29,7 +29,7 @@ def requests_that_create_the_tree() -> Iterator[tuple[str, str, object]]:
 
 
 def tree_queries() -> Mapping[str, str]:
-    """Return queries of the candidates, of which the tree has very many or none."""
+    """Return queries by name that have very many candidates or none."""
     functions = _join_groups(SHARED, "SRIOV_NET_VF:1")
     more = _join_groups(SHARED, f"SRIOV_NET_VF:{SHARED // 2 + 1}")
     cards = _join_groups(6, "PCI_DEVICE:1")

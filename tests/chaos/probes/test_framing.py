@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a request ends: known to the server alone, and after HAProxy to both in the same way."""
+"""Requests with ambiguous ends, to a server and to a server behind HAProxy."""
 
 import re
 import threading
@@ -25,35 +25,35 @@ pytestmark = pytest.mark.system
 _LOGGED = re.compile(
     r'"(\w+) (?:https?://\w+)?(/placement/traits/CUSTOM_(PROBE|SMUGGLED)_(\d+))[" ?]'
 )
-#: What HAProxy logs of a request that a server was given, and where that answered 400.
-_HANDED_ON = re.compile(r" servers/s\d+ [-\d/]+ \d+ ")
+#: Log lines of HAProxy for a forwarded request, and for a forwarded request with status 400.
+_FORWARDED = re.compile(r" servers/s\d+ [-\d/]+ \d+ ")
 _REFUSED = re.compile(r" servers/s\d+ [-\d/]+ 400 ")
 
 
 def served_requests(lines: list[str], number: int) -> list[str]:
-    """Return which requests of a probe were served, by these lines of a log."""
-    found = (_LOGGED.search(line) for line in lines)
-    return [f"{one[1]} {one[3]}" for one in found if one and int(one[4]) == number]
+    """Return the requests of a probe in the lines of a log."""
+    matches = filter(None, map(_LOGGED.search, lines))
+    return [f"{match[1]} {match[3]}" for match in matches if int(match[4]) == number]
 
 
 def send_all(wire: Wire) -> list[list[Answer]]:
-    """Send each probe on a connection of its own, several at once; return the answers."""
+    """Send each probe on a new connection, and return the responses."""
     numbered = [probe.build_bytes(number) for number, probe in enumerate(PROBES)]
     with ThreadPoolExecutor(8) as pool:
         return list(pool.map(wire.send, numbered))
 
 
 def find_server_failure(number: int, answers: list[Answer]) -> str | None:
-    """Return which answer of a probe is a failure of the server, if one is."""
-    statuses = [one.status for one in answers]
+    """Return a description of a server error in the responses, None without an error."""
+    statuses = [answer.status for answer in answers]
     if any(status >= 500 and status not in {501, 505} for status in statuses):
         return f"{PROBES[number].name}: answered {statuses}"
     return None
 
 
 def describe_faults(number: int, answers: list[Answer], served: list[str]) -> str | None:
-    """Return what is not as it must be of a probe's answers and of what was served."""
-    probe, statuses = PROBES[number], [one.status for one in answers]
+    """Return a description of faults in responses and served requests, None without faults."""
+    probe, statuses = PROBES[number], [answer.status for answer in answers]
     if len(served) > probe.requests or len(answers) > probe.requests:
         return f"{probe.name}: {served} served, answered {statuses}"
     if sum(status < 300 for status in statuses) > len(served):
@@ -69,19 +69,20 @@ def server(serve) -> Server:
 
 
 def test_server_separates_requests(server, record_property):
-    told = send_all(Wire(server.url))
+    responses = send_all(Wire(server.url))
     lines = server.log.read_text().splitlines()
-    wrong = [
-        describe_faults(n, answers, served_requests(lines, n)) for n, answers in enumerate(told)
+    faults = [
+        describe_faults(n, answers, served_requests(lines, n))
+        for n, answers in enumerate(responses)
     ]
-    assert [one for one in wrong if one] == []
+    assert [fault for fault in faults if fault] == []
     check_server(server)
-    record_property(TRIED, f"{len(PROBES)} requests whose end is doubtful")
+    record_property(TRIED, f"{len(PROBES)} requests with ambiguous ends")
 
 
 @dataclass
 class ProxiedServer:
-    """A server after HAProxy, as ``deploy/haproxy`` configures it."""
+    """A server behind HAProxy with the configuration of ``deploy/haproxy``."""
 
     server: Server
     wire: Wire
@@ -97,40 +98,40 @@ def proxied_server(server, tmp_path) -> Iterator[ProxiedServer]:
 
 def test_server_and_proxy_agree_on_request_boundaries(proxied_server, record_property):
     with OtherClients(proxied_server.wire) as bystanders:
-        told = send_all(proxied_server.wire)
+        responses = send_all(proxied_server.wire)
     assert bystanders.wrong == []
     assert bystanders.answered > 10
-    # The last line is written once the connection ends.
+    # HAProxy writes the last line when the connection ends.
     assert wait_until(lambda: differing_probes(proxied_server) == [], 20), differing_probes(
         proxied_server
     )
-    assert [one for n, answers in enumerate(told) if (one := find_server_failure(n, answers))] == []
+    failures = [find_server_failure(n, answers) for n, answers in enumerate(responses)]
+    assert [failure for failure in failures if failure] == []
     check_server(proxied_server.server)
     record_property(TRIED, f"{len(PROBES)} through HAProxy")
 
 
 def differing_probes(proxied_server: ProxiedServer) -> list[str]:
-    """Return the probes of which the server served others than the proxy handed on to it.
+    """Return the probes with different requests in the logs of proxy and server.
 
-    It may also have refused one as broken, which then has no line in its log.
+    The server logs nothing for a forwarded request that it rejects as malformed.
     """
     served = proxied_server.server.log.read_text().splitlines()
     lines = proxied_server.log.read_text().splitlines()
-    handed = [line for line in lines if _HANDED_ON.search(line)]
+    forwarded = [line for line in lines if _FORWARDED.search(line)]
     refused = [line for line in lines if _REFUSED.search(line)]
     found = []
     for number, probe in enumerate(PROBES):
-        there, here = (
-            Counter(served_requests(handed, number)),
-            Counter(served_requests(served, number)),
-        )
-        if here - there or there - here - Counter(served_requests(refused, number)):
-            found.append(f"{probe.name}: {there} handed on, {here} served")
+        by_proxy = Counter(served_requests(forwarded, number))
+        by_server = Counter(served_requests(served, number))
+        rejected = Counter(served_requests(refused, number))
+        if by_server - by_proxy or by_proxy - by_server - rejected:
+            found.append(f"{probe.name}: {by_proxy} forwarded, {by_server} served")
     return found
 
 
 class OtherClients:
-    """Other clients, who must get the answers to their own requests."""
+    """Concurrent clients that check the responses to their own requests."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -165,6 +166,6 @@ class OtherClients:
 
 
 def check_server(server: Server) -> None:
-    """Check that the server is well, and met nothing that it did not expect."""
+    """Check that the server is ready and has logged no traceback."""
     assert server.get("/healthz/ready")[0] == 200
     assert "Traceback" not in server.log.read_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients name things is one line of the log at most, and nothing that moves a terminal."""
+"""Names with line breaks and control characters in the log."""
 
 import re
 
@@ -11,11 +11,11 @@ from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.system
-#: What a line of this server's log begins with; the first lines say where it serves.
+#: Beginnings of the lines in the server's log.
 LINE = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+ [A-Z]+ |placement-sched serves|the console"
 )
-#: What would be another line, or another text, where it is written as it came.
+#: Names that would forge a line or change the terminal if they were not escaped.
 NAMES = [
     "a\n2026-11-23 12:00:00.000 1 ERROR forged",
     "a\r\nforged",
@@ -37,14 +37,14 @@ HEADERS = (
 
 
 def requests_with_name(name: str) -> list[tuple[str, str, object]]:
-    """Return requests that name something so: some are refused, some are not."""
-    asked = spec(instance(1), flavor=flavor(extra_specs={name: name, "trait:CUSTOM_A": name}))
+    """Return valid and invalid requests that contain the name."""
+    small = spec(instance(1), flavor=flavor(extra_specs={name: name, "trait:CUSTOM_A": name}))
     huge = spec(instance(2), flavor=flavor(vcpus=100_000), availability_zone=name, user_id=name)
     return [
         ("POST", "/placement/resource_providers", {"name": name}),
         ("POST", "/scheduler/v1/compute_nodes", [{**report("cn1"), "host": name}]),
         ("POST", "/scheduler/v1/compute_nodes", [{**report("cn2"), "hypervisor_type": name}]),
-        ("POST", "/scheduler/v1/select_destinations", {"request_spec": asked}),
+        ("POST", "/scheduler/v1/select_destinations", {"request_spec": small}),
         ("POST", "/scheduler/v1/select_destinations", {"request_spec": huge}),
         ("POST", "/scheduler/v1/explain", {"request_spec": huge}),
         ("POST", "/compute/v2.1/os-aggregates", {"aggregate": {"name": name}}),
@@ -59,7 +59,7 @@ def requests_with_name(name: str) -> list[tuple[str, str, object]]:
 
 
 def requests_with_header(name: str) -> list[bytes]:
-    """Return requests with this in a header, and in path and query."""
+    """Return requests with the name in a header, in the path and in the query string."""
     written = name.encode()
     escaped = "".join(f"%{byte:02x}" for byte in written).encode()
     common = f"\r\nHost: a\r\nOpenStack-API-Version: placement {LATEST}\r\nConnection: close\r\n"
@@ -76,19 +76,19 @@ def test_names_cannot_forge_log_lines(serve, record_property):
     server = serve(
         OS_DEFAULT__DEBUG="true", OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING="true"
     )
-    asked = 0
+    count = 0
     for name in NAMES:
         for method, path, body in requests_with_name(name):
             assert server.send(method, path, body, **LATEST_HEADERS)[0] < 500, (path, name)
-            asked += 1
+            count += 1
         for sent in requests_with_header(name):
             for answer in Wire(server.url).send(sent):
                 assert answer.status < 500, (sent, answer)
-            asked += 1
+            count += 1
     text = server.log.read_bytes().decode()
-    assert "forged" in text  # the names are written: otherwise
+    assert "forged" in text  # in escaped form
     wrong = [line for line in text.split("\n") if line and not LINE.match(line)]
     assert wrong == []
     odd = [line for line in text.split("\n") if not line.isprintable()]
     assert [repr(line) for line in odd] == []
-    record_property(TRIED, f"{asked} requests with names that are lines of a log")
+    record_property(TRIED, f"{count} requests with names that are log lines")

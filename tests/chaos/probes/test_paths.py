@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths that are written otherwise than they are read: none opens what is closed."""
+"""Unusual spellings of paths that a token or a proxy protects."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.deploy import haproxy, nginx
 from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.system
-#: Ways to what a proxy keeps to itself, for who reads a path otherwise than it does.
+#: Spellings of ``/metrics``, a path that a proxy does not forward.
 TO_METRICS = [
     "/metrics",
     "//metrics",
@@ -41,7 +41,7 @@ TO_METRICS = [
     "http://other//metrics",
     "https://localhost/%6detrics",
 ]
-#: Ways to what needs a token.
+#: Spellings of a path that needs a token.
 TO_TRAITS = [
     "/placement/traits",
     "//placement/traits",
@@ -64,7 +64,7 @@ TO_TRAITS = [
     "/?/placement/traits",
     "http://other/placement/traits",
 ]
-#: What breaks who decodes a path, or copies it to a header.
+#: Paths that break decoders, or forge a header if they are copied into it.
 BROKEN = [
     "/placement/traits/%",
     "/placement/traits/%zz",
@@ -89,7 +89,6 @@ BROKEN = [
 
 
 def build_request(path: str, token: str) -> bytes:
-    """Return a request for a path."""
     head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nOpenStack-API-Version: placement {LATEST}"
     return f"{head}\r\n{token}Connection: close\r\n\r\n".encode("latin-1")
 
@@ -106,7 +105,7 @@ def test_path_cannot_bypass_the_token(server, record_property):
     wire = Wire(server.url)
     for path in TO_TRAITS:
         (answer,) = wire.send(build_request(path, ""))
-        public = path.startswith("/?")  # the console's first page, whatever follows
+        public = path.startswith("/?")  # the console's first page
         assert answer.status in ({200, 303} if public else {400, 401, 404}), path
         assert b"HW_CPU_X86" not in answer.text, path
     every = [*TO_TRAITS, *TO_METRICS, *BROKEN]

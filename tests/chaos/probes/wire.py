@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes to a server and what comes back, on one connection that no library interprets."""
+"""Raw requests and responses on a socket, without an HTTP library."""
 
 import re
 import socket
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-#: Seconds after which no further answer is expected: to the first, and after each.
+#: Seconds to wait for the first response and for each further response.
 FIRST, NEXT = 3.0, 0.5
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 _HEAD = re.compile(rb"HTTP/1\.[01] (\d{3})[^\r\n]*\r\n")
@@ -17,7 +17,7 @@ _HEAD = re.compile(rb"HTTP/1\.[01] (\d{3})[^\r\n]*\r\n")
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer: its status, and head and body as they came."""
+    """A response: its status, and its unparsed head and body."""
 
     status: int
     text: bytes
@@ -25,17 +25,17 @@ class Answer:
 
 @dataclass(frozen=True)
 class Wire:
-    """Where to connect to; with a certificate by TLS, as a client of HTTP/1.1."""
+    """Address of a server, and its certificate if connections use TLS."""
 
     url: str
     certificate: Path | None = None
 
     def send(self, sent: bytes) -> list[Answer]:
-        """Send this on a connection of its own; return the answers, in order."""
+        """Send bytes on a new connection, and return the responses in order."""
         received = b""
         with self._connect() as connection, suppress(OSError):
             connection.settimeout(FIRST)
-            with suppress(ConnectionError):  # refused before all of it was sent
+            with suppress(ConnectionError):  # rejected before all bytes were sent
                 connection.sendall(sent)
             while data := connection.recv(2**16):
                 received += data
@@ -43,9 +43,9 @@ class Wire:
         return parse_answers(received)
 
     def _connect(self) -> socket.socket:
-        where = urlsplit(self.url)
-        assert where.port is not None
-        connection = socket.create_connection(("127.0.0.1", where.port), timeout=60)
+        port = urlsplit(self.url).port
+        assert port is not None
+        connection = socket.create_connection(("127.0.0.1", port), timeout=60)
         if self.certificate is None:
             return connection
         context = ssl.create_default_context(cafile=str(self.certificate))
@@ -54,7 +54,7 @@ class Wire:
 
 
 def parse_answers(received: bytes) -> list[Answer]:
-    """Return the answers in a stream; fail where something else is between them."""
+    """Return the responses in a stream. Fail if it contains anything else."""
     found = []
     while received:
         head = _HEAD.match(received)
