@@ -109,7 +109,7 @@ class Grammar:
 
     def __post_init__(self) -> None:
         order = {"POST": 0, "PUT": 1, "PATCH": 1, "DELETE": 3}
-        walk = sorted(self.entrances, key=lambda one: order.get(one.method, 2))
+        walk = sorted(self.entrances, key=lambda entrance: order.get(entrance.method, 2))
         self._walk = walk[::-1]
 
     @classmethod
@@ -122,16 +122,16 @@ class Grammar:
         if self._walk:
             return self.right.draw_request(self._walk.pop())
         done = {*self.succeeded, *ALWAYS_REJECTING}
-        missing = [one for one in self.entrances if one.endpoint not in done]
+        missing = [entrance for entrance in self.entrances if entrance.endpoint not in done]
         if missing and self.dice.random() < 0.4:
             entrance = self.dice.choice(missing)
             first = FIRST.get(entrance.name) if self.dice.random() < 0.5 else None
-            before = [one for one in self.entrances if one.name == first]
+            before = [entrance for entrance in self.entrances if entrance.name == first]
             return self.right.draw_request(self.dice.choice(before or [entrance]))
         # Some endpoints have many rules.
-        endpoint = self.dice.choice(sorted({one.endpoint for one in self.entrances}))
-        several = [one for one in self.entrances if one.endpoint == endpoint]
-        entrance, kind = self.dice.choice(several), self.dice.random()
+        endpoint = self.dice.choice(sorted({entrance.endpoint for entrance in self.entrances}))
+        rules = [entrance for entrance in self.entrances if entrance.endpoint == endpoint]
+        entrance, kind = self.dice.choice(rules), self.dice.random()
         if kind < 0.4:
             return self.right.draw_request(entrance)
         if kind < 0.8:
@@ -299,8 +299,9 @@ class Grammar:
             case "object":
                 return self._build_object(schema, depth)
             case "array":
-                some = range(self.dice.choice([0, 1, 1, 2, 3]))
-                return [self.build_value(schema.get("items", {}), depth + 1) for _ in some]
+                length = self.dice.choice([0, 1, 1, 2, 3])
+                items = schema.get("items", {})
+                return [self.build_value(items, depth + 1) for _ in range(length)]
             case "integer" | "number":
                 low, high = schema.get("minimum", 0), schema.get("maximum", 64)
                 inside = self.dice.randint(int(low), int(max(low, min(high, low + 64))))
@@ -317,22 +318,22 @@ class Grammar:
         return self.dice.choice([*UUIDS, *NAMES * 3, *EVIL])
 
     def _build_object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
-        found = {}
+        document = {}
         needed = set(schema.get("required", ()))
         for name, part in (schema.get("properties") or {}).items():
             chance = 0.97 if name in needed else 0.5
             if self.dice.random() < chance:
-                found[name] = self.build_value(part, depth + 1)
+                document[name] = self.build_value(part, depth + 1)
         for part in (schema.get("patternProperties") or {}).values():
             for _ in range(self.dice.choice([0, 1, 1, 2])):
                 key = self.dice.choice([*UUIDS, "VCPU", "MEMORY_MB", "CUSTOM_X", "1", *EVIL[:4]])
-                found[key] = self.build_value(part, depth + 1)
+                document[key] = self.build_value(part, depth + 1)
         more = schema.get("additionalProperties", True)
         if more is not False and self.dice.random() < 0.3:
-            found[self._draw_name()] = self.build_value(more, depth + 1)
+            document[self._draw_name()] = self.build_value(more, depth + 1)
         if self.dice.random() < 0.03:
-            found[self.dice.choice(EVIL)] = self._draw_any_value(1)
-        return found
+            document[self.dice.choice(EVIL)] = self._draw_any_value(1)
+        return document
 
     def _draw_any_value(self, depth: int) -> Any:
         dice = self.dice

@@ -119,6 +119,6 @@ def check_ledgers(database: Database, ledgers: list[Ledger]) -> Counter[str]:
         assert [fault.detail for fault in lost_writes(database, ledger.writes)] == []
     with database.read() as connection:
         holding = set(connection.scalars(select(allocations.c.consumer_id)))
-        known = set(connection.scalars(select(consumers.c.uuid)))
-    assert known == holding, "consumers without allocations, or the other way round"
+        stored = set(connection.scalars(select(consumers.c.uuid)))
+    assert stored == holding, "consumers without allocations, or allocations without consumer"
     return answers

@@ -132,70 +132,72 @@ def _build_explain_request(world: World) -> dict[str, object]:
 
 #: Bodies of requests that change nothing, and of writes that use spare names.
 BODIES: Mapping[str, Callable[[World, Any], Any]] = {
-    "POST /placement/resource_classes": lambda _w, one: {"name": one(SPARE["resource_class"])},
-    "PUT /placement/resource_classes/<name>": lambda _w, one: {
-        "name": one([*SPARE["resource_class"], *CLASSES])
+    "POST /placement/resource_classes": lambda _w, draw: {"name": draw(SPARE["resource_class"])},
+    "PUT /placement/resource_classes/<name>": lambda _w, draw: {
+        "name": draw([*SPARE["resource_class"], *CLASSES])
     },
-    "POST /compute/v2.1/flavors": lambda _w, one: {
-        "flavor": _build_flavor(one(SPARE["flavor_id"]))
+    "POST /compute/v2.1/flavors": lambda _w, draw: {
+        "flavor": _build_flavor(draw(SPARE["flavor_id"]))
     },
-    f"POST {_OF_FLAVOR}/action addTenantAccess": lambda _w, one: {
-        "addTenantAccess": {"tenant": one(["p1", "p2", "p3"])}
+    f"POST {_OF_FLAVOR}/action addTenantAccess": lambda _w, draw: {
+        "addTenantAccess": {"tenant": draw(["p1", "p2", "p3"])}
     },
-    f"POST {_OF_FLAVOR}/os-extra_specs": lambda _w, _one: {"extra_specs": _VALUES},
-    f"PUT {_OF_FLAVOR}/os-extra_specs/<key>": lambda w, _one: {
+    f"POST {_OF_FLAVOR}/os-extra_specs": lambda _w, _draw: {"extra_specs": _VALUES},
+    f"PUT {_OF_FLAVOR}/os-extra_specs/<key>": lambda w, _draw: {
         (key := w.drawn["key"]): _VALUES.get(key, "required")
     },
-    f"POST {_IMAGES}": lambda _w, one: {**one([{}, {"id": one(SPARE["image_id"])}]), **_IMAGE},
-    f"POST {_AGGREGATES}": lambda _w, one: {
-        "aggregate": {"name": f"a{one('123456')}", "availability_zone": one([None, "az1"])}
+    f"POST {_IMAGES}": lambda _w, draw: {**draw([{}, {"id": draw(SPARE["image_id"])}]), **_IMAGE},
+    f"POST {_AGGREGATES}": lambda _w, draw: {
+        "aggregate": {"name": f"a{draw('123456')}", "availability_zone": draw([None, "az1"])}
     },
-    f"POST {_OF_AGGREGATE}/action remove_host": lambda w, one: {
-        "remove_host": {"host": one(_list_hosts(w, w.drawn["aggregate_id"]) or HOSTS)}
+    f"POST {_OF_AGGREGATE}/action remove_host": lambda w, draw: {
+        "remove_host": {"host": draw(_list_hosts(w, w.drawn["aggregate_id"]) or HOSTS)}
     },
-    "PUT /scheduler/v1/compute_nodes/<uuid>": lambda w, _one: _build_report(
+    "PUT /scheduler/v1/compute_nodes/<uuid>": lambda w, _draw: _build_report(
         next(host for host in HOSTS if uuid_of(host) == w.drawn["uuid"])
     ),
-    "POST /scheduler/v1/compute_nodes": lambda _w, one: [_build_report(one([*HOSTS, SPARE_HOST]))],
-    "POST /scheduler/v1/explain": lambda w, one: {
+    "POST /scheduler/v1/compute_nodes": lambda _w, draw: [
+        _build_report(draw([*HOSTS, SPARE_HOST]))
+    ],
+    "POST /scheduler/v1/explain": lambda w, draw: {
         **_build_explain_request(w),
-        "max_rejected": one([0, 5]),
+        "max_rejected": draw([0, 5]),
     },
-    "POST /scheduler/v1/capacity": lambda w, one: {
+    "POST /scheduler/v1/capacity": lambda w, draw: {
         **_build_explain_request(w),
-        "per": one(["zone", None]),
+        "per": draw(["zone", None]),
     },
-    "POST /scheduler/v1/failover_capacity": lambda _w, one: {
-        "host_failures": one([1, 2]),
-        "within": one(["zone", None]),
+    "POST /scheduler/v1/failover_capacity": lambda _w, draw: {
+        "host_failures": draw([1, 2]),
+        "within": draw(["zone", None]),
     },
-    "POST /scheduler/v1/plan": lambda _w, one: {"changes": [{"drain": [one(HOSTS)]}]},
-    "POST /scheduler/v1/rebalance": lambda _w, one: {"goal": one(_GOALS), "moves": one([1, 3])},
-    "POST /scheduler/v1/decisions/<uuid>/replay": lambda _w, one: {
-        "settings": one(["now", "then"])
+    "POST /scheduler/v1/plan": lambda _w, draw: {"changes": [{"drain": [draw(HOSTS)]}]},
+    "POST /scheduler/v1/rebalance": lambda _w, draw: {"goal": draw(_GOALS), "moves": draw([1, 3])},
+    "POST /scheduler/v1/decisions/<uuid>/replay": lambda _w, draw: {
+        "settings": draw(["now", "then"])
     },
-    "PUT /scheduler/v1/plan_runs/<uuid>/moves/<instance>": lambda _w, one: {
+    "PUT /scheduler/v1/plan_runs/<uuid>/moves/<instance>": lambda _w, draw: {
         "executor": str(UUID(int=1)),
-        "state": one(["started", "failed"]),
+        "state": draw(["started", "failed"]),
     },
 }
 #: Bodies of older versions, with the last version that accepts them.
 OLDER: Mapping[str, tuple[str, Callable[[World, Any], Any]]] = {
     "PUT /placement/allocations/<consumer_uuid>": (
         "1.7",
-        lambda _w, one: {
+        lambda _w, draw: {
             "allocations": [
-                {"resource_provider": {"uuid": one(PROVIDERS)}, "resources": {"VCPU": 1}}
+                {"resource_provider": {"uuid": draw(PROVIDERS)}, "resources": {"VCPU": 1}}
             ]
         },
     ),
     "PUT /placement/resource_providers/<uuid>/aggregates": (
         "1.18",
-        lambda _w, one: [one(AGGREGATES)],
+        lambda _w, draw: [draw(AGGREGATES)],
     ),
     "POST /compute/v2.1/os-server-groups": (
         "2.63",
-        lambda _w, one: {"server_group": {"name": "g", "policies": [one(["affinity"])]}},
+        lambda _w, draw: {"server_group": {"name": "g", "policies": [draw(["affinity"])]}},
     ),
 }
 
@@ -215,7 +217,7 @@ class ExistingNames(World):
 
     def _find_existing(self, rule: str, name: str) -> str | None:
         """Return the name of an existing object, None if ``writes.py`` has a name."""
-        one, rarely = self._dice.choice, self._dice.random() < self.rarely
+        draw, rarely = self._dice.choice, self._dice.random() < self.rarely
         if "decisions" in rule or "plan_runs" in rule:
             return (
                 self._draw_name("decision") if "decisions" in rule else self._draw_move(rule, name)
@@ -223,16 +225,16 @@ class ExistingNames(World):
         if "instances" in rule:
             return None if rarely else self._draw_name("server_id")
         if "resource_classes" in rule:
-            return one(SPARE["resource_class"]) if rarely else None
+            return draw(SPARE["resource_class"]) if rarely else None
         if rule.startswith(_OF_FLAVOR) and rule.endswith(("access", "action")):
             return PRIVATE
         if name == "hypervisor_id" and rule.endswith(("/search", "/servers")):
             return "cn"
         if name in _LISTS:
-            return self._draw_name(name) or one(NAMES.get(name, PROVIDERS))
+            return self._draw_name(name) or draw(NAMES.get(name, PROVIDERS))
         if name in {"member_id", "key", "tag"}:
             return None if rarely else self._name_within(name)
-        return one(self._name_in_path(rule, name) or [None])
+        return draw(self._name_in_path(rule, name) or [None])
 
     def _draw_move(self, rule: str, name: str) -> str | None:
         """Return an unfinished run, or the instance of an unfinished move."""
@@ -262,18 +264,18 @@ class ExistingNames(World):
 
     def _draw_name(self, name: str) -> str | None:
         path, key, inside = _LISTS[name]
-        found = [item[inside] for item in self._get(path).get(key, [])]
-        return self._dice.choice(found) if found else None
+        names = [item[inside] for item in self._get(path).get(key, [])]
+        return self._dice.choice(names) if names else None
 
     def _name_within(self, name: str) -> str | None:
         """Return a tag of the image in the path, or an extra spec of the flavor."""
         if name == "key":
             path = f"/compute/v2.1/flavors/{quote(self.drawn['flavor_id'])}/os-extra_specs"
-            found = list(self._get(path).get("extra_specs", {}))
+            names = list(self._get(path).get("extra_specs", {}))
         else:
             path = f"/image/v2/images/{quote(self.drawn['image_id'])}"
-            found = self._get(path).get("tags", [])
-        return self._dice.choice(found) if found else None
+            names = self._get(path).get("tags", [])
+        return self._dice.choice(names) if names else None
 
 
 @dataclass
@@ -290,7 +292,7 @@ class RightRequests:
         """Return a request that the endpoint answers with success."""
         version = entrance.newest
         self.world.drawn.clear()
-        path = PARAMETER.sub(lambda found: self._build_part(entrance, found), entrance.rule)
+        path = PARAMETER.sub(lambda match: self._build_part(entrance, match[1]), entrance.rule)
         body = self._build_body(entrance, path)
         older = OLDER.get(entrance.name)
         if older is not None and self.dice.random() < 0.2:
@@ -313,11 +315,11 @@ class RightRequests:
             entrance, entrance.method, path, self._build_query(entrance), headers, body
         )
 
-    def _build_part(self, entrance: Endpoint, found: Any) -> str:
-        if found[1] == "path" and entrance.method in _PASSED_ON:
+    def _build_part(self, entrance: Endpoint, name: str) -> str:
+        if name == "path" and entrance.method in _PASSED_ON:
             return self.dice.choice(_PASSED_ON[entrance.method])
-        safe = "/" if found[1] in {"below", "rest"} else ""
-        return quote(self.world.parameter(entrance.rule, found[1]), safe=safe)
+        safe = "/" if name in {"below", "rest"} else ""
+        return quote(self.world.parameter(entrance.rule, name), safe=safe)
 
     def _build_query(self, entrance: Endpoint) -> list[tuple[str, str]]:
         name = entrance.name.replace("/console/hosts", "/console/cloud")
@@ -334,10 +336,10 @@ class RightRequests:
                 return None
             name = f"POST {path.removeprefix('/console/api')}"
         maker = BODIES.get(name)
-        found = maker(self.world, self.dice.choice) if maker else self.world.body(name)
-        if found is None and entrance.method in {"POST", "PUT", "PATCH"}:
+        body = maker(self.world, self.dice.choice) if maker else self.world.body(name)
+        if body is None and entrance.method in {"POST", "PUT", "PATCH"}:
             return b"" if entrance.route and not entrance.route.takes_body else {}
-        return found
+        return body
 
 
 def create_objects(send: Send, project: str = "p1") -> None:

@@ -46,9 +46,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30)
     parser.add_argument("--database", choices=["postgresql", "mysql"], default="postgresql")
-    given = parser.parse_args()
-    with _start_server(given.database) as (server, database):
-        samples, ledger = _use_server(server, database, given.minutes * 60)
+    arguments = parser.parse_args()
+    with _start_server(arguments.database) as (server, database):
+        samples, ledger = _use_server(server, database, arguments.minutes * 60)
         check_ledgers(database, [ledger])
     return _report_samples(samples, ledger)
 
@@ -124,7 +124,7 @@ def _report_samples(samples: list[Sample], ledger: Ledger) -> int:
         table.add_row(name, f"{first:.1f}", f"{last:.1f}", "yes" if is_flat else "NO")
     console = Console()
     console.print(table)
-    console.print(f"{ledger.answers.total()} writes, all that were acknowledged are there")
+    console.print(f"{ledger.answers.total()} writes, no acknowledged write is lost")
     return 0 if flat else 1
 
 

@@ -116,13 +116,13 @@ class OverAllocationWatcher(threading.Thread):
         self._database = database
         self._over = threading.Event()
         self.checks = 0
-        self.found: list[str] = []
+        self.faults: list[str] = []
 
     def run(self) -> None:
-        while not self._over.wait(0.3) and not self.found:
+        while not self._over.wait(0.3) and not self.faults:
             result = run_verifier(self._database)
             faults = (*result.violations, *result.allowed)
-            self.found.extend(fault.detail for fault in faults if fault.invariant in NEVER_BE)
+            self.faults.extend(fault.detail for fault in faults if fault.invariant in NEVER_BE)
             self.checks += 1
 
     def stop(self) -> None:
@@ -151,7 +151,7 @@ def test_concurrent_writes_on_every_route_keep_invariants(
             break
     watcher.stop()
     assert watcher.checks
-    assert watcher.found == []
+    assert watcher.faults == []
     failed = {key: number for key, number in answers.items() if key[1] >= 500}
     before, traceback, after = server.log.read_text().partition("Traceback")
     assert not traceback, before[-1000:] + traceback + after[:5000]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """SIGKILL of servers, workers and databases at random moments.
 
-No acknowledged write is lost. Workers are also killed in ``tests/races/test_killed_workers.py``, nodes of a cluster in
-``tests/galera``.
+No acknowledged write is lost. ``tests/races/test_killed_workers.py`` kills workers, too, and
+``tests/galera`` kills nodes of a cluster.
 """
 
 import os

@@ -139,8 +139,8 @@ def test_requests_succeed_while_the_clock_of_a_server_is_set(
         assert client.held | client.free
         for uuids, is_placed in ((client.held, True), (client.free, False)):
             for uuid in uuids:
-                found = server.ask("GET", f"/placement/allocations/{uuid}", version=LATEST)
-                assert bool(found["allocations"]) == is_placed, uuid
+                document = server.ask("GET", f"/placement/allocations/{uuid}", version=LATEST)
+                assert bool(document["allocations"]) == is_placed, uuid
     assert "Traceback" not in server.log.read_text()
     assert_invariants(database)
     of = f"a server on {database.reader.dialect.name}"
@@ -167,8 +167,8 @@ def test_lease_from_another_year_is_replaced_by_a_live_process(clock, database, 
         off += MINUTE
         clock.set(off % (10 * MINUTE))
         place_instance(server, next(numbers))
-        found = read_lease_holder(database)
-        return found is not None and found[0] != first
+        lease = read_lease_holder(database)
+        return lease is not None and lease[0] != first
 
     assert wait_until(is_taken)
     with database.read() as connection:
@@ -190,7 +190,7 @@ def place_instance(server: Server, number: int) -> bool:
 def read_lease_holder(database: Database):
     """Return the holder of the lease and its end, None if no process has taken it."""
     with database.read() as connection:
-        found = connection.execute(
+        lease = connection.execute(
             select(leases.c.holder, leases.c.expires_at).where(leases.c.name == LEASE)
         ).first()
-    return None if found is None else tuple(found)
+    return None if lease is None else tuple(lease)

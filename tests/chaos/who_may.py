@@ -224,7 +224,7 @@ PAGES: Mapping[frozenset[str], str] = {
 
 def route_rules() -> dict[str, tuple[str, frozenset[str]]]:
     """Return rule and accepted callers of each route, by method, path and action."""
-    found = {}
+    rules = {}
     for who, lines in TABLE.items():
         for line in lines.replace("\\\n", " ").strip().splitlines():
             path, begins, *ends = line.split()
@@ -232,16 +232,16 @@ def route_rules() -> dict[str, tuple[str, frozenset[str]]]:
                 method, _, end = item.partition("=")
                 verb, _, action = method.partition(".")
                 name = " ".join(filter(None, (verb, path, action)))
-                assert name not in found, f"{name} is there twice"
-                found[name] = begins if end == "." else f"{begins}:{end}", who
-    return found
+                assert name not in rules, f"duplicate line for {name}"
+                rules[name] = begins if end == "." else f"{begins}:{end}", who
+    return rules
 
 
 def page_rules() -> dict[str, frozenset[str] | None]:
     """Return the callers of each page by method and path, None for pages without a token."""
-    found: dict[str, frozenset[str] | None] = {}
+    rules: dict[str, frozenset[str] | None] = {}
     for who, lines in [*PAGES.items(), (None, PUBLIC)]:
         for line in lines.strip().splitlines():
             path, *methods = line.split()
-            found |= {f"{method} {path}": who for method in methods}
-    return found
+            rules |= {f"{method} {path}": who for method in methods}
+    return rules

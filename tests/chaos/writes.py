@@ -60,15 +60,15 @@ class World:
 
     def path(self, rule: str) -> str:
         """Return a path of a URL rule, with drawn parameters."""
-        return PARAMETER.sub(lambda found: quote(self.parameter(rule, found[1]), safe=""), rule)
+        return PARAMETER.sub(lambda match: quote(self.parameter(rule, match[1]), safe=""), rule)
 
     def parameter(self, rule: str, name: str) -> str:
         """Draw the value of a parameter of a URL rule."""
-        self.drawn[name] = found = str(self._parameter(rule, name))
-        return found
+        self.drawn[name] = value = str(self._parameter(rule, name))
+        return value
 
     def _parameter(self, rule: str, name: str) -> object:
-        one = self._dice.choice
+        draw = self._dice.choice
         if name in LISTED:
             return self._draw_listed(*LISTED[name])
         if name in {"consumer_uuid", "instance"} or (name == "uuid" and "instances" in rule):
@@ -76,14 +76,14 @@ class World:
         if name == "uuid" and "plan_runs" in rule:
             return self._draw_run()
         if name == "uuid":
-            return uuid_of(one(HOSTS)) if "compute_nodes" in rule else one(PROVIDERS)
+            return uuid_of(draw(HOSTS)) if "compute_nodes" in rule else draw(PROVIDERS)
         if name == "name":
-            return one(TRAITS[:2] if "traits" in rule else CLASSES)
-        return one(NAMES[name])
+            return draw(TRAITS[:2] if "traits" in rule else CLASSES)
+        return draw(NAMES[name])
 
     def _draw_listed(self, path: str, key: str, otherwise: object) -> object:
-        found = [item["id"] for item in self._get(path).get(key, [])]
-        return self._dice.choice(found) if found else otherwise
+        ids = [item["id"] for item in self._get(path).get(key, [])]
+        return self._dice.choice(ids) if ids else otherwise
 
     def _draw_run(self) -> object:
         runs = self._get("/scheduler/v1/plan_runs").get("plan_runs", [])
@@ -96,8 +96,8 @@ class World:
     def generation(self, provider: str | None = None) -> int:
         """Return the generation of a provider, by default of the provider in the path."""
         provider = provider or self.drawn["uuid"]
-        found: int = self._get(f"/placement/resource_providers/{provider}").get("generation", 0)
-        return found
+        document = self._get(f"/placement/resource_providers/{provider}")
+        return int(document.get("generation", 0))
 
     def inventories(self) -> dict[str, object]:
         """Return inventories of VCPU and of a custom class."""
@@ -136,8 +136,8 @@ class World:
         return None if maker is None else maker(self, self._dice.choice)
 
 
-def _build_host(world: World, one: Any) -> dict[str, object]:
-    return {"host": one(HOSTS), "binary": "nova-compute"}
+def _build_host(_world: World, draw: Any) -> dict[str, object]:
+    return {"host": draw(HOSTS), "binary": "nova-compute"}
 
 
 _OF_PROVIDER = "/placement/resource_providers/<uuid>"
@@ -148,124 +148,126 @@ _SERVICES = "/compute/v2.1/os-services"
 
 #: Bodies of writes by method, rule and action.
 BODIES: Mapping[str, Callable[[World, Any], Any]] = {
-    "POST /placement/resource_providers": lambda _w, one: {
-        "uuid": (uuid := one(PROVIDERS)),
+    "POST /placement/resource_providers": lambda _w, draw: {
+        "uuid": (uuid := draw(PROVIDERS)),
         "name": uuid,
-        **one([{}, {"parent_provider_uuid": one(PROVIDERS)}]),
+        **draw([{}, {"parent_provider_uuid": draw(PROVIDERS)}]),
     },
-    f"PUT {_OF_PROVIDER}": lambda w, one: {
-        "name": w.drawn["uuid"] + one(["", "a"]),
-        "parent_provider_uuid": one([None, *PROVIDERS]),
+    f"PUT {_OF_PROVIDER}": lambda w, draw: {
+        "name": w.drawn["uuid"] + draw(["", "a"]),
+        "parent_provider_uuid": draw([None, *PROVIDERS]),
     },
-    f"PUT {_OF_PROVIDER}/aggregates": lambda w, one: {
+    f"PUT {_OF_PROVIDER}/aggregates": lambda w, draw: {
         "resource_provider_generation": w.generation(),
-        "aggregates": [one(AGGREGATES)],
+        "aggregates": [draw(AGGREGATES)],
     },
-    f"PUT {_OF_PROVIDER}/traits": lambda w, one: {
+    f"PUT {_OF_PROVIDER}/traits": lambda w, draw: {
         "resource_provider_generation": w.generation(),
-        "traits": [one(TRAITS)],
+        "traits": [draw(TRAITS)],
     },
-    f"PUT {_OF_PROVIDER}/inventories": lambda w, _one: {
+    f"PUT {_OF_PROVIDER}/inventories": lambda w, _draw: {
         "resource_provider_generation": w.generation(),
         "inventories": w.inventories(),
     },
-    f"PUT {_OF_PROVIDER}/inventories/<resource_class>": lambda w, _one: {
+    f"PUT {_OF_PROVIDER}/inventories/<resource_class>": lambda w, _draw: {
         "resource_provider_generation": w.generation(),
         **w.inventory(w.drawn["resource_class"]),
     },
-    f"POST {_OF_PROVIDER}/inventories": lambda w, one: {
-        "resource_class": (name := one([*CLASSES, "VCPU"])),
+    f"POST {_OF_PROVIDER}/inventories": lambda w, draw: {
+        "resource_class": (name := draw([*CLASSES, "VCPU"])),
         **w.inventory(name),
     },
-    "PUT /placement/allocations/<consumer_uuid>": lambda w, _one: w.claim(w.drawn["consumer_uuid"]),
-    "POST /placement/allocations": lambda w, _one: {
+    "PUT /placement/allocations/<consumer_uuid>": lambda w, _draw: w.claim(
+        w.drawn["consumer_uuid"]
+    ),
+    "POST /placement/allocations": lambda w, _draw: {
         (a := w.consumer()): w.claim(a),
         (b := w.consumer()): w.claim(b),
     },
-    "POST /placement/reshaper": lambda w, _one: w.build_reshape(),
-    "POST /placement/resource_classes": lambda _w, one: {"name": one(CLASSES)},
-    "PUT /placement/resource_classes/<name>": lambda _w, one: {"name": one(CLASSES)},
-    "POST /scheduler/v1/compute_nodes": lambda _w, one: [report(one(HOSTS), vcpus=200)],
-    "PUT /scheduler/v1/compute_nodes/<uuid>": lambda w, _one: report(
+    "POST /placement/reshaper": lambda w, _draw: w.build_reshape(),
+    "POST /placement/resource_classes": lambda _w, draw: {"name": draw(CLASSES)},
+    "PUT /placement/resource_classes/<name>": lambda _w, draw: {"name": draw(CLASSES)},
+    "POST /scheduler/v1/compute_nodes": lambda _w, draw: [report(draw(HOSTS), vcpus=200)],
+    "PUT /scheduler/v1/compute_nodes/<uuid>": lambda w, _draw: report(
         next(host for host in HOSTS if uuid_of(host) == w.drawn["uuid"]), vcpus=200
     ),
-    "PUT /scheduler/v1/instances/<uuid>": lambda _w, one: {
-        "host": (host := one(HOSTS)),
+    "PUT /scheduler/v1/instances/<uuid>": lambda _w, draw: {
+        "host": (host := draw(HOSTS)),
         "node": host,
         "flavor": flavor(),
     },
-    "POST /scheduler/v1/plan_runs": lambda w, one: {
-        "kind": one(["plan", "rebalance", "drain"]),
-        "method": one(["live", "cold"]),
-        "parallel": one([1, 3]),
+    "POST /scheduler/v1/plan_runs": lambda w, draw: {
+        "kind": draw(["plan", "rebalance", "drain"]),
+        "method": draw(["live", "cold"]),
+        "parallel": draw([1, 3]),
         "executor": str(UUID(int=1)),
-        "moves": [{"instance": w.consumer(), "from": "cn1", "to": one(HOSTS[1:])}],
+        "moves": [{"instance": w.consumer(), "from": "cn1", "to": draw(HOSTS[1:])}],
     },
-    "PUT /scheduler/v1/plan_runs/<uuid>": lambda _w, one: {
+    "PUT /scheduler/v1/plan_runs/<uuid>": lambda _w, draw: {
         "executor": str(UUID(int=1)),
-        "state": one(["running", "stopped", "failed"]),
+        "state": draw(["running", "stopped", "failed"]),
     },
-    "PUT /scheduler/v1/plan_runs/<uuid>/moves/<instance>": lambda _w, one: {
+    "PUT /scheduler/v1/plan_runs/<uuid>/moves/<instance>": lambda _w, draw: {
         "executor": str(UUID(int=1)),
-        "state": one(["started", "done", "failed", "skipped"]),
+        "state": draw(["started", "done", "failed", "skipped"]),
     },
-    "POST /scheduler/v1/select_destinations": lambda w, _one: {
+    "POST /scheduler/v1/select_destinations": lambda w, _draw: {
         "request_spec": spec(w.consumer(), flavor=flavor(memory_mb=64, root_gb=1))
     },
-    "POST /compute/v2.1/flavors": lambda _w, one: {
+    "POST /compute/v2.1/flavors": lambda _w, draw: {
         "flavor": {
-            "id": (name := one(FLAVORS)),
+            "id": (name := draw(FLAVORS)),
             "name": name,
             "vcpus": 1,
             "ram": 64,
             "disk": 1,
-            "os-flavor-access:is_public": one([True, False]),
+            "os-flavor-access:is_public": draw([True, False]),
         }
     },
-    f"PUT {_OF_FLAVOR}": lambda _w, one: {"flavor": {"description": one(TRAITS)}},
-    f"POST {_OF_FLAVOR}/action addTenantAccess": lambda _w, _one: {
+    f"PUT {_OF_FLAVOR}": lambda _w, draw: {"flavor": {"description": draw(TRAITS)}},
+    f"POST {_OF_FLAVOR}/action addTenantAccess": lambda _w, _draw: {
         "addTenantAccess": {"tenant": "p1"}
     },
-    f"POST {_OF_FLAVOR}/action removeTenantAccess": lambda _w, _one: {
+    f"POST {_OF_FLAVOR}/action removeTenantAccess": lambda _w, _draw: {
         "removeTenantAccess": {"tenant": "p1"}
     },
-    f"POST {_OF_FLAVOR}/os-extra_specs": lambda _w, one: {"extra_specs": {one(KEYS): "required"}},
-    f"PUT {_OF_FLAVOR}/os-extra_specs/<key>": lambda w, _one: {w.drawn["key"]: "required"},
-    "POST /compute/v2.1/os-aggregates": lambda _w, one: {
-        "aggregate": {"name": one(["a1", "a2"]), "availability_zone": one([None, "az1"])}
+    f"POST {_OF_FLAVOR}/os-extra_specs": lambda _w, draw: {"extra_specs": {draw(KEYS): "required"}},
+    f"PUT {_OF_FLAVOR}/os-extra_specs/<key>": lambda w, _draw: {w.drawn["key"]: "required"},
+    "POST /compute/v2.1/os-aggregates": lambda _w, draw: {
+        "aggregate": {"name": draw(["a1", "a2"]), "availability_zone": draw([None, "az1"])}
     },
-    f"PUT {_OF_AGGREGATE}": lambda _w, one: {"aggregate": {"name": one(["a1", "a2", "a3"])}},
-    f"POST {_OF_AGGREGATE}/action add_host": lambda _w, one: {"add_host": {"host": one(HOSTS)}},
-    f"POST {_OF_AGGREGATE}/action remove_host": lambda _w, one: {
-        "remove_host": {"host": one(HOSTS)}
+    f"PUT {_OF_AGGREGATE}": lambda _w, draw: {"aggregate": {"name": draw(["a1", "a2", "a3"])}},
+    f"POST {_OF_AGGREGATE}/action add_host": lambda _w, draw: {"add_host": {"host": draw(HOSTS)}},
+    f"POST {_OF_AGGREGATE}/action remove_host": lambda _w, draw: {
+        "remove_host": {"host": draw(HOSTS)}
     },
-    f"POST {_OF_AGGREGATE}/action set_metadata": lambda _w, one: {
-        "set_metadata": {"metadata": {"ssd": one(["true", None])}}
+    f"POST {_OF_AGGREGATE}/action set_metadata": lambda _w, draw: {
+        "set_metadata": {"metadata": {"ssd": draw(["true", None])}}
     },
-    f"POST {_OF_AGGREGATE}/images": lambda _w, one: {"cache": [{"id": one(IMAGES)}]},
-    "POST /compute/v2.1/os-server-groups": lambda _w, one: {
-        "server_group": {"name": "g", "policy": one(["affinity", "anti-affinity"])}
+    f"POST {_OF_AGGREGATE}/images": lambda _w, draw: {"cache": [{"id": draw(IMAGES)}]},
+    "POST /compute/v2.1/os-server-groups": lambda _w, draw: {
+        "server_group": {"name": "g", "policy": draw(["affinity", "anti-affinity"])}
     },
-    f"PUT {_SERVICES}/<service_id>": lambda _w, one: {"status": one(["enabled", "disabled"])},
+    f"PUT {_SERVICES}/<service_id>": lambda _w, draw: {"status": draw(["enabled", "disabled"])},
     f"PUT {_SERVICES}/enable": _build_host,
     f"PUT {_SERVICES}/disable": _build_host,
-    f"PUT {_SERVICES}/disable-log-reason": lambda w, one: {
-        **_build_host(w, one),
+    f"PUT {_SERVICES}/disable-log-reason": lambda w, draw: {
+        **_build_host(w, draw),
         "disabled_reason": "x",
     },
-    f"PUT {_SERVICES}/force-down": lambda w, one: {
-        **_build_host(w, one),
-        "forced_down": one([True, False]),
+    f"PUT {_SERVICES}/force-down": lambda w, draw: {
+        **_build_host(w, draw),
+        "forced_down": draw([True, False]),
     },
-    "POST /image/v2/images": lambda _w, one: {
-        "id": one(IMAGES),
+    "POST /image/v2/images": lambda _w, draw: {
+        "id": draw(IMAGES),
         "name": "i",
         "visibility": "shared",
         "disk_format": "raw",
         "container_format": "bare",
     },
-    f"PATCH {_OF_IMAGE}": lambda _w, one: [
-        {"op": "replace", "path": "/name", "value": one(TRAITS)}
+    f"PATCH {_OF_IMAGE}": lambda _w, draw: [
+        {"op": "replace", "path": "/name", "value": draw(TRAITS)}
     ],
-    f"PUT {_OF_IMAGE}/file": lambda _w, _one: b"",
+    f"PUT {_OF_IMAGE}/file": lambda _w, _draw: b"",
 }

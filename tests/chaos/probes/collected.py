@@ -38,18 +38,18 @@ def provider_requests() -> Iterator[tuple[str, str, str, object]]:
     """Yield requests that create a provider and set its maximal collections."""
     provider = uuid_of("provider of most")
     path = f"/placement/resource_providers/{provider}"
-    made = {"uuid": provider, "name": "provider of most"}
-    yield "another provider", "POST", "/placement/resource_providers", made
+    body = {"uuid": provider, "name": "provider of most"}
+    yield "another provider", "POST", "/placement/resource_providers", body
     for generation in range(2):
         uuids = [uuid_of(f"{generation} {number}") for number in range(MAX_PROVIDER_ITEMS)]
-        given = {"aggregates": uuids, "resource_provider_generation": generation}
-        yield f"aggregates of a provider {generation}", "PUT", f"{path}/aggregates", given
+        body = {"aggregates": uuids, "resource_provider_generation": generation}
+        yield f"aggregates of a provider {generation}", "PUT", f"{path}/aggregates", body
     traits = [f"CUSTOM_{number}" for number in range(MAX_PROVIDER_ITEMS)]
-    given = {"traits": traits, "resource_provider_generation": 2}
-    yield "unknown traits of a provider", "PUT", f"{path}/traits", given
+    body = {"traits": traits, "resource_provider_generation": 2}
+    yield "unknown traits of a provider", "PUT", f"{path}/traits", body
     stock = {name: {"total": 1} for name in traits}
-    given = {"inventories": stock, "resource_provider_generation": 2}
-    yield "unknown inventories of a provider", "PUT", f"{path}/inventories", given
+    body = {"inventories": stock, "resource_provider_generation": 2}
+    yield "unknown inventories of a provider", "PUT", f"{path}/inventories", body
 
 
 def repeat_names(most: int) -> str:

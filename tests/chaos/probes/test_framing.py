@@ -120,14 +120,14 @@ def differing_probes(proxied_server: ProxiedServer) -> list[str]:
     lines = proxied_server.log.read_text().splitlines()
     forwarded = [line for line in lines if _FORWARDED.search(line)]
     refused = [line for line in lines if _REFUSED.search(line)]
-    found = []
+    differing = []
     for number, probe in enumerate(PROBES):
         by_proxy = Counter(served_requests(forwarded, number))
         by_server = Counter(served_requests(served, number))
         rejected = Counter(served_requests(refused, number))
         if by_server - by_proxy or by_proxy - by_server - rejected:
-            found.append(f"{probe.name}: {by_proxy} forwarded, {by_server} served")
-    return found
+            differing.append(f"{probe.name}: {by_proxy} forwarded, {by_server} served")
+    return differing
 
 
 class OtherClients:

@@ -55,7 +55,7 @@ class Wire:
 
 def parse_answers(received: bytes) -> list[Answer]:
     """Return the responses in a stream. Fail if it contains anything else."""
-    found = []
+    answers = []
     while received:
         head = _HEAD.match(received)
         assert head, f"no answer: {received[:200]!r}"
@@ -65,6 +65,6 @@ def parse_answers(received: bytes) -> list[Answer]:
         rest = len(received) if length is None and b"close" in received[:end].lower() else end
         size = rest if length is None else end + int(length[1])
         if int(head[1]) >= 200:
-            found.append(Answer(int(head[1]), received[:size]))
+            answers.append(Answer(int(head[1]), received[:size]))
         received = received[size:]
-    return found
+    return answers
