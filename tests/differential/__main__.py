@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tests.differential``: the same random questions to the peers and to ours.
+"""``python -m tests.differential``: random requests to OpenStack's services and to ours.
 
-Each comparison asks as much as its own default, or ``--many``, of each seed, and prints what
-differs without being explained. ``make test-only WHAT=differential`` runs all of them.
+Each comparison sends its default number of requests, or ``--many``, for each seed. It prints the
+unexplained differences. ``make test-only WHAT=differential`` runs all comparisons.
 """
 
 import argparse
@@ -36,19 +36,21 @@ COMPARISONS: dict[str, type[Comparison]] = {
 
 
 def main() -> int:
-    asked = _arguments()
-    # What is ignored in options and metadata is logged as a warning, of which there are thousands.
+    arguments = _arguments()
+    # Ignored options and metadata would be logged as thousands of warnings.
     logging.disable()
     findings = 0
-    for name in asked.comparisons or COMPARISONS:
+    for name in arguments.comparisons or COMPARISONS:
         urls = {}
         if issubclass(COMPARISONS[name], RequestComparison):
-            urls = {"ours": asked.ours, "theirs": asked.theirs}
+            urls = {"ours": arguments.ours, "theirs": arguments.theirs}
         with (
             tempfile.TemporaryDirectory() as folder,
-            closing(COMPARISONS[name].open_sides(Path(folder), asked.peer, **urls)) as comparison,
+            closing(
+                COMPARISONS[name].open_sides(Path(folder), arguments.peer, **urls)
+            ) as comparison,
         ):
-            findings += len(_run_seeds(comparison, asked).findings)
+            findings += len(_run_seeds(comparison, arguments).findings)
     return 1 if findings else 0
 
 
@@ -61,40 +63,40 @@ def _arguments() -> argparse.Namespace:
         help=f"of {', '.join(COMPARISONS)}; default: all",
     )
     parser.add_argument("--seeds", type=int, nargs="+", default=range(1, 5), help="1 to 4")
-    parser.add_argument("--many", type=int, help="how much is asked of each seed")
+    parser.add_argument("--many", type=int, help="number of requests per seed")
     parser.add_argument("--peer", type=Path, default=PEER_PYTHON, help="the peers' interpreter")
     parser.add_argument("--ours", help="database URL of our placement; default: SQLite")
     parser.add_argument("--theirs", help="database URL of the peer's; default: SQLite")
-    parser.add_argument("--most", type=int, default=10, help="how many kinds of findings are shown")
-    parser.add_argument("--whole", action="store_true", help="do not shorten what is shown")
-    parser.add_argument("--keep", action="store_true", help="keep what is shown as a case")
-    asked = parser.parse_args()
-    if unknown := set(asked.comparisons) - COMPARISONS.keys():
+    parser.add_argument("--most", type=int, default=10, help="maximum kinds of findings to print")
+    parser.add_argument("--whole", action="store_true", help="do not shorten the findings")
+    parser.add_argument("--keep", action="store_true", help="save the printed findings as cases")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.comparisons) - COMPARISONS.keys():
         parser.error(f"unknown comparison {min(unknown)!r}; known: {', '.join(COMPARISONS)}")
-    return asked
+    return arguments
 
 
-def _run_seeds(comparison: Comparison, asked: argparse.Namespace) -> Tally:
+def _run_seeds(comparison: Comparison, arguments: argparse.Namespace) -> Tally:
     total, shown = Tally(), set()
-    for seed in asked.seeds:
+    for seed in arguments.seeds:
         since = monotonic()
         tally = comparison.run(
-            seed, asked.many or comparison.many, lambda done, seed=seed: _progress(seed, done)
+            seed, arguments.many or comparison.many, lambda done, seed=seed: _progress(seed, done)
         )
         _print_tally(f"{comparison.name}, seed {seed}", comparison, tally, monotonic() - since)
         for finding in tally.findings:
-            if finding.kind in shown or len(shown) >= asked.most:
+            if finding.kind in shown or len(shown) >= arguments.most:
                 continue
             shown.add(finding.kind)
-            least = finding if asked.whole else comparison.shorten(finding)
+            least = finding if arguments.whole else comparison.shorten(finding)
             _print_finding(comparison, least)
-            path = save_finding(comparison, least, seed, len(shown)) if asked.keep else None
+            path = save_finding(comparison, least, seed, len(shown)) if arguments.keep else None
             if path:
-                print(f"kept as {path}")
+                print(f"saved as {path}")
         total.add(tally)
     unexplained = len(total.findings)
     print(
-        f"{comparison.name}: {total.asked} {comparison.noun}, {unexplained} unexplained; explained:"
+        f"{comparison.name}: {total.count} {comparison.noun}, {unexplained} unexplained; explained:"
     )
     for name, count in total.explained.most_common():
         print(f"{count:6}  {name}")
@@ -108,11 +110,11 @@ def _progress(seed: int, done: int) -> None:
 
 def _print_tally(head: str, comparison: Comparison, tally: Tally, seconds: float) -> None:
     seen = ", ".join(
-        f"{' '.join(one) if isinstance(one, tuple) else one}: {count}"
-        for one, count in tally.seen.most_common()
+        f"{' '.join(key) if isinstance(key, tuple) else key}: {count}"
+        for key, count in tally.seen.most_common()
     )
     print(
-        f"{head}: {tally.asked} {comparison.noun} in {seconds:.0f} s ({seen}), "
+        f"{head}: {tally.count} {comparison.noun} in {seconds:.0f} s ({seen}), "
         f"{tally.explained.total()} explained, {len(tally.findings)} unexplained",
         flush=True,
     )
@@ -121,7 +123,7 @@ def _print_tally(head: str, comparison: Comparison, tally: Tally, seconds: float
 
 
 def _print_finding(comparison: Comparison, finding: Finding) -> None:
-    print("--- differs for:", _shorten_text(comparison.as_saved(finding.asked)))
+    print("--- differs for:", _shorten_text(comparison.as_saved(finding.case)))
     for aspect, (ours, theirs) in finding.differences.items():
         name = " ".join(aspect) if isinstance(aspect, tuple) else aspect
         print(f"  {name}\n    ours:  {_shorten_text(ours)}\n    peer:  {_shorten_text(theirs)}")

@@ -9,7 +9,7 @@ from tests.support.clouds import Cloud, Host, Stock
 
 def read_cloud(side: Side) -> Cloud:
     listed = get_document(side, "/resource_providers").document["resource_providers"]
-    return Cloud(tuple(_host(side, one["uuid"], one["parent_provider_uuid"]) for one in listed))
+    return Cloud(tuple(_host(side, item["uuid"], item["parent_provider_uuid"]) for item in listed))
 
 
 def _host(side: Side, uuid: str, parent: str | None) -> Host:
@@ -19,8 +19,8 @@ def _host(side: Side, uuid: str, parent: str | None) -> Host:
     return Host(
         name=uuid,
         stocks={
-            name: Stock(Inventory(resource_class=name, **one), used[name])
-            for name, one in stock.items()
+            name: Stock(Inventory(resource_class=name, **inventory), used[name])
+            for name, inventory in stock.items()
         },
         traits=frozenset(get_document(side, f"{path}/traits").document["traits"]),
         aggregates=frozenset(get_document(side, f"{path}/aggregates").document["aggregates"]),

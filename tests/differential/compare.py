@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tells two replies to one request apart, as far as a client could."""
+"""Differences between two replies to a request that matter to clients."""
 
 import json
 import re
@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from tests.differential.exchange import Reply, Request
 
-#: What differs, by aspect: ours, then the peer's.
+#: Differing values by aspect: ours, then the peer's.
 Differences = dict[str, tuple[Any, Any]]
 
 _HEADERS = (
@@ -30,8 +30,8 @@ _NAME = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b|\bVCPU\b")
 
 def differences(request: Request, ours: Reply, theirs: Reply) -> Differences:
     ours_seen, theirs_seen = _aspects_of_reply(ours), _aspects_of_reply(theirs)
-    if request.method == "HEAD":  # may tell the length that GET would have
-        del ours_seen["length told"], theirs_seen["length told"]
+    if request.method == "HEAD":  # the length may be that of GET
+        del ours_seen["has content length"], theirs_seen["has content length"]
     found = {
         aspect: (ours_seen.get(aspect), theirs_seen.get(aspect))
         for aspect in sorted(ours_seen.keys() | theirs_seen.keys())
@@ -50,17 +50,17 @@ def _aspects_of_reply(reply: Reply) -> dict[str, Any]:
             aspects[f"header {name}"] = _normalize_header(name, reply.headers[name])
     for name in _STAMPS:
         aspects[f"header {name}"] = name in reply.headers
-    aspects["length told"] = reply.headers.get("content-length", "0") == str(len(reply.body))
+    aspects["has content length"] = reply.headers.get("content-length", "0") == str(len(reply.body))
     document = reply.document
     if reply.error:
-        rest = {key: value for key, value in reply.error.items() if key not in _TOLD_APART}
+        rest = {key: value for key, value in reply.error.items() if key not in _NOT_COMPARED}
         aspects |= {f"error {key}": value for key, value in rest.items()}
-    elif not reply.is_page:  # of a page the type and the names count, as of a detail
+    elif not reply.is_page:  # the text of an HTML error is not compared
         aspects["body"] = normalize(document)
     return aspects
 
 
-_TOLD_APART = {"detail", "request_id"}
+_NOT_COMPARED = {"detail", "request_id"}
 
 
 def _normalize_header(name: str, value: str) -> Any:
@@ -73,17 +73,17 @@ def _normalize_header(name: str, value: str) -> Any:
 
 def normalize(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: normalize(one) for key, one in sorted(value.items())}
+        return {key: normalize(item) for key, item in sorted(value.items())}
     if isinstance(value, list):
-        return sorted((normalize(one) for one in value), key=json.dumps)
+        return sorted((normalize(item) for item in value), key=json.dumps)
     return value
 
 
 def _names_in_detail(request: Request, reply: Reply) -> set[str]:
-    # Behind it the peer prints the whole schema and the whole document.
+    # After these words the peer prints the whole schema and the whole document.
     sentence = reply.detail.partition("Failed validating")[0]
-    asked = f"{unquote(request.target)} {json.dumps(request.as_json())}"
-    return {word for word in _names_and_uuids_in(sentence) if word in asked}
+    sent = f"{unquote(request.target)} {json.dumps(request.as_json())}"
+    return {word for word in _names_and_uuids_in(sentence) if word in sent}
 
 
 def _words_of_detail(reply: Reply) -> set[str]:
@@ -98,5 +98,5 @@ def with_short_ratios(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.6g}")
     if isinstance(value, dict):
-        return {key: with_short_ratios(one) for key, one in value.items()}
-    return [with_short_ratios(one) for one in value] if isinstance(value, list) else value
+        return {key: with_short_ratios(item) for key, item in value.items()}
+    return [with_short_ratios(item) for item in value] if isinstance(value, list) else value

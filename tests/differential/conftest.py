@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both services on empty SQLite databases; needs the virtual environment of the peers."""
+"""Both services on empty SQLite databases (with the virtual environment of the peers)."""
 
 import pytest
 

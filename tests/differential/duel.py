@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every comparison with a peer is: random questions to both sides, and what differs."""
+"""Base classes of comparisons: random cases for both sides, and the differences."""
 
 import json
 import os
@@ -21,7 +21,7 @@ PEER_PYTHON = Path(
     os.environ.get("PLACEMENT_SCHED_PEER_PYTHON", ROOT / ".venv-peer" / "bin" / "python")
 )
 
-#: What differs, by aspect: ours, then the peer's.
+#: Differing values by aspect: ours, then the peer's.
 Differences = Mapping[Any, tuple[Any, Any]]
 
 
@@ -33,15 +33,15 @@ def needs_peer() -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one question.
+    """Result of a case.
 
-    ``explained`` has the explanations that hold, ``left`` is what none of them explains, ``seen``
-    what the question was good for. ``counted`` is false for what is looked at between two
-    questions.
+    ``explained`` has the names of the explanations that apply, ``unexplained`` the unexplained
+    differences, ``seen`` the covered behaviours. Comparisons of the state between two cases are not
+    ``counted``.
     """
 
-    asked: Any
-    left: Differences = field(default_factory=dict)
+    case: Any
+    unexplained: Differences = field(default_factory=dict)
     explained: Iterable[str] = ()
     seen: Iterable[Any] = ()
     counted: bool = True
@@ -49,35 +49,35 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Finding:
-    """A question to which the answers differ without an explanation."""
+    """A case with unexplained differences."""
 
-    asked: Any
+    case: Any
     differences: Differences
-    #: What findings of the same cause have in common, more or less.
+    #: Mostly equal for findings with the same cause.
     kind: tuple[str, ...]
 
 
 @dataclass
 class Tally:
-    """What came of a run."""
+    """Totals of a run."""
 
-    asked: int = 0
+    count: int = 0
     seen: Counter[Any] = field(default_factory=Counter)
     explained: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
 
     def add(self, other: "Tally") -> None:
-        self.asked += other.asked
+        self.count += other.count
         self.seen += other.seen
         self.explained += other.explained
         self.findings += other.findings
 
 
 class Comparison(ABC):
-    """Two sides, asked in turn.
+    """A comparison of two sides.
 
-    ``name`` is the comparison's on the command line, ``noun`` what it asks, ``many`` how much of it
-    for each seed; ``cases`` is the folder in which findings are kept, None where they are not.
+    ``name`` selects it on the command line. ``noun`` describes its cases, and ``many`` is their
+    default number per seed. Findings are saved in the folder ``cases``, or nowhere if it is None.
     """
 
     name: str
@@ -92,41 +92,41 @@ class Comparison(ABC):
     @classmethod
     @abstractmethod
     def open_sides(cls, folder: Path, python: Path = PEER_PYTHON) -> "Comparison":
-        """Return both sides, with databases in ``folder`` if they need any."""
+        """Return a comparison of both sides, with their databases in ``folder``."""
 
     @abstractmethod
     def random_outcomes(self, random: Random) -> Iterator[Outcome]:
-        """Ask random questions without end, and yield what comes of each."""
+        """Yield the outcomes of an endless sequence of random cases."""
 
-    def kind(self, asked: Any, left: Differences) -> tuple[str, ...]:
-        return tuple(sorted(map(str, left)))
+    def kind(self, case: Any, unexplained: Differences) -> tuple[str, ...]:
+        return tuple(sorted(map(str, unexplained)))
 
     def shorten(self, finding: Finding) -> Finding:
         return finding
 
-    def as_saved(self, asked: Any) -> Any:
-        return asked
+    def as_saved(self, case: Any) -> Any:
+        return case
 
     def run(
         self, seed: int, many: int, progress: Callable[[int], None] = lambda _done: None
     ) -> Tally:
         tally = Tally()
         for outcome in self._first_outcomes(many, self.random_outcomes(Random(seed))):
-            tally.asked += outcome.counted
+            tally.count += outcome.counted
             tally.seen.update(outcome.seen)
             tally.explained.update(outcome.explained)
-            if outcome.left:
-                kind = self.kind(outcome.asked, outcome.left)
-                tally.findings.append(Finding(outcome.asked, outcome.left, kind))
-            progress(tally.asked)
+            if outcome.unexplained:
+                kind = self.kind(outcome.case, outcome.unexplained)
+                tally.findings.append(Finding(outcome.case, outcome.unexplained, kind))
+            progress(tally.count)
         return tally
 
     @staticmethod
     def _first_outcomes(many: int, outcomes: Iterator[Outcome]) -> Iterator[Outcome]:
-        asked = 0
-        while asked < many:
+        count = 0
+        while count < many:
             outcome = next(outcomes)
-            asked += outcome.counted
+            count += outcome.counted
             yield outcome
 
     def close(self) -> None:
@@ -136,37 +136,50 @@ class Comparison(ABC):
 
 
 class CaseComparison(Comparison):
-    """A comparison whose questions stand alone: ``see`` compares the answers to one."""
+    """A comparison of independent cases."""
 
     @abstractmethod
     def random_cases(self, random: Random) -> Iterator[Any]:
-        """Yield random questions without end."""
+        """Yield an endless sequence of random cases."""
 
     @abstractmethod
-    def compare_answers(self, asked: Any) -> tuple[Any, list[str], Differences]:
-        """Return both answers, the names of what explains a difference, and what is left."""
+    def compare_answers(self, case: Any) -> tuple[Any, list[str], Differences]:
+        """Return both answers, names of explanations, and unexplained differences."""
 
-    def coverage_of(self, asked: Any, answers: Any) -> Iterable[Any]:
+    def coverage_of(self, case: Any, answers: Any) -> Iterable[Any]:
         return ()
 
-    def smaller_cases(self, asked: Any) -> Iterator[Any]:
+    def smaller_cases(self, case: Any) -> Iterator[Any]:
         return iter(())
 
     def random_outcomes(self, random: Random) -> Iterator[Outcome]:
-        for asked in self.random_cases(random):
-            answers, names, left = self.compare_answers(asked)
-            yield Outcome(asked, left, names, self.coverage_of(asked, answers))
+        for case in self.random_cases(random):
+            answers, names, unexplained = self.compare_answers(case)
+            yield Outcome(case, unexplained, names, self.coverage_of(case, answers))
 
     def shorten(self, finding: Finding) -> Finding:
         smaller = True
         while smaller:
             smaller = False
-            for asked in self.smaller_cases(finding.asked):
-                left = self.compare_answers(asked)[2]
-                if left and self.kind(asked, left) == finding.kind:
-                    finding, smaller = Finding(asked, left, finding.kind), True
+            for case in self.smaller_cases(finding.case):
+                unexplained = self.compare_answers(case)[2]
+                if unexplained and self.kind(case, unexplained) == finding.kind:
+                    finding, smaller = Finding(case, unexplained, finding.kind), True
                     break
         return finding
+
+
+def apply_explanations(
+    explanations: Iterable[Any], seen: Any, found: Mapping[Any, Any]
+) -> tuple[list[str], dict[Any, Any]]:
+    """Return the names of the explanations that apply, and the unexplained differences."""
+    names, rest = [], dict(found)
+    for explanation in explanations:
+        explained = explanation.explains(seen, rest) & rest.keys() if rest else set()
+        if explained:
+            names.append(explanation.name)
+            rest = {aspect: values for aspect, values in rest.items() if aspect not in explained}
+    return names, rest
 
 
 @contextmanager
@@ -218,34 +231,34 @@ def save_finding(comparison: Comparison, finding: Finding, seed: int, number: in
         return None
     comparison.cases.mkdir(exist_ok=True)
     path = comparison.cases / f"seed-{seed}-{number}.json"
-    path.write_text(json.dumps(comparison.as_saved(finding.asked), indent=2) + "\n")
+    path.write_text(json.dumps(comparison.as_saved(finding.case), indent=2) + "\n")
     return path
 
 
 def documents_without_a_part(
-    said: Any, needed: frozenset[str], *, lists: bool = True
+    document: Any, needed: frozenset[str], *, lists: bool = True
 ) -> Iterator[Any]:
-    yield from documents_without_an_item(said, needed, lists=lists)
-    if isinstance(said, Mapping):
-        for key, value in said.items():
+    yield from documents_without_an_item(document, needed, lists=lists)
+    if isinstance(document, Mapping):
+        for key, value in document.items():
             for less in documents_without_a_part(value, needed, lists=lists):
-                yield {**said, key: less}
-    elif lists and isinstance(said, list):
-        for place, value in enumerate(said):
+                yield {**document, key: less}
+    elif lists and isinstance(document, list):
+        for index, value in enumerate(document):
             for less in documents_without_a_part(value, needed, lists=lists):
-                yield [*said[:place], less, *said[place + 1 :]]
+                yield [*document[:index], less, *document[index + 1 :]]
 
 
 def documents_without_an_item(
-    said: Any, needed: frozenset[str], *, lists: bool = True
+    document: Any, needed: frozenset[str], *, lists: bool = True
 ) -> Iterator[Any]:
-    if isinstance(said, Mapping):
-        for key in said:
+    if isinstance(document, Mapping):
+        for key in document:
             if key not in needed:
-                yield {name: one for name, one in said.items() if name != key}
-    elif lists and isinstance(said, list):
-        for place in range(len(said)):
-            yield said[:place] + said[place + 1 :]
+                yield {name: item for name, item in document.items() if name != key}
+    elif lists and isinstance(document, list):
+        for index in range(len(document)):
+            yield document[:index] + document[index + 1 :]
 
 
 def repeat_forever(make: Callable[[], Any]) -> Iterator[Any]:

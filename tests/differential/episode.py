@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both sides asked the same from empty on, kept in step, and compared."""
+"""Sequences of requests to both sides, from an empty state on."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -21,32 +21,32 @@ _READS = {"GET", "HEAD", "OPTIONS"}
 
 
 class Step(NamedTuple):
-    """What one request showed: how often each explanation held, and what is left unexplained.
+    """Result of a request: replies, counts of explanations, and unexplained differences.
 
-    ``parted`` is whether an explained difference left both in different states.
+    ``parted`` is whether an explained difference has led to different states.
     """
 
     seen: AnswerPair
     explained: Counter[str]
-    left: Differences
+    unexplained: Differences
     parted: bool
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """What each side was sent, and whether they answered alike or explainably."""
+class _RequestPair:
+    """The request to each side."""
 
     ours: Request
     theirs: Request
 
 
 class Episode:
-    """Two sides, empty at first, asked in turn."""
+    """A sequence of requests to two sides that are empty at first."""
 
     def __init__(self, ours: Ours, theirs: Peer) -> None:
         self._ours = ours
         self._theirs = theirs
-        self._asked: list[_Asked] = []
+        self._sent: list[_RequestPair] = []
         self._cloud: Cloud | None = None
         self._clear_both_sides()
 
@@ -54,9 +54,9 @@ class Episode:
         self._cloud = cloud
 
     def step(self, request: Request) -> Step:
-        step = self._explain_step(_Asked(request, request))
+        step = self._explain_step(_RequestPair(request, request))
         if has_odd_uuid_spelling(request) and (
-            step.left or step.parted or self._accepted_but_states_differ(step.seen)
+            step.unexplained or step.parted or self._accepted_but_states_differ(step.seen)
         ):
             return self._step_without_odd_spellings(request)
         return step
@@ -75,39 +75,37 @@ class Episode:
         }
 
     def _step_without_odd_spellings(self, request: Request) -> Step:
-        self._asked.pop()
+        self._sent.pop()
         if request.method not in _READS:
             self._repeat_pending_requests()
-        step = self._explain_step(_Asked(request, with_canonical_uuids(request)))
+        step = self._explain_step(_RequestPair(request, with_canonical_uuids(request)))
         step.explained[SPELLING.name] += 1
-        if not step.left and self._accepted_but_states_differ(step.seen):
-            return step._replace(left=self.state_differences())
+        if not step.unexplained and self._accepted_but_states_differ(step.seen):
+            return step._replace(unexplained=self.state_differences())
         return step
 
     def _repeat_pending_requests(self) -> None:
         self._clear_both_sides()
-        for asked in self._asked:
-            self._align_sides(self._ask(asked))
+        for pair in self._sent:
+            self._align_sides(self._send(pair))
 
-    def _explain_step(self, asked: _Asked) -> Step:
-        self._asked.append(asked)
-        seen = self._ask(asked)
+    def _explain_step(self, pair: _RequestPair) -> Step:
+        self._sent.append(pair)
+        seen = self._send(pair)
         explained = Counter({LEFT_BEHIND.name: self._align_sides(seen)})
-        found = differences(asked.ours, seen.ours, seen.theirs)
-        names, left = explain_differences(seen, found)
+        found = differences(pair.ours, seen.ours, seen.theirs)
+        names, unexplained = explain_differences(seen, found)
         explained.update(names)
-        may_part = found.keys() & {"status", "body"} and asked.ours.method not in _READS
-        return Step(seen, explained, left, bool(may_part and self.state_differences()))
+        may_part = found.keys() & {"status", "body"} and pair.ours.method not in _READS
+        return Step(seen, explained, unexplained, bool(may_part and self.state_differences()))
 
     def _accepted_but_states_differ(self, seen: AnswerPair) -> bool:
-        taken = seen.request.method not in _READS and seen.ours.status < 300
-        return taken and bool(self.state_differences())
+        is_accepted = seen.request.method not in _READS and seen.ours.status < 300
+        return is_accepted and bool(self.state_differences())
 
-    def _ask(self, asked: _Asked) -> AnswerPair:
-        ours = resolve_generations(self._ours, asked.ours)
-        theirs = (
-            ours if asked.theirs == asked.ours else resolve_generations(self._ours, asked.theirs)
-        )
+    def _send(self, pair: _RequestPair) -> AnswerPair:
+        ours = resolve_generations(self._ours, pair.ours)
+        theirs = ours if pair.theirs == pair.ours else resolve_generations(self._ours, pair.theirs)
         replies = self._request_both_sides(ours, self._ours.ask(ours), self._theirs.ask(theirs))
         return AnswerPair(ours, *replies, self._ours, self._theirs, self._cloud)
 

@@ -14,8 +14,10 @@ import microversion_parse
 
 @dataclass(frozen=True)
 class Request:
-    """One request. ``document`` is JSON with marks in it (see :mod:`.state`), ``text`` the body
-    as it is; with neither there is no body. ``headers`` whose value is None are left out.
+    """A request with a JSON ``document``, with a body ``text``, or without a body.
+
+    A document may contain placeholders (see :mod:`.state`). ``headers`` with the value None are
+    not sent.
     """
 
     method: str
@@ -52,13 +54,13 @@ class Request:
 
     @property
     def minor(self) -> int:
-        asked = self.version or self._spoiled_version() or "1.0"
-        if asked == "latest":
+        version = self.version or self._version_in_headers() or "1.0"
+        if version == "latest":
             return 39
-        _, _, minor = asked.partition(".")
+        _, _, minor = version.partition(".")
         return int(minor) if minor.isdecimal() else -1
 
-    def _spoiled_version(self) -> str | None:
+    def _version_in_headers(self) -> str | None:
         named = {name.lower(): value for name, value in self.headers.items()}
         return microversion_parse.get_version(
             {"openstack-api-version": named.get("openstack-api-version") or ""},
@@ -92,7 +94,7 @@ def request_from_json(kept: Mapping[str, Any]) -> Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a side answered; header names are in lower case."""
+    """The response of a side, with header names in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -128,13 +130,13 @@ class Reply:
 
 def _last_paragraph(page: str) -> str:
     text = re.sub("<br />|</h1>", "\n\n", page.partition("<h1>")[2] or page)
-    paragraphs = [one.strip() for one in re.sub("<[^>]*>", "", text).split("\n\n")]
-    return unescape(next((one for one in reversed(paragraphs) if one), ""))
+    paragraphs = [text.strip() for text in re.sub("<[^>]*>", "", text).split("\n\n")]
+    return unescape(next(filter(None, reversed(paragraphs)), ""))
 
 
-def reply_from_json(told: Mapping[str, Any]) -> Reply:
+def reply_from_json(document: Mapping[str, Any]) -> Reply:
     headers: dict[str, str] = {}
-    for name, value in told["headers"]:
+    for name, value in document["headers"]:
         key = name.lower()
         headers[key] = f"{headers[key]}, {value}" if key in headers else value
-    return Reply(told["status"], headers, base64.b64decode(told["body"]))
+    return Reply(document["status"], headers, base64.b64decode(document["body"]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program that answers each line of JSON with one, asked from here."""
+"""A client of a program that answers each line of JSON with a line of JSON."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Lines:
-    """The program, until it is closed; its first line says that it is ready."""
+    """A running program. Its first line is ``ready``."""
 
     def __init__(self, *command: str | Path) -> None:
         self._process = subprocess.Popen(
@@ -17,11 +17,11 @@ class Lines:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            # In whatever order a program takes a set, it is the same every time.
+            # The order of sets is the same in each run.
             env={**os.environ, "PYTHONHASHSEED": "0"},
         )
         if self._process.stdout.readline() != "ready\n":
-            raise RuntimeError(f"it did not start: {' '.join(map(str, command))}")
+            raise RuntimeError(f"the program did not start: {' '.join(map(str, command))}")
 
     def ask(self, question: Any) -> Any:
         self._process.stdin.write(json.dumps(question) + "\n")

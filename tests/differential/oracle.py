@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the naive reference search answers, where the two services disagree about candidates."""
+"""Expected candidates and summaries from the naive reference search."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -20,12 +20,12 @@ from tests.conftest import make_settings
 from tests.differential.exchange import Request
 from tests.support.clouds import Cloud, Host, uuid_of
 
-#: What each class is asked of each provider, and who serves which group (none before 1.34).
+#: Amounts by provider and class, and providers by group. Versions before 1.34 have no groups.
 Candidate = tuple[frozenset[tuple[str, str, int]], frozenset[tuple[str, frozenset[str]]]]
-#: Before 1.34, which tells no groups, one that is found for the groups in two ways is told twice.
+#: Before 1.34, a candidate that serves the groups in two ways appears twice.
 Candidates = Counter[Candidate]
 
-#: All that a question is read by: the default options.
+#: The default options, which suffice to parse a query.
 _SERVICES = SimpleNamespace(settings=make_settings("sqlite://"))
 
 
@@ -52,7 +52,7 @@ def expected_candidates(
     names = {uuid_of(host.name): host.name for host in cloud.hosts}
     mapped = _version_of(request).has(mv.MAPPINGS)
     found = _find_candidates(cloud, request, query, spans=spans)
-    return Counter(_candidate_with_names(one, names, mapped=mapped) for one in found)
+    return Counter(_candidate_with_names(candidate, names, mapped=mapped) for candidate in found)
 
 
 def candidates_served_by(
@@ -66,10 +66,10 @@ def candidates_served_by(
     names = {uuid_of(host.name): host.name for host in cloud.hosts}
     mapped = _version_of(request).has(mv.MAPPINGS)
     return Counter(
-        _candidate_with_names(one, names, mapped=mapped)
-        for one in _find_candidates(cloud, request, query, spans=spans)
-        if {names[uuid] for uuid in dict(one.mappings).get("", ())} <= providers
-        and "" in dict(one.mappings)
+        _candidate_with_names(candidate, names, mapped=mapped)
+        for candidate in _find_candidates(cloud, request, query, spans=spans)
+        if {names[uuid] for uuid in dict(candidate.mappings).get("", ())} <= providers
+        and "" in dict(candidate.mappings)
     )
 
 
@@ -77,19 +77,19 @@ def _find_candidates(
     cloud: Cloud, request: Request, query: CandidatesQuery, *, spans: bool
 ) -> set[Found]:
     single_per_tree = not _version_of(request).has(mv.NESTED_CANDIDATES)
-    asked_for = _with_uuids_renamed(query)
-    if spans or asked_for.group is None:
-        return all_candidates(cloud, asked_for, single_per_tree=single_per_tree)
-    forbidden = asked_for.group.aggregates.forbidden
-    barred = {host.uuid for host in cloud.hosts if {*map(uuid_of, host.aggregates)} & forbidden}
-    of_trees = candidates_of(
-        cloud, _query_without_forbidden_aggregates(asked_for), single_per_tree=single_per_tree
+    renamed = _with_uuids_renamed(query)
+    if spans or renamed.group is None:
+        return all_candidates(cloud, renamed, single_per_tree=single_per_tree)
+    forbidden = renamed.group.aggregates.forbidden
+    excluded = {host.uuid for host in cloud.hosts if {*map(uuid_of, host.aggregates)} & forbidden}
+    by_root = candidates_of(
+        cloud, _query_without_forbidden_aggregates(renamed), single_per_tree=single_per_tree
     )
     return {
-        one
-        for root, candidates in of_trees.items()
-        for one in candidates
-        if barred.isdisjoint({root, *dict(one.mappings)[""]})
+        candidate
+        for root, candidates in by_root.items()
+        for candidate in candidates
+        if excluded.isdisjoint({root, *dict(candidate.mappings)[""]})
     }
 
 
@@ -106,12 +106,12 @@ def _query_without_forbidden_aggregates(query: CandidatesQuery) -> CandidatesQue
 def candidates_of_document(document: Any) -> Candidates:
     return Counter(
         (
-            frozenset(_amounts_of_allocations(one["allocations"])),
+            frozenset(_amounts_of_allocations(item["allocations"])),
             frozenset(
-                (suffix, frozenset(uuids)) for suffix, uuids in one.get("mappings", {}).items()
+                (suffix, frozenset(uuids)) for suffix, uuids in item.get("mappings", {}).items()
             ),
         )
-        for one in document["allocation_requests"]
+        for item in document["allocation_requests"]
     )
 
 
@@ -175,15 +175,15 @@ def _candidate_with_names(found: Found, names: dict[str, str], *, mapped: bool) 
     mappings = found.mappings if mapped else frozenset()
     return (
         frozenset((names[uuid], name, amount) for uuid, name, amount in found.allocations),
-        frozenset((suffix, frozenset(names[one] for one in uuids)) for suffix, uuids in mappings),
+        frozenset((suffix, frozenset(names[uuid] for uuid in uuids)) for suffix, uuids in mappings),
     )
 
 
 def _amounts_of_allocations(allocations: Any) -> Iterator[tuple[str, str, int]]:
     if isinstance(allocations, list):
-        pairs = [(one["resource_provider"]["uuid"], one["resources"]) for one in allocations]
+        pairs = [(item["resource_provider"]["uuid"], item["resources"]) for item in allocations]
     else:
-        pairs = [(uuid, one["resources"]) for uuid, one in allocations.items()]
+        pairs = [(uuid, item["resources"]) for uuid, item in allocations.items()]
     for uuid, amounts in pairs:
         for name, amount in amounts.items():
             yield uuid, name, amount

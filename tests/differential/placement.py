@@ -19,19 +19,19 @@ from tests.differential.generate.sequence import random_requests
 from tests.differential.oracle import candidates_of_document
 from tests.differential.sides import Ours, Peer
 
-#: After so many requests both start empty, so that what led to a difference is never long.
+#: Number of requests until both sides are cleared, which limits the history of a difference.
 EPISODE = 200
-#: So many questions are asked of one cloud.
-QUESTIONS = 50
-#: For so many seconds a history is shortened.
+#: Number of candidates queries per cloud.
+QUERIES = 50
+#: Maximum seconds to shorten a history.
 SHORTENING = 60.0
 
-#: The requests since both were empty; the last one shows the difference.
+#: The requests since both sides were empty. The last request shows the difference.
 History = tuple[Request, ...]
 
 
 class RequestComparison(Comparison):
-    """Random requests of every kind; what is asked of both is a history."""
+    """Random requests of every kind. A case is a history of requests."""
 
     name, noun, many = "requests", "requests", 2000
     cases = Path(__file__).parent / "cases"
@@ -53,13 +53,13 @@ class RequestComparison(Comparison):
         while True:
             yield from self._run_episode(islice(random_requests(random), EPISODE))
 
-    def kind(self, asked: History, left: Differences) -> tuple[str, ...]:
-        last = asked[-1]
-        statuses = [f"{key}:{value}" for key, value in left.items() if key == "status"]
-        return last.method, last.path.lstrip("/").partition("/")[0], *sorted(left), *statuses
+    def kind(self, case: History, unexplained: Differences) -> tuple[str, ...]:
+        last = case[-1]
+        statuses = [f"{key}:{value}" for key, value in unexplained.items() if key == "status"]
+        return last.method, last.path.lstrip("/").partition("/")[0], *sorted(unexplained), *statuses
 
-    def as_saved(self, asked: History) -> list[Any]:
-        return [request.as_json() for request in asked]
+    def as_saved(self, case: History) -> list[Any]:
+        return [request.as_json() for request in case]
 
     def replay(self, history: Iterable[Request]) -> Iterator[Differences]:
         episode = self.new_episode()
@@ -67,24 +67,24 @@ class RequestComparison(Comparison):
         for request in history:
             step = episode.step(request)
             parted = parted or step.parted
-            yield step.left
+            yield step.unexplained
         yield {} if parted else episode.state_differences()
 
     def shorten(self, finding: Finding) -> Finding:
-        wanted = set(finding.differences)
-        silent = all(aspect.startswith("state of") for aspect in wanted)
+        aspects = set(finding.differences)
+        only_state = all(aspect.startswith("state of") for aspect in aspects)
 
         def shows(history: History) -> bool:
             *steps, state = self.replay(history)
-            if silent:
-                return bool(wanted & state.keys())
-            return bool(steps) and bool(wanted & steps[-1].keys())
+            if only_state:
+                return bool(aspects & state.keys())
+            return bool(steps) and bool(aspects & steps[-1].keys())
 
-        kept = finding.asked if silent else finding.asked[:-1]
-        last = () if silent else finding.asked[-1:]
-        if not shows(kept + last):
+        earlier = finding.case if only_state else finding.case[:-1]
+        last = () if only_state else finding.case[-1:]
+        if not shows(earlier + last):
             return finding
-        shortest = minimize(kept, lambda history: shows(history + last), SHORTENING)
+        shortest = minimize(earlier, lambda history: shows(history + last), SHORTENING)
         return Finding((*shortest, *last), finding.differences, finding.kind)
 
     def new_episode(self) -> Episode:
@@ -97,19 +97,19 @@ class RequestComparison(Comparison):
             history = (*history, request)
             step = episode.step(request)
             status = step.seen.ours.status
-            yield Outcome(history, step.left, step.explained.elements(), [status])
+            yield Outcome(history, step.unexplained, step.explained.elements(), [status])
             if step.parted:
                 return
         yield Outcome(history, episode.state_differences(), counted=False)
 
 
 class CandidatesComparison(RequestComparison):
-    """Questions for all candidates of random clouds; sets and summaries are compared.
+    """Candidates queries without limit on random clouds.
 
-    Ours are held to a naive search every time, whether or not the peer agrees.
+    Our candidates are always compared with a naive search, too.
     """
 
-    name, noun, many = "candidates", "questions", 500
+    name, noun, many = "candidates", "queries", 500
 
     def random_outcomes(self, random: Random) -> Iterator[Outcome]:
         dice = Dice(random)
@@ -118,22 +118,22 @@ class CandidatesComparison(RequestComparison):
 
     def _compare_candidates(self, dice: Dice) -> Iterator[Outcome]:
         episode = self.new_episode()
-        made = tuple(setup_requests(dice))
-        for request in made:
+        setup = tuple(setup_requests(dice))
+        for request in setup:
             episode.step(request)
         episode.set_cloud(read_cloud(self.ours))
-        for _ in range(QUESTIONS):
+        for _ in range(QUERIES):
             request = unlimited_candidates_request(dice)
             step = episode.step(request)
-            left, seen = step.left, [step.seen.ours.status]
+            unexplained, seen = step.unexplained, [step.seen.ours.status]
             if step.seen.ours.status == 200:
                 seen += ["served"] * bool(step.seen.expected_candidates)
                 if not step.seen.is_ours_expected:
-                    left = {
-                        **left,
+                    unexplained = {
+                        **unexplained,
                         "naive": (
                             candidates_of_document(step.seen.ours.document),
                             step.seen.expected_candidates,
                         ),
                     }
-            yield Outcome((*made, request), left, step.explained.elements(), seen)
+            yield Outcome((*setup, request), unexplained, step.explained.elements(), seen)

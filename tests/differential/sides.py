@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two services, each asked in process: ours here, the peer in its own interpreter."""
+"""Both services: ours in this process, the peer in another interpreter."""
 
 from collections.abc import Mapping
 from pathlib import Path

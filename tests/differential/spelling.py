@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uuids in capitals, in braces, as URNs or without hyphens."""
+"""UUIDs in capitals, in braces, as URNs or without hyphens."""
 
 import json
 import re
@@ -38,15 +38,16 @@ def _canonical_uuid(match: re.Match[str]) -> str:
 
 def _canonical_value(value: Any) -> Any:
     if isinstance(value, dict):
-        return {canonical_uuids_in(key): _canonical_value(one) for key, one in value.items()}
+        return {canonical_uuids_in(key): _canonical_value(item) for key, item in value.items()}
     if not isinstance(value, list):
         return canonical_uuids_in(value) if isinstance(value, str) else value
-    found = [_canonical_value(one) for one in value]
-    apart = [one for one in value if value.count(one) == 1]
+    items = [_canonical_value(item) for item in value]
+    # Equal items stay. Items that differ only in spelling become a single item.
+    unique = [item for item in value if value.count(item) == 1]
     return [
-        one
-        for place, one in enumerate(found)
-        if value[place] not in apart or one not in found[:place]
+        item
+        for index, item in enumerate(items)
+        if value[index] not in unique or item not in items[:index]
     ]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Marks in bodies for what only the moment tells: generations."""
+"""Placeholders for generations in bodies, and the state of a side."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,16 +30,16 @@ def resolve_generations(side: Side, request: Request) -> Request:
 
 def _resolve_value(side: Side, value: Any) -> Any:
     if isinstance(value, list):
-        return [_resolve_value(side, one) for one in value]
+        return [_resolve_value(side, item) for item in value]
     if not isinstance(value, dict):
         return value
     if _PROVIDER in value:
-        found = get_document(side, f"/resource_providers/{quote(str(value[_PROVIDER]))}").document
-        return found.get("generation", 0)
+        path = f"/resource_providers/{quote(str(value[_PROVIDER]))}"
+        return get_document(side, path).document.get("generation", 0)
     if _CONSUMER in value:
-        found = get_document(side, f"/allocations/{quote(str(value[_CONSUMER]))}").document
-        return found.get("consumer_generation")
-    return {key: _resolve_value(side, one) for key, one in value.items()}
+        path = f"/allocations/{quote(str(value[_CONSUMER]))}"
+        return get_document(side, path).document.get("consumer_generation")
+    return {key: _resolve_value(side, item) for key, item in value.items()}
 
 
 def get_document(side: Side, target: str) -> Reply:
@@ -47,19 +47,19 @@ def get_document(side: Side, target: str) -> Reply:
 
 
 def dump_state(side: Side) -> dict[str, Any]:
-    shown = {
+    state = {
         "classes": get_document(side, "/resource_classes").document,
         "traits": get_document(side, "/traits?name=startswith:CUSTOM").document,
     }
     consumers: set[str] = set()
-    for uuid in _providers_leaves_first(side):
+    for uuid in _list_provider_uuids(side):
         path = f"/resource_providers/{uuid}"
         for part in ("", "/inventories", "/aggregates", "/traits", "/usages", "/allocations"):
-            shown[path + part] = get_document(side, path + part).document
-        consumers |= shown[f"{path}/allocations"]["allocations"].keys()
+            state[path + part] = get_document(side, path + part).document
+        consumers |= state[f"{path}/allocations"]["allocations"].keys()
     for uuid in sorted(consumers):
-        shown[f"/allocations/{uuid}"] = get_document(side, f"/allocations/{uuid}").document
-    return shown
+        state[f"/allocations/{uuid}"] = get_document(side, f"/allocations/{uuid}").document
+    return state
 
 
 def clear_state(side: Side) -> None:
@@ -71,21 +71,22 @@ def clear_state(side: Side) -> None:
 
 def _addresses_to_delete(side: Side) -> Iterator[str]:
     providers = get_document(side, "/resource_providers").document["resource_providers"]
-    for one in providers:
-        held = get_document(side, f"/resource_providers/{one['uuid']}/allocations").document
+    for provider in providers:
+        path = f"/resource_providers/{provider['uuid']}/allocations"
+        held = get_document(side, path).document
         yield from (f"/allocations/{uuid}" for uuid in held["allocations"])
-    parents = {one["uuid"]: one["parent_provider_uuid"] for one in providers}
+    parents = {item["uuid"]: item["parent_provider_uuid"] for item in providers}
     while parents:
         leaves = sorted(parents.keys() - set(parents.values()))
         yield from (f"/resource_providers/{uuid}" for uuid in leaves)
         parents = {uuid: above for uuid, above in parents.items() if uuid not in leaves}
-    for one in get_document(side, "/resource_classes").document["resource_classes"]:
-        if one["name"].startswith("CUSTOM_"):
-            yield f"/resource_classes/{one['name']}"
+    for item in get_document(side, "/resource_classes").document["resource_classes"]:
+        if item["name"].startswith("CUSTOM_"):
+            yield f"/resource_classes/{item['name']}"
     for name in get_document(side, "/traits?name=startswith:CUSTOM_").document["traits"]:
         yield f"/traits/{name}"
 
 
-def _providers_leaves_first(side: Side) -> list[str]:
+def _list_provider_uuids(side: Side) -> list[str]:
     listed = get_document(side, "/resource_providers").document["resource_providers"]
-    return sorted(one["uuid"] for one in listed)
+    return sorted(item["uuid"] for item in listed)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenStack's placement and ours say the same, but for what is explained."""
+"""Responses of OpenStack's placement equal ours, or the difference is explained."""
 
 import json
 from dataclasses import replace
@@ -17,12 +17,12 @@ CASES_FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(CASES_FOLDER.glob("*.json"))
 DOCUMENTED = Path(__file__).resolve().parents[2] / "doc" / "source" / "allowed_differences.txt"
 
-#: ``make test-only WHAT=differential`` runs many more.
-SEED, REQUESTS, QUESTIONS = 2026, 500, 100
+#: ``make test-only WHAT=differential`` runs more requests.
+SEED, REQUESTS, QUERIES = 2026, 500, 100
 
 
 def load_requests(path):
-    return [request_from_json(kept) for kept in json.loads(path.read_text())]
+    return [request_from_json(saved) for saved in json.loads(path.read_text())]
 
 
 def reply_with_candidates(reply, candidates):
@@ -32,21 +32,21 @@ def reply_with_candidates(reply, candidates):
 
 def test_random_requests_get_equal_answers(comparison):
     tally = comparison.run(SEED, REQUESTS)
-    assert tally.asked == REQUESTS
+    assert tally.count == REQUESTS
     assert tally.findings == []
     assert {200, 204, 400, 404, 409} <= tally.seen.keys()
 
 
 def test_candidates_equal_the_naive_search_and_the_peer(candidates):
-    tally = candidates.run(SEED, QUESTIONS)
-    assert tally.asked == QUESTIONS
+    tally = candidates.run(SEED, QUERIES)
+    assert tally.count == QUERIES
     assert tally.findings == []
-    assert tally.seen["served"] > QUESTIONS / 4
+    assert tally.seen["served"] > QUERIES / 4
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_saved_differences_get_equal_answers(comparison, path):
-    assert [left for left in comparison.replay(load_requests(path)) if left] == []
+    assert list(filter(None, comparison.replay(load_requests(path)))) == []
 
 
 def test_unexplained_difference_is_found(comparison, monkeypatch):
@@ -69,44 +69,43 @@ def test_lost_candidate_of_ours_is_never_explained(comparison, monkeypatch, case
     dropped = []
 
     def drop_candidate(side, request):
-        reply = honest(side, request)
+        reply = original(side, request)
         if request.path != "/allocation_candidates" or not reply.document["allocation_requests"]:
             return reply
         dropped.append(request)
         return reply_with_candidates(reply, reply.document["allocation_requests"][1:])
 
-    honest = Ours.ask
+    original = Ours.ask
     monkeypatch.setattr(Ours, "ask", drop_candidate)
-    found = [
-        left for left in comparison.replay(load_requests(CASES_FOLDER / f"{case}.json")) if left
-    ]
+    history = load_requests(CASES_FOLDER / f"{case}.json")
+    found = list(filter(None, comparison.replay(history)))
     assert len(found) == len(dropped) > 0
 
 
 def test_invented_candidate_of_the_peer_is_never_explained(comparison, monkeypatch):
     forbidden = "a0000000-0000-4000-8000-000000000001"
-    made_up = set()
+    changed = set()
 
     def add_candidate(side, request):
-        reply = honest(side, request)
+        reply = original(side, request)
         if request.path != "/allocation_candidates" or reply.status != 200:
             return reply
         candidates = reply.document["allocation_requests"]
         text = json.dumps(candidates[0])
         for uuid in candidates[0]["allocations"]:
             text = text.replace(uuid, forbidden)
-        made_up.add(request.target)
+        changed.add(request.target)
         return reply_with_candidates(reply, [*candidates, json.loads(text)])
 
-    honest = Peer.ask
+    original = Peer.ask
     monkeypatch.setattr(Peer, "ask", add_candidate)
     history = load_requests(CASES_FOLDER / "sharer-whose-root-is-forbidden.json")
     steps = list(zip(history, comparison.replay(history), strict=False))
-    assert made_up
-    assert [one for one, left in steps if one.target in made_up and not left] == []
+    assert changed
+    assert [request for request, found in steps if request.target in changed and not found] == []
 
 
-@pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda item: item.name)
 def test_explanations_are_documented(explanation):
     words = " ".join(DOCUMENTED.read_text().replace("``", "").split())
     assert explanation.name.replace("``", "").casefold() in words.casefold()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors are of the type that OpenStack's placement sends, for each Accept header."""
+"""Content types of errors, compared with OpenStack's placement for each Accept header."""
 
 from dataclasses import replace
 
@@ -14,8 +14,8 @@ pytestmark = pytest.mark.system
 MISSING = "deaddead-0000-4000-8000-000000000001"
 PROVIDERS = "/resource_providers"
 
-#: Clients that accept nothing, JSON, or no JSON.
-ALIKE = [
+#: Accept headers with equal content types on both sides: nothing, JSON, or no JSON.
+EQUAL = [
     None,
     "",
     "*/*",
@@ -46,8 +46,8 @@ ALIKE = [
     "image/png",
     ",",
 ]
-#: Clients that accept JSON and HTML: here they get JSON, as in an answer without an error.
-PREFER_JSON_HERE = [
+#: Accept headers with JSON and HTML. Our errors are JSON, as responses without an error.
+JSON_ONLY_IN_OURS = [
     "text/html, application/json",
     "text/html;q=0.5, application/json;q=0.1",
     "application/json, text/plain, */*",
@@ -68,11 +68,11 @@ ERRORS = {
     "path of a later version": Request("GET", "/allocation_candidates", "1.0"),
     "unknown method": Request("DELETE", PROVIDERS, PEER_LATEST),
     "missing provider": Request("DELETE", f"{PROVIDERS}/{MISSING}", PEER_LATEST),
-    "missing provider of which JSON is read": Request("GET", f"{PROVIDERS}/{MISSING}", PEER_LATEST),
+    "missing provider in a GET": Request("GET", f"{PROVIDERS}/{MISSING}", PEER_LATEST),
     "malformed query": Request("GET", "/allocation_candidates?zork=1", PEER_LATEST),
     "malformed JSON": Request("POST", PROVIDERS, PEER_LATEST, text="{"),
     "body against the schema": Request("POST", PROVIDERS, PEER_LATEST, {}),
-    "body of no type": Request(
+    "body without a content type": Request(
         "POST", PROVIDERS, PEER_LATEST, text="{}", headers={"Content-Type": None}
     ),
     "body of another type": Request(
@@ -103,7 +103,7 @@ def request_error(sides, error, accept):
 @pytest.mark.parametrize("error", ERRORS)
 def test_error_type_matches_the_peer_for_each_accept_header(cleared_sides, error):
     kinds = {}
-    for accept in ALIKE:
+    for accept in EQUAL:
         ours, theirs = request_error(cleared_sides, error, accept)
         kinds[accept] = ours.headers["content-type"], theirs.headers["content-type"]
         names = {"x-openstack-request-id", "allow", "openstack-api-version"}
@@ -114,7 +114,7 @@ def test_error_type_matches_the_peer_for_each_accept_header(cleared_sides, error
 
 @pytest.mark.parametrize("error", ERRORS)
 def test_client_that_accepts_json_gets_json_errors(cleared_sides, error):
-    for accept in PREFER_JSON_HERE:
+    for accept in JSON_ONLY_IN_OURS:
         ours, theirs = request_error(cleared_sides, error, accept)
         assert ours.headers["content-type"] == "application/json"
         assert theirs.headers["content-type"] == "text/html; charset=UTF-8"

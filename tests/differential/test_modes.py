@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random requests are answered alike with a provider cache and without, on each database."""
+"""Random requests on each database, with and without provider cache."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,7 +14,7 @@ from tests.support.empty_databases import empty_database
 
 pytestmark = [pytest.mark.exhaustive, pytest.mark.all_databases]
 
-SEED, REQUESTS, QUESTIONS = 42, 1200, 120
+SEED, REQUESTS, QUERIES = 42, 1200, 120
 
 
 @pytest.fixture(params=[True, False], ids=["cached", "loaded"])
@@ -32,11 +32,11 @@ def comparison(
 
 def test_random_requests_get_equal_answers(comparison: RequestComparison):
     tally = comparison.run(SEED, REQUESTS)
-    assert tally.asked == REQUESTS
+    assert tally.count == REQUESTS
     assert tally.findings == []
 
 
 def test_candidates_equal_the_peers(comparison: RequestComparison):
-    tally = CandidatesComparison(comparison.ours, comparison.theirs).run(SEED, QUESTIONS)
-    assert tally.asked == QUESTIONS
+    tally = CandidatesComparison(comparison.ours, comparison.theirs).run(SEED, QUERIES)
+    assert tally.count == QUERIES
     assert tally.findings == []

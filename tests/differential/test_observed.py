@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is documented of OpenStack's placement, and shown by no single request, is true."""
+"""Documented behaviour of OpenStack's placement that needs several requests to observe."""
 
 import itertools
 
@@ -65,20 +65,15 @@ def test_peer_omits_last_modified_from_the_first_put_of_an_unchanged_child(
 
 
 def test_peer_has_last_modified_on_the_first_put_of_a_root(empty_sides):
-    assert put_and_read_last_modified(empty_sides, create_provider(empty_sides)) == [
-        (True, True),
-        (True, True),
-    ]
+    root = create_provider(empty_sides)
+    assert put_and_read_last_modified(empty_sides, root) == [(True, True), (True, True)]
 
 
 def test_peer_has_last_modified_on_the_first_put_of_a_child_that_has_changed(empty_sides):
     child = create_provider(empty_sides, create_provider(empty_sides))
     traits = {"resource_provider_generation": 0, "traits": ["HW_CPU_X86_AVX"]}
-    for side in empty_sides:
-        assert (
-            side.ask(Request("PUT", f"{PROVIDERS}/{child}/traits", PEER_LATEST, traits)).status
-            == 200
-        )
+    request = Request("PUT", f"{PROVIDERS}/{child}/traits", PEER_LATEST, traits)
+    assert [side.ask(request).status for side in empty_sides] == [200, 200]
     assert put_and_read_last_modified(empty_sides, child) == [(True, True), (True, True)]
 
 

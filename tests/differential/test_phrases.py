@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Details of errors begin as those of OpenStack's placement: clients match these phrases.
+"""First words of error details, compared with OpenStack's placement.
 
-``phrases/`` has one file for each noun of the API. Each row is a request to the cloud that
-``setup.json`` makes, the status, and the words with which the details of both services begin. A
-row has a ``why`` where the sentences part before they have said the same.
+Clients match these words. ``phrases/`` has a file for each noun of the API. A row has a request to
+the cloud of ``setup.json``, the status, and the first words of both details. A row whose sentences
+soon differ has the reason in ``why``.
 """
 
 import json
@@ -24,8 +24,8 @@ ROWS = [
     if path.stem != "setup"
     for row in json.loads(path.read_text())
 ]
-#: Fewer words than these, and a row needs a ``why``.
-ENOUGH = 3
+#: Minimum number of equal words in a row without ``why``.
+MIN_WORDS = 3
 
 
 @pytest.fixture(scope="module")
@@ -33,9 +33,9 @@ def cloud(sides):
     for side in sides:
         clear_state(side)
     sides[1].remove_leftovers()
-    for kept in SETUP:
+    for saved in SETUP:
         for side in sides:
-            reply = side.ask(request_from_json(kept))
+            reply = side.ask(request_from_json(saved))
             assert reply.status < 300, reply.body
     yield sides
     for side in sides:
@@ -49,7 +49,7 @@ def test_error_detail_begins_like_the_peers(cloud, row):
     assert (ours.status, theirs.status) == (row["status"], row["status"])
     assert message_without_prefix(ours).startswith(row["begins"])
     assert message_without_prefix(theirs).startswith(row["begins"])
-    assert "why" in row or len(row["begins"].split()) >= ENOUGH
+    assert "why" in row or len(row["begins"].split()) >= MIN_WORDS
 
 
 def message_without_prefix(reply):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences that are meant: each with what tells it, and why ours is better for users."""
+"""Intended differences from the peer, each with a reason and a function that detects it."""
 
 from tests.differential.compare import Differences
+from tests.differential.duel import apply_explanations
 from tests.differential.explained.candidates import CANDIDATES
 from tests.differential.explained.errors import ERRORS
 from tests.differential.explained.seen import AnswerPair, Explanation
@@ -11,11 +12,4 @@ EXPLANATIONS: tuple[Explanation, ...] = (*ERRORS, *CANDIDATES, *WRITES)
 
 
 def explain_differences(seen: AnswerPair, found: Differences) -> tuple[list[str], Differences]:
-    names = []
-    left = dict(found)
-    for explanation in EXPLANATIONS:
-        claimed = explanation.tells(seen, left) & left.keys() if left else set()
-        if claimed:
-            names.append(explanation.name)
-            left = {aspect: values for aspect, values in left.items() if aspect not in claimed}
-    return names, left
+    return apply_explanations(EXPLANATIONS, seen, found)

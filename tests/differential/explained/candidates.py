@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences in candidates: defects of the peer, each proved by a naive search of the cloud."""
+"""Differences in candidates, mostly defects of the peer that a naive search proves."""
 
 from dataclasses import replace
 from urllib.parse import parse_qsl, urlencode
@@ -37,39 +37,38 @@ def _is_valid_answer_disputed(seen: AnswerPair) -> bool:
 
 
 def _peer_adds_amounts(seen: AnswerPair, found: Differences) -> set[str]:
-    """The peer tells candidates in which but the amounts of shared classes are wrong.
+    """Detect candidates of the peer with wrong amounts of shared classes.
 
-    It may also lose all, for what has piled up is more than there is: with the policy ``none``,
-    under which it does not do so, it finds them.
+    The peer may also lose all candidates, because the added amounts exceed the capacity. It finds
+    them with the policy ``none``, which does not add amounts.
     """
     query = parse_candidates_query(seen.request) if _is_valid_answer_disputed(seen) else None
-    # What is no policy, where another comes after it, is none to us; the peer piles up by it too,
-    # and then between any two groups.
+    # Our service ignores an invalid policy before a valid policy. The peer then adds the amounts of
+    # any two groups.
     policies = [value for key, value in parse_qsl(seen.request.query) if key == "group_policy"]
     odd = bool(policies) and policies[0] not in {"none", "isolate"}
     shared = _classes_in_two_groups(query, by_any=odd) if query else set()
     if not shared or policies[:1] == ["none"]:
         return set()
     anywhere = _candidates_ignoring_in_tree(seen)
-    known = {_candidate_without_amounts(one, shared) for one in anywhere}
+    known = {_candidate_without_amounts(candidate, shared) for candidate in anywhere}
     wrong = candidates_of_document(seen.theirs.document) - anywhere
     if wrong:
-        return (
-            {"body"}
-            if all(_candidate_without_amounts(one, shared) in known for one in wrong)
-            else set()
-        )
-    kindly = seen.their_side.ask(_request_with_query(seen.request, group_policy="none", limit=None))
-    if kindly.status != 200:
+        plain = {_candidate_without_amounts(candidate, shared) for candidate in wrong}
+        return {"body"} if plain <= known else set()
+    with_none = seen.their_side.ask(
+        _request_with_query(seen.request, group_policy="none", limit=None)
+    )
+    if with_none.status != 200:
         return set()
-    lost = anywhere - candidates_of_document(kindly.document)
+    lost = anywhere - candidates_of_document(with_none.document)
     return {"body"} if lost <= _candidates_of_sharing_providers(seen) else set()
 
 
 def _classes_in_two_groups(query: CandidatesQuery, *, by_any: bool) -> set[str]:
     if by_any:
-        asked_for = [name for group in query.groups for name, _ in group.resources]
-        return {name for name in asked_for if asked_for.count(name) > 1}
+        classes = [name for group in query.groups for name, _ in group.resources]
+        return {name for name in classes if classes.count(name) > 1}
     plain = {name for group in query.groups if not group.suffix for name, _ in group.resources}
     suffixed = {name for group in query.groups if group.suffix for name, _ in group.resources}
     return plain & suffixed
@@ -83,17 +82,17 @@ def _query_without_in_tree(query: CandidatesQuery) -> CandidatesQuery:
 
 
 def _request_with_query(request: Request, **terms: str | None) -> Request:
-    asked_for = parse_qsl(request.query, keep_blank_values=True)
-    pairs = [(key, value) for key, value in asked_for if key not in terms]
+    old = parse_qsl(request.query, keep_blank_values=True)
+    pairs = [(key, value) for key, value in old if key not in terms]
     pairs += [(key, value) for key, value in terms.items() if value is not None]
     return replace(request, target=f"{request.path}?{urlencode(pairs)}")
 
 
 def _candidates_ignoring_in_tree(seen: AnswerPair) -> Candidates:
-    """Return what is right but for what the peer takes the question for.
+    """Return the expected candidates for the query as the peer interprets it.
 
-    It passes over the trees of groups without resources, and lets in who shares though the root
-    above is in a forbidden aggregate.
+    The peer ignores ``in_tree`` of groups without resources. It accepts a sharing provider whose
+    root is in a forbidden aggregate.
     """
     query = parse_candidates_query(seen.request)
     treeless, spans = _query_without_in_tree(query), not _is_forbidden_by_root_only(seen)
@@ -112,11 +111,11 @@ def _candidates_of_sharing_providers(seen: AnswerPair) -> Candidates:
 
 
 def _is_forbidden_by_root_only(seen: AnswerPair) -> bool:
-    """Return whether somebody shares who is in a forbidden aggregate by the root alone.
+    """Return whether only the root of a sharing provider is in a forbidden aggregate.
 
-    The peer looks at the roots of the trees that are helped, not at that of who helps. It has no
-    summary of him then, and fails for want of it, but where a group with a suffix stands before
-    the one without and a provider of his tree can serve it.
+    The peer checks the roots of the other trees, but not the root of the sharing provider. It then
+    fails because the provider has no summary. It does not fail if a group with a suffix comes
+    before the group without suffix, and a provider of the same tree can serve it.
     """
     plain = parse_candidates_query(seen.request).group
     forbidden = plain.aggregates.forbidden if plain else frozenset()
@@ -137,9 +136,10 @@ def _candidate_without_amounts(candidate: Candidate, classes: set[str]) -> Candi
 
 
 def _peer_loses_sharing_candidates(seen: AnswerPair, found: Differences) -> set[str]:
-    """All that is missing are candidates whose group without a suffix is served by sharers alone.
+    """Detect missing candidates of the peer that sharing providers serve.
 
-    There are other groups, and no candidate told is wrong. A limit cuts what is left.
+    The query has several groups, and only sharing providers serve the group without suffix. The
+    peer's other candidates are correct, and a limit may shorten them.
     """
     if not _is_valid_answer_disputed(seen):
         return set()
@@ -201,8 +201,8 @@ def _peer_allows_forbidden_root(seen: AnswerPair, found: Differences) -> set[str
 def _peer_omits_mapped_provider(seen: AnswerPair, found: Differences) -> set[str]:
     if not _is_valid_answer_disputed(seen) or not seen.has_expected_candidates(seen.theirs):
         return set()
-    asked_of = seen.summaries_of(candidates_of_document(seen.theirs.document))
-    lacks = normalize(seen.theirs.document["provider_summaries"]) == asked_of
+    allocated = seen.summaries_of(candidates_of_document(seen.theirs.document))
+    lacks = normalize(seen.theirs.document["provider_summaries"]) == allocated
     same = candidates_of_document(seen.theirs.document) == candidates_of_document(
         seen.ours.document
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences in what is refused, and how it is told."""
+"""Differences in rejections and in the format of errors."""
 
 import re
 from dataclasses import replace
@@ -16,8 +16,8 @@ from tests.differential.state import get_document
 
 def _vary_header_differs(seen: AnswerPair, found: Differences) -> set[str]:
     values = found.get("header vary")
-    unsaid = values and values[1] is None and values[0] == "openstack-api-version"
-    return {"header vary"} if unsaid and seen.theirs.status >= 400 else set()
+    is_missing = values and values[1] is None and values[0] == "openstack-api-version"
+    return {"header vary"} if is_missing and seen.theirs.status >= 400 else set()
 
 
 def _error_format_differs(seen: AnswerPair, found: Differences) -> set[str]:
@@ -95,7 +95,7 @@ _OWNERS = {"project_id", "user_id"}
 
 def _nul_character_rejected(seen: AnswerPair, found: Differences) -> set[str]:
     words = ("NUL character", "not valid UTF-8")
-    refused = seen.ours.status == 400 and any(one in seen.ours.detail for one in words)
+    refused = seen.ours.status == 400 and any(word in seen.ours.detail for word in words)
     return set(found) if refused else set()
 
 
@@ -115,7 +115,7 @@ def _consumer_repeated_in_other_spelling(seen: AnswerPair, found: Differences) -
     if seen.ours.status != 400 or "names a consumer twice" not in seen.ours.detail:
         return set()
     claims = document["allocations"] if unquote(seen.request.path) == "/reshaper" else document
-    return set(found) if len({canonical_uuids_in(one) for one in claims}) < len(claims) else set()
+    return set(found) if len({canonical_uuids_in(uuid) for uuid in claims}) < len(claims) else set()
 
 
 _NO_SUCH = re.compile(r"No such (trait\(s\)|resource class):? (.*)\.$")

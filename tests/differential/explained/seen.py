@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an explanation looks at, and what it is."""
+"""Pairs of replies, and explanations of their differences."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,9 +23,9 @@ from tests.support.clouds import Cloud
 
 @dataclass(frozen=True)
 class AnswerPair:
-    """A request, both replies, and both sides, to ask further.
+    """A request, both replies, and both sides for further requests.
 
-    ``known`` is the cloud where it is known already.
+    ``loaded`` is the cloud, or None if it must be read first.
     """
 
     request: Request
@@ -33,7 +33,7 @@ class AnswerPair:
     theirs: Reply
     our_side: Side
     their_side: Side
-    known: Cloud | None = None
+    loaded: Cloud | None = None
 
     @cached_property
     def expected_candidates(self) -> Candidates:
@@ -74,16 +74,16 @@ class AnswerPair:
 
     @cached_property
     def cloud(self) -> Cloud:
-        return self.known or read_cloud(self.our_side)
+        return self.loaded or read_cloud(self.our_side)
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """``tells`` returns which of the aspects that differ are explained by it."""
+    """``explains`` returns the differing aspects that the explanation covers."""
 
     name: str
     reason: str
-    tells: Callable[[AnswerPair, Differences], set[str]]
+    explains: Callable[[AnswerPair, Differences], set[str]]
 
 
 def explained_elsewhere(_seen: AnswerPair, _found: Differences) -> set[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences in what is written, kept and taken."""
+"""Differences in writes and in accepted spellings."""
 
 from urllib.parse import unquote
 
@@ -9,11 +9,11 @@ from tests.differential.explained.seen import AnswerPair, Explanation, explained
 
 def _last_modified_missing(seen: AnswerPair, found: Differences) -> set[str]:
     values = found.get("header last-modified")
-    unsaid = values == (True, False) and "cache-control" in seen.theirs.headers
+    is_missing = values == (True, False) and "cache-control" in seen.theirs.headers
     renamed = seen.request.method == "PUT" and unquote(seen.request.path).startswith(
         "/resource_providers/"
     )
-    return {"header last-modified"} if unsaid and renamed else set()
+    return {"header last-modified"} if is_missing and renamed else set()
 
 
 def _double_slash_path(seen: AnswerPair, found: Differences) -> set[str]:
@@ -36,7 +36,7 @@ def _ratio_with_six_digits(seen: AnswerPair, found: Differences) -> set[str]:
     }
 
 
-#: Seen only by looking after a refusal, and mended at once.
+#: Detected by a query of the database, which also deletes the consumer.
 LEFT_BEHIND = Explanation(
     "a claim that allocates nothing keeps no consumer",
     "The peer keeps the consumer, and its type, of an accepted claim for nothing, and of a claim "
@@ -44,7 +44,7 @@ LEFT_BEHIND = Explanation(
     "generation null, is then a conflict each time.",
     explained_elsewhere,
 )
-#: Shown by asking the peer once more, from the beginning, in the plain spelling.
+#: Detected by a repetition of all requests to the peer in canonical spelling.
 SPELLING = Explanation(
     "a uuid may be written in any form",
     "A uuid in capitals, in braces, as a URN or without hyphens names the same object. It is "

@@ -11,14 +11,14 @@ from tests.differential.generate.query import (
 )
 
 _LIMITS = ("1", "2", "3", "5", "1000")
-#: Suffixes that no version takes, or only the later ones.
+#: Suffixes that all versions, or only older versions, reject.
 _ODD_NAMES = (
     ["_" + "X" * 63, "_" + "X" * 64, "1"],
     ["0", "01", "1"],
     ["A", "_", "-1"],
     ["_Ü", "1.5", "1 "],
 )
-#: White space, or what looks like it.
+#: White space and similar characters.
 BLANKS = ("", " ", "\t", "\u00a0", "\u2003", "\u200b")
 _SINCE = (10, 12, 16, 17, 21, 22, 24, 25, 29, 31, 32, 33, 34, 35, 36, 38, 39)
 
@@ -38,7 +38,7 @@ def _random_query(dice: Dice) -> tuple[str | None, list[tuple[str, str]]]:
     version = dice.version(dice.choice(_SINCE))
     minor = 39 if version == "latest" else int((version or "1.0")[2:])
     if dice.chance(0.04):
-        minor = 39  # with what its version does not know
+        minor = 39  # with parameters of later versions
     pairs = (
         _granular_groups(dice, minor)
         if minor >= 25 and dice.chance(0.6)

@@ -89,8 +89,8 @@ def _allocations(dice: Dice, form: int, may_be_empty: bool) -> Any:
         ]
     document: dict[str, Any] = {uuid: {"resources": amounts} for uuid, amounts in held}
     if dice.chance(0.05):
-        for one in document.values():
-            one["generation"] = 1
+        for allocation in document.values():
+            allocation["generation"] = 1
     return document
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Draws values: small pools, so that what one request makes another finds."""
+"""Random values from small pools, so that requests refer to the same objects."""
 
 from collections.abc import Sequence
 from random import Random
@@ -31,7 +31,7 @@ PROJECTS = ("project-1", "project-2")
 USERS = ("user-1", "user-2")
 TYPES = ("INSTANCE", "MIGRATION", "unknown")
 
-#: What is no value of the wanted kind, or one at its edge.
+#: Values of wrong types, and values at the edge of the allowed range.
 ODD_VALUES: tuple[Any, ...] = (
     None, True, False, 0, -1, 1.5, 2.0, 2**31 - 1, 2**31, 10**30, 1e300, "", " ", "x", "1", "ü",
     "A" * 201, "A" * 256, [], {}, [None], {"a": 1}, [1, 1], "in:", NOBODY, NOBODY.replace("-", ""),
@@ -40,7 +40,7 @@ ODD_VALUES: tuple[Any, ...] = (
 
 
 class Dice:
-    """A seeded source of values."""
+    """A seeded source of random values."""
 
     def __init__(self, random: Random) -> None:
         self.random = random

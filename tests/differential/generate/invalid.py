@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a sound request unsound, or strange: bodies, types, headers, methods, spellings."""
+"""Random changes that make a request invalid or unusual."""
 
 import json
 from dataclasses import replace
@@ -11,7 +11,7 @@ from tests.support.versions import NEXT
 
 
 def make_invalid(dice: Dice, request: Request) -> Request:
-    ways = [
+    changes = [
         _with_other_accept_header,
         _with_other_caller,
         _with_other_method,
@@ -19,7 +19,7 @@ def make_invalid(dice: Dice, request: Request) -> Request:
         _with_invalid_version,
     ]
     if request.document is not ...:
-        ways += [
+        changes += [
             _with_wrong_value,
             _with_wrong_value,
             _with_wrong_value,
@@ -27,8 +27,8 @@ def make_invalid(dice: Dice, request: Request) -> Request:
             _with_other_content_type,
         ]
     else:
-        ways += [_with_unwanted_body]
-    return dice.choice(ways)(dice, request)
+        changes += [_with_unwanted_body]
+    return dice.choice(changes)(dice, request)
 
 
 def _with_other_accept_header(dice: Dice, request: Request) -> Request:
@@ -42,13 +42,13 @@ def _with_other_accept_header(dice: Dice, request: Request) -> Request:
 def _with_other_caller(dice: Dice, request: Request) -> Request:
     token = dice.choice([None, "admin", "somebody", "somebody:project-1", "somebody:project-1"])
     roles = dice.choice([None, "", "admin", "service", "reader", "member", "reader,member"])
-    told: dict[str, str | None] = {"X-Auth-Token": token, "X-Roles": roles}
+    headers: dict[str, str | None] = {"X-Auth-Token": token, "X-Roles": roles}
     if dice.chance(0.3):
-        told["X-Project-Id"] = dice.choice(["", "project-1", "project-2"])
+        headers["X-Project-Id"] = dice.choice(["", "project-1", "project-2"])
     if dice.chance(0.2):
         scope = dice.choice(["OpenStack-System-Scope", "X-Domain-Id", "X-User-Domain-Id"])
-        told[scope] = dice.choice(["all", "default", ""])
-    return replace(request, headers={**request.headers, **told})
+        headers[scope] = dice.choice(["all", "default", ""])
+    return replace(request, headers={**request.headers, **headers})
 
 
 def _with_other_content_type(dice: Dice, request: Request) -> Request:
@@ -60,8 +60,8 @@ def _with_other_content_type(dice: Dice, request: Request) -> Request:
 
 
 def _with_unwanted_body(dice: Dice, request: Request) -> Request:
-    spoiled = replace(request, text=dice.choice(["{}", "", "x", '{"name": "x"}', "[]"]))
-    return _with_other_content_type(dice, spoiled) if dice.chance(0.5) else spoiled
+    changed = replace(request, text=dice.choice(["{}", "", "x", '{"name": "x"}', "[]"]))
+    return _with_other_content_type(dice, changed) if dice.chance(0.5) else changed
 
 
 def _with_other_method(dice: Dice, request: Request) -> Request:
@@ -131,10 +131,10 @@ def _value_paths(value: Any) -> Any:
     if isinstance(value, dict):
         if any(key.endswith("generation of") for key in value):
             return
-        for key, one in value.items():
+        for key, item in value.items():
             yield value, key
-            yield from _value_paths(one)
+            yield from _value_paths(item)
     elif isinstance(value, list):
-        for position, one in enumerate(value):
+        for position, item in enumerate(value):
             yield value, position
-            yield from _value_paths(one)
+            yield from _value_paths(item)

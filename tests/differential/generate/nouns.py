@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests on providers, inventories, traits, classes and aggregates."""
+"""Requests for providers, inventories, traits, classes and aggregates."""
 
 from typing import Any
 from urllib.parse import quote
@@ -95,19 +95,19 @@ def inventory_request(dice: Dice) -> Request:
     uuid = dice.uuid(PROVIDERS)
     path = f"/resource_providers/{uuid}/inventories"
     name = dice.resource_class()
-    one = f"{path}/{quote(name)}"
+    single_path = f"{path}/{quote(name)}"
     kind = dice.choice(
-        ["get", "get one", "post", "put", "put", "put one", "put one", "delete", "one"]
+        ["get", "get one", "post", "put", "put", "put one", "put one", "delete", "delete one"]
     )
     version = dice.version(5 if kind == "delete" else 0)
     if kind == "get":
         return Request("GET", path, version)
     if kind == "get one":
-        return Request("GET", one, version)
+        return Request("GET", single_path, version)
     if kind == "delete":
         return Request("DELETE", path, version)
-    if kind == "one":
-        return Request("DELETE", one, version)
+    if kind == "delete one":
+        return Request("DELETE", single_path, version)
     if kind == "post":
         document = {**random_inventory(dice), "resource_class": name}
         return Request("POST", path, version, document)
@@ -116,7 +116,7 @@ def inventory_request(dice: Dice) -> Request:
             **random_inventory(dice),
             "resource_provider_generation": random_generation(dice, uuid),
         }
-        return Request("PUT", one, version, document)
+        return Request("PUT", single_path, version, document)
     return Request("PUT", path, version, random_inventories(dice, uuid))
 
 

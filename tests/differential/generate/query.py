@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Query strings: values of their parameters, and the ways of writing them."""
+"""Random query strings: values of parameters and their spellings."""
 
 from urllib.parse import quote
 
 from tests.differential.generate.dice import AGGREGATES, PROVIDERS, SHARES, TRAITS, Dice
 
-#: Seldom those that are required, or nothing could have both.
+#: Mostly other traits than the required traits, which would contradict them.
 FORBIDDEN = (TRAITS[0], TRAITS[1], TRAITS[1], SHARES)
 
 

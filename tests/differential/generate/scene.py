@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud to begin with: trees, inventories, traits, aggregates, something that shares."""
+"""Requests that create a random cloud: trees, inventories, traits, sharing providers."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Endless sequences of requests, as random as their seed."""
+"""Endless random sequences of requests."""
 
 from collections.abc import Callable, Iterator
 from random import Random
@@ -11,7 +11,7 @@ from tests.differential.generate.dice import Dice
 from tests.differential.generate.invalid import make_invalid
 from tests.differential.generate.scene import setup_requests
 
-#: How often each kind of request comes, of a hundred.
+#: Frequency of each kind of request, in percent.
 _SHARES: dict[Callable[[Dice], Request], int] = {
     candidates_request: 27,
     nouns.root_request: 1,

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud of hosts, a request, and the options under which both judge it: plain values."""
+"""Hosts, a request and options, as plain values for both sides."""
 
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any, Self
 
-#: What the clocks of both sides show.
+#: The time on both sides.
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 
-#: Those of nova 34 that are compared. The others are of cells and devices.
+#: Compared filters of nova 34.
 FILTERS = (
     "AggregateImagePropertiesIsolation",
     "AggregateInstanceExtraSpecsFilter",
@@ -45,7 +45,7 @@ WEIGHERS = (
     "ServerGroupSoftAffinityWeigher",
     "ServerGroupSoftAntiAffinityWeigher",
 )
-#: Those that are not compared yet.
+#: Filters and weighers of nova 34 that this comparison leaves out.
 NOT_YET = ("NUMATopologyFilter", "PciPassthroughFilter", "PCIWeigher")
 
 Document = dict[str, Any]
@@ -53,10 +53,11 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """``hosts`` have a ``report``, as hosts send it, and what is known of their ``service``.
+    """A case for both sides.
 
-    ``aggregates`` have ``metadata`` and ``hosts``; ``instances`` ``uuid``, ``host``,
-    ``project_id`` and ``image``. ``chain`` names the filters that run one after the other.
+    Each of the ``hosts`` has a ``report`` and a ``service``. Aggregates have ``metadata`` and
+    ``hosts``. Instances have ``uuid``, ``host``, ``project_id`` and ``image``. ``chain`` names
+    filters that run in sequence.
     """
 
     hosts: tuple[Document, ...]
@@ -67,8 +68,7 @@ class Case:
     chain: tuple[str, ...] = ()
 
     def as_json(self) -> Document:
-        told = {"now": NOW.isoformat(), "filters": FILTERS, "weighers": WEIGHERS}
-        return {**told, **asdict(self)}
+        return {"now": NOW.isoformat(), "filters": FILTERS, "weighers": WEIGHERS, **asdict(self)}
 
     def as_saved(self) -> Document:
         return asdict(self)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tells two answers to one case apart."""
+"""Differences between two answers to a case."""
 
 from itertools import pairwise
 from typing import Any
@@ -7,12 +7,12 @@ from typing import Any
 from tests.differential.hosts.case import Case
 from tests.differential.hosts.sides import Answer
 
-#: What is compared: what kind it is, of which class if of one, and of which host if of one.
+#: A compared value: kind, class of a plugin or "", host or "".
 Aspect = tuple[str, str, str]
-#: What differs, by aspect: ours, then nova's.
+#: Differing values by aspect: ours, then nova's.
 Differences = dict[Aspect, tuple[Any, Any]]
 
-#: How far apart numbers may be that are the same, of 1 or of the greater of them.
+#: Maximum difference of equal numbers, relative to 1 or to the larger number.
 PRECISION = 1e-9
 
 
@@ -28,33 +28,33 @@ def differences(case: Case, ours: Answer, theirs: Answer) -> Differences:
             found[side, "", ""] = wrong
     if not any(kind in _OF_WEIGHERS for kind, _, _ in found):
         found |= _differences_of_order(case, ours, theirs)
-    # Of other hosts, or of other weights, everything that comes after is another story.
+    # Rounds after other hosts or other weights cannot be compared.
     return found or _differences_of_rounds(ours, theirs)
 
 
 def _differences_of_rounds(ours: Answer, theirs: Answer) -> Differences:
     for number, (mine, nova) in enumerate(zip(ours.rounds, theirs.rounds, strict=False)):
-        there = dict(nova["weights"])
-        alike = mine["left"] == nova["left"] and all(
-            is_nearly_equal(weight, there[place]) for place, weight in mine["weights"]
+        weights = dict(nova["weights"])
+        is_equal = mine["left"] == nova["left"] and all(
+            is_nearly_equal(weight, weights[place]) for place, weight in mine["weights"]
         )
-        if not alike:
+        if not is_equal:
             return {("instance", str(number), ""): (mine, nova)}
         if (choice := mine["chosen"]) is not None and not is_nearly_equal(
-            there[choice], there[nova["chosen"]]
+            weights[choice], weights[nova["chosen"]]
         ):
             return {("choice", str(number), ""): (mine, nova)}
-    many = (len(ours.rounds), len(theirs.rounds))
-    return {} if many[0] == many[1] else {("instances", "", ""): many}
+    counts = (len(ours.rounds), len(theirs.rounds))
+    return {} if counts[0] == counts[1] else {("instances", "", ""): counts}
 
 
-#: It passes every host of a request that can be.
+#: A filter that passes all hosts of a valid request.
 _ANY = "AllHostsFilter"
 _OF_WEIGHERS = ("weigher", "raw", "multipliers", "normalized")
 
 
-def is_nearly_equal(one: float, other: float) -> bool:
-    return abs(one - other) <= PRECISION * max(1.0, abs(one), abs(other))
+def is_nearly_equal(first: float, second: float) -> bool:
+    return abs(first - second) <= PRECISION * max(1.0, abs(first), abs(second))
 
 
 def _differences_of_filters(case: Case, ours: Answer, theirs: Answer) -> Differences:
@@ -66,10 +66,10 @@ def _differences_of_filters(case: Case, ours: Answer, theirs: Answer) -> Differe
     }
 
 
-def _is_equal_verdict(one: Any, other: Any) -> bool:
-    if isinstance(one, str) or isinstance(other, str):
-        return isinstance(one, str) and isinstance(other, str)
-    return bool(one == other)
+def _is_equal_verdict(first: Any, second: Any) -> bool:
+    if isinstance(first, str) or isinstance(second, str):
+        return isinstance(first, str) and isinstance(second, str)
+    return bool(first == second)
 
 
 def _chain_implied_by_filters(case: Case, answer: Answer) -> list[int] | str:
@@ -78,19 +78,18 @@ def _chain_implied_by_filters(case: Case, answer: Answer) -> list[int] | str:
     if isinstance(whole, str):
         return whole
     for name in case.chain:
-        refused = (one for one in answer.filters[name] if _is_rejection(one))
-        if rejection := next(refused, None):
+        if rejection := next(filter(_is_rejection, answer.filters[name]), None):
             return str(rejection)
     for name in case.chain:
-        said = [answer.filters[name][place] for place in left]
-        if failure := next((one for one in said if isinstance(one, str)), None):
+        verdicts = [answer.filters[name][place] for place in left]
+        if failure := next((verdict for verdict in verdicts if isinstance(verdict, str)), None):
             return failure
-        left = [place for place, passes in zip(left, said, strict=True) if passes]
+        left = [place for place, passes in zip(left, verdicts, strict=True) if passes]
     return left
 
 
-def _is_rejection(said: bool | str) -> bool:
-    return isinstance(said, str) and said.startswith("refuses")
+def _is_rejection(verdict: bool | str) -> bool:
+    return isinstance(verdict, str) and verdict.startswith("rejects")
 
 
 def _differences_of_weighers(case: Case, ours: Answer, theirs: Answer) -> Differences:
@@ -101,48 +100,49 @@ def _differences_of_weighers(case: Case, ours: Answer, theirs: Answer) -> Differ
             if not _is_equal_verdict(mine, nova):
                 found["weigher", name, ""] = (mine, nova)
             continue
-        told: Differences = {}
+        differing: Differences = {}
         for kind in ("raw", "multipliers", "normalized"):
-            if kind == "normalized" and told:
-                break  # of other weights it is another scale
+            if kind == "normalized" and differing:
+                break  # other weights have another scale
             values = zip(ours.weighed, mine[kind], nova[kind], strict=True)
-            told |= {
+            differing |= {
                 (kind, name, case.host_and_node_of(place)): (here, there)
                 for place, here, there in values
                 if not is_nearly_equal(here, there)
             }
-        found |= told
+        found |= differing
     return found
 
 
 def _weight_sums(answer: Answer) -> tuple[Any, Any] | None:
-    said = [one for one in answer.weighers.values() if isinstance(one, dict)]
-    if len(answer.weighed) < 2 or len(said) < len(answer.weighers):
+    results = [result for result in answer.weighers.values() if isinstance(result, dict)]
+    if len(answer.weighed) < 2 or len(results) < len(answer.weighers):
         return None
-    made = {
-        place: sum(one["multipliers"][index] * one["normalized"][index] for one in said)
+    sums = {
+        place: sum(result["multipliers"][index] * result["normalized"][index] for result in results)
         for index, place in enumerate(answer.weighed)
     }
-    told = dict(answer.weights)
-    alike = told.keys() == made.keys() and all(
-        is_nearly_equal(told[each], made[each]) for each in made
+    weights = dict(answer.weights)
+    is_equal = weights.keys() == sums.keys() and all(
+        is_nearly_equal(weights[place], sums[place]) for place in sums
     )
-    return None if alike else (told, made)
+    return None if is_equal else (weights, sums)
 
 
 def _differences_of_order(case: Case, ours: Answer, theirs: Answer) -> Differences:
     if isinstance(ours.weights, str) or isinstance(theirs.weights, str):
-        alike = _is_equal_verdict(ours.weights, theirs.weights)
-        return {} if alike else {("weights", "", ""): (ours.weights, theirs.weights)}
-    there = dict(theirs.weights)
+        if _is_equal_verdict(ours.weights, theirs.weights):
+            return {}
+        return {("weights", "", ""): (ours.weights, theirs.weights)}
+    weights = dict(theirs.weights)
     found: Differences = {
-        ("weights", "", case.host_and_node_of(place)): (weight, there.get(place))
+        ("weights", "", case.host_and_node_of(place)): (weight, weights.get(place))
         for place, weight in ours.weights
-        if place not in there or not is_nearly_equal(weight, there[place])
+        if place not in weights or not is_nearly_equal(weight, weights[place])
     }
     mine = [(-weight, case.host_and_node_of(place)) for place, weight in ours.weights]
-    nova = [there[place] for place, _ in ours.weights if place in there]
-    falling = all(a >= b or is_nearly_equal(a, b) for a, b in pairwise(nova))
-    if mine != sorted(mine) or not falling or len(ours.weights) != len(there):
+    nova = [weights[place] for place, _ in ours.weights if place in weights]
+    is_sorted = all(a >= b or is_nearly_equal(a, b) for a, b in pairwise(nova))
+    if mine != sorted(mine) or not is_sorted or len(ours.weights) != len(weights):
         found["order", "", ""] = (ours.weights, theirs.weights)
     return found

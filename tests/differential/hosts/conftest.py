@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's filters and weighers, and ours; needs the virtual environment of the peers."""
+"""Fixtures for nova's filters and weighers (with the peers' interpreter) and for ours."""
 
 from tests.differential.duel import comparison_fixtures
 from tests.differential.hosts.duel import HostsComparison

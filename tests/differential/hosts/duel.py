@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random hosts and requests to nova's own filters and weighers, and to ours."""
+"""Random hosts and requests for the filters and weighers of nova and for ours."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -22,12 +22,12 @@ from tests.differential.hosts.explained import HostAnswers, explain_differences
 from tests.differential.hosts.generate.cases import random_case
 from tests.differential.hosts.sides import Ours, Theirs
 
-#: What nova's side reads of everything, or without which neither side takes the request.
+#: Keys that nova's side always reads, or that both sides require.
 _NEEDED = frozenset({
     "project_id", "flavor", "name", "vcpus", "memory_mb", "extra_specs", "properties", "image",
     "uuid", "host", "policy", "members", "hosts", "metadata", "instance_uuids",
 })  # fmt: skip
-#: The parts of a case in which nothing but the named is needed.
+#: The lists of a case that shortening may cut.
 _LISTS = ("aggregates", "instances", "chain")
 
 
@@ -52,17 +52,20 @@ class HostsComparison(CaseComparison):
     def coverage_of(self, case: Case, answers: HostAnswers) -> Iterable[Any]:
         theirs = answers.theirs
         for name, verdicts in theirs.filters.items():
-            for one in verdicts:
-                yield name, "fails" if isinstance(one, str) else "passes" if one else "refuses"
+            for verdict in verdicts:
+                yield (
+                    name,
+                    "fails" if isinstance(verdict, str) else "passes" if verdict else "rejects",
+                )
         for name, weights in theirs.weighers.items():
             if isinstance(weights, dict) and any(weights["normalized"]):
                 yield name, "separates"
         yield from ["later instances"] * max(0, len(theirs.rounds) - 1)
 
-    def kind(self, case: Case, left: Differences) -> tuple[str, ...]:
+    def kind(self, case: Case, unexplained: Differences) -> tuple[str, ...]:
         found = {
             " ".join((kind, name, *map(_verdict, values)))
-            for (kind, name, _), values in left.items()
+            for (kind, name, _), values in unexplained.items()
         }
         return tuple(sorted(found))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences that are meant: each with what tells it, and why ours is better for users."""
+"""Intended differences from nova, each with a reason and a function that detects it."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from tests.differential.duel import apply_explanations
 from tests.differential.hosts.case import NOW, Case
 from tests.differential.hosts.compare import Aspect, Differences
 from tests.differential.hosts.sides import Answer
 
-_EXTRA_SPEC = re.compile(r"refuses: extra spec '([^']+)': ")
+_EXTRA_SPEC = re.compile(r"rejects: extra spec '([^']+)': ")
 _COMPARING_NUMBERS = {"=", "==", "!=", ">=", "<="}
 
 
@@ -25,57 +26,60 @@ class HostAnswers:
 
     def reports(self, host: str) -> dict[str, Any]:
         return next(
-            one["report"]
-            for place, one in enumerate(self.case.hosts)
+            item["report"]
+            for place, item in enumerate(self.case.hosts)
             if self.case.host_and_node_of(place) == host
         )
 
     def service(self, host: str) -> dict[str, Any]:
         return next(
-            one["service"]
-            for place, one in enumerate(self.case.hosts)
+            item["service"]
+            for place, item in enumerate(self.case.hosts)
             if self.case.host_and_node_of(place) == host
         )
 
     def metadata(self, host: str, key: str) -> Iterator[str]:
         name = self.reports(host)["host"]
-        for one in self.case.aggregates:
-            if name in one["hosts"] and key in one["metadata"]:
-                yield one["metadata"][key]
+        for aggregate in self.case.aggregates:
+            if name in aggregate["hosts"] and key in aggregate["metadata"]:
+                yield aggregate["metadata"][key]
+
+    def instances(self, host: str) -> set[str]:
+        return {item["uuid"] for item in self.case.instances if item["host"] == host}
 
     @property
     def properties(self) -> Mapping[str, Any]:
         return self.case.request_spec["image"]["properties"]
 
 
-#: Returns whether a difference is explained: what is of a host, ours and nova's.
-Tells = Callable[[HostAnswers, str, Any, Any], bool]
+#: Returns whether an intended difference explains two values: of a host, ours, nova's.
+Check = Callable[[HostAnswers, str, Any, Any], bool]
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """``tells`` returns which of the aspects that differ are explained by it."""
+    """``explains`` returns the differing aspects that the explanation covers."""
 
     name: str
     reason: str
-    tells: Callable[[HostAnswers, Differences], set[Aspect]]
+    explains: Callable[[HostAnswers, Differences], set[Aspect]]
 
 
 def _for_filter_verdicts(
-    *kinds: tuple[str, str], tell: Tells
+    *kinds: tuple[str, str], check: Check
 ) -> Callable[[HostAnswers, Differences], set[Aspect]]:
-    def tells(seen: HostAnswers, found: Differences) -> set[Aspect]:
+    def explains(seen: HostAnswers, found: Differences) -> set[Aspect]:
         return {
             aspect
             for aspect, (ours, theirs) in found.items()
-            if aspect[:2] in kinds and tell(seen, aspect[2], ours, theirs)
+            if aspect[:2] in kinds and check(seen, aspect[2], ours, theirs)
         }
 
-    return tells
+    return explains
 
 
-def _is_failure(said: Any, *words: str) -> bool:
-    return isinstance(said, str) and said.startswith(f"fails: {' '.join(words)}")
+def _is_failure(verdict: Any, *words: str) -> bool:
+    return isinstance(verdict, str) and verdict.startswith(f"fails: {' '.join(words)}")
 
 
 def _number_operator_on_text(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
@@ -96,16 +100,16 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _unknown_host_in_hint(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+def _incomplete_report(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     hosts = [host] if host else [seen.case.host_and_node_of(place) for place in seen.theirs.weighed]
-    silent = any(seen.reports(one)["free_disk_gb"] is None for one in hosts)
-    return silent and not isinstance(ours, str) and _is_failure(theirs, "TypeError:")
+    is_incomplete = any(seen.reports(name)["free_disk_gb"] is None for name in hosts)
+    return is_incomplete and not isinstance(ours, str) and _is_failure(theirs, "TypeError:")
 
 
 def _host_without_address(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     report = seen.reports(host)
-    untold = report["host_ip"] is None or report["free_disk_gb"] is None
-    return untold and ours is False and _is_failure(theirs, "TypeError:")
+    is_missing = report["host_ip"] is None or report["free_disk_gb"] is None
+    return is_missing and ours is False and _is_failure(theirs, "TypeError:")
 
 
 def _cidr_without_slash(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
@@ -113,31 +117,34 @@ def _cidr_without_slash(seen: HostAnswers, host: str, ours: Any, theirs: Any) ->
     return not length.startswith("/") and isinstance(ours, bool) and theirs is not ours
 
 
-def _address_bits_in_image(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    asked = "hw_maxphysaddr_bits" in seen.properties
-    return asked and isinstance(ours, bool) and _is_failure(theirs, "AttributeError: 'str'")
+def _address_bits_of_image(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+    has_property = "hw_maxphysaddr_bits" in seen.properties
+    return has_property and isinstance(ours, bool) and _is_failure(theirs, "AttributeError: 'str'")
 
 
-def _values_compared_by_type(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    wanted = {seen.properties.get(name) for name in ("img_hv_type", "hw_vm_mode")} & {"xen", "uml"}
+def _hypervisor_like_mode(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+    requested = {seen.properties.get(name) for name in ("img_hv_type", "hw_vm_mode")} & {
+        "xen",
+        "uml",
+    }
     supported = seen.reports(host)["supported_hv_specs"]
-    return bool(wanted) and ours is False and theirs is True and any(
-        wanted & {one[1], one[2]} and one[1] != one[2] for one in supported
+    return bool(requested) and ours is False and theirs is True and any(
+        requested & {hypervisor, mode} and hypervisor != mode for _, hypervisor, mode in supported
     )  # fmt: skip
 
 
 def _address_compared_as_text(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    asked = "$host_ip" in seen.case.request_spec["scheduler_hints"].get("query", "")
-    return asked and isinstance(ours, bool) and (theirs is not ours)
+    is_named = "$host_ip" in seen.case.request_spec["scheduler_hints"].get("query", "")
+    return is_named and isinstance(ours, bool) and (theirs is not ours)
 
 
-def _dotted_path_in_service(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+def _service_capability(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     keys = seen.case.request_spec["flavor"]["extra_specs"]
-    asked = any(key.startswith("capabilities:service:") for key in keys)
-    return asked and ours is not False and theirs is False
+    is_named = any(key.startswith("capabilities:service:") for key in keys)
+    return is_named and ours is not False and theirs is False
 
 
-def _multiplier_of_several_aggregates(seen: HostAnswers, found: Differences) -> set[Aspect]:
+def _invalid_aggregate_multiplier(seen: HostAnswers, found: Differences) -> set[Aspect]:
     return {
         (kind, name, host)
         for (kind, name, host), (ours, _) in found.items()
@@ -147,9 +154,9 @@ def _multiplier_of_several_aggregates(seen: HostAnswers, found: Differences) -> 
 
 
 def _smallest_aggregate_multiplier(seen: HostAnswers, host: str, key: str) -> float | None:
-    said = [*seen.metadata(host, key)]
-    numbers = [float(one) for one in said if _is_number(one)]
-    return abs(min(numbers)) if numbers and len(numbers) < len(said) else None
+    values = [*seen.metadata(host, key)]
+    numbers = [float(value) for value in values if _is_number(value)]
+    return abs(min(numbers)) if numbers and len(numbers) < len(values) else None
 
 
 _KEYS = {
@@ -168,36 +175,35 @@ _KEYS = {
 }
 
 
-def _property_spelled_otherwise(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+def _uppercase_instance_uuid(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     hints = seen.case.request_spec["scheduler_hints"]
     named = [hints.get(name, ()) for name in ("same_host", "different_host")]
-    uuids = [uuid for one in named for uuid in ([one] if isinstance(one, str) else one)]
-    here = {one["uuid"] for one in seen.case.instances if one["host"] == seen.reports(host)["host"]}
+    uuids = [uuid for hint in named for uuid in ([hint] if isinstance(hint, str) else hint)]
+    here = seen.instances(seen.reports(host)["host"])
     found = any(uuid not in here and uuid.lower() in here for uuid in uuids)
     return found and isinstance(ours, bool) and theirs is (not ours)
 
 
-def _spec_named_by_group(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+def _host_named_by_group(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     group = seen.case.request_spec.get("instance_group") or {"hosts": (), "members": ()}
     name = seen.reports(host)["host"]
-    here = {one["uuid"] for one in seen.case.instances if one["host"] == name}
-    named = name in group["hosts"] and not here & set(group["members"])
+    named = name in group["hosts"] and not seen.instances(name) & set(group["members"])
     return named and ours is False and theirs is True
 
 
-def _image_limit_of_instance(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+def _invalid_instance_image(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     return (
         not isinstance(ours, str) and _is_failure(theirs, "ValueError:") and "not valid" in theirs
     )
 
 
-def _number_next_to_text(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+def _incomparable_aggregate_value(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     return ours is True and _is_failure(theirs, "ValueError: could not convert")
 
 
 def _heartbeat_in_the_future(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    heard = seen.service(host)["last_seen_up"]
-    return datetime.fromisoformat(heard) > NOW and ours is True and theirs is False
+    last_seen_up = seen.service(host)["last_seen_up"]
+    return datetime.fromisoformat(last_seen_up) > NOW and ours is True and theirs is False
 
 
 EXPLANATIONS = (
@@ -205,7 +211,7 @@ EXPLANATIONS = (
         "a host whose clock is ahead is up",
         "A host is up while its last_seen_up is younger than service_down_time; nova takes a "
         "host whose clock is that far ahead for down.",
-        _for_filter_verdicts(("filter", "ComputeFilter"), tell=_heartbeat_in_the_future),
+        _for_filter_verdicts(("filter", "ComputeFilter"), check=_heartbeat_in_the_future),
     ),
     Explanation(
         "a comparison that cannot be made is 400",
@@ -215,50 +221,50 @@ EXPLANATIONS = (
         _for_filter_verdicts(
             ("filter", "AggregateInstanceExtraSpecsFilter"),
             ("filter", "ComputeCapabilitiesFilter"),
-            tell=_number_operator_on_text,
+            check=_number_operator_on_text,
         ),
     ),
     Explanation(
         "a host that reported no metrics or CPUs is evaluated",
         "nova fails on such a host, and with it every request.",
         _for_filter_verdicts(
-            ("filter", "MetricsFilter"), ("weigher", "CPUWeigher"), tell=_unknown_host_in_hint
+            ("filter", "MetricsFilter"), ("weigher", "CPUWeigher"), check=_incomplete_report
         ),
     ),
     Explanation(
         "a host without an address is near no address",
         "It is rejected for a request that asks for a host near an address; nova fails on it.",
-        _for_filter_verdicts(("filter", "SimpleCIDRAffinityFilter"), tell=_host_without_address),
+        _for_filter_verdicts(("filter", "SimpleCIDRAffinityFilter"), check=_host_without_address),
     ),
     Explanation(
         "the hint cidr needs no slash",
         "It may be 24 as well as /24; nova appends it to the address as it is.",
-        _for_filter_verdicts(("filter", "SimpleCIDRAffinityFilter"), tell=_cidr_without_slash),
+        _for_filter_verdicts(("filter", "SimpleCIDRAffinityFilter"), check=_cidr_without_slash),
     ),
     Explanation(
         "hw_maxphysaddr_bits of an image is compared",
         "A host that reports fewer bits is rejected; nova fails on images with this property.",
-        _for_filter_verdicts(("filter", "ImagePropertiesFilter"), tell=_address_bits_in_image),
+        _for_filter_verdicts(("filter", "ImagePropertiesFilter"), check=_address_bits_of_image),
     ),
     Explanation(
         "the VM mode xen needs a host with that mode",
         "nova also accepts a host whose hypervisor is xen.",
-        _for_filter_verdicts(("filter", "ImagePropertiesFilter"), tell=_values_compared_by_type),
+        _for_filter_verdicts(("filter", "ImagePropertiesFilter"), check=_hypervisor_like_mode),
     ),
     Explanation(
         "$host_ip is compared as text",
         "A query may ask for it; in nova it is equal to nothing that a query can contain.",
-        _for_filter_verdicts(("filter", "JsonFilter"), tell=_address_compared_as_text),
+        _for_filter_verdicts(("filter", "JsonFilter"), check=_address_compared_as_text),
     ),
     Explanation(
         "capabilities:service: finds the service",
         "It leads to what is known of the host's compute service; nova finds nothing there.",
-        _for_filter_verdicts(("filter", "ComputeCapabilitiesFilter"), tell=_dotted_path_in_service),
+        _for_filter_verdicts(("filter", "ComputeCapabilitiesFilter"), check=_service_capability),
     ),
     Explanation(
         "an aggregate's multiplier that is not a number is ignored",
         "The other aggregates of the host still count; nova takes the value of the option then.",
-        _multiplier_of_several_aggregates,
+        _invalid_aggregate_multiplier,
     ),
     Explanation(
         "same_host and different_host may have uuids in capitals",
@@ -266,7 +272,7 @@ EXPLANATIONS = (
         _for_filter_verdicts(
             ("filter", "SameHostFilter"),
             ("filter", "DifferentHostFilter"),
-            tell=_property_spelled_otherwise,
+            check=_uppercase_instance_uuid,
         ),
     ),
     Explanation(
@@ -274,31 +280,25 @@ EXPLANATIONS = (
         "This holds even if no instance of the group is recorded there; nova looks only at "
         "recorded instances.",
         _for_filter_verdicts(
-            ("filter", "ServerGroupAntiAffinityFilter"), tell=_spec_named_by_group
+            ("filter", "ServerGroupAntiAffinityFilter"), check=_host_named_by_group
         ),
     ),
     Explanation(
         "an instance's image that cannot be read has no properties",
         "Such an image has a value that is no longer valid; nova fails on it, and with it every "
         "request that is weighed by images.",
-        _for_filter_verdicts(("weigher", "ImagePropertiesWeigher"), tell=_image_limit_of_instance),
+        _for_filter_verdicts(("weigher", "ImagePropertiesWeigher"), check=_invalid_instance_image),
     ),
     Explanation(
         "one matching value of several aggregates suffices",
         "nova takes the values in no defined order, and fails if it first meets one that cannot "
         "be compared.",
         _for_filter_verdicts(
-            ("filter", "AggregateInstanceExtraSpecsFilter"), tell=_number_next_to_text
+            ("filter", "AggregateInstanceExtraSpecsFilter"), check=_incomparable_aggregate_value
         ),
     ),
 )
 
 
 def explain_differences(seen: HostAnswers, found: Differences) -> tuple[list[str], Differences]:
-    names, left = [], dict(found)
-    for explanation in EXPLANATIONS:
-        claimed = explanation.tells(seen, left) & left.keys() if left else set()
-        if claimed:
-            names.append(explanation.name)
-            left = {aspect: values for aspect, values in left.items() if aspect not in claimed}
-    return names, left
+    return apply_explanations(EXPLANATIONS, seen, found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both sides judge a case: nova's classes in their own interpreter, and our plugins here."""
+"""Both sides: nova's classes in another interpreter, our plugins in this process."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -35,9 +35,9 @@ SERVE = Path(__file__).parent / "peer" / "serve.py"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a side says; hosts go by their place in the case.
+    """The answer of a side, with hosts as places in the case.
 
-    A text instead of what is meant tells that the side refuses the request, or fails, and why.
+    A text in place of a value is a rejection of the request, or a failure.
     """
 
     filters: dict[str, list[bool | str]]
@@ -45,12 +45,12 @@ class Answer:
     weighed: list[int]
     weighers: dict[str, dict[str, list[float]] | str]
     weights: list[list[Any]] | str
-    #: What comes of each instance in turn: hosts ``left``, ``weights``, and who is ``chosen``.
+    #: For each instance: hosts that are ``left``, their ``weights``, and the ``chosen`` host.
     rounds: list[Document] = field(default_factory=list)
 
     @classmethod
-    def from_json(cls, told: Document) -> Self:
-        return cls(**told)
+    def from_json(cls, document: Document) -> Self:
+        return cls(**document)
 
 
 class Theirs:
@@ -70,32 +70,32 @@ class Theirs:
 
 
 class Ours:
-    """Our plugins, loaded and run as a request has them run."""
+    """Our plugins, loaded and run as in a request."""
 
     def __init__(self) -> None:
         self._settings = Settings.from_conf(read_files(make_full_conf()))
 
     def ask(self, case: Case, theirs: Answer) -> Answer:
-        weighed, chosen = theirs.weighed, [one["chosen"] for one in theirs.rounds]
+        weighed, chosen = theirs.weighed, [item["chosen"] for item in theirs.rounds]
         plugins = plugins_for(self._settings_of(case), _fixed_clock)
         spec = _result_or_failure(lambda: request_spec_from(case.request_spec))
         if isinstance(spec, str):
             return _answer_all_rejected(case, spec, weighed)
-        scene = _HostsUnderTest(case, spec)
-        filters = {type(one).__name__: one for one in plugins.filters}
-        weighers = {type(one).__name__: one for one in plugins.weighers}
+        hosts = _HostsUnderTest(case, spec)
+        filters = {type(plugin).__name__: plugin for plugin in plugins.filters}
+        weighers = {type(plugin).__name__: plugin for plugin in plugins.weighers}
         chain = [filters[name] for name in case.chain]
         compared = [weighers[name] for name in WEIGHERS]
         return Answer(
-            {name: scene.verdicts(filters[name]) for name in FILTERS},
-            _result_or_failure(lambda: scene.remaining_hosts(chain)),
+            {name: hosts.verdicts(filters[name]) for name in FILTERS},
+            _result_or_failure(lambda: hosts.remaining_hosts(chain)),
             list(weighed),
             {
-                name: _result_or_failure(partial(scene.weights_of, weighers[name], weighed))
+                name: _result_or_failure(partial(hosts.weights_of, weighers[name], weighed))
                 for name in WEIGHERS
             },
-            _result_or_failure(lambda: scene.sorted_by_weight(compared, weighed)),
-            _result_or_failure(lambda: list(scene.rounds(chain, compared, chosen))),
+            _result_or_failure(lambda: hosts.sorted_by_weight(compared, weighed)),
+            _result_or_failure(lambda: list(hosts.rounds(chain, compared, chosen))),
         )
 
     def _settings_of(self, case: Case) -> Settings:
@@ -107,38 +107,40 @@ def _fixed_clock() -> datetime:
     return NOW
 
 
-def _answer_all_rejected(case: Case, told: str, weighed: Sequence[int]) -> Answer:
-    every: list[bool | str] = [told] * len(case.hosts)
-    return Answer(
-        dict.fromkeys(FILTERS, every), told, list(weighed), dict.fromkeys(WEIGHERS, told), told
-    )
+def _answer_all_rejected(case: Case, rejection: str, weighed: Sequence[int]) -> Answer:
+    every: list[bool | str] = [rejection] * len(case.hosts)
+    weighers = dict.fromkeys(WEIGHERS, rejection)
+    return Answer(dict.fromkeys(FILTERS, every), rejection, list(weighed), weighers, rejection)
 
 
 class _HostsUnderTest:
-    """A case as our plugins are given it; states are made anew for each run."""
+    """The hosts of a case as host states for our plugins, created for each run."""
 
     def __init__(self, case: Case, spec: RequestSpec) -> None:
         self._spec = spec
-        self._nodes = [parse(one["report"], Defaults(now=NOW)).node for one in case.hosts]
-        self._services = [_service(number, one) for number, one in enumerate(case.hosts, start=1)]
+        self._nodes = [parse(host["report"], Defaults(now=NOW)).node for host in case.hosts]
+        self._services = [_service(number, host) for number, host in enumerate(case.hosts, start=1)]
         self._aggregates = [
-            _aggregate(number, one) for number, one in enumerate(case.aggregates, start=1)
+            _aggregate(number, item) for number, item in enumerate(case.aggregates, start=1)
         ]
-        self._instances = [HostInstance.recorded(_instance_record(one)) for one in case.instances]
+        self._instances = [HostInstance.recorded(_instance_record(item)) for item in case.instances]
 
     def verdicts(self, plugin: BaseHostFilter) -> list[bool | str]:
-        """Return what a filter says of each host alone.
+        """Return the verdict of a filter on each host.
 
-        An extra spec may make no sense only to hosts that have what it asks about: then it fails on
-        these, where it refuses a request that makes no sense with any host.
+        An extra spec may be invalid only for hosts that report its attribute. The filter fails on
+        these hosts. It rejects requests that are invalid for all hosts.
         """
-        said: list[bool | str] = [
+        verdicts: list[bool | str] = [
             _result_or_failure(lambda host=host: bool(self._passing([plugin], [host])))
             for host in self._states()
         ]
         if isinstance(_result_or_failure(lambda: plugin.check(self._spec)), str):
-            return said
-        return [one.replace("refuses", "fails", 1) if isinstance(one, str) else one for one in said]
+            return verdicts
+        return [
+            verdict.replace("rejects", "fails", 1) if isinstance(verdict, str) else verdict
+            for verdict in verdicts
+        ]
 
     def remaining_hosts(self, chain: list[BaseHostFilter]) -> list[int]:
         hosts = self._states()
@@ -148,21 +150,21 @@ class _HostsUnderTest:
     def weights_of(
         self, weigher: BaseHostWeigher, weighed: Sequence[int]
     ) -> dict[str, list[float]]:
-        # One host is not weighed; the same beside it shows how it would be.
+        # A single host is not weighed, so it is repeated.
         run, order = self._run([weigher], weighed if len(weighed) > 1 else [*weighed, *weighed])
         reports = zip(order, run.host_reports(), strict=True)
-        told = {place: report.weights[type(weigher).__name__] for place, report in reports}
+        weights = {place: report.weights[type(weigher).__name__] for place, report in reports}
         return {
-            "raw": [told[place].raw for place in weighed],
-            "normalized": [told[place].normalized for place in weighed],
-            "multipliers": [told[place].multiplier for place in weighed],
+            "raw": [weights[place].raw for place in weighed],
+            "normalized": [weights[place].normalized for place in weighed],
+            "multipliers": [weights[place].multiplier for place in weighed],
         }
 
     def sorted_by_weight(
         self, weighers: Sequence[BaseHostWeigher], weighed: Sequence[int]
     ) -> list[list[Any]]:
         run, order = self._run(weighers, weighed)
-        return [[place, one.weight] for place, one in zip(order, run.hosts, strict=True)]
+        return [[place, host.weight] for place, host in zip(order, run.hosts, strict=True)]
 
     def rounds(
         self,
@@ -172,24 +174,26 @@ class _HostsUnderTest:
     ) -> Iterator[Document]:
         every, spec = self._states(), self._spec
         place_of = {id(host): place for place, host in enumerate(every)}
-        asked = [one for one in chain if one.RUN_ON_REBUILD or not spec.is_rebuild]
+        filters = [plugin for plugin in chain if plugin.RUN_ON_REBUILD or not spec.is_rebuild]
         left = every
         for index, (uuid, choice) in enumerate(zip(spec.instance_uuids, chosen, strict=False)):
-            one = spec.for_instance(uuid)
-            left = run_filters(asked, left, one, index).hosts
-            best = run_weighers(weighers, left, one).hosts
+            single = spec.for_instance(uuid)
+            left = run_filters(filters, left, single, index).hosts
+            best = run_weighers(weighers, left, single).hosts
             weights = [[place_of[id(host.obj)], host.weight] for host in best]
             yield {"left": sorted(place for place, _ in weights), "weights": weights,
                    "chosen": weights[0][0] if weights else None}  # fmt: skip
             if choice is None or not left:
                 return
-            every[choice].consume_from_request(one)
-            spec = one.in_group_on(every[choice].host)
+            every[choice].consume_from_request(single)
+            spec = single.in_group_on(every[choice].host)
 
     def _passing(self, filters: list[BaseHostFilter], hosts: list[HostState]) -> list[HostState]:
-        asked = [one for one in filters if one.RUN_ON_REBUILD or not self._spec.is_rebuild]
-        check_request(asked, self._spec)
-        return run_filters(asked, hosts, self._spec).hosts
+        enabled = [
+            plugin for plugin in filters if plugin.RUN_ON_REBUILD or not self._spec.is_rebuild
+        ]
+        check_request(enabled, self._spec)
+        return run_filters(enabled, hosts, self._spec).hosts
 
     def _run(
         self, weighers: Sequence[BaseHostWeigher], weighed: Sequence[int]
@@ -198,14 +202,14 @@ class _HostsUnderTest:
         hosts = [every[place] for place in weighed]
         place_of = {id(host): place for host, place in zip(hosts, weighed, strict=True)}
         run = run_weighers(weighers, hosts, self._spec)
-        return run, [place_of[id(one.obj)] for one in run.hosts]
+        return run, [place_of[id(host.obj)] for host in run.hosts]
 
     def _states(self) -> list[HostState]:
         recorded = RecordedInstances(
             {node.host for node in self._nodes},
             named_instances(self._spec),
-            by_hosts=lambda hosts: (one for one in self._instances if one.host in hosts),
-            by_uuids=lambda uuids: (one for one in self._instances if one.uuid in uuids),
+            by_hosts=lambda hosts: (item for item in self._instances if item.host in hosts),
+            by_uuids=lambda uuids: (item for item in self._instances if item.uuid in uuids),
         )
         return [
             make_host_state(
@@ -218,43 +222,43 @@ class _HostsUnderTest:
         ]
 
 
-def _service(number: int, told: Document) -> Service:
-    known = told["service"]
+def _service(number: int, document: Document) -> Service:
+    state = document["service"]
     return Service(
         id=number,
         uuid=str(UUID(int=number)),
-        host=told["report"]["host"],
+        host=document["report"]["host"],
         binary=COMPUTE_BINARY,
-        disabled=known["disabled"],
-        disabled_reason=known["disabled_reason"],
-        forced_down=known["forced_down"],
-        last_seen_up=moment(known["last_seen_up"]),
+        disabled=state["disabled"],
+        disabled_reason=state["disabled_reason"],
+        forced_down=state["forced_down"],
+        last_seen_up=moment(state["last_seen_up"]),
         updated_at=NOW,
     )
 
 
-def _aggregate(number: int, told: Document) -> HostAggregate:
+def _aggregate(number: int, document: Document) -> HostAggregate:
     return HostAggregate(
         id=number,
         uuid=str(UUID(int=number)),
         name=f"aggregate-{number}",
-        hosts=frozenset(told["hosts"]),
-        metadata=told["metadata"],
+        hosts=frozenset(document["hosts"]),
+        metadata=document["metadata"],
     )
 
 
-def _instance_record(told: Document) -> Instance:
+def _instance_record(document: Document) -> Instance:
     return Instance(
-        uuid=told["uuid"],
-        host=told["host"],
-        node=told["host"],
-        project_id=told["project_id"],
+        uuid=document["uuid"],
+        host=document["host"],
+        node=document["host"],
+        project_id=document["project_id"],
         user_id=None,
-        display_name=told["uuid"],
+        display_name=document["uuid"],
         vm_state="active",
         task_state=None,
         flavor=None,
-        image=told["image"],
+        image=document["image"],
         server_group=None,
         decision_uuid=None,
     )
@@ -266,4 +270,4 @@ def _result_or_failure(run: Callable[[], Any]) -> Any:
     except PluginFailed as failure:
         return f"fails: {failure}"
     except Error as rejection:
-        return f"refuses: {rejection}"
+        return f"rejects: {rejection}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's own filters and weighers judge hosts as ours do, but for what is explained."""
+"""Verdicts and weights of nova's filters and weighers equal ours, or are explained."""
 
 import json
 import re
@@ -24,9 +24,9 @@ CASES_FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(CASES_FOLDER.glob("*.json"))
 DOCUMENTED = Path(__file__).resolve().parents[3] / "doc" / "source" / "allowed_differences.txt"
 
-#: ``make test-only WHAT=differential`` runs many more.
+#: ``make test-only WHAT=differential`` runs more cases.
 SEED, MANY = 2026, 150
-#: It refuses nobody.
+#: Filters that reject no host.
 NEVER = {"AllHostsFilter"}
 
 
@@ -35,7 +35,8 @@ def load_case(path):
 
 
 @pytest.fixture(scope="module")
-def find_agreed_case(ours, theirs):
+def equal_case(ours, theirs):
+    """Return a case with several rounds and equal answers, and the answer."""
     dice = Dice(Random(SEED))
     cases = (random_case(dice) for _ in range(MANY))
     answers = ((case, theirs.ask(case)) for case in cases if case.chain)
@@ -54,10 +55,10 @@ def find_agreed_case(ours, theirs):
 
 def test_random_hosts_get_equal_verdicts(comparison):
     tally = comparison.run(SEED, MANY)
-    assert tally.asked == MANY
-    assert [finding.asked.as_saved() for finding in tally.findings] == []
-    told = {(name, said) for name in FILTERS for said in ("passes", "refuses")}
-    assert told - tally.seen.keys() == {(name, "refuses") for name in NEVER}
+    assert tally.count == MANY
+    assert [finding.case.as_saved() for finding in tally.findings] == []
+    verdicts = {(name, verdict) for name in FILTERS for verdict in ("passes", "rejects")}
+    assert verdicts - tally.seen.keys() == {(name, "rejects") for name in NEVER}
     assert {name for name in WEIGHERS if not tally.seen[name, "separates"]} == set()
     assert tally.seen["later instances"] > MANY * 0.2
 
@@ -68,14 +69,14 @@ def test_saved_differences_are_equal_or_explained(comparison, path):
     assert left == {}
 
 
-@pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda item: item.name)
 def test_every_explanation_has_a_case_only_it_explains(comparison, explanation):
     path = CASES_FOLDER / f"{re.sub(r'[^A-Za-z0-9_]+', '-', explanation.name).strip('-')}.json"
     seen, names, left = comparison.compare_answers(load_case(path))
     assert (names, left) == ([explanation.name], {}), (seen.ours, seen.theirs)
 
 
-@pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda item: item.name)
 def test_explanations_are_documented(explanation):
     words = " ".join(DOCUMENTED.read_text().replace("``", "").split())
     assert explanation.name.replace("``", "").casefold() in words.casefold()
@@ -83,8 +84,8 @@ def test_explanations_are_documented(explanation):
 
 
 def test_every_nova_plugin_is_compared_or_listed_as_missing(theirs):
-    known = theirs.classes()
-    assert sorted((*known["filters"], *known["weighers"])) == sorted(
+    classes = theirs.classes()
+    assert sorted((*classes["filters"], *classes["weighers"])) == sorted(
         (*FILTERS, *WEIGHERS, *NOT_YET)
     )
 
@@ -95,11 +96,11 @@ def test_every_compared_plugin_exists():
 
 
 @pytest.mark.parametrize("name", FILTERS)
-@pytest.mark.parametrize("said", ["turned", "fails: oops", "refuses: no"])
-def test_wrong_verdict_is_found(find_agreed_case, name, said):
-    case, answer = find_agreed_case
+@pytest.mark.parametrize("wrong", ["inverted", "fails: oops", "rejects: no"])
+def test_wrong_verdict_is_found(equal_case, name, wrong):
+    case, answer = equal_case
     first, *others = answer.filters[name]
-    verdicts = [not first if said == "turned" else said, *others]
+    verdicts = [not first if wrong == "inverted" else wrong, *others]
     ours = replace(answer, filters={**answer.filters, name: verdicts})
     assert ("filter", name, case.host_and_node_of(0)) in unexplained_differences(case, ours, answer)
 
@@ -107,42 +108,42 @@ def test_wrong_verdict_is_found(find_agreed_case, name, said):
 @pytest.mark.parametrize("name", WEIGHERS)
 @pytest.mark.parametrize("kind", ["raw", "multipliers", "normalized"])
 @pytest.mark.parametrize(("by", "found"), [(1.0, True), (1e-7, True), (1e-13, False)])
-def test_wrong_weight_is_found(find_agreed_case, name, kind, by, found):
-    case, answer = find_agreed_case
-    said = answer.weighers[name]
-    first, *others = said[kind]
-    changed = {**said, kind: [first + by * max(1.0, abs(first)), *others]}
+def test_wrong_weight_is_found(equal_case, name, kind, by, found):
+    case, answer = equal_case
+    weights = answer.weighers[name]
+    first, *others = weights[kind]
+    changed = {**weights, kind: [first + by * max(1.0, abs(first)), *others]}
     ours = replace(answer, weighers={**answer.weighers, name: changed})
     aspect = (kind, name, case.host_and_node_of(answer.weighed[0]))
     assert (aspect in unexplained_differences(case, ours, answer)) == found
 
 
 @pytest.mark.parametrize("name", WEIGHERS)
-def test_failing_weigher_is_found(find_agreed_case, name):
-    case, answer = find_agreed_case
+def test_failing_weigher_is_found(equal_case, name):
+    case, answer = equal_case
     ours = replace(answer, weighers={**answer.weighers, name: "fails: oops"})
     assert ("weigher", name, "") in unexplained_differences(case, ours, answer)
 
 
-def test_wrong_filter_chain_is_found(find_agreed_case):
-    case, answer = find_agreed_case
+def test_wrong_filter_chain_is_found(equal_case):
+    case, answer = equal_case
     ours = replace(answer, chain=[place for place in answer.chain if place] or [0])
     assert ("our chain", "", "") in unexplained_differences(case, ours, answer)
 
 
-def test_wrong_weight_sum_or_order_is_found(find_agreed_case):
-    case, answer = find_agreed_case
+def test_wrong_weight_sum_or_order_is_found(equal_case):
+    case, answer = equal_case
     (best, most), *others = answer.weights
     heavier = replace(answer, weights=[[best, most + 1.0], *others])
     assert ("our weights", "", "") in unexplained_differences(case, heavier, answer)
-    turned = replace(answer, weights=answer.weights[::-1])
-    assert ("order", "", "") in unexplained_differences(case, turned, answer)
-    lost = replace(answer, weights=others)
-    assert ("our weights", "", "") in unexplained_differences(case, lost, answer)
+    reversed_order = replace(answer, weights=answer.weights[::-1])
+    assert ("order", "", "") in unexplained_differences(case, reversed_order, answer)
+    incomplete = replace(answer, weights=others)
+    assert ("our weights", "", "") in unexplained_differences(case, incomplete, answer)
 
 
-def test_hosts_and_weights_of_later_instances_are_compared(find_agreed_case):
-    case, answer = find_agreed_case
+def test_hosts_and_weights_of_later_instances_are_compared(equal_case):
+    case, answer = equal_case
     *earlier, last = answer.rounds
     (best, most), *others = last["weights"]
     number = str(len(earlier))
@@ -156,15 +157,15 @@ def test_hosts_and_weights_of_later_instances_are_compared(find_agreed_case):
     assert list(unexplained_differences(case, ours, answer)) == [("instances", "", "")]
 
 
-def test_order_of_equal_weights_is_not_compared():
+def test_only_our_order_of_equal_weights_must_be_by_name():
     report = {"hypervisor_hostname": "n"}
     hosts = tuple({"report": {**report, "host": name}} for name in ("b", "a"))
     case = Case(hosts=hosts, request_spec={})
     answer = Answer({"AllHostsFilter": [True, True]}, [0, 1], [0, 1], {}, [])
     by_name = replace(answer, weights=[[1, 0.0], [0, 0.0]])
-    otherwise = replace(answer, weights=[[0, 0.0], [1, 0.0]])
-    assert differences(case, by_name, otherwise) == {}
-    assert list(differences(case, otherwise, by_name)) == [("order", "", "")]
+    by_place = replace(answer, weights=[[0, 0.0], [1, 0.0]])
+    assert differences(case, by_name, by_place) == {}
+    assert list(differences(case, by_place, by_name)) == [("order", "", "")]
 
 
 def test_seed_makes_equal_cases():

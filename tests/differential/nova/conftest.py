@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's functions and our explain; needs the virtual environment of the peers."""
+"""Fixtures for nova's functions (with the peers' interpreter) and for our explain API."""
 
 from tests.differential.duel import comparison_fixtures
 from tests.differential.nova.duel import NovaComparison

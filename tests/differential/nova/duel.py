@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random requests to nova's own functions and to our scheduler: what they ask of placement."""
+"""Candidates queries that nova and our scheduler build for random requests."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -15,9 +15,9 @@ from tests.differential.nova.generate.cloud import random_cloud
 from tests.differential.nova.generate.requests import RequestCase, random_request_case
 from tests.differential.nova.sides import Ours, Theirs
 
-#: So many requests are made in one cloud.
+#: Number of requests per cloud.
 EPISODE = 25
-#: Without which neither side, or only one, would take the request.
+#: Keys that at least a side requires in a request.
 _NEEDED = frozenset(
     {"project_id", "flavor", "vcpus", "memory_mb", "extra_specs", "properties", "id"}
 )
@@ -39,35 +39,38 @@ class NovaComparison(CaseComparison):
     def random_cases(self, random: Random) -> Iterator[RequestCase]:
         dice = Dice(random)
         while True:
-            here = random_cloud(dice)
+            cloud = random_cloud(dice)
             for _ in range(EPISODE):
-                yield random_request_case(dice, here)
+                yield random_request_case(dice, cloud)
 
-    def compare_answers(self, asked: RequestCase) -> tuple[NovaAnswers, list[str], Differences]:
-        seen = NovaAnswers(asked, self.ours.ask(asked), self.theirs.ask(asked), self.theirs.ask)
-        return seen, *explain_differences(seen, differences(asked, seen.ours, seen.theirs))
+    def compare_answers(self, case: RequestCase) -> tuple[NovaAnswers, list[str], Differences]:
+        seen = NovaAnswers(case, self.ours.ask(case), self.theirs.ask(case), self.theirs.ask)
+        return seen, *explain_differences(seen, differences(case, seen.ours, seen.theirs))
 
-    def coverage_of(self, asked: RequestCase, answers: NovaAnswers) -> Iterable[Any]:
+    def coverage_of(self, case: RequestCase, answers: NovaAnswers) -> Iterable[Any]:
         return [answers.theirs.verdict]
 
-    def kind(self, asked: RequestCase, left: Differences) -> tuple[str, ...]:
-        return (*sorted(left), *(str(value)[:60] for value in left.get("verdict", ())))
+    def kind(self, case: RequestCase, unexplained: Differences) -> tuple[str, ...]:
+        return (
+            *sorted(unexplained),
+            *(str(value)[:60] for value in unexplained.get("verdict", ())),
+        )
 
-    def as_saved(self, asked: RequestCase) -> Any:
-        return asked.as_saved()
+    def as_saved(self, case: RequestCase) -> Any:
+        return case.as_saved()
 
-    def smaller_cases(self, asked: RequestCase) -> Iterator[RequestCase]:
-        for options in _smaller_documents(asked.options):
-            yield replace(asked, options=options)
-        for number in range(len(asked.cloud.aggregates)):
-            kept = asked.cloud.aggregates[:number] + asked.cloud.aggregates[number + 1 :]
-            yield replace(asked, cloud=replace(asked.cloud, aggregates=kept))
-        for spec in _smaller_documents(asked.request_spec):
-            yield replace(asked, request_spec=spec)
+    def smaller_cases(self, case: RequestCase) -> Iterator[RequestCase]:
+        for options in _smaller_documents(case.options):
+            yield replace(case, options=options)
+        for number in range(len(case.cloud.aggregates)):
+            kept = case.cloud.aggregates[:number] + case.cloud.aggregates[number + 1 :]
+            yield replace(case, cloud=replace(case.cloud, aggregates=kept))
+        for spec in _smaller_documents(case.request_spec):
+            yield replace(case, request_spec=spec)
 
 
-def _smaller_documents(said: Any) -> Iterator[Any]:
-    for less in documents_without_a_part(said, _NEEDED, lists=False):
-        document = {**less, "image": None} if "image" in said and "image" not in less else less
-        if document != said:
+def _smaller_documents(old: Any) -> Iterator[Any]:
+    for less in documents_without_a_part(old, _NEEDED, lists=False):
+        document = {**less, "image": None} if "image" in old and "image" not in less else less
+        if document != old:
             yield document

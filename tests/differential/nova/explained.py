@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences that are meant: each with what tells it, and why ours is better for users."""
+"""Intended differences from nova, each with a reason and a function that detects it."""
 
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
+from tests.differential.duel import apply_explanations
 from tests.differential.nova.compare import SUFFIXED, Differences, differences
 from tests.differential.nova.generate.cloud import NODES
 from tests.differential.nova.generate.draft import CUSTOM_CLASSES, CUSTOM_TRAITS
 from tests.differential.nova.generate.requests import RequestCase
 from tests.differential.nova.sides import Answer
 
-#: The parameters that both queries have of aggregates.
+#: Parameters about aggregates, of the query and of the fallback query.
 _MEMBERSHIPS = ("member_of", "fallback member_of")
 _LIMITS = {"limit", "fallback limit"}
 _TRAIT_OF = re.compile(r"trait(?:[a-zA-Z0-9_-]{1,64})?:(.*)", re.DOTALL)
@@ -21,9 +22,9 @@ _UNKNOWN = re.compile(r"No such (?:resource class|trait): (\S+)")
 
 @dataclass(frozen=True)
 class NovaAnswers:
-    """A request and both answers; ``again`` asks nova something else."""
+    """A request and both answers. ``again`` sends another request to nova."""
 
-    asked: RequestCase
+    case: RequestCase
     ours: Answer
     theirs: Answer
     again: Callable[[RequestCase], Answer]
@@ -34,94 +35,95 @@ class NovaAnswers:
 
 @dataclass(frozen=True)
 class Explanation:
-    """``tells`` returns which of the aspects that differ are explained by it."""
+    """``explains`` returns the differing aspects that the explanation covers."""
 
     name: str
     reason: str
-    tells: Callable[[NovaAnswers, Differences], set[str]]
+    explains: Callable[[NovaAnswers, Differences], set[str]]
 
 
-def _tenant_without_aggregate(seen: NovaAnswers, found: Differences) -> set[str]:
-    keys = seen.theirs.unsaid.get("keys", ())
+def _rejected_extra_spec(seen: NovaAnswers, found: Differences) -> set[str]:
+    keys = seen.theirs.api_rejection.get("keys", ())
     suffixes = [match[1] for match in map(SUFFIXED.fullmatch, keys) if match]
-    named = any(repr(one) in seen.ours.told for one in (*keys, *suffixes))
-    return {"verdict"} if named and seen.verdicts("refuses", "asks", "finds nobody") else set()
+    named = any(repr(name) in seen.ours.reason for name in (*keys, *suffixes))
+    return {"verdict"} if named and seen.verdicts("rejected", "query", "no host") else set()
 
 
-def _trait_missing_in_placement(seen: NovaAnswers, found: Differences) -> set[str]:
-    specs = seen.asked.request_spec["flavor"]["extra_specs"]
+def _trait_without_name(seen: NovaAnswers, found: Differences) -> set[str]:
+    specs = seen.case.request_spec["flavor"]["extra_specs"]
     nameless = [key for key in specs if (match := _TRAIT_OF.fullmatch(key)) and not match[1]]
-    if not nameless or not seen.verdicts("asks", "refuses", "finds nobody"):
+    if not nameless or not seen.verdicts("query", "rejected", "no host"):
         return set()
-    flavor = seen.asked.request_spec["flavor"]
+    flavor = seen.case.request_spec["flavor"]
     named = {key: value for key, value in specs.items() if key not in nameless}
-    spec = {**seen.asked.request_spec, "flavor": {**flavor, "extra_specs": named}}
-    asked = replace(seen.asked, request_spec=spec)
-    return _unless_other_differences(replace(seen, asked=asked, theirs=seen.again(asked)))
+    spec = {**seen.case.request_spec, "flavor": {**flavor, "extra_specs": named}}
+    case = replace(seen.case, request_spec=spec)
+    return _unless_other_differences(replace(seen, case=case, theirs=seen.again(case)))
 
 
 def _unknown_trait_or_class(seen: NovaAnswers, found: Differences) -> set[str]:
-    named = _UNKNOWN.match(seen.ours.told)
-    there = named is not None and named[1] in (*CUSTOM_CLASSES, *CUSTOM_TRAITS)
-    unknown = named is not None and not there
-    return {"verdict"} if unknown and seen.verdicts("refuses", "asks", "finds nobody") else set()
+    named = _UNKNOWN.match(seen.ours.reason)
+    unknown = named is not None and named[1] not in (*CUSTOM_CLASSES, *CUSTOM_TRAITS)
+    return {"verdict"} if unknown and seen.verdicts("rejected", "query", "no host") else set()
 
 
-def _unknown_node(seen: NovaAnswers, found: Differences) -> set[str]:
-    told = seen.theirs.told.startswith("NoValidHost") and seen.ours.told.endswith("no_valid_host")
-    return {"verdict"} if told and seen.verdicts("asks", "finds nobody") else set()
+def _unreported_host(seen: NovaAnswers, found: Differences) -> set[str]:
+    no_host = seen.theirs.reason.startswith("NoValidHost")
+    no_host &= seen.ours.reason.endswith("no_valid_host")
+    return {"verdict"} if no_host and seen.verdicts("query", "no host") else set()
 
 
-def _excluded_names_differ(seen: NovaAnswers, found: Differences) -> set[str]:
-    spec = seen.asked.request_spec
-    told = spec.get("requested_destination") or {}
+def _contradictory_hosts(seen: NovaAnswers, found: Differences) -> set[str]:
+    spec = seen.case.request_spec
+    destination = spec.get("requested_destination") or {}
     left = [
         node
         for node in NODES
-        if {told.get("host") or node.host, *(spec.get("force_hosts") or ())} == {node.host}
-        and {told.get("node") or node.node, *(spec.get("force_nodes") or ())} == {node.node}
+        if {destination.get("host") or node.host, *(spec.get("force_hosts") or ())} == {node.host}
+        and {destination.get("node") or node.node, *(spec.get("force_nodes") or ())} == {node.node}
     ]
-    nobody = not left and seen.ours.told.endswith("no_valid_host")
-    return {"in_tree", "limit", "fallback in_tree", "fallback limit"} if nobody else set()
+    no_host = not left and seen.ours.reason.endswith("no_valid_host")
+    return {"in_tree", "limit", "fallback in_tree", "fallback limit"} if no_host else set()
 
 
-def _explain_uncut_limit_of_a_cell(seen: NovaAnswers, found: Differences) -> set[str]:
-    told = seen.asked.request_spec.get("requested_destination") or {}
-    uncut = told.get("cell") and all(found[one][0] is None for one in found.keys() & _LIMITS)
-    return _LIMITS if uncut else set()
+def _cell_without_limit(seen: NovaAnswers, found: Differences) -> set[str]:
+    destination = seen.case.request_spec.get("requested_destination") or {}
+    limits = [found[name][0] for name in found.keys() & _LIMITS]
+    is_unlimited = destination.get("cell") and limits.count(None) == len(limits)
+    return _LIMITS if is_unlimited else set()
 
 
 def _invalid_pci_alias(seen: NovaAnswers, found: Differences) -> set[str]:
-    unnamed = "pci_passthrough:alias" not in seen.asked.request_spec["flavor"]["extra_specs"]
-    told = unnamed and seen.ours.told.startswith("overrides: [pci] alias ")
-    return {"verdict"} if told and seen.verdicts("refuses", "asks", "finds nobody") else set()
+    unnamed = "pci_passthrough:alias" not in seen.case.request_spec["flavor"]["extra_specs"]
+    is_rejected = unnamed and seen.ours.reason.startswith("overrides: [pci] alias ")
+    return {"verdict"} if is_rejected and seen.verdicts("rejected", "query", "no host") else set()
 
 
 def _contradiction_reported_first(seen: NovaAnswers, found: Differences) -> set[str]:
-    if not seen.verdicts("refuses", "finds nobody"):
+    if not seen.verdicts("rejected", "no host"):
         return set()
-    spec = {**seen.asked.request_spec, "requested_destination": None}
+    spec = {**seen.case.request_spec, "requested_destination": None}
     for key in ("force_hosts", "force_nodes"):
         spec.pop(key, None)
-    options = {**seen.asked.options, "scheduler.placement_aggregate_required_for_tenants": False}
-    anywhere = seen.again(replace(seen.asked, request_spec=spec, options=options))
-    return {"verdict"} if anywhere.verdict == "refuses" else set()
+    options = {**seen.case.options, "scheduler.placement_aggregate_required_for_tenants": False}
+    anywhere = seen.again(replace(seen.case, request_spec=spec, options=options))
+    return {"verdict"} if anywhere.verdict == "rejected" else set()
 
 
 def _unknown_availability_zone(seen: NovaAnswers, found: Differences) -> set[str]:
-    zone = seen.asked.request_spec.get("availability_zone")
-    zones = {one["metadata"].get("availability_zone") for one in seen.asked.cloud.aggregates}
-    told = zone not in zones and "availability zone" in seen.ours.told
-    return {"verdict"} if told and seen.verdicts("finds nobody", "asks") else set()
+    zone = seen.case.request_spec.get("availability_zone")
+    zones = {item["metadata"].get("availability_zone") for item in seen.case.cloud.aggregates}
+    is_unknown = zone not in zones and "availability zone" in seen.ours.reason
+    return {"verdict"} if is_unknown and seen.verdicts("no host", "query") else set()
 
 
 def _default_availability_zone(seen: NovaAnswers, found: Differences) -> set[str]:
-    if seen.asked.request_spec.get("availability_zone") != "nova":
+    if seen.case.request_spec.get("availability_zone") != "nova":
         return set()
     zoned = {
-        one["uuid"]
-        for one in seen.asked.cloud.aggregates
-        if one["metadata"].get("availability_zone")
+        aggregate["uuid"]
+        for aggregate in seen.case.cloud.aggregates
+        if aggregate["metadata"].get("availability_zone")
     }
     return {
         aspect
@@ -146,62 +148,62 @@ def _forbidden_members(values: list[str] | None) -> set[str]:
 
 def _other_tenant_aggregate(seen: NovaAnswers, found: Differences) -> set[str]:
     theirs, ours = (
-        _aggregates_of_tenant(seen.asked, by_tag=False),
-        _aggregates_of_tenant(seen.asked, by_tag=True),
+        _aggregates_of_tenant(seen.case, by_tag=False),
+        _aggregates_of_tenant(seen.case, by_tag=True),
     )
     if theirs == ours:
         return set()
-    if not ours and seen.verdicts("finds nobody", "asks"):
-        return {"verdict"} if "project" in seen.ours.told else set()
-    taken = ["in:" + ",".join(sorted(ours))] if ours else []
+    if not ours and seen.verdicts("no host", "query"):
+        return {"verdict"} if "project" in seen.ours.reason else set()
+    own = ["in:" + ",".join(sorted(ours))] if ours else []
     return {
         aspect
         for aspect in found.keys() & _MEMBERSHIPS
-        if sorted([*_members_without(theirs, found[aspect][1]), *taken]) == (found[aspect][0] or [])
+        if sorted([*_members_without(theirs, found[aspect][1]), *own]) == (found[aspect][0] or [])
     }
 
 
-def _aggregates_of_tenant(asked: RequestCase, *, by_tag: bool) -> set[str]:
-    project = asked.request_spec.get("project_id")
+def _aggregates_of_tenant(case: RequestCase, *, by_tag: bool) -> set[str]:
+    project = case.request_spec.get("project_id")
     return {
-        one["uuid"]
-        for one in asked.cloud.aggregates
-        if any(key.startswith("filter_tenant_id") for key in one["metadata"])
+        aggregate["uuid"]
+        for aggregate in case.cloud.aggregates
+        if any(key.startswith("filter_tenant_id") for key in aggregate["metadata"])
         and any(
             value == project and (key.startswith("filter_tenant_id") or not by_tag)
-            for key, value in one["metadata"].items()
+            for key, value in aggregate["metadata"].items()
         )
     }
 
 
 def _members_without(uuids: Collection[str], values: list[str] | None) -> list[str]:
     left = list(values or ())
-    wanted = "in:" + ",".join(sorted(uuids))
-    if wanted in left:
-        left.remove(wanted)
+    membership = "in:" + ",".join(sorted(uuids))
+    if membership in left:
+        left.remove(membership)
     return left
 
 
-def _encryption_without_format(seen: NovaAnswers, found: Differences) -> set[str]:
-    told = seen.theirs.told.startswith("NotImplementedError: Cannot load 'disk_format'")
-    if not told or (seen.asked.request_spec.get("image") or {}).get("disk_format"):
+def _image_without_disk_format(seen: NovaAnswers, found: Differences) -> set[str]:
+    has_failed = seen.theirs.reason.startswith("NotImplementedError: Cannot load 'disk_format'")
+    if not has_failed or (seen.case.request_spec.get("image") or {}).get("disk_format"):
         return set()
-    options = {**seen.asked.options, "scheduler.query_placement_for_image_type_support": False}
+    options = {**seen.case.options, "scheduler.query_placement_for_image_type_support": False}
     return _unless_other_differences(
-        replace(seen, theirs=seen.again(replace(seen.asked, options=options)))
+        replace(seen, theirs=seen.again(replace(seen.case, options=options)))
     )
 
 
-def _request_without_resources(seen: NovaAnswers, found: Differences) -> set[str]:
+def _group_without_resources(seen: NovaAnswers, found: Differences) -> set[str]:
     pairs = parse_qsl(seen.theirs.query, keep_blank_values=True)
     empty = any(key.startswith("resources") and not value for key, value in pairs)
-    if not empty or seen.theirs.verdict != "refuses":
+    if not empty or seen.theirs.verdict != "rejected":
         return set()
-    return _unless_other_differences(replace(seen, theirs=replace(seen.theirs, verdict="asks")))
+    return _unless_other_differences(replace(seen, theirs=replace(seen.theirs, verdict="query")))
 
 
 def _unless_other_differences(seen: NovaAnswers) -> set[str]:
-    _, left = explain_differences(seen, differences(seen.asked, seen.ours, seen.theirs))
+    _, left = explain_differences(seen, differences(seen.case, seen.ours, seen.theirs))
     return set() if left else {"verdict"}
 
 
@@ -211,13 +213,13 @@ EXPLANATIONS = (
         "An extra spec that nova's API refuses and nova's scheduler does not ignore, such as "
         "trait:low, is 400 and named where a request brings it along. nova asks placement for it, "
         "which refuses or, where no host is found before it looks at that group, does not.",
-        _tenant_without_aggregate,
+        _rejected_extra_spec,
     ),
     Explanation(
         "a trait without a name is ignored",
         "An extra spec trait: without a name after the colon has no effect. nova asks placement "
         "for that trait beside others, and placement refuses, so that it finds no host.",
-        _trait_missing_in_placement,
+        _trait_without_name,
     ),
     Explanation(
         "a class or trait that is not there is named",
@@ -230,20 +232,20 @@ EXPLANATIONS = (
         "a request for an unreported host still shows its query",
         "A request for a host or node that has not been reported shows the query that it would "
         "have; nova ends before it makes one.",
-        _unknown_node,
+        _unreported_host,
     ),
     Explanation(
         "hosts and nodes that exclude each other leave no host",
         "Hosts and nodes of requested_destination and force_hosts and force_nodes narrow one "
         "another. nova asks placement only for those of the destination, and then its host "
         "manager finds no host.",
-        _excluded_names_differ,
+        _contradictory_hosts,
     ),
     Explanation(
         "a request for a cell has no limit of candidates",
         "Its candidates are of all cells, and the limit could remove those of the cell. nova "
         "applies max_placement_results before it looks at cells.",
-        _explain_uncut_limit_of_a_cell,
+        _cell_without_limit,
     ),
     Explanation(
         "an invalid PCI alias is refused when it is read",
@@ -282,22 +284,16 @@ EXPLANATIONS = (
         "an image may have no disk format",
         "No support of a format is required for such an image; nova fails on it if "
         "query_placement_for_image_type_support is set.",
-        _encryption_without_format,
+        _image_without_disk_format,
     ),
     Explanation(
         "a group without resources has no resources parameter",
         "nova sends the parameter without a value, which placement refuses, so that its requests "
         "with same_subtree find no host.",
-        _request_without_resources,
+        _group_without_resources,
     ),
 )
 
 
 def explain_differences(seen: NovaAnswers, found: Differences) -> tuple[list[str], Differences]:
-    names, left = [], dict(found)
-    for explanation in EXPLANATIONS:
-        claimed = explanation.tells(seen, left) & left.keys() if left else set()
-        if claimed:
-            names.append(explanation.name)
-            left = {aspect: values for aspect, values in left.items() if aspect not in claimed}
-    return names, left
+    return apply_explanations(EXPLANATIONS, seen, found)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A query string as a value: equal for two queries that ask placement the same."""
+"""Candidates queries as documents, equal for equivalent query strings."""
 
 import re
 from collections import defaultdict
@@ -7,32 +7,31 @@ from collections.abc import Collection, Iterator
 from typing import Any
 from urllib.parse import parse_qsl
 
-#: What is asked, by parameter; the groups of devices are named ``device 1``, ``device 2``, ...
+#: Values by parameter. Groups of devices have the suffixes `` of device 1``, `` of device 2``, ...
 Question = dict[str, Any]
 
 _GROUP = re.compile(r"(resources|required|member_of|in_tree)(.*)", re.DOTALL)
 
 
 def query_as_document(query: str, suffixes: Collection[str]) -> Question:
-    """Return what a query asks.
+    """Return the parameters of a query, with canonical suffixes for groups of PCI devices.
 
-    ``suffixes`` are those that the request names. What has another one is a group for a PCI
-    device: nova makes their names at random, so they are named anew, in the order of what they
-    ask for.
+    The request itself contains the ``suffixes``. nova invents random suffixes for PCI devices, so
+    this function replaces them by numbers in the order of the groups' values.
     """
-    asked: Question = {}
+    parameters: Question = {}
     groups: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for key, value in parse_qsl(query, keep_blank_values=True):
         member = _GROUP.fullmatch(key)
         if member is None:
-            asked.setdefault(key, []).append(_sort_terms(value))
-        elif value:  # an empty one is nova's way to ask for nothing
+            parameters.setdefault(key, []).append(_sort_terms(value))
+        elif value:  # nova sends an empty parameter for a group without resources
             groups[member[2]][member[1]].append(_sort_terms(value))
     names = dict(_canonical_suffixes(groups, suffixes))
     for suffix, group in groups.items():
         for key, values in group.items():
-            asked[f"{key}{names[suffix]}"] = sorted(values)
-    return {key: sorted(values) for key, values in asked.items()}
+            parameters[f"{key}{names[suffix]}"] = sorted(values)
+    return {key: sorted(values) for key, values in parameters.items()}
 
 
 def _sort_terms(value: str) -> str:

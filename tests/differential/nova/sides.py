@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two ways from a request to its query: nova's, in its own interpreter, and ours."""
+"""Both sides: nova in another interpreter, and our explain API in this process."""
 
 import json
 from dataclasses import dataclass, field
@@ -24,23 +24,22 @@ _OWNER = "OWNER_NOVA"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a side makes of a request.
+    """The answer of a side to a request.
 
-    ``verdict`` is ``asks``, ``refuses`` (the request cannot be), ``finds nobody`` (without asking)
-    or ``fails``. ``told`` is why, where it does not ask; ``unsaid`` is what nova's API says of
-    flavor and image before all this, where it would not let them in. ``fallback`` is the second
-    query, which asks for pinned CPUs as shared ones.
+    ``verdict`` is ``query``, ``rejected`` (the request is invalid), ``no host`` (before a query) or
+    ``failed``, with its ``reason``. ``api_rejection`` is the exception of nova's API for flavor and
+    image. ``fallback`` is a second query with shared CPUs in place of pinned CPUs.
     """
 
     verdict: str
     query: str = ""
-    told: str = ""
-    unsaid: dict[str, Any] = field(default_factory=dict)
+    reason: str = ""
+    api_rejection: dict[str, Any] = field(default_factory=dict)
     fallback: str = ""
 
 
 class Theirs:
-    """Nova's functions; whether placement would take their query is asked of placement itself."""
+    """Nova's functions, and OpenStack's placement, which checks their query."""
 
     def __init__(self, url: str, python: Path = PEER_PYTHON) -> None:
         self._nova = Lines(python, SERVE)
@@ -50,18 +49,18 @@ class Theirs:
         for name in CUSTOM_TRAITS:
             self._placement.ask(Request("PUT", f"/traits/{name}", PEER_LATEST))
 
-    def ask(self, asked: RequestCase) -> Answer:
-        told = self._nova.ask(asked.as_json())
-        unsaid = told["unsaid"] or {}
-        if "error" in told:
-            kind, message = told["error"]["class"], told["error"]["message"]
-            nobody = kind in {"NoValidHost", "RequestFilterFailed"}
-            verdict = "finds nobody" if nobody else "refuses"
-            return Answer(verdict, told=f"{kind}: {message}", unsaid=unsaid)
-        query = told["query"]
+    def ask(self, case: RequestCase) -> Answer:
+        document = self._nova.ask(case.as_json())
+        rejection = document["api_rejection"] or {}
+        if "error" in document:
+            kind, message = document["error"]["class"], document["error"]["message"]
+            no_host = kind in {"NoValidHost", "RequestFilterFailed"}
+            verdict = "no host" if no_host else "rejected"
+            return Answer(verdict, reason=f"{kind}: {message}", api_rejection=rejection)
+        query = document["query"]
         reply = self._placement.ask(Request("GET", f"/allocation_candidates?{query}", PEER_LATEST))
-        verdict = "asks" if reply.status == 200 else "refuses"
-        return Answer(verdict, query, reply.detail, unsaid, told.get("fallback", ""))
+        verdict = "query" if reply.status == 200 else "rejected"
+        return Answer(verdict, query, reply.detail, rejection, document.get("fallback", ""))
 
     def close(self) -> None:
         self._nova.close()
@@ -75,7 +74,7 @@ class Ours:
         settings = make_settings(
             url,
             placement_database__sync_on_startup=True,
-            # A server group is refused where nothing heeds its policy.
+            # A request with a server group needs a filter for its policy.
             filter_scheduler__enabled_filters=["ServerGroupAntiAffinityFilter"],
         )
         self._application = create_app(settings)
@@ -88,29 +87,29 @@ class Ours:
         for name in CUSTOM_TRAITS:
             self._client.put(f"/placement/traits/{name}", headers=PEER_LATEST_HEADERS)
         self._client.post_json(
-            "/scheduler/v1/compute_nodes", [report(one.node, host=one.host) for one in NODES]
+            "/scheduler/v1/compute_nodes", [report(node.node, host=node.host) for node in NODES]
         )
         body = {"server_group": {"name": "g", "policies": ["anti-affinity"]}}
-        made = self._client.post_json("/compute/v2.1/os-server-groups", body)
-        self._group: str = made.json["server_group"]["id"]
+        group = self._client.post_json("/compute/v2.1/os-server-groups", body)
+        self._group: str = group.json["server_group"]["id"]
 
-    def ask(self, asked: RequestCase) -> Answer:
-        self._load_cloud(asked.cloud)
-        body = {"request_spec": asked.request_spec, "overrides": asked.options}
+    def ask(self, case: RequestCase) -> Answer:
+        self._load_cloud(case.cloud)
+        body = {"request_spec": case.request_spec, "overrides": case.options}
         reply = self._client.post_json(
             "/scheduler/v1/explain", self._translate_uuids(body), expect_errors=True
         )
         if reply.status_int != 200:
-            verdict = "refuses" if reply.status_int == 400 else "fails"
-            return Answer(verdict, told=reply.json["errors"][0]["detail"])
+            verdict = "rejected" if reply.status_int == 400 else "failed"
+            return Answer(verdict, reason=reply.json["errors"][0]["detail"])
         funnel = reply.json["funnel"]
-        asked_for = funnel["allocation_candidates"]
-        query = self._name_uuids(asked_for["query"])
-        fallback = self._name_uuids(asked_for.get("fallback", {}).get("query", ""))
-        rejections = [one["refusal"] for one in funnel["request_filters"] if "refusal" in one]
+        stage = funnel["allocation_candidates"]
+        query = self._name_uuids(stage["query"])
+        fallback = self._name_uuids(stage.get("fallback", {}).get("query", ""))
+        rejections = [item["refusal"] for item in funnel["request_filters"] if "refusal" in item]
         if rejections:
-            return Answer("finds nobody", query, rejections[0])
-        return Answer("asks", query, f"outcome: {reply.json['outcome']}", fallback=fallback)
+            return Answer("no host", query, rejections[0])
+        return Answer("query", query, f"outcome: {reply.json['outcome']}", fallback=fallback)
 
     def close(self) -> None:
         self._application.close()
@@ -131,14 +130,14 @@ class Ours:
             return
         for number in self._ids:
             self._delete_aggregate(number)
-        made = [self._create_aggregate(number, one) for number, one in enumerate(cloud.aggregates)]
-        self._ids = [one["id"] for one in made]
-        named = zip(cloud.aggregates, made, strict=True)
-        self._uuids = {told["uuid"]: one["uuid"] for told, one in named}
+        created = [self._create_aggregate(*item) for item in enumerate(cloud.aggregates)]
+        self._ids = [aggregate["id"] for aggregate in created]
+        named = zip(cloud.aggregates, created, strict=True)
+        self._uuids = {name["uuid"]: aggregate["uuid"] for name, aggregate in named}
         self._uuids[SERVER_GROUP] = self._group
-        for one in NODES:
-            # One without the trait, and nova may not ask for it of anybody.
-            self._set_owner_trait(one.uuid, owned=cloud.owned or one is not NODES[0])
+        for node in NODES:
+            # A single node without the trait suffices to forbid a query for it.
+            self._set_owner_trait(node.uuid, owned=cloud.owned or node is not NODES[0])
         self._cloud = cloud
 
     def _delete_aggregate(self, number: int) -> None:
@@ -147,16 +146,16 @@ class Ours:
             self._client.post_json(f"{path}/action", {"remove_host": {"host": host}})
         self._client.delete(path)
 
-    def _create_aggregate(self, number: int, told: dict[str, Any]) -> dict[str, Any]:
+    def _create_aggregate(self, number: int, aggregate: dict[str, Any]) -> dict[str, Any]:
         body = {"aggregate": {"name": f"aggregate-{number}"}}
         reply = self._client.post_json(_AGGREGATES, body, headers=_COMPUTE)
-        made: dict[str, Any] = reply.json["aggregate"]
-        action = f"{_AGGREGATES}/{made['id']}/action"
-        if told["metadata"]:
-            self._client.post_json(action, {"set_metadata": {"metadata": told["metadata"]}})
-        for host in told["hosts"]:
+        created: dict[str, Any] = reply.json["aggregate"]
+        action = f"{_AGGREGATES}/{created['id']}/action"
+        if aggregate["metadata"]:
+            self._client.post_json(action, {"set_metadata": {"metadata": aggregate["metadata"]}})
+        for host in aggregate["hosts"]:
             self._client.post_json(action, {"add_host": {"host": host}})
-        return made
+        return created
 
     def _set_owner_trait(self, uuid: str, *, owned: bool) -> None:
         path = f"/placement/resource_providers/{uuid}/traits"

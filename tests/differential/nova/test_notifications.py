@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova 34 itself sends of a request, beside what we send."""
+"""Notifications of nova 34 and of our service for the same request."""
 
 import json
 import os
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.system
 
 NOTIFY = Path(__file__).parent / "peer" / "notify.py"
 
-#: Fields that no request tells us.
+#: Fields whose values are not in a request.
 UNKNOWN = {"projects", "created_at", "updated_at", "deleted_at", "direct_url"}
 
 
@@ -46,42 +46,46 @@ def both_notifications(request):
     return json.loads(done.stdout), ours
 
 
-def without_unknown_fields(told: Any) -> Any:
-    if isinstance(told, dict):
+def without_unknown_fields(document: Any) -> Any:
+    if isinstance(document, dict):
         return {
             key: None if key in UNKNOWN else without_unknown_fields(value)
-            for key, value in told.items()
+            for key, value in document.items()
         }
-    return [without_unknown_fields(one) for one in told] if isinstance(told, list) else told
+    return (
+        [without_unknown_fields(item) for item in document]
+        if isinstance(document, list)
+        else document
+    )
 
 
 def test_publisher_priority_and_event_type_match_nova(both_notifications):
     theirs, ours = both_notifications
-    assert [(one.publisher, one.event_type, one.priority) for one in ours] == [
-        (one["message"]["publisher_id"], one["message"]["event_type"], one["priority"].lower())
-        for one in theirs
+    assert [(item.publisher, item.event_type, item.priority) for item in ours] == [
+        (item["message"]["publisher_id"], item["message"]["event_type"], item["priority"].lower())
+        for item in theirs
     ]
 
 
 def test_context_is_a_subset_of_novas(both_notifications):
     theirs, ours = both_notifications
-    for nova, one in zip(theirs, ours, strict=True):
-        assert one.context.items() <= nova["context"].items()
+    for nova, item in zip(theirs, ours, strict=True):
+        assert item.context.items() <= nova["context"].items()
 
 
 def test_versioned_payload_matches_nova(both_notifications):
     (_, theirs), (_, ours) = both_notifications
     nova, payload = theirs["message"]["payload"], dict(ours.payload)
-    # nova 34 tells the security groups that have an identifier, which none has here.
-    for told in (nova, payload):
-        told["nova_object.data"]["security_groups"] = []
+    # nova 34 sends security groups with an identifier. These groups have no identifier.
+    for document in (nova, payload):
+        document["nova_object.data"]["security_groups"] = []
     assert without_unknown_fields(payload) == without_unknown_fields(nova)
 
 
 def test_unversioned_payload_matches_nova(both_notifications):
     (theirs, _), (ours, _) = both_notifications
-    nova, told = theirs["message"]["payload"]["request_spec"], ours.payload["request_spec"]
-    # Of these nova sends the inner state of its objects.
-    for one in (nova, told):
-        one["instance_properties"].pop("pci_requests")
-    assert without_unknown_fields(told) == without_unknown_fields(nova)
+    nova, payload = theirs["message"]["payload"]["request_spec"], ours.payload["request_spec"]
+    # nova sends the internal state of its PCI request objects.
+    for document in (nova, payload):
+        document["instance_properties"].pop("pci_requests")
+    assert without_unknown_fields(payload) == without_unknown_fields(nova)

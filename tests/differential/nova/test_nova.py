@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's own functions and our scheduler ask placement the same, but for what is explained."""
+"""Candidates queries of nova equal the queries of our scheduler, or are explained."""
 
 import json
 import re
@@ -27,7 +27,7 @@ CASES_FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(CASES_FOLDER.glob("*.json"))
 DOCUMENTED = Path(__file__).resolve().parents[3] / "doc" / "source" / "allowed_differences.txt"
 
-#: ``make test-only WHAT=differential`` runs many more.
+#: ``make test-only WHAT=differential`` runs more requests.
 SEED, REQUESTS = 2026, 300
 
 PLAIN = RequestCase(Cloud(), {"flavor": {"vcpus": 1, "memory_mb": 1, "extra_specs": {}}}, {})
@@ -35,10 +35,10 @@ PLAIN = RequestCase(Cloud(), {"flavor": {"vcpus": 1, "memory_mb": 1, "extra_spec
 
 def test_random_requests_build_equal_candidate_queries(comparison):
     tally = comparison.run(SEED, REQUESTS)
-    assert tally.asked == REQUESTS
-    assert [finding.asked.as_saved() for finding in tally.findings] == []
-    assert tally.seen["asks"] > REQUESTS * 0.6
-    assert tally.seen["refuses"] > REQUESTS * 0.1
+    assert tally.count == REQUESTS
+    assert [finding.case.as_saved() for finding in tally.findings] == []
+    assert tally.seen["query"] > REQUESTS * 0.6
+    assert tally.seen["rejected"] > REQUESTS * 0.1
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
@@ -47,15 +47,15 @@ def test_saved_differences_are_equal_or_explained(comparison, path):
     assert left == {}
 
 
-@pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda item: item.name)
 def test_every_explanation_has_a_case_only_it_explains(comparison, explanation):
     path = CASES_FOLDER / f"{re.sub(r'[^A-Za-z0-9_]+', '-', explanation.name).strip('-')}.json"
-    kept = json.loads(path.read_text())
-    seen, names, left = comparison.compare_answers(case_from_json(kept))
+    saved = json.loads(path.read_text())
+    seen, names, left = comparison.compare_answers(case_from_json(saved))
     assert (names, left) == ([explanation.name], {}), (seen.ours, seen.theirs)
 
 
-@pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda item: item.name)
 def test_explanations_are_documented(explanation):
     words = " ".join(DOCUMENTED.read_text().replace("``", "").split())
     assert explanation.name.replace("``", "").casefold() in words.casefold()
@@ -65,18 +65,22 @@ def test_explanations_are_documented(explanation):
 @pytest.mark.parametrize(
     ("ours", "theirs", "aspects"),
     [
-        (Answer("asks", "resources=VCPU%3A1"), Answer("asks", "resources=VCPU%3A2"), ["resources"]),
-        (Answer("asks", "resources=VCPU%3A1"), Answer("refuses", told="no"), ["verdict"]),
-        (Answer("refuses", told="no"), Answer("asks", "resources=VCPU%3A1"), ["verdict"]),
-        (Answer("fails", told="oops"), Answer("refuses", told="no"), ["verdict"]),
-        (Answer("asks", "limit=1"), Answer("asks", "limit=1&required=CUSTOM_FAST"), ["required"]),
+        (
+            Answer("query", "resources=VCPU%3A1"),
+            Answer("query", "resources=VCPU%3A2"),
+            ["resources"],
+        ),
+        (Answer("query", "resources=VCPU%3A1"), Answer("rejected", reason="no"), ["verdict"]),
+        (Answer("rejected", reason="no"), Answer("query", "resources=VCPU%3A1"), ["verdict"]),
+        (Answer("failed", reason="oops"), Answer("rejected", reason="no"), ["verdict"]),
+        (Answer("query", "limit=1"), Answer("query", "limit=1&required=CUSTOM_FAST"), ["required"]),
     ],
     ids=["amount", "refused there", "refused here", "failed", "lost trait"],
 )
 def test_unexplained_difference_is_found(ours, theirs, aspects):
     found = differences(PLAIN, ours, theirs)
     assert list(found) == aspects
-    assert explain_differences(NovaAnswers(PLAIN, ours, theirs, lambda _asked: theirs), found) == (
+    assert explain_differences(NovaAnswers(PLAIN, ours, theirs, lambda _case: theirs), found) == (
         [],
         found,
     )
@@ -84,37 +88,37 @@ def test_unexplained_difference_is_found(ours, theirs, aspects):
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_our_failure_is_never_explained(comparison, ours, monkeypatch, path):
-    monkeypatch.setattr(ours, "ask", lambda _asked: Answer("fails", told="oops"))
+    monkeypatch.setattr(ours, "ask", lambda _case: Answer("failed", reason="oops"))
     _, names, left = comparison.compare_answers(case_from_json(json.loads(path.read_text())))
     assert (names, list(left)) == ([], ["verdict"])
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_too_small_query_of_ours_is_never_explained(comparison, ours, monkeypatch, path):
-    def answer_smaller(asked):
-        answer = honest(asked)
+    def answer_smaller(case):
+        answer = original(case)
         return replace(answer, query=answer.query.replace("VCPU%3A2", "VCPU%3A1"))
 
-    honest = ours.ask
+    original = ours.ask
     monkeypatch.setattr(ours, "ask", answer_smaller)
     seen, _, left = comparison.compare_answers(case_from_json(json.loads(path.read_text())))
-    comparable = seen.ours.verdict == "asks" and seen.theirs.verdict != "finds nobody"
+    comparable = seen.ours.verdict == "query" and seen.theirs.verdict != "no host"
     assert bool(left) == comparable
 
 
 def test_lost_trait_is_found_in_most_requests(comparison, ours, monkeypatch):
-    def answer_without_trait(asked):
-        answer = honest(asked)
+    def answer_without_trait(case):
+        answer = original(case)
         return replace(answer, query=answer.query.replace("root_required", "root_member"))
 
-    honest = ours.ask
+    original = ours.ask
     monkeypatch.setattr(ours, "ask", answer_without_trait)
     tally = comparison.run(SEED, 20)
-    assert len(tally.findings) + tally.explained.total() >= tally.seen["asks"] > 10
+    assert len(tally.findings) + tally.explained.total() >= tally.seen["query"] > 10
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "second", "is_equal"),
     [
         ("resources=B%3A1%2CA%3A2", "resources=A%3A2%2CB%3A1", True),
         ("resources=&in_tree=x", "in_tree=x", True),
@@ -126,18 +130,20 @@ def test_lost_trait_is_found_in_most_requests(comparison, ours, monkeypatch):
         ("limit=1", "limit=2", False),
     ],
     ids=[
-        "order of classes", "nothing asked", "order of aggregates", "suffixes of the flavor",
+        "order of classes", "empty resources", "order of aggregates", "suffixes of the flavor",
         "suffixes of devices", "traits of another device", "root", "limit",
     ],
 )  # fmt: skip
-def test_equivalent_queries_compare_equal(one, other, same):
-    assert (query_as_document(one, {"1", "2"}) == query_as_document(other, {"1", "2"})) == same
+def test_only_equivalent_queries_compare_equal(first, second, is_equal):
+    suffixes = {"1", "2"}
+    documents = [query_as_document(query, suffixes) for query in (first, second)]
+    assert (documents[0] == documents[1]) == is_equal
 
 
 def test_seed_makes_equal_requests():
     def draw_cases():
         dice = Dice(Random(SEED))
-        here = random_cloud(dice)
-        return [random_request_case(dice, here).as_saved() for _ in range(50)]
+        cloud = random_cloud(dice)
+        return [random_request_case(dice, cloud).as_saved() for _ in range(50)]
 
     assert draw_cases() == draw_cases()

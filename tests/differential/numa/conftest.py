@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's fit of NUMA nodes and ours; needs the virtual environment of the peers."""
+"""Fixtures for nova's fit of NUMA nodes (with the peers' interpreter) and for ours."""
 
 from tests.differential.duel import comparison_fixtures
 from tests.differential.numa.duel import NumaComparison

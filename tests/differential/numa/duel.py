@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random hosts with NUMA nodes, and instances, to nova's fit and to ours."""
+"""Random hosts with NUMA nodes, and instances, for nova's fit and for ours."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from tests.differential.numa.sides import Ours, Rounds, Theirs
 
 @dataclass(frozen=True)
 class Answers:
-    """A case, and what both sides made of it."""
+    """A case and both answers."""
 
     case: Case
     ours: Rounds
@@ -26,50 +26,51 @@ class Answers:
 
     @property
     def number(self) -> int | None:
+        """The first instance with different answers, None for equal answers."""
         ours, theirs = self.ours, self.theirs
         if self.is_usage_lost_by_nova:
             last = len(theirs) - 1
-            kept = [_document_without(one, "host") for one in ours[last : last + 1]]
+            kept = [_document_without(item, "host") for item in ours[last : last + 1]]
             ours, theirs = (
                 [*ours[:last], *kept],
                 [*theirs[:last], _document_without(theirs[last], "lost")],
             )
         both = zip_longest(self._comparable(ours), self._comparable(theirs))
-        return next((number for number, (one, other) in enumerate(both) if one != other), None)
+        return next((number for number, pair in enumerate(both) if pair[0] != pair[1]), None)
 
     @property
     def is_usage_lost_by_nova(self) -> bool:
-        """Return whether nova failed to take away the CPUs that it gave, and so came to an end.
+        """Return whether nova could not subtract the CPUs that it assigned.
 
-        It takes whole cores for the emulator's threads too, of a core that it knew to be in use.
+        It also assigns whole cores to the emulator's threads, even if a core is in use.
         """
-        asked = self.case["instance"]
-        policies = (asked["cells"][0]["cpu_thread_policy"], asked["emulator_threads_policy"])
+        instance = self.case["instance"]
+        policies = (instance["cells"][0]["cpu_thread_policy"], instance["emulator_threads_policy"])
         return "lost" in self.theirs[-1] and policies == ("isolate", "isolate")
 
-    def equals_first_difference(self, number: int, told: dict[str, Any]) -> bool:
-        (ours, theirs) = self._comparable([self.ours[number], told])
+    def equals_ours(self, number: int, answer: dict[str, Any]) -> bool:
+        (ours, theirs) = self._comparable([self.ours[number], answer])
         return {name: ours[name] for name in theirs} == theirs
 
     def _comparable(self, rounds: Rounds) -> Rounds:
-        """Return what is told, without reasons, and without what nova leaves to chance.
+        """Return the rounds without reasons and without random choices of nova.
 
-        Which threads of a core come first it leaves to the order in which Python keeps numbers in
-        a set: where that is not the order of the numbers, CPUs are the same if their core is.
+        In nova, the order of a Python set decides which thread of a core comes first. If this is
+        not the numerical order, only the cores of CPUs are compared.
         """
-        plain = [_document_without(one, "reason") for one in rounds]
+        plain = [_document_without(item, "reason") for item in rounds]
         if are_threads_in_order(self.case):
             return plain
         every = [core for cell in self.case["host"] for core in cell["siblings"]]
         cores = {cpu: number for number, core in enumerate(every) for cpu in core}
-        return [_pinning_by_core(one, cores) for one in plain]
+        return [_pinning_by_core(item, cores) for item in plain]
 
 
 class NumaComparison(CaseComparison):
-    """``seen`` of a tally counts nova's verdicts on instances, and cases compared CPU by CPU.
+    """``seen`` of a tally counts nova's verdicts, and cases with an exact comparison of CPUs.
 
-    Explained are cases in which nova took one node for another (``mixed up``), or could not take
-    away what it gave (``lost``).
+    A difference is explained if nova has confused two nodes (``mixed up``), or could not subtract
+    the CPUs that it assigned (``lost``).
     """
 
     name, noun, many = "numa", "hosts", 5000
@@ -81,8 +82,8 @@ class NumaComparison(CaseComparison):
     def random_cases(self, random: Random) -> Iterator[Case]:
         return repeat_forever(partial(random_case, Dice(random)))
 
-    def compare_answers(self, asked: Case) -> tuple[Answers, list[str], Differences]:
-        answers = self.answers(asked)
+    def compare_answers(self, case: Case) -> tuple[Answers, list[str], Differences]:
+        answers = self.answers(case)
         names = ["lost"] * answers.is_usage_lost_by_nova
         if answers.number is None:
             return answers, names, {}
@@ -90,43 +91,43 @@ class NumaComparison(CaseComparison):
             return answers, [*names, "mixed up"], {}
         return answers, names, {f"instance {answers.number}": (answers.ours, answers.theirs)}
 
-    def answers(self, asked: Case) -> Answers:
-        return Answers(asked, self.ours.ask(asked), self.theirs.ask(asked))
+    def answers(self, case: Case) -> Answers:
+        return Answers(case, self.ours.ask(case), self.theirs.ask(case))
 
-    def coverage_of(self, asked: Case, answers: Answers) -> Iterable[Any]:
-        yield from (one.get("passes", False) for one in answers.theirs)
-        yield from ["exact"] * are_threads_in_order(asked)
+    def coverage_of(self, case: Case, answers: Answers) -> Iterable[Any]:
+        yield from (item.get("passes", False) for item in answers.theirs)
+        yield from ["exact"] * are_threads_in_order(case)
 
     def is_mixed_up(self, answers: Answers) -> bool:
         number = answers.number
         if number is None or number >= len(answers.ours) or not may_be_mixed_up(answers.case):
             return False
         pieces = fit_cell_by_cell(self.theirs, answers.case, number, answers.ours)
-        return answers.equals_first_difference(number, pieces)
+        return answers.equals_ours(number, pieces)
 
 
-def are_threads_in_order(asked: Case) -> bool:
-    cores = [core for cell in asked["host"] for core in cell["siblings"]]
+def are_threads_in_order(case: Case) -> bool:
+    cores = [core for cell in case["host"] for core in cell["siblings"]]
     return all(len(core) < 3 and list(set(core)) == core for core in cores)
 
 
-def _document_without(told: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in told.items() if key != name}
+def _document_without(document: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key != name}
 
 
-def _pinning_by_core(told: dict[str, Any], cores: Mapping[int, int]) -> dict[str, Any]:
-    if not told.get("passes"):
-        return told
+def _pinning_by_core(document: dict[str, Any], cores: Mapping[int, int]) -> dict[str, Any]:
+    if not document.get("passes"):
+        return document
     cells = [
         {
             **cell,
             "pinning": [[vcpu, cores[cpu]] for vcpu, cpu in cell["pinning"]],
             "reserved": sorted(cores[cpu] for cpu in cell["reserved"]),
         }
-        for cell in told["cells"]
+        for cell in document["cells"]
     ]
     host = [
         {**cell, "pinned_cpus": sorted(cores[cpu] for cpu in cell["pinned_cpus"])}
-        for cell in told.get("host", ())
+        for cell in document.get("host", ())
     ]
-    return {**told, "cells": cells, **({"host": host} if "host" in told else {})}
+    return {**document, "cells": cells, **({"host": host} if "host" in document else {})}

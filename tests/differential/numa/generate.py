@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random hosts, and instances for them: values near the edge of what fits.
+"""Random hosts, and instances that barely fit or barely do not.
 
-A case has the ``host``'s cells as a report is kept, the ``instance``'s topology, what is said of
-CPUs in ``extra_specs`` and ``properties``, both ratios, ``network_metadata``, ``devices`` (how many
-are at each node, and near which sets of nodes each provider's are), ``candidates`` to allocate,
-``packing`` and how many ``instances`` of the kind are placed, one after the other.
+A case has the NUMA cells of the ``host``, the topology of the ``instance``, ``extra_specs`` and
+``properties`` about CPUs, both allocation ratios, ``network_metadata``, ``devices`` (their number
+on each node, and the sets of nodes near each provider), allocation ``candidates``, the option
+``packing``, and the number of ``instances`` that are placed in turn.
 """
 
 from itertools import combinations
@@ -123,13 +123,13 @@ def _random_networks(dice: Dice) -> dict[str, Any]:
 
 
 def _random_devices(dice: Dice, ids: list[int]) -> dict[str, Any]:
-    every = [sorted(some) for size in (1, 2, 3) for some in combinations(ids, size)]
+    every = [sorted(nodes) for size in (1, 2, 3) for nodes in combinations(ids, size)]
     return {
         "pools": [
             {"numa_node": dice.choice([*ids, None]), "count": dice.integer(0, 3)}
             for _ in range(dice.integer(0, 3))
         ],
-        "near": {provider: [one for one in every if dice.chance(0.5)] for provider in _PROVIDERS},
+        "near": {name: [nodes for nodes in every if dice.chance(0.5)] for name in _PROVIDERS},
     }
 
 
@@ -161,11 +161,11 @@ def _random_instance(dice: Dice, *, pins: bool) -> dict[str, Any]:
 
 def _cpu_settings(dice: Dice, instance: dict[str, Any]) -> dict[str, Any]:
     first = instance["cells"][0]
-    said = {name: first[name] for name in ("cpu_policy", "cpu_thread_policy") if first[name]}
+    policies = {name: first[name] for name in ("cpu_policy", "cpu_thread_policy") if first[name]}
     if not dice.chance(0.3):
         return {"extra_specs": {}, "properties": {}}
-    by_flavor = dice.sample(sorted(said))
+    by_flavor = dice.sample(sorted(policies))
     return {
-        "extra_specs": {f"hw:{name}": said[name] for name in by_flavor},
-        "properties": {f"hw_{name}": said[name] for name in said if name not in by_flavor},
+        "extra_specs": {f"hw:{name}": policies[name] for name in by_flavor},
+        "properties": {f"hw_{name}": policies[name] for name in policies if name not in by_flavor},
     }

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova would do with an instance if it were asked of each NUMA node alone.
+"""Nova's fit of an instance, computed from its fits of single NUMA nodes.
 
-nova 34 writes what it found for one node into the request that it asks about the next: the host's
-node in place of the instance's, and a size in place of a word for pages. So it takes one node for
-another where an instance has several, and forgets the word. Asked about one node of an instance on
-one of a host it cannot, and all else follows from the answers.
+nova 34 changes the request while it tries nodes. It replaces the number of the instance's node by
+the number of the host's node, and a word for the page size by a size. With several nodes it
+therefore confuses nodes and forgets the word. This cannot happen with a single node of an instance
+on a single node of a host. The correct fit of all nodes follows from these answers.
 """
 
 from itertools import permutations
@@ -24,36 +24,36 @@ def may_be_mixed_up(case: Case) -> bool:
 
 
 def fit_cell_by_cell(theirs: Theirs, case: Case, number: int, ours: Rounds) -> dict[str, Any]:
-    """Return the verdict on the instance of this number, and the cells it gets.
+    """Return the verdict on an instance, and its cells.
 
-    Those before it are where ours put them, which is where nova did, too.
+    ``ours`` has the earlier instances, which both sides have placed equally.
     """
     host = _host_before_instance(case, number, ours)
-    asked = case["instance"]["cells"]
+    cells_of_instance = case["instance"]["cells"]
     alone = {
-        (index, one["id"]): _fit_single_cell(theirs, case, index, one)
-        for index in range(len(asked))
-        for one in host
+        (index, cell["id"]): _fit_single_cell(theirs, case, index, cell)
+        for index in range(len(cells_of_instance))
+        for cell in host
     }
     order = [cell.id for cell in _cells_in_order(case, host)]
     left, cells = [], None
     for candidate in case["candidates"]:
-        ways = (
-            way
-            for way in permutations(order, len(asked))
-            if all(alone[pair] for pair in enumerate(way)) and _is_near(case, candidate, way)
+        fits = (
+            nodes
+            for nodes in permutations(order, len(cells_of_instance))
+            if all(alone[pair] for pair in enumerate(nodes)) and _is_near(case, candidate, nodes)
         )
-        way = next(ways, None)
-        if way is not None:
+        nodes = next(fits, None)
+        if nodes is not None:
             left.append(candidate["number"])
-            cells = cells or [alone[pair] for pair in enumerate(way)]
+            cells = cells or [alone[pair] for pair in enumerate(nodes)]
     return {"passes": True, "candidates": left, "cells": cells} if left else {"passes": False}
 
 
 def _host_before_instance(case: Case, number: int, ours: Rounds) -> list[dict[str, Any]]:
     if number == 0:
         return case["host"]
-    after = {one["id"]: one for one in ours[number - 1]["host"]}
+    after = {cell["id"]: cell for cell in ours[number - 1]["host"]}
     return [
         {
             **cell,
@@ -89,36 +89,36 @@ def _fit_single_cell(
         "asks_devices": False,
         "instances": 1,
     }
-    (told,) = theirs.ask(piece)
-    return told["cells"][0] if told.get("passes") else None
+    (result,) = theirs.ask(piece)
+    return result["cells"][0] if result.get("passes") else None
 
 
 def _cells_in_order(case: Case, host: list[dict[str, Any]]) -> Any:
     topology = numa_topology({"cells": host}).topology
     stats = case["devices"] and FakeStats(case["devices"])
-    asked = [None] if case["asks_devices"] else []
+    requests = [None] if case["asks_devices"] else []
     return in_order(
         topology,
         InstanceNUMATopology.from_document(case["instance"]),
-        stats and Devices(stats, asked),
+        stats and Devices(stats, requests),
         packing=case["packing"],
     )
 
 
-def _is_near(case: Case, candidate: dict[str, Any], way: tuple[int, ...]) -> bool:
+def _is_near(case: Case, candidate: dict[str, Any], nodes: tuple[int, ...]) -> bool:
     provider = candidate["mappings"]["device"][0]
     devices = case["devices"] if case["asks_devices"] else None
-    if devices and sorted(way) not in devices["near"][provider]:
+    if devices and sorted(nodes) not in devices["near"][provider]:
         return False
-    wanted = _required_networks([case["network_metadata"]] if case["network_metadata"] else [])
-    there = _required_networks([cell["network_metadata"] for cell in case["host"]])
-    chosen = _required_networks(
-        [cell["network_metadata"] for cell in case["host"] if cell["id"] in way]
+    required = _network_names([case["network_metadata"]] if case["network_metadata"] else [])
+    on_host = _network_names([cell["network_metadata"] for cell in case["host"]])
+    chosen = _network_names(
+        [cell["network_metadata"] for cell in case["host"] if cell["id"] in nodes]
     )
-    return wanted & there <= chosen
+    return required & on_host <= chosen
 
 
-def _required_networks(told: list[dict[str, Any]]) -> set[str]:
-    return {name for one in told for name in one["physnets"]} | {
-        "tunnels" for one in told if one["tunneled"]
+def _network_names(networks: list[dict[str, Any]]) -> set[str]:
+    return {name for network in networks for name in network["physnets"]} | {
+        "tunnels" for network in networks if network["tunneled"]
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two sides of the fit: nova's, in its own interpreter, and ours."""
+"""Both sides: nova's fit in another interpreter, and ours in this process."""
 
 from pathlib import Path
 from typing import Any
@@ -18,23 +18,23 @@ from tests.support.states import build_host_state, build_spec, settings_with
 
 SERVE = Path(__file__).parent / "peer" / "serve.py"
 
-#: What became of each instance of a case, in turn, up to the first that is refused.
+#: The result for each instance of a case, up to the first rejected instance.
 Rounds = list[dict[str, Any]]
 
 
 class Theirs(Lines):
-    """Nova's filter and functions, which answer each case with its rounds."""
+    """Nova's filter and fit."""
 
     def __init__(self, python: Path = PEER_PYTHON) -> None:
         super().__init__(python, SERVE)
 
 
 class FakeStats:
-    """PCI devices that are near where the case says."""
+    """Fake PCI devices with the locations of a case."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
-        self.pools = told["pools"]
-        self._near = told["near"]
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.pools = document["pools"]
+        self._near = document["near"]
 
     def support_requests(self, _requests, mapping, cells):
         return sorted(cell.id for cell in cells) in self._near[mapping["device"][0]]
@@ -44,7 +44,7 @@ class FakeStats:
 
 
 class Ours:
-    """NUMATopologyFilter, and what a host state loses to an instance."""
+    """Our NUMATopologyFilter, and the host state after an instance."""
 
     def __init__(self) -> None:
         settings = settings_with()
@@ -93,7 +93,7 @@ def _consume_and_describe(state: HostState, spec: Any) -> dict[str, Any]:
     assert isinstance(state.numa_topology, NUMATopology)
     return {
         "passes": True,
-        "candidates": [one["number"] for one in candidates],
+        "candidates": [item["number"] for item in candidates],
         "cells": [_instance_cell_document(cell) for cell in fitted],
         "host": [_host_cell_document(cell) for cell in state.numa_topology.cells],
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random NUMA nodes for the filter of nova and for ours."""
+"""Random NUMA nodes for nova's fit and for ours."""
 
 from random import Random
 
@@ -63,41 +63,41 @@ def plain_case(host, instance, **changes):
 
 def test_random_instances_get_equal_numa_nodes_and_cpus(comparison):
     tally = comparison.run(SEED, CASES)
-    assert [finding.asked for finding in tally.findings] == []
-    assert tally.asked == CASES
+    assert [finding.case for finding in tally.findings] == []
+    assert tally.count == CASES
     assert tally.seen["exact"] > CASES * 0.5
     assert tally.explained["mixed up"] < CASES * 0.05
     assert min(tally.seen[True], tally.seen[False]) > CASES * 0.2
 
 
 def test_nova_confusing_numa_nodes_is_detected(comparison):
-    finding = comparison.answers(plain_case([1024, 1024, 1024], [512, 512, 2048]))
-    assert (finding.ours[0]["passes"], finding.theirs[0]["passes"]) == (False, True)
-    assert finding.number == 0
-    assert comparison.is_mixed_up(finding)
+    answers = comparison.answers(plain_case([1024, 1024, 1024], [512, 512, 2048]))
+    assert (answers.ours[0]["passes"], answers.theirs[0]["passes"]) == (False, True)
+    assert answers.number == 0
+    assert comparison.is_mixed_up(answers)
 
 
 def test_different_numa_nodes_are_found(comparison):
-    finding = comparison.answers(plain_case([1024, 1024], [512]))
-    assert finding.number is None
-    (told,) = finding.ours
-    other = {**told, "cells": [{**told["cells"][0], "id": 1}]}
-    wrong = Answers(finding.case, [other], finding.theirs)
+    answers = comparison.answers(plain_case([1024, 1024], [512]))
+    assert answers.number is None
+    (result,) = answers.ours
+    other = {**result, "cells": [{**result["cells"][0], "id": 1}]}
+    wrong = Answers(answers.case, [other], answers.theirs)
     assert (wrong.number, comparison.is_mixed_up(wrong)) == (0, False)
 
 
 def test_nova_confusing_nodes_does_not_excuse_other_differences(comparison):
-    finding = comparison.answers(plain_case([1024, 1024, 1024], [512, 512, 2048]))
-    passing = {**finding.theirs[0], "candidates": []}
-    wrong = Answers(finding.case, [passing], finding.theirs)
+    answers = comparison.answers(plain_case([1024, 1024, 1024], [512, 512, 2048]))
+    passing = {**answers.theirs[0], "candidates": []}
+    wrong = Answers(answers.case, [passing], answers.theirs)
     assert (wrong.number, comparison.is_mixed_up(wrong)) == (0, False)
 
 
 @pytest.mark.parametrize("changed", ["host", "cells", "candidates"])
 def test_every_part_of_an_answer_is_compared(comparison, changed):
-    finding = comparison.answers(plain_case([1024], [512]))
-    (told,) = finding.ours
-    wrong = Answers(finding.case, [{**told, changed: []}], finding.theirs)
+    answers = comparison.answers(plain_case([1024], [512]))
+    (result,) = answers.ours
+    wrong = Answers(answers.case, [{**result, changed: []}], answers.theirs)
     assert wrong.number == 0
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's PCI pools and ours; needs the virtual environment of the peers."""
+"""Fixtures for nova's PCI pools (with the peers' interpreter) and for ours."""
 
 from tests.differential.duel import comparison_fixtures
 from tests.differential.pci.duel import PciComparison

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random PCI devices of hosts, and requests, to nova's classes and to ours."""
+"""Random PCI devices of hosts, and requests, for nova's classes and for ours."""
 
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -15,9 +15,9 @@ from tests.differential.pci.sides import Answer, Ours, Theirs
 
 
 class PciComparison(CaseComparison):
-    """``seen`` of a tally counts what nova's answers show."""
+    """``seen`` of a tally counts properties of nova's answers."""
 
-    name, noun, many = "pci", "questions", 5000
+    name, noun, many = "pci", "cases", 5000
 
     @classmethod
     def open_sides(cls, _folder: Path, python: Path = PEER_PYTHON) -> Self:
@@ -27,44 +27,44 @@ class PciComparison(CaseComparison):
         return repeat_forever(partial(random_case, Dice(random)))
 
     def compare_answers(
-        self, question: PciCase
+        self, case: PciCase
     ) -> tuple[tuple[Answer, Answer], list[str], Differences]:
-        ours, theirs = self.ours.ask(question), self.theirs.ask(question)
-        names = [] if ours == theirs else self._explained(question, ours)
-        left = {} if ours == theirs or names else {"answer": (ours, theirs)}
-        return (ours, theirs), names, left
+        ours, theirs = self.ours.ask(case), self.theirs.ask(case)
+        names = [] if ours == theirs else self._explained(case, ours)
+        unexplained = {} if ours == theirs or names else {"answer": (ours, theirs)}
+        return (ours, theirs), names, unexplained
 
-    def coverage_of(self, question: PciCase, answers: tuple[Answer, Answer]) -> Iterable[Any]:
-        return _coverage_of_answer(question, answers[1])
+    def coverage_of(self, case: PciCase, answers: tuple[Answer, Answer]) -> Iterable[Any]:
+        return _coverage_of_answer(case, answers[1])
 
-    def as_saved(self, question: PciCase) -> Any:
-        return question.as_json()
+    def as_saved(self, case: PciCase) -> Any:
+        return case.as_json()
 
-    def _explained(self, question: PciCase, ours: Answer) -> list[str]:
-        mended_by_all = question
+    def _explained(self, case: PciCase, ours: Answer) -> list[str]:
+        changed_by_all = case
         for explanation in EXPLANATIONS:
-            mended, mended_by_all = explanation.mend(question), explanation.mend(mended_by_all)
-            if mended != question and self.theirs.ask(mended) == ours:
+            changed, changed_by_all = explanation.change(case), explanation.change(changed_by_all)
+            if changed != case and self.theirs.ask(changed) == ours:
                 return [explanation.name]
-        names = [one.name for one in EXPLANATIONS if one.mend(question) != question]
-        return names if names and self.theirs.ask(mended_by_all) == ours else []
+        names = [item.name for item in EXPLANATIONS if item.change(case) != case]
+        return names if names and self.theirs.ask(changed_by_all) == ours else []
 
 
-def _coverage_of_answer(question: PciCase, theirs: Answer) -> list[str]:
-    kept, offered = len(theirs.candidates), len(question.candidates)
-    told = {
+def _coverage_of_answer(case: PciCase, theirs: Answer) -> list[str]:
+    remaining, offered = len(theirs.candidates), len(case.candidates)
+    properties = {
         "failed": bool(theirs.failed),
         "supported": theirs.supports,
         "refused": not theirs.supports,
-        "several requests supported": theirs.supports and len(question.requests) > 1,
-        "of providers": theirs.supports and any(map(bool, _suffixes_of_groups(question))),
-        "near": theirs.supports and bool(question.numa_cells),
+        "several requests supported": theirs.supports and len(case.requests) > 1,
+        "of providers": theirs.supports and any(map(bool, _suffixes_of_groups(case))),
+        "near": theirs.supports and bool(case.numa_cells),
         "passed": theirs.passes,
-        "candidates dropped": 0 < kept < offered,
+        "candidates dropped": 0 < remaining < offered,
     }
-    return [name for name, shown in told.items() if shown]
+    return [name for name, is_shown in properties.items() if is_shown]
 
 
-def _suffixes_of_groups(question: PciCase) -> list[str]:
-    ids = [one["request_id"] for one in question.requests if one["alias_name"]]
-    return [suffix for suffix in question.mappings or {} if suffix.rpartition("-")[0] in ids]
+def _suffixes_of_groups(case: PciCase) -> list[str]:
+    ids = [request["request_id"] for request in case.requests if request["alias_name"]]
+    return [suffix for suffix in case.mappings or {} if suffix.rpartition("-")[0] in ids]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Differences that are meant: each with a question that nova answers as we answer the other."""
+"""Intended differences from nova, each with a change that makes nova answer as we do."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -10,46 +10,45 @@ from tests.differential.pci.generate import PciCase
 
 @dataclass(frozen=True)
 class Explanation:
-    """``mend`` makes of a question one that is free of what nova stumbles at."""
+    """``change`` returns a copy of a case without the cause of the difference."""
 
     name: str
     reason: str
-    mend: Callable[[PciCase], PciCase]
+    change: Callable[[PciCase], PciCase]
 
 
-def _case_with_topology(asked: PciCase) -> PciCase:
-    return replace(asked, sockets=[]) if asked.sockets is None else asked
+def _case_with_topology(case: PciCase) -> PciCase:
+    return replace(case, sockets=[]) if case.sockets is None else case
 
 
-def _case_with_specs(asked: PciCase) -> PciCase:
+def _case_with_specs(case: PciCase) -> PciCase:
     return replace(
-        asked,
+        case,
         requests=[
-            one if one["spec"] else {**one, "spec": [{"vendor_id": "nobody"}]}
-            for one in asked.requests
+            request if request["spec"] else {**request, "spec": [{"vendor_id": "nobody"}]}
+            for request in case.requests
         ],
     )
 
 
-def _case_with_distinct_request_ids(asked: PciCase) -> PciCase:
-    ids = [str(one["request_id"]) for one in asked.requests]
-    if not any(other.startswith(one) for one in ids for other in ids if one is not other) and all(
-        one["request_id"] is not None for one in asked.requests
-    ):
-        return asked
-    new = {one: f"a{number}a" for number, one in enumerate(ids)}
+def _case_with_distinct_request_ids(case: PciCase) -> PciCase:
+    ids = [str(request["request_id"]) for request in case.requests]
+    is_ambiguous = any(other.startswith(id_) for id_ in ids for other in ids if id_ is not other)
+    if not is_ambiguous and all(request["request_id"] is not None for request in case.requests):
+        return case
+    new = {request_id: f"a{number}a" for number, request_id in enumerate(ids)}
 
     def renamed(mappings: dict[str, list[str]]) -> dict[str, list[str]]:
         return {_rename_suffix(suffix, new): uuids for suffix, uuids in mappings.items()}
 
     requests: list[dict[str, Any]] = [
-        {**one, "request_id": new[str(one["request_id"])]} for one in asked.requests
+        {**request, "request_id": new[str(request["request_id"])]} for request in case.requests
     ]
     return replace(
-        asked,
+        case,
         requests=requests,
-        mappings=None if asked.mappings is None else renamed(asked.mappings),
-        candidates=[renamed(one) for one in asked.candidates],
+        mappings=None if case.mappings is None else renamed(case.mappings),
+        candidates=[renamed(mappings) for mappings in case.candidates],
     )
 
 

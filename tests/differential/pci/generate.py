@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random hosts' pools, and requests that may find something there."""
+"""Random PCI pools of hosts, and requests for their devices."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -8,10 +8,10 @@ from tests.differential.generate.dice import Dice
 
 PROVIDERS = tuple(f"b0000000-0000-4000-8000-00000000000{n}" for n in range(4))
 REQUESTS = tuple(f"f0000000-0000-4000-8000-00000000000{n}" for n in range(3))
-#: What nova never makes, but callers may: no id, and ids that begin alike.
+#: Ids that nova never creates, but callers may: None, and an id that begins with another.
 _ODD_REQUESTS = (None, "r", "r1")
 _BOOLEANS = ("true", "false", "True", "1", "no", "x")
-#: What pools are tagged with, and what specs ask of that.
+#: Tags of pools, and values in specs of requests.
 _TAGS = {
     "dev_type": ("type-PCI", "type-VF", "type-VF", "type-PF", "vdpa", "odd"),
     "physical_network": ("net1", "net2", "NET1"),
@@ -30,11 +30,10 @@ _POLICIES = (None, "legacy", "required", "preferred", "socket")
 
 @dataclass(frozen=True)
 class PciCase:
-    """One host and one request: what both sides are asked.
+    """A host and a request.
 
-    ``sockets`` has pairs of NUMA node and socket, ``numa_cells`` the nodes that the instance is
-    on; ``mappings`` are those that the pools are asked with, ``candidates`` those that the filter
-    looks through.
+    ``sockets`` has pairs of NUMA node and socket, and ``numa_cells`` the nodes of the instance. The
+    pools get ``mappings``. The filter gets the mappings in ``candidates``.
     """
 
     pools: list[dict[str, Any]]
@@ -51,8 +50,8 @@ class PciCase:
 def random_case(dice: Dice) -> PciCase:
     placed = dice.chance(0.5)
     nodes = dice.choice([1, 2, 4])
-    # The fewer ways to differ, the more often a request finds several pools; placement chooses
-    # the pool, so that there they should mostly be alike.
+    # With fewer tags, a request matches several pools more often. With providers, placement
+    # chooses the pool, so most pools should match.
     keys = dice.sample(sorted(_TAGS), 0, dice.choice([0, 0, 1, 2] if placed else [0, 1, 2, 4]))
     picky = 0.1 if placed else 0.4
     pools = [
@@ -61,8 +60,8 @@ def random_case(dice: Dice) -> PciCase:
     ]
     ids = REQUESTS if dice.chance(0.95) else _ODD_REQUESTS
     requests = [
-        _random_pci_request(dice, keys, picky, one)
-        for one in ids[: dice.choice([0, 1, 1, 1, 2, 3])]
+        _random_pci_request(dice, keys, picky, request_id)
+        for request_id in ids[: dice.choice([0, 1, 1, 1, 2, 3])]
     ]
     providers = sorted({pool["rp_uuid"] for pool in pools if "rp_uuid" in pool})
     if dice.chance(0.1):
@@ -88,7 +87,7 @@ def _random_pool(dice: Dice, keys: list[str], nodes: int, number: int | None) ->
         if dice.chance(0.8):
             pool[key] = dice.choice(_TAGS[key]) if dice.chance(0.95) else None
     if number is not None and dice.chance(0.9):
-        # Now and then two pools of one provider, which should not be.
+        # Sometimes two pools have the same provider, which is invalid.
         pool["rp_uuid"] = PROVIDERS[number % 4 if dice.chance(0.97) else 0]
     return pool
 
@@ -127,25 +126,25 @@ def _random_spec(dice: Dice, keys: list[str], picky: float) -> dict[str, Any]:
 def _random_mappings(
     dice: Dice, requests: list[dict[str, Any]], providers: list[str]
 ) -> dict[str, list[str]]:
-    found = {"": [PROVIDERS[0]]} if dice.chance(0.8) else {}
+    mappings = {"": [PROVIDERS[0]]} if dice.chance(0.8) else {}
     if dice.chance(0.2):
-        found["port-7"] = [dice.choice(PROVIDERS)]
+        mappings["port-7"] = [dice.choice(PROVIDERS)]
     for request in requests if providers else ():
         spread = providers if dice.chance(0.5) else [dice.choice(providers)]
         for number in range(request["count"]):
             if request["alias_name"] and dice.chance(0.97):
-                found[f"{request['request_id']}-{number}"] = [dice.choice(spread)]
-    return found
+                mappings[f"{request['request_id']}-{number}"] = [dice.choice(spread)]
+    return mappings
 
 
 def _random_sockets(dice: Dice, nodes: int) -> list[tuple[int, int | None]] | None:
     kind = dice.choice(["one", "each", "pairs", "odd", "none"])
     if kind == "none":
         return None
-    told = {
+    socket_of = {
         "one": lambda _: 0,
         "each": lambda node: node,
         "pairs": lambda node: node // 2,
         "odd": lambda _: dice.choice([None, 0, 1]),
     }[kind]
-    return [(node, told(node)) for node in range(nodes)]
+    return [(node, socket_of(node)) for node in range(nodes)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The two sides: nova's PCI pools, filter and weigher in their own interpreter, and ours."""
+"""Both sides: nova's PCI pools, filter and weigher in another interpreter, and ours."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,10 +21,10 @@ SERVE = Path(__file__).parents[1] / "nova" / "peer" / "serve_pools.py"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a side says of one host and one request.
+    """The answer of a side for a host and a request.
 
-    ``left`` are the pools after the devices were taken, ``candidates`` the numbers of those that
-    the filter left on the host; ``failed`` is the class of what was raised in place of all this.
+    ``left`` has the pools after the devices are taken, and ``candidates`` the numbers of the
+    candidates that the filter keeps. ``failed`` is the class of an exception.
     """
 
     supports: bool = False
@@ -42,8 +42,8 @@ class Theirs:
     def __init__(self, python: Path = PEER_PYTHON) -> None:
         self._nova = Lines(python, SERVE)
 
-    def ask(self, asked: PciCase) -> Answer:
-        return Answer(**self._nova.ask(asked.as_json()))
+    def ask(self, case: PciCase) -> Answer:
+        return Answer(**self._nova.ask(case.as_json()))
 
     def close(self) -> None:
         self._nova.close()
@@ -56,26 +56,27 @@ class Ours:
         self._filter = PciPassthroughFilter()
         self._weigher = PCIWeigher()
 
-    def ask(self, asked: PciCase) -> Answer:
-        requests = [InstancePCIRequest.from_document(one) for one in asked.requests]
+    def ask(self, case: PciCase) -> Answer:
+        requests = [InstancePCIRequest.from_document(request) for request in case.requests]
         cells = None
-        if asked.numa_cells is not None:
+        if case.numa_cells is not None:
             cells = [
-                InstanceNUMACell(id=one, cpuset=frozenset(), memory=1) for one in asked.numa_cells
+                InstanceNUMACell(id=cell, cpuset=frozenset(), memory=1) for cell in case.numa_cells
             ]
-        pools = _pci_pools(asked)
-        supports = pools.support_requests(requests, asked.mappings, cells)
-        assert (pools.why_not(requests, asked.mappings, cells) is None) is supports
+        pools = _pci_pools(case)
+        supports = pools.support_requests(requests, case.mappings, cells)
+        assert (pools.why_not(requests, case.mappings, cells) is None) is supports
         try:
-            pools.apply_requests(requests, asked.mappings, cells)
+            pools.apply_requests(requests, case.mappings, cells)
             applies = True
         except Conflict:
             applies = False
-        host = build_host_state(pci_stats=_pci_pools(asked))
+        host = build_host_state(pci_stats=_pci_pools(case))
         host.allocation_candidates = [
-            {"number": number, "mappings": one} for number, one in enumerate(asked.candidates)
+            {"number": number, "mappings": mappings}
+            for number, mappings in enumerate(case.candidates)
         ]
-        spec = build_spec(pci_requests={"requests": asked.requests})
+        spec = build_spec(pci_requests={"requests": case.requests})
         weight = self._weigher._weigh_object(host, spec)
         passes = self._filter.host_passes(host, spec)
         return Answer(
@@ -84,12 +85,12 @@ class Ours:
             left=[dict(sorted(pool.items())) for pool in pools.pools],
             weight=weight,
             passes=passes,
-            candidates=[one["number"] for one in host.allocation_candidates if passes],
+            candidates=[item["number"] for item in host.allocation_candidates if passes],
         )
 
 
-def _pci_pools(asked: PciCase) -> PciPools:
+def _pci_pools(case: PciCase) -> PciPools:
     topology = None
-    if asked.sockets is not None:
-        topology = {"cells": [{"id": cell, "socket": one} for cell, one in asked.sockets]}
-    return PciPools.of(asked.pools, topology)
+    if case.sockets is not None:
+        topology = {"cells": [{"id": cell, "socket": socket} for cell, socket in case.sockets]}
+    return PciPools.of(case.pools, topology)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's PCI pools, filter and weigher decide as ours do, but for what is explained."""
+"""Results of nova's PCI pools, filter and weigher equal ours, or are explained."""
 
 from collections import Counter
 from pathlib import Path
@@ -16,30 +16,30 @@ pytestmark = pytest.mark.system
 
 DOCUMENTED = Path(__file__).resolve().parents[3] / "doc" / "source" / "allowed_differences.txt"
 
-#: ``make test-only WHAT=differential`` puts many more.
-SEED, QUESTIONS = 2026, 2000
+#: ``make test-only WHAT=differential`` runs more cases.
+SEED, CASES = 2026, 2000
 
 POOL = {"vendor_id": "8086", "product_id": "1", "numa_node": 1, "count": 2}
 PLACED = {**POOL, "rp_uuid": "a"}
 
 
 def pci_case(pools, *requests, **fields):
-    told = {"sockets": [(0, 0), (1, 0)], "mappings": None, "numa_cells": None, "candidates": [{}]}
-    return PciCase(pools=pools, requests=list(requests), **(told | fields))
+    usual = {"sockets": [(0, 0), (1, 0)], "mappings": None, "numa_cells": None, "candidates": [{}]}
+    return PciCase(pools=pools, requests=list(requests), **(usual | fields))
 
 
 def pci_request(request_id="r", **fields):
-    told = {"count": 1, "spec": [{}], "alias_name": "nic", "requester_id": None}
-    return {**told, "request_id": request_id, "numa_policy": None, **fields}
+    usual = {"count": 1, "spec": [{}], "alias_name": "nic", "requester_id": None}
+    return {**usual, "request_id": request_id, "numa_policy": None, **fields}
 
 
 def test_random_pci_requests_get_equal_devices(comparison):
-    tally = comparison.run(SEED, QUESTIONS)
-    assert tally.asked == QUESTIONS
+    tally = comparison.run(SEED, CASES)
+    assert tally.count == CASES
     assert tally.findings == []
-    assert tally.explained.total() < QUESTIONS * 0.05
+    assert tally.explained.total() < CASES * 0.05
     rare = {"failed"}
-    scarce = {name: count for name, count in tally.seen.items() if count < QUESTIONS * 0.03}
+    scarce = {name: count for name, count in tally.seen.items() if count < CASES * 0.03}
     assert set(scarce) <= rare, tally.seen
     assert len(tally.seen.keys() - rare) == 7
 
@@ -61,14 +61,14 @@ def test_every_explanation_has_a_case_only_it_explains(comparison, number, diffe
     assert names == [EXPLANATIONS[number].name]
 
 
-@pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda item: item.name)
 def test_explanations_are_documented(explanation):
     words = " ".join(DOCUMENTED.read_text().split())
     assert explanation.name in words
     assert explanation.reason in words
 
 
-#: Of the six steps, that which heeds placement has a test of its own.
+#: The step for placement's mappings (4) has another test.
 @pytest.mark.parametrize("missing", [0, 1, 2, 3, 5])
 def test_missing_device_rule_is_found(comparison, monkeypatch, missing):
     steps = pci_devices._STEPS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves openstack-placement, line by line: a request as JSON comes in, its answer goes out."""
+"""A program that sends each line of JSON as a request to openstack-placement."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from wsgi_call import call  # the folder of a script is on its path
 
 def main():
     url = sys.argv[1]
-    # Only answers may go to whoever started this; what the peer prints or logs goes nowhere.
+    # Stdout is only for answers. The output and logs of the peer are discarded.
     answers = os.fdopen(os.dup(1), "w")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -24,7 +24,7 @@ def main():
             "[api]\nauth_strategy = noauth2\n"
             f"[placement_database]\nsync_on_startup = true\nconnection = {url}\n"
         )
-        from placement.wsgi import api  # it reads its configuration while it is imported
+        from placement.wsgi import api  # it reads its configuration during the import
 
         answers.write("ready\n")
         answers.flush()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One WSGI call in process; used by our interpreter and by the peer's, so it needs nothing else."""
+"""A WSGI call in process, for our interpreter and the peer's."""
 
 import base64
 import io
@@ -7,28 +7,28 @@ import sys
 from urllib.parse import unquote_to_bytes
 
 
-def call(application, asked):
-    told = {}
+def call(application, request):
+    response = {}
 
     def start_response(status, headers, exc_info=None):
-        told["status"] = int(status.split(" ", 1)[0])
-        told["headers"] = [[name, value] for name, value in headers]
+        response["status"] = int(status.split(" ", 1)[0])
+        response["headers"] = [[name, value] for name, value in headers]
         return lambda _data: None
 
-    result = application(_environ(asked), start_response)
+    result = application(_environ(request), start_response)
     try:
         body = b"".join(result)
     finally:
         if hasattr(result, "close"):
             result.close()
-    return {**told, "body": base64.b64encode(body).decode()}
+    return {**response, "body": base64.b64encode(body).decode()}
 
 
-def _environ(asked):
-    path, _, query = asked["target"].partition("?")
-    body = base64.b64decode(asked["body"] or "")
+def _environ(request):
+    path, _, query = request["target"].partition("?")
+    body = base64.b64decode(request["body"] or "")
     environ = {
-        "REQUEST_METHOD": asked["method"],
+        "REQUEST_METHOD": request["method"],
         "SCRIPT_NAME": "",
         "PATH_INFO": unquote_to_bytes(path).decode("latin-1"),
         "QUERY_STRING": query,
@@ -45,9 +45,9 @@ def _environ(asked):
         "wsgi.multiprocess": False,
         "wsgi.run_once": False,
     }
-    if asked["body"] is not None:
+    if request["body"] is not None:
         environ["CONTENT_LENGTH"] = str(len(body))
-    for name, value in asked["headers"]:
+    for name, value in request["headers"]:
         key = name.upper().replace("-", "_")
         environ[key if key == "CONTENT_TYPE" else f"HTTP_{key}"] = value
     return environ

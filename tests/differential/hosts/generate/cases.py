@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole cases, options included."""
+"""Random cases with options."""
 
 from typing import Any
 
@@ -26,16 +26,16 @@ _NOT_NEGATIVE = ("soft_affinity", "soft_anti_affinity")
 
 
 def random_case(dice: Dice) -> Case:
-    here = places.random_instances(dice)
-    spec, options = random_request(dice, here), _options(dice)
-    # What nova puts on a host in a request of several has no image that could be looked at.
+    instances = places.random_instances(dice)
+    spec, options = random_request(dice, instances), _options(dice)
+    # In nova, instances that the same request has placed have no image for the weigher.
     if dice.chance(0.5) and not options.get("filter_scheduler.image_props_weight_multiplier"):
         spec["instance_uuids"] += OTHERS[: dice.integer(1, 3)]
     return Case(
         hosts=random_hosts(dice),
         request_spec=spec,
         aggregates=places.random_aggregates(dice),
-        instances=here,
+        instances=instances,
         options=options,
         chain=tuple(dice.sample(FILTERS, 0, 4)),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts: what they report, and what is known of their services."""
+"""Random reports of hosts and states of their services."""
 
 import json
 from datetime import timedelta
@@ -58,7 +58,7 @@ def _random_report(dice: Dice, host: str, node: str) -> Document:
         "free_ram_mb": memory - used,
         "local_gb": disk,
         "local_gb_used": disk_used,
-        # A host that has never been heard of in full does not know.
+        # None: the host has not sent a complete report.
         "free_disk_gb": disk - disk_used if dice.chance(0.985) else None,
         "disk_available_least": dice.choice([None, None, 0, -5, 30, 5000]),
         "cpu_allocation_ratio": dice.choice([1.0, 4.0, 16.0, 1.5, 0.1]),
@@ -72,15 +72,15 @@ def _random_report(dice: Dice, host: str, node: str) -> Document:
 
 
 def _random_cpu_info(dice: Dice) -> str:
-    told: Document = {
+    info: Document = {
         "arch": dice.choice(["x86_64", "aarch64"]),
         "vendor": "Intel",
         "features": dice.sample(["avx", "avx2", "fpu", "aes"], 0),
         "topology": {"cores": dice.choice([2, 4, 10]), "threads": dice.choice([1, 2])},
     }
     if dice.chance(0.6):
-        told["maxphysaddr"] = {"mode": "emulate", "bits": dice.choice([40, 42, 46])}
-    return json.dumps(told) if dice.chance(0.9) else "{}"
+        info["maxphysaddr"] = {"mode": "emulate", "bits": dice.choice([40, 42, 46])}
+    return json.dumps(info) if dice.chance(0.9) else "{}"
 
 
 def _random_stats(dice: Dice) -> Document:

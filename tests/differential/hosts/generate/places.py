@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hosts are in, and what is on them: aggregates, instances, server groups."""
+"""Random aggregates, instances and server groups."""
 
 from typing import Any
 
@@ -108,18 +108,18 @@ def _instance(dice: Dice, uuid: str) -> Document:
     }
 
 
-def random_group(dice: Dice, here: tuple[Document, ...]) -> Document:
-    members = dice.sample(here, 0, 4) if here else []
-    # Who is moved about is a member already.
-    members += [one for one in here if one["uuid"] == OWN_INSTANCE and one not in members]
+def random_group(dice: Dice, instances: tuple[Document, ...]) -> Document:
+    members = dice.sample(instances, 0, 4) if instances else []
+    # An instance that is moved is already a member.
+    members += [item for item in instances if item["uuid"] == OWN_INSTANCE and item not in members]
     policy = dice.choice(_POLICIES)
-    told: Document = {
+    group: Document = {
         "policy": policy,
-        "members": [one["uuid"] for one in members],
-        "hosts": sorted({one["host"] for one in members}),
+        "members": [item["uuid"] for item in members],
+        "hosts": sorted({item["host"] for item in members}),
     }
     if policy == "anti-affinity" and dice.chance(0.5):
-        told["rules"] = {"max_server_per_host": dice.integer(1, 3)}
-    if dice.chance(0.05):  # of a member that is recorded nowhere
-        told["hosts"] = sorted({*told["hosts"], dice.choice(HOSTS)})
-    return told
+        group["rules"] = {"max_server_per_host": dice.integer(1, 3)}
+    if dice.chance(0.05):  # the host of a member without a record
+        group["hosts"] = sorted({*group["hosts"], dice.choice(HOSTS)})
+    return group

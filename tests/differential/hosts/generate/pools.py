@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names and values that all parts of a case draw from, so that they meet."""
+"""Names and values that the parts of a case share."""
 
 from tests.support.clouds import uuid_of
 
 PROJECTS = ("p1", "p2", "p3")
 FLAVORS = ("m1.small", "m1.large", "c1.tiny")
 CELLS = ("8c8c8c8c-0000-4000-8000-000000000001", "8c8c8c8c-0000-4000-8000-000000000002")
-#: The last host has two nodes, as one that runs ironic has.
+#: The last host has two nodes, as a host that runs ironic.
 NODES = (("cn1", "cn1"), ("cn2", "cn2"), ("cn3", "cn3"), ("cn4", "cn4"), ("cn5", "cn5"),
          ("cn6", "cn6"), ("ir1", "bm1"), ("ir1", "bm2"))  # fmt: skip
 HOSTS = tuple(dict.fromkeys(host for host, _ in NODES))
 
-#: What nova's side takes the request's own instance for.
+#: The instance of the request on nova's side.
 OWN_INSTANCE = "5a5a5a5a-0000-4000-8000-000000000001"
-#: Those that a request may ask for beside it.
+#: Further instances of a request.
 OTHERS = [uuid_of(f"other-{number}") for number in range(3)]
 INSTANCES = tuple(uuid_of(f"instance-{number}") for number in range(10))
 IMAGES = tuple(uuid_of(f"image-{number}") for number in range(4))
 
-#: What flavors ask of hosts and aggregates, and these say: key by key, values that may match.
+#: Values of extra specs, and of metadata and stats that may match them, by key.
 SPECS = {
     "gpu": ("1", "2", "4", "big"),
     "ssd": ("true", "True", "false", "yes"),
@@ -31,7 +31,7 @@ METRICS = (
     "cpu.frequency", "cpu.user.time", "cpu.idle.percent", "cpu.percent", "numa.membw.current",
 )  # fmt: skip
 
-#: What images say: property by property.
+#: Values of image properties, by property.
 PROPERTIES = {
     "hw_architecture": ("x86_64", "aarch64", "i686", "ppc64le", "amd64", "s390x"),
     "architecture": ("x86_64", "aarch64", "x86_32"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions on hosts, as the hint ``query`` has them."""
+"""Random conditions on hosts for the hint ``query``."""
 
 import json
 from typing import Any

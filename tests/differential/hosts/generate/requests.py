@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests: each subject adds what some filter or weigher heeds."""
+"""Random requests: each subject adds fields that filters or weighers read."""
 
 from collections.abc import Callable
 from typing import Any
@@ -29,8 +29,8 @@ def _add_unscoped_extra_spec(dice: Dice, spec: Document) -> None:
 
 def _add_aggregate_extra_spec(dice: Dice, spec: Document) -> None:
     key = dice.choice(sorted(SPECS))
-    wanted = _random_comparison(dice, SPECS[key])
-    spec["flavor"]["extra_specs"][f"aggregate_instance_extra_specs:{key}"] = wanted
+    comparison = _random_comparison(dice, SPECS[key])
+    spec["flavor"]["extra_specs"][f"aggregate_instance_extra_specs:{key}"] = comparison
 
 
 #: Attributes of hosts, and values that they may have.
@@ -70,7 +70,7 @@ def _add_capability_extra_spec(dice: Dice, spec: Document) -> None:
     )
 
 
-def _add_trusted_or_other_attribute(dice: Dice, spec: Document) -> None:
+def _add_attribute_extra_spec(dice: Dice, spec: Document) -> None:
     key = dice.choice(_ATTRIBUTES)
     values = _CAPABILITIES.get(key, ("avx", "1"))
     spec["flavor"]["extra_specs"][key] = _random_comparison(dice, values)
@@ -143,12 +143,12 @@ def _add_requested_cell(dice: Dice, spec: Document) -> None:
     }
 
 
-#: How often each subject comes up, in parts of all.
+#: Weights of the subjects in the random choice.
 _SUBJECTS: dict[Subject, int] = {
     _add_unscoped_extra_spec: 4,
     _add_aggregate_extra_spec: 4,
     _add_capability_extra_spec: 6,
-    _add_trusted_or_other_attribute: 2,
+    _add_attribute_extra_spec: 2,
     _add_address_bits: 2,
     _add_image_address_bits: 1,
     _add_image_properties: 8,
@@ -160,7 +160,7 @@ _SUBJECTS: dict[Subject, int] = {
 }
 
 
-def random_request(dice: Dice, here: tuple[Document, ...]) -> Document:
+def random_request(dice: Dice, instances: tuple[Document, ...]) -> Document:
     spec: Document = {
         "instance_uuids": [OWN_INSTANCE],
         "project_id": dice.choice(PROJECTS),
@@ -178,7 +178,7 @@ def random_request(dice: Dice, here: tuple[Document, ...]) -> Document:
     if dice.chance(0.9):
         spec["image"]["id"] = dice.choice(IMAGES)
     if dice.chance(0.4):
-        spec["instance_group"] = places.random_group(dice, here)
+        spec["instance_group"] = places.random_group(dice, instances)
     drawn = dice.random.choices([*_SUBJECTS], [*_SUBJECTS.values()], k=dice.integer(0, 4))
     for subject in drawn:
         subject(dice, spec)

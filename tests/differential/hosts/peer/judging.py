@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks nova's host filters and weighers about hosts.
+"""Runs nova's host filters and weighers on hosts.
 
-An answer has ``filters``: by the class's name, what each says of each host alone; ``chain``: the
-hosts that are left of all by the filters of the case, in order; ``weighed``: which hosts were
-weighed; ``weighers``: by the class's name, what each says of those (``raw``, ``normalized``,
-``multipliers``); ``weights``: host and weight of each, best first; and ``rounds``: for each
-instance of the request in turn, which hosts are ``left``, their ``weights``, and which is
-``chosen``. Hosts are told by their place in the case. Where nova raises, its words take the place
-of the answer.
+An answer has these keys. ``filters``: the verdict of each filter on each host, by class name.
+``chain``: the hosts that pass the filters of the case in sequence. ``weighed``: the weighed hosts.
+``weighers``: ``raw``, ``normalized`` and ``multipliers`` of each weigher, by class name.
+``weights``: hosts with their weights, best first. ``rounds``: for each instance of the request,
+the hosts that are ``left``, their ``weights``, and the ``chosen`` host. Hosts are numbers, their
+places in the case. The text of an exception replaces a value.
 """
 
 import math
@@ -30,7 +29,7 @@ CONF = nova.conf.CONF
 
 
 class Nova:
-    """Nova's filters and weighers, each case under its own options."""
+    """Nova's filters and weighers, with the options of each case."""
 
     def __init__(self):
         CONF([], project="nova", default_config_files=[])
@@ -39,40 +38,40 @@ class Nova:
         self._context = nova_context.RequestContext("u1", "p1")
         self._filters = HostFilterHandler()
         self._weighers = HostWeightHandler()
-        # Nova looks through its folders each time it is asked for these.
-        self._filter_classes = {one.__name__: one for one in self._filters.get_all_classes()}
-        self._weigher_classes = {one.__name__: one for one in self._weighers.get_all_classes()}
+        # Nova searches its folders in each call, so the result is kept.
+        self._filter_classes = _by_name(self._filters.get_all_classes())
+        self._weigher_classes = _by_name(self._weighers.get_all_classes())
 
-    def answer(self, told):
-        if "classes" in told:
+    def answer(self, case):
+        if "classes" in case:
             return {"filters": [*self._filter_classes], "weighers": [*self._weigher_classes]}
-        timeutils.set_time_override(datetime.fromisoformat(told["now"]))
-        with _option_overrides(told["options"]), _mocked_databases():
-            hosts = states.states_of(told)
-            request = _result_or_failure(lambda: self._request(told))
+        timeutils.set_time_override(datetime.fromisoformat(case["now"]))
+        with _option_overrides(case["options"]), _mocked_databases():
+            hosts = states.states_of(case)
+            request = _result_or_failure(lambda: self._request(case))
             if isinstance(request, str):
-                return _answer_all_rejected(told, request, len(hosts))
-            filters = _create_plugins(self._filter_classes, told["filters"])
+                return _answer_all_rejected(case, request, len(hosts))
+            filters = _create_plugins(self._filter_classes, case["filters"])
             answer = {
                 "filters": {
-                    name: [self._verdict(one, host, request) for host in hosts]
-                    for name, one in filters.items()
+                    name: [self._verdict(plugin, host, request) for host in hosts]
+                    for name, plugin in filters.items()
                 }
             }
-            chain = [filters[name] for name in told["chain"]]
+            chain = [filters[name] for name in case["chain"]]
             answer["chain"] = _result_or_failure(lambda: self._places(chain, hosts, request))
             answer["weighed"] = _hosts_to_weigh(answer["chain"], len(hosts))
             left = [hosts[place] for place in answer["weighed"]]
-            answer |= self._weigh(left, request, told["weighers"], answer["weighed"])
-            return {**answer, "rounds": [*self._rounds(told)]}
+            answer |= self._weigh(left, request, case["weighers"], answer["weighed"])
+            return {**answer, "rounds": [*self._rounds(case)]}
 
-    def _request(self, told):
-        spec = told["request_spec"]
+    def _request(self, case):
+        spec = case["request_spec"]
         flavor, image = building.flavor_of(spec), building.image_of(spec)
         request = building.request_of(self._context, spec, flavor, image)
         if spec.get("instance_group"):
             request.instance_group = states.group_of(spec["instance_group"])
-            # Nova's API makes instances members before it has a host looked for.
+            # Nova's API makes instances members before it calls the scheduler.
             request.instance_group.members.extend(spec["instance_uuids"])
         return request
 
@@ -83,21 +82,23 @@ class Nova:
 
     def _places(self, chain, hosts, request):
         left = self._filters.get_filtered_objects(chain, hosts, request)
-        return [place for place, host in enumerate(hosts) if any(host is one for one in left)]
+        return [place for place, host in enumerate(hosts) if any(host is passed for passed in left)]
 
     def _weigh(self, hosts, request, names, places):
         by_name = _create_plugins(self._weigher_classes, names)
         return {
             "weighers": {
-                name: _result_or_failure(lambda one=one: self._said(one, hosts, request))
-                for name, one in by_name.items()
+                name: _result_or_failure(
+                    lambda plugin=plugin: self._weights(plugin, hosts, request)
+                )
+                for name, plugin in by_name.items()
             },
             "weights": _result_or_failure(
                 lambda: self._sorted([*by_name.values()], hosts, request, places)
             ),
         }
 
-    def _said(self, weigher, hosts, request):
+    def _weights(self, weigher, hosts, request):
         handled = [self._weighers.object_class(host, 0.0) for host in hosts]
         raw = list(weigher.weigh_objects(handled, request))
         return {
@@ -109,29 +110,33 @@ class Nova:
     def _sorted(self, weighers, hosts, request, places):
         place_of = {id(host): place for host, place in zip(hosts, places, strict=True)}
         best = self._weighers.get_weighed_objects(weighers, hosts, request)
-        return [[place_of[id(one.obj)], one.weight] for one in best]
+        return [[place_of[id(weighed.obj)], weighed.weight] for weighed in best]
 
-    def _rounds(self, told):
-        chain = [*_create_plugins(self._filter_classes, told["chain"]).values()]
-        chosen_by = [*_create_plugins(self._weigher_classes, told["weighers"]).values()]
-        every, request = states.states_of(told), self._request(told)
+    def _rounds(self, case):
+        chain = [*_create_plugins(self._filter_classes, case["chain"]).values()]
+        chosen_by = [*_create_plugins(self._weigher_classes, case["weighers"]).values()]
+        every, request = states.states_of(case), self._request(case)
         left = every
-        for index, uuid in enumerate(told["request_spec"]["instance_uuids"]):
+        for index, uuid in enumerate(case["request_spec"]["instance_uuids"]):
             request.instance_uuid = uuid
             try:
                 left = self._filters.get_filtered_objects(chain, left, request, index)
                 best = self._weighers.get_weighed_objects(chosen_by, left, request)
-            except Exception:  # noqa: BLE001 - it is told by the parts already
+            except Exception:  # noqa: BLE001 - the other keys report it
                 return
             if not best:
                 yield {"left": [], "weights": [], "chosen": None}
                 return
-            weights = [[_index_of_host(every, one.obj), one.weight] for one in best]
+            weights = [[_index_of_host(every, weighed.obj), weighed.weight] for weighed in best]
             chosen = _heaviest_host(every, weights)
             yield {"left": sorted(place for place, _ in weights), "weights": weights,
                    "chosen": chosen}  # fmt: skip
             manager.SchedulerManager._consume_selected_host(every[chosen], request, uuid)
-            left = [one.obj for one in best]
+            left = [weighed.obj for weighed in best]
+
+
+def _by_name(classes):
+    return {kind.__name__: kind for kind in classes}
 
 
 def _create_plugins(classes, names):
@@ -139,7 +144,7 @@ def _create_plugins(classes, names):
 
 
 def _index_of_host(hosts, host):
-    return next(place for place, one in enumerate(hosts) if one is host)
+    return next(place for place, item in enumerate(hosts) if item is host)
 
 
 def _heaviest_host(hosts, weights):
@@ -148,12 +153,12 @@ def _heaviest_host(hosts, weights):
     return min(heaviest, key=lambda place: (hosts[place].host, hosts[place].nodename))
 
 
-def _answer_all_rejected(told, rejection, many):
+def _answer_all_rejected(case, rejection, many):
     return {
-        "filters": {name: [rejection] * many for name in told["filters"]},
+        "filters": {name: [rejection] * many for name in case["filters"]},
         "chain": rejection,
         "weighed": list(range(many)),
-        "weighers": dict.fromkeys(told["weighers"], rejection),
+        "weighers": dict.fromkeys(case["weighers"], rejection),
         "weights": rejection,
         "rounds": [],
     }
@@ -166,7 +171,7 @@ def _hosts_to_weigh(chain, many):
 def _result_or_failure(run):
     try:
         return run()
-    except Exception as failure:  # noqa: BLE001 - whatever nova raises is what is asked
+    except Exception as failure:  # noqa: BLE001 - any exception of nova is a result
         return f"fails: {type(failure).__name__}: {failure}"
 
 
@@ -180,13 +185,13 @@ def _mocked_databases():
 
 
 @contextmanager
-def _option_overrides(told):
-    for name, value in told.items():
+def _option_overrides(options):
+    for name, value in options.items():
         group, _, option = name.rpartition(".")
         CONF.set_override(option, value, None if group == "DEFAULT" else group)
     try:
         yield
     finally:
-        for name in told:
+        for name in options:
             group, _, option = name.rpartition(".")
             CONF.clear_override(option, None if group == "DEFAULT" else group)

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves nova's host filters and weighers, line by line."""
+"""A program that runs nova's host filters and weighers on each line of JSON."""
 
 import sys
 from pathlib import Path
 
-#: What makes nova's objects of a request, and what serves line by line, lies there.
+#: The folder of the modules ``building`` and ``serving``.
 sys.path.append(str(Path(__file__).resolve().parents[2] / "nova" / "peer"))
 
 from serving import serve
 
 
 def _nova():
-    from judging import Nova  # nova looks at its environment while it is imported
+    from judging import Nova  # nova reads the environment during its import
 
     return Nova()
 

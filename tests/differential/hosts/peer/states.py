@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's host states, made of reports as its host manager makes them of its databases."""
+"""Nova's host states, built from reports as its host manager builds them from databases."""
 
 import json
 from datetime import datetime
@@ -30,23 +30,23 @@ _PLAIN = (
 )
 
 
-def states_of(told):
+def states_of(document):
     aggregates = [
-        (set(one["hosts"]), _aggregate(number, one))
-        for number, one in enumerate(told["aggregates"], start=1)
+        (set(item["hosts"]), _aggregate(number, item))
+        for number, item in enumerate(document["aggregates"], start=1)
     ]
-    # As nova's host manager has them, the instances of a host are the same for all its nodes.
-    instances = {one["report"]["host"]: {} for one in told["hosts"]}
-    for each in told["instances"]:
+    # In nova's host manager, all nodes of a host have the same instances.
+    instances = {host["report"]["host"]: {} for host in document["hosts"]}
+    for each in document["instances"]:
         instances.setdefault(each["host"], {})[each["uuid"]] = _instance(each)
     return [
         _host_state(
-            one["report"],
-            one["service"],
-            [made for hosts, made in aggregates if one["report"]["host"] in hosts],
-            instances[one["report"]["host"]],
+            host["report"],
+            host["service"],
+            [aggregate for hosts, aggregate in aggregates if host["report"]["host"] in hosts],
+            instances[host["report"]["host"]],
         )
-        for one in told["hosts"]
+        for host in document["hosts"]
     ]
 
 
@@ -55,22 +55,24 @@ def _host_state(report, service, aggregates, instances):
     state.update(_node(report), _service(report, service), aggregates, instances)
     if state.metrics is not None:
         state.metrics = objects.MonitorMetricList(
-            objects=[_metric(one) for one in report["metrics"]]
+            objects=[_metric(metric) for metric in report["metrics"]]
         )
     return state
 
 
-def _metric(told):
-    if isinstance(told.get("value"), float):
-        (read,) = objects.MonitorMetricList.from_json(json.dumps([told]))
-        return read
-    return objects.MonitorMetric(**told)
+def _metric(document):
+    if isinstance(document.get("value"), float):
+        (metric,) = objects.MonitorMetricList.from_json(json.dumps([document]))
+        return metric
+    return objects.MonitorMetric(**document)
 
 
 def _node(report):
     return objects.ComputeNode(
         **{name: report[name] for name in _PLAIN},
-        supported_hv_specs=[objects.HVSpec.from_list(one) for one in report["supported_hv_specs"]],
+        supported_hv_specs=[
+            objects.HVSpec.from_list(spec) for spec in report["supported_hv_specs"]
+        ],
         stats=report["stats"],
         metrics=None,
         pci_device_pools=_pci_pools(report["pci_device_pools"]),
@@ -79,61 +81,63 @@ def _node(report):
     )
 
 
-def _pci_pools(told):
-    return objects.PciDevicePoolList(objects=[objects.PciDevicePool.from_dict(one) for one in told])
+def _pci_pools(document):
+    return objects.PciDevicePoolList(
+        objects=[objects.PciDevicePool.from_dict(pool) for pool in document]
+    )
 
 
-def _numa_topology(told):
-    if told is None:
+def _numa_topology(document):
+    if document is None:
         return None
     cells = [
         objects.NUMACell(
-            id=one["id"],
-            cpuset=set(one["cpuset"]),
-            pcpuset=set(one.get("pcpuset", ())),
-            memory=one["memory"],
-            cpu_usage=one.get("cpu_usage", 0),
-            memory_usage=one.get("memory_usage", 0),
-            pinned_cpus=set(one.get("pinned_cpus", ())),
-            siblings=[set(each) for each in one.get("siblings", ())],
+            id=cell["id"],
+            cpuset=set(cell["cpuset"]),
+            pcpuset=set(cell.get("pcpuset", ())),
+            memory=cell["memory"],
+            cpu_usage=cell.get("cpu_usage", 0),
+            memory_usage=cell.get("memory_usage", 0),
+            pinned_cpus=set(cell.get("pinned_cpus", ())),
+            siblings=[set(each) for each in cell.get("siblings", ())],
             mempages=[
                 objects.NUMAPagesTopology(**{"used": 0, "reserved": 0, **each})
-                for each in one.get("mempages", ())
+                for each in cell.get("mempages", ())
             ],
             network_metadata=objects.NetworkMetadata(
-                **{"physnets": set(), "tunneled": False, **(one.get("network_metadata") or {})}
+                **{"physnets": set(), "tunneled": False, **(cell.get("network_metadata") or {})}
             ),
-            socket=one.get("socket"),
+            socket=cell.get("socket"),
         )
-        for one in told["cells"]
+        for cell in document["cells"]
     ]
     return objects.NUMATopology(cells=cells)._to_json()
 
 
-def _service(report, told):
-    made = objects.Service(
+def _service(report, document):
+    service = objects.Service(
         host=report["host"],
         binary="nova-compute",
         topic="compute",
-        disabled=told["disabled"],
-        disabled_reason=told["disabled_reason"],
-        forced_down=told["forced_down"],
-        last_seen_up=datetime.fromisoformat(told["last_seen_up"]),
+        disabled=document["disabled"],
+        disabled_reason=document["disabled_reason"],
+        forced_down=document["forced_down"],
+        last_seen_up=datetime.fromisoformat(document["last_seen_up"]),
         created_at=None,
     )
-    return dict(made.items())
+    return dict(service.items())
 
 
-def _aggregate(number, told):
-    return objects.Aggregate(id=number, hosts=told["hosts"], metadata=told["metadata"])
+def _aggregate(number, document):
+    return objects.Aggregate(id=number, hosts=document["hosts"], metadata=document["metadata"])
 
 
-def _instance(told):
-    image = {**(told["image"] or {})}
+def _instance(document):
+    image = {**(document["image"] or {})}
     return objects.Instance(
-        uuid=told["uuid"],
-        host=told["host"],
-        project_id=told["project_id"],
+        uuid=document["uuid"],
+        host=document["host"],
+        project_id=document["project_id"],
         image_ref=image.get("id", ""),
         system_metadata={
             key: str(value) for key, value in utils.get_system_metadata_from_image(image).items()
@@ -141,12 +145,12 @@ def _instance(told):
     )
 
 
-def group_of(told):
+def group_of(document):
     return objects.InstanceGroup(
         uuid="9c9c9c9c-0000-4000-8000-000000000001",
-        policy=told["policy"],
-        policies=[told["policy"]],
-        rules={key: str(value) for key, value in (told.get("rules") or {}).items()},
-        members=told["members"],
-        hosts=told["hosts"],
+        policy=document["policy"],
+        policies=[document["policy"]],
+        rules={key: str(value) for key, value in (document.get("rules") or {}).items()},
+        members=document["members"],
+        hosts=document["hosts"],
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extra specs that ask placement for classes and traits by name, in groups."""
+"""Random extra specs with resource classes, traits and request groups."""
 
 from tests.differential.generate.dice import Dice
 from tests.differential.nova.generate.draft import TRAITS, Draft
@@ -16,8 +16,8 @@ def add_resources(dice: Dice, draft: Draft) -> None:
 
 def add_vcpus_by_name(dice: Dice, draft: Draft) -> None:
     name = dice.choice(["VCPU", "PCPU", "PCPU"])
-    many = draft.vcpus if dice.chance(0.8) else draft.vcpus + 1
-    draft.extra_specs[f"resources:{name}"] = str(many)
+    amount = draft.vcpus if dice.chance(0.8) else draft.vcpus + 1
+    draft.extra_specs[f"resources:{name}"] = str(amount)
     if dice.chance(0.1):
         draft.extra_specs["hw:emulator_threads_policy"] = "isolate"
 

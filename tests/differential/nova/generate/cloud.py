@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The facts of a cloud: nodes, the aggregates of their hosts, and whose the providers are."""
+"""Random clouds: nodes, aggregates, and whether providers have the trait of nova."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -24,18 +24,18 @@ class Node:
         return {"uuid": self.uuid, "host": self.host, "node": self.node}
 
 
-#: The last host has two nodes, as one that runs ironic has.
+#: The last host has two nodes, as a host that runs ironic.
 NODES = (Node("cn1", "cn1"), Node("cn2", "cn2"), Node("ir1", "bm1"), Node("ir1", "bm2"))
 HOSTS = ("cn1", "cn2", "ir1")
 AGGREGATES = tuple(f"e0000000-0000-4000-8000-00000000000{n}" for n in range(1, 7))
 
-#: A server group without members, which is always there.
+#: A server group without members that exists in each cloud.
 SERVER_GROUP = "9c9c9c9c-0000-4000-8000-000000000001"
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """``aggregates`` are values of ``uuid``, ``metadata`` and ``hosts``."""
+    """``aggregates`` have ``uuid``, ``metadata`` and ``hosts``."""
 
     aggregates: tuple[dict[str, Any], ...] = ()
     owned: bool = True
@@ -43,7 +43,7 @@ class Cloud:
     def as_json(self) -> dict[str, Any]:
         return {
             "aggregates": list(self.aggregates),
-            "nodes": [one.as_json() for one in NODES],
+            "nodes": [node.as_json() for node in NODES],
             "owned": self.owned,
         }
 
@@ -62,11 +62,11 @@ def _aggregate(dice: Dice, uuid: str) -> dict[str, Any]:
     if dice.chance(0.3):
         key = dice.choice(["filter_tenant_id", "filter_tenant_id2", "filter_tenant_idX"])
         metadata[key] = dice.choice(PROJECTS)
-    if dice.chance(0.1):  # says nothing of tenants, though its value is one
+    if dice.chance(0.1):  # not a key of tenants, although the value is a project
         metadata["owner"] = dice.choice(PROJECTS)
     if dice.chance(0.5):
         for name in dice.sample(TRAITS, 1, 2):
             metadata[f"trait:{name}"] = "required" if dice.chance(0.85) else "forbidden"
-    # A host is in one zone only: who has a zone has no hosts here, of which no query tells.
+    # A host must be in a single zone, so aggregates of zones have no hosts. Queries do not differ.
     hosts = [] if "availability_zone" in metadata else dice.sample(HOSTS, 0, 2)
     return {"uuid": uuid, "metadata": metadata, "hosts": hosts}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extra specs and properties about CPUs, NUMA nodes and pages."""
+"""Random extra specs and image properties about CPUs, NUMA nodes and pages."""
 
 from tests.differential.generate.dice import Dice
 from tests.differential.nova.generate.draft import FALSE, TRUE, Draft

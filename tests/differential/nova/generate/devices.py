@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCI devices, by aliases that are configured."""
+"""Random requests for PCI devices by alias."""
 
 import json
 
@@ -29,17 +29,17 @@ def add_pci_alias(dice: Dice, draft: Draft) -> None:
         aliases.append(_BY_CLASS)
     if dice.chance(0.05):
         aliases.append(_OTHER_NIC)
-    draft.options["pci.alias"] = [json.dumps(one) for one in aliases]
+    draft.options["pci.alias"] = [json.dumps(alias) for alias in aliases]
     if dice.chance(0.15):
         _add_given_pci_requests(dice, draft)
         return
     if dice.chance(0.05):
         return
-    names = dice.sample([one["name"] for one in aliases], 1, 2)
+    names = dice.sample([alias["name"] for alias in aliases], 1, 2)
     if dice.chance(0.04):
         names.append("nobody")
-    wanted = ",".join(f"{name}:{dice.choice([1, 1, 2])}" for name in names)
-    draft.extra_specs["pci_passthrough:alias"] = wanted
+    value = ",".join(f"{name}:{dice.choice([1, 1, 2])}" for name in names)
+    draft.extra_specs["pci_passthrough:alias"] = value
 
 
 def add_pci_affinity_policy(dice: Dice, draft: Draft) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A request in the making: each subject adds its part."""
+"""An unfinished random request. Each subject adds fields to it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from tests.differential.generate.dice import Dice
 PROJECTS = ("p1", "p2", "p3")
 ZONES = ("az1", "az2", "az3")
 
-#: Classes and traits that exist: standard ones, and custom ones that the test makes.
+#: Custom classes and traits that the tests create, and traits of requests.
 CUSTOM_CLASSES = (
     "CUSTOM_GOLD",
     "CUSTOM_BAREMETAL",
@@ -29,14 +29,14 @@ TRAITS = (
     "CUSTOM_BLUE",
 )
 
-#: One of them, or the same written in capitals: what booleans are written like.
+#: Spellings of booleans.
 TRUE = ("true", "True", "yes", "1", "on")
 FALSE = ("false", "False", "no", "0", "off")
 
 
 @dataclass
 class Draft:
-    """What is decided so far; ``spec`` holds the other fields of the request spec."""
+    """Parts of a request. ``spec`` holds the other fields of the request spec."""
 
     flavor: dict[str, Any]
     extra_specs: dict[str, str] = field(default_factory=dict)
@@ -52,10 +52,10 @@ class Draft:
     def set_in_flavor_or_image(
         self, dice: Dice, name: str, value: str, *, prefix: str = "hw"
     ) -> None:
-        where = dice.integer(0, 9)
-        if where < 9 and where != 4:
+        kind = dice.integer(0, 9)
+        if kind < 9 and kind != 4:
             self.extra_specs[f"{prefix}:{name}"] = value
-        if where >= 4:
+        if kind >= 4:
             self.properties[f"{prefix}_{name}"] = value
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extra specs and properties that say what a guest is made of, and which nova makes traits of."""
+"""Random extra specs and image properties of guests that nova translates into traits."""
 
 from tests.differential.generate.dice import Dice
 from tests.differential.nova.generate.draft import FALSE, TRUE, Draft
@@ -80,7 +80,7 @@ def add_accelerator(dice: Dice, draft: Draft) -> None:
 
 
 def add_unrelated_specs(dice: Dice, draft: Draft) -> None:
-    said = {
+    specs = {
         "quota:cpu_quota": "10000",
         "quota:vif_inbound_average": "100",
         "hw:cpu_sockets": "1",
@@ -93,5 +93,5 @@ def add_unrelated_specs(dice: Dice, draft: Draft) -> None:
         "mine": "x",
         "mine:own": "resources:VCPU",
     }
-    for key in dice.sample(tuple(said), 1, 3):
-        draft.extra_specs[key] = said[key]
+    for key in dice.sample(tuple(specs), 1, 3):
+        draft.extra_specs[key] = specs[key]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an image is, beside what flavors say as well."""
+"""Random image properties that have no equivalent extra spec."""
 
 from tests.differential.generate.dice import Dice
 from tests.differential.nova.generate.draft import TRAITS, Draft
@@ -7,7 +7,7 @@ from tests.differential.nova.generate.draft import TRAITS, Draft
 IMAGE = "1a1a1a1a-0000-4000-8000-000000000001"
 _FORMATS = ("qcow2", "raw", "vmdk", "iso", "ami", "vhd", "vhdx", "vdi", "ploop", "aki", "gluster")
 
-#: Properties of which a trait is made, where the operator has switched that on.
+#: Properties that nova translates into traits if ``image_metadata_prefilter`` is set.
 _MODELS = {
     "hw_cdrom_bus": ("ide", "sata", "scsi", "virtio"),
     "hw_disk_bus": ("virtio", "scsi", "sata", "ide", "usb", "fdc", "lxc", "xen", "uml"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes one value of a request one that cannot be, or that contradicts another."""
+"""Random changes that make a value of a request invalid or contradictory."""
 
 from tests.differential.generate.dice import Dice
 from tests.differential.nova.generate.draft import Draft
@@ -10,7 +10,7 @@ _ODD = (
 )  # fmt: skip
 
 
-#: Keys that look like others, or that say nothing of any group.
+#: Invalid keys that resemble valid keys, and keys without a request group.
 _ODD_KEYS = {
     "resources:vcpu": "1",
     "resources:NOPE": "1",
@@ -40,6 +40,6 @@ def make_invalid(dice: Dice, draft: Draft) -> None:
         key = dice.choice(sorted(_ODD_KEYS))
         draft.extra_specs[key] = _ODD_KEYS[key]
         return
-    said = dice.choice([one for one in (draft.extra_specs, draft.properties) if one] or [{}])
-    if said:
-        said[dice.choice(sorted(said))] = dice.choice(_ODD)
+    values = dice.choice([part for part in (draft.extra_specs, draft.properties) if part] or [{}])
+    if values:
+        values[dice.choice(sorted(values))] = dice.choice(_ODD)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a request may go, and the groups that others than flavors ask for."""
+"""Random destinations, zones, hints, and request groups of ports."""
 
 from tests.differential.generate.dice import Dice
 from tests.differential.nova.generate.cloud import AGGREGATES, NODES, SERVER_GROUP
@@ -20,20 +20,22 @@ def add_unknown_zone(dice: Dice, draft: Draft) -> None:
 
 def add_destination(dice: Dice, draft: Draft) -> None:
     node = dice.choice(NODES)
-    told = draft.spec.setdefault("requested_destination", {})
+    destination = draft.spec.setdefault("requested_destination", {})
     kind = dice.integer(0, 4)
     if dice.chance(0.1):
-        told["cell"] = _CELL
+        destination["cell"] = _CELL
     if kind < 2:
-        told["aggregates"] = [",".join(dice.sample(AGGREGATES, 1, 2)) for _ in range(kind + 1)]
+        destination["aggregates"] = [
+            ",".join(dice.sample(AGGREGATES, 1, 2)) for _ in range(kind + 1)
+        ]
     if kind in (1, 2):
-        told["forbidden_aggregates"] = dice.sample(AGGREGATES, 1, 2)
+        destination["forbidden_aggregates"] = dice.sample(AGGREGATES, 1, 2)
     if kind in (2, 3):
-        told["host"] = node.host
+        destination["host"] = node.host
     if kind == 3 and dice.chance(0.7):
-        told["node"] = node.node
+        destination["node"] = node.node
     if kind == 4:
-        told |= {"node": node.node, "host": node.host if dice.chance(0.9) else "nobody"}
+        destination |= {"node": node.node, "host": node.host if dice.chance(0.9) else "nobody"}
 
 
 def add_forced_host(dice: Dice, draft: Draft) -> None:
@@ -51,11 +53,11 @@ def add_hints(dice: Dice, draft: Draft) -> None:
 
 
 def add_root_traits(dice: Dice, draft: Draft) -> None:
-    told = draft.spec.setdefault("request_level_params", {})
+    params = draft.spec.setdefault("request_level_params", {})
     if dice.chance(0.6):
-        told["root_required"] = dice.sample((*TRAITS, "OWNER_NOVA"), 1, 2)
+        params["root_required"] = dice.sample((*TRAITS, "OWNER_NOVA"), 1, 2)
     if dice.chance(0.4):
-        told["root_forbidden"] = dice.sample(TRAITS, 1, 2)
+        params["root_forbidden"] = dice.sample(TRAITS, 1, 2)
 
 
 def add_ports(dice: Dice, draft: Draft) -> None:
@@ -68,8 +70,8 @@ def add_ports(dice: Dice, draft: Draft) -> None:
     if dice.chance(0.05):
         draft.extra_specs["resourcesport_2:CUSTOM_GOLD"] = "1"
     if len(chosen) > 1 and dice.chance(0.4):
-        told = draft.spec.setdefault("request_level_params", {})
-        told["same_subtree"] = [chosen]
+        params = draft.spec.setdefault("request_level_params", {})
+        params["same_subtree"] = [chosen]
 
 
 def _random_port(dice: Dice, name: str) -> dict[str, object]:

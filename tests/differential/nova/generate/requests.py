@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole requests: a few subjects each, often sound, sometimes contradictory."""
+"""Random requests of a few subjects each, mostly valid."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ from tests.differential.nova.generate.cloud import Cloud
 from tests.differential.nova.generate.draft import PROJECTS, Draft, Subject
 from tests.differential.nova.generate.invalid import make_invalid
 
-#: How often each subject comes up, in parts of all.
+#: Weights of the subjects in the random choice.
 _SUBJECTS: dict[Subject, int] = {
     amounts.add_resources: 6,
     amounts.add_vcpus_by_name: 2,
@@ -67,7 +67,7 @@ _SWITCHES = {
 
 @dataclass(frozen=True)
 class RequestCase:
-    """A request, its options, and the cloud that it is made in."""
+    """A request, its options and its cloud."""
 
     cloud: Cloud
     request_spec: dict[str, Any]

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs nova's request filters and its translation into a query.
+"""Runs nova's request filters and its translation of a request into a candidates query.
 
-An answer has ``query`` and, where nova asks a second time with pinned CPUs for shared ones,
-``fallback``; or ``error``, the class and the message of what was raised. ``unsaid`` is what nova's
-API says of the same flavor and image before any of this: what it never lets in, alike, with the
-``keys`` of extra specs, or null.
+An answer has a ``query``, and a ``fallback`` if nova sends a second query with shared CPUs in place
+of pinned CPUs. After an exception it has ``error``, the class and the message. ``api_rejection`` is
+null, or the exception of nova's API for the same flavor and image, with ``keys`` of extra specs.
 """
 
 import warnings
@@ -25,7 +24,7 @@ CONF = nova.conf.CONF
 
 
 class Nova:
-    """Nova's functions, each request under its own options and facts."""
+    """Nova's functions, with the options and the cloud of each request."""
 
     def __init__(self):
         CONF([], project="nova", default_config_files=[])
@@ -33,14 +32,14 @@ class Nova:
         warnings.simplefilter("ignore")
         self._context = nova_context.RequestContext("u1", "p1")
 
-    def answer(self, told):
-        with _option_overrides(told["options"]):
-            answer = _result_or_failure(lambda: self._queries(told), lambda told: {"error": told})
-            unsaid = _result_or_failure(lambda: _check_request_spec(told["request_spec"]), dict)
-            return {**answer, "unsaid": unsaid}
+    def answer(self, case):
+        with _option_overrides(case["options"]):
+            answer = _result_or_failure(lambda: self._queries(case), lambda error: {"error": error})
+            rejection = _result_or_failure(lambda: _check_request_spec(case["request_spec"]), dict)
+            return {**answer, "api_rejection": rejection}
 
-    def _queries(self, told):
-        spec, facts = told["request_spec"], Facts(told)
+    def _queries(self, case):
+        spec, facts = case["request_spec"], Facts(case)
         flavor, image = building.flavor_of(spec), building.image_of(spec)
         request = building.request_of(self._context, spec, flavor, image)
         with facts.patched_aggregates(), facts.patched_service_version():
@@ -70,22 +69,22 @@ def _check_request_spec(spec):
     return None
 
 
-def _result_or_failure(run, tell):
+def _result_or_failure(run, describe):
     try:
         return run()
-    except Exception as failure:  # noqa: BLE001 - whatever nova raises is what is asked
-        return tell({"class": type(failure).__name__, "message": str(failure)})
+    except Exception as failure:  # noqa: BLE001 - any exception of nova is a result
+        return describe({"class": type(failure).__name__, "message": str(failure)})
 
 
 @contextmanager
-def _option_overrides(told):
+def _option_overrides(options):
     pci_request.get_alias_from_config.cache_clear()
-    for name, value in told.items():
+    for name, value in options.items():
         group, _, option = name.rpartition(".")
         CONF.set_override(option, value, group or None)
     try:
         yield
     finally:
-        for name in told:
+        for name in options:
             group, _, option = name.rpartition(".")
             CONF.clear_override(option, group or None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's objects of a request, made as its API makes them."""
+"""Nova's objects of a request, built as nova's API builds them."""
 
 from nova import objects
 from nova.pci import request as pci_request
@@ -22,9 +22,9 @@ def flavor_of(spec):
 
 
 def image_of(spec):
-    told = dict(spec.get("image") or {})
-    told["properties"] = dict(told.get("properties") or {})
-    return objects.ImageMeta.from_dict({"name": "image", **told})
+    document = dict(spec.get("image") or {})
+    document["properties"] = dict(document.get("properties") or {})
+    return objects.ImageMeta.from_dict({"name": "image", **document})
 
 
 def request_of(context, spec, flavor, image):
@@ -42,7 +42,7 @@ def request_of(context, spec, flavor, image):
         project_id=spec.get("project_id"),
         user_id=spec.get("user_id"),
         port_resource_requests=[
-            _request_group(one) for one in spec.get("requested_resources") or ()
+            _request_group(group) for group in spec.get("requested_resources") or ()
         ],
         request_level_params=objects.RequestLevelParams(
             root_required=set(level.get("root_required") or ()),
@@ -63,8 +63,10 @@ def _pci_requests(spec, flavor, image):
     if "pci_requests" not in spec:
         policy = hardware.get_pci_numa_policy_constraint(flavor, image)
         return pci_request.get_pci_requests_from_flavor(flavor, affinity_policy=policy)
-    told = (spec["pci_requests"] or {}).get("requests", ())
-    return objects.InstancePCIRequests(requests=[objects.InstancePCIRequest(**one) for one in told])
+    requests = (spec["pci_requests"] or {}).get("requests", ())
+    return objects.InstancePCIRequests(
+        requests=[objects.InstancePCIRequest(**request) for request in requests]
+    )
 
 
 def _filter_properties(spec):
@@ -77,22 +79,22 @@ def _filter_properties(spec):
     }
 
 
-def _destination(told):
-    if told is None:
+def _destination(document):
+    if document is None:
         return None
-    kept = {key: value for key, value in told.items() if value is not None}
-    if "forbidden_aggregates" in kept:
-        kept["forbidden_aggregates"] = set(kept["forbidden_aggregates"])
-    if "cell" in kept:
-        kept["cell"] = objects.CellMapping(uuid=kept["cell"])
-    return objects.Destination(**kept)
+    fields = {key: value for key, value in document.items() if value is not None}
+    if "forbidden_aggregates" in fields:
+        fields["forbidden_aggregates"] = set(fields["forbidden_aggregates"])
+    if "cell" in fields:
+        fields["cell"] = objects.CellMapping(uuid=fields["cell"])
+    return objects.Destination(**fields)
 
 
-def _request_group(told):
-    kept = {key: value for key, value in told.items() if value is not None}
+def _request_group(document):
+    fields = {key: value for key, value in document.items() if value is not None}
     for key in ("required_traits", "forbidden_traits", "forbidden_aggregates"):
-        if key in kept:
-            kept[key] = set(kept[key])
-    if "aggregates" in kept:
-        kept["aggregates"] = [joined.split(",") for joined in kept["aggregates"]]
-    return objects.RequestGroup(**kept)
+        if key in fields:
+            fields[key] = set(fields[key])
+    if "aggregates" in fields:
+        fields["aggregates"] = [joined.split(",") for joined in fields["aggregates"]]
+    return objects.RequestGroup(**fields)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova would look up in its databases, answered from the facts that a request brings."""
+"""Results of nova's database queries, from the cloud of a request."""
 
 from types import SimpleNamespace
 from unittest import mock
@@ -11,18 +11,18 @@ NEW, OLD = request_filter.MIN_COMPUTE_VERSION_OWNER_TRAIT, 1
 
 
 class Facts:
-    """The facts of one request, put in the place of nova's databases while it is answered."""
+    """The cloud of a request, in the place of nova's databases."""
 
-    def __init__(self, told):
+    def __init__(self, case):
         self._aggregates = [
-            SimpleNamespace(uuid=one["uuid"], metadata=one["metadata"])
-            for one in told["aggregates"]
+            SimpleNamespace(uuid=item["uuid"], metadata=item["metadata"])
+            for item in case["aggregates"]
         ]
         self._nodes = [
-            SimpleNamespace(uuid=one["uuid"], host=one["host"], hypervisor_hostname=one["node"])
-            for one in told["nodes"]
+            SimpleNamespace(uuid=item["uuid"], host=item["host"], hypervisor_hostname=item["node"])
+            for item in case["nodes"]
         ]
-        self._version = NEW if told["owned"] else OLD
+        self._version = NEW if case["owned"] else OLD
 
     def patched_aggregates(self):
         return mock.patch.multiple(
@@ -36,26 +36,26 @@ class Facts:
             objects.service, "get_minimum_version_all_cells", return_value=self._version
         )
 
-    def get_compute_nodes_by_host_or_node(self, _context, host, node, cell=None):
+    def get_compute_nodes_by_host_or_node(self, _context, host, name, cell=None):
         return [
-            one
-            for one in self._nodes
-            if host in (None, one.host) and node in (None, one.hypervisor_hostname)
+            node
+            for node in self._nodes
+            if host in (None, node.host) and name in (None, node.hypervisor_hostname)
         ]
 
     def _by_metadata(self, _context, key=None, value=None):
         return [
-            one
-            for one in self._aggregates
-            if any(key in (None, k) and value in (None, v) for k, v in one.metadata.items())
+            aggregate
+            for aggregate in self._aggregates
+            if any(key in (None, k) and value in (None, v) for k, v in aggregate.metadata.items())
         ]
 
     def _aggregates_without_metadata(self, _context, named, prefix, value):
         return [
-            one
-            for one in self._aggregates
+            aggregate
+            for aggregate in self._aggregates
             if any(
                 k.startswith(prefix) and v == value and k not in named
-                for k, v in one.metadata.items()
+                for k, v in aggregate.metadata.items()
             )
         ]

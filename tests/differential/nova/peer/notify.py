@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova sends of the request on stdin, as JSON: its context, and payloads by publisher."""
+"""Prints the notifications of nova for the request on stdin, as JSON."""
 
 import json
 import sys
@@ -33,33 +33,33 @@ def main():
         CONF([], project="nova", default_config_files=[file.name])
     objects.register_all()
     rpc.init(CONF)
-    told = json.load(sys.stdin)
-    spec = request_spec(told)
-    whose = context.RequestContext(told.get("user_id"), told.get("project_id"))
+    request = json.load(sys.stdin)
+    spec = request_spec(request)
+    sender = context.RequestContext(request.get("user_id"), request.get("project_id"))
     legacy = {"request_spec": spec.to_legacy_request_spec_dict()}
-    rpc.get_notifier("scheduler").info(whose, "scheduler.select_destinations.start", legacy)
+    rpc.get_notifier("scheduler").info(sender, "scheduler.select_destinations.start", legacy)
     compute_utils.notify_about_scheduler_action(
-        context=whose,
+        context=sender,
         request_spec=spec,
         action=fields.NotificationAction.SELECT_DESTINATIONS,
         phase=fields.NotificationPhase.START,
     )
     sent = [
-        {"context": whose, "message": message, "priority": priority}
-        for whose, message, priority, _retry in _impl_test.NOTIFICATIONS
+        {"context": sender, "message": message, "priority": priority}
+        for sender, message, priority, _retry in _impl_test.NOTIFICATIONS
     ]
-    json.dump(sent, sys.stdout, default=lambda odd: f"<{type(odd).__name__}>")
+    json.dump(sent, sys.stdout, default=lambda value: f"<{type(value).__name__}>")
 
 
-def request_spec(told):
+def request_spec(document):
     return objects.RequestSpec(
-        instance_uuid=told["instance_uuids"][0],
-        num_instances=len(told["instance_uuids"]),
-        project_id=told.get("project_id"),
-        user_id=told.get("user_id"),
-        availability_zone=told.get("availability_zone"),
+        instance_uuid=document["instance_uuids"][0],
+        num_instances=len(document["instance_uuids"]),
+        project_id=document.get("project_id"),
+        user_id=document.get("user_id"),
+        availability_zone=document.get("availability_zone"),
         flavor=objects.Flavor(
-            **told["flavor"],
+            **document["flavor"],
             disabled=False,
             is_public=True,
             rxtx_factor=1.0,
@@ -71,73 +71,75 @@ def request_spec(told):
             deleted_at=None,
             deleted=False,
         ),
-        image=image(told.get("image")),
+        image=image(document.get("image")),
         is_bfv=False,
-        force_hosts=told.get("force_hosts"),
-        force_nodes=told.get("force_nodes"),
-        ignore_hosts=told.get("ignore_hosts"),
-        numa_topology=make_or_none(numa_topology, told.get("numa_topology")),
-        pci_requests=make_or_none(pci_requests, told.get("pci_requests")),
-        requested_destination=make_or_none(destination, told.get("requested_destination")),
-        retry=make_or_none(retry, told.get("retry")),
+        force_hosts=document.get("force_hosts"),
+        force_nodes=document.get("force_nodes"),
+        ignore_hosts=document.get("ignore_hosts"),
+        numa_topology=make_or_none(numa_topology, document.get("numa_topology")),
+        pci_requests=make_or_none(pci_requests, document.get("pci_requests")),
+        requested_destination=make_or_none(destination, document.get("requested_destination")),
+        retry=make_or_none(retry, document.get("retry")),
         limits=objects.SchedulerLimits(),
         scheduler_hints={
             name: [value] if isinstance(value, str) else value
-            for name, value in told.get("scheduler_hints", {}).items()
+            for name, value in document.get("scheduler_hints", {}).items()
         },
         security_groups=objects.SecurityGroupList(
-            objects=[objects.SecurityGroup(name=name) for name in told.get("security_groups", [])]
+            objects=[
+                objects.SecurityGroup(name=name) for name in document.get("security_groups", [])
+            ]
         ),
-        instance_group=make_or_none(group, told.get("instance_group")),
+        instance_group=make_or_none(group, document.get("instance_group")),
         request_level_params=objects.RequestLevelParams(),
         requested_resources=[],
     )
 
 
-def make_or_none(make, told):
-    return None if told is None else make(told)
+def make_or_none(make, document):
+    return None if document is None else make(document)
 
 
-def image(told):
-    if told is None:
+def image(document):
+    if document is None:
         return None
-    properties = objects.ImageMetaProps.from_dict(told["properties"])
-    return objects.ImageMeta(**{**told, "properties": properties})
+    properties = objects.ImageMetaProps.from_dict(document["properties"])
+    return objects.ImageMeta(**{**document, "properties": properties})
 
 
-def numa_topology(told):
+def numa_topology(document):
     cells = [
         objects.InstanceNUMACell(
             **{**cell, "cpuset": set(cell["cpuset"]), "pcpuset": set(cell["pcpuset"])}
         )
-        for cell in told["cells"]
+        for cell in document["cells"]
     ]
-    policy = told["emulator_threads_policy"]
+    policy = document["emulator_threads_policy"]
     return objects.InstanceNUMATopology(cells=cells, emulator_threads_policy=policy)
 
 
-def pci_requests(told):
-    requests = [objects.InstancePCIRequest(**one) for one in told["requests"]]
+def pci_requests(document):
+    requests = [objects.InstancePCIRequest(**request) for request in document["requests"]]
     return objects.InstancePCIRequests(requests=requests)
 
 
-def destination(told):
-    cell = objects.CellMapping(uuid=told["cell"], name=None, disabled=False)
-    return objects.Destination(**{**told, "cell": cell})
+def destination(document):
+    cell = objects.CellMapping(uuid=document["cell"], name=None, disabled=False)
+    return objects.Destination(**{**document, "cell": cell})
 
 
-def retry(told):
+def retry(document):
     nodes = [
-        objects.ComputeNode(host=host, hypervisor_hostname=node) for host, node in told["hosts"]
+        objects.ComputeNode(host=host, hypervisor_hostname=node) for host, node in document["hosts"]
     ]
     return objects.SchedulerRetries(
-        num_attempts=told["num_attempts"], hosts=objects.ComputeNodeList(objects=nodes)
+        num_attempts=document["num_attempts"], hosts=objects.ComputeNodeList(objects=nodes)
     )
 
 
-def group(told):
-    rules = {name: str(value) for name, value in told["rules"].items()}
-    return objects.InstanceGroup(**{**told, "rules": rules})
+def group(document):
+    rules = {name: str(value) for name, value in document["rules"].items()}
+    return objects.InstanceGroup(**{**document, "rules": rules})
 
 
 if __name__ == "__main__":

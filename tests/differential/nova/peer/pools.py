@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova's PCI pools, its filter and its weigher say of one host and one request."""
+"""Results of nova's PCI pools, filter and weigher for a host and a request."""
 
 import nova.conf
 from nova import exception, objects
@@ -11,7 +11,7 @@ from nova.scheduler.weights.pci import PCIWeigher
 
 
 class Nova:
-    """Nova's classes, each question with new objects."""
+    """Nova's classes, with new objects for each case."""
 
     def __init__(self):
         nova.conf.CONF([], project="nova", default_config_files=[])
@@ -19,26 +19,27 @@ class Nova:
         self._filter = PciPassthroughFilter()
         self._weigher = PCIWeigher()
 
-    def answer(self, told):
+    def answer(self, case):
         try:
-            return self._answer(told)
-        except Exception as failure:  # noqa: BLE001 - whatever nova raises is what is asked
+            return self._answer(case)
+        except Exception as failure:  # noqa: BLE001 - any exception of nova is a result
             return {"failed": type(failure).__name__}
 
-    def _answer(self, told):
-        requests = [objects.InstancePCIRequest(**one) for one in told["requests"]]
-        cells = _cells(told["numa_cells"])
-        stats = _stats(told)
-        supports = stats.support_requests(requests, told["mappings"], cells)
+    def _answer(self, case):
+        requests = [objects.InstancePCIRequest(**request) for request in case["requests"]]
+        cells = _cells(case["numa_cells"])
+        stats = _stats(case)
+        supports = stats.support_requests(requests, case["mappings"], cells)
         try:
-            stats.apply_requests(requests, told["mappings"], cells)
+            stats.apply_requests(requests, case["mappings"], cells)
             applies = True
         except exception.PciDeviceRequestFailed:
             applies = False
         host = HostState("h", "h", "c")
-        host.pci_stats = _stats(told)
+        host.pci_stats = _stats(case)
         host.allocation_candidates = [
-            {"number": number, "mappings": one} for number, one in enumerate(told["candidates"])
+            {"number": number, "mappings": mappings}
+            for number, mappings in enumerate(case["candidates"])
         ]
         spec = objects.RequestSpec(pci_requests=objects.InstancePCIRequests(requests=requests))
         return {
@@ -47,13 +48,13 @@ class Nova:
             "left": [_sorted_pool(pool) for pool in stats.pools],
             "weight": self._weigher._weigh_object(host, spec),
             "passes": self._filter.host_passes(host, spec),
-            "candidates": [one["number"] for one in host.allocation_candidates],
+            "candidates": [item["number"] for item in host.allocation_candidates],
         }
 
 
-def _stats(told):
-    pools = pci_device_pool.from_pci_stats(told["pools"]) if told["pools"] else None
-    return PciDeviceStats(_topology(told["sockets"]), stats=pools)
+def _stats(case):
+    pools = pci_device_pool.from_pci_stats(case["pools"]) if case["pools"] else None
+    return PciDeviceStats(_topology(case["sockets"]), stats=pools)
 
 
 def _topology(sockets):
@@ -61,14 +62,16 @@ def _topology(sockets):
         return None
     empty = {"cpuset": set(), "pcpuset": set(), "memory": 1, "cpu_usage": 0, "memory_usage": 0}
     rest = {"pinned_cpus": set(), "siblings": [], "mempages": []}
-    cells = [objects.NUMACell(id=cell, socket=one, **empty, **rest) for cell, one in sockets]
+    cells = [objects.NUMACell(id=cell, socket=socket, **empty, **rest) for cell, socket in sockets]
     return objects.NUMATopology(cells=cells)
 
 
 def _cells(ids):
     if ids is None:
         return None
-    return [objects.InstanceNUMACell(id=one, cpuset=set(), pcpuset=set(), memory=1) for one in ids]
+    return [
+        objects.InstanceNUMACell(id=cell, cpuset=set(), pcpuset=set(), memory=1) for cell in ids
+    ]
 
 
 def _sorted_pool(pool):

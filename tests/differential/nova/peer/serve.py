@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves nova's way from a request to its query, line by line."""
+"""A program that builds nova's candidates query for each line of JSON."""
 
 from serving import serve
 
 
 def _nova():
-    from asking import Nova  # nova looks at its environment while it is imported
+    from asking import Nova  # nova reads the environment during its import
 
     return Nova()
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves nova's PCI pools, its filter and its weigher, line by line."""
+"""A program that runs nova's PCI pools, filter and weigher on each line of JSON."""
 
 from serving import serve
 
 
 def _nova():
-    from pools import Nova  # nova looks at its environment while it is imported
+    from pools import Nova  # nova reads the environment during its import
 
     return Nova()
 

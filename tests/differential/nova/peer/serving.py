@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers line by line: JSON comes in, JSON goes out; the first line that goes out is ``ready``."""
+"""A loop that answers each line of JSON with a line of JSON, after a first line ``ready``."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import warnings
 
 
 def serve(make):
-    # Only answers may go to whoever started this; what nova prints or logs goes nowhere.
+    # Stdout is only for answers. The output and logs of nova are discarded.
     answers = os.fdopen(os.dup(1), "w")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs nova's NUMATopologyFilter, its fit and what it takes away, instance after instance.
+"""Runs nova's NUMATopologyFilter, its fit and its consumption for instances in turn.
 
-An answer is a list of rounds, the last of which may be a refusal (``{"passes": false}``). One that
-passes has the ``candidates`` that are left by number, the ``cells`` that the instance gets, and the
-``host`` as it is then, or is ``lost``: nova cannot take away the CPUs that it gave. ``{"error":
-class}`` is anything else that was raised.
+An answer is a list of rounds. A round is ``{"passes": false}``, ``{"error": class}``, or has the
+numbers of the remaining ``candidates``, the ``cells`` of the instance, and the ``host`` afterwards.
+In place of the host it has ``lost`` if nova cannot subtract the CPUs that it assigned.
 """
 
 from types import SimpleNamespace
@@ -20,18 +19,18 @@ _PACKING = "packing_host_numa_cells_allocation_strategy"
 
 
 class Devices:
-    """PCI devices that are near where the case says."""
+    """Fake PCI devices with the locations of a case."""
 
-    def __init__(self, told):
-        self.pools = told["pools"]
-        self._near = told["near"]
+    def __init__(self, document):
+        self.pools = document["pools"]
+        self._near = document["near"]
 
     def support_requests(self, _requests, mapping, cells=None):
         return sorted(cell.id for cell in cells) in self._near[mapping["device"][0]]
 
 
 class Nova:
-    """Nova's functions, each case under its own options."""
+    """Nova's functions, with the options of each case."""
 
     def __init__(self):
         CONF([], project="nova", default_config_files=[])
@@ -44,7 +43,7 @@ class Nova:
         for _ in range(case["instances"]):
             try:
                 rounds.append(self._round(case, state))
-            except Exception as failure:  # noqa: BLE001 - whatever nova raises is what is asked
+            except Exception as failure:  # noqa: BLE001 - any exception of nova is a result
                 rounds.append({"error": f"{type(failure).__name__}: {failure}"})
             if "host" not in rounds[-1]:
                 break
@@ -53,7 +52,7 @@ class Nova:
     def _round(self, case, state):
         if not self._filter.host_passes(state, _request_spec(case)):
             return {"passes": False}
-        spec = _request_spec(case)  # anew, because nova writes into the one that it is asked about
+        spec = _request_spec(case)  # a new spec, because nova changes its argument
         requests = spec.pci_requests and spec.pci_requests.requests
         fitted = hardware.numa_fit_instance_to_host(
             state.numa_topology,
@@ -63,24 +62,24 @@ class Nova:
             pci_requests=requests,
             pci_stats=state.pci_stats,
         )
-        told = {
+        fit = {
             "passes": True,
-            "candidates": [one["number"] for one in state.allocation_candidates],
+            "candidates": [item["number"] for item in state.allocation_candidates],
             "cells": [_instance_cell_document(cell) for cell in fitted.cells],
         }
         try:
             host = hardware.numa_usage_from_instance_numa(state.numa_topology, fitted)
         except exception.CPUPinningInvalid:
-            return {**told, "lost": True}
+            return {**fit, "lost": True}
         state.numa_topology = host
-        return {**told, "host": [_host_cell_document(cell) for cell in host.cells]}
+        return {**fit, "host": [_host_cell_document(cell) for cell in host.cells]}
 
 
 def _host_state(case):
     return SimpleNamespace(
         host="cn1",
         nodename="cn1",
-        numa_topology=objects.NUMATopology(cells=[_host_cell(one) for one in case["host"]]),
+        numa_topology=objects.NUMATopology(cells=[_host_cell(cell) for cell in case["host"]]),
         pci_stats=case["devices"] and Devices(case["devices"]),
         allocation_candidates=list(case["candidates"]),
         cpu_allocation_ratio=case["cpu_allocation_ratio"],
@@ -89,26 +88,27 @@ def _host_state(case):
     )
 
 
-def _host_cell(told):
-    pages = [objects.NUMAPagesTopology(**one) for one in told["mempages"]]
-    sets = {name: set(told[name]) for name in ("cpuset", "pcpuset", "pinned_cpus")}
+def _host_cell(document):
+    pages = [objects.NUMAPagesTopology(**page) for page in document["mempages"]]
+    sets = {name: set(document[name]) for name in ("cpuset", "pcpuset", "pinned_cpus")}
     return objects.NUMACell(
         **{
-            **told,
+            **document,
             **sets,
-            "siblings": [set(one) for one in told["siblings"]],
+            "siblings": [set(core) for core in document["siblings"]],
             "mempages": pages,
-            "network_metadata": _network_metadata(told["network_metadata"]),
+            "network_metadata": _network_metadata(document["network_metadata"]),
         }
     )
 
 
-def _network_metadata(told):
-    return objects.NetworkMetadata(physnets=set(told["physnets"]), tunneled=told["tunneled"])
+def _network_metadata(document):
+    physnets = set(document["physnets"])
+    return objects.NetworkMetadata(physnets=physnets, tunneled=document["tunneled"])
 
 
 def _request_spec(case):
-    asked = case["instance"]
+    instance = case["instance"]
     flavor = objects.Flavor(
         id=1, flavorid="1", name="m1", vcpus=1, memory_mb=1, root_gb=0, ephemeral_gb=0, swap=0,
         extra_specs=case["extra_specs"],
@@ -120,11 +120,11 @@ def _request_spec(case):
         numa_topology=objects.InstanceNUMATopology(
             cells=[
                 objects.InstanceNUMACell(
-                    **{**one, "cpuset": set(one["cpuset"]), "pcpuset": set(one["pcpuset"])}
+                    **{**cell, "cpuset": set(cell["cpuset"]), "pcpuset": set(cell["pcpuset"])}
                 )
-                for one in asked["cells"]
+                for cell in instance["cells"]
             ],
-            emulator_threads_policy=asked["emulator_threads_policy"],
+            emulator_threads_policy=instance["emulator_threads_policy"],
         ),
         pci_requests=None,
         instance_uuid=INSTANCE,

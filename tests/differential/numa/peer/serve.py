@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves nova's fit of NUMA nodes: a case as JSON comes in, nova's result goes out."""
+"""A program that runs nova's fit of NUMA nodes on each line of JSON."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import warnings
 
 
 def main():
-    # Only answers may go to whoever started this; what nova prints or logs goes nowhere.
+    # Stdout is only for answers. The output and logs of nova are discarded.
     answers = os.fdopen(os.dup(1), "w")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
@@ -16,7 +16,7 @@ def main():
         os.dup2(nowhere, 2)
     os.environ["OS_NOVA_DISABLE_EVENTLET_PATCHING"] = "1"
     warnings.simplefilter("ignore")
-    from fitting import Nova  # nova looks at its environment while it is imported
+    from fitting import Nova  # nova reads the environment during its import
 
     nova = Nova()
     answers.write("ready\n")
