@@ -12,16 +12,16 @@ from placement_sched.api.application import Application
 from placement_sched.api.blueprint import PARAMETER, Route
 from placement_sched.api.validation import Schemas
 from placement_sched.api.versions import NEVER, Version
-from tests.chaos.entrances import ALWAYS_REJECTING, VERSIONS, Endpoint, list_endpoints
+from tests.chaos.endpoints import ALWAYS_REJECTING, VERSIONS, Endpoint, list_endpoints
 from tests.chaos.queries import NEEDED, POSSIBLE
-from tests.chaos.right_requests import (
+from tests.chaos.valid_requests import (
     AGENT,
     ALL_ROLES,
     FIRST,
     FORM,
     DrawnRequest,
     ExistingNames,
-    RightRequests,
+    ValidRequests,
 )
 from tests.chaos.writes import Get
 
@@ -100,8 +100,8 @@ class Grammar:
     only from the schemas. An endpoint without a successful request is drawn more often.
     """
 
-    entrances: Sequence[Endpoint]
-    right: RightRequests
+    endpoints: Sequence[Endpoint]
+    valid: ValidRequests
     dice: random.Random
     #: Endpoints that have answered with success. The caller fills the set.
     succeeded: set[str] = field(default_factory=set)
@@ -109,34 +109,34 @@ class Grammar:
 
     def __post_init__(self) -> None:
         order = {"POST": 0, "PUT": 1, "PATCH": 1, "DELETE": 3}
-        walk = sorted(self.entrances, key=lambda entrance: order.get(entrance.method, 2))
+        walk = sorted(self.endpoints, key=lambda endpoint: order.get(endpoint.method, 2))
         self._walk = walk[::-1]
 
     @classmethod
     def for_application(cls, application: Application, dice: random.Random, get: Get) -> "Grammar":
         """Return the grammar of all endpoints. ``get`` reads existing objects."""
-        right = RightRequests(ExistingNames(dice, get), dice)
-        return cls(list(list_endpoints(application)), right, dice)
+        valid = ValidRequests(ExistingNames(dice, get), dice)
+        return cls(list(list_endpoints(application)), valid, dice)
 
     def draw_request(self) -> DrawnRequest:
         if self._walk:
-            return self.right.draw_request(self._walk.pop())
+            return self.valid.draw_request(self._walk.pop())
         done = {*self.succeeded, *ALWAYS_REJECTING}
-        missing = [entrance for entrance in self.entrances if entrance.endpoint not in done]
+        missing = [endpoint for endpoint in self.endpoints if endpoint.view not in done]
         if missing and self.dice.random() < 0.4:
-            entrance = self.dice.choice(missing)
-            first = FIRST.get(entrance.name) if self.dice.random() < 0.5 else None
-            before = [entrance for entrance in self.entrances if entrance.name == first]
-            return self.right.draw_request(self.dice.choice(before or [entrance]))
-        # Some endpoints have many rules.
-        endpoint = self.dice.choice(sorted({entrance.endpoint for entrance in self.entrances}))
-        rules = [entrance for entrance in self.entrances if entrance.endpoint == endpoint]
-        entrance, kind = self.dice.choice(rules), self.dice.random()
+            endpoint = self.dice.choice(missing)
+            first = FIRST.get(endpoint.name) if self.dice.random() < 0.5 else None
+            before = [endpoint for endpoint in self.endpoints if endpoint.name == first]
+            return self.valid.draw_request(self.dice.choice(before or [endpoint]))
+        # Some views have many rules.
+        view = self.dice.choice(sorted({endpoint.view for endpoint in self.endpoints}))
+        rules = [endpoint for endpoint in self.endpoints if endpoint.view == view]
+        endpoint, kind = self.dice.choice(rules), self.dice.random()
         if kind < 0.4:
-            return self.right.draw_request(entrance)
+            return self.valid.draw_request(endpoint)
         if kind < 0.8:
-            return self._change_request(self.right.draw_request(entrance))
-        return self._build_from_schema(entrance)
+            return self._change_request(self.valid.draw_request(endpoint))
+        return self._build_from_schema(endpoint)
 
     def _change_request(self, drawn: DrawnRequest) -> DrawnRequest:
         """Return a copy of a valid request with a change or two."""
@@ -183,20 +183,20 @@ class Grammar:
         return {**value, key: self._change_value(value[key])}
 
     def _change_query(self, drawn: DrawnRequest) -> DrawnRequest:
-        parameters = [*NEEDED.get(drawn.entrance.name, {}), *POSSIBLE.get(drawn.entrance.name, {})]
+        parameters = [*NEEDED.get(drawn.endpoint.name, {}), *POSSIBLE.get(drawn.endpoint.name, {})]
         pairs = list(drawn.query)
         if pairs and self.dice.random() < 0.5:
             pairs.pop(self.dice.randrange(len(pairs)))
-        names = [*parameters, *self._query_parameters(drawn.entrance)]
+        names = [*parameters, *self._query_parameters(drawn.endpoint)]
         pairs += [self._draw_parameter(names) for _ in range(self.dice.choice([1, 1, 2]))]
         return replace(drawn, query=pairs)
 
     def _change_version(self, drawn: DrawnRequest) -> DrawnRequest:
-        version = self._draw_version(drawn.entrance)
+        version = self._draw_version(drawn.endpoint)
         return replace(drawn, headers={**drawn.headers, "OpenStack-API-Version": version})
 
     def _change_path(self, drawn: DrawnRequest) -> DrawnRequest:
-        rule = drawn.entrance.rule
+        rule = drawn.endpoint.rule
         return replace(drawn, path=PARAMETER.sub(lambda _: self._draw_quoted_name(), rule))
 
     def _change_method(self, drawn: DrawnRequest) -> DrawnRequest:
@@ -206,34 +206,34 @@ class Grammar:
         name, values = self.dice.choice(list(HEADERS.items()))
         return replace(drawn, headers={**drawn.headers, name: self.dice.choice(values)})
 
-    def _draw_version(self, entrance: Endpoint) -> str:
+    def _draw_version(self, endpoint: Endpoint) -> str:
         """Return a version header, mostly with a version that the endpoint serves."""
-        if (served := entrance.versions) and self.dice.random() < 0.7:
-            return f"{entrance.api} {self.dice.choice(served)}"
-        api = self.dice.choice([entrance.api] * 4 + list(VERSIONS))
+        if (served := endpoint.versions) and self.dice.random() < 0.7:
+            return f"{endpoint.api} {self.dice.choice(served)}"
+        api = self.dice.choice([endpoint.api] * 4 + list(VERSIONS))
         every = ["latest", "1.0", "1.12", "1.27", "1.36", "2.1", "2.53", "2.90", "9.9", "x", ""]
         return f"{api} {self.dice.choice(every)}"
 
-    def _build_from_schema(self, entrance: Endpoint) -> DrawnRequest:
+    def _build_from_schema(self, endpoint: Endpoint) -> DrawnRequest:
         """Return a request derived only from the schemas of a route."""
         route, path = (
-            entrance.route,
-            PARAMETER.sub(lambda _: self._draw_quoted_name(), entrance.rule),
+            endpoint.route,
+            PARAMETER.sub(lambda _: self._draw_quoted_name(), endpoint.rule),
         )
-        named = self._query_parameters(entrance)
+        named = self._query_parameters(endpoint)
         query = [self._draw_parameter(named) for _ in range(self.dice.choice([0, 0, 1, 1, 2, 3]))]
         headers = {
             **ALL_ROLES,
             "User-Agent": AGENT,
-            "OpenStack-API-Version": self._draw_version(entrance),
+            "OpenStack-API-Version": self._draw_version(endpoint),
             "Accept": self.dice.choice(["application/json", *HEADERS["Accept"]]),
         }
         body = None
-        if entrance.method in {"PUT", "POST", "PATCH"}:
+        if endpoint.method in {"PUT", "POST", "PATCH"}:
             body = self._draw_body(route, headers["OpenStack-API-Version"])
             kinds = route.content_types if route else ("application/json", FORM)
             headers["Content-Type"] = self.dice.choice([*kinds * 8, *HEADERS["Content-Type"]])
-        drawn = DrawnRequest(entrance, entrance.method, path, query, headers, body)
+        drawn = DrawnRequest(endpoint, endpoint.method, path, query, headers, body)
         if self.dice.random() < 0.2:
             drawn = self._change_header(drawn)
         return self._change_method(drawn) if self.dice.random() < 0.03 else drawn
@@ -250,9 +250,9 @@ class Grammar:
         # An empty segment, or a segment of dots, would make another path.
         return self.dice.choice(EVIL).strip(".") or "x"
 
-    def _query_parameters(self, entrance: Endpoint) -> list[str]:
+    def _query_parameters(self, endpoint: Endpoint) -> list[str]:
         """Return the parameters in the schemas of a route's query string."""
-        query = entrance.route.query if entrance.route else None
+        query = endpoint.route.query if endpoint.route else None
         return (
             []
             if query is None

@@ -18,7 +18,7 @@ from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
 from placement_sched.model.checks import Invariant
 from tests.chaos.scale import TRIED, choose_count
-from tests.chaos.ways import WriteRoute, list_write_routes
+from tests.chaos.write_routes import WriteRoute, list_write_routes
 from tests.chaos.writes import HOSTS, PROVIDERS, VCPUS, World
 from tests.conftest import Client
 from tests.support.invariants import assert_invariants, run_verifier

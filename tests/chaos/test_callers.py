@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Access of every kind of caller to every route and page, with noauth2 and with keystone.
 
-The application lists the endpoints, so the tests include new routes. ``who_may.py`` lists the
+The application lists the endpoints, so the tests include new routes. ``access_rules.py`` lists the
 callers that may use them. Requests are valid and name existing objects of a project: an accepted
 caller gets 200, not 404.
 """
@@ -17,18 +17,18 @@ from webtest import TestApp
 from placement_sched.app import create_app
 from placement_sched.operations.failover import store_result
 from tests.api.test_auth import build_config
-from tests.chaos import who_may
-from tests.chaos.asking import InProcessClient, send_json
-from tests.chaos.entrances import ALWAYS_REJECTING, Endpoint, list_endpoints
-from tests.chaos.right_requests import (
+from tests.chaos import access_rules
+from tests.chaos.endpoints import ALWAYS_REJECTING, Endpoint, list_endpoints
+from tests.chaos.http_clients import InProcessClient, send_json
+from tests.chaos.scale import TRIED, choose_count
+from tests.chaos.valid_requests import (
     ALL_ROLES,
     PRIVATE,
     DrawnRequest,
     ExistingNames,
-    RightRequests,
+    ValidRequests,
     create_objects,
 )
-from tests.chaos.scale import TRIED, choose_count
 from tests.support import identity
 
 pytestmark = pytest.mark.slow
@@ -62,7 +62,7 @@ SAME_ACCESS_ON_PAGES = {
 #: Maximum number of draws until a request names an existing object.
 DRAWS = 20
 #: Callers with a valid token.
-AUTHENTICATED = {*who_may.ALL_IN_PROJECTS, *who_may.OF_SYSTEM}
+AUTHENTICATED = {*access_rules.ALL_IN_PROJECTS, *access_rules.OF_SYSTEM}
 #: Endpoints with the same response for all callers.
 ALWAYS = {"identity.versions.reject_request": FORBIDDEN}
 #: Pages that redirect every caller to or from the login form.
@@ -80,7 +80,7 @@ class CallerKinds:
     maker: Mapping[str, str] | None
     #: Whether pages need a token.
     guards_pages: bool = True
-    right: RightRequests = field(init=False)
+    valid: ValidRequests = field(init=False)
 
     def __post_init__(self) -> None:
         client = InProcessClient(self.app)
@@ -95,14 +95,14 @@ class CallerKinds:
             create_objects(send, PROJECT)
         dice = random.Random(20261125)
         store_result(self.app.app.services.scheduler)
-        self.right = RightRequests(ExistingNames(dice, get), dice, headers={}, more=0)
-        self.right.world.rarely = 0
+        self.valid = ValidRequests(ExistingNames(dice, get), dice, headers={}, more=0)
+        self.valid.world.rarely = 0
 
-    def request(self, entrance: Endpoint) -> DrawnRequest:
+    def request(self, endpoint: Endpoint) -> DrawnRequest:
         """Return a valid request without a token."""
-        drawn = self.right.draw_request(entrance)
+        drawn = self.valid.draw_request(endpoint)
         path = drawn.path
-        if entrance.method == "GET" and not entrance.rule.endswith("access"):
+        if endpoint.method == "GET" and not endpoint.rule.endswith("access"):
             path = path.replace(f"/flavors/{PRIVATE}", "/flavors/f2")
         query = [(name, PROJECT if name == "project_id" else value) for name, value in drawn.query]
         return replace(drawn, path=path, query=query)
@@ -110,7 +110,7 @@ class CallerKinds:
     def answer(self, drawn: DrawnRequest, caller: str) -> tuple[str, int]:
         """Return the kind and the status of the response to a caller."""
         headers = {**drawn.headers, **self.callers[caller]}
-        on_page = drawn.entrance.api == "console"
+        on_page = drawn.endpoint.api == "console"
         if on_page and "X-Auth-Token" in headers:
             headers["Cookie"] = f"{COOKIE}={headers.pop('X-Auth-Token')}"
         self.app.cookiejar.clear()
@@ -119,11 +119,11 @@ class CallerKinds:
             request.body = drawn.body
         answer = self.app.do_request(request, expect_errors=True)
         status: int = answer.status_int
-        if status == 303 and drawn.entrance.endpoint not in SIGNING and on_page:
+        if status == 303 and drawn.endpoint.view not in SIGNING and on_page:
             if "/console/sign-in" in answer.headers["Location"]:
                 return REFUSED, status
             # The search box opens the page of the only match.
-            assert drawn.entrance.endpoint == "console.search_index"
+            assert drawn.endpoint.view == "console.search_index"
         return {401: REFUSED, 403: FORBIDDEN, 404: HIDDEN, 503: AWAY}.get(status, LET_IN), status
 
 
@@ -135,11 +135,11 @@ def _name_roles(roles: tuple[str, ...]) -> str:
 def noauth2(configured_app: Callable[[str], TestApp]) -> CallerKinds:
     callers: dict[str, Mapping[str, str]] = {
         name: {"X-Auth-Token": f"bob:{PROJECT}", "X-Roles": _name_roles(roles)}
-        for name, roles in who_may.ROLES.items()
+        for name, roles in access_rules.ROLES.items()
     }
-    for name, roles in who_may.ELSEWHERE.items():
+    for name, roles in access_rules.ELSEWHERE.items():
         callers[name] = {"X-Auth-Token": f"bob:{OTHER_PROJECT}", "X-Roles": _name_roles(roles)}
-    for name, roles in who_may.OF_SYSTEM.items():
+    for name, roles in access_rules.OF_SYSTEM.items():
         scope = {"OpenStack-System-Scope": "all", "X-Project-Id": ""}
         callers[name] = {"X-Auth-Token": "bob", "X-Roles": _name_roles(roles), **scope}
     maker = {**ALL_ROLES, "X-Auth-Token": f"bob:{PROJECT}"}
@@ -156,13 +156,13 @@ def keystone(configured_app: Callable[[str], TestApp]) -> Iterator[CallerKinds]:
             build_config(service.url, www_authenticate_uri=here, token_cache_time=kept)
         )
         issue = service.issue_token
-        tokens = {name: issue("bob", PROJECT, *roles) for name, roles in who_may.ROLES.items()}
-        for name, roles in who_may.ELSEWHERE.items():
+        tokens = {name: issue("bob", PROJECT, *roles) for name, roles in access_rules.ROLES.items()}
+        for name, roles in access_rules.ELSEWHERE.items():
             tokens[name] = issue("bob", OTHER_PROJECT, *roles)
-        for name, roles in who_may.OF_SYSTEM.items():
+        for name, roles in access_rules.OF_SYSTEM.items():
             tokens[name] = issue("root", None, *roles, **SYSTEM)
         callers = {name: {"X-Auth-Token": token} for name, token in tokens.items()}
-        expired = issue("bob", PROJECT, *who_may.ROLES["admin"], seconds=-60)
+        expired = issue("bob", PROJECT, *access_rules.ROLES["admin"], seconds=-60)
         unreachable = {"X-Identity-Unreachable": "1"}
         callers |= {
             "without token": {},
@@ -197,80 +197,80 @@ def unreachable_keystone(configured_app: Callable[[str], TestApp]) -> CallerKind
     return CallerKinds(app, callers, maker=None)
 
 
-def expected_answer(kinds: CallerKinds, entrance: Endpoint, caller: str) -> str:
-    on_page = entrance.api == "console"
+def expected_answer(kinds: CallerKinds, endpoint: Endpoint, caller: str) -> str:
+    on_page = endpoint.api == "console"
     # Pages send a single token to the APIs.
     caller = (SAME_ACCESS_ON_PAGES if on_page else SAME_ACCESS).get(caller, caller)
-    rule = who_may.route_rules().get(entrance.name)
-    who = rule[1] if rule else who_may.page_rules()[entrance.name]
-    if entrance.endpoint in ALWAYS:
-        return ALWAYS[entrance.endpoint]
-    if entrance.endpoint == "console._reject_unknown_path":
-        return HIDDEN if entrance.method == "GET" else LET_IN  # with 405
+    rule = access_rules.route_rules().get(endpoint.name)
+    who = rule[1] if rule else access_rules.page_rules()[endpoint.name]
+    if endpoint.view in ALWAYS:
+        return ALWAYS[endpoint.view]
+    if endpoint.view == "console._reject_unknown_path":
+        return HIDDEN if endpoint.method == "GET" else LET_IN  # with 405
     if who is None or (on_page and not kinds.guards_pages):
         return LET_IN
     if caller in who:
-        return HIDDEN if entrance.endpoint == "image.image_data.reject_members" else LET_IN
+        return HIDDEN if endpoint.view == "image.image_data.reject_members" else LET_IN
     if caller not in AUTHENTICATED:
         return REFUSED
-    return HIDDEN if is_hidden(entrance, caller) else FORBIDDEN
+    return HIDDEN if is_hidden(endpoint, caller) else FORBIDDEN
 
 
-def is_hidden(entrance: Endpoint, caller: str) -> bool:
+def is_hidden(endpoint: Endpoint, caller: str) -> bool:
     """Return whether the caller gets 404 for an object of another project.
 
     The policy rule accepts the caller, but only for objects of its own project.
     """
     if caller not in {"reader elsewhere", "member elsewhere"}:
         return False
-    if entrance.rule == "/compute/v2.1/servers/<server_id>":
-        return entrance.method == "GET"
-    if not entrance.rule.startswith("/image/v2/images/<image_id>") or "/actions/" in entrance.rule:
+    if endpoint.rule == "/compute/v2.1/servers/<server_id>":
+        return endpoint.method == "GET"
+    if not endpoint.rule.startswith("/image/v2/images/<image_id>") or "/actions/" in endpoint.rule:
         return False
-    return entrance.method == "GET" or caller == "member elsewhere"
+    return endpoint.method == "GET" or caller == "member elsewhere"
 
 
-def sort_endpoints(entrances: Iterable[Endpoint]) -> list[Endpoint]:
+def sort_endpoints(endpoints: Iterable[Endpoint]) -> list[Endpoint]:
     """Return reading endpoints first, then writing endpoints, then deleting endpoints.
 
     Longer paths come first. Logout is last, because it revokes a token.
     """
     ranks = {"GET": 0, "HEAD": 0, "DELETE": 2}
 
-    def key(entrance: Endpoint) -> tuple[object, ...]:
-        is_logout = entrance.endpoint == "console.sign_out"
-        rank = ranks.get(entrance.method, 1)
-        return is_logout, rank, -len(entrance.rule), entrance.method == "POST"
+    def key(endpoint: Endpoint) -> tuple[object, ...]:
+        is_logout = endpoint.view == "console.sign_out"
+        rank = ranks.get(endpoint.method, 1)
+        return is_logout, rank, -len(endpoint.rule), endpoint.method == "POST"
 
-    return sorted(entrances, key=key)
+    return sorted(endpoints, key=key)
 
 
 def find_wrong_answers(
-    kinds: CallerKinds, entrance: Endpoint, callers: Iterable[str]
+    kinds: CallerKinds, endpoint: Endpoint, callers: Iterable[str]
 ) -> Iterator[str]:
     """Yield the wrong responses to callers. Accepted callers send their requests last.
 
     If the first accepted caller gets 404, the object does not exist, and another request is drawn.
     """
-    reads = entrance.method in {"GET", "HEAD"}
-    expected = {caller: expected_answer(kinds, entrance, caller) for caller in callers}
+    reads = endpoint.method in {"GET", "HEAD"}
+    expected = {caller: expected_answer(kinds, endpoint, caller) for caller in callers}
     refused = [caller for caller in expected if expected[caller] != LET_IN]
     let_in = [caller for caller in expected if expected[caller] == LET_IN]
     for _ in range(DRAWS):
-        drawn = kinds.request(entrance)
+        drawn = kinds.request(endpoint)
         answers = {caller: kinds.answer(drawn, caller) for caller in [*refused, *let_in[:1]]}
         if not let_in or answers[let_in[0]][0] != HIDDEN:
             break
     for caller in let_in[1:]:
-        answers[caller] = kinds.answer(drawn if reads else kinds.request(entrance), caller)
+        answers[caller] = kinds.answer(drawn if reads else kinds.request(endpoint), caller)
     for caller, (answer, status) in answers.items():
         fits = answer == expected[caller]
-        if expected[caller] == LET_IN and reads and entrance.endpoint not in ALWAYS_REJECTING:
+        if expected[caller] == LET_IN and reads and endpoint.view not in ALWAYS_REJECTING:
             fits = status < 400
         # An earlier caller may have deleted the object.
         gone = answer == HIDDEN and not reads and caller in let_in[1:]
         if status >= 500 or not (fits or gone):
-            name = f"{entrance} ({drawn.address}), {caller}"
+            name = f"{endpoint} ({drawn.address}), {caller}"
             yield f"{name}: {status} ({answer}), not {expected[caller]}"
 
 
@@ -286,46 +286,48 @@ def choose_callers(kinds: CallerKinds, number: int) -> list[str]:
 
 def test_each_route_has_the_expected_policy_rule(sqlite_settings):
     application = create_app(sqlite_settings)
-    entrances = list(list_endpoints(application))
+    endpoints = list(list_endpoints(application))
     application.close()
     guarded = {
-        entrance.name: entrance.route.policy
-        for entrance in entrances
-        if entrance.route and entrance.route.policy
+        endpoint.name: endpoint.route.policy
+        for endpoint in endpoints
+        if endpoint.route and endpoint.route.policy
     }
-    assert guarded == {name: rule for name, (rule, _who) in who_may.route_rules().items()}
-    assert {entrance.name for entrance in entrances} - set(guarded) == set(who_may.page_rules())
+    assert guarded == {name: rule for name, (rule, _who) in access_rules.route_rules().items()}
+    assert {endpoint.name for endpoint in endpoints} - set(guarded) == set(
+        access_rules.page_rules()
+    )
 
 
 @pytest.mark.parametrize("strategy", ["noauth2", "keystone"])
 def test_endpoint_accepts_only_callers_of_its_rule(strategy, request, record_property):
     kinds: CallerKinds = request.getfixturevalue(strategy)
-    entrances = sort_endpoints(list_endpoints(kinds.app.app))
-    assert len(entrances) > 170
+    endpoints = sort_endpoints(list_endpoints(kinds.app.app))
+    assert len(endpoints) > 170
     wrong: list[str] = []
     count = 0
-    for number, entrance in enumerate(entrances):
+    for number, endpoint in enumerate(endpoints):
         callers = choose_callers(kinds, number)
         count += len(callers)
-        wrong += find_wrong_answers(kinds, entrance, callers)
+        wrong += find_wrong_answers(kinds, endpoint, callers)
     assert not wrong, "\n".join(wrong)
-    record_property(TRIED, f"{count} times a caller at one of {len(entrances)} routes and pages")
+    record_property(TRIED, f"{count} times a caller at one of {len(endpoints)} routes and pages")
 
 
 def test_callers_are_refused_while_keystone_is_unavailable(unreachable_keystone, record_property):
     kinds = unreachable_keystone
-    entrances = sort_endpoints(list_endpoints(kinds.app.app))
+    endpoints = sort_endpoints(list_endpoints(kinds.app.app))
     wrong = []
-    for entrance in entrances:
-        drawn = kinds.request(entrance)
+    for endpoint in endpoints:
+        drawn = kinds.request(endpoint)
         for caller in kinds.callers:
-            expected = expected_answer(kinds, entrance, caller)
+            expected = expected_answer(kinds, endpoint, caller)
             if expected == REFUSED and caller == "with a token":
                 expected = AWAY
-            if drawn.method == "POST" and entrance.endpoint == "console.sign_in":
+            if drawn.method == "POST" and endpoint.view == "console.sign_in":
                 expected = AWAY
             answer, status = kinds.answer(drawn, caller)
             if answer != expected:
-                wrong.append(f"{entrance}, {caller}: {status} ({answer}), not {expected}")
+                wrong.append(f"{endpoint}, {caller}: {status} ({answer}), not {expected}")
     assert not wrong, "\n".join(wrong)
-    record_property(TRIED, f"{len(entrances)} routes and pages while keystone is away")
+    record_property(TRIED, f"{len(endpoints)} routes and pages while keystone is away")

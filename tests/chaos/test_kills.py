@@ -14,8 +14,8 @@ import psutil
 import psycopg
 import pytest
 
+from tests.chaos.fault_injection import claim_during_faults, prepared_database
 from tests.chaos.scale import TRIED, choose_count
-from tests.chaos.surviving import claim_during_faults, prepared_database
 from tests.support.loopback import reserve_port
 from tests.support.mariadb import run_mariadb
 from tests.support.postgresql import run_postgresql

@@ -7,7 +7,7 @@ from multiprocessing.synchronize import Barrier
 
 import pytest
 
-from tests.chaos.clients import send_requests
+from tests.chaos.load import send_requests
 from tests.chaos.scale import TRIED, WHOLE, choose_count
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes

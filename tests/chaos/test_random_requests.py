@@ -15,12 +15,12 @@ import pytest
 
 from placement_sched.app import create_app
 from placement_sched.model.checks import Invariant
-from tests.chaos.asking import HttpClient, InProcessClient, send_json
-from tests.chaos.entrances import ALWAYS_REJECTING
+from tests.chaos.endpoint_recorder import EndpointRecorder
+from tests.chaos.endpoints import ALWAYS_REJECTING
 from tests.chaos.grammar import Grammar
-from tests.chaos.reached import EndpointRecorder
-from tests.chaos.right_requests import DrawnRequest, create_objects
+from tests.chaos.http_clients import HttpClient, InProcessClient, send_json
 from tests.chaos.scale import TRIED, choose_count
+from tests.chaos.valid_requests import DrawnRequest, create_objects
 from tests.conftest import Client
 from tests.support.invariants import assert_invariants
 from tests.support.versions import LATEST_HEADERS
@@ -141,13 +141,13 @@ def test_server_answers_random_requests_without_growing(
             drawn = grammar.draw_request()
             status, text = send_request(client, drawn)
             statuses.add(status)
-            if status < 400 and drawn.method == drawn.entrance.method:
-                grammar.succeeded.add(drawn.entrance.endpoint)
+            if status < 400 and drawn.method == drawn.endpoint.method:
+                grammar.succeeded.add(drawn.endpoint.view)
             assert not is_failure(status, text), (drawn, text)
             if number == SERVED // 2:
                 before = memory().rss
     assert {200, 201, 204, 400, 403, 404} <= statuses
-    reachable = {entrance.endpoint for entrance in grammar.entrances} - set(ALWAYS_REJECTING)
+    reachable = {endpoint.view for endpoint in grammar.endpoints} - set(ALWAYS_REJECTING)
     missing = reachable - grammar.succeeded
     assert len(missing) <= choose_count(20, 0), missing
     grown = (memory().rss - before) / 2**20

@@ -11,8 +11,8 @@ from sqlalchemy import func, select
 
 from placement_sched.db.tables import resource_provider_aggregates, resource_providers
 from placement_sched.db.transaction import Database
+from tests.chaos.fault_injection import claim_during_faults, prepared_database
 from tests.chaos.scale import TRIED, choose_count
-from tests.chaos.surviving import claim_during_faults, prepared_database
 from tests.support.invariants import assert_invariants
 from tests.support.mariadb import MariaDB, run_mariadb
 from tests.support.postgresql import PostgreSQL, run_postgresql
@@ -181,22 +181,12 @@ def claim_on_full_disks(filled: FullDisk, database: Database) -> str:
     return f"{tried}, ended by itself {filled.ends} times"
 
 
-def test_claims_with_postgresql_on_a_full_disk_are_consistent(serve, record_property):
-    settings = {"min_wal_size": "32MB", "max_wal_size": "32MB"}
-    with (
-        small_disk(SIZE) as disk,
-        run_postgresql(disk.folder, **settings) as data,
-        prepared_database(data.url()) as database,
-    ):
-        server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=data.url())
-        tried = claim_on_full_disks(FullDisk(disk, data, server), database)
-    record_property(TRIED, f"PostgreSQL: {tried}")
-
-
-def test_claims_with_mariadb_on_a_full_disk_are_consistent(serve, record_property):
-    with small_disk(SIZE) as disk, run_mariadb(disk.folder) as data:
-        url = data.new_database()
+@pytest.mark.parametrize("kind", [run_postgresql, run_mariadb], ids=["postgresql", "mariadb"])
+def test_claims_with_a_full_disk_are_consistent(kind, serve, record_property):
+    settings = {"min_wal_size": "32MB", "max_wal_size": "32MB"} if kind is run_postgresql else {}
+    with small_disk(SIZE) as disk, kind(disk.folder, **settings) as data:
+        url = data.url() if kind is run_postgresql else data.new_database()
         with prepared_database(url) as database:
             server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=url)
             tried = claim_on_full_disks(FullDisk(disk, data, server), database)
-    record_property(TRIED, f"MariaDB: {tried}")
+    record_property(TRIED, f"{type(data).__name__}: {tried}")

@@ -11,7 +11,7 @@ import pytest
 from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
 from tests.chaos.scale import TRIED, choose_count
-from tests.chaos.ways import WriteRoute, list_write_routes
+from tests.chaos.write_routes import WriteRoute, list_write_routes
 from tests.chaos.writes import World
 from tests.coexistence.conftest import peer_url
 from tests.conftest import Client, make_settings

@@ -20,7 +20,7 @@ from placement_sched.limits import (
     MAX_RESHAPER_CONSUMERS,
 )
 from placement_sched.model.aggregates import POLICIES
-from tests.chaos.probes import collected
+from tests.chaos.probes import full_collections
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, report, spec
 
@@ -207,10 +207,15 @@ def other_requests() -> Iterator[tuple[str, str, str, object]]:
     yield "moves", "POST", f"{scheduler}/rebalance", {"goal": "pack"}
     page = f"/console/ask?vcpus=1&change=add%3Dcn0*{MAX_HOST_COPIES}"
     yield "a page with hosts to add", "GET", page, None
-    yield from collected.flavor_and_aggregate_requests(many)
-    yield from collected.provider_requests()
+    yield from full_collections.flavor_and_aggregate_requests(many)
+    yield from full_collections.provider_requests()
     yield from large_claims()
-    yield "servers by many names", "GET", f"{compute}/servers?{collected.repeat_names(QUERY)}", None
+    yield (
+        "servers by many names",
+        "GET",
+        f"{compute}/servers?{full_collections.repeat_names(QUERY)}",
+        None,
+    )
     yield "all flavors", "GET", f"{compute}/flavors/detail", None
     statuses = "&".join(["status=ACTIVE"] * 4500)
     yield "servers by status", "GET", f"{compute}/servers?{statuses}", None

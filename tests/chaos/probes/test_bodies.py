@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.app import create_app
 from tests.chaos.grammar import UUIDS
-from tests.chaos.least import list_routes
+from tests.chaos.minimal_requests import list_routes
 from tests.chaos.scale import TRIED, choose_count
 from tests.conftest import Client
 

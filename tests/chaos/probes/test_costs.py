@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from placement_sched.limits import MAX_JSON_BYTES
-from tests.chaos.probes import collected, hardware, largest, nested
+from tests.chaos.probes import full_collections, hardware, largest, nested
 from tests.chaos.scale import TRIED, WHOLE, choose_count
 from tests.support.scheduling import flavor, report, spec
 from tests.support.versions import LATEST_HEADERS
@@ -183,7 +183,7 @@ def test_large_tree_query_costs_less_than_a_second_of_cpu(server, record_propert
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_metadata_request_costs_less_than_a_second_of_cpu(server, record_property):
     hosts = (f"cn{n}" for n in range(IN_AGGREGATES))
-    for method, path, document in collected.many_aggregates_requests(hosts):
+    for method, path, document in full_collections.many_aggregates_requests(hosts):
         server.ask(method, path, document)
     extra = {f"k{n}_{key}": "v" * 200 for n in range(1, 11) for key in range(100)}
     option, large = "filter_scheduler.enabled_filters", []

@@ -46,7 +46,7 @@ class Nova:
         if "classes" in case:
             return {"filters": [*self._filter_classes], "weighers": [*self._weigher_classes]}
         timeutils.set_time_override(datetime.fromisoformat(case["now"]))
-        with _option_overrides(case["options"]), _mocked_databases():
+        with building.option_overrides(case["options"]), _mocked_databases():
             hosts = states.states_of(case)
             request = _result_or_failure(lambda: self._request(case))
             if isinstance(request, str):
@@ -182,16 +182,3 @@ def _mocked_databases():
         mock.patch.object(nova_context, "target_cell"),
     ):
         yield
-
-
-@contextmanager
-def _option_overrides(options):
-    for name, value in options.items():
-        group, _, option = name.rpartition(".")
-        CONF.set_override(option, value, None if group == "DEFAULT" else group)
-    try:
-        yield
-    finally:
-        for name in options:
-            group, _, option = name.rpartition(".")
-            CONF.clear_override(option, None if group == "DEFAULT" else group)

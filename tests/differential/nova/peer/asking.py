@@ -7,7 +7,6 @@ null, or the exception of nova's API for the same flavor and image, with ``keys`
 """
 
 import warnings
-from contextlib import contextmanager
 from functools import partial
 
 import building
@@ -17,7 +16,6 @@ from nova import context as nova_context
 from nova import objects
 from nova.api.validation.extra_specs import validators
 from nova.compute import api
-from nova.pci import request as pci_request
 from nova.scheduler import request_filter, utils
 
 CONF = nova.conf.CONF
@@ -33,7 +31,7 @@ class Nova:
         self._context = nova_context.RequestContext("u1", "p1")
 
     def answer(self, case):
-        with _option_overrides(case["options"]):
+        with building.option_overrides(case["options"]):
             answer = _result_or_failure(lambda: self._queries(case), lambda error: {"error": error})
             rejection = _result_or_failure(lambda: _check_request_spec(case["request_spec"]), dict)
             return {**answer, "api_rejection": rejection}
@@ -74,17 +72,3 @@ def _result_or_failure(run, describe):
         return run()
     except Exception as failure:  # noqa: BLE001 - any exception of nova is a result
         return describe({"class": type(failure).__name__, "message": str(failure)})
-
-
-@contextmanager
-def _option_overrides(options):
-    pci_request.get_alias_from_config.cache_clear()
-    for name, value in options.items():
-        group, _, option = name.rpartition(".")
-        CONF.set_override(option, value, group or None)
-    try:
-        yield
-    finally:
-        for name in options:
-            group, _, option = name.rpartition(".")
-            CONF.clear_override(option, group or None)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's objects of a request, built as nova's API builds them."""
 
+from contextlib import contextmanager
+
+import nova.conf
 from nova import objects
 from nova.pci import request as pci_request
 from nova.virt import hardware
@@ -15,6 +18,20 @@ _FLAVOR = {
     "swap": 0,
     "extra_specs": {},
 }
+
+
+@contextmanager
+def option_overrides(options):
+    conf = nova.conf.CONF
+    pci_request.get_alias_from_config.cache_clear()
+    names = {name: name.removeprefix("DEFAULT.").rpartition(".") for name in options}
+    for name, (group, _, option) in names.items():
+        conf.set_override(option, options[name], group or None)
+    try:
+        yield
+    finally:
+        for group, _, option in names.values():
+            conf.clear_override(option, group or None)
 
 
 def flavor_of(spec):

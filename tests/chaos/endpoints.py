@@ -31,7 +31,7 @@ class Endpoint:
 
     method: str
     rule: str
-    endpoint: str
+    view: str
     route: Route | None
 
     @property

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from placement_sched.api.versions import NEVER
-from tests.chaos.least import CLOSED, list_routes
+from tests.chaos.minimal_requests import CLOSED, list_routes
 from tests.chaos.writes import NO_WRITES
 from tests.conftest import Client
 

@@ -7,7 +7,7 @@ from typing import Any
 import flask
 
 from placement_sched.api.application import Application
-from tests.chaos.right_requests import AGENT
+from tests.chaos.valid_requests import AGENT
 
 
 class EndpointRecorder:

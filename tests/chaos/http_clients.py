@@ -8,7 +8,7 @@ from typing import Any
 
 from webtest import TestApp
 
-from tests.chaos.right_requests import ALL_ROLES
+from tests.chaos.valid_requests import ALL_ROLES
 
 
 class InProcessClient:

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 from uuid import UUID
 
 from placement_sched.api.blueprint import PARAMETER
-from tests.chaos.entrances import Endpoint
+from tests.chaos.endpoints import Endpoint
 from tests.chaos.queries import NEEDED, POSSIBLE
 from tests.chaos.writes import AGGREGATES, CLASSES, HOSTS, NAMES, PROVIDERS, TRAITS, VCPUS, World
 from tests.support.clouds import uuid_of
@@ -33,7 +33,7 @@ FORM = "application/x-www-form-urlencoded"
 class DrawnRequest:
     """A request and its endpoint."""
 
-    entrance: Endpoint
+    endpoint: Endpoint
     method: str
     path: str
     query: Sequence[tuple[str, str]]
@@ -279,7 +279,7 @@ class ExistingNames(World):
 
 
 @dataclass
-class RightRequests:
+class ValidRequests:
     """Draws valid requests for endpoints."""
 
     world: ExistingNames
@@ -288,57 +288,57 @@ class RightRequests:
     #: Probability of each optional parameter of a query string.
     more: float = 0.15
 
-    def draw_request(self, entrance: Endpoint) -> DrawnRequest:
+    def draw_request(self, endpoint: Endpoint) -> DrawnRequest:
         """Return a request that the endpoint answers with success."""
-        version = entrance.newest
+        version = endpoint.newest
         self.world.drawn.clear()
-        path = PARAMETER.sub(lambda match: self._build_part(entrance, match[1]), entrance.rule)
-        body = self._build_body(entrance, path)
-        older = OLDER.get(entrance.name)
+        path = PARAMETER.sub(lambda match: self._build_part(endpoint, match[1]), endpoint.rule)
+        body = self._build_body(endpoint, path)
+        older = OLDER.get(endpoint.name)
         if older is not None and self.dice.random() < 0.2:
             version, body = older[0], older[1](self.world, self.dice.choice)
         headers = {
             **self.headers,
             "User-Agent": AGENT,
-            "OpenStack-API-Version": f"{entrance.api} {version}",
-            "Accept": "text/html" if entrance.api == "console" else "application/json",
+            "OpenStack-API-Version": f"{endpoint.api} {version}",
+            "Accept": "text/html" if endpoint.api == "console" else "application/json",
         }
-        kinds = entrance.route.content_types if entrance.route else ("application/json",)
-        if entrance.rule.startswith("/console/sign"):
+        kinds = endpoint.route.content_types if endpoint.route else ("application/json",)
+        if endpoint.rule.startswith("/console/sign"):
             kinds, body = (FORM,), None if body is None else urlencode(_SIGN_IN).encode()
-        if entrance.method != "GET" and entrance.api == "console":
+        if endpoint.method != "GET" and endpoint.api == "console":
             headers["Sec-Fetch-Site"] = "same-origin"
         if body is not None:
             headers["Content-Type"] = kinds[0]
             body = body if isinstance(body, bytes) else json.dumps(body).encode()
         return DrawnRequest(
-            entrance, entrance.method, path, self._build_query(entrance), headers, body
+            endpoint, endpoint.method, path, self._build_query(endpoint), headers, body
         )
 
-    def _build_part(self, entrance: Endpoint, name: str) -> str:
-        if name == "path" and entrance.method in _PASSED_ON:
-            return self.dice.choice(_PASSED_ON[entrance.method])
+    def _build_part(self, endpoint: Endpoint, name: str) -> str:
+        if name == "path" and endpoint.method in _PASSED_ON:
+            return self.dice.choice(_PASSED_ON[endpoint.method])
         safe = "/" if name in {"below", "rest"} else ""
-        return quote(self.world.parameter(entrance.rule, name), safe=safe)
+        return quote(self.world.parameter(endpoint.rule, name), safe=safe)
 
-    def _build_query(self, entrance: Endpoint) -> list[tuple[str, str]]:
-        name = entrance.name.replace("/console/hosts", "/console/cloud")
+    def _build_query(self, endpoint: Endpoint) -> list[tuple[str, str]]:
+        name = endpoint.name.replace("/console/hosts", "/console/cloud")
         needed = NEEDED.get(name, {})
         possible = [
             item for item in POSSIBLE.get(name, {}).items() if self.dice.random() < self.more
         ]
         return [(key, self.dice.choice(values)) for key, values in [*needed.items(), *possible]]
 
-    def _build_body(self, entrance: Endpoint, path: str) -> Any:
-        name = entrance.name
-        if entrance.api == "console":
-            if entrance.method != "POST":
+    def _build_body(self, endpoint: Endpoint, path: str) -> Any:
+        name = endpoint.name
+        if endpoint.api == "console":
+            if endpoint.method != "POST":
                 return None
             name = f"POST {path.removeprefix('/console/api')}"
         maker = BODIES.get(name)
         body = maker(self.world, self.dice.choice) if maker else self.world.body(name)
-        if body is None and entrance.method in {"POST", "PUT", "PATCH"}:
-            return b"" if entrance.route and not entrance.route.takes_body else {}
+        if body is None and endpoint.method in {"POST", "PUT", "PATCH"}:
+            return b"" if endpoint.route and not endpoint.route.takes_body else {}
         return body
 
 
