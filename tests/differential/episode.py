@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from tests.differential.compare import Differences, differences, normalize, with_short_ratios
 from tests.differential.exchange import Reply, Request
 from tests.differential.explained import explain_differences
-from tests.differential.explained.seen import AnswerPair
+from tests.differential.explained.answer_pair import AnswerPair
 from tests.differential.explained.writes import LEFT_BEHIND, SPELLING
 from tests.differential.sides import Ours, Peer
 from tests.differential.spelling import has_odd_uuid_spelling, with_canonical_uuids

@@ -14,8 +14,8 @@ from tests.differential.episode import Episode
 from tests.differential.exchange import Request
 from tests.differential.generate.candidates import unlimited_candidates_request
 from tests.differential.generate.dice import Dice
-from tests.differential.generate.scene import setup_requests
 from tests.differential.generate.sequence import random_requests
+from tests.differential.generate.setup import setup_requests
 from tests.differential.oracle import candidates_of_document
 from tests.differential.sides import Ours, Peer
 

@@ -3,9 +3,9 @@
 
 from tests.differential.compare import Differences
 from tests.differential.duel import apply_explanations
+from tests.differential.explained.answer_pair import AnswerPair, Explanation
 from tests.differential.explained.candidates import CANDIDATES
 from tests.differential.explained.errors import ERRORS
-from tests.differential.explained.seen import AnswerPair, Explanation
 from tests.differential.explained.writes import WRITES
 
 EXPLANATIONS: tuple[Explanation, ...] = (*ERRORS, *CANDIDATES, *WRITES)

@@ -8,7 +8,7 @@ from placement_sched.model.candidates_query import CandidatesQuery
 from tests.candidates.reference import SHARES
 from tests.differential.compare import Differences, normalize
 from tests.differential.exchange import Request
-from tests.differential.explained.seen import AnswerPair, Explanation
+from tests.differential.explained.answer_pair import AnswerPair, Explanation
 from tests.differential.oracle import (
     Candidate,
     Candidates,

@@ -4,7 +4,7 @@
 from urllib.parse import unquote
 
 from tests.differential.compare import Differences, with_short_ratios
-from tests.differential.explained.seen import AnswerPair, Explanation, explained_elsewhere
+from tests.differential.explained.answer_pair import AnswerPair, Explanation, explained_elsewhere
 
 
 def _last_modified_missing(seen: AnswerPair, found: Differences) -> set[str]:

@@ -9,7 +9,7 @@ from tests.differential.generate import claims, nouns
 from tests.differential.generate.candidates import candidates_request
 from tests.differential.generate.dice import Dice
 from tests.differential.generate.invalid import make_invalid
-from tests.differential.generate.scene import setup_requests
+from tests.differential.generate.setup import setup_requests
 
 #: Frequency of each kind of request, in percent.
 _SHARES: dict[Callable[[Dice], Request], int] = {

@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from tests.differential.nova.generate.requests import RequestCase
-from tests.differential.nova.question import Question, query_as_document
+from tests.differential.nova.query import QueryDocument, query_as_document
 from tests.differential.nova.sides import Answer
 
 #: Differing values by aspect (``verdict``, or a parameter): ours, then nova's.
@@ -30,7 +30,7 @@ def differences(case: RequestCase, ours: Answer, theirs: Answer) -> Differences:
     }
 
 
-def _query_aspects(case: RequestCase, answer: Answer) -> Question:
+def _query_aspects(case: RequestCase, answer: Answer) -> QueryDocument:
     suffixes = suffixes_of(case)
     second = query_as_document(answer.fallback, suffixes)
     return {

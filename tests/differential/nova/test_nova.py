@@ -18,7 +18,7 @@ from tests.differential.nova.generate.requests import (
     case_from_json,
     random_request_case,
 )
-from tests.differential.nova.question import query_as_document
+from tests.differential.nova.query import query_as_document
 from tests.differential.nova.sides import Answer
 
 pytestmark = pytest.mark.system

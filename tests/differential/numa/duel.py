@@ -12,8 +12,8 @@ from typing import Any, Self
 from tests.differential.duel import PEER_PYTHON, CaseComparison, Differences, repeat_forever
 from tests.differential.generate.dice import Dice
 from tests.differential.numa.generate import Case, random_case
-from tests.differential.numa.pieces import fit_cell_by_cell, may_be_mixed_up
 from tests.differential.numa.sides import Ours, Rounds, Theirs
+from tests.differential.numa.single_cells import fit_cell_by_cell, may_be_mixed_up
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from serving import serve
 
 
 def _nova():
-    from judging import Nova  # nova reads the environment during its import
+    from plugins import Nova  # nova reads the environment during its import
 
     return Nova()
 

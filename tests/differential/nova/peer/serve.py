@@ -5,7 +5,7 @@ from serving import serve
 
 
 def _nova():
-    from asking import Nova  # nova reads the environment during its import
+    from queries import Nova  # nova reads the environment during its import
 
     return Nova()
 

@@ -8,18 +8,18 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 #: Values by parameter. Groups of devices have the suffixes `` of device 1``, `` of device 2``, ...
-Question = dict[str, Any]
+QueryDocument = dict[str, Any]
 
 _GROUP = re.compile(r"(resources|required|member_of|in_tree)(.*)", re.DOTALL)
 
 
-def query_as_document(query: str, suffixes: Collection[str]) -> Question:
+def query_as_document(query: str, suffixes: Collection[str]) -> QueryDocument:
     """Return the parameters of a query, with canonical suffixes for groups of PCI devices.
 
     The request itself contains the ``suffixes``. nova invents random suffixes for PCI devices, so
     this function replaces them by numbers in the order of the groups' values.
     """
-    parameters: Question = {}
+    parameters: QueryDocument = {}
     groups: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for key, value in parse_qsl(query, keep_blank_values=True):
         member = _GROUP.fullmatch(key)
