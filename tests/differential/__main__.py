@@ -109,12 +109,12 @@ def _progress(seed: int, done: int) -> None:
 
 
 def _print_tally(head: str, comparison: Comparison, tally: Tally, seconds: float) -> None:
-    seen = ", ".join(
+    coverage = ", ".join(
         f"{' '.join(key) if isinstance(key, tuple) else key}: {count}"
-        for key, count in tally.seen.most_common()
+        for key, count in tally.coverage.most_common()
     )
     print(
-        f"{head}: {tally.count} {comparison.noun} in {seconds:.0f} s ({seen}), "
+        f"{head}: {tally.count} {comparison.noun} in {seconds:.0f} s ({coverage}), "
         f"{tally.explained.total()} explained, {len(tally.findings)} unexplained",
         flush=True,
     )

@@ -35,15 +35,14 @@ def needs_peer() -> None:
 class Outcome:
     """Result of a case.
 
-    ``explained`` has the names of the explanations that apply, ``unexplained`` the unexplained
-    differences, ``seen`` the covered behaviours. Comparisons of the state between two cases are not
-    ``counted``.
+    ``explained`` has the names of the explanations that apply, and ``coverage`` the behaviours that
+    the case covers. Comparisons of the state between two cases are not ``counted``.
     """
 
     case: Any
     unexplained: Differences = field(default_factory=dict)
     explained: Iterable[str] = ()
-    seen: Iterable[Any] = ()
+    coverage: Iterable[Any] = ()
     counted: bool = True
 
 
@@ -62,13 +61,13 @@ class Tally:
     """Totals of a run."""
 
     count: int = 0
-    seen: Counter[Any] = field(default_factory=Counter)
+    coverage: Counter[Any] = field(default_factory=Counter)
     explained: Counter[str] = field(default_factory=Counter)
     findings: list[Finding] = field(default_factory=list)
 
     def add(self, other: "Tally") -> None:
         self.count += other.count
-        self.seen += other.seen
+        self.coverage += other.coverage
         self.explained += other.explained
         self.findings += other.findings
 
@@ -113,7 +112,7 @@ class Comparison(ABC):
         tally = Tally()
         for outcome in self._first_outcomes(many, self.random_outcomes(Random(seed))):
             tally.count += outcome.counted
-            tally.seen.update(outcome.seen)
+            tally.coverage.update(outcome.coverage)
             tally.explained.update(outcome.explained)
             if outcome.unexplained:
                 kind = self.kind(outcome.case, outcome.unexplained)
@@ -170,12 +169,12 @@ class CaseComparison(Comparison):
 
 
 def apply_explanations(
-    explanations: Iterable[Any], seen: Any, found: Mapping[Any, Any]
+    explanations: Iterable[Any], answers: Any, found: Mapping[Any, Any]
 ) -> tuple[list[str], dict[Any, Any]]:
     """Return the names of the explanations that apply, and the unexplained differences."""
     names, rest = [], dict(found)
     for explanation in explanations:
-        explained = explanation.explains(seen, rest) & rest.keys() if rest else set()
+        explained = explanation.explains(answers, rest) & rest.keys() if rest else set()
         if explained:
             names.append(explanation.name)
             rest = {aspect: values for aspect, values in rest.items() if aspect not in explained}

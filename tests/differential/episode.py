@@ -26,7 +26,7 @@ class Step(NamedTuple):
     ``parted`` is whether an explained difference has led to different states.
     """
 
-    seen: AnswerPair
+    answers: AnswerPair
     explained: Counter[str]
     unexplained: Differences
     parted: bool
@@ -56,7 +56,7 @@ class Episode:
     def step(self, request: Request) -> Step:
         step = self._explain_step(_RequestPair(request, request))
         if has_odd_uuid_spelling(request) and (
-            step.unexplained or step.parted or self._accepted_but_states_differ(step.seen)
+            step.unexplained or step.parted or self._accepted_but_states_differ(step.answers)
         ):
             return self._step_without_odd_spellings(request)
         return step
@@ -80,7 +80,7 @@ class Episode:
             self._repeat_pending_requests()
         step = self._explain_step(_RequestPair(request, with_canonical_uuids(request)))
         step.explained[SPELLING.name] += 1
-        if not step.unexplained and self._accepted_but_states_differ(step.seen):
+        if not step.unexplained and self._accepted_but_states_differ(step.answers):
             return step._replace(unexplained=self.state_differences())
         return step
 
@@ -91,16 +91,16 @@ class Episode:
 
     def _explain_step(self, pair: _RequestPair) -> Step:
         self._sent.append(pair)
-        seen = self._send(pair)
-        explained = Counter({LEFT_BEHIND.name: self._align_sides(seen)})
-        found = differences(pair.ours, seen.ours, seen.theirs)
-        names, unexplained = explain_differences(seen, found)
+        answers = self._send(pair)
+        explained = Counter({LEFT_BEHIND.name: self._align_sides(answers)})
+        found = differences(pair.ours, answers.ours, answers.theirs)
+        names, unexplained = explain_differences(answers, found)
         explained.update(names)
         may_part = found.keys() & {"status", "body"} and pair.ours.method not in _READS
-        return Step(seen, explained, unexplained, bool(may_part and self.state_differences()))
+        return Step(answers, explained, unexplained, bool(may_part and self.state_differences()))
 
-    def _accepted_but_states_differ(self, seen: AnswerPair) -> bool:
-        is_accepted = seen.request.method not in _READS and seen.ours.status < 300
+    def _accepted_but_states_differ(self, answers: AnswerPair) -> bool:
+        is_accepted = answers.request.method not in _READS and answers.ours.status < 300
         return is_accepted and bool(self.state_differences())
 
     def _send(self, pair: _RequestPair) -> AnswerPair:
@@ -109,9 +109,9 @@ class Episode:
         replies = self._request_both_sides(ours, self._ours.ask(ours), self._theirs.ask(theirs))
         return AnswerPair(ours, *replies, self._ours, self._theirs, self._cloud)
 
-    def _align_sides(self, seen: AnswerPair) -> int:
-        path = unquote(seen.request.path)
-        may_leave = seen.request.method in {"PUT", "POST"} and "/allocations" in path
+    def _align_sides(self, answers: AnswerPair) -> int:
+        path = unquote(answers.request.path)
+        may_leave = answers.request.method in {"PUT", "POST"} and "/allocations" in path
         return self._theirs.remove_leftovers() if may_leave or path == "/reshaper" else 0
 
     def _request_both_sides(

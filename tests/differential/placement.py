@@ -96,7 +96,7 @@ class RequestComparison(Comparison):
         for request in requests:
             history = (*history, request)
             step = episode.step(request)
-            status = step.seen.ours.status
+            status = step.answers.ours.status
             yield Outcome(history, step.unexplained, step.explained.elements(), [status])
             if step.parted:
                 return
@@ -125,15 +125,15 @@ class CandidatesComparison(RequestComparison):
         for _ in range(QUERIES):
             request = unlimited_candidates_request(dice)
             step = episode.step(request)
-            unexplained, seen = step.unexplained, [step.seen.ours.status]
-            if step.seen.ours.status == 200:
-                seen += ["served"] * bool(step.seen.expected_candidates)
-                if not step.seen.is_ours_expected:
+            unexplained, coverage = step.unexplained, [step.answers.ours.status]
+            if step.answers.ours.status == 200:
+                coverage += ["served"] * bool(step.answers.expected_candidates)
+                if not step.answers.is_ours_expected:
                     unexplained = {
                         **unexplained,
                         "naive": (
-                            candidates_of_document(step.seen.ours.document),
-                            step.seen.expected_candidates,
+                            candidates_of_document(step.answers.ours.document),
+                            step.answers.expected_candidates,
                         ),
                     }
-            yield Outcome((*setup, request), unexplained, step.explained.elements(), seen)
+            yield Outcome((*setup, request), unexplained, step.explained.elements(), coverage)

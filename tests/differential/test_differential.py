@@ -33,14 +33,14 @@ def test_random_requests_get_equal_answers(comparison):
     tally = comparison.run(SEED, REQUESTS)
     assert tally.count == REQUESTS
     assert tally.findings == []
-    assert {200, 204, 400, 404, 409} <= tally.seen.keys()
+    assert {200, 204, 400, 404, 409} <= tally.coverage.keys()
 
 
 def test_candidates_equal_the_naive_search_and_the_peer(candidates):
     tally = candidates.run(SEED, QUERIES)
     assert tally.count == QUERIES
     assert tally.findings == []
-    assert tally.seen["served"] > QUERIES / 4
+    assert tally.coverage["served"] > QUERIES / 4
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
@@ -49,8 +49,10 @@ def test_saved_differences_get_equal_answers(comparison, path):
 
 
 def test_unexplained_difference_is_found(comparison, monkeypatch):
-    seen = AnswerPair(Request("GET", "/"), Reply(200, {}, b"{}"), Reply(404, {}, b""), None, None)
-    assert explain_differences(seen, {"status": (200, 404)}) == ([], {"status": (200, 404)})
+    answers = AnswerPair(
+        Request("GET", "/"), Reply(200, {}, b"{}"), Reply(404, {}, b""), None, None
+    )
+    assert explain_differences(answers, {"status": (200, 404)}) == ([], {"status": (200, 404)})
 
 
 @pytest.mark.parametrize(

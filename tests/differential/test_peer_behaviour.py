@@ -52,29 +52,27 @@ def put_and_read_last_modified(sides, uuid, **body):
     return answers
 
 
-@pytest.mark.parametrize("with_parent", [False, True])
-def test_peer_omits_last_modified_from_the_first_put_of_an_unchanged_child(
-    empty_sides, with_parent
+@pytest.mark.parametrize(
+    ("kind", "is_first_sent"),
+    [
+        ("root", True),
+        ("child", False),
+        ("child with parent in body", False),
+        ("changed child", True),
+    ],
+)
+def test_peer_omits_last_modified_only_from_the_first_put_of_an_unchanged_child(
+    empty_sides, kind, is_first_sent
 ):
     root = create_provider(empty_sides)
-    body = {"parent_provider_uuid": root} if with_parent else {}
-    assert put_and_read_last_modified(empty_sides, create_provider(empty_sides, root), **body) == [
-        (True, False),
-        (True, True),
-    ]
-
-
-def test_peer_has_last_modified_on_the_first_put_of_a_root(empty_sides):
-    root = create_provider(empty_sides)
-    assert put_and_read_last_modified(empty_sides, root) == [(True, True), (True, True)]
-
-
-def test_peer_has_last_modified_on_the_first_put_of_a_child_that_has_changed(empty_sides):
-    child = create_provider(empty_sides, create_provider(empty_sides))
-    traits = {"resource_provider_generation": 0, "traits": ["HW_CPU_X86_AVX"]}
-    request = Request("PUT", f"{PROVIDERS}/{child}/traits", PEER_LATEST, traits)
-    assert [side.ask(request).status for side in empty_sides] == [200, 200]
-    assert put_and_read_last_modified(empty_sides, child) == [(True, True), (True, True)]
+    uuid = root if kind == "root" else create_provider(empty_sides, root)
+    if kind == "changed child":
+        traits = {"resource_provider_generation": 0, "traits": ["HW_CPU_X86_AVX"]}
+        request = Request("PUT", f"{PROVIDERS}/{uuid}/traits", PEER_LATEST, traits)
+        assert [side.ask(request).status for side in empty_sides] == [200, 200]
+    body = {"parent_provider_uuid": root} if kind == "child with parent in body" else {}
+    sent = put_and_read_last_modified(empty_sides, uuid, **body)
+    assert sent == [(True, is_first_sent), (True, True)]
 
 
 NOTHING = {

@@ -11,5 +11,5 @@ from tests.differential.explained.writes import WRITES
 EXPLANATIONS: tuple[Explanation, ...] = (*ERRORS, *CANDIDATES, *WRITES)
 
 
-def explain_differences(seen: AnswerPair, found: Differences) -> tuple[list[str], Differences]:
-    return apply_explanations(EXPLANATIONS, seen, found)
+def explain_differences(both: AnswerPair, found: Differences) -> tuple[list[str], Differences]:
+    return apply_explanations(EXPLANATIONS, both, found)

@@ -19,50 +19,50 @@ from tests.differential.oracle import (
 )
 
 
-def _other_candidates_within_limit(seen: AnswerPair, found: Differences) -> set[str]:
+def _other_candidates_within_limit(both: AnswerPair, found: Differences) -> set[str]:
     if (
-        not _is_valid_answer_disputed(seen)
-        or parse_candidates_query(seen.request).limit is None
-        or not seen.has_expected_candidates(seen.theirs)
+        not _is_valid_answer_disputed(both)
+        or parse_candidates_query(both.request).limit is None
+        or not both.has_expected_candidates(both.theirs)
     ):
         return set()
-    document = normalize(seen.theirs.document)["provider_summaries"]
-    needed = seen.summaries_of(candidates_of_document(seen.theirs.document))
-    every = seen.summaries_of(seen.expected_candidates)
+    document = normalize(both.theirs.document)["provider_summaries"]
+    needed = both.summaries_of(candidates_of_document(both.theirs.document))
+    every = both.summaries_of(both.expected_candidates)
     return {"body"} if needed.items() <= document.items() <= every.items() else set()
 
 
-def _is_valid_answer_disputed(seen: AnswerPair) -> bool:
-    return seen.is_ours_expected and seen.theirs.status == 200
+def _is_valid_answer_disputed(both: AnswerPair) -> bool:
+    return both.is_ours_expected and both.theirs.status == 200
 
 
-def _peer_adds_amounts(seen: AnswerPair, found: Differences) -> set[str]:
+def _peer_adds_amounts(both: AnswerPair, found: Differences) -> set[str]:
     """Detect candidates of the peer with wrong amounts of shared classes.
 
     The peer may also lose all candidates, because the added amounts exceed the capacity. It finds
     them with the policy ``none``, which does not add amounts.
     """
-    query = parse_candidates_query(seen.request) if _is_valid_answer_disputed(seen) else None
+    query = parse_candidates_query(both.request) if _is_valid_answer_disputed(both) else None
     # Our service ignores an invalid policy before a valid policy. The peer then adds the amounts of
     # any two groups.
-    policies = [value for key, value in parse_qsl(seen.request.query) if key == "group_policy"]
+    policies = [value for key, value in parse_qsl(both.request.query) if key == "group_policy"]
     odd = bool(policies) and policies[0] not in {"none", "isolate"}
     shared = _classes_in_two_groups(query, by_any=odd) if query else set()
     if not shared or policies[:1] == ["none"]:
         return set()
-    anywhere = _candidates_ignoring_in_tree(seen)
+    anywhere = _candidates_ignoring_in_tree(both)
     known = {_candidate_without_amounts(candidate, shared) for candidate in anywhere}
-    wrong = candidates_of_document(seen.theirs.document) - anywhere
+    wrong = candidates_of_document(both.theirs.document) - anywhere
     if wrong:
         plain = {_candidate_without_amounts(candidate, shared) for candidate in wrong}
         return {"body"} if plain <= known else set()
-    with_none = seen.their_side.ask(
-        _request_with_query(seen.request, group_policy="none", limit=None)
+    with_none = both.their_side.ask(
+        _request_with_query(both.request, group_policy="none", limit=None)
     )
     if with_none.status != 200:
         return set()
     lost = anywhere - candidates_of_document(with_none.document)
-    return {"body"} if lost <= _candidates_of_sharing_providers(seen) else set()
+    return {"body"} if lost <= _candidates_of_sharing_providers(both) else set()
 
 
 def _classes_in_two_groups(query: CandidatesQuery, *, by_any: bool) -> set[str]:
@@ -88,42 +88,42 @@ def _request_with_query(request: Request, **terms: str | None) -> Request:
     return replace(request, target=f"{request.path}?{urlencode(pairs)}")
 
 
-def _candidates_ignoring_in_tree(seen: AnswerPair) -> Candidates:
+def _candidates_ignoring_in_tree(both: AnswerPair) -> Candidates:
     """Return the expected candidates for the query as the peer interprets it.
 
     The peer ignores ``in_tree`` of groups without resources. It accepts a sharing provider whose
     root is in a forbidden aggregate.
     """
-    query = parse_candidates_query(seen.request)
-    treeless, spans = _query_without_in_tree(query), not _is_forbidden_by_root_only(seen)
+    query = parse_candidates_query(both.request)
+    treeless, spans = _query_without_in_tree(query), not _is_forbidden_by_root_only(both)
     if spans and treeless == query:
-        return seen.expected_candidates
-    return expected_candidates(seen.cloud, seen.request, treeless, spans=spans)
+        return both.expected_candidates
+    return expected_candidates(both.cloud, both.request, treeless, spans=spans)
 
 
-def _candidates_of_sharing_providers(seen: AnswerPair) -> Candidates:
-    sharers = {host.name for host in seen.cloud.hosts if SHARES in host.traits}
+def _candidates_of_sharing_providers(both: AnswerPair) -> Candidates:
+    sharers = {host.name for host in both.cloud.hosts if SHARES in host.traits}
     treeless, spans = (
-        _query_without_in_tree(parse_candidates_query(seen.request)),
-        not _is_forbidden_by_root_only(seen),
+        _query_without_in_tree(parse_candidates_query(both.request)),
+        not _is_forbidden_by_root_only(both),
     )
-    return candidates_served_by(seen.cloud, seen.request, treeless, sharers, spans=spans)
+    return candidates_served_by(both.cloud, both.request, treeless, sharers, spans=spans)
 
 
-def _is_forbidden_by_root_only(seen: AnswerPair) -> bool:
+def _is_forbidden_by_root_only(both: AnswerPair) -> bool:
     """Return whether only the root of a sharing provider is in a forbidden aggregate.
 
     The peer checks the roots of the other trees, but not the root of the sharing provider. It then
     fails because the provider has no summary. It does not fail if a group with a suffix comes
     before the group without suffix, and a provider of the same tree can serve it.
     """
-    plain = parse_candidates_query(seen.request).group
+    plain = parse_candidates_query(both.request).group
     forbidden = plain.aggregates.forbidden if plain else frozenset()
     return any(
         SHARES in host.traits
-        and seen.cloud.root(host).aggregates & forbidden
+        and both.cloud.root(host).aggregates & forbidden
         and not host.aggregates & forbidden
-        for host in seen.cloud.hosts
+        for host in both.cloud.hosts
     )
 
 
@@ -135,82 +135,82 @@ def _candidate_without_amounts(candidate: Candidate, classes: set[str]) -> Candi
     )
 
 
-def _peer_loses_sharing_candidates(seen: AnswerPair, found: Differences) -> set[str]:
+def _peer_loses_sharing_candidates(both: AnswerPair, found: Differences) -> set[str]:
     """Detect missing candidates of the peer that sharing providers serve.
 
     The query has several groups, and only sharing providers serve the group without suffix. The
     peer's other candidates are correct, and a limit may shorten them.
     """
-    if not _is_valid_answer_disputed(seen):
+    if not _is_valid_answer_disputed(both):
         return set()
     query, answer, anywhere = (
-        parse_candidates_query(seen.request),
-        candidates_of_document(seen.theirs.document),
-        _candidates_ignoring_in_tree(seen),
+        parse_candidates_query(both.request),
+        candidates_of_document(both.theirs.document),
+        _candidates_ignoring_in_tree(both),
     )
     every = answer
     if query.limit is not None:
         every = candidates_of_document(
-            seen.their_side.ask(_request_with_query(seen.request, limit=None)).document
+            both.their_side.ask(_request_with_query(both.request, limit=None)).document
         )
     cut = every.total() if query.limit is None else min(query.limit, every.total())
     several = any(group.suffix for group in query.groups)
     lost = (
-        several and every < anywhere and anywhere - every <= _candidates_of_sharing_providers(seen)
+        several and every < anywhere and anywhere - every <= _candidates_of_sharing_providers(both)
     )
     return {"body"} if lost and answer <= every and answer.total() == cut else set()
 
 
-def _group_with_forbidden_traits_only(seen: AnswerPair, found: Differences) -> set[str]:
-    if not _is_valid_answer_disputed(seen) or candidates_of_document(seen.theirs.document):
+def _group_with_forbidden_traits_only(both: AnswerPair, found: Differences) -> set[str]:
+    if not _is_valid_answer_disputed(both) or candidates_of_document(both.theirs.document):
         return set()
-    bare = [group for group in parse_candidates_query(seen.request).groups if not group.resources]
+    bare = [group for group in parse_candidates_query(both.request).groups if not group.resources]
     without = any(not (group.traits.required or group.aggregates.member_of) for group in bare)
     return {"body"} if without else set()
 
 
-def _peer_ignores_in_tree(seen: AnswerPair, found: Differences) -> set[str]:
-    if not _is_valid_answer_disputed(seen) or _query_without_in_tree(
-        parse_candidates_query(seen.request)
-    ) == parse_candidates_query(seen.request):
+def _peer_ignores_in_tree(both: AnswerPair, found: Differences) -> set[str]:
+    if not _is_valid_answer_disputed(both) or _query_without_in_tree(
+        parse_candidates_query(both.request)
+    ) == parse_candidates_query(both.request):
         return set()
     return (
         {"body"}
-        if candidates_of_document(seen.theirs.document) == _candidates_ignoring_in_tree(seen)
+        if candidates_of_document(both.theirs.document) == _candidates_ignoring_in_tree(both)
         else set()
     )
 
 
-def _peer_allows_forbidden_root(seen: AnswerPair, found: Differences) -> set[str]:
-    if not _is_valid_answer_disputed(seen) or not _is_forbidden_by_root_only(seen):
+def _peer_allows_forbidden_root(both: AnswerPair, found: Differences) -> set[str]:
+    if not _is_valid_answer_disputed(both) or not _is_forbidden_by_root_only(both):
         return set()
     every, answer, limit = (
-        _candidates_ignoring_in_tree(seen),
-        candidates_of_document(seen.theirs.document),
-        parse_candidates_query(seen.request).limit,
+        _candidates_ignoring_in_tree(both),
+        candidates_of_document(both.theirs.document),
+        parse_candidates_query(both.request).limit,
     )
     cut = every.total() if limit is None else min(limit, every.total())
-    summaries = normalize(seen.theirs.document["provider_summaries"])
+    summaries = normalize(both.theirs.document["provider_summaries"])
     whole = (
-        seen.summaries_of(answer).items() <= summaries.items() <= seen.summaries_of(every).items()
+        both.summaries_of(answer).items() <= summaries.items() <= both.summaries_of(every).items()
     )
-    strange = bool(answer - seen.expected_candidates) and answer <= every and answer.total() == cut
+    strange = bool(answer - both.expected_candidates) and answer <= every and answer.total() == cut
     return {"body"} if strange and whole else set()
 
 
-def _peer_omits_mapped_provider(seen: AnswerPair, found: Differences) -> set[str]:
-    if not _is_valid_answer_disputed(seen) or not seen.has_expected_candidates(seen.theirs):
+def _peer_omits_mapped_provider(both: AnswerPair, found: Differences) -> set[str]:
+    if not _is_valid_answer_disputed(both) or not both.has_expected_candidates(both.theirs):
         return set()
-    allocated = seen.summaries_of(candidates_of_document(seen.theirs.document))
-    lacks = normalize(seen.theirs.document["provider_summaries"]) == allocated
-    same = candidates_of_document(seen.theirs.document) == candidates_of_document(
-        seen.ours.document
+    allocated = both.summaries_of(candidates_of_document(both.theirs.document))
+    lacks = normalize(both.theirs.document["provider_summaries"]) == allocated
+    same = candidates_of_document(both.theirs.document) == candidates_of_document(
+        both.ours.document
     )
     return {"body"} if same and lacks else set()
 
 
-def _peer_fails_on_valid_request(seen: AnswerPair, found: Differences) -> set[str]:
-    return set(found) if seen.theirs.status == 500 and seen.is_ours_expected else set()
+def _peer_fails_on_valid_request(both: AnswerPair, found: Differences) -> set[str]:
+    return set(found) if both.theirs.status == 500 and both.is_ours_expected else set()
 
 
 CANDIDATES = (

@@ -14,27 +14,27 @@ from tests.differential.spelling import canonical_uuids_in
 from tests.differential.state import get_document
 
 
-def _vary_header_differs(seen: AnswerPair, found: Differences) -> set[str]:
+def _vary_header_differs(both: AnswerPair, found: Differences) -> set[str]:
     values = found.get("header vary")
     is_missing = values and values[1] is None and values[0] == "openstack-api-version"
-    return {"header vary"} if is_missing and seen.theirs.status >= 400 else set()
+    return {"header vary"} if is_missing and both.theirs.status >= 400 else set()
 
 
-def _error_format_differs(seen: AnswerPair, found: Differences) -> set[str]:
-    if not seen.is_rejected_by_both or not seen.theirs.is_page:
+def _error_format_differs(both: AnswerPair, found: Differences) -> set[str]:
+    if not both.is_rejected_by_both or not both.theirs.is_page:
         return set()
-    accept = create_accept_header(seen.request.headers.get("Accept"))
-    if seen.ours.headers.get("content-type") != JSON or not accept.acceptable_offers([JSON]):
+    accept = create_accept_header(both.request.headers.get("Accept"))
+    if both.ours.headers.get("content-type") != JSON or not accept.acceptable_offers([JSON]):
         return set()
     return {"body", "header content-type", "names in detail"} | {
         aspect for aspect in found if aspect.startswith("error ")
     }
 
 
-def _unknown_caller_differs(seen: AnswerPair, found: Differences) -> set[str]:
-    document = seen.theirs.document
+def _unknown_caller_differs(both: AnswerPair, found: Differences) -> set[str]:
+    document = both.theirs.document
     own_form = isinstance(document, dict) and {"code", "message", "title"} == document.keys()
-    if not seen.is_rejected_by_both or seen.ours.status != 401 or not own_form:
+    if not both.is_rejected_by_both or both.ours.status != 401 or not own_form:
         return set()
     return {"body", "error status", "error title", "error code"}
 
@@ -42,17 +42,17 @@ def _unknown_caller_differs(seen: AnswerPair, found: Differences) -> set[str]:
 _FAULTS = ("JSON does not validate", "Invalid query string parameters")
 
 
-def _fault_named_by_path(seen: AnswerPair, found: Differences) -> set[str]:
-    ours = seen.ours.detail
+def _fault_named_by_path(both: AnswerPair, found: Differences) -> set[str]:
+    ours = both.ours.detail
     placed = "(at $" in ours and any(words in ours for words in _FAULTS)
-    return {"names in detail"} if seen.is_rejected_by_both and placed else set()
+    return {"names in detail"} if both.is_rejected_by_both and placed else set()
 
 
-def _other_fault_reported_first(seen: AnswerPair, found: Differences) -> set[str]:
-    several = seen.request.query.count("=") > 1 and seen.request.method == "GET"
+def _other_fault_reported_first(both: AnswerPair, found: Differences) -> set[str]:
+    several = both.request.query.count("=") > 1 and both.request.method == "GET"
     return (
         {"names in detail"}
-        if several and seen.is_rejected_by_both and seen.ours.status == 400
+        if several and both.is_rejected_by_both and both.ours.status == 400
         else set()
     )
 
@@ -60,75 +60,75 @@ def _other_fault_reported_first(seen: AnswerPair, found: Differences) -> set[str
 _OBSTACLES = ("Unable to allocate inventory: ", "that does not exist.")
 
 
-def _one_of_two_obstacles_reported(seen: AnswerPair, found: Differences) -> set[str]:
-    both = any(words in seen.ours.detail and words in seen.theirs.detail for words in _OBSTACLES)
-    return {"names in detail"} if seen.is_rejected_by_both and both else set()
+def _one_of_two_obstacles_reported(both: AnswerPair, found: Differences) -> set[str]:
+    equal = any(words in both.ours.detail and words in both.theirs.detail for words in _OBSTACLES)
+    return {"names in detail"} if both.is_rejected_by_both and equal else set()
 
 
-def _unsupported_in_version(seen: AnswerPair, found: Differences) -> set[str]:
-    early = (seen.ours.status, seen.theirs.status) == (404, 415)
-    return set(found) if early and "not served at" in seen.ours.detail else set()
+def _unsupported_in_version(both: AnswerPair, found: Differences) -> set[str]:
+    early = (both.ours.status, both.theirs.status) == (404, 415)
+    return set(found) if early and "not served at" in both.ours.detail else set()
 
 
-def _peer_fails_on_bad_request(seen: AnswerPair, found: Differences) -> set[str]:
-    return set(found) if seen.theirs.status == 500 and seen.ours.status == 400 else set()
+def _peer_fails_on_bad_request(both: AnswerPair, found: Differences) -> set[str]:
+    return set(found) if both.theirs.status == 500 and both.ours.status == 400 else set()
 
 
-def _first_of_repeated_limits_used(seen: AnswerPair, found: Differences) -> set[str]:
-    limits = [value for key, value in parse_qsl(seen.request.query) if key == "limit"]
-    refused = (seen.ours.status, seen.theirs.status) == (400, 200) and limits[1:]
+def _first_of_repeated_limits_used(both: AnswerPair, found: Differences) -> set[str]:
+    limits = [value for key, value in parse_qsl(both.request.query) if key == "limit"]
+    refused = (both.ours.status, both.theirs.status) == (400, 200) and limits[1:]
     return set(found) if refused and re.fullmatch("-?[0-9]+", limits[0]) else set()
 
 
-def _usages_by_type_differ(seen: AnswerPair, found: Differences) -> set[str]:
-    statuses = (seen.ours.status, seen.theirs.status)
-    if unquote(seen.request.path) != "/usages" or statuses != (200, 500) or seen.request.minor < 38:
+def _usages_by_type_differ(both: AnswerPair, found: Differences) -> set[str]:
+    statuses = (both.ours.status, both.theirs.status)
+    if unquote(both.request.path) != "/usages" or statuses != (200, 500) or both.request.minor < 38:
         return set()
-    pairs = [(key, value) for key, value in parse_qsl(seen.request.query) if key in _OWNERS]
-    untyped = replace(seen.request, target=f"/usages?{urlencode(pairs)}", version="1.37")
-    ours, theirs = seen.our_side.ask(untyped), seen.their_side.ask(untyped)
+    pairs = [(key, value) for key, value in parse_qsl(both.request.query) if key in _OWNERS]
+    untyped = replace(both.request, target=f"/usages?{urlencode(pairs)}", version="1.37")
+    ours, theirs = both.our_side.ask(untyped), both.their_side.ask(untyped)
     return set(found) if ours.document == theirs.document else set()
 
 
 _OWNERS = {"project_id", "user_id"}
 
 
-def _nul_character_rejected(seen: AnswerPair, found: Differences) -> set[str]:
+def _nul_character_rejected(both: AnswerPair, found: Differences) -> set[str]:
     words = ("NUL character", "not valid UTF-8")
-    refused = seen.ours.status == 400 and any(word in seen.ours.detail for word in words)
+    refused = both.ours.status == 400 and any(word in both.ours.detail for word in words)
     return set(found) if refused else set()
 
 
 _UNDER_A_NAME = re.compile(r"inventories\['(?P<name>.*)'\]\S*\)\. Failed")
 
 
-def _nameless_provider_conflict(seen: AnswerPair, found: Differences) -> set[str]:
-    place = _UNDER_A_NAME.search(seen.ours.detail)
-    early = (seen.ours.status, seen.theirs.status) == (400, 409)
-    conflict = "generation conflict" in seen.theirs.detail
+def _nameless_provider_conflict(both: AnswerPair, found: Differences) -> set[str]:
+    place = _UNDER_A_NAME.search(both.ours.detail)
+    early = (both.ours.status, both.theirs.status) == (400, 409)
+    conflict = "generation conflict" in both.theirs.detail
     odd = place and not re.fullmatch("[A-Z0-9_]+", place["name"])
     return set(found) if early and conflict and odd else set()
 
 
-def _consumer_repeated_in_other_spelling(seen: AnswerPair, found: Differences) -> set[str]:
-    document = seen.request.document
-    if seen.ours.status != 400 or "names a consumer twice" not in seen.ours.detail:
+def _consumer_repeated_in_other_spelling(both: AnswerPair, found: Differences) -> set[str]:
+    document = both.request.document
+    if both.ours.status != 400 or "names a consumer twice" not in both.ours.detail:
         return set()
-    claims = document["allocations"] if unquote(seen.request.path) == "/reshaper" else document
+    claims = document["allocations"] if unquote(both.request.path) == "/reshaper" else document
     return set(found) if len({canonical_uuids_in(uuid) for uuid in claims}) < len(claims) else set()
 
 
 _NO_SUCH = re.compile(r"No such (trait\(s\)|resource class):? (.*)\.$")
 
 
-def _unknown_name_rejected(seen: AnswerPair, found: Differences) -> set[str]:
-    named = _NO_SUCH.search(seen.ours.detail)
-    if not named or seen.theirs.status != 200:
+def _unknown_name_rejected(both: AnswerPair, found: Differences) -> set[str]:
+    named = _NO_SUCH.search(both.ours.detail)
+    if not named or both.theirs.status != 200:
         return set()
-    nobody = not any(seen.theirs.document.values())
+    nobody = not any(both.theirs.document.values())
     nouns = "traits" if named[1].startswith("trait") else "resource_classes"
     unknown = all(
-        get_document(seen.their_side, f"/{nouns}/{quote(name)}").status == 404
+        get_document(both.their_side, f"/{nouns}/{quote(name)}").status == 404
         for name in named[2].split(", ")
     )
     return set(found) if nobody and unknown else set()

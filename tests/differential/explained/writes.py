@@ -7,27 +7,27 @@ from tests.differential.compare import Differences, with_short_ratios
 from tests.differential.explained.answer_pair import AnswerPair, Explanation, explained_elsewhere
 
 
-def _last_modified_missing(seen: AnswerPair, found: Differences) -> set[str]:
+def _last_modified_missing(both: AnswerPair, found: Differences) -> set[str]:
     values = found.get("header last-modified")
-    is_missing = values == (True, False) and "cache-control" in seen.theirs.headers
-    renamed = seen.request.method == "PUT" and unquote(seen.request.path).startswith(
+    is_missing = values == (True, False) and "cache-control" in both.theirs.headers
+    renamed = both.request.method == "PUT" and unquote(both.request.path).startswith(
         "/resource_providers/"
     )
     return {"header last-modified"} if is_missing and renamed else set()
 
 
-def _double_slash_path(seen: AnswerPair, found: Differences) -> set[str]:
-    return set(found) if seen.request.path.startswith("//") and seen.theirs.status == 404 else set()
+def _double_slash_path(both: AnswerPair, found: Differences) -> set[str]:
+    return set(found) if both.request.path.startswith("//") and both.theirs.status == 404 else set()
 
 
-def _uppercase_content_type(seen: AnswerPair, found: Differences) -> set[str]:
-    kind = seen.request.headers.get("Content-Type") or ""
-    refused = seen.theirs.status == 415 and seen.ours.status != 415
+def _uppercase_content_type(both: AnswerPair, found: Differences) -> set[str]:
+    kind = both.request.headers.get("Content-Type") or ""
+    refused = both.theirs.status == 415 and both.ours.status != 415
     return set(found) if refused and kind.lower() == "application/json" != kind else set()
 
 
-def _ratio_with_six_digits(seen: AnswerPair, found: Differences) -> set[str]:
-    if not getattr(seen.our_side, "has_short_ratios", False):
+def _ratio_with_six_digits(both: AnswerPair, found: Differences) -> set[str]:
+    if not getattr(both.our_side, "has_short_ratios", False):
         return set()
     return {
         aspect

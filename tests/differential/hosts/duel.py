@@ -32,7 +32,7 @@ _LISTS = ("aggregates", "instances", "chain")
 
 
 class HostsComparison(CaseComparison):
-    """``seen`` of a tally counts verdicts of filters, and weighers that separate hosts."""
+    """``coverage`` of a tally counts verdicts of filters, and weighers that separate hosts."""
 
     name, noun, many = "hosts", "cases", 1000
     cases = Path(__file__).parent / "cases"
@@ -46,8 +46,8 @@ class HostsComparison(CaseComparison):
 
     def compare_answers(self, case: Case) -> tuple[HostAnswers, list[str], Differences]:
         theirs = self.theirs.ask(case)
-        seen = HostAnswers(case, self.ours.ask(case, theirs), theirs)
-        return seen, *explain_differences(seen, differences(case, seen.ours, theirs))
+        answers = HostAnswers(case, self.ours.ask(case, theirs), theirs)
+        return answers, *explain_differences(answers, differences(case, answers.ours, theirs))
 
     def coverage_of(self, case: Case, answers: HostAnswers) -> Iterable[Any]:
         theirs = answers.theirs

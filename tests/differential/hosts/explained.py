@@ -68,11 +68,11 @@ class Explanation:
 def _for_filter_verdicts(
     *kinds: tuple[str, str], check: Check
 ) -> Callable[[HostAnswers, Differences], set[Aspect]]:
-    def explains(seen: HostAnswers, found: Differences) -> set[Aspect]:
+    def explains(both: HostAnswers, found: Differences) -> set[Aspect]:
         return {
             aspect
             for aspect, (ours, theirs) in found.items()
-            if aspect[:2] in kinds and check(seen, aspect[2], ours, theirs)
+            if aspect[:2] in kinds and check(both, aspect[2], ours, theirs)
         }
 
     return explains
@@ -82,11 +82,11 @@ def _is_failure(verdict: Any, *words: str) -> bool:
     return isinstance(verdict, str) and verdict.startswith(f"fails: {' '.join(words)}")
 
 
-def _number_operator_on_text(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+def _number_operator_on_text(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     named = _EXTRA_SPEC.match(ours) if isinstance(ours, str) else None
     if named is None or theirs is not False:
         return False
-    first, *words = seen.case.request_spec["flavor"]["extra_specs"][named[1]].split()
+    first, *words = both.case.request_spec["flavor"]["extra_specs"][named[1]].split()
     if first == "<or>":
         return not words
     return first in _COMPARING_NUMBERS and bool(words) and not _is_number(words[0])
@@ -100,61 +100,61 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _incomplete_report(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    hosts = [host] if host else [seen.case.host_and_node_of(place) for place in seen.theirs.weighed]
-    is_incomplete = any(seen.reports(name)["free_disk_gb"] is None for name in hosts)
+def _incomplete_report(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+    hosts = [host] if host else [both.case.host_and_node_of(place) for place in both.theirs.weighed]
+    is_incomplete = any(both.reports(name)["free_disk_gb"] is None for name in hosts)
     return is_incomplete and not isinstance(ours, str) and _is_failure(theirs, "TypeError:")
 
 
-def _host_without_address(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    report = seen.reports(host)
+def _host_without_address(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+    report = both.reports(host)
     is_missing = report["host_ip"] is None or report["free_disk_gb"] is None
     return is_missing and ours is False and _is_failure(theirs, "TypeError:")
 
 
-def _cidr_without_slash(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    length = seen.case.request_spec["scheduler_hints"].get("cidr", "/24")
+def _cidr_without_slash(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+    length = both.case.request_spec["scheduler_hints"].get("cidr", "/24")
     return not length.startswith("/") and isinstance(ours, bool) and theirs is not ours
 
 
-def _address_bits_of_image(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    has_property = "hw_maxphysaddr_bits" in seen.properties
+def _address_bits_of_image(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+    has_property = "hw_maxphysaddr_bits" in both.properties
     return has_property and isinstance(ours, bool) and _is_failure(theirs, "AttributeError: 'str'")
 
 
-def _hypervisor_like_mode(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    requested = {seen.properties.get(name) for name in ("img_hv_type", "hw_vm_mode")} & {
+def _hypervisor_like_mode(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+    requested = {both.properties.get(name) for name in ("img_hv_type", "hw_vm_mode")} & {
         "xen",
         "uml",
     }
-    supported = seen.reports(host)["supported_hv_specs"]
+    supported = both.reports(host)["supported_hv_specs"]
     return bool(requested) and ours is False and theirs is True and any(
         requested & {hypervisor, mode} and hypervisor != mode for _, hypervisor, mode in supported
     )  # fmt: skip
 
 
-def _address_compared_as_text(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    is_named = "$host_ip" in seen.case.request_spec["scheduler_hints"].get("query", "")
+def _address_compared_as_text(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+    is_named = "$host_ip" in both.case.request_spec["scheduler_hints"].get("query", "")
     return is_named and isinstance(ours, bool) and (theirs is not ours)
 
 
-def _service_capability(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    keys = seen.case.request_spec["flavor"]["extra_specs"]
+def _service_capability(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+    keys = both.case.request_spec["flavor"]["extra_specs"]
     is_named = any(key.startswith("capabilities:service:") for key in keys)
     return is_named and ours is not False and theirs is False
 
 
-def _invalid_aggregate_multiplier(seen: HostAnswers, found: Differences) -> set[Aspect]:
+def _invalid_aggregate_multiplier(both: HostAnswers, found: Differences) -> set[Aspect]:
     return {
         (kind, name, host)
         for (kind, name, host), (ours, _) in found.items()
         if kind == "multipliers"
-        and _smallest_aggregate_multiplier(seen, host, _KEYS[name]) == abs(ours)
+        and _smallest_aggregate_multiplier(both, host, _KEYS[name]) == abs(ours)
     }
 
 
-def _smallest_aggregate_multiplier(seen: HostAnswers, host: str, key: str) -> float | None:
-    values = [*seen.metadata(host, key)]
+def _smallest_aggregate_multiplier(both: HostAnswers, host: str, key: str) -> float | None:
+    values = [*both.metadata(host, key)]
     numbers = [float(value) for value in values if _is_number(value)]
     return abs(min(numbers)) if numbers and len(numbers) < len(values) else None
 
@@ -175,34 +175,34 @@ _KEYS = {
 }
 
 
-def _uppercase_instance_uuid(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    hints = seen.case.request_spec["scheduler_hints"]
+def _uppercase_instance_uuid(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+    hints = both.case.request_spec["scheduler_hints"]
     named = [hints.get(name, ()) for name in ("same_host", "different_host")]
     uuids = [uuid for hint in named for uuid in ([hint] if isinstance(hint, str) else hint)]
-    here = seen.instances(seen.reports(host)["host"])
+    here = both.instances(both.reports(host)["host"])
     found = any(uuid not in here and uuid.lower() in here for uuid in uuids)
     return found and isinstance(ours, bool) and theirs is (not ours)
 
 
-def _host_named_by_group(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    group = seen.case.request_spec.get("instance_group") or {"hosts": (), "members": ()}
-    name = seen.reports(host)["host"]
-    named = name in group["hosts"] and not seen.instances(name) & set(group["members"])
+def _host_named_by_group(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+    group = both.case.request_spec.get("instance_group") or {"hosts": (), "members": ()}
+    name = both.reports(host)["host"]
+    named = name in group["hosts"] and not both.instances(name) & set(group["members"])
     return named and ours is False and theirs is True
 
 
-def _invalid_instance_image(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+def _invalid_instance_image(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     return (
         not isinstance(ours, str) and _is_failure(theirs, "ValueError:") and "not valid" in theirs
     )
 
 
-def _incomparable_aggregate_value(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+def _incomparable_aggregate_value(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     return ours is True and _is_failure(theirs, "ValueError: could not convert")
 
 
-def _heartbeat_in_the_future(seen: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    last_seen_up = seen.service(host)["last_seen_up"]
+def _heartbeat_in_the_future(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
+    last_seen_up = both.service(host)["last_seen_up"]
     return datetime.fromisoformat(last_seen_up) > NOW and ours is True and theirs is False
 
 
@@ -300,5 +300,5 @@ EXPLANATIONS = (
 )
 
 
-def explain_differences(seen: HostAnswers, found: Differences) -> tuple[list[str], Differences]:
-    return apply_explanations(EXPLANATIONS, seen, found)
+def explain_differences(both: HostAnswers, found: Differences) -> tuple[list[str], Differences]:
+    return apply_explanations(EXPLANATIONS, both, found)

@@ -57,9 +57,9 @@ def test_random_hosts_get_equal_verdicts(comparison):
     assert tally.count == MANY
     assert [finding.case.as_saved() for finding in tally.findings] == []
     verdicts = {(name, verdict) for name in FILTERS for verdict in ("passes", "rejects")}
-    assert verdicts - tally.seen.keys() == {(name, "rejects") for name in NEVER}
-    assert {name for name in WEIGHERS if not tally.seen[name, "separates"]} == set()
-    assert tally.seen["later instances"] > MANY * 0.2
+    assert verdicts - tally.coverage.keys() == {(name, "rejects") for name in NEVER}
+    assert {name for name in WEIGHERS if not tally.coverage[name, "separates"]} == set()
+    assert tally.coverage["later instances"] > MANY * 0.2
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
@@ -71,8 +71,8 @@ def test_saved_differences_are_equal_or_explained(comparison, path):
 @pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda item: item.name)
 def test_every_explanation_has_a_case_only_it_explains(comparison, explanation):
     path = CASES_FOLDER / f"{re.sub(r'[^A-Za-z0-9_]+', '-', explanation.name).strip('-')}.json"
-    seen, names, left = comparison.compare_answers(load_case(path))
-    assert (names, left) == ([explanation.name], {}), (seen.ours, seen.theirs)
+    answers, names, left = comparison.compare_answers(load_case(path))
+    assert (names, left) == ([explanation.name], {}), (answers.ours, answers.theirs)
 
 
 def test_every_nova_plugin_is_compared_or_listed_as_missing(theirs):

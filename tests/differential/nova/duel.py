@@ -24,7 +24,7 @@ _NEEDED = frozenset(
 
 
 class NovaComparison(CaseComparison):
-    """``seen`` of a tally counts nova's verdicts."""
+    """``coverage`` of a tally counts nova's verdicts."""
 
     name, noun, many = "nova", "requests", 1000
     cases = Path(__file__).parent / "cases"
@@ -44,8 +44,10 @@ class NovaComparison(CaseComparison):
                 yield random_request_case(dice, cloud)
 
     def compare_answers(self, case: RequestCase) -> tuple[NovaAnswers, list[str], Differences]:
-        seen = NovaAnswers(case, self.ours.ask(case), self.theirs.ask(case), self.theirs.ask)
-        return seen, *explain_differences(seen, differences(case, seen.ours, seen.theirs))
+        answers = NovaAnswers(case, self.ours.ask(case), self.theirs.ask(case), self.theirs.ask)
+        return answers, *explain_differences(
+            answers, differences(case, answers.ours, answers.theirs)
+        )
 
     def coverage_of(self, case: RequestCase, answers: NovaAnswers) -> Iterable[Any]:
         return [answers.theirs.verdict]

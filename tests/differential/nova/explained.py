@@ -42,39 +42,39 @@ class Explanation:
     explains: Callable[[NovaAnswers, Differences], set[str]]
 
 
-def _rejected_extra_spec(seen: NovaAnswers, found: Differences) -> set[str]:
-    keys = seen.theirs.api_rejection.get("keys", ())
+def _rejected_extra_spec(both: NovaAnswers, found: Differences) -> set[str]:
+    keys = both.theirs.api_rejection.get("keys", ())
     suffixes = [match[1] for match in map(SUFFIXED.fullmatch, keys) if match]
-    named = any(repr(name) in seen.ours.reason for name in (*keys, *suffixes))
-    return {"verdict"} if named and seen.verdicts("rejected", "query", "no host") else set()
+    named = any(repr(name) in both.ours.reason for name in (*keys, *suffixes))
+    return {"verdict"} if named and both.verdicts("rejected", "query", "no host") else set()
 
 
-def _trait_without_name(seen: NovaAnswers, found: Differences) -> set[str]:
-    specs = seen.case.request_spec["flavor"]["extra_specs"]
+def _trait_without_name(both: NovaAnswers, found: Differences) -> set[str]:
+    specs = both.case.request_spec["flavor"]["extra_specs"]
     nameless = [key for key in specs if (match := _TRAIT_OF.fullmatch(key)) and not match[1]]
-    if not nameless or not seen.verdicts("query", "rejected", "no host"):
+    if not nameless or not both.verdicts("query", "rejected", "no host"):
         return set()
-    flavor = seen.case.request_spec["flavor"]
+    flavor = both.case.request_spec["flavor"]
     named = {key: value for key, value in specs.items() if key not in nameless}
-    spec = {**seen.case.request_spec, "flavor": {**flavor, "extra_specs": named}}
-    case = replace(seen.case, request_spec=spec)
-    return _unless_other_differences(replace(seen, case=case, theirs=seen.again(case)))
+    spec = {**both.case.request_spec, "flavor": {**flavor, "extra_specs": named}}
+    case = replace(both.case, request_spec=spec)
+    return _unless_other_differences(replace(both, case=case, theirs=both.again(case)))
 
 
-def _unknown_trait_or_class(seen: NovaAnswers, found: Differences) -> set[str]:
-    named = _UNKNOWN.match(seen.ours.reason)
+def _unknown_trait_or_class(both: NovaAnswers, found: Differences) -> set[str]:
+    named = _UNKNOWN.match(both.ours.reason)
     unknown = named is not None and named[1] not in (*CUSTOM_CLASSES, *CUSTOM_TRAITS)
-    return {"verdict"} if unknown and seen.verdicts("rejected", "query", "no host") else set()
+    return {"verdict"} if unknown and both.verdicts("rejected", "query", "no host") else set()
 
 
-def _unreported_host(seen: NovaAnswers, found: Differences) -> set[str]:
-    no_host = seen.theirs.reason.startswith("NoValidHost")
-    no_host &= seen.ours.reason.endswith("no_valid_host")
-    return {"verdict"} if no_host and seen.verdicts("query", "no host") else set()
+def _unreported_host(both: NovaAnswers, found: Differences) -> set[str]:
+    no_host = both.theirs.reason.startswith("NoValidHost")
+    no_host &= both.ours.reason.endswith("no_valid_host")
+    return {"verdict"} if no_host and both.verdicts("query", "no host") else set()
 
 
-def _contradictory_hosts(seen: NovaAnswers, found: Differences) -> set[str]:
-    spec = seen.case.request_spec
+def _contradictory_hosts(both: NovaAnswers, found: Differences) -> set[str]:
+    spec = both.case.request_spec
     destination = spec.get("requested_destination") or {}
     left = [
         node
@@ -82,47 +82,47 @@ def _contradictory_hosts(seen: NovaAnswers, found: Differences) -> set[str]:
         if {destination.get("host") or node.host, *(spec.get("force_hosts") or ())} == {node.host}
         and {destination.get("node") or node.node, *(spec.get("force_nodes") or ())} == {node.node}
     ]
-    no_host = not left and seen.ours.reason.endswith("no_valid_host")
+    no_host = not left and both.ours.reason.endswith("no_valid_host")
     return {"in_tree", "limit", "fallback in_tree", "fallback limit"} if no_host else set()
 
 
-def _cell_without_limit(seen: NovaAnswers, found: Differences) -> set[str]:
-    destination = seen.case.request_spec.get("requested_destination") or {}
+def _cell_without_limit(both: NovaAnswers, found: Differences) -> set[str]:
+    destination = both.case.request_spec.get("requested_destination") or {}
     limits = [found[name][0] for name in found.keys() & _LIMITS]
     is_unlimited = destination.get("cell") and limits.count(None) == len(limits)
     return _LIMITS if is_unlimited else set()
 
 
-def _invalid_pci_alias(seen: NovaAnswers, found: Differences) -> set[str]:
-    unnamed = "pci_passthrough:alias" not in seen.case.request_spec["flavor"]["extra_specs"]
-    is_rejected = unnamed and seen.ours.reason.startswith("overrides: [pci] alias ")
-    return {"verdict"} if is_rejected and seen.verdicts("rejected", "query", "no host") else set()
+def _invalid_pci_alias(both: NovaAnswers, found: Differences) -> set[str]:
+    unnamed = "pci_passthrough:alias" not in both.case.request_spec["flavor"]["extra_specs"]
+    is_rejected = unnamed and both.ours.reason.startswith("overrides: [pci] alias ")
+    return {"verdict"} if is_rejected and both.verdicts("rejected", "query", "no host") else set()
 
 
-def _contradiction_reported_first(seen: NovaAnswers, found: Differences) -> set[str]:
-    if not seen.verdicts("rejected", "no host"):
+def _contradiction_reported_first(both: NovaAnswers, found: Differences) -> set[str]:
+    if not both.verdicts("rejected", "no host"):
         return set()
-    spec = {**seen.case.request_spec, "requested_destination": None}
+    spec = {**both.case.request_spec, "requested_destination": None}
     for key in ("force_hosts", "force_nodes"):
         spec.pop(key, None)
-    options = {**seen.case.options, "scheduler.placement_aggregate_required_for_tenants": False}
-    anywhere = seen.again(replace(seen.case, request_spec=spec, options=options))
+    options = {**both.case.options, "scheduler.placement_aggregate_required_for_tenants": False}
+    anywhere = both.again(replace(both.case, request_spec=spec, options=options))
     return {"verdict"} if anywhere.verdict == "rejected" else set()
 
 
-def _unknown_availability_zone(seen: NovaAnswers, found: Differences) -> set[str]:
-    zone = seen.case.request_spec.get("availability_zone")
-    zones = {item["metadata"].get("availability_zone") for item in seen.case.cloud.aggregates}
-    is_unknown = zone not in zones and "availability zone" in seen.ours.reason
-    return {"verdict"} if is_unknown and seen.verdicts("no host", "query") else set()
+def _unknown_availability_zone(both: NovaAnswers, found: Differences) -> set[str]:
+    zone = both.case.request_spec.get("availability_zone")
+    zones = {item["metadata"].get("availability_zone") for item in both.case.cloud.aggregates}
+    is_unknown = zone not in zones and "availability zone" in both.ours.reason
+    return {"verdict"} if is_unknown and both.verdicts("no host", "query") else set()
 
 
-def _default_availability_zone(seen: NovaAnswers, found: Differences) -> set[str]:
-    if seen.case.request_spec.get("availability_zone") != "nova":
+def _default_availability_zone(both: NovaAnswers, found: Differences) -> set[str]:
+    if both.case.request_spec.get("availability_zone") != "nova":
         return set()
     zoned = {
         aggregate["uuid"]
-        for aggregate in seen.case.cloud.aggregates
+        for aggregate in both.case.cloud.aggregates
         if aggregate["metadata"].get("availability_zone")
     }
     return {
@@ -146,15 +146,15 @@ def _forbidden_members(values: list[str] | None) -> set[str]:
     }
 
 
-def _other_tenant_aggregate(seen: NovaAnswers, found: Differences) -> set[str]:
+def _other_tenant_aggregate(both: NovaAnswers, found: Differences) -> set[str]:
     theirs, ours = (
-        _aggregates_of_tenant(seen.case, by_tag=False),
-        _aggregates_of_tenant(seen.case, by_tag=True),
+        _aggregates_of_tenant(both.case, by_tag=False),
+        _aggregates_of_tenant(both.case, by_tag=True),
     )
     if theirs == ours:
         return set()
-    if not ours and seen.verdicts("no host", "query"):
-        return {"verdict"} if "project" in seen.ours.reason else set()
+    if not ours and both.verdicts("no host", "query"):
+        return {"verdict"} if "project" in both.ours.reason else set()
     own = ["in:" + ",".join(sorted(ours))] if ours else []
     return {
         aspect
@@ -184,26 +184,26 @@ def _members_without(uuids: Collection[str], values: list[str] | None) -> list[s
     return left
 
 
-def _image_without_disk_format(seen: NovaAnswers, found: Differences) -> set[str]:
-    has_failed = seen.theirs.reason.startswith("NotImplementedError: Cannot load 'disk_format'")
-    if not has_failed or (seen.case.request_spec.get("image") or {}).get("disk_format"):
+def _image_without_disk_format(both: NovaAnswers, found: Differences) -> set[str]:
+    has_failed = both.theirs.reason.startswith("NotImplementedError: Cannot load 'disk_format'")
+    if not has_failed or (both.case.request_spec.get("image") or {}).get("disk_format"):
         return set()
-    options = {**seen.case.options, "scheduler.query_placement_for_image_type_support": False}
+    options = {**both.case.options, "scheduler.query_placement_for_image_type_support": False}
     return _unless_other_differences(
-        replace(seen, theirs=seen.again(replace(seen.case, options=options)))
+        replace(both, theirs=both.again(replace(both.case, options=options)))
     )
 
 
-def _group_without_resources(seen: NovaAnswers, found: Differences) -> set[str]:
-    pairs = parse_qsl(seen.theirs.query, keep_blank_values=True)
+def _group_without_resources(both: NovaAnswers, found: Differences) -> set[str]:
+    pairs = parse_qsl(both.theirs.query, keep_blank_values=True)
     empty = any(key.startswith("resources") and not value for key, value in pairs)
-    if not empty or seen.theirs.verdict != "rejected":
+    if not empty or both.theirs.verdict != "rejected":
         return set()
-    return _unless_other_differences(replace(seen, theirs=replace(seen.theirs, verdict="query")))
+    return _unless_other_differences(replace(both, theirs=replace(both.theirs, verdict="query")))
 
 
-def _unless_other_differences(seen: NovaAnswers) -> set[str]:
-    _, left = explain_differences(seen, differences(seen.case, seen.ours, seen.theirs))
+def _unless_other_differences(both: NovaAnswers) -> set[str]:
+    _, left = explain_differences(both, differences(both.case, both.ours, both.theirs))
     return set() if left else {"verdict"}
 
 
@@ -295,5 +295,5 @@ EXPLANATIONS = (
 )
 
 
-def explain_differences(seen: NovaAnswers, found: Differences) -> tuple[list[str], Differences]:
-    return apply_explanations(EXPLANATIONS, seen, found)
+def explain_differences(both: NovaAnswers, found: Differences) -> tuple[list[str], Differences]:
+    return apply_explanations(EXPLANATIONS, both, found)

@@ -36,8 +36,8 @@ def test_random_requests_build_equal_candidate_queries(comparison):
     tally = comparison.run(SEED, REQUESTS)
     assert tally.count == REQUESTS
     assert [finding.case.as_saved() for finding in tally.findings] == []
-    assert tally.seen["query"] > REQUESTS * 0.6
-    assert tally.seen["rejected"] > REQUESTS * 0.1
+    assert tally.coverage["query"] > REQUESTS * 0.6
+    assert tally.coverage["rejected"] > REQUESTS * 0.1
 
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
@@ -50,8 +50,8 @@ def test_saved_differences_are_equal_or_explained(comparison, path):
 def test_every_explanation_has_a_case_only_it_explains(comparison, explanation):
     path = CASES_FOLDER / f"{re.sub(r'[^A-Za-z0-9_]+', '-', explanation.name).strip('-')}.json"
     saved = json.loads(path.read_text())
-    seen, names, left = comparison.compare_answers(case_from_json(saved))
-    assert (names, left) == ([explanation.name], {}), (seen.ours, seen.theirs)
+    answers, names, left = comparison.compare_answers(case_from_json(saved))
+    assert (names, left) == ([explanation.name], {}), (answers.ours, answers.theirs)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_too_small_query_of_ours_is_never_explained(comparison, ours, monkeypatc
 
     original = ours.ask
     monkeypatch.setattr(ours, "ask", answer_smaller)
-    seen, _, left = comparison.compare_answers(case_from_json(json.loads(path.read_text())))
-    comparable = seen.ours.verdict == "query" and seen.theirs.verdict != "no host"
+    answers, _, left = comparison.compare_answers(case_from_json(json.loads(path.read_text())))
+    comparable = answers.ours.verdict == "query" and answers.theirs.verdict != "no host"
     assert bool(left) == comparable
 
 
@@ -106,7 +106,7 @@ def test_lost_trait_is_found_in_most_requests(comparison, ours, monkeypatch):
     original = ours.ask
     monkeypatch.setattr(ours, "ask", answer_without_trait)
     tally = comparison.run(SEED, 20)
-    assert len(tally.findings) + tally.explained.total() >= tally.seen["query"] > 10
+    assert len(tally.findings) + tally.explained.total() >= tally.coverage["query"] > 10
 
 
 @pytest.mark.parametrize(

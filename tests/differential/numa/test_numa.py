@@ -65,9 +65,9 @@ def test_random_instances_get_equal_numa_nodes_and_cpus(comparison):
     tally = comparison.run(SEED, CASES)
     assert [finding.case for finding in tally.findings] == []
     assert tally.count == CASES
-    assert tally.seen["exact"] > CASES * 0.5
+    assert tally.coverage["exact"] > CASES * 0.5
     assert tally.explained["mixed up"] < CASES * 0.05
-    assert min(tally.seen[True], tally.seen[False]) > CASES * 0.2
+    assert min(tally.coverage[True], tally.coverage[False]) > CASES * 0.2
 
 
 def test_nova_confusing_numa_nodes_is_detected(comparison):

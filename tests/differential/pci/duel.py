@@ -15,7 +15,7 @@ from tests.differential.pci.sides import Answer, Ours, Theirs
 
 
 class PciComparison(CaseComparison):
-    """``seen`` of a tally counts properties of nova's answers."""
+    """``coverage`` of a tally counts properties of nova's answers."""
 
     name, noun, many = "pci", "cases", 5000
 

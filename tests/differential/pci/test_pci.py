@@ -37,9 +37,9 @@ def test_random_pci_requests_get_equal_devices(comparison):
     assert tally.findings == []
     assert tally.explained.total() < CASES * 0.05
     rare = {"failed"}
-    scarce = {name: count for name, count in tally.seen.items() if count < CASES * 0.03}
-    assert set(scarce) <= rare, tally.seen
-    assert len(tally.seen.keys() - rare) == 7
+    scarce = {name: count for name, count in tally.coverage.items() if count < CASES * 0.03}
+    assert set(scarce) <= rare, tally.coverage
+    assert len(tally.coverage.keys() - rare) == 7
 
 
 @pytest.mark.parametrize(
