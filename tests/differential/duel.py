@@ -168,8 +168,17 @@ class CaseComparison(Comparison):
         return finding
 
 
+@dataclass(frozen=True)
+class Explanation:
+    """An intended difference. ``explains`` returns the differing aspects that it covers."""
+
+    name: str
+    reason: str
+    explains: Callable[[Any, Any], set[Any]]
+
+
 def apply_explanations(
-    explanations: Iterable[Any], answers: Any, found: Mapping[Any, Any]
+    explanations: Iterable[Explanation], answers: Any, found: Mapping[Any, Any]
 ) -> tuple[list[str], dict[Any, Any]]:
     """Return the names of the explanations that apply, and the unexplained differences."""
     names, rest = [], dict(found)

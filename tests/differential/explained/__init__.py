@@ -2,8 +2,8 @@
 """Intended differences from the peer, each with a reason and a function that detects it."""
 
 from tests.differential.compare import Differences
-from tests.differential.duel import apply_explanations
-from tests.differential.explained.answer_pair import AnswerPair, Explanation
+from tests.differential.duel import Explanation, apply_explanations
+from tests.differential.explained.answer_pair import AnswerPair
 from tests.differential.explained.candidates import CANDIDATES
 from tests.differential.explained.errors import ERRORS
 from tests.differential.explained.writes import WRITES

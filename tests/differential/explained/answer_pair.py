@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pairs of replies, and explanations of their differences."""
+"""A request with the replies of both sides."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -75,15 +74,6 @@ class AnswerPair:
     @cached_property
     def cloud(self) -> Cloud:
         return self.loaded or read_cloud(self.our_side)
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """``explains`` returns the differing aspects that the explanation covers."""
-
-    name: str
-    reason: str
-    explains: Callable[[AnswerPair, Differences], set[str]]
 
 
 def explained_elsewhere(_seen: AnswerPair, _found: Differences) -> set[str]:

@@ -7,8 +7,9 @@ from urllib.parse import parse_qsl, urlencode
 from placement_sched.model.candidates_query import CandidatesQuery
 from tests.candidates.reference import SHARES
 from tests.differential.compare import Differences, normalize
+from tests.differential.duel import Explanation
 from tests.differential.exchange import Request
-from tests.differential.explained.answer_pair import AnswerPair, Explanation
+from tests.differential.explained.answer_pair import AnswerPair
 from tests.differential.oracle import (
     Candidate,
     Candidates,

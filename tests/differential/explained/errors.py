@@ -9,7 +9,8 @@ from webob.acceptparse import create_accept_header
 
 from placement_sched.api.response import JSON
 from tests.differential.compare import Differences
-from tests.differential.explained.answer_pair import AnswerPair, Explanation
+from tests.differential.duel import Explanation
+from tests.differential.explained.answer_pair import AnswerPair
 from tests.differential.spelling import canonical_uuids_in
 from tests.differential.state import get_document
 

@@ -4,7 +4,8 @@
 from urllib.parse import unquote
 
 from tests.differential.compare import Differences, with_short_ratios
-from tests.differential.explained.answer_pair import AnswerPair, Explanation, explained_elsewhere
+from tests.differential.duel import Explanation
+from tests.differential.explained.answer_pair import AnswerPair, explained_elsewhere
 
 
 def _last_modified_missing(both: AnswerPair, found: Differences) -> set[str]:

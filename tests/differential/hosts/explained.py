@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tests.differential.duel import apply_explanations
+from tests.differential.duel import Explanation, apply_explanations
 from tests.differential.hosts.case import NOW, Case
 from tests.differential.hosts.compare import Aspect, Differences
 from tests.differential.hosts.sides import Answer
@@ -54,15 +54,6 @@ class HostAnswers:
 
 #: Returns whether an intended difference explains two values: of a host, ours, nova's.
 Check = Callable[[HostAnswers, str, Any, Any], bool]
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """``explains`` returns the differing aspects that the explanation covers."""
-
-    name: str
-    reason: str
-    explains: Callable[[HostAnswers, Differences], set[Aspect]]
 
 
 def _for_filter_verdicts(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
-from tests.differential.duel import apply_explanations
+from tests.differential.duel import Explanation, apply_explanations
 from tests.differential.nova.compare import SUFFIXED, Differences, differences
 from tests.differential.nova.generate.cloud import NODES
 from tests.differential.nova.generate.draft import CUSTOM_CLASSES, CUSTOM_TRAITS
@@ -31,15 +31,6 @@ class NovaAnswers:
 
     def verdicts(self, ours: str, *theirs: str) -> bool:
         return self.ours.verdict == ours and self.theirs.verdict in theirs
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """``explains`` returns the differing aspects that the explanation covers."""
-
-    name: str
-    reason: str
-    explains: Callable[[NovaAnswers, Differences], set[str]]
 
 
 def _rejected_extra_spec(both: NovaAnswers, found: Differences) -> set[str]:
