@@ -67,7 +67,7 @@ class Answers:
 
 
 class NumaComparison(CaseComparison):
-    """``coverage`` of a tally counts nova's verdicts, and cases with an exact comparison of CPUs.
+    """``coverage`` of a tally counts nova's verdicts and exact comparisons of CPUs.
 
     A difference is explained if nova has confused two nodes (``mixed up``), or could not subtract
     the CPUs that it assigned (``lost``).
