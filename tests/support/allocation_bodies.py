@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies of allocation writes as each microversion wants them."""
+"""Bodies of allocation writes at each microversion."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +17,7 @@ def build_body(
     kind: str = "INSTANCE",
     owner: tuple[str, str] = ("project", "user"),
 ) -> dict[str, Any]:
-    """Return one consumer's claim of ``amounts`` by provider uuid and class."""
+    """Return the body of a claim of ``amounts``, by provider uuid and resource class."""
     minor = int(version.partition(".")[2])
     body: dict[str, Any]
     if minor < 12:

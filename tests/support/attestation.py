@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An attestation service of our own, over HTTPS on the loopback address."""
+"""A fake attestation service, over HTTPS on the loopback address."""
 
 import json
 import ssl
@@ -21,16 +21,16 @@ class FakeAttestation:
 
     def __init__(self) -> None:
         self.url = ""
-        #: The certificates by which its own is signed.
+        #: Path of the CA certificate that signs the server's certificate.
         self.ca_file = ""
-        #: The bodies that were sent to it, and the blobs beside them.
+        #: Bodies of the requests, and their authentication blobs.
         self.seen: list[dict[str, Any]] = []
         self.blobs: list[str | None] = []
-        #: Level and time of each host that it knows.
+        #: Trust level and time of each attested host.
         self.hosts: dict[str, tuple[Any, Any]] = {}
-        #: What it answers whatever is asked, where it is ill.
+        #: Status and document of every response, if set.
         self.failure: tuple[str, Any] | None = None
-        #: Cleared, it answers nobody.
+        #: Cleared to delay all responses.
         self.awake = threading.Event()
         self.awake.set()
 
@@ -40,32 +40,32 @@ class FakeAttestation:
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         length = int(environ.get("CONTENT_LENGTH") or 0)
-        asked = json.loads(environ["wsgi.input"].read(length))
-        self.seen.append(asked)
+        body = json.loads(environ["wsgi.input"].read(length))
+        self.seen.append(body)
         self.blobs.append(environ.get("HTTP_X_AUTH_BLOB"))
         self.awake.wait(10)
-        status, document = self.failure or self._answer(environ, asked)
+        status, document = self.failure or self._respond(environ, body)
         content = document if isinstance(document, bytes) else json.dumps(document).encode()
         headers = [("Content-Type", "application/json"), ("Content-Length", str(len(content)))]
         start_response(status, headers)
         return [content]
 
-    def _answer(self, environ: dict[str, Any], asked: dict[str, Any]) -> tuple[str, Any]:
+    def _respond(self, environ: dict[str, Any], body: dict[str, Any]) -> tuple[str, Any]:
         if (environ["REQUEST_METHOD"], environ["PATH_INFO"]) != ("POST", f"{API}/PollHosts"):
             return "404 Not Found", {}
-        if asked["count"] != len(asked["hosts"]):
+        if body["count"] != len(body["hosts"]):
             return "400 Bad Request", {}
-        found = [
+        hosts = [
             {"host_name": host, "trust_lvl": trust, "vtime": vtime}
             for host, (trust, vtime) in self.hosts.items()
-            if host in asked["hosts"]
+            if host in body["hosts"]
         ]
-        return "200 OK", {"hosts": found}
+        return "200 OK", {"hosts": hosts}
 
 
 @contextmanager
 def run_attestation_service(folder: Path, name: str = "127.0.0.1") -> Iterator[FakeAttestation]:
-    """Give a service that answers until the end, with a certificate for ``name``."""
+    """Run a service with a certificate for ``name``."""
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert(name).configure_cert(context)

@@ -29,13 +29,13 @@ NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 
 def uuid_of(name: str) -> str:
-    """Return the uuid that a cloud gives to the thing of this name, always the same."""
+    """Return the uuid of the provider or aggregate of this name, always the same."""
     return str(uuid5(NAMESPACE_DNS, name))
 
 
 @dataclass(frozen=True)
 class Stock:
-    """An inventory and how much of it is used."""
+    """An inventory and its used amount."""
 
     inventory: Inventory
     used: int = 0
@@ -43,7 +43,7 @@ class Stock:
 
 @dataclass(frozen=True)
 class Host:
-    """A provider: what it has, its traits, the names of its aggregates and of its parent."""
+    """A provider with its inventories, traits, and names of aggregates and parent."""
 
     name: str
     stocks: Mapping[str, Stock] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Cloud:
-    """Hosts, in the order in which they were made: parents before their children."""
+    """Hosts in order of creation, parents before their children."""
 
     hosts: tuple[Host, ...] = field(default=())
 
@@ -66,24 +66,23 @@ class Cloud:
         return next(host for host in self.hosts if host.name == name)
 
     def line(self, host: Host) -> list[Host]:
-        """Return a host and all above it, the root last."""
-        found = [host]
-        while found[-1].parent is not None:
-            found.append(self[found[-1].parent])
-        return found
+        """Return a host and its ancestors, the root last."""
+        line = [host]
+        while line[-1].parent is not None:
+            line.append(self[line[-1].parent])
+        return line
 
     def root(self, host: Host) -> Host:
-        """Return the root of a host's tree."""
         return self.line(host)[-1]
 
 
 def build_stock(name: str, total: int, used: int = 0, **more: object) -> dict[str, Stock]:
-    """Return a stock of one class, to be merged into a host's."""
+    """Return the stock of a single resource class, by class."""
     return {name: Stock(Inventory(resource_class=name, total=total, **more), used)}
 
 
 def load_cloud(database: Database, cloud: Cloud) -> None:
-    """Write a cloud into an empty database, in a few statements whatever its size."""
+    """Write a cloud into an empty database with a constant number of statements."""
 
     def write(connection: Connection) -> None:
         hosts = cloud.hosts
@@ -115,7 +114,7 @@ def load_cloud(database: Database, cloud: Cloud) -> None:
 
 
 def add_traits(database: Database, hosts: Sequence[Host]) -> None:
-    """Give hosts that are there already the traits that these values have."""
+    """Write the traits of these values to hosts of the database."""
 
     def write(connection: Connection) -> None:
         _load_traits(connection, hosts, _ids(connection, resource_providers, "uuid"))

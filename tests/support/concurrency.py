@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things done at the same moment, each in a thread of its own."""
+"""Functions that run at the same moment, each in its own thread."""
 
 from collections.abc import Callable
 from threading import Barrier, Thread
@@ -7,16 +7,16 @@ from typing import Any
 
 
 def run_concurrently(*works: Callable[[], Any]) -> list[Any]:
-    """Do these at the same moment; return what each returns, in their order."""
-    start, told = Barrier(len(works)), [None] * len(works)
+    """Run functions at the same moment and return their results in order."""
+    start, results = Barrier(len(works)), [None] * len(works)
 
-    def run_at_once(index: int, work: Callable[[], Any]) -> None:
+    def run_function(index: int, work: Callable[[], Any]) -> None:
         start.wait(timeout=60)
-        told[index] = work()
+        results[index] = work()
 
-    threads = [Thread(target=run_at_once, args=pair) for pair in enumerate(works)]
+    threads = [Thread(target=run_function, args=pair) for pair in enumerate(works)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
-    return told
+    return results

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compare answers of the Placement and scheduler APIs with their OpenAPI documents."""
+"""Comparison of API responses with the OpenAPI documents."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -24,17 +24,17 @@ DESCRIPTIONS = {
     "placement": placement.describe(PLACEMENT.routes),
     "scheduler": scheduler.describe(SCHEDULER.routes),
 }
-#: What is answered where no operation is: no token, no such path, no such method.
+#: Statuses of requests without an operation: no token, unknown path, unknown method.
 NO_OPERATION = {"401", "404", "405"}
-#: What is answered before a microversion is agreed on.
+#: Statuses of responses without a microversion.
 NO_VERSION = {"400", "401", "406"}
-#: Headers that tell of the body, of which the document tells elsewhere.
+#: Headers that the document describes with the body.
 OF_BODY = {"content-type", "content-length"}
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """A request and its answer, as WSGI has them; header names in lower case."""
+    """A request and its response in WSGI's terms, with header names in lower case."""
 
     method: str
     path: str
@@ -48,7 +48,7 @@ class Exchange:
 
 
 class Document:
-    """The document of one version, ready to hold answers against."""
+    """The OpenAPI document of a microversion, and validators of its schemas."""
 
     def __init__(self, version: Version, service: str = "placement") -> None:
         self.tree = openapi.document(DESCRIPTIONS[service], version, f"/{service}")
@@ -60,47 +60,47 @@ class Document:
         self._checkers: dict[tuple[str, str], jsonschema_rs.Validator] = {}
 
     def operation(self, method: str, path: str) -> Mapping[str, Any] | None:
-        """The operation that serves ``path`` (below the prefix), or None."""
+        """Return the operation of a method and a path below the prefix, or None."""
         path = "/v1" if path == "/v1/" else path
         for pattern, served, operation in self._operations:
             if served == method and pattern.fullmatch(path):
                 return operation
         return None
 
-    def check(self, answered: Exchange) -> None:
-        """Fail where the answer is not as documented."""
-        operation = self.operation(answered.method, answered.path)
+    def check(self, exchange: Exchange) -> None:
+        """Fail if a response differs from its description."""
+        operation = self.operation(exchange.method, exchange.path)
         if operation is None:
-            assert answered.status in NO_OPERATION, f"no operation, yet {answered}"
+            assert exchange.status in NO_OPERATION, f"no operation, yet {exchange}"
             return
         responses = operation["responses"]
-        assert answered.status in responses, f"undocumented {answered}"
-        response = responses[answered.status]
-        self._check_headers(answered, response["headers"])
+        assert exchange.status in responses, f"undocumented {exchange}"
+        response = responses[exchange.status]
+        self._check_headers(exchange, response["headers"])
         content = response.get("content", {})
         if not content:
-            assert answered.body == b"", f"undocumented body of {answered}"
+            assert exchange.body == b"", f"undocumented body of {exchange}"
             return
-        kind = answered.headers["content-type"].removesuffix("; charset=UTF-8")
-        assert kind in content, f"undocumented type of body in {answered}"
+        kind = exchange.headers["content-type"].removesuffix("; charset=UTF-8")
+        assert kind in content, f"undocumented type of body in {exchange}"
         if kind != "application/json":
             return
         schema = content[kind]["schema"]
-        checker = self._checker(operation["operationId"], answered.status, schema)
-        faults = [fault.message for fault in checker.iter_errors(orjson.loads(answered.body))]
-        assert not faults, f"{answered} is not as documented: {faults}"
+        checker = self._checker(operation["operationId"], exchange.status, schema)
+        faults = [fault.message for fault in checker.iter_errors(orjson.loads(exchange.body))]
+        assert not faults, f"{exchange} is not as documented: {faults}"
 
-    def _check_headers(self, answered: Exchange, documented: Iterable[str]) -> None:
-        """Fail where a documented header is not sent, or one that is sent is not documented."""
+    def _check_headers(self, exchange: Exchange, documented: Iterable[str]) -> None:
+        """Fail if the document and the response have different headers."""
         for name in documented:
             header = self.tree["components"]["headers"][name]
-            told = answered.headers.get(name.lower())
-            assert told is not None or not header["required"], f"no {name} in {answered}"
-            assert told is None or jsonschema_rs.is_valid(header["schema"], told), (
-                f"{name}: {told} in {answered}"
+            value = exchange.headers.get(name.lower())
+            assert value is not None or not header["required"], f"no {name} in {exchange}"
+            assert value is None or jsonschema_rs.is_valid(header["schema"], value), (
+                f"{name}: {value} in {exchange}"
             )
-        strange = set(answered.headers) - {name.lower() for name in documented} - OF_BODY
-        assert not strange, f"undocumented headers {strange} in {answered}"
+        undocumented = set(exchange.headers) - {name.lower() for name in documented} - OF_BODY
+        assert not undocumented, f"undocumented headers {undocumented} in {exchange}"
 
     def _checker(
         self, operation: str, status: str, schema: Mapping[str, Any]
@@ -115,7 +115,7 @@ class Document:
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    """Compile a path with its parameters. WSGI has decoded a slash in the name of a host."""
+    """Compile a path with its parameters. WSGI has decoded a slash in a host's name."""
     escaped = re.escape(path).replace(r"\{host\}", ".+")
     return re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", escaped), re.DOTALL)
 
@@ -126,7 +126,7 @@ def read_document(version: Version, service: str = "placement") -> Document:
 
 
 class CheckedApplication:
-    """A WSGI application that checks the answers of the documented APIs."""
+    """A WSGI application that compares its responses with the OpenAPI documents."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
@@ -139,26 +139,26 @@ class CheckedApplication:
         service = path.split("/")[1] if "/" in path else ""
         if service not in DESCRIPTIONS:
             return self._application(environ, start_response)
-        told: list[Any] = []
+        response: list[Any] = []
 
         def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> None:
-            told[:] = [status, headers, *rest]
+            response[:] = [status, headers, *rest]
 
         method, below = environ["REQUEST_METHOD"], path.removeprefix(f"/{service}") or "/"
         body = b"".join(self._application(environ, start))
-        headers = {name.lower(): value for name, value in told[1]}
-        check_exchange(Exchange(method, below, told[0][:3], headers, body))
-        start_response(*told)
+        headers = {name.lower(): value for name, value in response[1]}
+        check_exchange(Exchange(method, below, response[0][:3], headers, body))
+        start_response(*response)
         return [body]
 
 
-def check_exchange(answered: Exchange) -> None:
-    """Fail where an answer is not what the document of its version tells."""
-    spoken = answered.headers.get("openstack-api-version")
-    if spoken is None:
-        assert answered.status in NO_VERSION, f"no version told: {answered}"
+def check_exchange(exchange: Exchange) -> None:
+    """Fail if a response differs from the document of its microversion."""
+    microversion = exchange.headers.get("openstack-api-version")
+    if microversion is None:
+        assert exchange.status in NO_VERSION, f"no microversion: {exchange}"
         return
-    service, _, number = spoken.partition(" ")
+    service, _, number = microversion.partition(" ")
     assert service in DESCRIPTIONS
     major, _, minor = number.partition(".")
-    read_document(Version(int(major), int(minor)), service).check(answered)
+    read_document(Version(int(major), int(minor)), service).check(exchange)

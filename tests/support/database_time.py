@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time that a database has."""
+"""The clock of a database."""
 
 from datetime import datetime
 

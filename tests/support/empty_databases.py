@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Databases with nothing in them at all, for tests of what makes a schema."""
+"""Databases without tables, for tests that create a schema."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,17 +12,16 @@ from sqlalchemy.exc import OperationalError
 
 from tests.conftest import REQUIRED, SERVERS
 
-#: The kinds, as parameters of a fixture.
+#: Databases, as parameters of a fixture.
 KINDS = ("sqlite", "postgresql", "mysql")
 
 
 @contextmanager
 def empty_database(kind: str, folder: Path, options: str = "") -> Iterator[str]:
-    """Give the URL of an empty database of this kind; drop it at the end.
+    """Create an empty database, yield its URL and drop it.
 
-    ``options`` are words of SQL about the database, on a server.
-
-    A test is skipped where there is no server of that kind, unless CI requires one.
+    ``options`` are appended to ``CREATE DATABASE``. The test is skipped if there is no server of
+    the kind, unless CI requires the server.
     """
     name = f"ps_empty_{uuid4().hex[:12]}"
     if kind == "sqlite":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanations as the scheduler API answers them, made by hand."""
+"""Builders of explanations in the format of the scheduler API."""
 
 
 def stage(before: int, after: int, rejected=(), **more) -> dict:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes whose wall clock a test sets as it likes, by libfaketime; other clocks go on."""
+"""Processes whose wall clock a test sets with libfaketime."""
 
 import os
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from tests.support.servers import rewrite
 #: Set by CI: a libfaketime that is not installed is then a failure, not a skip.
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_TOOLS"))
 _LIBRARY = "*/faketime/libfaketime.so.1"
-#: What Python imports as it starts. Its sleep waits until a time of the monotonic clock, which
-#: libfaketime takes for one of the wall clock: it would not wait, or fail.
+#: Python imports this module at its start. Python's own ``time.sleep`` waits for a time of the
+#: monotonic clock, and libfaketime treats that as a wall clock time: the sleep would end at once.
 _AT_START = """
 import select
 import time
@@ -32,32 +32,32 @@ time.sleep = sleep
 
 @dataclass
 class FakeClock:
-    """The clock of all processes that are started with :attr:`variables`."""
+    """The wall clock of processes with the environment variables :attr:`variables`."""
 
     file: Path
     library: Path
-    #: Seconds by which it is wrong.
+    #: Seconds that the clock is ahead.
     off: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
-        """Begin with the right time."""
+        """Set the right time, and replace ``time.sleep``."""
         self.set(0)
         self.file.with_name("sitecustomize.py").write_text(_AT_START)
 
     def set(self, off: int) -> None:
-        """Let the clock be wrong by so many seconds from now on."""
+        """Let the clock be ``off`` seconds ahead from now on."""
         self.off = off
         rewrite(self.file, f"{off:+d}\n")
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """Return what a process is started with."""
+        """Return the environment variables of a process with this clock."""
         return {
             "LD_PRELOAD": str(self.library),
             "FAKETIME_TIMESTAMP_FILE": str(self.file),
-            # The file is read each time that the clock is.
+            # The file is read whenever a process reads the clock.
             "FAKETIME_NO_CACHE": "1",
-            # Waits are for a time by the monotonic clock, which no one sets.
+            # Timeouts use the monotonic clock, which nobody sets.
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
             "FAKETIME_DONT_RESET": "1",
             "NO_FAKE_STAT": "1",
@@ -66,10 +66,7 @@ class FakeClock:
 
 
 def create_fake_clock(folder: Path) -> FakeClock:
-    """Return a clock, which is right at first; skip the test without libfaketime.
-
-    CI requires it.
-    """
+    """Return a clock with the right time, or skip the test without libfaketime."""
     found = sorted(Path("/usr/lib").glob(_LIBRARY))
     if not found:
         (pytest.fail if REQUIRED else pytest.skip)("libfaketime (faketime) is not installed")

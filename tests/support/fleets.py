@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clouds that a test describes as a fleet file."""
+"""Loading of fleet files."""
 
 from webtest import TestApp
 
@@ -8,8 +8,8 @@ from placement_sched.operations.fleet.load import Fleet
 
 
 def load_fleet(app: TestApp, text: str) -> TestApp:
-    """Load a fleet file into the database of an application; return the application."""
+    """Load a fleet file into the database of an application, and return the application."""
     services = app.app.services
     fleet = Fleet(database=services.database, settings=services.settings, clock=utcnow)
-    fleet.load(text, "fleet.yaml", dry_run=False, progress=lambda _what: None)
+    fleet.load(text, "fleet.yaml", dry_run=False, progress=lambda _line: None)
     return app

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host aggregates put straight into the tables, so that placement does not follow."""
+"""Host aggregates that are written directly into the tables, without a sync to placement."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -16,14 +16,14 @@ LICENSED = "CUSTOM_LICENSED"
 
 
 def aggregate_uuid(name: str) -> str:
-    """The uuid of the aggregate of this name."""
+    """Return the uuid of the aggregate of this name."""
     return str(uuid5(NAMESPACE_DNS, name))
 
 
 def add_aggregate(
     database: Database, name: str, hosts: Collection[str] = (), metadata: Mapping[str, str] = {}
 ) -> str:
-    """Add a host aggregate that placement does not know of; return its uuid."""
+    """Add a host aggregate that is not in placement and return its uuid."""
 
     def write_rows(connection):
         number = host_aggregates.add(connection, aggregate_uuid(name), name, NOW)
@@ -45,20 +45,20 @@ def set_metadata(database: Database, name: str, metadata: Mapping[str, str | Non
 
 
 def read_members(database: Database, name: str) -> frozenset[str]:
-    """The uuids of the providers in the placement aggregate."""
+    """Return the uuids of the providers in the placement aggregate."""
     with database.read() as connection:
         uuid = aggregate_uuid(name)
         return aggregates.providers_in(connection, [uuid]).get(uuid, frozenset())
 
 
 def read_providers_with_trait(database: Database, trait: str = LICENSED) -> frozenset[str]:
-    """The uuids of the providers with the trait."""
+    """Return the uuids of the providers with the trait."""
     with database.read() as connection:
         return traits.carriers(connection, [trait]).get(trait, frozenset())
 
 
 def add_unrecorded_trait(database: Database, provider: str, trait: str = LICENSED) -> None:
-    """Put a trait on a provider that the record knows nothing of."""
+    """Put a trait on a provider without a row in the sync's record."""
 
     def write_rows(connection):
         number = resource_providers.by_uuid(connection, provider).id
@@ -68,24 +68,24 @@ def add_unrecorded_trait(database: Database, provider: str, trait: str = LICENSE
 
 
 def recreate_provider(database: Database, provider: str) -> None:
-    """Delete a provider and make it again: same uuid, same name, none of its traits."""
+    """Delete a provider and create it again with the same uuid and name, without its traits."""
 
     def write_rows(connection):
         name = resource_providers.by_uuid(connection, provider).name
         provider_trees.remove_whole(connection, [provider])
-        again = resource_providers.NewProvider(provider, name)
-        resource_providers.create_many(connection, [again], NOW)
+        row = resource_providers.NewProvider(provider, name)
+        resource_providers.create_many(connection, [row], NOW)
 
     database.write(write_rows)
 
 
 def host_map_reader(database: Database) -> Callable[[], HostMap]:
-    """What reads the host aggregates of a database."""
+    """Return a function that reads the host aggregates of a database."""
     return partial(read_own_hosts, database)
 
 
 def local_services(database: Database) -> tuple[Callable[[], HostMap], OwnPlacement]:
-    """What reads, and what changes, a database that has its own host aggregates."""
+    """Return a reader and a writer of a database with its own host aggregates."""
     return host_map_reader(database), OwnPlacement(database, lambda: NOW, own_hosts=True)
 
 
@@ -110,7 +110,7 @@ def build_trait_removal(trait: str, *providers: str) -> ProviderChange:
 
 
 class HostMapSequence:
-    """Returns the next map at each call, as if the hosts changed in between."""
+    """A reader that returns the next map at each call, as if the hosts changed in between."""
 
     def __init__(self, *maps: HostMap) -> None:
         self._maps: Sequence[HostMap] = maps

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts, their providers and instances, put straight into the tables."""
+"""Hosts, their providers and instances, written directly into the tables."""
 
 from uuid import uuid4
 
@@ -13,14 +13,14 @@ from tests.support.reports import NOW, build_report
 
 
 def add_node(database: Database, host: str, node: str | None = None, *, provider=True) -> str:
-    """Add a compute node to a host, with its root provider; return its uuid."""
+    """Add a compute node with its root provider and return its uuid."""
     uuid, name = str(uuid4()), node or host
     report = build_report(uuid=uuid, host=host, hypervisor_hostname=name)
 
     def write_rows(connection):
         connection.execute(
             insert(compute_nodes),
-            # Whole, as all that read hosts expect, those in background threads among them.
+            # All columns, since readers in background threads see the row, too.
             {**row_of(parse(report, Defaults(now=NOW)).node), "version": 1},
         )
         if provider:
@@ -39,12 +39,10 @@ def add_node(database: Database, host: str, node: str | None = None, *, provider
 
 
 def add_service(database: Database, host: str, binary: str = "nova-compute") -> None:
-    """Add a service to a host."""
     row = {"uuid": str(uuid4()), "host": host, "binary": binary, "last_seen_up": NOW}
     database.write(lambda connection: connection.execute(insert(services), row))
 
 
 def add_instance(database: Database, host: str) -> None:
-    """Record an instance on a host."""
     row = {"uuid": str(uuid4()), "host": host, "node": host, "display_name": "one"}
     database.write(lambda connection: connection.execute(insert(instances), row))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A keystone of our own: issues tokens and answers for them, over HTTP on the loopback address."""
+"""A fake keystone that issues and validates tokens, over HTTP on the loopback address."""
 
 import json
 from collections.abc import Iterator
@@ -15,22 +15,22 @@ USER, PASSWORD = "placement", "open sesame"
 
 
 class Identity:
-    """Identity API v3, as far as keystonemiddleware speaks it."""
+    """Identity API v3, as far as keystonemiddleware uses it."""
 
     def __init__(self) -> None:
         self.url = ""
-        #: How often anybody asked about a token.
+        #: Number of requests to validate a token.
         self.asked = 0
-        #: Where other services are, by type: what the catalogue tells beside itself.
+        #: URLs of the other services of the catalogue, by type.
         self.services: dict[str, str] = {}
         self._tokens: dict[str, dict[str, Any]] = {}
 
     def issue_token(
         self, user: str, project: str | None, *roles: str, seconds: float = 3600, **scope: Any
     ) -> str:
-        """Return a token of ``user``; of a project, or of another ``scope``, as the v3 API has it.
+        """Return a token of ``user``, in a project or in another ``scope`` of the v3 API.
 
-        ``seconds`` is how long it lives; below nought it expired that long ago.
+        It expires in ``seconds``. A negative number makes an expired token.
         """
         now = datetime.now(UTC)
         body = {
@@ -51,7 +51,7 @@ class Identity:
         return token
 
     def revoke_token(self, token: str) -> None:
-        """Let a token be valid no more."""
+        """Make a token invalid."""
         del self._tokens[token]
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
@@ -136,7 +136,7 @@ def _answer(start_response: Any, status: str, body: Any, *headers: tuple[str, st
 
 @contextmanager
 def run_keystone() -> Iterator[Identity]:
-    """Give an identity service that answers until the end."""
+    """Run an identity service."""
     identity = Identity()
     with serve_application(identity) as url:
         identity.url = url

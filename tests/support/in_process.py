@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services asked as over HTTP, by the same client, but in this process: each on an address."""
+"""Clients of services that run in this process, without a network."""
 
 import base64
 import json
@@ -17,16 +17,16 @@ from placement_sched.clients.session import RemoteService
 from tests.differential.peer.wsgi_call import call
 from tests.differential.sides import Peer
 
-#: Answers a request that is told as ``wsgi_call`` has it.
-Asked = Callable[[Mapping[str, Any]], Mapping[str, Any]]
+#: Answers a request with a response. Both are documents of ``wsgi_call``.
+Handler = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 class InProcess(BaseAdapter):
-    """Hands requests to a function instead of to the network; keeps what was asked."""
+    """Transport adapter that calls a function and records the requests."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, handler: Handler) -> None:
         super().__init__()
-        self._asked = asked
+        self._handler = handler
         self.seen: list[str] = []
 
     def send(self, request: requests.PreparedRequest, **_: Any) -> requests.Response:
@@ -34,7 +34,7 @@ class InProcess(BaseAdapter):
         target = url.path + (f"?{url.query}" if url.query else "")
         self.seen.append(f"{request.method} {target}")
         body = request.body.encode() if isinstance(request.body, str) else request.body
-        told = self._asked(
+        response = self._handler(
             {
                 "method": request.method,
                 "target": target,
@@ -43,29 +43,29 @@ class InProcess(BaseAdapter):
             }
         )
         answer = requests.Response()
-        answer.status_code = told["status"]
+        answer.status_code = response["status"]
         answer.reason = "told"
-        answer.headers.update(dict(told["headers"]))
-        answer._content = base64.b64decode(told["body"])
+        answer.headers.update(dict(response["headers"]))
+        answer._content = base64.b64decode(response["body"])
         answer.url, answer.request = request.url, request
         return answer
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing."""
 
 
-def wsgi_handler(application: Any) -> Asked:
-    """Let a WSGI application of this process answer."""
-    return lambda asked: call(application, asked)
+def wsgi_handler(application: Any) -> Handler:
+    """Return the handler of a WSGI application of this process."""
+    return lambda request: call(application, request)
 
 
-def peer_handler(other: Peer) -> Asked:
-    """Let OpenStack's placement answer, which runs in a process of its own."""
+def peer_handler(other: Peer) -> Handler:
+    """Return the handler of OpenStack's placement, which runs in its own process."""
     return other.answer
 
 
 def build_adapter(door: InProcess, url: str = "http://elsewhere") -> Adapter:
-    """Return who asks at ``url`` with the token of noauth2's administrator."""
+    """Return a client of the service at ``url`` with the token of noauth2's administrator."""
     session = requests.Session()
     session.mount(url, door)
     return Adapter(Session(auth=Token(url, "admin"), session=session), endpoint_override=url)
@@ -81,8 +81,8 @@ def compute_service(door: InProcess, url: str = "http://elsewhere") -> RemoteSer
 
 def answer_with_documents(
     documents: Mapping[str, Any], *, version: str | None = "compute 2.53", status: int = 200
-) -> Asked:
-    """Let the documents answer, each a path's; others are not found."""
+) -> Handler:
+    """Return a handler that sends the document of each path, and 404 for other paths."""
 
     def send_document(request: Mapping[str, Any]) -> Mapping[str, Any]:
         path = request["target"].partition("?")[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must always hold of a database, for tests of anything that writes there."""
+"""Checks of the invariants of a database, for tests that write to it."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from tests.conftest import make_settings
 from tests.verifier.growth import fallen_generations, read_generations
 from tests.verifier.verify import verify
 
-#: How each database is kept from refusing a row that refers to nothing.
+#: Statement that disables the foreign keys of a connection, by database.
 _UNCHECKED = {
     "sqlite": "PRAGMA foreign_keys = OFF",
     "postgresql": "SET session_replication_role = replica",
@@ -21,27 +21,28 @@ _UNCHECKED = {
 
 
 def run_verifier(database: Database, **options: object) -> Verified:
-    """Return what is violated under ``group__option`` values."""
+    """Return the violations under settings with ``group__option`` values."""
     return verify(database, make_settings(_url(database), **options))
 
 
 def assert_invariants(database: Database, but: Collection[Invariant] = ()) -> None:
-    """Fail with a sentence for each violation, but those of invariants that are no matter here."""
-    found = [one for one in run_verifier(database).violations if one.invariant not in but]
-    told = [f"{one.invariant}: {one.detail}" for one in found]
-    assert told == [], "\n".join(told)
+    """Fail with a sentence for each violation of an invariant that is not in ``but``."""
+    violations = [row for row in run_verifier(database).violations if row.invariant not in but]
+    sentences = [f"{violation.invariant}: {violation.detail}" for violation in violations]
+    assert sentences == [], "\n".join(sentences)
 
 
 @contextmanager
 def assert_generations_grow(database: Database) -> Iterator[None]:
-    """Fail where the generation of a provider or consumer is lower in the end."""
+    """Fail if the generation of a provider or consumer is lower at the end."""
     before = read_generations(database)
     yield
-    assert [one.detail for one in fallen_generations(before, read_generations(database))] == []
+    fallen = fallen_generations(before, read_generations(database))
+    assert [violation.detail for violation in fallen] == []
 
 
 def break_tables(database: Database, *statements: Executable) -> None:
-    """Run statements with foreign keys unchecked, as no release of this service does."""
+    """Run statements with foreign keys disabled."""
     engine = create_engine(_url(database), isolation_level="AUTOCOMMIT")
     with engine.connect() as connection:
         connection.exec_driver_sql(_UNCHECKED[connection.dialect.name])

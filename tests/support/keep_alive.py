@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client that keeps its connections, sends head and body apart, and counts what it loses."""
+"""A client with persistent connections that sends head and body apart and counts failures."""
 
 import socket
 import time
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from tests.support.versions import LATEST
 
-#: What the servers of the trial take at most, so that the largest bodies are refused.
+#: Limit of the servers for a body, in bytes: the largest bodies are rejected.
 LARGEST = 512 * 1024
 SIZES = (0, 10, 2_000, 60_000, 1_000_000)
 GAPS = (0.0, 0.003, 0.05)
@@ -20,7 +20,7 @@ THREADS = 16
 
 
 class Request(NamedTuple):
-    """A request without its body, and which statuses answer it."""
+    """A request without its body, and the expected statuses."""
 
     method: str
     path: str
@@ -38,7 +38,7 @@ REQUESTS = (
     Request("POST", "/placement/traits", (405,)),
     Request("PUT", "/placement/traits/CUSTOM_A", (406,), version="1.99"),
     Request("POST", PROVIDERS, (415,), kind="text/plain"),
-    # 413 above the limit; below it the body is no JSON.
+    # 413 above the limit. Below the limit the body is not JSON.
     Request("POST", PROVIDERS, (400, 413)),
     Request("PUT", "/placement/traits/CUSTOM_A", (201, 204)),
     Request("GET", "/placement/traits?name=in:HW_CPU_X86_AVX", (200,)),
@@ -49,21 +49,21 @@ REQUESTS = (
 
 @dataclass
 class Outcome:
-    """What became of the requests: ``lost`` says how the others were."""
+    """Counts of the answered requests by status, and of the lost requests by description."""
 
     answered: Counter = field(default_factory=Counter)
     lost: Counter = field(default_factory=Counter)
 
 
 class Connection:
-    """One kept connection of HTTP/1.1, made again where an answer says that it closes."""
+    """A persistent connection of HTTP/1.1, opened again after ``Connection: close``."""
 
     def __init__(self, port: int) -> None:
         self.port = port
         self.socket: socket.socket | None = None
 
     def ask(self, request: Request, size: int, gap: float) -> int:
-        """Send head, then body; return the status of the answer."""
+        """Send head and body of a request and return the status of the response."""
         if self.socket is None:
             self.socket = socket.create_connection(("127.0.0.1", self.port), timeout=60)
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -95,7 +95,7 @@ def build_head(request: Request, size: int) -> bytes:
 
 
 def read_answer(connection: socket.socket) -> tuple[int, bool]:
-    """Read one answer; return its status, and whether it says that the connection closes."""
+    """Read a response and return its status, and whether the connection closes."""
     text = b""
     while b"\r\n\r\n" not in text:
         text += read_chunk(connection)
@@ -122,7 +122,7 @@ def read_chunk(connection: socket.socket) -> bytes:
 
 
 def send_mixed_requests(port: int, number: int, seed: int = 1) -> Outcome:
-    """Send ``number`` requests of every kind, mixed, over kept connections."""
+    """Send ``number`` requests of every kind in random order over persistent connections."""
     cases = list(product(REQUESTS, SIZES, GAPS))
     mixed = (cases * (number // len(cases) + 1))[:number]
     Random(seed).shuffle(mixed)

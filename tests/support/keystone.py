@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenStack's keystone, of the environment of ``make peer``, on a database of its own."""
+"""OpenStack's keystone from the environment of ``make peer``, with an SQLite database."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from tests.differential.duel import PEER_PYTHON
 from tests.support.servers import Server, environment, start_server
 
 PASSWORD = "of-the-cloud"  # noqa: S105 - of a keystone of the tests
-#: The program that serves the application of a module: module, address, port.
+#: Program that serves the WSGI application of a module (arguments: module, address, port).
 SERVE = """
 import importlib, sys
 from wsgiref.simple_server import make_server
@@ -45,7 +45,7 @@ def create_database(folder: Path) -> None:
 
 def bootstrap(folder: Path, url: str) -> None:
     """Create the administrator and the project ``service`` of a keystone at ``url``."""
-    urls = [f"--bootstrap-{one}-url={url}" for one in ("public", "internal", "admin")]
+    urls = [f"--bootstrap-{each}-url={url}" for each in ("public", "internal", "admin")]
     names = ("--bootstrap-project-name=service", "--bootstrap-region-id=RegionOne")
     _manage(folder, ["bootstrap", f"--bootstrap-password={PASSWORD}", *names, *urls])
 

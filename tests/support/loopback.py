@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loopback address: a port of one's own, and WSGI applications that a thread serves there."""
+"""Free ports of the loopback address, and WSGI applications served there by a thread."""
 
 import socket
 import ssl
@@ -13,22 +13,22 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 class _Quiet(WSGIRequestHandler):
     def log_message(self, *_arguments: Any) -> None:
-        """Leave the test's output alone."""
+        """Log nothing."""
 
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
 
     def handle_error(self, *_arguments: Any) -> None:
-        """Say nothing of a client that waits no longer."""
+        """Ignore clients that close their connection early."""
 
 
 @contextmanager
 def reserve_port() -> Iterator[socket.socket]:
-    """Give a socket that is bound to a free port and does not listen.
+    """Yield a socket that is bound to a free port and does not listen.
 
-    Connections are refused, and nobody else is given the port as a free one. Yet a server that is
-    told the port can listen there: it sets SO_REUSEADDR as well.
+    Connections are refused, and no other program gets the port as a free port. A server can still
+    listen on the port: it sets SO_REUSEADDR, too.
     """
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -40,10 +40,10 @@ def reserve_port() -> Iterator[socket.socket]:
 def serve_application(
     application: Callable[..., Any], tls: ssl.SSLContext | None = None
 ) -> Iterator[str]:
-    """Give the URL at which ``application`` answers until the end, over HTTPS with ``tls``."""
+    """Serve an application in a thread, over HTTPS with ``tls``, and yield its URL."""
     with make_server("127.0.0.1", 0, application, _Server, _Quiet) as server:
         if tls is not None:
-            # Hands are shaken by the thread of each client, so that none keeps others waiting.
+            # Each client's thread does the handshake, so that slow clients do not delay others.
             server.socket = tls.wrap_socket(
                 server.socket, server_side=True, do_handshake_on_connect=False
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A MariaDB server of a test's own, on a free port of loopback."""
+"""A MariaDB server for a test, on a free port of the loopback address."""
 
 import os
 import pwd
@@ -19,11 +19,11 @@ import pytest
 from tests.support.loopback import reserve_port
 from tests.support.postgresql import REQUIRED
 
-#: The owner of the server's files; MariaDB refuses to run as root.
+#: Owner of the server's files. MariaDB does not run as root.
 ACCOUNT = "mysql"
-#: Seconds until a server that does not answer has failed.
+#: Seconds until the start of a server fails.
 _PATIENCE = 60.0
-#: What makes a server that is soon thrown away quick: a COMMIT outlives it, not the machine.
+#: Options of a fast temporary server. A commit survives the end of the server, not of the machine.
 _QUICK = (
     "--skip-log-bin",
     "--innodb-flush-log-at-trx-commit=2",
@@ -35,14 +35,14 @@ _QUICK = (
 
 @dataclass
 class MariaDB:
-    """A server with its data in a folder, as its command names it."""
+    """A server and the command that starts it."""
 
     port: int
     command: list[str]
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     def start(self, *options: str) -> None:
-        """Start it, with options beside its own, and wait until it answers."""
+        """Start the server with more options, and wait until it accepts connections."""
         self.process = subprocess.Popen(
             [*self.command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -53,14 +53,14 @@ class MariaDB:
             time.sleep(0.05)
 
     def restart(self, *options: str) -> None:
-        """End it in order, all written, and start it with options beside its own."""
+        """Shut the server down, and start it with more options."""
         assert self.process is not None
         self.process.terminate()
         self.process.wait(timeout=60)
         self.start(*options)
 
     def kill(self) -> None:
-        """End it at once with SIGKILL."""
+        """Send SIGKILL."""
         if self.process is not None:
             self.process.kill()
             self.process.wait(timeout=60)
@@ -77,7 +77,7 @@ class MariaDB:
                 cursor.execute(statement)
 
     def new_database(self) -> str:
-        """Make a database with a user who may do all there and nothing else; return its URL."""
+        """Create a database and a user with all privileges on it and return its URL."""
         self.run(
             "CREATE DATABASE placement",
             "CREATE USER placement@127.0.0.1",
@@ -86,17 +86,17 @@ class MariaDB:
         return self.url("placement", "placement")
 
     def runs(self) -> bool:
-        """Return whether it has not ended, also where it does not answer just now."""
+        """Return whether the process is alive, even if it accepts no connections."""
         return self.process is not None and self.process.poll() is None
 
     def answers(self) -> bool:
-        """Return whether it takes connections."""
+        """Return whether it accepts connections."""
         with suppress(pymysql.err.OperationalError), self._connect():
             return True
         return False
 
     def ask(self, statement: str) -> tuple[Any, ...] | None:
-        """Return the first row of what root is answered."""
+        """Return the first row of a statement that root runs."""
         with self._connect() as connection, connection.cursor() as cursor:
             cursor.execute(statement)
             row: tuple[Any, ...] | None = cursor.fetchone()
@@ -110,9 +110,9 @@ class MariaDB:
 
 @contextmanager
 def run_mariadb(place: Path | None = None, options: Iterable[str] = ()) -> Iterator[MariaDB]:
-    """Give a server without databases, whose users of other names have no privileges yet.
+    """Run a server without databases, whose users other than root have no privileges yet.
 
-    Its data is in a folder of its own, or in ``place``; ``options`` come after those of any test.
+    Its data is in a temporary folder of ``place``. ``options`` follow the default options.
     """
     install, program = shutil.which("mariadb-install-db"), shutil.which("mariadbd")
     if install is None or program is None:
@@ -132,8 +132,8 @@ def run_mariadb(place: Path | None = None, options: Iterable[str] = ()) -> Itera
         made[-1] += "=normal"
         subprocess.run([*made, *data], check=True, timeout=120, stdout=subprocess.DEVNULL)
         port = int(stack.enter_context(reserve_port()).getsockname()[1])
-        where = ["--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder / 'socket'}"]
-        server = MariaDB(port, [program, "--no-defaults", *data, *where, *_QUICK, *options])
+        address = ["--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder / 'socket'}"]
+        server = MariaDB(port, [program, "--no-defaults", *data, *address, *_QUICK, *options])
         stack.callback(server.kill)
         server.start()
         yield server
@@ -141,18 +141,18 @@ def run_mariadb(place: Path | None = None, options: Iterable[str] = ()) -> Itera
 
 @contextmanager
 def run_semi_synchronous_pair(wait_point: str) -> Iterator[tuple[MariaDB, MariaDB]]:
-    """Give a primary and a replica, which must have each commit before that is acknowledged.
+    """Run a primary and a replica that must receive each commit before it is acknowledged.
 
-    ``wait_point`` says whether the primary's engine commits after that, or before.
+    ``wait_point`` decides whether the primary's engine commits before or after that.
     """
     of_primary = (
         "--log-bin=log",
-        # By statements, also those that change nothing are events, which a replica must have.
+        # With the statement format a statement without changes is an event for the replica, too.
         "--binlog-format=ROW",
         "--server-id=1",
         "--rpl-semi-sync-master-enabled=ON",
         f"--rpl-semi-sync-master-wait-point={wait_point}",
-        # Milliseconds after which it would acknowledge without the replica.
+        # Milliseconds until the primary would acknowledge a commit without the replica.
         "--rpl-semi-sync-master-timeout=86400000",
     )
     of_replica = ("--server-id=2", "--rpl-semi-sync-slave-enabled=ON")

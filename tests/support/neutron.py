@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A neutron of our own: ports, subnets and extensions, over HTTP on the loopback address."""
+"""A fake neutron: ports, subnets and extensions, over HTTP on the loopback address."""
 
 import json
 import threading
@@ -18,7 +18,7 @@ from tests.support.loopback import serve_application
 Json = dict[str, Any]
 
 
-#: Where no service is: no program is given port 1 as a free one.
+#: An address without a service: port 1 is never handed out as a free port.
 NOWHERE = "http://127.0.0.1:1"
 
 
@@ -27,23 +27,23 @@ class FakeNeutron:
 
     def __init__(self) -> None:
         self.url = ""
-        #: Every GET that was asked, without the version's prefix.
+        #: Target of each request, without the version's prefix.
         self.seen: list[str] = []
         self.tokens: list[str | None] = []
         self.extensions = ["router", "segment"]
-        #: What it answers whatever is asked, where it is ill.
+        #: Status and document of every response, if set.
         self.failure: tuple[str, Any] | None = None
-        #: Cleared, it answers nobody.
+        #: Cleared to delay all responses.
         self.awake = threading.Event()
         self.awake.set()
         self.page = 1000
-        #: Called whenever it is asked.
+        #: Called for each request.
         self.watch: Callable[[], None] = lambda: None
         self._ports: dict[str, Json] = {}
         self._subnets: dict[str, Json] = {}
 
     def add_subnet(self, subnet: str, network: str, segment: str | None = None) -> None:
-        """Add a subnet of a network, on a segment where the network is routed."""
+        """Add a subnet of a network, on a segment if the network is routed."""
         self._subnets[subnet] = {"id": subnet, "network_id": network, "segment_id": segment}
 
     def add_port(self, port: str, network: str, *subnets: str, **fields: Any) -> None:
@@ -76,27 +76,27 @@ class FakeNeutron:
         if path == "/subnets":
             return "200 OK", self._list(query)
         kind, _, name = path.strip("/").partition("/")
-        found = {"ports": self._ports, "subnets": self._subnets}.get(kind, {}).get(name)
-        if found is None:
+        resource = {"ports": self._ports, "subnets": self._subnets}.get(kind, {}).get(name)
+        if resource is None:
             message = f"{kind[:-1].capitalize()} {name} could not be found."
             error = {"type": "NotFound", "message": message, "detail": ""}
             return "404 Not Found", {"NeutronError": error}
-        return "200 OK", {kind[:-1]: found}
+        return "200 OK", {kind[:-1]: resource}
 
     def _list(self, query: dict[str, list[str]]) -> Json:
         (network,) = query["network_id"]
-        found = [one for one in self._subnets.values() if one["network_id"] == network]
-        names = [one["id"] for one in found]
+        subnets = [each for each in self._subnets.values() if each["network_id"] == network]
+        names = [subnet["id"] for subnet in subnets]
         start = names.index(query["marker"][0]) + 1 if "marker" in query else 0
-        page = found[start : start + self.page]
-        if start + self.page >= len(found):
+        page = subnets[start : start + self.page]
+        if start + self.page >= len(subnets):
             return {"subnets": page}
         return {"subnets": page, "subnets_links": [{"rel": "next", "href": "elsewhere"}]}
 
 
 @contextmanager
 def run_neutron() -> Iterator[FakeNeutron]:
-    """Give a neutron that answers until the end."""
+    """Run a fake neutron."""
     neutron = FakeNeutron()
     with serve_application(neutron) as url:
         neutron.url = url
@@ -109,7 +109,7 @@ def run_neutron() -> Iterator[FakeNeutron]:
 def build_neutron_client(
     url: str, *, clock: Callable[[], float] = lambda: 0.0, retries: int = 0, timeout: float = 10
 ) -> Neutron:
-    """Return who asks the neutron at this address, as nobody."""
+    """Return a client of the neutron at ``url``, without a login."""
     adapter = Adapter(
         Session(auth=NoAuth(), timeout=timeout),
         endpoint_override=url,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A consumer of notifications: oslo.messaging's own listener, as ceilometer and others use it."""
+"""A consumer of notifications that uses oslo.messaging's listener, as ceilometer does."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from placement_sched.config.options.notifications import oslo_messaging
 
 
 class ReceivedNotification(NamedTuple):
-    """A notification as a consumer is handed it."""
+    """A notification as a consumer receives it."""
 
     priority: str
     publisher: str
@@ -23,25 +23,27 @@ class ReceivedNotification(NamedTuple):
 
 
 class Listener:
-    """Hears the notifications of these topics on nova's exchange."""
+    """Receiver of the notifications of topics on nova's exchange."""
 
     def __init__(self) -> None:
-        self._heard: Queue[ReceivedNotification] = Queue()
+        self._received: Queue[ReceivedNotification] = Queue()
 
     def info(self, context, publisher_id, event_type, payload, _metadata) -> None:
-        self._heard.put(ReceivedNotification("info", publisher_id, event_type, payload, context))
+        notification = ReceivedNotification("info", publisher_id, event_type, payload, context)
+        self._received.put(notification)
 
     def error(self, context, publisher_id, event_type, payload, _metadata) -> None:
-        self._heard.put(ReceivedNotification("error", publisher_id, event_type, payload, context))
+        notification = ReceivedNotification("error", publisher_id, event_type, payload, context)
+        self._received.put(notification)
 
     def next(self) -> ReceivedNotification:
-        """Return what is heard next; fail where nothing is."""
-        return self._heard.get(timeout=60)
+        """Return the next notification, or fail after a minute."""
+        return self._received.get(timeout=60)
 
 
 @contextmanager
 def listen(url: str, *topics: str) -> Iterator[Listener]:
-    """Give a consumer of these topics; their queues are there from now on until the end."""
+    """Run a consumer of these topics, whose queues exist until the end."""
     library = oslo_messaging()
     conf = cfg.ConfigOpts()
     conf(args=[], default_config_files=[], default_config_dirs=[])

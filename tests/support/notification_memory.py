@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oslo.messaging's own driver ``test``, which keeps what is sent in memory."""
+"""oslo.messaging's driver ``test``, which keeps notifications in memory."""
 
 from typing import Any, NamedTuple
 
@@ -9,7 +9,7 @@ oslo_messaging()
 
 from oslo_messaging.notify import _impl_test  # noqa: E402 - loaded by the line above
 
-#: Options by which notifications stay in this process.
+#: Options of notifications that stay in this process.
 IN_MEMORY: dict[str, Any] = {
     "oslo_messaging_notifications__driver": ["test"],
     "oslo_messaging_notifications__transport_url": "fake:/",
@@ -18,7 +18,7 @@ IN_MEMORY: dict[str, Any] = {
 
 
 class SentNotification(NamedTuple):
-    """A notification as the driver was handed it."""
+    """A notification as the driver receives it."""
 
     publisher: str
     event_type: str
@@ -32,7 +32,7 @@ class SentNotification(NamedTuple):
 
 
 def read_notifications() -> list[SentNotification]:
-    """Return all that was sent since :func:`clear_notifications`."""
+    """Return all notifications since :func:`clear_notifications`."""
     return [
         SentNotification(
             message["publisher_id"],

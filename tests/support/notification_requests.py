@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of which is told, as documents of the scheduler API."""
+"""Documents of the scheduler API for requests that cause notifications."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ FLAVOR = {
     "swap": 64,
     "extra_specs": {"hw:cpu_policy": "mixed"},
 }
-#: A request in which nothing is left out.
+#: A request with all fields.
 WHOLE: Json = {
     "project_id": "p1",
     "user_id": "u1",
@@ -93,7 +93,7 @@ WHOLE: Json = {
         "hosts": ["cn5"],
     },
 }
-#: A request that leaves out what can be left out.
+#: A request with the required fields only.
 BARE: Json = {"instance_uuids": [INSTANCE], "flavor": FLAVOR, "image": None}
 
 

@@ -45,7 +45,7 @@ class FakeNova:
         self.arrived: Callable[[str, str, str], None] = lambda *_: None
         #: Called with method and path of each request.
         self.watch: Callable[[str, str], None] = lambda *_: None
-        #: The response to every request, if nova is ill.
+        #: Status and document of every response, if set.
         self.failure: tuple[str, Any] | None = None
         self.version = "compute 2.56"
         self.is_admin = True
@@ -194,7 +194,7 @@ def _error(name: str, code: int, message: str) -> Json:
 
 @contextmanager
 def run_nova() -> Iterator[FakeNova]:
-    """Yield a nova that answers until the end."""
+    """Run a fake nova."""
     nova = FakeNova()
     with serve_application(nova) as url:
         nova.url = f"{url}/v2.1"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The databases of a nova, with whatever hosts and instances a test puts into them.
+"""Databases of a nova cloud, filled by a test.
 
-On SQLite they have the tables and columns that are read; on servers a test brings nova's own
-schema, whose other columns are left at their defaults.
+On SQLite they have only the tables and columns that this service reads. On servers a test creates
+nova's schema. Its other columns keep their defaults.
 """
 
 import json
@@ -20,16 +20,16 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import CELL0
 from placement_sched.nova.databases.tables import API, CELL
 
-#: What nova's schema wants of a row that is not read.
+#: Required columns of nova's schema that this service does not read.
 _WANTED = {"services": {"report_count": 1}, "compute_nodes": {"current_workload": 0}}
 
 
 @dataclass(eq=False)
 class NovaDatabaseFile:
-    """One of nova's databases, written to by its tables' names."""
+    """A database of nova, with writes by table name."""
 
     url: str
-    metadata: MetaData | None = None  # read from the database where it is not given
+    metadata: MetaData | None = None  # None: reflected from the database
     engine: Engine = field(init=False)
     tables: dict[str, Table] = field(init=False)
 
@@ -41,7 +41,7 @@ class NovaDatabaseFile:
         self.tables = dict(self.metadata.tables)
 
     def add(self, name: str, /, **values: Any) -> int:
-        """Insert a row made now, unless it says otherwise; return its number."""
+        """Insert a row with the current time as ``created_at`` and return its id."""
         table = self.tables[name]
         row = {"created_at": utcnow(), **_WANTED.get(name, {}), **values}
         if "deleted" in table.c:
@@ -51,13 +51,13 @@ class NovaDatabaseFile:
             return int(connection.execute(insert(table), row).inserted_primary_key[0])
 
     def change(self, name: str, where: dict[str, Any], /, **values: Any) -> None:
-        """Change rows as nova does: ``updated_at`` moves, unless it is given."""
+        """Update rows and their ``updated_at``, as nova does."""
         values = {"updated_at": utcnow(), **values}
         with self.engine.begin() as connection:
             connection.execute(update(self.tables[name]).filter_by(**where).values(**values))
 
     def delete_softly(self, name: str, /, **where: Any) -> None:
-        """Mark rows as deleted; ``updated_at`` stays."""
+        """Mark rows as deleted without a change of ``updated_at``."""
         table = self.tables[name]
         with self.engine.begin() as connection:
             change = update(table).filter_by(**where)
@@ -70,7 +70,7 @@ class NovaDatabaseFile:
             connection.execute(delete(self.tables[name]).filter_by(**where))
 
     def rows(self) -> dict[str, list[tuple[Any, ...]]]:
-        """Return all rows of all tables, to see that nothing writes there."""
+        """Return the rows of all tables, to check that nothing writes to them."""
         with self.engine.connect() as connection:
             return {
                 name: sorted(map(tuple, connection.execute(select(table))), key=repr)
@@ -79,7 +79,7 @@ class NovaDatabaseFile:
 
 
 class NovaCloud:
-    """A nova: its API database, cell0, and as many cells as are added."""
+    """A nova with an API database, cell0 and any number of cells."""
 
     def __init__(
         self,
@@ -105,14 +105,14 @@ class NovaCloud:
         )
 
     def add_cell(self, name: str, url: str, **mapped: Any) -> str:
-        """Add a cell whose database is at ``url``; return its uuid."""
+        """Add a cell with the database ``url`` and return its uuid."""
         uuid = str(uuid4())
         self.cells[name] = NovaDatabaseFile(url, self._tables[1])
         self.numbers[name] = self._map_cell(uuid, name, mapped.pop("connection", url), **mapped)
         return uuid
 
     def add_host(self, host: str, cell: str = "one", /, **node: Any) -> str:
-        """Add a host with its service, node and mapping; return the node's uuid."""
+        """Add a host with its service, compute node and mapping and return the node's uuid."""
         uuid = node.pop("uuid", None) or str(uuid4())
         database = self.cells[cell]
         service = {
@@ -140,7 +140,7 @@ class NovaCloud:
         return uuid
 
     def add_instance(self, host: str | None, cell: str = "one", /, **values: Any) -> str:
-        """Add an instance, with its flavor, mapping and group if it names one; return its uuid."""
+        """Add an instance with its flavor, mapping and server group and return its uuid."""
         uuid = values.pop("uuid", None) or str(uuid4())
         database, group = self.cells[cell], values.pop("group", None)
         flavor = values.pop("flavor", None) or build_flavor_json()
@@ -158,7 +158,7 @@ class NovaCloud:
         return uuid
 
     def add_aggregate(self, name: str, hosts: tuple[str, ...] = (), **metadata: str) -> int:
-        """Add an aggregate; return nova's number of it."""
+        """Add an aggregate and return its id."""
         number = self.api.add("aggregates", uuid=str(uuid4()), name=name)
         for host in hosts:
             self.api.add("aggregate_hosts", aggregate_id=number, host=host)
@@ -167,7 +167,6 @@ class NovaCloud:
         return number
 
     def add_group(self, name: str, policy: str | None = "anti-affinity", **rules: Any) -> str:
-        """Add a server group; return its uuid."""
         uuid = str(uuid4())
         owner = {"project_id": "demo", "user_id": "ann"}
         number = self.api.add("instance_groups", uuid=uuid, name=name, **owner)
@@ -189,7 +188,6 @@ class NovaCloud:
         return {name: database.rows() for name, database in every.items()}
 
     def close(self) -> None:
-        """Close all connections."""
         for database in (self.api, self.cell0, *self.cells.values()):
             database.engine.dispose()
 
@@ -256,7 +254,7 @@ def node_row(host: str) -> dict[str, Any]:
 
 
 def wrap_object(name: str, version: str, data: dict[str, Any]) -> dict[str, Any]:
-    """Return an object of nova's as it is serialised."""
+    """Return a serialized object of nova."""
     return {
         "nova_object.name": name,
         "nova_object.namespace": "nova",
@@ -266,15 +264,15 @@ def wrap_object(name: str, version: str, data: dict[str, Any]) -> dict[str, Any]
 
 
 def build_pci_pools(count: int = 4) -> dict[str, Any]:
-    """Return one pool of PCI devices as nova serialises it."""
+    """Return a pool of PCI devices as nova serializes it."""
     pool = {"vendor_id": "8086", "product_id": "1520", "numa_node": 0, "count": count}
     tags = {"dev_type": "type-VF", "physical_network": "physnet0"}
-    one = wrap_object("PciDevicePool", "1.1", {**pool, "tags": tags})
-    return wrap_object("PciDevicePoolList", "1.1", {"objects": [one]})
+    pools = [wrap_object("PciDevicePool", "1.1", {**pool, "tags": tags})]
+    return wrap_object("PciDevicePoolList", "1.1", {"objects": pools})
 
 
 def build_numa_topology(cells: int = 2, cpus: int = 16) -> dict[str, Any]:
-    """Return a NUMA topology as nova serialises it."""
+    """Return a NUMA topology as nova serializes it."""
 
     def cell(number: int) -> dict[str, Any]:
         mine = list(range(number * cpus, (number + 1) * cpus))
@@ -290,7 +288,7 @@ def build_numa_topology(cells: int = 2, cpus: int = 16) -> dict[str, Any]:
                 "cpu_usage": 1,
                 "memory_usage": 512,
                 "pinned_cpus": [],
-                "siblings": [[one, one + 1] for one in mine[::2]],
+                "siblings": [[cpu, cpu + 1] for cpu in mine[::2]],
                 "mempages": [wrap_object("NUMAPagesTopology", "1.1", page)],
                 "network_metadata": wrap_object(
                     "NetworkMetadata", "1.0", {"physnets": ["physnet0"], "tunneled": False}
@@ -303,7 +301,7 @@ def build_numa_topology(cells: int = 2, cpus: int = 16) -> dict[str, Any]:
 
 
 def build_flavor_json(name: str = "m1.small", **values: Any) -> str:
-    """Return what ``instance_extra.flavor`` holds."""
+    """Return a value of ``instance_extra.flavor``."""
     data = {
         "id": 2,
         "name": name,
@@ -329,7 +327,7 @@ def build_flavor_json(name: str = "m1.small", **values: Any) -> str:
 
 
 def instance_row(uuid: str, host: str | None) -> dict[str, Any]:
-    """Return a row of ``instances`` as nova has it of a server that runs."""
+    """Return the row of ``instances`` of a running server."""
     return {
         "uuid": uuid,
         "host": host,
@@ -351,5 +349,4 @@ def instance_row(uuid: str, host: str | None) -> dict[str, Any]:
 
 
 def seconds_ago(seconds: int) -> datetime:
-    """Return the time so many seconds ago."""
     return utcnow() - timedelta(seconds=seconds)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NUMA nodes of hosts and instances, for tests of how they fit."""
+"""NUMA nodes of hosts and instances, for tests of their fit."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ from placement_sched.model.hardware.numa import (
     NUMATopologyLimits,
 )
 
-#: Eight threads of four cores, numbered as most hosts do: a core's second thread is four further.
+#: Four cores with two threads each. As on most hosts, thread n + 4 is on the core of thread n.
 THREADS = tuple(frozenset({core, core + 4}) for core in range(4))
-#: Four cores of a thread each.
+#: Four cores with a single thread each.
 CORES = tuple(frozenset({core}) for core in range(4))
 
 
@@ -24,13 +24,13 @@ def build_limits(cpu: float = 1.0, ram: float = 1.0, **others: Any) -> NUMATopol
 
 
 def build_pages(*numbers: tuple[int, ...]) -> tuple[NUMAPagesTopology, ...]:
-    """Return pages of these sizes in KiB, totals, and, where said, used and reserved numbers."""
+    """Return pages from tuples of size in KiB, total, and optionally used and reserved."""
     names = ("size_kb", "total", "used", "reserved")
-    return tuple(NUMAPagesTopology(**dict(zip(names, one, strict=False))) for one in numbers)
+    return tuple(NUMAPagesTopology(**dict(zip(names, row, strict=False))) for row in numbers)
 
 
 def build_cell(number: int = 0, shared: Any = (), pinned: Any = (), **changes: Any) -> NUMACell:
-    """Return a node of a host with 1024 MB, and these CPUs for sharing and for pinning."""
+    """Return a NUMA node of a host with 1024 MB, shared CPUs and dedicated CPUs."""
     for name in ("pinned_cpus",):
         changes[name] = frozenset(changes.get(name, ()))
     fields = {"cpuset": frozenset(shared), "pcpuset": frozenset(pinned), "memory": 1024}
@@ -44,7 +44,7 @@ def build_host_topology(*cells: NUMACell) -> NUMATopology:
 def build_instance_cell(
     number: int = 0, shared: Any = (), pinned: Any = (), **changes: Any
 ) -> InstanceNUMACell:
-    """Return a node of an instance with 512 MB, and these CPUs; pinned ones set the policy."""
+    """Return a NUMA node of an instance with 512 MB, and the CPU policy of its CPUs."""
     policy = ("mixed" if shared else "dedicated") if pinned else None
     fields = {"memory": 512, "cpu_policy": policy}
     return InstanceNUMACell(
@@ -59,6 +59,6 @@ def build_instance_topology(
 
 
 def build_cell_with_networks(number: int, *physnets: str, tunneled: bool = False) -> NUMACell:
-    """Return a node with a shared CPU and the cards of these networks."""
+    """Return a NUMA node of a host with a shared CPU and cards of these networks."""
     networks = NetworkMetadata(physnets=frozenset(physnets), tunneled=tunneled)
     return build_cell(number, shared=[number], network_metadata=networks)

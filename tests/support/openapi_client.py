@@ -19,7 +19,7 @@ JSON = "application/json"
 
 
 class DocumentClient:
-    """The operations of a document. ``calls`` are the names of the called operations."""
+    """The operations of a document. ``calls`` has the names of the called operations."""
 
     def __init__(self, app: TestApp, address: str, *, token: str) -> None:
         self._app, self._token, self._expected = app, token, None
@@ -33,7 +33,6 @@ class DocumentClient:
 
     @property
     def names(self) -> set[str]:
-        """Return the names of all operations."""
         return set(self._operations)
 
     def expect(self, status: int) -> Self:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Databases as ``placement-manage db sync`` of a release leaves them, made without that release.
+"""Databases with the schema of OpenStack placement's releases.
 
-What a real one makes is compared in ``tests/coexistence``.
+``tests/coexistence`` compares them with databases that ``placement-manage db sync`` creates.
 """
 
 from datetime import datetime
@@ -38,7 +38,7 @@ NEWEST = "a082b8bb98d0"
 
 
 def _build_openstack_tables(*tables: SqlTable) -> MetaData:
-    """Return copies of our tables as that service makes them: SQLite gives ids again."""
+    """Return copies of tables as OpenStack creates them: SQLite may use ids again."""
     theirs = MetaData()
     for table in tables:
         table.to_metadata(theirs).dialect_options["sqlite"]["autoincrement"] = False
@@ -65,12 +65,12 @@ SqlTable(
 
 
 def create_openstack_schema(database: Database, revision: str | None = NEWEST) -> None:
-    """Make the tables of the revision (those of Train or of today), and write it down."""
+    """Create the tables of Train or of the newest release, and record the revision."""
 
     def write_rows(connection: Connection) -> None:
         (_train if revision == TRAIN else _newest).create_all(connection)
         if connection.dialect.name == "postgresql":
-            # Ours, on a table of theirs.
+            # This service adds the index to OpenStack's table.
             connection.execute(text("DROP INDEX IF EXISTS sched_allocations_consumer_id_idx"))
         if revision is not None:
             stamp_revision(connection, revision)
@@ -79,7 +79,7 @@ def create_openstack_schema(database: Database, revision: str | None = NEWEST) -
 
 
 def stamp_revision(connection: Connection, revision: str) -> None:
-    """Write down the revision as alembic does."""
+    """Record the revision as alembic does."""
     connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"))
     connection.execute(
         text("INSERT INTO alembic_version VALUES (:revision)"), {"revision": revision}
@@ -87,7 +87,7 @@ def stamp_revision(connection: Connection, revision: str) -> None:
 
 
 def add_openstack_rows(database: Database, *, used: int = 3, record: bool = True) -> str:
-    """Put a provider with 8 VCPU and a consumer into a database of theirs; return its uuid."""
+    """Insert a provider with 8 VCPU and a consumer and return the provider's uuid."""
     uuid, born = str(uuid4()), {"created_at": datetime(2026, 1, 1)}
 
     def write_rows(connection):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A copy of placement's tables that reads again only what the log of changes names."""
+"""A copy of placement's tables that the change log keeps current."""
 
 from collections import defaultdict
 
@@ -8,7 +8,7 @@ from sqlalchemy import select
 from placement_sched.db import tables
 from placement_sched.store.placement import change_log
 
-#: The tables whose rows are of providers, and the column that says of which.
+#: Tables with rows of providers, and the column with the provider's id.
 OF_PROVIDERS = {
     tables.resource_providers: "id",
     tables.inventories: "resource_provider_id",
@@ -20,19 +20,18 @@ OF_NAMES = (tables.traits, tables.resource_classes, tables.placement_aggregates)
 
 
 def rows_of(connection, providers=None):
-    """Return all rows of these providers, or of all, by provider."""
-    found = defaultdict(set)
+    """Return all rows of these providers, or of all providers, by provider id."""
+    rows = defaultdict(set)
     for table, column in OF_PROVIDERS.items():
         query = select(table.c[column], table)
         if providers is not None:
             query = query.where(table.c[column].in_(providers))
         for provider, *values in connection.execute(query):
-            found[provider].add((table.name, *values))
-    return dict(found)
+            rows[provider].add((table.name, *values))
+    return dict(rows)
 
 
 def names(connection):
-    """Return all names, with their ids."""
     return {
         (table.name, *row)
         for table in OF_NAMES
@@ -45,9 +44,9 @@ def _name_of(table):
 
 
 class ChangeLogCopy:
-    """The rows of all providers as they were when :meth:`follow` was last called.
+    """The rows of all providers at the last call of :meth:`follow`.
 
-    ``doubts`` counts how often all had to be read again.
+    ``doubts`` counts how often all rows were read again.
     """
 
     def __init__(self, database):
@@ -56,7 +55,7 @@ class ChangeLogCopy:
         self.start()
 
     def start(self):
-        """Read everything."""
+        """Read all rows."""
         self.doubts += 1
         with self.database.read() as connection:
             self.position = change_log.begin(connection)
@@ -64,7 +63,7 @@ class ChangeLogCopy:
             self.names = names(connection)
 
     def follow(self):
-        """Read again what changed, everything where that is in doubt; return the changes."""
+        """Read the changed rows, or all rows if the log has a gap and return the changes."""
         with self.database.read() as connection:
             changes = change_log.read(connection, self.position)
             if not changes.lacks_rows:
@@ -82,6 +81,6 @@ class ChangeLogCopy:
         return changes
 
     def equals_tables(self):
-        """Return whether it equals the tables; while no other transaction is committed."""
+        """Return whether the copy equals the tables, if no transaction commits during the call."""
         with self.database.read() as connection:
             return (self.rows, self.names) == (rows_of(connection), names(connection))

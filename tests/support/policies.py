@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings with policies, as an operator's file has them."""
+"""Settings with scheduling policies from a configuration file."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from placement_sched.scheduler.policies.registry import Policies, policies_for
 
-#: The document's example, its section headers restored, and a policy of everything.
+#: The documented example with its section headers, and a policy with all options.
 DOCUMENT = """
 [high_cpu_density]
 cpu_allocation_ratio = 8.0
@@ -27,12 +27,12 @@ host_subset_size = 2
 
 
 def settings_with_policies(url: str, folder: Path, text: str = DOCUMENT) -> Settings:
-    """Return the settings that a file of this text makes, on the database ``url``."""
+    """Return the settings of a file with this text, for the database ``url``."""
     file = folder / "policies.conf"
     file.write_text(f"[placement_database]\nconnection = {url}\n{text}")
     return read_settings([str(file)], make_full_conf())
 
 
 def read_policies(url: str, folder: Path, text: str = DOCUMENT) -> Policies:
-    """Return the policies that a file of this text makes."""
+    """Return the policies of a file with this text."""
     return policies_for(settings_with_policies(url, folder, text))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PostgreSQL servers of a test's own: a primary with a hot standby, on free ports of loopback."""
+"""PostgreSQL servers for a test, on free ports of the loopback address."""
 
 import os
 import pwd
@@ -20,15 +20,15 @@ import pytest
 
 from tests.support.loopback import reserve_port
 
-#: Set by CI: a PostgreSQL that is not installed is then a failure, not a skip.
+#: Set by CI: the test then fails if PostgreSQL is not installed.
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_DATABASES"))
-#: PostgreSQL refuses to run as root.
+#: Account of the servers. PostgreSQL does not run as root.
 ACCOUNT = "postgres"
-#: Where Debian installs each version.
+#: Debian's folder of each version.
 _PROGRAMS = Path("/usr/lib/postgresql")
-#: Seconds until a standby that does not become a primary has failed.
+#: Seconds until the promotion of a standby fails.
 _PATIENCE = 120.0
-#: What makes servers that are soon thrown away quick to start.
+#: Settings of a temporary server that starts fast.
 SETTINGS = {
     "fsync": "off",
     "listen_addresses": "127.0.0.1",
@@ -45,17 +45,17 @@ def is_installed() -> bool:
 
 
 def find_programs() -> Path:
-    """Return the folder of the newest PostgreSQL's programs; skip the test where there is none."""
-    found = sorted(_PROGRAMS.glob("*/bin/initdb"))
-    if not found:
+    """Return the folder of PostgreSQL's newest programs, or skip the test."""
+    programs = sorted(_PROGRAMS.glob("*/bin/initdb"))
+    if not programs:
         if REQUIRED:
             pytest.fail("PostgreSQL's server programs are not installed")
         pytest.skip("PostgreSQL's server programs are not installed")
-    return found[-1].parent
+    return programs[-1].parent
 
 
 def run_program(*arguments: str) -> None:
-    """Run one of PostgreSQL's programs, under an account that it accepts."""
+    """Run a program of PostgreSQL, under the account of the servers if this user is root."""
     name, *rest = arguments
     command = [str(find_programs() / name), *rest]
     if os.geteuid() == 0:
@@ -71,11 +71,11 @@ class PostgreSQL:
 
     data: Path
     port: int
-    #: What is set beside :data:`SETTINGS`.
+    #: Settings that override :data:`SETTINGS`.
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def start(self) -> None:
-        """Start it, and wait until it answers."""
+        """Start the server, and wait until it accepts connections."""
         own = {"port": str(self.port), "unix_socket_directories": "", **self.settings}
         options = {**SETTINGS, **own}
         words = " ".join(f"-c {name}={value or chr(39) * 2}" for name, value in options.items())
@@ -83,27 +83,27 @@ class PostgreSQL:
         run_program("pg_ctl", "start", "-w", "-D", str(self.data), "-l", str(log), "-o", words)
 
     def stop(self, how: str = "fast") -> None:
-        """Stop it; ``immediate`` is as if the machine lost its power."""
+        """Stop the server. The mode ``immediate`` is like a power failure."""
         run_program("pg_ctl", "stop", "-w", "-m", how, "-D", str(self.data))
 
     def kill(self) -> None:
-        """End all its processes at once with SIGKILL."""
+        """Send SIGKILL to all processes of the server."""
         postmaster = psutil.Process(int((self.data / "postmaster.pid").read_text().split()[0]))
         processes = [postmaster, *postmaster.children()]
-        for one in processes:
+        for process in processes:
             with suppress(psutil.NoSuchProcess):
-                one.kill()
+                process.kill()
         _gone, alive = psutil.wait_procs(processes, timeout=60)
         assert not alive
 
     def runs(self) -> bool:
-        """Return whether it has not ended, also where it does not answer just now."""
+        """Return whether the server is alive, even if it accepts no connections."""
         with suppress(FileNotFoundError, IndexError):
             return psutil.pid_exists(int((self.data / "postmaster.pid").read_text().split()[0]))
         return False
 
     def answers(self) -> bool:
-        """Return whether it takes connections."""
+        """Return whether the server accepts connections."""
         with suppress(psycopg.OperationalError):
             self.ask("SELECT 1")
             return True
@@ -112,7 +112,7 @@ class PostgreSQL:
     def promote(self) -> None:
         """Make a standby a primary."""
         until = time.monotonic() + _PATIENCE
-        # A server that begins anew, since one of its processes was killed, misses the first word.
+        # A server that restarts after the death of a process ignores the first request.
         while not self._is_writable():
             assert time.monotonic() < until, "the standby was not promoted"
             with suppress(subprocess.CalledProcessError):
@@ -124,17 +124,17 @@ class PostgreSQL:
         return False
 
     def url(self, database: str = "postgres", *others: "PostgreSQL") -> str:
-        """Return the SQLAlchemy URL of a database; with others, of whichever of them writes."""
+        """Return the SQLAlchemy URL of a database on the writable server of this and others."""
         base = f"postgresql+psycopg://{ACCOUNT}@"
         if not others:
             return f"{base}127.0.0.1:{self.port}/{database}"
-        hosts = "&".join(f"host=127.0.0.1:{one.port}" for one in (self, *others))
+        hosts = "&".join(f"host=127.0.0.1:{server.port}" for server in (self, *others))
         return f"{base}/{database}?{hosts}&target_session_attrs=read-write"
 
     def ask(self, statement: str, database: str = "postgres") -> list[Any]:
-        """Return the first values of the rows of a statement, which is committed at once."""
-        where = f"host=127.0.0.1 port={self.port} user={ACCOUNT} dbname={database}"
-        with psycopg.connect(where, autocommit=True) as connection:
+        """Run and commit a statement and return the first value of each row."""
+        address = f"host=127.0.0.1 port={self.port} user={ACCOUNT} dbname={database}"
+        with psycopg.connect(address, autocommit=True) as connection:
             cursor = connection.execute(statement)
             return [row[0] for row in cursor] if cursor.description else []
 
@@ -143,9 +143,9 @@ class PostgreSQL:
 def run_postgresql(
     folder: Path | None = None, *, place: Path | None = None, **settings: str
 ) -> Iterator[PostgreSQL]:
-    """Give a server of one's own, which a test may treat as it likes.
+    """Run a server with its data in ``folder``, or in a temporary folder of ``place``.
 
-    Its data is in ``folder``, which is then its account's, or in a temporary folder of ``place``.
+    ``folder`` then belongs to the account of the servers.
     """
     with ExitStack() as stack:
         yield _start_postgresql(
@@ -157,17 +157,17 @@ def run_postgresql(
 def run_primary_and_standby(
     *, synchronous: bool = False
 ) -> Iterator[tuple[PostgreSQL, PostgreSQL]]:
-    """Give a primary and a hot standby of it, both running.
+    """Run a primary and its hot standby.
 
-    Where it is ``synchronous``, the primary acknowledges no commit before the standby has it.
+    If ``synchronous``, the standby must have each commit before the primary acknowledges it.
     """
     with ExitStack() as stack:
         folder = _folder(stack)
         primary = _start_postgresql(stack, folder)
         standby = PostgreSQL(folder / "standby", _free_port(stack))
-        where = ("-h", "127.0.0.1", "-p", str(primary.port), "-U", ACCOUNT)
+        address = ("-h", "127.0.0.1", "-p", str(primary.port), "-U", ACCOUNT)
         run_program(
-            "pg_basebackup", *where, "-c", "fast", "-R", "-X", "stream", "-D", str(standby.data)
+            "pg_basebackup", *address, "-c", "fast", "-R", "-X", "stream", "-D", str(standby.data)
         )
         standby.start()
         stack.callback(_stop_postgresql, standby)
@@ -178,7 +178,7 @@ def run_primary_and_standby(
 
 
 def _folder(stack: ExitStack, place: Path | None = None) -> Path:
-    """Return a folder for the data of servers, which belongs to their account."""
+    """Return a temporary folder that belongs to the account of the servers."""
     find_programs()
     folder = Path(tempfile.mkdtemp(prefix="placement_sched_postgresql_", dir=place))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -196,7 +196,7 @@ def _own_folder(folder: Path) -> Path:
 def _start_postgresql(
     stack: ExitStack, folder: Path, settings: Mapping[str, str] = MappingProxyType({})
 ) -> PostgreSQL:
-    """Return a new server that is running."""
+    """Return a new server that runs."""
     server = PostgreSQL(folder / "primary", _free_port(stack), settings)
     options = ("-N", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-U", ACCOUNT)
     run_program("initdb", *options, "-D", str(server.data))

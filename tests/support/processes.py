@@ -1,35 +1,35 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several processes that do the same thing at the same moment."""
+"""Functions that run at the same moment, each in its own process."""
 
 import multiprocessing
 from collections.abc import Callable
 from queue import Empty
 from typing import Any
 
-#: A process is started from one that has imported everything already, and has no connections.
+#: Processes are forked from a process that has imported all modules and has no connections.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["placement_sched.app", "tests.conftest"])
 
 
 def run_in_processes(number: int, work: Callable[..., list[Any]], *arguments: object) -> list[Any]:
-    """Run ``work(barrier, which, *arguments)`` in that many processes; return all they return."""
+    """Run ``work(barrier, index, *arguments)`` in processes and return their results together."""
     barrier, results = PROCESSES.Barrier(number), PROCESSES.Queue()
     processes = [
-        PROCESSES.Process(target=_report_result, args=(results, work, barrier, which, *arguments))
-        for which in range(number)
+        PROCESSES.Process(target=_report_result, args=(results, work, barrier, index, *arguments))
+        for index in range(number)
     ]
     for process in processes:
         process.start()
-    told: list[Any] = []
+    rows: list[Any] = []
     for _ in processes:
-        told.extend(_next_result(results, processes))
+        rows.extend(_next_result(results, processes))
     for process in processes:
         process.join(timeout=60)
-    return told
+    return rows
 
 
 def _next_result(results, processes) -> list[Any]:
-    """Return what the next process tells; fail at once when one dies without telling."""
+    """Return the next result, or fail if a process dies without a result."""
     while True:
         try:
             return results.get(timeout=1)

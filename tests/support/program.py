@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement-sched`` in a process of its own, forked from one that has imported it already.
+"""``placement-sched`` in a process that is forked from a process with all imports.
 
-Importing takes most of the time of a short command, and hundreds of tests run one. What the forked
-process gets is what a shell would give it: arguments, environment, working directory and streams.
-``tests/cli/test_main.py`` and ``test_starting.py`` run the installed program itself, as do tests
-that set what is read at the import, such as another path.
+The import takes most of the time of a short command, and hundreds of tests run commands. The forked
+process gets arguments, environment, working directory and streams as from a shell.
+``tests/cli/test_main.py`` and ``test_starting.py`` run the installed program, and so do tests that
+set variables for the import.
 """
 
 import atexit
@@ -25,18 +25,19 @@ from tempfile import TemporaryFile
 from typing import IO, Any, Self
 
 ROOT = Path(__file__).parents[2]
-#: Larger than any command with its environment.
+#: Maximum size of a command with its environment, in bytes.
 MOST = 1 << 20
-#: What is read when Python starts, or prometheus-client is imported.
+#: Prefixes of the variables that are read at the start of Python and at the import of
+#: prometheus-client.
 AT_IMPORT = ("PYTHON", "PROMETHEUS")
-#: Commands that start without a nova.
+#: Commands that need no nova.
 OWN = ("serve", "config", "db", "select", "explain", "capacity", "policy", "fleet", "status")
 DATABASE = "[placement_database]\n"
 PROGRAM = Path(sys.executable).with_name("placement-sched")
 
 
 class Running:
-    """A process that was started, with the methods of :class:`subprocess.Popen` that tests use."""
+    """A process with the methods of :class:`subprocess.Popen` that tests use."""
 
     def __init__(self, parent: socket.socket) -> None:
         self._parent = parent
@@ -45,7 +46,7 @@ class Running:
         self.returncode: int | None = None
 
     def wait(self, timeout: float | None = None) -> int:
-        """Return the exit status, or minus the signal; raise ``TimeoutExpired``."""
+        """Return the exit status, or the negative signal number, or raise ``TimeoutExpired``."""
         if self.returncode is None:
             self._parent.settimeout(timeout)
             try:
@@ -63,16 +64,14 @@ class Running:
             return None
 
     def send_signal(self, number: int) -> None:
-        """Send a signal if it still runs."""
+        """Send a signal if the process is alive."""
         if self.poll() is None:
             os.kill(self.pid, number)
 
     def terminate(self) -> None:
-        """Send SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
     def __enter__(self) -> Self:
@@ -88,7 +87,7 @@ Process = subprocess.Popen[Any] | Running
 def start(
     arguments: Sequence[object], *, cwd: Path, env: Mapping[str, str], streams: Sequence[IO[Any]]
 ) -> Process:
-    """Start ``placement-sched`` with these arguments; ``streams`` are stdin, stdout and stderr."""
+    """Start ``placement-sched`` with stdin, stdout and stderr as ``streams``."""
     env = with_database(arguments, cwd, env)
     if any(env[name] != os.environ.get(name) for name in env if name.startswith(AT_IMPORT)):
         stdin, stdout, stderr = streams
@@ -96,21 +95,22 @@ def start(
             [PROGRAM, *arguments], stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd, env=env
         )
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    what = {"arguments": [str(one) for one in arguments], "cwd": str(cwd), "env": dict(env)}
+    words = [str(argument) for argument in arguments]
+    message = {"arguments": words, "cwd": str(cwd), "env": dict(env)}
     with its:
         files = [*(stream.fileno() for stream in streams), its.fileno()]
-        socket.send_fds(_importer(), [json.dumps(what).encode()], files)
+        socket.send_fds(_importer(), [json.dumps(message).encode()], files)
     return Running(ours)
 
 
 def with_database(
     arguments: Sequence[object], cwd: Path, env: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Return an environment that names the database if files of ``--config-file`` name none.
+    """Return an environment with a database if no ``--config-file`` names a database.
 
-    Files of tests are about other options; nova's commands say themselves what they lack.
+    Files of tests often set other options only. Commands for nova report a missing database.
     """
-    words = [str(one) for one in arguments]
+    words = [str(argument) for argument in arguments]
     named = [
         cwd / value for key, value in pairwise(words) if key == "--config-file" and words[0] in OWN
     ]
@@ -123,11 +123,11 @@ def with_database(
 def run(
     *arguments: object, cwd: Path, env: Mapping[str, str], stdin: str = "", timeout: float = 240
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end; raise ``TimeoutExpired`` where it takes longer."""
-    with TemporaryFile("w+") as given, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
-        given.write(stdin)
-        given.seek(0)
-        process = start(arguments, cwd=cwd, env=env, streams=[given, out, err])
+    """Run a command to its end, or raise ``TimeoutExpired`` after ``timeout`` seconds."""
+    with TemporaryFile("w+") as source, TemporaryFile("w+") as out, TemporaryFile("w+") as err:
+        source.write(stdin)
+        source.seek(0)
+        process = start(arguments, cwd=cwd, env=env, streams=[source, out, err])
         try:
             status = process.wait(timeout)
         finally:
@@ -139,7 +139,7 @@ def run(
 
 @cache
 def _importer() -> socket.socket:
-    """Start the process that imports and forks; it ends with this one, which holds the socket."""
+    """Start the process that imports and forks, and ends when the socket is closed."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
         command = [sys.executable, "-m", __name__, str(its.fileno())]
@@ -152,7 +152,7 @@ def _importer() -> socket.socket:
 
 
 def _serve(commands: socket.socket) -> None:
-    """Start a process for each command that comes, until the other end is closed."""
+    """Start a process for each command until the other end is closed."""
     for module in (ROOT / "placement_sched" / "cli").rglob("*.py"):
         if module.stem == "openstack_client":  # openstacksdk notes the working directory
             continue
@@ -172,15 +172,15 @@ def _serve(commands: socket.socket) -> None:
 
 
 def _reap_process() -> bool:
-    """Take note of a process that waited for a command and ended."""
+    """Reap the parent of a command that has ended and return whether there was such a process."""
     try:
         return os.waitpid(-1, os.WNOHANG) != (0, 0)
     except ChildProcessError:
         return False
 
 
-def _run(what: dict[str, Any], streams: Sequence[int], parent: socket.socket) -> None:
-    """Run a command in a process of its own, and report its pid and then its status."""
+def _run(message: dict[str, Any], streams: Sequence[int], parent: socket.socket) -> None:
+    """Run a command in another process, and report its pid and its exit status."""
     if command := os.fork():
         for stream in streams:
             os.close(stream)
@@ -189,19 +189,19 @@ def _run(what: dict[str, Any], streams: Sequence[int], parent: socket.socket) ->
         parent.send(json.dumps(status).encode())
         os._exit(0)
     parent.close()
-    # A shell has commands in the background, and so the tests that it started there, ignore it.
+    # A shell's background commands ignore SIGINT. The tests and their processes inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    os.chdir(what["cwd"])
+    os.chdir(message["cwd"])
     os.environ.clear()
-    os.environ.update(what["env"])
+    os.environ.update(message["env"])
     time.tzset()
     for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
         setattr(sys, name, open(number, mode, closefd=False))  # noqa: SIM115
     sys.stderr.reconfigure(errors="backslashreplace", line_buffering=True)
-    sys.argv = ["placement-sched", *what["arguments"]]
+    sys.argv = ["placement-sched", *message["arguments"]]
     sys.exit(import_module("placement_sched.cli.main").main())
 
 

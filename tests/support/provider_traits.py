@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Providers and the traits they carry, changed by plain SQL as another service would."""
+"""Providers and their traits, changed with plain SQL as by another service."""
 
 from sqlalchemy import delete, insert, select, update
 
@@ -19,7 +19,7 @@ def _provider_id(uuid: str):
 
 
 def add_trait(database: Database, *uuids: str) -> None:
-    """Put :data:`TRAIT` on those of these providers that are there and lack it."""
+    """Add :data:`TRAIT` to the existing providers without it."""
 
     def write_rows(connection):
         carried = select(_CARRIED.resource_provider_id).where(_CARRIED.trait_id == _trait_id())
@@ -34,7 +34,7 @@ def add_trait(database: Database, *uuids: str) -> None:
 
 
 def remove_trait(database: Database, *uuids: str) -> None:
-    """Take :data:`TRAIT` off these providers."""
+    """Remove :data:`TRAIT` from providers."""
     rows = delete(resource_provider_traits).where(
         _CARRIED.trait_id == _trait_id(),
         _CARRIED.resource_provider_id.in_(
@@ -45,7 +45,7 @@ def remove_trait(database: Database, *uuids: str) -> None:
 
 
 def swap_trait(database: Database, left: str, joined: str) -> None:
-    """Take :data:`TRAIT` off one provider and put it on another, in one statement."""
+    """Move :data:`TRAIT` from a provider to another, in a single statement."""
     row = update(resource_provider_traits).where(
         _CARRIED.trait_id == _trait_id(),
         _CARRIED.resource_provider_id == _provider_id(left).scalar_subquery(),
@@ -55,7 +55,7 @@ def swap_trait(database: Database, left: str, joined: str) -> None:
 
 
 def create_root_provider(database: Database, uuid: str, number: int | None = None) -> None:
-    """Make a root provider, under a number where one is given."""
+    """Create a root provider, with ``number`` as its id if given."""
     row = {"uuid": uuid, "name": uuid, "generation": 0} | ({"id": number} if number else {})
 
     def write_rows(connection):
@@ -67,7 +67,7 @@ def create_root_provider(database: Database, uuid: str, number: int | None = Non
 
 
 def delete_root_provider(database: Database, uuid: str) -> None:
-    """Delete a root provider, if it is there, with its traits; its inventories are left behind."""
+    """Delete a root provider and its traits, if it exists, and leave its inventories."""
 
     def write_rows(connection):
         carried = _CARRIED.resource_provider_id == _provider_id(uuid).scalar_subquery()

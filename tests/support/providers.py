@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A builder of single providers with inventories, for tests of what is allocated from them."""
+"""Providers with inventories, for tests of allocations."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -14,7 +14,7 @@ NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 
 def make_providers(database: Database, stocks: Sequence[Sequence[Inventory]]) -> list[str]:
-    """Create one root provider for each list of inventories; return their uuids."""
+    """Create a root provider for each list of inventories and return their uuids."""
     rows = [NewProvider(str(uuid4()), f"host-{uuid4()}") for _ in stocks]
 
     def write_rows(connection: Connection) -> None:
@@ -27,21 +27,21 @@ def make_providers(database: Database, stocks: Sequence[Sequence[Inventory]]) ->
 
 
 def make_provider(database: Database, *stock: Inventory, **totals: int) -> str:
-    """Create a root provider with these inventories, and plain ones of ``totals``."""
+    """Create a root provider with ``stock`` and an inventory for each of ``totals``."""
     plain = [Inventory(resource_class=name, total=total) for name, total in totals.items()]
     return make_providers(database, [[*stock, *plain]])[0]
 
 
 def set_inventory(database: Database, provider: str, *stock: Inventory) -> None:
-    """Make these inventories of a provider match."""
+    """Replace the inventories of a provider."""
 
     def write_rows(connection: Connection) -> None:
-        found = resource_providers.by_uuid(connection, provider)
-        inventories.replace_many(connection, {found.id: stock}, NOW)
+        row = resource_providers.by_uuid(connection, provider)
+        inventories.replace_many(connection, {row.id: stock}, NOW)
 
     database.write(write_rows)
 
 
-def fits(inventory, used, asked):
-    """Return whether a new claim of ``asked`` units is allowed, as production checks it."""
-    return matches_units(inventory, asked) and may_change_usage(inventory, used, 0, asked)
+def fits(inventory, used, amount):
+    """Return whether a new claim of ``amount`` units is allowed, with the rules of claims."""
+    return matches_units(inventory, amount) and may_change_usage(inventory, used, 0, amount)

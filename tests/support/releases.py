@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The release before this one, as tests of upgrades run it: the source before the newest revision.
+"""The last release for tests of upgrades: the source before the newest revision.
 
-A release is named ``last`` or ``this``.
+The names of the releases are ``last`` and ``this``.
 """
 
 import configparser
@@ -22,25 +22,25 @@ RUN = "import sys; from placement_sched.cli.main import main; sys.exit(main(sys.
 
 
 def unpack_last_release(folder: Path) -> Path:
-    """Put the source as it was before the newest revision came into a folder, and return that.
+    """Unpack the source before the newest revision into ``folder`` and return the folder.
 
-    Its history is required in CI, as programs are.
+    CI requires the history of the source, as it requires programs.
     """
     (revision,) = (ROOT / "alembic/versions").glob(f"{newest_revision()}_*.py")
     git = [find_program("git"), "-C", str(ROOT)]
     log = [*git, "log", "--diff-filter=A", "--format=%H", "-1", "--", str(revision)]
-    came = subprocess.run(log, capture_output=True, text=True, timeout=60, check=False)
-    # A revision that is not committed yet came after all that is.
-    of = f"{came.stdout.strip()}^" if came.stdout.strip() else "HEAD"
-    known = subprocess.run(
-        [*git, "rev-parse", "--verify", of], capture_output=True, timeout=60, check=False
+    added = subprocess.run(log, capture_output=True, text=True, timeout=60, check=False)
+    # A revision without a commit is newer than HEAD.
+    commit = f"{added.stdout.strip()}^" if added.stdout.strip() else "HEAD"
+    parsed = subprocess.run(
+        [*git, "rev-parse", "--verify", commit], capture_output=True, timeout=60, check=False
     )
-    if came.returncode or known.returncode:
+    if added.returncode or parsed.returncode:
         reason = "the history of the source is not here: clone it whole, with git installed"
         assert not REQUIRED, reason
         pytest.skip(reason)
     archive = subprocess.run(
-        [*git, "archive", of, "placement_sched", "alembic", "setup.cfg"],
+        [*git, "archive", commit, "placement_sched", "alembic", "setup.cfg"],
         capture_output=True,
         timeout=60,
         check=True,
@@ -52,7 +52,7 @@ def unpack_last_release(folder: Path) -> Path:
 
 
 def _write_metadata(folder: Path) -> None:
-    """Let a release find its own entry points, not those of the release that is installed."""
+    """Write entry points, so that the release does not use the installed release's."""
     setup = configparser.ConfigParser()
     setup.read(folder / "setup.cfg")
     info = folder / "placement_sched-0.dist-info"
@@ -64,20 +64,19 @@ def _write_metadata(folder: Path) -> None:
 
 
 def release_command(name: str) -> list[str | Path]:
-    """Return the command of a release."""
     return [sys.executable, "-c", RUN] if name == "last" else [PROGRAM]
 
 
 def release_environment(name: str, last_release: Path, url: str) -> dict[str, str]:
-    """Return the environment in which a release uses a database."""
-    found = environment(
+    """Return the environment variables of a release with a database."""
+    variables = environment(
         OS_PLACEMENT_DATABASE__CONNECTION=url, OS_DEFAULT__SERVICE_DOWN_TIME="86400"
     )
-    return {**found, "PYTHONPATH": str(last_release)} if name == "last" else found
+    return {**variables, "PYTHONPATH": str(last_release)} if name == "last" else variables
 
 
 def sync_schema(name: str, last_release: Path, url: str, folder: Path) -> str:
-    """Let a release bring a database to its schema; return what it printed."""
+    """Run ``db sync`` of a release and return its output."""
     return run(
         *(*release_command(name), "db", "sync"),
         env=release_environment(name, last_release, url),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small cloud to be repaired, and running ``placement-sched placement`` on it."""
+"""A small cloud for tests of ``placement-sched placement``."""
 
 import json
 from uuid import UUID
@@ -13,12 +13,11 @@ CELL = str(UUID(int=99))
 
 
 def uuid(number: int) -> str:
-    """Return the uuid of the instance of this number."""
     return f"aaaaaaaa-0000-4000-8000-{number:012}"
 
 
 class Cloud:
-    """Two hosts of 8 CPUs, the second in a cell, and what is done to them."""
+    """Two hosts of 8 CPUs, the second in a cell, and actions on them."""
 
     def __init__(self, app, capsys):
         self.app = app
@@ -40,12 +39,12 @@ class Cloud:
         return uuid(number)
 
     def allocate(self, number: int, amounts=None, kind="INSTANCE", project="p") -> str:
-        """Allocate for a consumer; amounts are by provider and class."""
+        """Write the allocations of a consumer, with amounts by provider and class."""
         amounts = amounts or {node_uuid(1): {"VCPU": 1}}
         self.app.put_json(
             f"/placement/allocations/{uuid(number)}",
             {
-                "allocations": {one: {"resources": some} for one, some in amounts.items()},
+                "allocations": {provider: {"resources": amounts[provider]} for provider in amounts},
                 "project_id": project,
                 "user_id": "u",
                 "consumer_generation": None,
@@ -56,15 +55,15 @@ class Cloud:
         return uuid(number)
 
     def held(self, number: int) -> dict:
-        """Return what a consumer holds, by provider."""
+        """Return the allocations of a consumer by provider."""
         answer = self.app.get(
             f"/placement/allocations/{uuid(number)}",
             headers={"OpenStack-API-Version": "placement 1.38"},
         ).json
-        return {one: part["resources"] for one, part in answer["allocations"].items()}
+        return {key: part["resources"] for key, part in answer["allocations"].items()}
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
-        """Run a command; return its status and what it printed."""
+        """Run a command and return status, stdout and stderr."""
         try:
             status = main(["placement", *arguments])
         except SystemExit as left:
@@ -73,7 +72,7 @@ class Cloud:
         return status, printed.out, printed.err
 
     def document(self, *arguments: str) -> dict:
-        """Run a command that ends with the code that its document tells; return that."""
+        """Run a command whose JSON document has its exit code and return the document."""
         status, printed, _ = self.run(*arguments, "--format", "json")
         document = json.loads(printed)
         assert document["code"] == status

@@ -9,7 +9,6 @@ NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 
 def node_uuid(number: int) -> str:
-    """Return the uuid of the node of this number."""
     return str(UUID(int=number))
 
 
@@ -27,5 +26,4 @@ def build_report(number: int = 1, **changes: Any) -> dict[str, Any]:
 
 
 def remove_keys(report: dict[str, Any], *keys: str) -> dict[str, Any]:
-    """Return the report without these keys."""
     return {key: value for key, value in report.items() if key not in keys}

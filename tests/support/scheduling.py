@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of scheduling have in common: reports of hosts, and requests to place."""
+"""Host reports and request specs, for tests of scheduling."""
 
 from uuid import UUID, uuid4
 
@@ -27,7 +27,7 @@ def report(name: str, **changes: object) -> dict[str, object]:
 
 
 def spec(*instances: str, **changes: object) -> dict[str, object]:
-    """Return a request spec for instances of these uuids (a new one where none is given)."""
+    """Return a request spec for instances of these uuids, or of a new uuid."""
     return {
         "project_id": "p1",
         "user_id": "u1",
@@ -49,12 +49,12 @@ def flavor(**changes: object) -> dict[str, object]:
 
 
 def instance(number: int) -> str:
-    """Return the uuid of an instance, the same for the same number."""
+    """Return the uuid of an instance, always the same for a number."""
     return str(UUID(int=number))
 
 
 def add_licensed_host(app: TestApp) -> TestApp:
-    """Report two hosts and return the application; cn2 has the trait CUSTOM_LICENSED."""
+    """Report cn1, and cn2 with the trait CUSTOM_LICENSED and return the application."""
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=98304), report("cn2")])
     app.put("/placement/traits/CUSTOM_LICENSED", headers=LATEST_HEADERS)
     licensed = f"/placement/resource_providers/{report('cn2')['uuid']}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers as users run them, ``placement-sched serve`` before all: processes on free ports."""
+"""Servers in processes on free ports, mostly ``placement-sched serve``."""
 
 import json
 import os
@@ -19,18 +19,18 @@ from tests.support.loopback import reserve_port
 
 BIN = forked.PROGRAM.parent
 PROGRAM = forked.PROGRAM
-#: What the line begins with that says where ``placement-sched serve`` listens.
+#: Begin of the line with the address of ``placement-sched serve``.
 ANNOUNCED = "placement-sched serves "
 
 
 def environment(**variables: str) -> dict[str, str]:
-    """This process's environment without an operator's own settings, and with ``variables``."""
+    """Return the environment without an operator's settings, with ``variables``."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
     return {**kept, **variables}
 
 
 def wait_until(true: Callable[[], object], seconds: float = 60, *, pause: float = 0.05) -> bool:
-    """Ask again, after a pause, until it is so, or for so long that it never will."""
+    """Poll ``true`` until it is and return whether it became true in time."""
     end = time.monotonic() + seconds
     while not true():
         if time.monotonic() > end:
@@ -40,7 +40,7 @@ def wait_until(true: Callable[[], object], seconds: float = 60, *, pause: float 
 
 
 def rewrite(file: Path, text: str) -> None:
-    """Give a file another content at once: a server that follows it never sees it half written."""
+    """Replace the content of a file at once: readers never see a part of the text."""
     new = file.with_name(f"{file.name}.new")
     new.write_text(text)
     new.replace(file)
@@ -48,7 +48,7 @@ def rewrite(file: Path, text: str) -> None:
 
 @dataclass
 class Server:
-    """A running server; ``startup`` is the line that announces it, ``log`` what it prints."""
+    """A running server with the line that announced it and the log of its output."""
 
     process: forked.Process
     url: str
@@ -61,30 +61,29 @@ class Server:
         return _answer(request)
 
     def send(self, method: str, path: str, body: object, **more: str) -> tuple[int, Any]:
-        """Send JSON as the administrator; return the status and the answer, if there is one."""
+        """Send JSON as the administrator and return the status and the document."""
         headers = {"X-Auth-Token": "admin", "Content-Type": "application/json", **more}
         data = None if body is None else json.dumps(body).encode()
         status, _, text = _answer(Request(self.url + path, data, headers, method=method))
         return status, json.loads(text or b"{}")
 
     def post(self, path: str, body: object) -> tuple[int, Any]:
-        """Send JSON by POST."""
         return self.send("POST", path, body)
 
     def ask(self, method: str, path: str, body: Any = None, version: str | None = None) -> Any:
-        """Return the answer to a request that succeeds."""
+        """Return the document of a successful response."""
         headers = {} if version is None else {"OpenStack-API-Version": version}
         status, answer = self.send(method, path, body, **headers)
         assert status < 300, answer
         return answer
 
     def workers(self) -> set[int]:
-        """Return the ids of its worker processes."""
-        told = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
-        return {int(number) for number in told.split()}
+        """Return the ids of the worker processes."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return {int(number) for number in children.split()}
 
     def first_status(self, path: str, **headers: str) -> int:
-        """Return the status of the first answer, once there is one."""
+        """Return the status of the first response."""
         answers: list[int] = []
 
         def answered() -> bool:
@@ -99,12 +98,12 @@ class Server:
         return answers[0]
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
-        """End the server; return its exit status."""
+        """Stop the server and return its exit status."""
         self.process.send_signal(how)
         return self.process.wait(timeout=60)
 
     def wait_for(self, path: str, status: int, seconds: float = 60) -> None:
-        """Ask until the answer has this status."""
+        """Repeat a GET until it has this status."""
         end = time.monotonic() + seconds
         seen: object = None
         while time.monotonic() < end:
@@ -133,13 +132,14 @@ def start_server(
     command: Sequence[str | Path] | None = None,
     how: signal.Signals = signal.SIGTERM,
 ) -> Iterator[Server]:
-    """Give ``placement-sched serve`` with these arguments on a free port; stop it at the end.
+    """Run ``placement-sched serve`` with these arguments on a free port.
 
-    It works in ``folder``, in the environment ``variables`` (default: :func:`environment`), and is
-    given once it has written ``announced`` and ``ready`` answers 200, if that is a path. It is
-    forked (``tests/support/program.py``), or the installed ``program``. A ``command`` is another
-    server, with ``{port}`` where it is to have the port; it announces nothing. What goes to stderr
-    is in ``log`` too, or in ``errors``; ``how`` is the signal that stops it.
+    It runs in ``folder`` with the environment ``variables`` (default: :func:`environment`). The
+    server is yielded after it has written ``announced``, and after ``ready``, if that is a path,
+    has status 200. It is forked (``tests/support/program.py``), or the installed ``program``. A
+    ``command`` starts another server, with the port in place of ``{port}``, and needs no
+    announcement. stderr goes to ``log``, too, or to ``errors``. ``how`` is the signal
+    that stops it.
     """
     log = log or folder / "server.log"
     env = environment() if variables is None else variables
@@ -176,7 +176,7 @@ def _popen(
 
 
 def _end(process: forked.Process, how: signal.Signals) -> None:
-    """Stop a server that still runs; kill it where it does not stop, and fail."""
+    """Stop a server that still runs. If it does not stop in time, kill it and fail."""
     process.send_signal(how)
     try:
         process.wait(timeout=120)
@@ -187,16 +187,16 @@ def _end(process: forked.Process, how: signal.Signals) -> None:
 
 @contextmanager
 def start_servers(folder: Path) -> Iterator[Callable[..., Server]]:
-    """Give a function that starts servers, each with its log in ``folder``; stop them all."""
+    """Yield a function that starts servers with logs in ``folder``, and stop them at the end."""
     with ExitStack() as stack:
         numbers = iter(range(1000))
 
         def serve(*arguments: str, ready: str | None = "/placement/", **variables: str) -> Server:
-            # A slow machine may take longer for a test than hosts may be silent.
-            known = environment(**{"OS_DEFAULT__SERVICE_DOWN_TIME": "86400", **variables})
+            # Hosts stay up even if a test takes long on a slow machine.
+            settings = environment(**{"OS_DEFAULT__SERVICE_DOWN_TIME": "86400", **variables})
             log = folder / f"server{next(numbers)}.log"
             return stack.enter_context(
-                start_server(*arguments, folder=folder, log=log, ready=ready, variables=known)
+                start_server(*arguments, folder=folder, log=log, ready=ready, variables=settings)
             )
 
         yield serve
@@ -204,10 +204,10 @@ def start_servers(folder: Path) -> Iterator[Callable[..., Server]]:
 
 @contextmanager
 def serve_database(folder: Path, connection: str | None = None) -> Iterator[Server]:
-    """Give a server on the database ``connection``, or on an embedded one in ``folder``."""
+    """Run a server on the database ``connection``, or on an SQLite file in ``folder``."""
     config = folder / "placement.conf"
     config.write_text(
-        # However slow the tests are, a host that reported stays up.
+        # Hosts stay up even if a test takes long on a slow machine.
         "[DEFAULT]\nservice_down_time = 86400\n[placement_database]\nsync_on_startup = true\n"
         f"connection = {connection or f'sqlite:///{folder}/sched.db'}\n"
     )
@@ -216,7 +216,7 @@ def serve_database(folder: Path, connection: str | None = None) -> Iterator[Serv
 
 
 def _announcement(text: str, files: Sequence[Path], process: forked.Process) -> str:
-    """Return the line with this text that the server writes."""
+    """Return the line with ``text`` in the output of a server."""
     end = time.monotonic() + 240  # the machine may be busy
     while time.monotonic() < end:
         ended = process.poll() is not None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of compute services by their hosts, as the compute API makes them."""
+"""Changes of compute services by host."""
 
 from placement_sched.model.compute_node import COMPUTE_BINARY
 from placement_sched.operations.services import ServiceChange, update_by_name

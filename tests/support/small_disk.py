@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A disk of a test's own, so small that it can be filled: memory, mounted in a folder."""
+"""A small disk in memory that a test can fill."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-#: Set by CI: a disk that cannot be mounted is then a failure, not a skip.
+#: Set by CI: the test then fails if a disk cannot be mounted.
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_TOOLS"))
 _PIECES = (2**20, 2**12)
 
@@ -24,15 +24,15 @@ class SmallDisk:
     folder: Path
 
     def fill(self) -> None:
-        """Take all the room that is left."""
-        # A database may free some while the last pieces are written.
+        """Write until the disk is full."""
+        # A database may free space while the last pieces are written.
         with self._ballast_file.open("ab", buffering=0) as file:
             for piece in _PIECES:
                 while _is_written(file.fileno(), piece):
                     pass
 
     def free_space(self) -> None:
-        """Give back what :meth:`fill` took."""
+        """Delete the data of :meth:`fill`."""
         self._ballast_file.unlink(missing_ok=True)
 
     @property
@@ -41,7 +41,7 @@ class SmallDisk:
 
 
 def _is_written(file: int, size: int) -> bool:
-    """Append so many bytes; return whether all of them had room."""
+    """Append ``size`` zero bytes and return whether all were written."""
     try:
         return os.write(file, bytes(size)) == size
     except OSError:
@@ -50,22 +50,22 @@ def _is_written(file: int, size: int) -> bool:
 
 @contextmanager
 def small_disk(megabytes: int) -> Iterator[SmallDisk]:
-    """Give a disk of this size; skip the test where it cannot be mounted, unless CI requires it."""
+    """Mount a disk of this size, or skip the test if that fails and CI does not require it."""
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="placement_sched_disk_"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         options = f"size={megabytes}m,mode=0755"
         command = ["mount", "-t", "tmpfs", "-o", options, "placement_sched", str(folder)]
-        refused = _run(command)
-        if refused is not None:
-            (pytest.fail if REQUIRED else pytest.skip)(f"a small disk is not mounted: {refused}")
-        # Also where a process still has a file open there.
+        failure = _run(command)
+        if failure is not None:
+            (pytest.fail if REQUIRED else pytest.skip)(f"a small disk is not mounted: {failure}")
+        # A lazy unmount succeeds even if a process still has a file open.
         stack.callback(_run, ["umount", "--lazy", str(folder)])
         yield SmallDisk(folder)
 
 
 def _run(command: list[str]) -> str | None:
-    """Run a command; return why it failed, None where it did not."""
+    """Run a command and return the reason of its failure, or None."""
     if shutil.which(command[0]) is None:
         return f"{command[0]} is not installed"
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

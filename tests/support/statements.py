@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counts the SQL statements that a piece of work takes."""
+"""Recording of SQL statements."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,13 +8,13 @@ from sqlalchemy import event
 
 from placement_sched.db.transaction import Database
 
-#: The statement that begins a transaction on PostgreSQL; drivers send one on MariaDB, too.
+#: Statement that begins a transaction on PostgreSQL. Drivers send such a statement on MariaDB, too.
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
 
 
 @contextmanager
 def record_statements(database: Database) -> Iterator[list[str]]:
-    """Give a list that fills with the statements that go to the database."""
+    """Yield a list that collects the statements of a database."""
     seen: list[str] = []
 
     def record_call(_connection, _cursor, statement, *_rest):

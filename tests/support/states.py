@@ -20,10 +20,10 @@ NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 
 def settings_with(**options: Any) -> Settings:
-    """Return the default settings with ``group__option`` values laid over."""
+    """Return the default settings with ``group__option`` values."""
     settings = Settings.from_conf(read_files(make_full_conf()))
     values = {key.replace("__", "."): value for key, value in options.items()}
-    return settings.with_overrides(values, "nova.conf")  # as if they were configured
+    return settings.with_overrides(values, "nova.conf")  # the source in messages
 
 
 def build_aggregate(number: int = 1, *hosts: str, **metadata: str) -> HostAggregate:
@@ -38,7 +38,7 @@ def build_aggregate(number: int = 1, *hosts: str, **metadata: str) -> HostAggreg
 
 
 def build_aggregates(*metadata: dict[str, str]) -> tuple[HostAggregate, ...]:
-    """Return one aggregate for each of these metadata."""
+    """Return an aggregate for each metadata."""
     return tuple(build_aggregate(number, **each) for number, each in enumerate(metadata, start=1))
 
 
@@ -59,7 +59,7 @@ def build_service(**changes: Any) -> Mapping[str, Any]:
 
 
 def build_host_state(name: str = "cn1", node: str | None = None, **attributes: Any) -> HostState:
-    """Return a host that is up, with 8 CPUs, 16 GB and 100 GB of disk, half of all free."""
+    """Return a host that is up, with 8 CPUs, 16 GB and 100 GB of disk, half of each free."""
     fields = {
         "service": build_service(host=name),
         "vcpus_total": 8,
@@ -81,7 +81,7 @@ def build_spec(
     properties: dict[str, Any] | None = None,
     **fields: Any,
 ) -> RequestSpec:
-    """Return a request for 1 CPU, 512 MB and 1 GB with these extra specs and properties."""
+    """Return a request for 1 CPU, 512 MB and 1 GB."""
     flavor = {
         "name": "m1.tiny",
         "vcpus": 1,
@@ -98,8 +98,8 @@ def build_instances(host: str, *uuids: str, **fields: Any) -> dict[str, HostInst
 
 
 def find_rejection(plugin: BaseHostFilter, host: HostState, spec: RequestSpec | None = None) -> Any:
-    """Return the reason of a filter's refusal, or None; ``host_passes`` has to say the same."""
+    """Return the reason of a filter's rejection, or None, and check ``host_passes``."""
     spec = spec or build_spec()
-    found = plugin.rejection(host, spec)
-    assert plugin.host_passes(host, spec) is (found is None)
-    return found and found.reason
+    rejection = plugin.rejection(host, spec)
+    assert plugin.host_passes(host, spec) is (rejection is None)
+    return rejection and rejection.reason

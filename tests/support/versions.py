@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The microversions of the Placement API that tests ask for."""
+"""Microversions of the Placement API for tests."""
 
 from placement_sched.api.placement.microversions import NEWEST
 from placement_sched.api.versions import Version
 
-#: The newest that this service speaks.
+#: The newest microversion of this service.
 LATEST = str(NEWEST)
-#: The one that comes after it, which this service does not speak yet.
+#: The microversion after the newest.
 NEXT = Version(NEWEST.major, NEWEST.minor + 1)
 LATEST_HEADERS = {"OpenStack-API-Version": f"placement {LATEST}"}
-#: The newest that the release of OpenStack's placement in the peer environment speaks.
+#: The newest microversion of OpenStack's placement in the peer environment.
 PEER_LATEST = "1.39"
 PEER_LATEST_HEADERS = {"OpenStack-API-Version": f"placement {PEER_LATEST}"}
