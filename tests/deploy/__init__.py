@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``deploy/`` has is read by the programs that it is for, as far as they are here."""
+"""Tests of the files in ``deploy/`` with the programs that read them."""
 
 import os
 import shutil
@@ -17,22 +17,22 @@ from tests.support.repository import ROOT
 from tests.support.servers import wait_until
 
 DEPLOY = ROOT / "deploy"
-#: Set by CI: a program that is not there is a failure, not a skip.
+#: Set by CI: the test then fails if a program is not installed.
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_TOOLS"))
 
 
 def find_program(name: str, package: str | None = None) -> str:
-    """Return where a program is; skip the test where it is not installed."""
-    found = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
-    if found is None:
+    """Return the path of a program, or skip the test if it is not installed."""
+    path = shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    if path is None:
         reason = f"{name} is not installed: apt-get install {package or name}"
         assert not REQUIRED, reason
         pytest.skip(reason)
-    return found
+    return path
 
 
 def run(*command: str | Path, status: int = 0, **more: object) -> str:
-    """Run a program; return all that it printed."""
+    """Run a program and return its output."""
     done = subprocess.run(
         command,
         stdout=subprocess.PIPE,
@@ -50,7 +50,7 @@ def run(*command: str | Path, status: int = 0, **more: object) -> str:
 def run_proxy(folder: Path, port: int, *command: str | Path) -> Iterator[tuple[str, Path]]:
     """Run a proxy on ``port`` with the certificate of ``folder``.
 
-    Gives its address and that certificate, once a server after it answers.
+    Yield its URL and the path of the certificate when a server behind the proxy answers.
     """
     log = folder / "proxy.log"
     with ExitStack() as stack:
@@ -62,17 +62,17 @@ def run_proxy(folder: Path, port: int, *command: str | Path) -> Iterator[tuple[s
 
         def is_answering() -> bool:
             try:
-                asked = requests.get(f"{url}/healthz", verify=str(signed), timeout=60)
+                response = requests.get(f"{url}/healthz", verify=str(signed), timeout=60)
             except requests.ConnectionError:
                 return False
-            return asked.status_code == 200
+            return response.status_code == 200
 
         assert wait_until(is_answering), log.read_text()
         yield url, signed
 
 
 def create_certificate(folder: Path) -> Path:
-    """Make a self-signed certificate for localhost; return the file with it and its key."""
+    """Create a self-signed certificate for localhost and return the file with it and its key."""
     key, signed = folder / "key.pem", folder / "cert.pem"
     run(
         *(find_program("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
@@ -85,7 +85,7 @@ def create_certificate(folder: Path) -> Path:
 
 
 def check_long_queries(url: str, **options: Any) -> None:
-    """Check that a server answers a query of 65 000 bytes, and names the limit for a longer one."""
+    """Check that a query of 65 000 bytes succeeds, and the errors of longer queries."""
     headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 
     def send(size: int) -> requests.Response:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apache httpd with mod_wsgi, as ``deploy/wsgi/apache.conf`` has it, on loopback."""
+"""Apache httpd with mod_wsgi and ``deploy/wsgi/apache.conf``, on the loopback address."""
 
 import os
 import pwd
@@ -18,9 +18,9 @@ from tests.support.loopback import reserve_port
 from tests.support.repository import ROOT
 
 MODULES = Path("/usr/lib/apache2/modules")
-#: The account of Apache's processes where it is started by root.
+#: Account of Apache's processes if root starts Apache.
 ACCOUNT = "www-data"
-#: What stands for the account that the guide makes for the application, and its group.
+#: Account and group of the application, in place of the guide's.
 OF_THE_APPLICATION = ("nobody", "nogroup")
 _LOADED = ("mpm_event", "authz_core", "authz_host", "headers", "ssl", "reqtimeout", "wsgi")
 #: Debian's interpreter, which its mod_wsgi is made for.
@@ -28,12 +28,12 @@ _PYTHON = "/usr/bin/python3"
 
 
 def find_apache() -> str:
-    """Return where Apache is; skip the test where its mod_wsgi is not for this Python."""
+    """Return Apache's path, or skip the test if there is no mod_wsgi for this Python."""
     program = find_program("apache2")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     if not (MODULES / f"mod_wsgi.so-{version}").exists():
         reason = f"mod_wsgi for Python {version}: apt-get install libapache2-mod-wsgi-py3"
-        # Another Python than Debian's has no mod_wsgi of Debian.
+        # Debian has no mod_wsgi for a Python that is not Debian's.
         there = list(MODULES.glob("mod_wsgi.so-*"))
         assert there or not REQUIRED, reason
         pytest.skip(reason)
@@ -42,7 +42,7 @@ def find_apache() -> str:
 
 @contextmanager
 def run_apache() -> Iterator[tuple[str, Path]]:
-    """Give the URL of Apache once it answers, and its certificate."""
+    """Run Apache and yield its URL and the path of its certificate."""
     program = find_apache()
     with ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="placement_sched_apache_"))
@@ -63,15 +63,15 @@ def run_apache() -> Iterator[tuple[str, Path]]:
 
 
 def _environment(folder: Path) -> None:
-    """Make a virtual environment of the interpreter of mod_wsgi, with the packages of this one."""
+    """Create a virtual environment of mod_wsgi's interpreter with the packages of the tests."""
     run(_PYTHON, "-m", "venv", "--without-pip", str(folder))
     (packages,) = folder.glob("lib/python*/site-packages")
-    those_of_the_tests = [one for one in sys.path if one.endswith("site-packages")]
-    (packages / "more.pth").write_text("\n".join([str(ROOT), *those_of_the_tests]))
+    folders = [path for path in sys.path if path.endswith("site-packages")]
+    (packages / "more.pth").write_text("\n".join([str(ROOT), *folders]))
 
 
 def _install(folder: Path) -> None:
-    """Put configuration and program there with the rights that the guide gives them."""
+    """Write configuration and program with the guide's owners and permissions."""
     folder.chmod(0o755)
     for name, mode in (("etc", 0o750), ("share", 0o755), ("state", 0o755), ("temp", 0o1777)):
         (folder / name).mkdir()
@@ -95,7 +95,7 @@ def _install(folder: Path) -> None:
 
 
 def _write(folder: Path, port: int) -> None:
-    """Write Apache's configuration: the example, with the places and account of this test."""
+    """Write Apache's configuration: the example with the paths and the account of this test."""
     text = (DEPLOY / "wsgi/apache.conf").read_text()
     text = text.replace("<VirtualHost *:443>", f"<VirtualHost 127.0.0.1:{port}>")
     text = re.sub(r"(SSLCertificateFile +)\S+", rf"\1{folder}/cert.pem", text)

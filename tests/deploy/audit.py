@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``make audit``: known vulnerabilities of what is deployed, as the package index knows them.
+"""``make audit``: vulnerabilities of the deployed packages, from the package index.
 
-It asks the index that pip uses, by the JSON document of each release (``/pypi/NAME/VERSION/json``),
-whose ``vulnerabilities`` an index may leave out. So it asks first for a release of which some are
-known. Exit status: 0 all packages were checked and none is known, 1 some are known, 3 packages
-could not be checked.
+The index of pip has a JSON document of each release (``/pypi/NAME/VERSION/json``), whose
+``vulnerabilities`` are optional. A vulnerable release is therefore read first. Exit status: 0 all
+packages were checked and have no vulnerability, 1 packages have vulnerabilities, 3 packages could
+not be checked.
 """
 
 import os
@@ -25,27 +25,26 @@ _PIP = (sys.executable, "-m", "pip")
 
 
 class Release(NamedTuple):
-    """A package in one version."""
+    """A version of a package."""
 
     name: str
     version: str
 
     def __str__(self) -> str:
-        """Return it in words."""
         return f"{self.name} {self.version}"
 
 
-#: PYSEC-2019-217: an index that knows of no vulnerability here knows of none at all.
+#: PYSEC-2019-217. An index without this vulnerability has no data at all.
 VULNERABLE = Release("jinja2", "2.10")
 
 
 class IndexWithoutData(Exception):
-    """The index did not say what is known of a release; why."""
+    """The index has no data on a release. The message has the reason."""
 
 
 def main(index: str | None = None, requirements: Path = REQUIREMENTS) -> int:
-    """Ask the index about every release in ``requirements``, and print the verdict."""
-    releases = [Release(*found) for found in _PINNED.findall(requirements.read_text())]
+    """Read every release of ``requirements`` from the index, and print the verdict."""
+    releases = [Release(*match) for match in _PINNED.findall(requirements.read_text())]
     try:
         base = (index or _index()).rstrip("/").removesuffix("/simple")
         _check_data(base)
@@ -53,27 +52,31 @@ def main(index: str | None = None, requirements: Path = REQUIREMENTS) -> int:
         print(f"could not be checked: {reason}")
         return UNKNOWN
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda one: _verdict(base, one), releases))
-    return _report(dict(zip(releases, found, strict=True)))
+        verdicts = list(pool.map(lambda release: _verdict(base, release), releases))
+    return _report(dict(zip(releases, verdicts, strict=True)))
 
 
 def _check_data(base: str) -> None:
-    """Raise :class:`IndexWithoutData` where the index has no data on vulnerabilities."""
+    """Raise :class:`IndexWithoutData` if the index has no data on vulnerabilities."""
     if not _known_vulnerabilities(base, VULNERABLE):
         raise IndexWithoutData(f"the index knows no vulnerability, not even of {VULNERABLE}")
 
 
-def _report(found: dict[Release, list[str] | IndexWithoutData]) -> int:
-    unchecked = {one: why for one, why in found.items() if isinstance(why, IndexWithoutData)}
-    known = {one: which for one, which in found.items() if not isinstance(which, IndexWithoutData)}
-    for one, which in known.items():
-        for vulnerability in which:
-            print(f"{one}: {vulnerability}")
-    number = sum(len(which) for which in known.values())
-    print(f"checked {len(known)} packages: {number} known vulnerabilities")
+def _report(verdicts: dict[Release, list[str] | IndexWithoutData]) -> int:
+    unchecked = {
+        release: verdict
+        for release, verdict in verdicts.items()
+        if isinstance(verdict, IndexWithoutData)
+    }
+    checked = {release: verdicts[release] for release in verdicts if release not in unchecked}
+    for release, vulnerabilities in checked.items():
+        for vulnerability in vulnerabilities:
+            print(f"{release}: {vulnerability}")
+    number = sum(map(len, checked.values()))
+    print(f"checked {len(checked)} packages: {number} known vulnerabilities")
     if unchecked:
-        reasons = ", ".join(f"{one} ({why})" for one, why in unchecked.items())
-        print(f"could not be checked: {len(unchecked)} of {len(found)} packages: {reasons}")
+        reasons = ", ".join(f"{release} ({reason})" for release, reason in unchecked.items())
+        print(f"could not be checked: {len(unchecked)} of {len(verdicts)} packages: {reasons}")
     if number:
         return FOUND
     return UNKNOWN if unchecked else 0
@@ -87,7 +90,7 @@ def _verdict(base: str, release: Release) -> list[str] | IndexWithoutData:
 
 
 def _known_vulnerabilities(base: str, release: Release) -> list[str]:
-    """Return the vulnerabilities that the index knows of a release, in words."""
+    """Return a sentence for each vulnerability of a release in the index."""
     try:
         answer = requests.get(
             f"{base}/pypi/{canonicalize_name(release.name)}/{release.version}/json",
@@ -99,11 +102,11 @@ def _known_vulnerabilities(base: str, release: Release) -> list[str]:
     if answer.status_code != requests.codes.ok:
         raise IndexWithoutData(f"the index has no data on {release}: {answer.status_code}")
     try:
-        known = answer.json()["vulnerabilities"]
+        rows = answer.json()["vulnerabilities"]
         return [
-            f"{one['id']}, fixed in {', '.join(one.get('fixed_in') or ()) or 'no version yet'}"
-            for one in known
-            if not one.get("withdrawn")
+            f"{row['id']}, fixed in {', '.join(row.get('fixed_in') or ()) or 'no version yet'}"
+            for row in rows
+            if not row.get("withdrawn")
         ]
     except (ValueError, KeyError, TypeError, AttributeError) as failure:
         words = f"the index has no data on vulnerabilities of {release}"
@@ -111,7 +114,7 @@ def _known_vulnerabilities(base: str, release: Release) -> list[str]:
 
 
 def _index() -> str:
-    """Return the index that pip is configured to use, or pip's own default."""
+    """Return the index of pip's configuration, or pip's default."""
     if named := os.environ.get("PIP_INDEX_URL"):
         return named
     if configured := _pip("config", "get", "global.index-url"):

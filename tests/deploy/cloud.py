@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cloud that the machines of the how-tos are put into: its network, keystone, and placement.
+"""A cloud for the machines of the how-tos: network, keystone and placement.
 
-keystone and placement are OpenStack's, of the environment of ``make peer``. They run at one address
-of a network that has nothing else but the machines, and no way out.
+keystone and placement are OpenStack's, from the environment of ``make peer``. They run on an
+address of a network that has only these machines and no route out.
 """
 
 import json
@@ -40,7 +40,7 @@ for method, path, body in calls:
     data = None if body is None else json.dumps(body).encode()
     urlopen(Request(address + path, data, headers, method=method), timeout=60).close()
 """
-#: As keystone's guide has it: the administrator's variables.
+#: The administrator's variables, as in keystone's guide.
 ADMIN = f"""\
 export OS_AUTH_URL={KEYSTONE}
 export OS_USERNAME=admin
@@ -53,17 +53,17 @@ export OS_IDENTITY_API_VERSION=3
 
 
 class Cloud:
-    """A network, and the services of OpenStack that run in it."""
+    """A network with services of OpenStack."""
 
     def __init__(self, folder: Path, network: int, stack: ExitStack) -> None:
         self._folder, self._network, self._stack = folder, network, stack
 
     def ip(self, *words: str) -> None:
-        """Set up the network."""
+        """Run ``ip`` in the network."""
         self._run("ip", *words)
 
     def connect(self, leader: int, address: str) -> None:
-        """Plug a machine, whose first process is ``leader``, into the network."""
+        """Connect a machine, whose first process is ``leader``, to the network."""
         port = f"port{address.rpartition('.')[2]}"
         ends = ("type", "veth", "peer", "name", port, "netns", str(self._network))
         run("ip", "link", "add", "host0", "netns", str(leader), *ends)
@@ -73,24 +73,24 @@ class Cloud:
         run(*there, "link", "set", "host0", "up")
 
     def start_keystone(self) -> None:
-        """Start keystone, with an administrator, and the project of the services."""
+        """Start keystone with an administrator and the project of the services."""
         folder = self._folder / "keystone"
         keystone.create_database(folder)
         keystone.bootstrap(folder, KEYSTONE)
         self._serve(keystone.MODULE, 5000, OS_KEYSTONE_CONFIG_DIR=str(folder))
 
     def point_to(self, url: str) -> None:
-        """Let the catalogue have placement here, as in a cloud that has one already."""
-        with closing(sqlite3.connect(self._folder / "keystone/keystone.db")) as kept:
-            kept.execute(
+        """Set the URL of placement in the catalogue."""
+        with closing(sqlite3.connect(self._folder / "keystone/keystone.db")) as database:
+            database.execute(
                 "UPDATE endpoint SET url = ? WHERE service_id IN"
                 " (SELECT id FROM service WHERE type = 'placement')",
                 (url,),
             )
-            kept.commit()
+            database.commit()
 
     def start_placement(self, config: str) -> subprocess.Popen[bytes]:
-        """Start OpenStack placement with this configuration, its database prepared."""
+        """Prepare the database of OpenStack placement, and start the service."""
         folder = self._folder / "placement"
         folder.mkdir(exist_ok=True)
         (folder / "placement.conf").write_text(config)
@@ -98,20 +98,20 @@ class Cloud:
         return self._serve("placement.wsgi.api", 8778, OS_PLACEMENT_CONFIG_DIR=str(folder))
 
     def prepare_placement(self) -> None:
-        """Prepare the database as OpenStack placement does, at first and in each upgrade."""
+        """Prepare the database as a deployment or an upgrade of OpenStack placement does."""
         manage = PEER_PYTHON.with_name("placement-manage")
         config = self._folder / "placement/placement.conf"
         self._run(manage, f"--config-file={config}", "db", "sync")
 
     def fill_placement(self, token: str, providers: int, consumers: int) -> None:
-        """Give OpenStack placement data of every kind, by its own API."""
+        """Create data of every kind in OpenStack placement, through its API."""
         self._run(
             *(PEER_PYTHON, "-c", _FILL, PLACEMENT, token),
             input=json.dumps(list(_build_requests(providers, consumers))),
         )
 
     def read_placement(self, token: str) -> dict[str, object]:
-        """Return all that OpenStack placement answers."""
+        """Return all data of OpenStack placement."""
         move = str(DEPLOY / "move")
         variables = {**os.environ, "OS_TOKEN": token}
         return json.loads(self._run(PEER_PYTHON, "-c", _READ, move, PLACEMENT, env=variables))
@@ -143,7 +143,7 @@ class Cloud:
 
 
 def _build_requests(providers: int, consumers: int) -> Iterator[tuple[str, str, object]]:
-    """Give the requests that make so many of both, with what belongs to them."""
+    """Yield requests that create providers and consumers with all their data."""
     uuids = [str(uuid4()) for _ in range(providers)]
     shared = str(uuid4())
     yield "PUT", "/traits/CUSTOM_GOLD", None
@@ -151,7 +151,7 @@ def _build_requests(providers: int, consumers: int) -> Iterator[tuple[str, str, 
     stock = {"VCPU": {"total": 64, "allocation_ratio": 4.0}, "CUSTOM_TAPE": {"total": 5}}
     for number, uuid in enumerate(uuids):
         at = f"/resource_providers/{uuid}"
-        # Each third one is the child of the one before it.
+        # Each third provider is a child of the provider before it.
         parent = {"parent_provider_uuid": uuids[number - 1]} if number % 3 == 2 else {}
         yield "POST", "/resource_providers", {"name": f"cn{number}", "uuid": uuid, **parent}
         now: Mapping[str, int] = {"resource_provider_generation": 0}
@@ -172,27 +172,27 @@ def _build_requests(providers: int, consumers: int) -> Iterator[tuple[str, str, 
 
 
 def stop_process(process: subprocess.Popen[bytes]) -> None:
-    """End a service of the cloud."""
+    """Stop a service of the cloud."""
     process.terminate()
     process.wait(timeout=60)
 
 
 @contextmanager
 def cloud(folder: Path) -> Iterator[Cloud]:
-    """Make a network of its own; what is started in it ends with it."""
+    """Create a network, and stop its services at the end."""
     folder.mkdir()
     with ExitStack() as stack:
         holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"])
         stack.callback(stop_process, holder)
-        ours = Path("/proc/self/ns/net").readlink()
-        there = Path(f"/proc/{holder.pid}/ns/net")
-        assert wait_until(lambda: there.readlink() != ours, 60)
-        made = Cloud(folder, holder.pid, stack)
+        own_namespace = Path("/proc/self/ns/net").readlink()
+        namespace = Path(f"/proc/{holder.pid}/ns/net")
+        assert wait_until(lambda: namespace.readlink() != own_namespace, 60)
+        network = Cloud(folder, holder.pid, stack)
         for line in (
             "link set lo up",
             "link add bridge type bridge",
             f"address add {ADDRESS}/24 dev bridge",
             "link set bridge up",
         ):
-            made.ip(*line.split())
-        yield made
+            network.ip(*line.split())
+        yield network

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Debian of its own, as its installer leaves it: with its systemd, and nothing of ours.
+"""Machines with a new Debian and its systemd, without this project's files.
 
-It is a container of systemd-nspawn on an overlay in memory: what is done in it goes with it. Its
-network has what a test puts there, and no way out, so that its ports are its own. So are its
-control groups. What pages install was downloaded before, and is kept for later runs and for other
-copies of the source.
+A machine is a container of systemd-nspawn on an overlay in memory, so that its changes are lost at
+the end. It has its own network without a route out, its own ports and its own control groups. The
+packages that the pages install are downloaded before and cached for later runs and other copies
+of the source.
 """
 
 import fcntl
@@ -30,40 +30,40 @@ from tests.support.servers import wait_until
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
 KEPT = _CACHE / "placement_sched" / "debian"
 BASE, WHEELS = KEPT / "base", KEPT / "wheels"
-#: Where the machine finds them.
+#: Paths of repository and wheels on a machine.
 _BARE = "placement_sched.git"
 REPOSITORY, OF_PIP = f"/srv/{_BARE}", "/srv/wheels"
 SUITE = "bookworm"
-#: The version of Python that it has.
+#: Python version of the suite.
 PYTHON = "3.11"
-#: What a Debian has that was installed for a server, beside its smallest set.
+#: Packages of a new Debian server, in addition to the minimal set.
 INSTALLED = ("systemd", "systemd-sysv", "dbus", "ca-certificates")
-#: What the client of the page "Deploy" takes from pip's index.
+#: Packages that the client of the page "Deploy" installs from the index.
 FROM_INDEX = ("python-openstackclient", "osc-placement")
-#: What is exported by one line, and holds for the next.
+#: File with the exported variables, which the next line reads.
 _EXPORTED = "/run/exported"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-#: The reader answers apt-get's question with "yes", and installs from what was downloaded.
+#: apt-get's questions are answered with "yes". Packages come from the downloads.
 _SETTINGS = {"APT_CONFIG": "/etc/apt/tests.conf", "DEBIAN_FRONTEND": "noninteractive"}
 _OF_PIP = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": OF_PIP, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-#: As the installer leaves it.
+#: The file of Debian's installer.
 _HOSTS = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
-#: Only what the pages name, and what that cannot do without, is downloaded and unpacked.
+#: Recommended packages are not downloaded, to save time.
 _OF_APT = 'APT::Get::Assume-Yes "true";\nAPT::Install-Recommends "false";\n'
-#: Nothing of it has to outlive a power failure, or is read but by programs.
+#: Nothing has to survive a power failure, and nobody reads documentation.
 _OF_DPKG = "force-unsafe-io\npath-exclude=/usr/share/doc/*\npath-exclude=/usr/share/man/*\n"
 
-#: What starts units, and their names.
+#: A command that starts units, and their names.
 _STARTS = re.compile(r"systemctl (?:start|restart|enable --now)((?: [\w@.-]+)+)")
-#: The hierarchies of control groups that systemd uses, by their names in /proc: their folders,
-#: where there are several.
+#: Hierarchies of control groups that systemd uses, by name in /proc, and their folders if there are
+#: several hierarchies.
 _HIERARCHIES = {"name=systemd": "systemd", "": "unified"}
-#: A process that joins control groups, and then is the program that it is to be.
+#: Shell script that joins control groups and executes a program.
 _JOIN = 'for group in $1; do echo $$ > "$group/cgroup.procs" || exit; done; shift; exec "$@"'
 
 
 def require_machines() -> None:
-    """Skip the test where no machine can be started; fail where that is required."""
+    """Skip the test if no machine can be started, or fail if CI requires it."""
     find_program("systemd-nspawn", "systemd-container")
     find_program("ip", "iproute2")
     for program in ("mmdebstrap", "git", "nsenter", "mount"):
@@ -85,10 +85,10 @@ def _may_mount() -> bool:
 
 
 def prepare(packages: Sequence[str]) -> None:
-    """Install Debian, and download what its machines install, unless that was done before."""
+    """Install Debian and download the packages of its machines, unless both are cached."""
     KEPT.mkdir(parents=True, exist_ok=True)
     with (KEPT / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another run may be preparing it
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another run may be at work
         _prepare(sorted(packages))
 
 
@@ -103,27 +103,27 @@ def _prepare(packages: Sequence[str]) -> None:
     download = (sys.executable, "-m", "pip", "download", "--quiet", f"--dest={WHEELS}")
     of_debian = ("--only-binary=:all:", f"--python-version={PYTHON}")
     hashed = ("--require-hashes", "--requirement", requirements)
-    with ThreadPoolExecutor() as beside:
-        begun = [
-            beside.submit(_install_debian, packages),
-            beside.submit(_run_program, *download, *of_debian, *hashed),
-            beside.submit(_run_program, *download, *of_debian, *FROM_INDEX),
+    with ThreadPoolExecutor() as pool:
+        jobs = [
+            pool.submit(_install_debian, packages),
+            pool.submit(_run_program, *download, *of_debian, *hashed),
+            pool.submit(_run_program, *download, *of_debian, *FROM_INDEX),
         ]
-        for one in begun:
-            one.result()
+        for job in jobs:
+            job.result()
     ready.write_text(state)
 
 
 def _install_debian(packages: Sequence[str]) -> None:
     if not (KEPT / "installed").exists():
         shutil.rmtree(BASE, ignore_errors=True)
-        options = [f"--dpkgopt={one}" for one in _OF_DPKG.splitlines()]
+        options = [f"--dpkgopt={line}" for line in _OF_DPKG.splitlines()]
         more = ",".join(INSTALLED)
         variant = ("--quiet", "--variant=minbase", f"--include={more}")
         _run_program("mmdebstrap", *variant, *options, SUITE, BASE)
         (KEPT / "installed").touch()
     (BASE / "etc/hosts").write_text(_HOSTS)
-    (BASE / "etc/hostname").unlink(missing_ok=True)  # mmdebstrap takes this machine's
+    (BASE / "etc/hostname").unlink(missing_ok=True)  # mmdebstrap copies the host's
     (BASE / "etc/apt/tests.conf").write_text(_OF_APT)
     (BASE / "etc/dpkg/dpkg.cfg.d/tests").write_text(_OF_DPKG)
     fetch = f"apt-get -q update && apt-get -q --download-only install {' '.join(packages)}"
@@ -135,7 +135,7 @@ def _install_debian(packages: Sequence[str]) -> None:
 
 
 def _run_program(*command: str | Path) -> None:
-    """Run a program that takes minutes."""
+    """Run a program that may take minutes."""
     done = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -149,19 +149,19 @@ def _run_program(*command: str | Path) -> None:
 
 
 class Machine:
-    """A running Debian, and the shell of its root, who goes from one line to the next."""
+    """A running Debian with a root shell that keeps folder and variables between lines."""
 
     def __init__(self, leader: int, written: Mapping[str, str]) -> None:
         self.leader = leader
-        #: What the reader writes on this machine for words of the pages.
+        #: Replacements for words of the pages on this machine.
         self.written = written
-        #: The machines that do the same as this one, where a page says "each machine".
+        #: The other machines, for lines that a page types on each machine.
         self.others: list[Machine] = []
         self._folder = "/root"
         self._variables = {"PATH": _PATH, "HOME": "/root", **_SETTINGS, **_OF_PIP}
 
     def type(self, line: str, *, typed: str = "", seconds: float = 600) -> tuple[int, str]:
-        """Run a line; return its status, and what it printed. ``typed`` answers its questions."""
+        """Run a line with ``typed`` as its input, and return the status and the output."""
         shell = (
             f"cd {self._folder}; [ ! -e {_EXPORTED} ] || . {_EXPORTED}\n{line}\n"
             f"status=$?; pwd > /run/folder; export -p > {_EXPORTED}; exit $status"
@@ -175,39 +175,39 @@ class Machine:
             text=True,
             timeout=seconds,
             check=False,
-            start_new_session=True,  # without a terminal, questions are read from what is typed
+            start_new_session=True,  # without a terminal, programs read answers from stdin
         )
         self._folder = self.read("/run/folder").strip()
         return done.returncode, done.stdout
 
     def open_shell(self) -> None:
-        """Go on in another shell, which has nothing of what was exported."""
+        """Continue in a new shell without the exported variables."""
         self.run(f"rm -f {_EXPORTED}; exec true")
 
     def run(self, line: str, **more: str) -> str:
-        """Run a line that succeeds; return what it printed."""
+        """Run a line that must succeed, and return its output."""
         status, printed = self.type(line, **more)
         assert status == 0, f"# {line}\n{printed}{self._describe_units(line)}"
         return printed
 
     def _describe_units(self, line: str) -> str:
         """Return the state and the last messages of the units that a line starts."""
-        asked = (
+        commands = (
             f"systemctl status --no-pager --full {unit}; journalctl --no-pager -n 50 -u {unit}"
             for units in _STARTS.findall(line)
             for unit in units.split()
         )
-        return "".join(f"# {one}\n{self.type(one)[1]}" for one in asked)
+        return "".join(f"# {command}\n{self.type(command)[1]}" for command in commands)
 
     def read(self, path: str) -> str:
-        """Return what a file of the machine has."""
-        asked = subprocess.run(
+        """Return the content of a file of the machine."""
+        done = subprocess.run(
             self._inside("cat", path), capture_output=True, text=True, timeout=60, check=True
         )
-        return asked.stdout
+        return done.stdout
 
     def write(self, path: str, text: str) -> None:
-        """Give a file of the machine other contents; its owner and its rights stay."""
+        """Replace the content of a file of the machine, but not its owner and permissions."""
         subprocess.run(
             self._inside("tee", path),
             input=text,
@@ -218,7 +218,7 @@ class Machine:
         )
 
     def edit(self, path: str, *changes: tuple[str, str]) -> None:
-        """Replace parts of a file, each of which is there."""
+        """Replace parts of a file, and fail if a part is not there."""
         text = self.read(path)
         for before, after in changes:
             assert before in text, f"{path} has no {before}"
@@ -230,25 +230,22 @@ class Machine:
         return ["nsenter", f"--target={self.leader}", *spaces, "--", *command]
 
     def is_up(self) -> bool:
-        """Return whether systemd has started what it starts."""
-        asked = subprocess.run(
+        """Return whether systemd has started all units."""
+        done = subprocess.run(
             self._inside("systemctl", "is-system-running"),
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
-        return asked.stdout.strip() in {"running", "degraded"}
+        return done.stdout.strip() in {"running", "degraded"}
 
 
 @contextmanager
 def start_machine(
     folder: Path, name: str, written: Mapping[str, str], lower: Path | str = BASE
 ) -> Iterator[Machine]:
-    """Start a machine that was prepared, in a folder that has the repository of this source.
-
-    ``lower`` is what its disk has at first.
-    """
+    """Start a machine with the repository of ``folder``, on a disk with the content ``lower``."""
     console = folder / f"{name}.log"
     with ExitStack() as stack:
         root = _mount_overlay(folder / name, lower, stack)
@@ -267,27 +264,27 @@ def start_machine(
         )
         stack.callback(_end, process)
         assert wait_until(lambda: bool(_find_first_process(process.pid)), 60), console.read_text()
-        started = Machine(_find_first_process(process.pid)[0], written)
-        assert wait_until(started.is_up, 120), console.read_text()
-        yield started
+        machine = Machine(_find_first_process(process.pid)[0], written)
+        assert wait_until(machine.is_up, 120), console.read_text()
+        yield machine
 
 
 @contextmanager
 def start_copy(
     folder: Path, name: str, written: Mapping[str, str], copied: str
 ) -> Iterator[Machine]:
-    """Start a machine with a copy of the disk of another one, as an image of it would give."""
+    """Start a machine with a copy of another machine's disk, as from its image."""
     disk = folder / copied / "disk"
     copy = folder / f"{name}-from-{copied}"
     with ExitStack() as stack:
         _mount_memory(copy, stack)
         run("cp", "--archive", disk / "changed", copy)
-        (copy / "changed/etc/machine-id").unlink(missing_ok=True)  # it gets its own
+        (copy / "changed/etc/machine-id").unlink(missing_ok=True)  # systemd makes a new id
         yield stack.enter_context(start_machine(folder, name, written, f"{copy}/changed:{BASE}"))
 
 
 def _mount_overlay(folder: Path, lower: Path | str, stack: ExitStack) -> Path:
-    """Mount a copy of a disk that keeps what changes in memory."""
+    """Mount a writable copy of a disk, with its changes in memory."""
     disk, root = folder / "disk", folder / "root"
     root.mkdir(parents=True)
     _mount_memory(disk, stack)
@@ -300,31 +297,31 @@ def _mount_overlay(folder: Path, lower: Path | str, stack: ExitStack) -> Path:
 
 
 def _create_control_groups(name: str, stack: ExitStack) -> list[Path]:
-    """Make control groups for one machine, which go when it has ended.
+    """Create control groups for a machine, and remove them at the end.
 
-    Machines that are not registered have those of the process that starts them: the systemd of each
-    would remove the group of a service while another one starts its service of that name.
+    Without a registration, machines use the control groups of the process that starts them. The
+    systemd of a machine would then remove the group of another machine's service of the same name.
     """
-    made, own = [], f"{name}-{uuid4().hex[:8]}"
+    groups, own = [], f"{name}-{uuid4().hex[:8]}"
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, kind, path = line.split(":", 2)
         if kind in _HIERARCHIES:
             group = _hierarchy(kind) / path.strip("/") / own
             group.mkdir()
-            made.append(group)
+            groups.append(group)
             stack.callback(_remove_control_groups, group)
-    return made
+    return groups
 
 
 def _hierarchy(kind: str) -> Path:
-    """Return the folder of a hierarchy; one of version 2 alone has no name."""
+    """Return the folder of a hierarchy, which has no name if only version 2 is mounted."""
     mounted = Path("/sys/fs/cgroup")
     named = mounted / _HIERARCHIES[kind]
     return named if named.exists() else mounted
 
 
 def _remove_control_groups(group: Path) -> None:
-    """Remove control groups, which may be busy for a moment after their last process."""
+    """Remove control groups, which may be busy shortly after the end of their processes."""
 
     def is_removed() -> bool:
         try:
@@ -344,26 +341,26 @@ def _mount_memory(folder: Path, stack: ExitStack) -> None:
 
 
 def create_repository(folder: Path) -> None:
-    """Make the repository with this source as it is now, which machines clone."""
+    """Create a bare repository of this source in its current state, for clones on machines."""
     source, bare = folder / "source", folder / _BARE
     shutil.copytree(ROOT, source, ignore=LEFT_OUT)
     git = ("git", "-C", source, "-c", "user.name=tests", "-c", "user.email=tests@example.com")
     run("git", "init", "--quiet", source)
     run(*git, "add", "--all")
     run(*git, "commit", "--quiet", "--message", "Try it")
-    for release in ("RELEASE", "NEW"):  # as the pages have them
+    for release in ("RELEASE", "NEW"):  # names of the pages
         run(*git, "tag", release)
     run("git", "clone", "--quiet", "--bare", source, bare)
 
 
 def _find_first_process(process: int) -> list[int]:
-    """Return the child that is the first process of its machine, once there is one.
+    """Return the first process of a machine, or an empty list before it starts.
 
-    At first systemd-nspawn has another child, which starts that one and ends.
+    At first systemd-nspawn has another child, which starts that process and ends.
     """
-    found = Path(f"/proc/{process}/task/{process}/children")
-    children = [int(one) for one in found.read_text().split()] if found.exists() else []
-    return [one for one in children if _inner_process_id(one) == "1"]
+    file = Path(f"/proc/{process}/task/{process}/children")
+    children = [int(word) for word in file.read_text().split()] if file.exists() else []
+    return [child for child in children if _inner_process_id(child) == "1"]
 
 
 def _inner_process_id(process: int) -> str:
@@ -375,7 +372,7 @@ def _inner_process_id(process: int) -> str:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Shut the machine down, as its power button would."""
+    """Shut the machine down, as its power button does."""
     process.terminate()
     try:
         process.wait(timeout=60)

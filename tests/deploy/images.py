@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Podman, with storage of its own and a base image that stands in for Docker's.
+"""Podman with a temporary storage and a local base image.
 
-No registry is asked: the image that the container file begins with is a Debian with its Python,
-made of the one that the how-tos are typed on, and pip installs what was downloaded for that.
+Nothing is pulled from a registry. The base image is the Debian of the how-tos with its Python, and
+pip installs the packages that were downloaded for the how-tos.
 """
 
 import os
@@ -16,7 +16,7 @@ from tests.deploy import REQUIRED, debian, find_program, run
 from tests.deploy.test_pages_on_a_machine import list_packages
 from tests.support.repository import ROOT
 
-#: The image that stands in for Docker's, by its name.
+#: Name of the image in place of Docker's base image.
 BASE = f"localhost/python:{debian.PYTHON}-slim"
 _BASE = """\
 FROM scratch
@@ -32,7 +32,7 @@ RUN DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes --no-download --no-inst
 
 
 class Docker:
-    """What is typed for ``docker``, by podman: its containers have no network but their own."""
+    """Runs ``docker`` commands with podman. Containers have only a loopback network."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -41,7 +41,7 @@ class Docker:
         self._variables = {
             **os.environ,
             "PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
-            # Docker's format has health checks; a build needs no network and no cgroups.
+            # Docker's format has health checks. A build needs neither network nor cgroups.
             "BUILDAH_FORMAT": "docker",
             "BUILDAH_ISOLATION": "chroot",
             "CONTAINERS_CONF": str(self._settings()),
@@ -49,7 +49,7 @@ class Docker:
         }
 
     def _settings(self) -> Path:
-        """Write podman's settings: nothing that has to ask systemd, or raise a limit."""
+        """Write podman's settings, which need neither systemd nor higher limits."""
         limits = []
         for name in ("nofile", "nproc"):
             soft, hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name.upper()}"))
@@ -75,7 +75,7 @@ class Docker:
         return file
 
     def make_base(self) -> str:
-        """Make the image that the container file begins with; return the option that names it."""
+        """Build the base image and return the build options for it."""
         debian.prepare(list_packages())
         file = self._folder / "base"
         file.write_text(_BASE.format(base=debian.BASE.name, wheels=debian.OF_PIP))
@@ -83,12 +83,12 @@ class Docker:
         return f"--build-arg PYTHON={debian.PYTHON} --volume {debian.WHEELS}:{debian.OF_PIP}:ro"
 
     def type(self, line: str, status: int = 0) -> str:
-        """Type a line in the root of the checkout; return what it printed."""
+        """Run a line in the root of the checkout and return its output."""
         return run("bash", "-c", line, status=status, cwd=ROOT, env=self._variables)
 
 
 def require_podman() -> None:
-    """Skip the test where podman may not run containers; fail where that is required."""
+    """Skip the test if podman cannot run containers, or fail if CI requires it."""
     find_program("podman")
     find_program("runc")
     debian.require_machines()

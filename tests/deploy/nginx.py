@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nginx with TLS, as ``deploy/nginx/placement-sched.conf`` has it, before servers on loopback."""
+"""nginx with TLS and ``deploy/nginx/placement-sched.conf``, in front of local servers."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.deploy import DEPLOY, create_certificate, find_program, run_proxy
 from tests.support.loopback import reserve_port
 
-#: Folders that nginx wants, which are root's where it is installed.
+#: Temporary folders of nginx, which belong to root in an installation.
 _FOLDERS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 
 
@@ -18,9 +18,9 @@ _FOLDERS = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 def start_proxy(
     folder: Path, ports: Sequence[int], *, always_tried: bool = False
 ) -> Iterator[tuple[str, Path]]:
-    """Give the address of nginx and its certificate, once a server of these ports answers.
+    """Run nginx in front of servers and yield its URL and the path of its certificate.
 
-    Where servers are ``always_tried``, none is left out for what it did before.
+    If servers are ``always_tried``, failures do not take them out of rotation.
     """
     nginx = find_program("nginx", "nginx-light")
     create_certificate(folder)
@@ -41,12 +41,12 @@ def _write(folder: Path, port: int, ports: Sequence[int]) -> None:
     text = re.sub(r"(ssl_certificate +)\S+;", rf"\1{folder}/cert.pem;", text)
     text = re.sub(r"(ssl_certificate_key +)\S+;", rf"\1{folder}/key.pem;", text)
     rest = "max_fails=1 fail_timeout=5s;"
-    servers = "".join(f"    server 127.0.0.1:{one} {rest}\n" for one in ports)
-    text, found = re.subn(rf"(    server \S+ {re.escape(rest)}\n)+", servers, text)
-    assert found == 1
+    servers = "".join(f"    server 127.0.0.1:{each} {rest}\n" for each in ports)
+    text, count = re.subn(rf"(    server \S+ {re.escape(rest)}\n)+", servers, text)
+    assert count == 1
     (folder / "site.conf").write_text(text)
     paths = "".join(f"{name}_temp_path {folder}/{name};" for name in _FOLDERS)
-    # Its workers are to reach the folder of the test.
+    # The workers need access to the folder of the test.
     user = "user root;\n" if os.geteuid() == 0 else ""
     (folder / "nginx.conf").write_text(
         f"{user}daemon off; pid {folder}/pid; error_log stderr;\nevents {{}}\n"

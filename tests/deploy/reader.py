@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reader of the guide who types each line of it as printed, on machines of their own.
+"""A reader who types each line of the guide as printed, on new machines.
 
-What differs from what is printed stands in ``WRITTEN`` here and in what a machine has for it, and
-nowhere else; what the prose of a page has its reader do between two lines, such as to edit a file,
-is done by the test.
+``WRITTEN`` and ``Machine.written`` have all differences from the printed lines. If the prose of a
+page describes an action between two lines, such as the edit of a file, the test does it.
 """
 
 import doctest
@@ -19,13 +18,13 @@ from tests.deploy.debian import REPOSITORY, Machine
 from tests.support.repository import ROOT
 from tests.support.servers import wait_until
 
-#: What the reader writes for a word that the pages have in its place, and for a question of
-#: MariaDB's client, which a terminal would have to answer.
+#: Replacements for placeholders of the pages, and for a prompt of MariaDB's client that needs a
+#: terminal.
 WRITTEN = {
     "ADDRESS-OF-THE-REPOSITORY": REPOSITORY,
     "--password placement <": "--password=CHANGE-ME placement <",
 }
-#: What is typed as root is typed here, and by page what any user types: lines that begin so.
+#: Lines of users other than root that are typed here, by page and by their beginning.
 OF_ANY_USER = {
     "deploy": ("python3 -m venv client", "client/bin/", ". ./", "export ", "curl "),
     "adopt#database": ("cp ", "placement-sched config", "placement-sched db"),
@@ -34,8 +33,8 @@ OF_ANY_USER = {
         *("placement-sched db", "placement-sched fleet"),
     ),
 }
-#: The pages, in the order in which they are read, and the heading from which on. Of a page with a
-#: section after "#" only the section of that heading is read.
+#: Pages in the order of reading, with the heading before the first line. With a section after "#"
+#: only the section of that heading is read.
 PAGES = {
     "deploy": "With systemd",
     "commands": "",
@@ -48,7 +47,7 @@ PAGES = {
     "recipes#mod_wsgi": "mod_wsgi",
     "galera": "HAProxy",
 }
-#: A line of the page "Limits and errors" for such a machine, which has others that it cannot run.
+#: The only line of the page "Limits and errors" that runs on such a machine.
 OF_LIMITS = "journalctl --unit placement-sched --lines 20"
 _CHECK = doctest.OutputChecker()
 _LIKE = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -57,7 +56,7 @@ _BLOCK = re.compile(r"^( *).. code-block:: console\n(?: +:.*\n)*\n((?:\1 +.*\n|\
 
 @dataclass(frozen=True)
 class Line:
-    """A line that a page has its reader type, and what it shows to be printed."""
+    """A line that a page shows after a prompt, and its printed output."""
 
     page: str
     text: str
@@ -66,7 +65,7 @@ class Line:
 
 
 def list_lines(page: str) -> list[Line]:
-    """Return the lines of a page, or of its section, that are typed on the machine."""
+    """Return the lines of a page, or of its section, that are typed on a machine."""
     name, _, section = page.partition("#")
     heading = re.compile(f"^{re.escape(PAGES[page])}\n", re.MULTILINE)
     _, text = heading.split((ROOT / f"doc/source/{name}.rst").read_text(), maxsplit=1)
@@ -87,10 +86,10 @@ def _read_lines(page: str, text: str) -> Iterator[Line]:
 
 @dataclass(frozen=True)
 class Step:
-    """What the prose says of a line that begins so.
+    """Actions that the prose describes for a line with this beginning.
 
-    It is what is done ``before`` it and ``after``, what is ``typed`` to its question, and on which
-    machine it is typed: on the first one, on another one, or on each.
+    ``before`` and ``after`` are done before and after the line, and ``typed`` answers its prompt.
+    The line is typed on the ``first`` machine, on the ``other`` machine or on ``each``.
     """
 
     line: str
@@ -100,32 +99,33 @@ class Step:
     on: str = "first"
 
     def machines(self, first: Machine) -> list[Machine]:
-        """Return where it is typed."""
+        """Return the machines of the line."""
         return {"first": [first], "other": first.others, "each": [first, *first.others]}[self.on]
 
 
 def read(machine: Machine, page: str, steps: Sequence[Step]) -> None:
-    """Type the lines of a page; each succeeds, and prints what the page shows.
+    """Type the lines of a page, which must succeed and print the output that the page shows.
 
-    ``steps`` come in the order of their lines, and each of them is the step of some line.
+    ``steps`` are in the order of their lines. A step without a line is an error.
     """
-    left = deque(steps)
+    steps_left = deque(steps)
     for line in list_lines(page):
-        step = left.popleft() if left and line.text.startswith(left[0].line) else Step("")
+        is_next = bool(steps_left) and line.text.startswith(steps_left[0].line)
+        step = steps_left.popleft() if is_next else Step("")
         machines = step.machines(machine)
         for here in machines:
             step.before(here)
         run_on_all(lambda here, line=line, typed=step.typed: _type(here, line, typed), machines)
         for here in machines:
             step.after(here)
-    assert not left, left[0].line
+    assert not steps_left, steps_left[0].line
 
 
 def run_on_all(do: Callable[[Machine], None], machines: Sequence[Machine]) -> None:
-    """Do the same on several machines, side by side."""
-    with ThreadPoolExecutor() as beside:
-        for done in [beside.submit(do, one) for one in machines]:
-            done.result()
+    """Call a function for several machines at the same time."""
+    with ThreadPoolExecutor() as pool:
+        for job in [pool.submit(do, machine) for machine in machines]:
+            job.result()
 
 
 def _type(machine: Machine, line: Line, typed: str) -> None:
@@ -135,14 +135,15 @@ def _type(machine: Machine, line: Line, typed: str) -> None:
     printed: list[str] = []
 
     def is_done() -> bool:
-        status, said = machine.type(text, typed=typed)
-        printed.append(said)
-        fits = not line.printed or _CHECK.check_output(f"{line.printed}\n", f"{said}\n", _LIKE)
+        status, output = machine.type(text, typed=typed)
+        printed.append(output)
+        fits = not line.printed or _CHECK.check_output(f"{line.printed}\n", f"{output}\n", _LIKE)
         return status == 0 and fits
 
-    # What asks a service that was just started is asked again.
-    again = text.startswith("curl ")
-    assert wait_until(is_done, 60) if again else is_done(), f"{line.page}: {text}\n{printed[-1]}"
+    # A request to a service that was just started is repeated.
+    is_request = text.startswith("curl ")
+    is_typed = wait_until(is_done, 60) if is_request else is_done()
+    assert is_typed, f"{line.page}: {text}\n{printed[-1]}"
 
 
 def read_file(page: str, name: str) -> str:

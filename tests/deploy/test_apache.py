@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Apache httpd serves with the example for mod_wsgi."""
+"""Apache httpd with the example for mod_wsgi."""
 
 import re
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ ADMIN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 
 @pytest.fixture(scope="module")
 def apache_url() -> Iterator[tuple[str, Path]]:
-    with apache.run_apache() as found:
-        yield found
+    with apache.run_apache() as address:
+        yield address
 
 
 @pytest.fixture
 def send_request(apache_url):
-    """Return a function that asks for a path, by default as the administrator."""
+    """Return a function that sends a request, by default as the administrator."""
     url, signed = apache_url
 
     def send_request(path, method="GET", headers=ADMIN, **more):
@@ -43,10 +43,10 @@ def send_request(apache_url):
 
 def test_apache_serves_reads_and_writes(send_request):
     assert send_request("/healthz/ready").status_code == 200
-    made = send_request("/placement/resource_providers", "POST", json={"name": "cn1"})
-    assert made.status_code == 200
-    found = send_request("/placement/resource_providers").json()["resource_providers"]
-    assert [one["name"] for one in found] == ["cn1"]
+    answer = send_request("/placement/resource_providers", "POST", json={"name": "cn1"})
+    assert answer.status_code == 200
+    providers = send_request("/placement/resource_providers").json()["resource_providers"]
+    assert [provider["name"] for provider in providers] == ["cn1"]
     assert send_request("/placement/resource_providers", headers={}).status_code == 401
 
 
@@ -90,19 +90,19 @@ def test_encoded_slash_reaches_the_application(send_request):
     assert answer.json()["errors"][0]["request_id"].startswith("req-")
 
 
-def test_body_beyond_the_limit_is_refused(send_request):
-    most = read_settings((), new_conf()).api.max_request_body_size
-    answer = send_request("/placement/resource_providers", "POST", data=b"x" * (most + 1))
+def test_body_beyond_the_limit_is_rejected(send_request):
+    limit = read_settings((), new_conf()).api.max_request_body_size
+    answer = send_request("/placement/resource_providers", "POST", data=b"x" * (limit + 1))
     assert answer.status_code == 413
 
 
-def test_long_query_is_served_and_a_longer_query_is_refused(apache_url):
+def test_query_at_the_limit_is_served_and_a_longer_query_is_rejected(apache_url):
     check_long_queries(apache_url[0], verify=str(apache_url[1]))
 
 
 def test_header_with_an_underscore_is_dropped(apache_url):
-    where, trusted = urlsplit(apache_url[0]), create_default_context(cafile=apache_url[1])
-    connection = HTTPSConnection(where.hostname, where.port, context=trusted, timeout=60)
+    url, trusted = urlsplit(apache_url[0]), create_default_context(cafile=apache_url[1])
+    connection = HTTPSConnection(url.hostname, url.port, context=trusted, timeout=60)
     with closing(connection):
         connection.request("GET", "/placement/traits", headers={"X_Auth_Token": "admin"})
         assert connection.getresponse().status == 401
@@ -113,7 +113,7 @@ def test_metrics_of_all_processes_are_summed(send_request):
 
     def sum_metric():
         lines = send_request("/metrics").text.splitlines()
-        return sum(float(found[1]) for line in lines if (found := route.match(line)))
+        return sum(float(match[1]) for line in lines if (match := route.match(line)))
 
     for _ in range(24):
         assert send_request("/placement/traits").status_code == 200

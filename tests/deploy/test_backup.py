@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Backup and restore, by the commands of the guide's page, while a server writes."""
+"""Backup during writes, and restore, with the commands of the guide."""
 
 import re
 import subprocess
@@ -30,7 +30,7 @@ NAMES = {"postgresql": "PostgreSQL", "mysql": "MariaDB", "sqlite": "SQLite"}
 
 
 def read_commands(kind: str) -> list[str]:
-    """The commands of the page for this database: the backup, then the restore."""
+    """Return the page's commands for a database: backup, then restore."""
     _, _, rest = PAGE.partition(f"\n{NAMES[kind]}\n")
     block = re.search(r".. code-block:: console\n\n((?:   .*\n|\n)+)", rest)[1]
     lines = re.sub(r"\\\n\s+", "", block).splitlines()
@@ -38,25 +38,25 @@ def read_commands(kind: str) -> list[str]:
 
 
 def run_line(command: str, folder: Path, source: URL, target: URL, user: str | None) -> None:
-    """Run a command of the page as administrator, on these databases and user for the page's."""
+    """Run a command of the page as administrator, with these databases and this user."""
     command = re.sub(r"(--owner |TO )placement_sched\b", rf"\g<1>{user}", command)
-    of_restore = target if "RESTORED" in command else source
+    restored = target if "RESTORED" in command else source
     for name, url in (("RESTORED", target), ("placement_sched", source)):
         command = re.sub(rf"\b{name}\b(?!\.db)", str(url.database), command)
     command = command.replace("placement_sched.db", Path(str(source.database)).name)
     server = {
-        "PGHOST": of_restore.host or "",
-        "PGPORT": str(of_restore.port or ""),
-        "PGUSER": of_restore.username or "",
-        "PGPASSWORD": str(of_restore.password or ""),
-        "MYSQL_PWD": str(of_restore.password or ""),
-        "MYSQL_HOST": of_restore.host or "",
-        "MYSQL_TCP_PORT": str(of_restore.port or 3306),
+        "PGHOST": restored.host or "",
+        "PGPORT": str(restored.port or ""),
+        "PGUSER": restored.username or "",
+        "PGPASSWORD": str(restored.password or ""),
+        "MYSQL_PWD": str(restored.password or ""),
+        "MYSQL_HOST": restored.host or "",
+        "MYSQL_TCP_PORT": str(restored.port or 3306),
     }
-    if of_restore.username:
+    if restored.username:
         command = re.sub(
             r"\b(mariadb-dump|mariadb) ",
-            rf"\1 --host={of_restore.host} --user={of_restore.username} ",
+            rf"\1 --host={restored.host} --user={restored.username} ",
             command,
         )
     done = subprocess.run(
@@ -105,18 +105,18 @@ def test_backup_of_a_running_server_can_be_restored(kind, tmp_path):
         for command in restore:
             run_line(command, tmp_path, *urls, user)
         own = make_url(target).set(username=user).render_as_string(hide_password=False)
-        found = _check_database(own)
+        names = _check_database(own)
         variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=own)
         with start_server(folder=restored, variables=variables) as server:
             assert server.get("/healthz/ready")[0] == 200
             status, _ = server.post(path, {"name": "after", "uuid": str(uuid4())})
             assert status == 201
-    assert {f"before{number}" for number in range(5)} <= found
+    assert {f"before{number}" for number in range(5)} <= names
 
 
 @contextmanager
 def create_user(kind: str) -> Iterator[str | None]:
-    """Give a user of the server who has no database yet; drop it at the end."""
+    """Create a user without a database, yield the name and drop the user."""
     if kind == "sqlite":
         yield None
         return
@@ -138,7 +138,7 @@ def _administer(kind: str, *statements: str) -> None:
 
 
 def _grant_all(kind: str, url: str, user: str | None) -> None:
-    """Let the user do all with a database, as the page "Deploy" does."""
+    """Grant all privileges on a database to the user, as the page "Deploy" does."""
     name = make_url(url).database
     if kind == "postgresql":
         _administer(kind, f"ALTER DATABASE {name} OWNER TO {user}")
@@ -147,7 +147,7 @@ def _grant_all(kind: str, url: str, user: str | None) -> None:
 
 
 def _drop_database(kind: str, url: str) -> None:
-    """Drop a database that a command of the page creates."""
+    """Drop a database, since a command of the page creates it."""
     name = make_url(url).database
     if kind == "sqlite":
         Path(str(name)).unlink()
@@ -173,12 +173,12 @@ def _libpq_url(url: str) -> str:
 
 
 def _check_database(url: str) -> set[str]:
-    """Check that a server of this release could serve the database; return its providers."""
+    """Check that this release can serve the database, and return the names of its providers."""
     database = Database(make_settings(url, placement__providers_in_memory=True))
     try:
         check_schema_revision(database)
         with database.read() as connection:
-            # The triggers are there as well: without them a worker's memory would be behind.
+            # Without the triggers the provider cache of a worker would not be current.
             assert change_log.reason_without_log(connection) is None
             names = connection.scalars(text("SELECT name FROM resource_providers"))
             return set(names)

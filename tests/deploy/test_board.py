@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prometheus asks every question of alerts and dashboard about two servers of one database."""
+"""Prometheus evaluates all queries of alerts and dashboard for two servers of a database."""
 
 import json
 import subprocess
@@ -25,14 +25,14 @@ from tests.support.servers import Server, environment, start_server, wait_until
 
 pytestmark = pytest.mark.system
 
-#: What this traffic does not have: failures, and calls of nova's (nova/test_service_metrics.py).
+#: Panels without data: this test has no failures and no RPC calls (nova/test_service_metrics.py).
 LACKING = ["Errors", "RPC calls", "RPC time", "RPC waiting"]
 HOSTS = 3
 
 
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a Prometheus that has asked two servers several times, with traffic between."""
+    """The URL of a Prometheus that scraped two servers before and after requests."""
     folder = tmp_path_factory.mktemp("prometheus")
     with ExitStack() as stack:
         postgresql = stack.enter_context(run_postgresql())
@@ -52,21 +52,21 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         hosts = [report(f"cn{number}") for number in range(HOSTS)]
         servers[0].ask("POST", "/scheduler/v1/compute_nodes", hosts)
         servers[0].ask("POST", "/compute/v2.1/flavors", SMALL)
-        # Figures of the cloud are kept for a minute from the first time that they are asked for.
+        # The servers compute figures of the cloud at the first scrape and keep them for a minute.
         url = stack.enter_context(run_prometheus(folder, servers))
         assert wait_until(
-            lambda: send_traffic(servers) and all(has_number(url, one) for one in SHOWN)
+            lambda: send_traffic(servers) and all(has_number(url, query) for query in SHOWN)
         )
         yield url
 
 
 SMALL = {"flavor": {"name": "m1.small", "ram": 1024, "vcpus": 1, "disk": 1}}
-#: No host is as large.
+#: A request that is too large for every host.
 REFUSED = spec(flavor={"name": "big", "vcpus": 1000, "memory_mb": 1, "root_gb": 0})
 
 
 def send_traffic(servers: list[Server]) -> bool:
-    """Ask each server for what the dashboard shows; return that this was done."""
+    """Send the requests that the dashboard counts to each server, and return True."""
     version = {"OpenStack-API-Version": "placement 1.39"}
     for number, server in enumerate(servers):
         server.post("/scheduler/v1/select_destinations", {"request_spec": spec()})
@@ -87,7 +87,7 @@ def send_traffic(servers: list[Server]) -> bool:
 
 @contextmanager
 def run_prometheus(folder: Path, servers: list[Server]) -> Iterator[str]:
-    """Run Prometheus on loopback; give its URL."""
+    """Run Prometheus on the loopback address and yield its URL."""
     program = find_program("prometheus")
     targets = [server.url.removeprefix("http://") for server in servers]
     config = {
@@ -115,11 +115,12 @@ def run_prometheus(folder: Path, servers: list[Server]) -> Iterator[str]:
 
 
 def query_series(url: str, expression: str) -> list[dict]:
-    """Return the series that Prometheus answers a question of the dashboard with."""
+    """Return the series of a query."""
     expression = expression.replace("$__rate_interval", "1m").replace("$instance", ".*")
     try:
-        with urlopen(f"{url}/api/v1/query?{urlencode({'query': expression})}", timeout=60) as said:
-            answer = json.load(said)
+        query = urlencode({"query": expression})
+        with urlopen(f"{url}/api/v1/query?{query}", timeout=60) as response:
+            answer = json.load(response)
     except OSError:
         return []
     assert answer["status"] == "success", answer
@@ -127,22 +128,23 @@ def query_series(url: str, expression: str) -> list[dict]:
 
 
 def has_number(url: str, expression: str) -> bool:
-    """Whether there is a number, and not that of a rate of nothing."""
-    return any(one["value"][1] != "NaN" for one in query_series(url, expression))
+    """Return whether a query has a number other than the rate of nothing."""
+    return any(series["value"][1] != "NaN" for series in query_series(url, expression))
 
 
 SHOWN = [expression for title, expression, _ in read_panels() if title not in LACKING]
 
 
 def test_every_panel_has_data_after_traffic(prometheus):
-    assert [title for title, one, _ in read_panels() if not has_number(prometheus, one)] == LACKING
+    empty = [title for title, query, _ in read_panels() if not has_number(prometheus, query)]
+    assert empty == LACKING
 
 
 def test_only_expected_alerts_fire(prometheus):
     fired = {rule["alert"] for rule in RULES if query_series(prometheus, rule["expr"])}
-    # On a busy machine a request may be slow for a moment.
-    moments = {"PlacementSchedSlow"}
-    assert fired - moments == {
+    # A request may be slow if the machine is busy.
+    possible = {"PlacementSchedSlow"}
+    assert fired - possible == {
         "PlacementSchedLostClaims",
         "PlacementSchedNoValidHost",
         "PlacementSchedNoValidHostAtAnyStage",
@@ -152,8 +154,9 @@ def test_only_expected_alerts_fire(prometheus):
 def test_shared_metrics_of_two_servers_are_counted_once(prometheus):
     (hosts,) = [expression for title, expression, _ in read_panels() if title == "Hosts"]
     counted = {
-        one["metric"]["state"]: int(one["value"][1]) for one in query_series(prometheus, hosts)
+        series["metric"]["state"]: int(series["value"][1])
+        for series in query_series(prometheus, hosts)
     }
     assert counted == {"up": HOSTS, "down": 0, "disabled": 0}
     both = query_series(prometheus, 'placement_sched_hosts{state="up"}')
-    assert [int(one["value"][1]) for one in both] == [HOSTS, HOSTS]
+    assert [int(series["value"][1]) for series in both] == [HOSTS, HOSTS]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The container file makes a small image that runs as no root, and nothing else is sent to it."""
+"""The container file: a small image that runs without root, from few source files."""
 
 import json
 import os
@@ -17,7 +17,7 @@ FILE = DEPLOY / "container/Dockerfile"
 
 
 def read_instructions() -> list[tuple[str, str]]:
-    """Every instruction with its arguments, in order."""
+    """Return every instruction with its arguments, in order."""
     text = re.sub(r"\\\n\s*", " ", re.sub(r"^#.*\n", "", FILE.read_text(), flags=re.MULTILINE))
     lines = [line for line in text.splitlines() if line.strip()]
     return [(line.split()[0], line.partition(" ")[2].strip()) for line in lines]
@@ -30,11 +30,11 @@ def last_stage_instructions() -> dict[str, str]:
 
 
 def test_instructions_are_valid():
-    known = {
+    valid = {
         *("ARG", "CMD", "COPY", "ENTRYPOINT", "ENV", "EXPOSE", "FROM", "HEALTHCHECK", "LABEL"),
         *("RUN", "STOPSIGNAL", "USER", "WORKDIR"),
     }
-    assert {word for word, _ in read_instructions()} <= known
+    assert {word for word, _ in read_instructions()} <= valid
 
 
 def test_image_runs_as_a_numeric_user_other_than_root():
@@ -50,7 +50,7 @@ def test_only_the_built_environment_is_copied():
     copied = [rest for word, rest in read_instructions() if word == "COPY"]
     assert copied[-1] == "--from=build /opt/placement_sched /opt/placement_sched"
     last = last_stage_instructions()
-    assert "RUN" not in last  # no cache of a package manager stays
+    assert "RUN" not in last  # a package manager would leave a cache
     assert "-slim" in last["FROM"]
 
 
@@ -74,20 +74,20 @@ def test_health_check_uses_the_port_of_the_server():
 
 
 def test_copied_files_exist_and_no_others_are_sent():
-    wanted = {
+    sources = {
         source
         for word, rest in read_instructions()
         if word == "COPY" and not rest.startswith("--from")
         for source in rest.split()[:-1]
     }
     ignored = (FILE.parent / "Dockerfile.dockerignore").read_text().splitlines()
-    assert {line[1:] for line in ignored if line.startswith("!")} == wanted
+    assert {line[1:] for line in ignored if line.startswith("!")} == sources
     assert "*" in ignored
-    assert [path for path in wanted if not (ROOT / path).exists()] == []
+    assert [path for path in sources if not (ROOT / path).exists()] == []
 
 
 def test_compose_file_is_valid():
-    """Compose 1 does not know the name of a project, and nothing else of the file differs."""
+    """Compose 1 rejects the name of a project, and accepts the rest of the file."""
     compose = find_program("docker-compose")
     text = (DEPLOY / "compose/compose.yaml").read_text()
     if run(compose, "version", "--short").startswith("1."):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several Debians run beside each other, and show why a service did not start."""
+"""Machines that run at the same time, and their report of a service that fails to start."""
 
 import pytest
 
@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.exhaustive, pytest.mark.timeout(1800)]
 UNIT = "/etc/systemd/system/tried.service"
 FAILS = "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo It is the disk; exit 7'\n"
 STAYS = "[Service]\nType=exec\nExecStart=/bin/sleep infinity\n"
-#: The processes of the service, by their numbers in this machine: one of another machine has 0.
+#: Prints the process ids of the service on a machine. Other machines' processes have the id 0.
 PROCESSES = "find /sys/fs/cgroup -path '*/tried.service/cgroup.procs' -exec cat {} +"
 
 
@@ -47,12 +47,12 @@ def test_failed_service_is_reported_with_its_journal(folder):
 
 def test_machines_share_no_control_groups(folder):
     with (
-        debian.start_machine(folder, "a", {}) as one,
-        debian.start_machine(folder, "b", {}) as other,
+        debian.start_machine(folder, "a", {}) as first,
+        debian.start_machine(folder, "b", {}) as second,
     ):
-        for machine in (one, other):
+        for machine in (first, second):
             add_service(machine, STAYS)
             machine.run("systemctl start tried")
-        for machine in (one, other):
+        for machine in (first, second):
             main = machine.run("systemctl show --value --property MainPID tried").strip()
             assert set(machine.run(PROCESSES).split()) == {main}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is deployed is written with hashes, and ``make audit`` says what is known of it."""
+"""Hashes of the deployed packages, and the report of ``make audit``."""
 
 import json
 import re
@@ -31,18 +31,18 @@ def read_requirements() -> list[Requirement]:
     return [Requirement(line) for line in lines if line and not line.startswith("#")]
 
 
-@pytest.mark.parametrize("one", read_requirements(), ids=lambda one: one.name)
-def test_requirement_is_pinned_to_an_allowed_version(one):
+@pytest.mark.parametrize("requirement", read_requirements(), ids=lambda each: each.name)
+def test_requirement_is_pinned_to_an_allowed_version(requirement):
     pinned = {canonicalize_name(name): version for name, version in PINNED.items()}
-    assert one.specifier.contains(pinned[canonicalize_name(one.name)])
+    assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)])
 
 
 def test_wheel_is_built_by_the_pinned_setuptools():
-    """So ``pip install --no-build-isolation`` finds what would be downloaded without a hash."""
+    """``pip install --no-build-isolation`` then downloads nothing without a hash."""
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]
-    needed = [Requirement(one) for one in build["requires"]]
-    assert [one.name for one in needed] == ["setuptools"]
-    assert all(one.specifier.contains(PINNED[one.name]) for one in needed)
+    (requirement,) = [Requirement(text) for text in build["requires"]]
+    assert requirement.name == "setuptools"
+    assert requirement.specifier.contains(PINNED[requirement.name])
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,13 @@ def test_build_needs_no_download(place):
 
 def test_every_version_has_hashes_and_no_index():
     blocks = re.split(r"^(?=[\w.-]+(?:\[|==))", TEXT, flags=re.MULTILINE)[1:]
-    assert len(blocks) >= len(PINNED) > 40  # some have a version for each Python
+    assert len(blocks) >= len(PINNED) > 40  # some packages have a version for each Python
     assert [block for block in blocks if "--hash=sha256:" not in block] == []
     assert "://" not in TEXT
     assert "--index" not in TEXT
 
 
-#: What an index may say of a release.
+#: Data of an index on a release.
 NONE = {"vulnerabilities": []}
 SOME = {"vulnerabilities": [{"id": "PYSEC-1", "fixed_in": ["3.2", "4.0"]}, {"id": "PYSEC-2"}]}
 WITHDRAWN = {"vulnerabilities": [{"id": "PYSEC-3", "withdrawn": "2024-01-01T00:00:00Z"}]}
@@ -72,20 +72,21 @@ NO_DATA = {"info": {"name": "flask"}}
 
 @pytest.fixture
 def run_audit(tmp_path, capsys):
-    """Return a function that audits flask 3.1 and kombu 5.4, and gives status and lines.
+    """Return a function that audits flask 3.1 and kombu 5.4.
 
-    It is given what the index answers for a path; for others that is 404.
+    It takes the documents of the index by path and returns status and output lines. Other paths
+    are 404.
     """
     requirements = tmp_path / "requirements.txt"
     requirements.write_text(
         "Flask==3.1 \\\n    --hash=sha256:00\n    # via x\nkombu[all]==5.4 ; python_version < '4'\n"
     )
 
-    def audit(answers):
+    def audit(documents):
         def index(environ, start_response):
-            found = answers.get(environ["PATH_INFO"].removeprefix("/index"))
-            start_response("404 Not Found" if found is None else "200 OK", [])
-            return [found if isinstance(found, bytes) else json.dumps(found).encode()]
+            document = documents.get(environ["PATH_INFO"].removeprefix("/index"))
+            start_response("404 Not Found" if document is None else "200 OK", [])
+            return [document if isinstance(document, bytes) else json.dumps(document).encode()]
 
         with serve_application(index) as url:
             status = main(f"{url}/index/simple/", requirements)
@@ -94,7 +95,9 @@ def run_audit(tmp_path, capsys):
     return audit
 
 
-CONTROL, FLASK, KOMBU = (f"/pypi/{one}/json" for one in ("jinja2/2.10", "flask/3.1", "kombu/5.4"))
+CONTROL, FLASK, KOMBU = (
+    f"/pypi/{release}/json" for release in ("jinja2/2.10", "flask/3.1", "kombu/5.4")
+)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +151,7 @@ CONTROL, FLASK, KOMBU = (f"/pypi/{one}/json" for one in ("jinja2/2.10", "flask/3
             ["could not be checked: the index has no data on jinja2 2.10: 404"],
         ),
     ],
-    ids=["none", "some", "one unknown", "no data", "empty lists", "no releases"],
+    ids=["none", "some", "release without data", "no data", "empty lists", "no releases"],
 )
 def test_audit_reports_vulnerable_and_unchecked_releases(run_audit, answers, status, printed):
     assert run_audit(answers) == (status, printed)
@@ -157,24 +160,24 @@ def test_audit_reports_vulnerable_and_unchecked_releases(run_audit, answers, sta
 def test_audit_without_an_index_is_reported(capsys):
     with reserve_port() as held:
         assert main(f"http://127.0.0.1:{held.getsockname()[1]}/simple") == UNKNOWN
-    said = "could not be checked: the index does not answer: ConnectionError\n"
-    assert capsys.readouterr().out == said
+    message = "could not be checked: the index does not answer: ConnectionError\n"
+    assert capsys.readouterr().out == message
 
 
 def test_audit_reads_all_deployed_releases_from_the_pip_index(capsys, monkeypatch):
-    asked = []
+    paths = []
 
     def index(environ, start_response):
-        asked.append(environ["PATH_INFO"])
+        paths.append(environ["PATH_INFO"])
         start_response("200 OK", [])
         return [json.dumps(SOME if environ["PATH_INFO"] == CONTROL else NONE).encode()]
 
     with serve_application(index) as url:
         monkeypatch.setenv("PIP_INDEX_URL", f"{url}/simple")
         assert main() == 0
-    assert len(asked) == len(set(asked)) > len(PINNED)
+    assert len(paths) == len(set(paths)) > len(PINNED)
     assert {canonicalize_name(name) for name in PINNED} == {
-        path.split("/")[2] for path in asked if path != CONTROL
+        path.split("/")[2] for path in paths if path != CONTROL
     } | {"jinja2"}
-    said = f"checked {len(asked) - 1} packages: 0 known vulnerabilities\n"
-    assert capsys.readouterr().out == said
+    message = f"checked {len(paths) - 1} packages: 0 known vulnerabilities\n"
+    assert capsys.readouterr().out == message

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the heads of the files in ``deploy/``, and its README.md, have their reader type works."""
+"""The commands in the headers of the files in ``deploy/`` and in its README.md work."""
 
 import re
 import shlex
@@ -16,7 +16,7 @@ from tests.support.repository import ROOT
 pytestmark = pytest.mark.slow
 
 _BY_HAND = {".py", ".yaml", ".yml", ".cfg", ".conf", ".ini", ""}
-#: A line that is typed is set off from the prose, or sets variables first; in Python it is alone.
+#: A command is indented or begins with variables. In Python it is alone on its line.
 _IN_COMMENT = re.compile(r"^[#;](?: {2,}| (?=\w+=))(\S.*)", re.MULTILINE)
 _IN_DOCSTRING = re.compile(r"^(?:``)?((?:\w+=\S+ )?(?:gunicorn|python3) .+?)(?:``)?$", re.MULTILINE)
 HAPROXIES = [f"deploy/{name}/haproxy.cfg" for name in ("haproxy", "compose", "galera")]
@@ -24,15 +24,17 @@ RULES, SECRET = "deploy/prometheus/rules.yml", "deploy/kubernetes/configuration.
 
 
 def lines_in_file_headers() -> list[tuple[str, str]]:
-    """Return every line that a head has its reader type, with the file."""
-    files = [one for one in sorted(DEPLOY.rglob("*")) if one.is_file() and one.suffix in _BY_HAND]
-    return [(str(one.relative_to(ROOT)), line) for one in files for line in _comment_lines(one)]
+    """Return the commands of all file headers, with the file."""
+    files = [
+        path for path in sorted(DEPLOY.rglob("*")) if path.is_file() and path.suffix in _BY_HAND
+    ]
+    return [(str(path.relative_to(ROOT)), line) for path in files for line in _comment_lines(path)]
 
 
 def _comment_lines(file: Path) -> list[str]:
     text = re.sub(r"\\\n(?:[#;]\s+)?", "", file.read_text())
-    found = (_IN_DOCSTRING if file.suffix == ".py" else _IN_COMMENT).findall(text)
-    return [re.split(r" {2,}", line)[0] for line in found]  # what it does stands apart
+    lines = (_IN_DOCSTRING if file.suffix == ".py" else _IN_COMMENT).findall(text)
+    return [re.split(r" {2,}", line)[0] for line in lines]  # without its description
 
 
 def read_line(file: str) -> str:
@@ -41,13 +43,13 @@ def read_line(file: str) -> str:
 
 
 def compose_lines() -> list[str]:
-    """Return what is typed before Docker is needed."""
+    """Return the commands for compose before the first that needs Docker."""
     lines = re.sub(r"\\\n\s+", "", readme_blocks("Compose")[0]).splitlines()
     return lines[: next(n for n, line in enumerate(lines) if line.startswith("docker "))]
 
 
 def typed_lines() -> list[tuple[str, str]]:
-    """Return every line that a test of this module types, with the file."""
+    """Return every command that a test of this module runs, with the file."""
     heads = [(name, read_line(name)) for name in (*HAPROXIES, RULES, SECRET)]
     return heads + [("deploy/README", line) for line in compose_lines()]
 
@@ -69,15 +71,15 @@ def test_promtool_accepts_the_alerts_with_the_documented_line():
 
 def test_documented_line_creates_the_secret_of_the_manifest():
     find_program("kubectl", "kubernetes-client")
-    made = run(*shlex.split(read_line(SECRET)), "--dry-run=client", "--output=json", cwd=DEPLOY)
-    (secret,) = manifests_of_kind("Secret")
-    found = yaml.safe_load(made)
-    assert found["metadata"]["name"] == secret["metadata"]["name"]
-    assert set(found["data"]) == set(secret["stringData"])
+    created = run(*shlex.split(read_line(SECRET)), "--dry-run=client", "--output=json", cwd=DEPLOY)
+    (manifest,) = manifests_of_kind("Secret")
+    secret = yaml.safe_load(created)
+    assert secret["metadata"]["name"] == manifest["metadata"]["name"]
+    assert set(secret["data"]) == set(manifest["stringData"])
 
 
 def test_readme_lines_create_the_certificate_of_compose(tmp_path):
-    """HAProxy reads it, as the compose file mounts it."""
+    """HAProxy reads the certificate from the path of the compose file."""
     haproxy = find_program("haproxy")
     find_program("openssl")
     shutil.copytree(DEPLOY, tmp_path / "deploy")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image is built from its file, and serves as that says: no root, and nothing written."""
+"""The image is built from its file, and runs without root on a read-only file system."""
 
 import json
 import re
@@ -16,14 +16,14 @@ from tests.support.servers import wait_until
 pytestmark = pytest.mark.exhaustive
 
 FILE = DEPLOY / "container/Dockerfile"
-#: Bytes of the environment with everything in it. Measured: 290 000 000.
+#: Maximum size of the added files, in bytes. Measured: 290 000 000.
 MOST_ADDED = 300_000_000
 URL = "http://127.0.0.1:8778"
 _ASK = "import urllib.request as u; print(u.urlopen(u.Request({url!r}, headers={headers})).read())"
 
 
 def read_line(command: str) -> str:
-    """Return the line that the head of the file has its reader type."""
+    """Return a command of the header of the file."""
     head = re.sub(r"\\\n#\s+", "", FILE.read_text().partition("\n\n")[0])
     (line,) = re.findall(rf"^#   (docker {command} .*)", head, re.MULTILINE)
     return line
@@ -31,44 +31,44 @@ def read_line(command: str) -> str:
 
 @pytest.fixture(scope="module")
 def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
-    """Podman, with the image that was built as the file says."""
+    """Podman with the image, built with the command of the file."""
     require_podman()
     docker = Docker(tmp_path_factory.mktemp("docker"))
-    here = docker.make_base()
-    docker.type(read_line("build").replace("build", f"build --layers=false {here}", 1))
+    options = docker.make_base()
+    docker.type(read_line("build").replace("build", f"build --layers=false {options}", 1))
     yield docker
     docker.type("docker rm --all --force --time 5; docker rmi --all --force")
 
 
 def test_image_runs_read_only_without_root_and_stops(podman):
-    typed = read_line("run --read-only").replace(
+    line = read_line("run --read-only").replace(
         "postgresql://...", "sqlite:////tmp/placement_sched.db"
     )
-    podman.type(typed.replace("docker run", "docker run --detach --name server", 1))
+    podman.type(line.replace("docker run", "docker run --detach --name server", 1))
     healthy = "docker healthcheck run server >/dev/null 2>&1 && echo healthy || echo not yet"
     assert wait_until(lambda: podman.type(healthy) == "healthy\n", 60), podman.type(
         "docker logs server"
     )
-    asked = _ASK.format(
+    request = _ASK.format(
         url=f"{URL}/placement/resource_providers", headers={"X-Auth-Token": "admin"}
     )
-    answered = podman.type(f"docker exec server python -c {shlex.quote(asked)}")
-    assert '{"resource_providers":[]}' in answered
+    output = podman.type(f"docker exec server python -c {shlex.quote(request)}")
+    assert '{"resource_providers":[]}' in output
     status = podman.type("docker exec server cat /proc/1/status")
     assert re.search(r"^Uid:(\t65532){4}$", status, re.MULTILINE)
     assert re.search(r"^CapBnd:\t0+$", status, re.MULTILINE)
     assert "NoNewPrivs:\t1\n" in status
-    refused = podman.type("docker exec server touch /opt/placement_sched/x", status=1)
-    assert "Read-only file system" in refused
+    failure = podman.type("docker exec server touch /opt/placement_sched/x", status=1)
+    assert "Read-only file system" in failure
     podman.type("docker stop --time 45 server")
     assert podman.type("docker inspect server --format '{{.State.ExitCode}}'") == "0\n"
 
 
 def test_image_serves_the_demo_to_other_machines(podman):
-    typed = read_line("run --publish")
-    podman.type(typed.replace("docker run", "docker run --detach --name demo", 1))
-    asked = shlex.quote(_ASK.format(url=f"{URL}/", headers={"Accept": "text/html"}))
-    line = f"docker exec demo python -c {asked} 2>/dev/null || echo not yet"
+    line = read_line("run --publish")
+    podman.type(line.replace("docker run", "docker run --detach --name demo", 1))
+    request = shlex.quote(_ASK.format(url=f"{URL}/", headers={"Accept": "text/html"}))
+    line = f"docker exec demo python -c {request} 2>/dev/null || echo not yet"
     assert wait_until(lambda: "<h1>Cloud</h1>" in podman.type(line), 120), podman.type(
         "docker logs demo"
     )
@@ -77,7 +77,7 @@ def test_image_serves_the_demo_to_other_machines(podman):
 
 
 def test_image_is_small(podman):
-    """What the file adds to the image of Python that it begins with, which a registry has."""
+    """The base image is not counted, since registries have it."""
 
     def size(image: str) -> int:
         return int(podman.type(f"docker image inspect --format '{{{{.Size}}}}' {image}"))
@@ -96,5 +96,5 @@ def test_image_contains_the_program_and_no_installer(podman):
     assert "org.opencontainers.image.source" in labels
     version = podman.type("docker run --rm --read-only --tmpfs /tmp placement-sched --version")
     assert re.search(r"^placement-sched [0-9.]+", version, re.MULTILINE)
-    there = "docker run --rm --entrypoint ls placement-sched /opt/placement_sched/bin"
-    assert "pip" not in podman.type(there)
+    programs = "docker run --rm --entrypoint ls placement-sched /opt/placement_sched/bin"
+    assert "pip" not in podman.type(programs)

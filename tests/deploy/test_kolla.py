@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image for kolla-ansible: its module and start script, without a registry's images."""
+"""The image for kolla-ansible: its module and start script, without the base image."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from tests.support.servers import BIN, PROGRAM, environment
 pytestmark = pytest.mark.slow
 
 FILE = (DEPLOY / "kolla/Dockerfile").read_text()
-#: Options as the role writes them.
+#: Options that kolla-ansible's role writes.
 CONF = """
 [DEFAULT]
 debug = False
@@ -50,7 +50,7 @@ memcache_security_strategy = ENCRYPT
 memcache_secret_key = secret
 memcached_servers = 192.0.2.1:11211
 """
-#: uwsgi loads the module, and HAProxy of kolla-ansible checks "GET /".
+#: uwsgi loads the module, and HAProxy of kolla-ansible requests "GET /".
 LOAD = """
 from webtest import TestApp
 from placement.wsgi.api import application

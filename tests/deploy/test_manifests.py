@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The manifests of Kubernetes and the compose file have what each kind requires.
+"""Kubernetes manifests and the compose file are valid.
 
-``schemas.yaml`` beside this module has the fields that Kubernetes' API reference requires, of the
-kinds that are used; a field that it does not name is refused where a misspelt one would be ignored.
+``schemas.yaml`` has the required and allowed fields from Kubernetes' API reference for the kinds in
+use. It rejects misspelt fields, which Kubernetes ignores.
 """
 
 import os
@@ -35,36 +35,41 @@ def read_manifests() -> list[dict]:
 
 
 def manifests_of_kind(kind: str) -> list[dict]:
-    return [one for one in read_manifests() if one["kind"] == kind]
+    return [manifest for manifest in read_manifests() if manifest["kind"] == kind]
 
 
 (CONFIGURATION,) = [
-    one["data"]["placement_sched.conf"]
-    for one in manifests_of_kind("ConfigMap")
-    if one["metadata"]["name"] == "placement-sched"
+    manifest["data"]["placement_sched.conf"]
+    for manifest in manifests_of_kind("ConfigMap")
+    if manifest["metadata"]["name"] == "placement-sched"
 ]
 
 
 def pod_templates() -> list[dict]:
     return [
-        one["spec"]["template"] for kind in ("Deployment", "Job") for one in manifests_of_kind(kind)
+        manifest["spec"]["template"]
+        for kind in ("Deployment", "Job")
+        for manifest in manifests_of_kind(kind)
     ]
 
 
-@pytest.mark.parametrize("manifest", read_manifests(), ids=lambda one: f"{one['kind']}")
+@pytest.mark.parametrize("manifest", read_manifests(), ids=lambda each: f"{each['kind']}")
 def test_manifest_is_valid_for_its_kind(manifest):
     schema = SCHEMAS["kinds"][manifest["kind"]]
     assert manifest["apiVersion"] == schema["apiVersion"]
-    wanted = {"$ref": f"#/definitions/{manifest['kind']}", "definitions": SCHEMAS["definitions"]}
-    jsonschema.validate(manifest, wanted)
+    definition = {
+        "$ref": f"#/definitions/{manifest['kind']}",
+        "definitions": SCHEMAS["definitions"],
+    }
+    jsonschema.validate(manifest, definition)
 
 
 def test_misspelt_field_is_reported():
     (deployment,) = manifests_of_kind("Deployment")
     deployment["spec"]["template"]["spec"]["containers"][0]["readynessProbe"] = {}
-    wanted = {"$ref": "#/definitions/Deployment", "definitions": SCHEMAS["definitions"]}
+    definition = {"$ref": "#/definitions/Deployment", "definitions": SCHEMAS["definitions"]}
     with pytest.raises(jsonschema.ValidationError, match="readynessProbe"):
-        jsonschema.validate(deployment, wanted)
+        jsonschema.validate(deployment, definition)
 
 
 def test_every_manifest_is_in_the_kustomization():
@@ -73,64 +78,66 @@ def test_every_manifest_is_in_the_kustomization():
 
 
 def test_kubectl_renders_the_manifests_in_one_namespace():
-    made = yaml.safe_load_all(
+    rendered = yaml.safe_load_all(
         run(find_program("kubectl", "kubernetes-client"), "kustomize", KUBERNETES)
     )
-    kinds = {one["kind"]: one["metadata"].get("namespace") for one in made}
-    here = {one["kind"] for one in read_manifests()} - {"Kustomization"}
-    assert set(kinds) == here
-    assert set(kinds.values()) == {"placement-sched", None}
-    assert kinds["Namespace"] is None
+    namespaces = {object_["kind"]: object_["metadata"].get("namespace") for object_ in rendered}
+    kinds = {manifest["kind"] for manifest in read_manifests()} - {"Kustomization"}
+    assert set(namespaces) == kinds
+    assert set(namespaces.values()) == {"placement-sched", None}
+    assert namespaces["Namespace"] is None
 
 
 def readme_lines() -> list[str]:
-    """Return what deploy/README.md has its reader type for Kubernetes."""
+    """Return the commands of deploy/README.md for Kubernetes."""
     blocks = readme_blocks("Kubernetes")
     return re.sub(r"\\\n\s+", "", "".join(blocks)).splitlines()
 
 
 def readme_blocks(title: str) -> list[str]:
-    """Return the blocks below a heading of deploy/README.md."""
-    _, found, rest = (DEPLOY / "README.md").read_text().partition(f"\n## {title}\n")
-    assert found
+    """Return the code blocks below a heading of deploy/README.md."""
+    _, heading, rest = (DEPLOY / "README.md").read_text().partition(f"\n## {title}\n")
+    assert heading
     return re.findall(r"^```\n(.*?)^```$", rest.partition("\n## ")[0], re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("line", readme_lines())
 def test_kubectl_accepts_the_lines_of_the_readme(line, tmp_path):
-    """Without a cluster: the secret is made all the same, the others end when none answers."""
+    """Without a cluster the secret is created, and other commands fail to connect."""
     kubectl, *words = shlex.split(line)
     create_certificate(tmp_path)
     files = {"placement.example.com.pem": "cert.pem", "placement.example.com.key": "key.pem"}
     words = [str(tmp_path / files[word]) if word in files else word for word in words]
     variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "KUBECONFIG": os.devnull}
-    typed = (find_program(kubectl, "kubernetes-client"), "--server=http://127.0.0.1:9", *words)
+    command = (find_program(kubectl, "kubernetes-client"), "--server=http://127.0.0.1:9", *words)
     if "create" in words:
-        made = run(*typed, "--dry-run=client", "--output=yaml", cwd=ROOT, env=variables)
-        secret = yaml.safe_load(made)
+        output = run(*command, "--dry-run=client", "--output=yaml", cwd=ROOT, env=variables)
+        secret = yaml.safe_load(output)
         assert secret["type"] == "kubernetes.io/tls"
-        named = {
-            tls["secretName"] for one in manifests_of_kind("Ingress") for tls in one["spec"]["tls"]
+        names = {
+            tls["secretName"]
+            for ingress in manifests_of_kind("Ingress")
+            for tls in ingress["spec"]["tls"]
         }
-        assert named == {secret["metadata"]["name"]}
+        assert names == {secret["metadata"]["name"]}
     else:
-        assert "127.0.0.1:9" in run(*typed, status=1, cwd=ROOT, env=variables)
+        assert "127.0.0.1:9" in run(*command, status=1, cwd=ROOT, env=variables)
 
 
-def test_memory_requests_equal_those_of_the_guide():
-    """For a cloud of 10 000 hosts, on the database that takes more."""
+def test_memory_requests_equal_the_guide_for_10_000_hosts():
+    """The guide has a number for each database. The largest counts."""
     page = (ROOT / "doc/source/deploy.rst").read_text()
     worker = max(map(int, re.findall(r"(\d+) MB", re.search(r"\n10 000 {2,}(.*)", page)[1])))
-    watching = int(re.search(r"(\d+) MB for the parent process", page)[1])
+    parent = int(re.search(r"(\d+) MB for the parent process", page)[1])
     (deployment,) = manifests_of_kind("Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     workers = int(re.search(r"--workers=(\d+)", " ".join(container["args"]))[1])
-    asked = int(container["resources"]["requests"]["memory"].removesuffix("Mi")) << 20
-    assert 1 <= asked / ((watching + workers * worker) * 1_000_000) < 1.1
+    requested = int(container["resources"]["requests"]["memory"].removesuffix("Mi")) << 20
+    assert 1 <= requested / ((parent + workers * worker) * 1_000_000) < 1.1
 
 
 def test_pods_meet_the_restricted_standard():
-    """What "pod-security.kubernetes.io/enforce: restricted" of the namespace refuses otherwise."""
+    """The namespace's "pod-security.kubernetes.io/enforce: restricted" rejects other pods."""
     for pod in pod_templates():
         of_pod = pod["spec"]["securityContext"]
         assert of_pod["runAsNonRoot"] is True
@@ -149,10 +156,12 @@ def test_selectors_match_only_the_servers():
     others = job["spec"]["template"]["metadata"]["labels"]
     selectors = [deployment["spec"]["selector"]["matchLabels"], service["spec"]["selector"]]
     selectors += [
-        one["spec"]["selector"]["matchLabels"] for one in manifests_of_kind("PodDisruptionBudget")
+        manifest["spec"]["selector"]["matchLabels"]
+        for manifest in manifests_of_kind("PodDisruptionBudget")
     ]
     selectors += [
-        one["spec"]["podSelector"]["matchLabels"] for one in manifests_of_kind("NetworkPolicy")
+        manifest["spec"]["podSelector"]["matchLabels"]
+        for manifest in manifests_of_kind("NetworkPolicy")
     ]
     for selector in selectors:
         assert selector.items() <= servers.items()
@@ -160,16 +169,18 @@ def test_selectors_match_only_the_servers():
 
 
 def test_objects_that_pods_refer_to_exist():
-    named = {
-        (one["kind"], one["metadata"]["name"]) for one in read_manifests() if "metadata" in one
+    names = {
+        (manifest["kind"], manifest["metadata"]["name"])
+        for manifest in read_manifests()
+        if "metadata" in manifest
     }
     for pod in pod_templates():
-        volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
+        volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
         for container in pod["spec"]["containers"]:
-            assert {one["name"] for one in container["volumeMounts"]} == set(volumes)
+            assert {mount["name"] for mount in container["volumeMounts"]} == set(volumes)
             for source in container["envFrom"]:
-                assert ("Secret", source["secretRef"]["name"]) in named
-        assert ("ConfigMap", volumes["configuration"]["configMap"]["name"]) in named
+                assert ("Secret", source["secretRef"]["name"]) in names
+        assert ("ConfigMap", volumes["configuration"]["configMap"]["name"]) in names
 
 
 @pytest.mark.parametrize("pod", pod_templates(), ids=["server", "db-sync"])
@@ -177,7 +188,7 @@ def test_commands_of_the_manifests_exist(pod):
     (container,) = pod["spec"]["containers"]
     arguments = make_parser(container["args"]).parse_args(container["args"])
     assert arguments.config_file == ["/etc/placement_sched/placement_sched.conf"]
-    ports = [one["containerPort"] for one in container.get("ports", ())]
+    ports = [port["containerPort"] for port in container.get("ports", ())]
     assert ports in ([], [getattr(arguments, "port", 0)])
 
 
@@ -209,7 +220,7 @@ def test_compose_services_run_read_only_as_in_the_image():
         service = COMPOSE["services"][name]
         assert service["read_only"] is True
         assert service["cap_drop"] == ["ALL"]
-        assert service["tmpfs"] == ["/tmp"]  # noqa: S108 - where the image may write
+        assert service["tmpfs"] == ["/tmp"]  # noqa: S108 - the image's writable folder
         assert "no-new-privileges:true" in service["security_opt"]
     command = COMPOSE["services"]["sync"]["command"]
     make_parser(command).parse_args(command)
@@ -218,13 +229,13 @@ def test_compose_services_run_read_only_as_in_the_image():
 def test_files_and_services_of_compose_exist():
     services = COMPOSE["services"]
     assert set(services) == {"db", "sync", "one", "two", "haproxy", "prometheus", "grafana"}
-    made_by_hand = {"./tls"}
+    created_by_hand = {"./tls"}
     for service in services.values():
         for volume in service.get("volumes", ()):
             source = volume.partition(":")[0]
             if source.startswith("."):
-                there = (DEPLOY / "compose" / source).exists()
-                assert there or source in made_by_hand, source
+                is_there = (DEPLOY / "compose" / source).exists()
+                assert is_there or source in created_by_hand, source
             else:
                 assert source in COMPOSE["volumes"]
         if "build" in service:
@@ -240,4 +251,4 @@ def test_compose_contains_no_password():
     text = (DEPLOY / "compose/compose.yaml").read_text()
     passwords = re.findall(r"PASSWORD: (.*)", text)
     assert len(passwords) == 2
-    assert all(re.fullmatch(r'"\$\{\w+:\?set it\}"', one) for one in passwords)
+    assert all(re.fullmatch(r'"\$\{\w+:\?set it\}"', password) for password in passwords)

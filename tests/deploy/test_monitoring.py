@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Alerts and dashboard ask for metrics, labels and values that ``/metrics`` has."""
+"""Queries of alerts and dashboard use metrics, labels and values of ``/metrics``."""
 
 import json
 import re
@@ -25,10 +25,10 @@ RULES = yaml.safe_load((PROMETHEUS / "rules.yml").read_text())["groups"][0]["rul
 #: A failover result without hosts.
 NO_FAILURES = {"computed_at": "2026-01-01T00:00:00", "remaining": []}
 NO_FAILURES |= {"covered": 0, "uncovered": 0, "undetermined": 0}
-#: Labels that Prometheus gives, or the format of a histogram.
+#: Labels that Prometheus or the format of histograms adds.
 GIVEN = {"job", "instance", "le"}
 _SUFFIXES = ("_total", "_bucket", "_count", "_sum")
-#: What describes the database or the cloud, and so is the same on every server.
+#: Metrics of the database or the cloud, which are the same on every server.
 OF_THE_CLOUD = (
     *("placement_sched_hosts", "placement_sched_resources_", "placement_sched_scheduler_capacity"),
     *("placement_sched_rpc_waiting", "placement_sched_nova_left_out"),
@@ -39,13 +39,13 @@ _METRIC = re.compile(r"(placement_sched_\w+)(?:\{([^}]*)\})?")
 
 
 def read_panels() -> Iterator[tuple[str, str, str]]:
-    """Every question of the dashboard: its panel, the expression, the legend."""
+    """Yield panel, expression and legend of every query of the dashboard."""
     for panel in BOARD["panels"]:
         for target in panel.get("targets", ()):
             yield panel["title"], target["expr"], target["legendFormat"]
 
 
-QUESTIONS = [
+QUERIES = [
     *((rule["alert"], rule["expr"], str(rule["annotations"])) for rule in RULES),
     *read_panels(),
 ]
@@ -53,50 +53,45 @@ QUESTIONS = [
 
 @pytest.fixture(scope="module")
 def metric_labels() -> dict[str, set[str]]:
-    """The labels of each metric, by its name, from the registries that ``/metrics`` shows."""
-    metrics = Metrics()
-    found = {f"{one._name}": set(one._labelnames) for one in metrics._registry._collector_to_names}
+    """The labels of each metric by its name, from the registries of ``/metrics``."""
+    registered = Metrics()._registry._collector_to_names
+    labels = {f"{metric._name}": set(metric._labelnames) for metric in registered}
     cloud = CloudGauges(lambda: CloudFigures({}, {}, {}), None).collect()
     capacity = capacity_gauges._gauges(CapacityFigures(0.0, {}), ())
     failover = capacity_gauges.failover_gauges(FailoverResult.of(NO_FAILURES), 0.0)
     waiting = WaitingRequests(lambda: 0).collect()
-    read = (*cloud, *capacity, *failover, *waiting)
-    found |= {one.name: set(one._labelnames) for one in read}
-    return found
+    gauges = (*cloud, *capacity, *failover, *waiting)
+    labels |= {gauge.name: set(gauge._labelnames) for gauge in gauges}
+    return labels
 
 
 def base_metric_name(name: str, metric_labels: dict[str, set[str]]) -> str:
     if name in metric_labels:
         return name
-    return next(
-        (name.removesuffix(one) for one in _SUFFIXES if name.removesuffix(one) in metric_labels),
-        name,
-    )
+    bases = (name.removesuffix(suffix) for suffix in _SUFFIXES)
+    return next((base for base in bases if base in metric_labels), name)
 
 
 @pytest.mark.parametrize(
-    ("title", "expression", "legend"), QUESTIONS, ids=[q[0] for q in QUESTIONS]
+    ("title", "expression", "legend"), QUERIES, ids=[query[0] for query in QUERIES]
 )
 def test_query_uses_existing_metrics_and_labels(metric_labels, title, expression, legend):
-    found = {
-        base_metric_name(name, metric_labels): labels
-        for name, labels in _METRIC.findall(expression)
-    }
-    assert set(found) <= set(metric_labels)
+    names = {base_metric_name(name, metric_labels) for name, _ in _METRIC.findall(expression)}
+    assert names <= set(metric_labels)
     for name, selector in _METRIC.findall(expression):
-        asked = set(re.findall(r"(\w+)\s*(?:=~|!=|!~|=)", selector))
-        assert asked <= metric_labels[base_metric_name(name, metric_labels)] | GIVEN, name
-    of_all = set.union(GIVEN, *(metric_labels[name] for name in found))
+        labels = set(re.findall(r"(\w+)\s*(?:=~|!=|!~|=)", selector))
+        assert labels <= metric_labels[base_metric_name(name, metric_labels)] | GIVEN, name
+    all_labels = set.union(GIVEN, *(metric_labels[name] for name in names))
     grouped = re.findall(r"(?:by|without|on|group_left)\s*\(([^)]*)\)", expression)
-    assert set(re.findall(r"\w+", " ".join(grouped))) <= of_all
+    assert set(re.findall(r"\w+", " ".join(grouped))) <= all_labels
     assert set(re.findall(r"\{\{\s*\$labels\.(\w+)|\{\{(\w+)\}\}", legend)) <= {
-        *((one, "") for one in of_all),
-        *(("", one) for one in of_all),
+        *((label, "") for label in all_labels),
+        *(("", label) for label in all_labels),
     }
 
 
 @pytest.mark.parametrize(
-    ("title", "expression", "legend"), QUESTIONS, ids=[q[0] for q in QUESTIONS]
+    ("title", "expression", "legend"), QUERIES, ids=[query[0] for query in QUERIES]
 )
 def test_query_uses_documented_label_values(title, expression, legend):
     reference = (ROOT / "api-ref/source/metrics.rst").read_text()
@@ -107,25 +102,25 @@ def test_query_uses_documented_label_values(title, expression, legend):
 
 
 @pytest.mark.parametrize(
-    ("title", "expression", "legend"), QUESTIONS, ids=[q[0] for q in QUESTIONS]
+    ("title", "expression", "legend"), QUERIES, ids=[query[0] for query in QUERIES]
 )
 def test_query_uses_existing_routes(title, expression, legend):
     paths = {route.path for api in APIS for route in api.routes}
-    for asked in re.findall(r'route=~?"([^"]*)"', expression):
-        assert set(asked.split("|")) <= paths
+    for route in re.findall(r'route=~?"([^"]*)"', expression):
+        assert set(route.split("|")) <= paths
 
 
 GUIDE = (ROOT / "doc/source/metrics.rst").read_text()
 
 
 @pytest.mark.parametrize(
-    "expression", [*(question[1] for question in QUESTIONS), GUIDE], ids=lambda text: text[:60]
+    "expression", [*(query[1] for query in QUERIES), GUIDE], ids=lambda text: text[:60]
 )
 def test_cloud_wide_metrics_are_not_summed_over_servers(expression):
-    """Two servers of one database show the same hosts: a sum would count each of them twice."""
-    for found in _METRIC.finditer(expression):
-        if found[1].startswith(OF_THE_CLOUD):
-            before = expression[: found.start()]
+    """All servers of a database report the same hosts. A sum would count each host twice."""
+    for metric in _METRIC.finditer(expression):
+        if metric[1].startswith(OF_THE_CLOUD):
+            before = expression[: metric.start()]
             assert _ONE_OF_ALL.search(before), before[-40:]
 
 
@@ -142,7 +137,7 @@ def test_rules_are_valid_and_fire_as_expected():
     assert "SUCCESS" in run(promtool, "check", "rules", PROMETHEUS / "rules.yml")
     assert "SUCCESS" in run(promtool, "test", "rules", PROMETHEUS / "rules_test.yml")
     assert "SUCCESS" in run(promtool, "check", "config", PROMETHEUS / "prometheus.yml")
-    # It names the rules where the compose file mounts them.
+    # The file has the rules' path in the container of the compose file.
     composed = ("--syntax-only", DEPLOY / "compose" / "prometheus.yml")
     assert "SUCCESS" in run(promtool, "check", "config", *composed)
 
@@ -151,12 +146,12 @@ def test_every_alert_has_a_firing_and_a_quiet_case():
     quiet, wrong, *_ = yaml.safe_load((PROMETHEUS / "rules_test.yml").read_text())["tests"]
     alerts = {rule["alert"] for rule in RULES}
     for test, fires in ((quiet, False), (wrong, True)):
-        tried = {one["alertname"]: bool(one["exp_alerts"]) for one in test["alert_rule_test"]}
-        assert tried == dict.fromkeys(alerts, fires)
+        cases = {case["alertname"]: bool(case["exp_alerts"]) for case in test["alert_rule_test"]}
+        assert cases == dict.fromkeys(alerts, fires)
 
 
 def test_queries_of_the_dashboard_are_valid(tmp_path):
-    """Prometheus reads them, once Grafana has put its variables in."""
+    """Prometheus parses the queries after a replacement of Grafana's variables."""
     promtool = find_program("promtool", "prometheus")
     rules = [
         {
@@ -174,7 +169,7 @@ def test_queries_of_the_dashboard_are_valid(tmp_path):
 def test_panels_have_unique_ids_and_do_not_overlap():
     numbers = [panel["id"] for panel in BOARD["panels"]]
     assert len(numbers) == len(set(numbers))
-    taken: set[tuple[int, int]] = set()
+    occupied: set[tuple[int, int]] = set()
     for panel in BOARD["panels"]:
         at = panel["gridPos"]
         cells = {
@@ -182,6 +177,6 @@ def test_panels_have_unique_ids_and_do_not_overlap():
             for x in range(at["x"], at["x"] + at["w"])
             for y in range(at["y"], at["y"] + at["h"])
         }
-        assert not cells & taken, panel["title"]
+        assert not cells & occupied, panel["title"]
         assert max(x for x, _ in cells) < 24
-        taken |= cells
+        occupied |= cells

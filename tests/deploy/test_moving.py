@@ -39,7 +39,7 @@ make_server("127.0.0.1", int(sys.argv[1]), application).serve_forever()
 
 @contextmanager
 def run_openstack_placement(folder: Path, connection: str) -> Iterator[str]:
-    """Give the address of an OpenStack placement on this database."""
+    """Run an OpenStack placement on a database and yield its URL."""
     log = folder / "openstack.log"
     with reserve_port() as held, log.open("w") as output:
         port = held.getsockname()[1]
@@ -76,14 +76,14 @@ def expected_comparison(*urls: str, status: int = 0) -> str:
 
 
 def comparison_command() -> str:
-    """Return the page's command that compares both services, without its token of a keystone."""
+    """Return the page's command that compares both services, without a token."""
     joined = re.sub(r"\\\n\s+", "", PAGE)
     (line,) = re.findall(r"(python3 deploy/move/compare\.py .*)", joined)
     return line
 
 
 def run_comparison(theirs: str, ours: str) -> str:
-    """Type that command, with the addresses of these services; return what it printed."""
+    """Run the command for these services and return its output."""
     line = comparison_command()
     for printed, here in (
         ("http://192.0.2.5:8778", theirs),
@@ -95,7 +95,7 @@ def run_comparison(theirs: str, ours: str) -> str:
 
 
 def create_objects(server: Server) -> str:
-    """Make a provider of every kind of thing, and a consumer; return the provider's uuid."""
+    """Create a provider with all its data and a consumer, and return the provider's uuid."""
     uuid, consumer = str(uuid4()), str(uuid4())
     at = f"{PROVIDERS}/{uuid}"
     stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}

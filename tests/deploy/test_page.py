@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of the guide's page "Deploy", with systemd, as far as a folder can stand for a machine.
+"""The commands of the page "Deploy", with systemd, in a folder in place of a machine.
 
-What only an installed systemd can do (users, units, the journal) is left out, and so are Debian's
-packages; ``systemd-sysusers`` makes the user in the folder.
+Commands for a running systemd (users, units, journal) and for Debian's packages are left out.
+``systemd-sysusers`` creates the user in the folder.
 """
 
 import os
@@ -30,46 +30,48 @@ pytestmark = pytest.mark.exhaustive
 
 PAGE = (ROOT / "doc/source/deploy.rst").read_text()
 UPGRADE = (ROOT / "doc/source/upgrade.rst").read_text()
-#: Programs that need a running systemd, Debian's registry or another machine.
+#: Programs that need a running systemd, Debian's packages or another machine.
 OF_A_MACHINE = {"apt-get", "systemctl", "systemd-sysusers", "git", "cd", "curl", "mariadb"}
-#: What changes the machine's own files, and what asks a keystone.
+#: Programs that change the machine's own files or send requests to keystone.
 OF_ITS_NETWORK = {"echo", "printf", "sed", "."}
-#: Commands on this machine's own PostgreSQL.
+#: Begin of commands that use the machine's PostgreSQL.
 AS_POSTGRES = ["runuser", "-l", "postgres", "-c"]
-#: pip has no index, nor anything else that packages come from.
+#: pip then has no source of packages.
 NOWHERE = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
 _, _, BY_HAND = PAGE.partition("\nWith systemd\n")
 SYSTEMD, IN_FRONT = BY_HAND.split("\nTLS in front\n")
 
 
 def read_commands(page: str) -> list[list[str]]:
-    """Every command of a part of the page, in words."""
+    """Return every command of a part of the page, as words."""
     blocks = re.findall(r"^ *.. code-block:: console\n\n((?:   .*\n|\n)+)", page, re.MULTILINE)
     text = re.sub(r"\\\n\s+", "", "".join(blocks))
     return [shlex.split(line) for line in re.findall(r"^ {3,6}[#$] (.+)", text, re.MULTILINE)]
 
 
 def machine_commands() -> list[list[str]]:
-    """The commands that the fixture ``machine`` runs."""
+    """Return the commands that the fixture ``machine`` runs."""
     elsewhere = OF_A_MACHINE | OF_ITS_NETWORK
-    every = [one for one in read_commands(SYSTEMD) if one[0] not in elsewhere]
-    return [one for one in every if one[:4] != AS_POSTGRES and not is_client_command(one)]
+    commands = [words for words in read_commands(SYSTEMD) if words[0] not in elsewhere]
+    return [
+        words for words in commands if words[:4] != AS_POSTGRES and not is_client_command(words)
+    ]
 
 
 def is_client_command(words: list[str]) -> bool:
-    """Whether a command installs OpenStack's client, or is one of it."""
+    """Return whether a command installs or runs OpenStack's client."""
     return words[0].startswith("client/") or words == ["python3", "-m", "venv", "client"]
 
 
 def proxy_commands() -> list[list[str]]:
-    """The commands that the fixture ``proxy_folder`` runs."""
-    return [one for one in read_commands(IN_FRONT) if one[0] in {"openssl", "install", "cat"}]
+    """Return the commands that the fixture ``proxy_folder`` runs."""
+    return [words for words in read_commands(IN_FRONT) if words[0] in {"openssl", "install", "cat"}]
 
 
 def test_files_named_by_the_page_exist():
-    named = set(re.findall(r"\bdeploy/[\w./-]+\w", PAGE))
-    assert len(named) > 5
-    assert [name for name in named if not (ROOT / name).exists()] == []
+    names = set(re.findall(r"\bdeploy/[\w./-]+\w", PAGE))
+    assert len(names) > 5
+    assert [name for name in names if not (ROOT / name).exists()] == []
 
 
 def test_page_creates_its_user(tmp_path):
@@ -83,25 +85,25 @@ def test_page_creates_its_user(tmp_path):
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the page's commands were run, each path of theirs below it."""
+    """A folder after the commands of the page, with all their paths below it."""
     root = tmp_path_factory.mktemp("machine")
     source = root / "source"
     shutil.copytree(ROOT, source, ignore=LEFT_OUT)
     for folder in ("opt", "etc/systemd/system", "usr/lib/sysusers.d", "usr/local/bin"):
         (root / folder).mkdir(parents=True)
     for words in machine_commands():
-        here = [re.sub(r"^/(?=opt|etc|usr)", f"{root}/", word) for word in words]
-        if here[0] == "python3":
-            here[0] = sys.executable
-        if here[0] == "install":  # there is no such group
-            here = [word for word in here if word not in {"-g", "placement-sched"}]
-        if here[0] == "runuser":
-            here = here[here.index("--") + 1 :]
+        command = [re.sub(r"^/(?=opt|etc|usr)", f"{root}/", word) for word in words]
+        if command[0] == "python3":
+            command[0] = sys.executable
+        if command[0] == "install":  # the group does not exist here
+            command = [word for word in command if word not in {"-g", "placement-sched"}]
+        if command[0] == "runuser":
+            command = command[command.index("--") + 1 :]
             edit_configuration(root / "etc/placement_sched/placement_sched.conf")
-        # The build of the wheel downloads nothing: what pip installs beside has hashes.
-        offline = NOWHERE if "--no-deps" in here else {}
+        # The build of the wheel downloads nothing. Packages that pip downloads have hashes.
+        offline = NOWHERE if "--no-deps" in command else {}
         done = subprocess.run(
-            here,
+            command,
             cwd=source,
             env=environment(**offline),
             capture_output=True,
@@ -109,12 +111,12 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
             timeout=600,
             check=False,
         )
-        assert done.returncode == 0, f"{here}\n{done.stdout}{done.stderr}"
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
     return root
 
 
 def edit_configuration(config: Path) -> None:
-    """Do what an operator does to the configuration, who has neither keystone nor PostgreSQL."""
+    """Edit the configuration for an operator without keystone and PostgreSQL."""
     text = config.read_text()
     text = re.sub(r"connection = .*", f"connection = sqlite:///{config.parent}/p.db", text)
     text = re.sub(r"\[keystone_authtoken\](?s:.*?)\n\n", "", text)
@@ -138,7 +140,7 @@ def test_server_installed_by_the_page_serves_requests(machine):
 
 def test_running_server_keeps_its_release_during_an_upgrade(machine):
     name = "opt/placement_sched"
-    (put_in_use,) = [one for one in read_commands(UPGRADE) if one[0] == "ln"]
+    (put_in_use,) = [words for words in read_commands(UPGRADE) if words[0] == "ln"]
     assert put_in_use == ["ln", "-sfn", "placement_sched-NEW", f"/{name}"]
     config = machine / "etc/placement_sched/placement_sched.conf"
     program = machine / "usr/local/bin/placement-sched"
@@ -157,24 +159,30 @@ def test_running_server_keeps_its_release_during_an_upgrade(machine):
 
 
 def test_upgrade_uses_the_commands_of_the_installation():
-    """So what runs the page "Deploy" runs these as well."""
-    new = [[word.replace("NEW", "RELEASE") for word in one] for one in read_commands(UPGRADE)[1:5]]
-    assert [one[0].split("/")[-1] for one in new] == ["git", "python3", "pip", "pip"]
-    assert all(one in read_commands(SYSTEMD) for one in new)
+    """The tests of the page "Deploy" therefore cover these commands, too."""
+    commands = [
+        [word.replace("NEW", "RELEASE") for word in words] for words in read_commands(UPGRADE)[1:5]
+    ]
+    assert [words[0].split("/")[-1] for words in commands] == ["git", "python3", "pip", "pip"]
+    assert all(words in read_commands(SYSTEMD) for words in commands)
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
 def test_database_is_prepared_by_its_documented_user(kind, tmp_path):
-    """The commands are run as an administrator, with names that no other test has."""
+    """An administrator runs the commands, with a random name of user and database."""
     name = f"ps_page_{uuid4().hex[:12]}"
     server = make_url(SERVERS[kind])
-    with empty_database(kind, tmp_path):  # or there is no server, and the test is skipped
+    with empty_database(kind, tmp_path):  # skips the test if there is no server
         pass
-    words = [one for one in read_commands(SYSTEMD) if one[0] == "mariadb" or one[:4] == AS_POSTGRES]
+    commands = [
+        words
+        for words in read_commands(SYSTEMD)
+        if words[0] == "mariadb" or words[:4] == AS_POSTGRES
+    ]
     if kind == "mysql":
-        statements = [one[2] for one in words if one[0] == "mariadb"]
+        statements = [words[2] for words in commands if words[0] == "mariadb"]
     else:
-        created, owned = (one[4] for one in words if one[0] == "runuser")
+        created, owned = (words[4] for words in commands if words[0] == "runuser")
         assert created == "createuser --pwprompt placement_sched"
         assert owned == "createdb --owner placement_sched placement_sched"
         statements = [
@@ -195,7 +203,7 @@ def test_database_is_prepared_by_its_documented_user(kind, tmp_path):
         )
         printed = run(PROGRAM, "db", "sync", cwd=tmp_path, env=variables)
         assert "schema brought to revision" in printed
-        assert "may not create" not in printed  # it may create the triggers
+        assert "may not create" not in printed  # the user may create the triggers
     finally:
         anywhere = "" if kind == "postgresql" else "@'%%'"
         with engine.connect() as connection:
@@ -206,7 +214,7 @@ def test_database_is_prepared_by_its_documented_user(kind, tmp_path):
 
 @pytest.fixture(scope="module")
 def proxy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which the commands for TLS were run, as far as they need no packages."""
+    """A folder after the commands for TLS, except commands for packages."""
     root = tmp_path_factory.mktemp("in_front")
     find_program("openssl")
     for folder in ("etc/haproxy", "etc/nginx/conf.d", "etc/ssl"):

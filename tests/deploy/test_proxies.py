@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configurations of HAProxy and nginx are valid, and say the same as the server."""
+"""The configurations of HAProxy and nginx are valid and agree with the server."""
 
 import re
 import shlex
@@ -33,27 +33,26 @@ APACHE = DEPLOY / "wsgi/apache.conf"
 def test_haproxy_accepts_its_configuration_without_a_warning(path, tmp_path):
     haproxy = find_program("haproxy")
     text = re.sub(r"crt \S+", f"crt {create_certificate(tmp_path)}", path.read_text())
-    # The names of a compose file are known to its network alone.
+    # Only the network of compose resolves the names.
     text = re.sub(r"server (one|two) \w+:", r"server \1 127.0.0.1:", text)
     config = tmp_path / "haproxy.cfg"
     config.write_text(text)
-    told = run(haproxy, "-c", "-f", config)
-    assert "Configuration file is valid" in told
-    assert "WARNING" not in told
+    output = run(haproxy, "-c", "-f", config)
+    assert "Configuration file is valid" in output
+    assert "WARNING" not in output
 
 
 def test_both_haproxy_files_differ_only_in_names():
-    one, other = (path.read_text() for path in HAPROXY)
-    other, found, resolvers = other.partition("\n# Docker's own")
-    assert found
+    own, compose = (path.read_text() for path in HAPROXY)
+    compose, comment, resolvers = compose.partition("\n# Docker's own")
+    assert comment
     assert "nameserver docker 127.0.0.11:53\n" in resolvers
-    one, other = one.splitlines()[1:], other.splitlines()[1:]
-    differing = {line.split()[0] for line, else_ in zip(one, other, strict=True) if line != else_}
-    assert differing == {"log", "bind", "server"}
+    pairs = zip(own.splitlines()[1:], compose.splitlines()[1:], strict=True)
+    assert {line.split()[0] for line, other in pairs if line != other} == {"log", "bind", "server"}
 
 
 def test_haproxy_accepts_the_file_with_database_nodes(tmp_path):
-    """Joined as the page says; HAProxy refuses to read the two files one after the other."""
+    """The page appends the file to the first, since HAProxy cannot read both after each other."""
     haproxy = find_program("haproxy")
     page = (ROOT / "doc/source/galera.rst").read_text()
     (line,) = re.findall(r"^   # (sed .*) >> /etc/haproxy/haproxy.cfg$", page, re.MULTILINE)
@@ -76,17 +75,17 @@ def test_nginx_accepts_its_configuration(tmp_path):
         f"pid {tmp_path}/pid;\nerror_log stderr;\nevents {{}}\n"
         f"http {{ access_log off; include {tmp_path}/site.conf; }}\n"
     )
-    told = run(nginx, "-t", "-p", tmp_path, "-c", tmp_path / "nginx.conf")
-    assert "test is successful" in told
-    assert "warn" not in told
+    output = run(nginx, "-t", "-p", tmp_path, "-c", tmp_path / "nginx.conf")
+    assert "test is successful" in output
+    assert "warn" not in output
 
 
 def test_proxy_limits_equal_those_of_the_server():
-    most = read_settings((), new_conf()).api.max_request_body_size
-    assert f"client_max_body_size {most >> 20}m;" in NGINX.read_text()
-    assert f"LimitRequestBody {most}\n" in APACHE.read_text()
+    limit = read_settings((), new_conf()).api.max_request_body_size
+    assert f"client_max_body_size {limit >> 20}m;" in NGINX.read_text()
+    assert f"LimitRequestBody {limit}\n" in APACHE.read_text()
     ingress = (DEPLOY / "kubernetes/service.yaml").read_text()
-    assert f"proxy-body-size: {most >> 20}m\n" in ingress
+    assert f"proxy-body-size: {limit >> 20}m\n" in ingress
 
 
 @pytest.mark.system
@@ -100,22 +99,22 @@ def test_proxy_accepts_long_queries_and_reports_the_limit(proxy, tmp_path):
 
 @pytest.mark.parametrize("path", [*HAPROXY, NGINX, APACHE], ids=lambda path: path.parent.name)
 def test_forwarded_headers_of_clients_are_dropped(path: Path):
-    """The servers believe these headers, so that only the proxy may set them."""
+    """The servers trust these headers, so only the proxy may set them."""
     text = path.read_text()
     if path in {NGINX, APACHE}:
-        ways = r"(?:proxy_set_header|RequestHeader (?:unset|set)) (\S+)"
-        set_here = set(re.findall(ways, text))
-        believed = {"Forwarded", *(f"X-Forwarded-{name}" for name in ("Proto", "Host", "For"))}
-        assert believed | {"X-Forwarded-Prefix"} <= set_here
+        directives = r"(?:proxy_set_header|RequestHeader (?:unset|set)) (\S+)"
+        changed = set(re.findall(directives, text))
+        trusted = {"Forwarded", *(f"X-Forwarded-{name}" for name in ("Proto", "Host", "For"))}
+        assert trusted | {"X-Forwarded-Prefix"} <= changed
     else:
         assert "http-request del-header Forwarded\n" in text
         assert "http-request del-header ^X-Forwarded- -m reg\n" in text
 
 
 def test_ingress_nginx_is_configured_to_drop_headers():
-    """It sends what the object has, empty, in place of a client's; the step names the object."""
+    """The ingress replaces a client's headers with empty values."""
     documents = yaml.safe_load_all((DEPLOY / "kubernetes/service.yaml").read_text())
-    (headers,) = [one for one in documents if one["kind"] == "ConfigMap"]
+    (headers,) = [document for document in documents if document["kind"] == "ConfigMap"]
     assert headers["data"] == {"Forwarded": "", "X-Forwarded-Prefix": ""}
     space = yaml.safe_load((DEPLOY / "kubernetes/kustomization.yaml").read_text())["namespace"]
     name = f'"proxy-set-headers": "{space}/{headers["metadata"]["name"]}"'

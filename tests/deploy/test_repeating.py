@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What proxies do with a request that a server did not answer: no write is done twice."""
+"""Proxies never repeat a write whose response they did not receive."""
 
 import threading
 from collections import Counter
@@ -23,7 +23,7 @@ WRITES = ("PUT", "DELETE", "POST")
 
 
 class CountingServer(ThreadingHTTPServer):
-    """A server that does what it is asked; one that ``dies`` then closes the connection."""
+    """A server that counts requests, and sends no response if it ``dies``."""
 
     daemon_threads = True
 
@@ -33,7 +33,7 @@ class CountingServer(ThreadingHTTPServer):
         self.reached: set[str] = set()
 
     def handle_error(self, *_arguments: Any) -> None:
-        """Say nothing of a client that waits no longer."""
+        """Ignore clients that close their connection early."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -57,7 +57,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_GET = do_PUT = do_DELETE = do_POST = _do  # noqa: N815 - names of http.server
 
     def log_message(self, *_arguments: Any) -> None:
-        """Leave the test's output alone."""
+        """Log nothing."""
 
 
 @contextmanager
@@ -74,8 +74,8 @@ def run_server(done: Counter[str], *, dies: bool = False) -> Iterator[CountingSe
 
 @contextmanager
 def send_through_proxy(proxy: ModuleType, folder: Path, ports: list[int]) -> Iterator[Any]:
-    """Give a function that sends a request through the proxy, and returns the status."""
-    # No server is left out for what it did before.
+    """Yield a function that sends a request through the proxy and returns the status."""
+    # A failure takes no server out of rotation.
     with proxy.start_proxy(folder, ports, always_tried=True) as (url, signed):
 
         def send(method: str, path: str) -> int:
@@ -94,12 +94,12 @@ def send_through_proxy(proxy: ModuleType, folder: Path, ports: list[int]) -> Ite
 def test_possibly_completed_write_is_not_repeated(proxy, method, tmp_path):
     done: Counter[str] = Counter()
     with ExitStack() as stack:
-        mortal = stack.enter_context(run_server(done, dies=True))
-        well = stack.enter_context(run_server(done))
-        ports = [mortal.server_port, well.server_port]
-        ask = stack.enter_context(send_through_proxy(proxy, tmp_path, ports))
-        statuses = Counter(ask(method, f"/p{number}") for number in range(10))
-    assert mortal.reached == well.reached == {method}
+        dying = stack.enter_context(run_server(done, dies=True))
+        healthy = stack.enter_context(run_server(done))
+        ports = [dying.server_port, healthy.server_port]
+        send = stack.enter_context(send_through_proxy(proxy, tmp_path, ports))
+        statuses = Counter(send(method, f"/p{number}") for number in range(10))
+    assert dying.reached == healthy.reached == {method}
     assert set(done.values()) == {1}
     assert len(done) == 10
     assert set(statuses) == {200, 502}
@@ -109,12 +109,12 @@ def test_possibly_completed_write_is_not_repeated(proxy, method, tmp_path):
 def test_failed_read_is_repeated(proxy, tmp_path):
     done: Counter[str] = Counter()
     with ExitStack() as stack:
-        mortal = stack.enter_context(run_server(done, dies=True))
-        well = stack.enter_context(run_server(done))
-        ports = [mortal.server_port, well.server_port]
-        ask = stack.enter_context(send_through_proxy(proxy, tmp_path, ports))
-        statuses = {ask("GET", f"/p{number}") for number in range(10)}
-    assert mortal.reached == {"GET"}
+        dying = stack.enter_context(run_server(done, dies=True))
+        healthy = stack.enter_context(run_server(done))
+        ports = [dying.server_port, healthy.server_port]
+        send = stack.enter_context(send_through_proxy(proxy, tmp_path, ports))
+        statuses = {send("GET", f"/p{number}") for number in range(10)}
+    assert dying.reached == {"GET"}
     assert statuses == {200}
 
 
@@ -123,10 +123,11 @@ def test_failed_read_is_repeated(proxy, tmp_path):
 def test_unaccepted_request_goes_to_the_other_server(proxy, method, tmp_path):
     done: Counter[str] = Counter()
     with ExitStack() as stack:
-        refusing = stack.enter_context(reserve_port()).getsockname()[1]
-        well = stack.enter_context(run_server(done))
-        ask = stack.enter_context(send_through_proxy(proxy, tmp_path, [refusing, well.server_port]))
-        statuses = [ask(method, f"/p{number}") for number in range(10)]
+        closed = stack.enter_context(reserve_port()).getsockname()[1]
+        healthy = stack.enter_context(run_server(done))
+        ports = [closed, healthy.server_port]
+        send = stack.enter_context(send_through_proxy(proxy, tmp_path, ports))
+        statuses = [send(method, f"/p{number}") for number in range(10)]
     assert statuses == [200] * 10
     assert set(done.values()) == {1}
 
@@ -135,11 +136,11 @@ def test_unaccepted_request_goes_to_the_other_server(proxy, method, tmp_path):
 def test_write_is_502_or_503_without_a_server(proxy, tmp_path):
     done: Counter[str] = Counter()
     with ExitStack() as stack:
-        well = stack.enter_context(run_server(done))
-        refusing = stack.enter_context(reserve_port()).getsockname()[1]
-        ports = [refusing, well.server_port]
-        ask = stack.enter_context(send_through_proxy(proxy, tmp_path, ports))
-        well.shutdown()
-        well.server_close()
-        assert {ask(method, "/p") for method in WRITES} <= {502, 503}
+        healthy = stack.enter_context(run_server(done))
+        closed = stack.enter_context(reserve_port()).getsockname()[1]
+        ports = [closed, healthy.server_port]
+        send = stack.enter_context(send_through_proxy(proxy, tmp_path, ports))
+        healthy.shutdown()
+        healthy.server_close()
+        assert {send(method, "/p") for method in WRITES} <= {502, 503}
     assert not done

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two releases on one database: the last one before the newest revision of the schema, and this.
+"""The last release and this release on the same database.
 
-What the guide's page on upgrades promises: servers of the last release go on while the schema is
-brought to this one's and while servers of this release start.
+The guide's page on upgrades promises that servers of the last release continue during the upgrade
+of the schema and the start of servers of this release.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ VERSION = "placement 1.39"
 
 @pytest.fixture(scope="module")
 def last_release(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The source as it was before the newest revision came."""
+    """The source before the newest revision."""
     return unpack_last_release(tmp_path_factory.mktemp("last_release"))
 
 
@@ -44,7 +44,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def start_release(last_release: Path, url: str, tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Give a function that starts a server of the last release, or of this one."""
+    """Yield a function that starts a server of the last release or of this release."""
     with ExitStack() as stack:
 
         def start(name: str, *, ready: str | None = "/placement/") -> Server:
@@ -88,18 +88,19 @@ def test_both_releases_serve_one_database_during_the_upgrade(
     sync_schema("last", last_release, url, tmp_path)
     last = start_release("last")
     before = create_provider(last, 4)
-    told = sync_schema("this", last_release, url, tmp_path)
-    assert f"revision {newest_revision()}" in told
+    output = sync_schema("this", last_release, url, tmp_path)
+    assert f"revision {newest_revision()}" in output
     database = Database(make_settings(url))
     assert schema_differences(database) == []
     database.dispose()
-    # It goes on with the newer schema, reading and writing.
+    # The last release reads and writes the new schema.
     provider = create_provider(last, 4)
     this = start_release("this")
     for server in (last, this):
         listed = server.ask("GET", "/placement/resource_providers", version=VERSION)
-        assert {one["uuid"] for one in listed["resource_providers"]} == {before, provider}
-    # Each sees what the other claims, and neither takes what is gone.
+        uuids = {provider["uuid"] for provider in listed["resource_providers"]}
+        assert uuids == {before, provider}
+    # Each server sees the other's claims, and both reject claims beyond the capacity.
     answers = [claim_vcpu(server, provider) for _ in range(3) for server in (last, this)]
     assert answers == [204] * 4 + [409] * 2
     assert last.stop() == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HAProxy and nginx as configured, with TLS, in front of two servers; one is replaced."""
+"""HAProxy and nginx with TLS in front of two servers, and the replacement of a server."""
 
 import re
 import threading
@@ -25,7 +25,7 @@ VERSION = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 
 @dataclass(frozen=True)
 class TLSProxy:
-    """A proxy on ``url`` with ``certificate``, the servers, and how to start one again."""
+    """A proxy with the path of its certificate, and its servers with their ports."""
 
     url: str
     certificate: Path
@@ -40,8 +40,8 @@ def tls_proxy(
 ) -> Iterator[TLSProxy]:
     folder = tmp_path_factory.mktemp("front")
     with ExitStack() as stack:
-        held = [stack.enter_context(reserve_port()) for _ in range(2)]
-        ports = [one.getsockname()[1] for one in held]
+        sockets = [stack.enter_context(reserve_port()) for _ in range(2)]
+        ports = [each.getsockname()[1] for each in sockets]
         servers = [stack.enter_context(run_server(folder, port)) for port in ports]
         url, signed = stack.enter_context(request.param.start_proxy(folder, ports))
         yield TLSProxy(url, signed, folder, servers, ports)
@@ -49,12 +49,12 @@ def tls_proxy(
 
 @contextmanager
 def run_server(folder: Path, port: int) -> Iterator[Server]:
-    """A server on this port, of one database."""
+    """Run a server on this port, with the database of ``folder``."""
     variables = environment(
         OS_PLACEMENT_DATABASE__CONNECTION=f"sqlite:///{folder}/both.db",
         OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING="true",
         OS_DEFAULT__SERVICE_DOWN_TIME="86400",
-        OS_API__SHUTDOWN_DELAY="5",  # as deploy/placement_sched.conf has it
+        OS_API__SHUTDOWN_DELAY="5",  # the value of deploy/placement_sched.conf
     )
     with start_server(
         "--port", str(port), folder=folder, log=folder / f"{port}.log", variables=variables
@@ -63,11 +63,11 @@ def run_server(folder: Path, port: int) -> Iterator[Server]:
 
 
 def create_session(tls_proxy: TLSProxy) -> requests.Session:
-    made = requests.Session()
-    made.trust_env = False
-    made.verify = str(tls_proxy.certificate)
-    made.headers.update(VERSION)
-    return made
+    session = requests.Session()
+    session.trust_env = False
+    session.verify = str(tls_proxy.certificate)
+    session.headers.update(VERSION)
+    return session
 
 
 def is_answering(tls_proxy: TLSProxy) -> bool:
@@ -96,8 +96,8 @@ def test_openstack_client_works_through_the_proxy(tls_proxy, tmp_path):
     assert len(shown) == 2
     for line in shown:
         assert send(*line.text.removeprefix(typed).split()) == f"{line.printed}\n"
-    (wanted,) = re.findall(r"resource provider delete \$\(.* sched (.*)\)", deleted.text)
-    send("resource", "provider", "delete", send(*wanted.split()).strip())
+    (words,) = re.findall(r"resource provider delete \$\(.* sched (.*)\)", deleted.text)
+    send("resource", "provider", "delete", send(*words.split()).strip())
     assert send("resource", "provider", "list", "-f", "value") == ""
     send("aggregate", "create", "licensed")
     assert send("aggregate", "list", "-f", "value", "-c", "Name") == "licensed\n"
@@ -123,7 +123,7 @@ def test_requests_succeed_while_a_server_is_replaced(tls_proxy):
     done = threading.Event()
 
     def send(client: int) -> None:
-        with create_session(tls_proxy) as kept:
+        with create_session(tls_proxy) as session:
             for number in range(1_000_000):
                 if done.is_set():
                     return
@@ -131,9 +131,9 @@ def test_requests_succeed_while_a_server_is_replaced(tls_proxy):
                 url = f"{tls_proxy.url}/placement/resource_providers"
                 try:
                     if number % 2:
-                        status = str(kept.post(url, json=body, timeout=60).status_code)
+                        status = str(session.post(url, json=body, timeout=60).status_code)
                     else:
-                        status = str(kept.get(url, params=body, timeout=60).status_code)
+                        status = str(session.get(url, params=body, timeout=60).status_code)
                 except requests.RequestException as failure:
                     status = repr(failure)
                 statuses[status] += 1
@@ -143,13 +143,13 @@ def test_requests_succeed_while_a_server_is_replaced(tls_proxy):
     for client in clients:
         client.start()
     try:
-        one, other = tls_proxy.servers
-        assert wait_until(lambda: has_log_line(one) and has_log_line(other))
-        assert one.stop() == 0
+        first, second = tls_proxy.servers
+        assert wait_until(lambda: has_log_line(first) and has_log_line(second))
+        assert first.stop() == 0
         before = statuses.total()
-        assert wait_until(lambda: statuses.total() > before + 100)  # by the other alone
-        with run_server(tls_proxy.folder, tls_proxy.ports[0]) as again:
-            assert wait_until(lambda: has_log_line(again))
+        assert wait_until(lambda: statuses.total() > before + 100)  # from the second server
+        with run_server(tls_proxy.folder, tls_proxy.ports[0]) as replacement:
+            assert wait_until(lambda: has_log_line(replacement))
             done.set()
             for client in clients:
                 client.join(timeout=120)
@@ -159,5 +159,5 @@ def test_requests_succeed_while_a_server_is_replaced(tls_proxy):
 
 
 def has_log_line(server: Server) -> bool:
-    """Whether the server has had a request through the proxy."""
+    """Return whether the server has had a request through the proxy."""
     return "/placement/resource_providers" in server.log.read_text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The units of systemd are valid, harden the services, and start what there is."""
+"""The units of systemd are valid, harden their services, and start existing commands."""
 
 import configparser
 import re
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 INSTALLED = "/opt/placement_sched/bin/placement-sched"
 UNITS = DEPLOY / "systemd"
 SERVICES = sorted(path.name for path in UNITS.glob("*.service"))
-#: Of each service: for how long requests at work are finished, and what its log has once it runs.
+#: Seconds until each service has finished its requests, and text in its log when it runs.
 GRACES = {
     "placement-sched.service": GRACE,
     "placement-sched-nova-scheduler.service": (
@@ -36,13 +36,13 @@ RUNS = {
     "placement-sched-nova-scheduler.service": "127.0.0.1:1/ does not answer",
     "placement-sched-nova-shadow.service": "requests are not evaluated yet",
 }
-#: In tenths, as systemd-analyze counts what a service could do (of 10.0); it calls 1.3 "OK".
+#: systemd-analyze's exposure in tenths, of 10.0 at most. Its word for 1.3 is "OK".
 EXPOSED_AT_MOST = "15"
 
 
 @pytest.fixture
 def units(tmp_path: Path) -> Path:
-    """The units, with the program where it is here."""
+    """A folder of the units with the path of this program."""
     for path in UNITS.iterdir():
         (tmp_path / path.name).write_text(path.read_text().replace(INSTALLED, str(PROGRAM)))
     return tmp_path
@@ -56,7 +56,7 @@ def read_setting(unit: str, name: str) -> str:
 
 
 def read_variables(unit: str) -> dict[str, str]:
-    """The environment that a unit gives to its service."""
+    """Return the environment variables of a unit."""
     lines = re.findall(r"^Environment=(.*)$", (UNITS / unit).read_text(), re.MULTILINE)
     pairs = (word.partition("=") for line in lines for word in shlex.split(line))
     return {name: value for name, _, value in pairs}
@@ -64,7 +64,7 @@ def read_variables(unit: str) -> dict[str, str]:
 
 def test_units_are_valid(units):
     analyze = find_program("systemd-analyze", "systemd")
-    # It follows what the units name, and complains of nothing there either.
+    # systemd-analyze reads the files that the units name, too.
     paths = [path for path in sorted(units.iterdir()) if path.suffix in {".service", ".socket"}]
     assert len(paths) == 4
     assert run(analyze, "verify", *paths) == ""
@@ -74,8 +74,8 @@ def test_units_are_valid(units):
 def test_services_are_hardened(units, unit):
     analyze = find_program("systemd-analyze", "systemd")
     command = ["security", "--offline=true", "--no-pager", f"--threshold={EXPOSED_AT_MOST}"]
-    told = run(analyze, *command, units / unit)
-    assert "Overall exposure level" in told
+    output = run(analyze, *command, units / unit)
+    assert "Overall exposure level" in output
 
 
 @pytest.mark.parametrize("unit", SERVICES)
@@ -96,7 +96,7 @@ def test_stop_timeout_covers_running_requests(unit):
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("unit", SERVICES)
 def test_services_write_no_log_to_the_configured_folder(unit, tmp_path):
-    """nova.conf and the files of kolla name one, and the service may write nowhere but its own."""
+    """nova.conf and kolla's files name a log folder that the service may not write to."""
     (tmp_path / "cloud.conf").write_text(
         f"[DEFAULT]\nlog_dir = {tmp_path}/log\nlog_file = {tmp_path}/log/api.log\nhost = ctl1\n"
         "transport_url = rabbit://nova:secret@127.0.0.1:1/\n[api]\nauth_strategy = noauth2\n"
@@ -108,8 +108,8 @@ def test_services_write_no_log_to_the_configured_folder(unit, tmp_path):
     command = shlex.split(read_setting(unit, "ExecStart"))[1]
     more = {"serve": ["--workers", "1", "--port", "0"], "nova-scheduler": ["--workers", "1"]}
     words = [PROGRAM, command, "--config-file", "cloud.conf", *more.get(command, [])]
-    refused = run(*words, status=1, cwd=tmp_path, env=environment())
-    assert "the log cannot be set up" in refused
+    output = run(*words, status=1, cwd=tmp_path, env=environment())
+    assert "the log cannot be set up" in output
     with ExitStack() as stack:
         log = tmp_path / "journal"
         process = subprocess.Popen(
@@ -126,5 +126,6 @@ def test_services_write_no_log_to_the_configured_folder(unit, tmp_path):
 
 
 def test_user_of_the_services_is_created():
-    made = re.search(r"^u (\S+)", (UNITS / "placement-sched.sysusers").read_text(), re.MULTILINE)
-    assert {read_setting(unit, "User") for unit in SERVICES} == {made[1]}
+    text = (UNITS / "placement-sched.sysusers").read_text()
+    user = re.search(r"^u (\S+)", text, re.MULTILINE)[1]
+    assert {read_setting(unit, "User") for unit in SERVICES} == {user}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples for other WSGI servers serve."""
+"""The examples for other WSGI servers."""
 
 import configparser
 import json
@@ -36,13 +36,13 @@ def config(tmp_path: Path) -> Path:
 
 
 def count_requests(server: Server) -> set[bytes]:
-    """Return what workers say, asked often, of how many lists of providers they all served."""
+    """Return the numbers of lists of providers that workers have in their metrics."""
     name = rb'placement_sched_requests_total\{.*route="/resource_providers",.*\} (\S+)'
     return {number for _ in range(12) for number in re.findall(name, server.get("/metrics")[2])}
 
 
 def send_endless_line(server: Server) -> bytes:
-    """Return what comes back for a request line of 100 000 bytes that has no end."""
+    """Send 100 000 bytes of a request line without an end and return the response."""
     host, port = urlsplit(server.url).netloc.split(":")
     with closing(socket.create_connection((host, int(port)), timeout=60)) as connection:
         with suppress(ConnectionError):
@@ -51,7 +51,7 @@ def send_endless_line(server: Server) -> bytes:
 
 
 def send_during_sigterm(server: Server) -> int:
-    """Let a server end while half of a request has come; send the rest, return the status."""
+    """Send SIGTERM to a server between the halves of a request and return the status."""
     body = json.dumps({"name": "rack", "uuid": str(uuid4())}).encode()
     with closing(HTTPConnection(urlsplit(server.url).netloc, timeout=60)) as connection:
         connection.putrequest("POST", "/placement/resource_providers")
@@ -59,7 +59,7 @@ def send_during_sigterm(server: Server) -> int:
         for name, value in {**headers, "Content-Length": str(len(body))}.items():
             connection.putheader(name, value)
         connection.endheaders(body[:5])
-        time.sleep(1)  # for a worker to take it
+        time.sleep(1)  # until a worker has read the first half
         server.process.send_signal(signal.SIGTERM)
         time.sleep(1)
         connection.send(body[5:])
@@ -72,14 +72,14 @@ def test_gunicorn_serves_with_the_example(tmp_path, config):
         PLACEMENT_SCHED_BIND="127.0.0.1:{port}",
         TMPDIR=str(tmp_path),
     )
-    # The address is the example's, unless a variable names another.
+    # A variable overrides the address of the example.
     command = ("env", "PLACEMENT_SCHED_BIND=127.0.0.1:{port}", BIN / "gunicorn")
     arguments = ("--config", WSGI / "gunicorn.conf.py", "placement_sched.wsgi:application")
     with start_server(
         command=[*command, *arguments], folder=tmp_path, variables=variables
     ) as server:
         assert server.get("/placement/resource_providers")[0] == 200
-        # All four workers count in one folder.
+        # The four workers share a folder of metrics.
         assert count_requests(server) == {b"1.0"}
         check_long_queries(server.url)
         assert send_endless_line(server).startswith(b"HTTP/1.1 414 ")
@@ -102,7 +102,7 @@ def test_uwsgi_serves_with_the_example(tmp_path, config):
         how=signal.SIGTERM,
     ) as server:
         assert server.get("/placement/resource_providers")[0] == 200
-        # All four workers count in one folder.
+        # The four workers share a folder of metrics.
         assert count_requests(server) == {b"1.0"}
         server.post("/placement/resource_providers", {"name": "other"})
         for count in (800, 900, 1700):  # 30 000, 33 000 and 63 000 bytes
@@ -119,7 +119,7 @@ def test_mod_wsgi_example_has_the_paths_of_the_guide():
     assert "WSGIScriptAlias / /usr/local/share/placement_sched/wsgi.py\n" in apache
 
 
-def test_workers_have_the_number_of_threads_of_our_server():
+def test_examples_have_the_number_of_threads_of_our_server():
     from placement_sched.cli.serve import GRACE, THREADS
 
     gunicorn = (WSGI / "gunicorn.conf.py").read_text()
