@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that the ASGI application of ``serve`` gets, and applications that take a while."""
+"""Requests to the ASGI application of ``serve``, and applications that take time."""
 
 import asyncio
 import threading
@@ -21,7 +21,7 @@ SCOPE = {
 
 
 async def messages_to_client(bridge, path, leaves=None):
-    """Return what is sent to a client that gets a path; once ``leaves`` is done it goes away."""
+    """Return the messages that a client of a path receives until ``leaves`` is done."""
     leaves = leaves or asyncio.get_running_loop().create_future()
     path, _, query = path.partition(b"?")
     sent = []
@@ -39,20 +39,21 @@ async def messages_to_client(bridge, path, leaves=None):
 
 
 def concurrent_statuses(bridge, *paths, cancelled=(), gone=()):
-    """Return the statuses of requests that come in this order, None of one without an answer.
+    """Send requests in order and return their statuses, None if there is no response.
 
-    The server stops to serve some at once, and some clients go away once all have come.
+    The server cancels the ``cancelled`` requests at once. The clients in ``gone`` close their
+    connections after all requests have arrived.
     """
 
-    async def one(path, leaves):
+    async def send_request(path, leaves):
         sent = await messages_to_client(bridge, path, leaves)
         return sent[0]["status"] if sent else None
 
-    async def every():
+    async def send_all():
         leave, stay = (asyncio.get_running_loop().create_future() for _ in range(2))
         tasks = []
         for path in paths:
-            tasks.append(asyncio.create_task(one(path, leave if path in gone else stay)))
+            tasks.append(asyncio.create_task(send_request(path, leave if path in gone else stay)))
             await asyncio.sleep(0.01)
             if path in cancelled:
                 tasks[-1].cancel()
@@ -60,11 +61,11 @@ def concurrent_statuses(bridge, *paths, cancelled=(), gone=()):
         leave.set_result(None)
         return await asyncio.gather(*tasks, return_exceptions=True)
 
-    return asyncio.run(every())
+    return asyncio.run(send_all())
 
 
 class SlowApplication:
-    """An application that takes a while for each request, and notes the order of their ends."""
+    """An application that sleeps in each request and records the order of the ends."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -82,9 +83,9 @@ class SlowApplication:
 
 
 class BlockingApplication:
-    """An application that answers a request once it has refused one, or answered a free one.
+    """An application that blocks requests until it has rejected a request or served ``free``.
 
-    It notes the order of its answers.
+    It records the order of its responses.
     """
 
     def __init__(self, free: str = "") -> None:

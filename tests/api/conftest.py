@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applications made from a configuration file, as operators write it."""
+"""Applications with a configuration file."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from placement_sched.scheduler.plugins import make_full_conf
 
 @pytest.fixture
 def configured(tmp_path: Path, sqlite_url: str) -> Callable[[str], Settings]:
-    """Give a function that reads a configuration file of this text, on an SQLite database."""
+    """Return a function that makes settings for SQLite from the text of a file."""
 
     def configured(text: str) -> Settings:
         file = tmp_path / "placement.conf"
@@ -27,7 +27,7 @@ def configured(tmp_path: Path, sqlite_url: str) -> Callable[[str], Settings]:
 
 @pytest.fixture
 def configured_app(configured: Callable[[str], Settings]) -> Iterator[Callable[[str], TestApp]]:
-    """Give a function that makes a client of an application configured by this text."""
+    """Return a function that makes a client of an application with this configuration file."""
     made = []
 
     def make(text: str) -> TestApp:

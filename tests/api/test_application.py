@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all APIs do alike: content types that are accepted, and what the log tells of failures."""
+"""Behaviour that all APIs share: accepted content types, and the log of failures."""
 
 import logging
 
@@ -134,7 +134,7 @@ def test_value_with_a_trailing_newline_is_reported_with_its_path(sqlite_app):
 
 @pytest.fixture
 def server_log_format(caplog):
-    """Let the log have the form that it has in a server."""
+    """Use the log format of a server."""
     conf = cfg.ConfigOpts()
     register_options(conf)
     caplog.handler.setFormatter(ContextFormatter(config=conf))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``[api] auth_strategy = keystone``: tokens are checked by an identity service over HTTP."""
+"""``[api] auth_strategy = keystone``: an identity service validates tokens over HTTP."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ Start = Callable[..., TestApp]
 
 
 def build_config(url: str, password: str = PASSWORD, **replaced: str) -> str:
-    """Return a configuration that asks the keystone at ``url``, some options of it replaced."""
+    """Return a configuration with the keystone at ``url`` and with some options replaced."""
     text = CONFIG.format(keystone=url, user=USER, password=password)
     for name, line in replaced.items():
         text = text.replace(f"{name} = ", f"{line}\n#")
@@ -66,7 +66,7 @@ def token_headers(token: str, **more: str) -> dict[str, str]:
 
 
 def rejection_detail(app: TestApp, headers: dict[str, str]) -> str:
-    """Return why the placement API lets a request in not at all."""
+    """Return the error of a request that the Placement API rejects."""
     answer = app.get(PROVIDERS, headers=headers, status=401)
     assert answer.headers["WWW-Authenticate"] == 'Keystone uri="https://keystone.example.com/v3"'
     assert answer.headers["X-Openstack-Request-Id"].startswith("req-")
@@ -140,7 +140,7 @@ def test_role_header_is_ignored_with_a_token(app, keystone):
 
 
 def test_expired_token_passes_with_a_service_token(app, keystone):
-    """A long operation ends, though its user's token ran out meanwhile."""
+    """A long operation can finish after its user's token has expired."""
     expired = keystone.issue_token("ann", "shop", "admin", seconds=-5)
     service = keystone.issue_token("nova", "service", "service")
     headers = token_headers(expired, **{"X-Service-Token": service})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths and methods: what they lead to, and what is answered where they lead nowhere."""
+"""Routing of paths and methods."""
 
 from dataclasses import replace
 
@@ -203,7 +203,7 @@ def test_rules_of_extensions_belong_to_no_api(application, prefix):
     assert client.post("/extension/x", status=405).headers["Allow"] == "GET, HEAD, OPTIONS"
     client.get("/extension", status=404)
     client.post("/healthz", status=405)
-    # A path that begins like a path of the API needs a token.
+    # A path below the prefix of the API needs a token.
     client.get(f"{prefix}/things/x/y", status=401)
     client.get(f"{prefix}/nowhere", status=401)
 
@@ -212,7 +212,7 @@ def test_rules_of_extensions_belong_to_no_api(application, prefix):
     ("version", "endpoint"), [("1.5", "first_handler"), ("1.6", "second_handler")]
 )
 def test_extensions_can_wrap_the_handlers(application, prefix, version, endpoint):
-    """Flask's ``view_functions`` has what is called, and the endpoint that of the version."""
+    """``flask.request.endpoint`` is the endpoint of the version, wrapped or not."""
     views = application.view_functions
 
     def wrapped(view):

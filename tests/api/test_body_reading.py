@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How bodies are read: by the event loop under ``serve``, by a thread under other WSGI servers."""
+"""Reading of bodies: in the event loop of ``serve``, and in threads of WSGI servers."""
 
 import asyncio
 from io import BytesIO
@@ -23,13 +23,13 @@ MOST = 1000
 
 
 def echo_application(environ, start_response):
-    """A WSGI application that looks at the body only after it has begun to answer."""
+    """A WSGI application that reads the body after the start of its response."""
     start_response("200 OK", [])
     return [environ["CONTENT_LENGTH"].encode(), b" ", environ["wsgi.input"].read()]
 
 
 class ShortReadStream(BytesIO):
-    """What a server gives, a few bytes at a time."""
+    """A stream that returns at most seven bytes at a time."""
 
     def read(self, size=-1):
         return super().read(min(size, 7) if size >= 0 else -1)
@@ -87,7 +87,7 @@ def test_undecoded_chunked_body_is_411():
 
 
 class SentBody:
-    """The messages that a server sends for a body (ASGI), silence after them."""
+    """The ASGI messages of a body, and silence after them."""
 
     def __init__(self, *pieces, ended=True, gone=False):
         self._messages = [{"type": "http.request", "body": x, "more_body": True} for x in pieces]
@@ -103,7 +103,7 @@ class SentBody:
 
 
 class IdleSelector(SelectSelector):
-    """Says at once that nothing happens, and counts the seconds for which it should have waited."""
+    """A selector that returns at once and adds up the timeouts."""
 
     passed = 0.0
 
@@ -113,7 +113,7 @@ class IdleSelector(SelectSelector):
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """A loop for which only waiting takes time: no machine is too slow for it."""
+    """An event loop whose clock advances only while it waits, so that slow machines pass."""
 
     def __init__(self):
         self._idling = IdleSelector()

@@ -30,7 +30,7 @@ def send_preflight(app, path, method="PUT", **headers):
 
 
 def counts_by_status(app, method):
-    """Return how often requests of a method were counted, by status."""
+    """Return the number of counted requests of a method by status."""
     found = Counter()
     for family in text_string_to_metric_families(app.get("/metrics").text):
         for one in family.samples:

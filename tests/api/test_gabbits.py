@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the gabbi stories: one file is one test, from an empty database, on each database.
+"""The gabbi stories: a file is a test, from an empty database, on each database.
 
-Each is told once more over HTTP: to a server of this test's own or, with ``--url``, to one that
-is running already (``make test-only WHAT=gabbi URL=http://127.0.0.1:8778``). That one must have no
-resource providers: what a story makes there is removed at its end.
+Each story is also run over HTTP: on a server of this test or, with ``--url``, on a running server
+(``make test-only WHAT=gabbi URL=http://127.0.0.1:8778``) without resource providers. The objects of
+a story are deleted at its end.
 """
 
 import os
@@ -32,15 +32,15 @@ each_story = pytest.mark.parametrize("story", STORIES, ids=lambda story: story.s
 def run_story(
     story: Path, *, host: str, port: int, prefix: str = "", application: Callable | None = None
 ) -> None:
-    """Play a story against what listens at an address, or an application in its place."""
-    written = utils.load_yaml(yaml_file=str(story))
+    """Run a story against a server, or against ``application``."""
+    suite_dict = utils.load_yaml(yaml_file=str(story))
     if application is None:
-        # gabbi never closes the connections that it keeps.
-        written["defaults"]["request_headers"]["connection"] = "close"
+        # gabbi never closes its connections.
+        suite_dict["defaults"]["request_headers"]["connection"] = "close"
     suite = suitemaker.test_suite_from_dict(
         loader=unittest.TestLoader(),
         test_base_name=story.stem,
-        suite_dict=written,
+        suite_dict=suite_dict,
         test_directory=str(story.parent),
         host=host,
         port=port,
@@ -52,9 +52,9 @@ def run_story(
     result = unittest.TestResult()
     with patch.dict(os.environ, PLACEMENT_LATEST=LATEST):
         suite.run(result)
-    told = [f"{test}\n{reason}" for test, reason in (*result.errors, *result.failures)]
+    failures = [f"{test}\n{reason}" for test, reason in (*result.errors, *result.failures)]
     assert result.testsRun > 0
-    assert not told, "\n".join(told)
+    assert not failures, "\n".join(failures)
     assert not result.unexpectedSuccesses
 
 
@@ -86,8 +86,8 @@ def test_gabbi_story_over_http(story, url):
     run_story(story, host=address.hostname, port=port, prefix=address.path.rstrip("/"))
 
 
-#: What stories make, in the order in which it can be removed: the name of the list, and of what
-#: is named by the address of one.
+#: Lists of the objects of stories in the order of deletion, with the key of the list and the key
+#: for the path of an object.
 LISTS = {
     "/scheduler/v1/instances": ("instances", "uuid"),
     "/compute/v2.1/os-server-groups": ("server_groups", "id"),
@@ -103,11 +103,11 @@ VERSIONS = f"placement {LATEST}, compute 2.96"
 
 
 class CleanupClient:
-    """Speaks to a server as its administrator, and leaves it as it was found."""
+    """A client of the administrator that deletes objects created after its start."""
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._found = {path: self.list_addresses(path) for path in LISTS}
+        self._before = {path: self.list_addresses(path) for path in LISTS}
 
     def ask(self, method: str, path: str, body: dict | None = None) -> dict:
         headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": VERSIONS}
@@ -117,32 +117,32 @@ class CleanupClient:
         return answer.json() if answer.ok and answer.content else {}
 
     def list_addresses(self, path: str) -> frozenset[str]:
-        """What of a kind there is, as addresses name it."""
+        """Return the last path segments of the objects of a list."""
         name, key = LISTS[path]
-        found = self.ask("GET", path).get(name, [])
-        return frozenset(str(one[key] if key else one) for one in found)
+        objects = self.ask("GET", path).get(name, [])
+        return frozenset(str(each[key] if key else each) for each in objects)
 
     def created_addresses(self) -> set[str]:
-        """The addresses of what was not there when this visitor came."""
+        """Return the paths of the objects that were created after the start."""
         return {
-            f"{path}/{one}"
+            f"{path}/{name}"
             for path in LISTS
-            for one in self.list_addresses(path) - self._found[path]
+            for name in self.list_addresses(path) - self._before[path]
         }
 
     def delete_created(self) -> None:
-        """Remove what was made since: what holds before what is held, children before parents."""
-        for path, found in self._found.items():
-            made = self.list_addresses(path) - found
-            while made:
-                for one in made:
-                    self._release(f"{path}/{one}")
-                    self.ask("DELETE", f"{path}/{one}")
-                before, made = made, self.list_addresses(path) - found
-                assert len(made) < len(before), f"cannot be removed: {made}"
+        """Delete the objects that were created after the start, children before their parents."""
+        for path, names in self._before.items():
+            created = self.list_addresses(path) - names
+            while created:
+                for name in created:
+                    self._release(f"{path}/{name}")
+                    self.ask("DELETE", f"{path}/{name}")
+                before, created = created, self.list_addresses(path) - names
+                assert len(created) < len(before), f"cannot be removed: {created}"
 
     def _release(self, address: str) -> None:
-        """Free what would hold fast the thing at an address."""
+        """Remove hosts and allocations that prevent the deletion of an object."""
         for host in self.ask("GET", address).get("aggregate", {}).get("hosts", []):
             self.ask("POST", f"{address}/action", {"remove_host": {"host": host}})
         if "resource_providers" in address:
@@ -152,7 +152,7 @@ class CleanupClient:
 
 @pytest.fixture
 def own_server(sqlite_app) -> Iterator[str]:
-    """The address of a server of this test's own."""
+    """The URL of a server of this test."""
     server = make_server("127.0.0.1", 0, sqlite_app.app, threaded=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -164,29 +164,29 @@ def own_server(sqlite_app) -> Iterator[str]:
 
 @pytest.fixture
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address that ``--url`` names, tidied up at the end; without it that of an own server."""
-    given = request.config.getoption("--url") or request.getfixturevalue("own_server")
-    visitor = CleanupClient(given)
-    assert not visitor.list_addresses("/placement/resource_providers"), (
-        f"{given} has resource providers"
+    """The URL of a server, from ``--url`` or started here, which is cleaned up at the end."""
+    address = request.config.getoption("--url") or request.getfixturevalue("own_server")
+    client = CleanupClient(address)
+    assert not client.list_addresses("/placement/resource_providers"), (
+        f"{address} has resource providers"
     )
-    yield given
-    visitor.delete_created()
+    yield address
+    client.delete_created()
 
 
 @pytest.mark.exhaustive
 def test_gabbi_story_leaves_nothing_on_the_server(own_server):
     address = urlsplit(own_server)
-    visitor = CleanupClient(own_server)
+    client = CleanupClient(own_server)
     kept = {"name": "CUSTOM_KEPT"}
-    visitor.ask("POST", "/placement/resource_classes", kept)
-    visitor = CleanupClient(own_server)
+    client.ask("POST", "/placement/resource_classes", kept)
+    client = CleanupClient(own_server)
     for story in ("os-aggregates", "allocation-candidates", "microversions"):
         run_story(FOLDER / f"{story}.yaml", host=address.hostname, port=address.port)
-        assert visitor.created_addresses()
-        visitor.delete_created()
-        assert not visitor.created_addresses()
-    assert visitor.ask("GET", "/placement/resource_classes/CUSTOM_KEPT")["name"] == "CUSTOM_KEPT"
+        assert client.created_addresses()
+        client.delete_created()
+        assert not client.created_addresses()
+    assert client.ask("GET", "/placement/resource_classes/CUSTOM_KEPT")["name"] == "CUSTOM_KEPT"
 
 
 def test_every_placement_resource_has_a_story():

@@ -76,7 +76,7 @@ def test_other_methods_and_paths_are_rejected(sqlite_app):
 
 
 def test_process_is_live_while_its_database_is_locked(tmp_path):
-    """A server of four threads that all ask for the database has one left to tell that it lives."""
+    """Requests that wait for the database never occupy the thread of the liveness check."""
     settings = make_settings(f"sqlite:///{tmp_path}/locked.db", placement_database__lock_timeout=60)
     application = create_app(settings)
     with (
@@ -95,7 +95,7 @@ def test_process_is_live_while_its_database_is_locked(tmp_path):
         assert refused.status_int == 503
         assert refused.headers["Retry-After"] == "1"
         rival.execute("ROLLBACK")
-        # Those who waited in vain for the first were told so.
+        # A request that waits too long gets 503.
         assert {200} <= {each.result().status_int for each in waiting} <= {200, 503}
     assert get_traits(application).status_int == 200
     application.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/metrics``: what is counted, under which labels, and for whom."""
+"""``/metrics``: counters, labels and access."""
 
 import os
 import re
@@ -23,7 +23,7 @@ from tests.support.versions import LATEST, LATEST_HEADERS
 
 
 def metric_samples(app, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
-    """Return the samples of a name that have these labels, by their other labels."""
+    """Return the samples of a metric with these labels, by their other labels."""
     text = TestApp(app.app).get("/metrics").text
     return {
         tuple(
@@ -189,7 +189,7 @@ def test_decisions_are_counted_by_outcome_policy_and_last_stage(sqlite_app):
         sqlite_app.post_json(select, body, status=200 if vcpus == 1 else 409)
     refused = spec(ignore_hosts=["cn1", "cn2"])
     sqlite_app.post_json(select, {"request_spec": refused}, status=409)
-    sqlite_app.post_json("/scheduler/v1/explain", {"request_spec": spec()})  # decides nothing
+    sqlite_app.post_json("/scheduler/v1/explain", {"request_spec": spec()})  # is not a decision
     found = metric_samples(sqlite_app, "scheduler_decisions_total", policy="default")
     assert {tuple(value for _, value in key): number for key, number in found.items()} == {
         ("", "selected", ""): 2,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenAPI document: valid, whole, and true of what is served."""
+"""The OpenAPI document is valid, complete and agrees with the service."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ def test_operation_ids_are_unique():
 
 @pytest.mark.parametrize("route", API.routes, ids=lambda route: f"{route.method} {route.path}")
 def test_every_success_response_describes_its_body(route):
-    """Bodies come with 200, and with the 201 of an inventory; every other success has none."""
+    """Only the status 200, and 201 of an inventory, have a body."""
     with_body = 200 in route.success or route.answer is not None
     assert with_body == (route.answer is not None)
     if route.answer is not None:
@@ -141,7 +141,7 @@ def test_documented_answer_passes():
     ids=str,
 )
 def test_undocumented_answer_is_reported(faults):
-    """What holds every Placement answer of the suite to the document does hold it."""
+    """The check of all Placement responses of the suite does report deviations."""
     with pytest.raises(AssertionError):
         check_exchange(replace(SHOWN, **faults))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order in which a request is checked: one wrong in every way is mended fault by fault."""
+"""The order of the checks of a request, from a request with every error at first."""
 
 import re
 from dataclasses import replace
@@ -39,7 +39,7 @@ def _object_schema(**properties):
     return Schemas({"type": "object", "properties": properties, "additionalProperties": False})
 
 
-# No route of ours has all of it: GET, because only of what is shown the client's Accept counts.
+# No route of the APIs has every check. The method is GET, since Accept counts for reads only.
 @thing.get(
     "/things/<name>",
     policy="placement:traits:update",
@@ -58,13 +58,13 @@ API = Api("a", PlacementStyle(VERSIONING), [thing])
 
 
 class FaultyRequest:
-    """A request and the service that it meets, with a database that may be absent."""
+    """A request with errors, and the service with a database that may be absent."""
 
     def __init__(self, settings):
         self.absent = True
         self.services = replace(make_services(settings), ready=self.ready)
-        self.made = Application(self.services, {"/a": API}, make_blueprint(self.services))
-        self.application = BodyReader(self.made, MOST)
+        self.api = Application(self.services, {"/a": API}, make_blueprint(self.services))
+        self.application = BodyReader(self.api, MOST)
         self.environ = create_environ("/a/nowhere", method="BREW", query_string="nope=1")
         self.environ |= {
             "HTTP_TRANSFER_ENCODING": "chunked",
@@ -78,13 +78,13 @@ class FaultyRequest:
             raise Unavailable("The database does not answer")
 
     def ask(self, **changes):
-        """Return status and body once the request is changed; an empty value is left out."""
+        """Change the request, send it, and return status and body. Empty values are left out."""
         self.absent = changes.pop("absent", self.absent)
         self.body = changes.pop("body", self.body)
         if "nova" in changes:
             nova = {"api_database.connection": changes.pop("nova")}
             settings = self.services.settings.with_overrides(nova)
-            self.made.services = replace(self.services, settings=settings)
+            self.api.services = replace(self.services, settings=settings)
         self.environ.update(changes)
         length = self.environ.get("CONTENT_LENGTH", str(len(self.body)))
         sent = {**self.environ, "CONTENT_LENGTH": length, "wsgi.input": BytesIO(self.body)}
@@ -97,17 +97,17 @@ class FaultyRequest:
 def faulty_request(sqlite_settings):
     present.clear()
     configured = {"api.max_request_body_size": MOST, "api_database.connection": "sqlite://"}
-    made = FaultyRequest(sqlite_settings.with_overrides(configured))
-    yield made
-    made.services.database.dispose()
+    request = FaultyRequest(sqlite_settings.with_overrides(configured))
+    yield request
+    request.services.database.dispose()
 
 
 def test_errors_are_reported_in_the_documented_order(faulty_request):
-    #: What is mended, and the step, status and words that are met next.
-    mended = [
+    #: The changed fields, and the step, status and words of the next error.
+    corrections = [
         ({}, 1, 411, "header Content-Length is required"),
         ({"HTTP_TRANSFER_ENCODING": "", "CONTENT_LENGTH": str(MOST)}, 1, 400, "ended before"),
-        # A body cannot be incomplete, above the limit and of a wrong length all at once.
+        # A body cannot be incomplete, too long and of a wrong length at the same time.
         ({"CONTENT_LENGTH": "many", "body": b"x" * (MOST + 1)}, 2, 401, "No X-Auth-Token"),
         ({"HTTP_X_AUTH_TOKEN": "ann"}, 3, 400, "invalid version"),
         ({"HTTP_OPENSTACK_API_VERSION": "placement 1.999"}, 3, 406, "Unacceptable version"),
@@ -129,10 +129,10 @@ def test_errors_are_reported_in_the_documented_order(faulty_request):
         ({"PATH_INFO": "/a/things/x"}, 11, 400, "Invalid query string parameters"),
         ({"QUERY_STRING": "kind=b"}, 12, 404, "There is no thing x"),
     ]
-    met = [(step, *faulty_request.ask(**changes)) for changes, step, *_ in mended]
-    wanted = [(step, status) for _, step, status, _ in mended]
-    assert [(step, status) for step, status, _ in met] == wanted
-    for (_, _, body), (_, _, _, words) in zip(met, mended, strict=True):
+    errors = [(step, *faulty_request.ask(**changes)) for changes, step, *_ in corrections]
+    expected = [(step, status) for _, step, status, _ in corrections]
+    assert [(step, status) for step, status, _ in errors] == expected
+    for (_, _, body), (_, _, _, words) in zip(errors, corrections, strict=True):
         assert words in body
     present.add("x")
     assert faulty_request.ask()[0] == 400
@@ -140,12 +140,12 @@ def test_errors_are_reported_in_the_documented_order(faulty_request):
     documented = {
         int(step): numbers for step, numbers in documented_steps(application.__doc__).items()
     }
-    assert all(status in documented[step] for step, status in wanted)
+    assert all(status in documented[step] for step, status in expected)
 
 
 @pytest.mark.parametrize("rejection", [SLOW, FULL])
 def test_incomplete_body_is_reported_first(faulty_request, rejection):
-    """As ``placement-sched serve`` hands it on, which reads bodies itself."""
+    """``placement-sched serve`` reads bodies itself and passes the rejection on."""
     sent = {**faulty_request.environ, "wsgi.input": ReadBody(), REJECTED_BODY_KEY: rejection}
     _, status, _ = run_wsgi_app(faulty_request.application, sent)
     assert int(status[:3]) == rejection.status
@@ -154,8 +154,8 @@ def test_incomplete_body_is_reported_first(faulty_request, rejection):
 
 def documented_steps(text):
     """Return the statuses of each step of the list."""
-    found = re.findall(r"^(\d+)\. (.*(?:\n {3,}.*)*)", text, re.MULTILINE)
-    return {int(step): set(map(int, re.findall(r"\b[45]\d\d\b", words))) for step, words in found}
+    steps = re.findall(r"^(\d+)\. (.*(?:\n {3,}.*)*)", text, re.MULTILINE)
+    return {int(step): set(map(int, re.findall(r"\b[45]\d\d\b", words))) for step, words in steps}
 
 
 def test_api_reference_lists_the_same_checks():

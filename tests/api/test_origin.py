@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Links lead back to where the client says that it asks, whatever the name."""
+"""Links start with the address that the client used, even if its host name is not valid."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who calls becomes the owner of what is made, on every database alike."""
+"""The caller becomes the owner of new objects, on every database."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oslo.policy: what the operator's file changes, which tokens are in scope, what is told of it."""
+"""oslo.policy: the operator's file, the scope of tokens, and logged problems."""
 
 import logging
 import os
@@ -27,7 +27,7 @@ SERVICE = {**LATEST, "X-Auth-Token": "nova:service", "X-Roles": "service"}
 
 @pytest.fixture(autouse=True)
 def advancing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock on which so much time is between any two looks that files are looked at again."""
+    """Advance the clock at each reading, so that every request checks the files for changes."""
     clock = count(0, policy_module.PAUSE)
     monkeypatch.setattr(policy_module, "monotonic", lambda: next(clock))
 
@@ -82,7 +82,7 @@ def test_policy_files_are_checked_after_a_pause(configured_app, config, rules_fi
     now = [100.0]
     monkeypatch.setattr(policy_module, "monotonic", lambda: now[0])
     app = configured_app(config)
-    # What the database leaves beside the file at first is a change of the directory, too.
+    # At first the database creates files in the directory, which count as changes.
     for _ in range(3):
         app.get("/placement/traits", headers=READER, status=403)
     rules_file.write_text('"placement:traits:list": "role:reader"\n')
@@ -142,7 +142,7 @@ def test_invalid_changed_file_keeps_the_rules(configured_app, config, rules_file
 
 @pytest.fixture
 def moody_verdicts() -> Iterator[list[bool]]:
-    """Give the answers, to be changed, that a rule ``moody:`` gives, the last first."""
+    """Verdicts of the rule ``moody:``. A test changes the list, whose last item counts."""
     answers: list[bool] = []
 
     class Moody(Check):
@@ -251,7 +251,7 @@ def test_unknown_rule_is_reported(configured_app, config, rules_file, caplog):
     ]
 
 
-#: Who may reshape is told that this is no reshaping.
+#: An invalid body: permitted callers get 400.
 RESHAPE: dict[str, object] = {}
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oslo.policy's own commands know this service by its entry points."""
+"""oslo.policy's commands find the rules of this service through its entry points."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ DEFAULTS = {rule.name: rule.check_str for rule in RULES}
 def run_policy_command(
     command: str, folder: Path, *arguments: str, **environment: str
 ) -> tuple[int, str]:
-    """Run one of oslo.policy's commands; return its status and all that it printed."""
+    """Run a command of oslo.policy and return its status and output."""
     done = subprocess.run(
         [
             Path(sys.executable).with_name(f"oslopolicy-{command}"),
@@ -38,7 +38,7 @@ def run_policy_command(
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """A configuration file whose policy file is ``policy.yaml`` beside it."""
+    """A configuration file with the policy file ``policy.yaml`` in the same folder."""
     file = tmp_path / "placement.conf"
     file.write_text(f"[oslo_policy]\npolicy_file = {tmp_path / 'policy.yaml'}\n")
     return file

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``[oslo_middleware] enable_proxy_headers_parsing``: who is asked, when a proxy asks."""
+"""``enable_proxy_headers_parsing``: addresses of requests through a proxy."""
 
 import logging
 
@@ -17,7 +17,7 @@ FORWARDED = {
 
 
 def document_links(app, path, headers):
-    """Return every address in a version document."""
+    """Return every link of a version document."""
     found = []
 
     def walk(value):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Query strings that are refused before anybody is asked, whatever bytes they are."""
+"""Invalid query strings are rejected before authentication."""
 
 import pytest
 
@@ -12,7 +12,7 @@ ADMIN = {**LATEST_HEADERS, "X-Auth-Token": "admin"}
     ("query", "told"),
     [
         ("project_id=%FF", "not valid UTF-8"),
-        ("project_id=\xff", "not valid UTF-8"),  # WSGI hands bytes over as latin-1
+        ("project_id=\xff", "not valid UTF-8"),  # WSGI decodes bytes as latin-1
         ("project_id=a%00b", "NUL character"),
         ("\xff=1", "not valid UTF-8"),
     ],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A query parameter may be repeated, with any values in any order, on every route that is read."""
+"""Repeated query parameters cause no server error on any GET route, whatever their values."""
 
 import shutil
 import time
@@ -19,16 +19,16 @@ from tests.support.reports import NOW, build_report, node_uuid
 from tests.support.scheduling import instance
 from tests.support.versions import LATEST
 
-#: By the first part of the path: the routes, and the microversion to ask for.
+#: Routes and microversion of each API, by the first segment of the path.
 APIS = {
     "placement": (PLACEMENT.routes, f"placement {LATEST}"),
     "compute": (COMPUTE.routes, "compute 2.96"),
     "image": (IMAGE.routes, "image 2.0"),
     "scheduler": (SCHEDULER.routes, "scheduler 1.0"),
 }
-#: What the variable parts of paths stand for; a path with another part leads to nothing.
+#: Values of path variables. Paths with other variables are 404.
 NAMED = {"uuid": node_uuid(1), "service_id": node_uuid(1), "hypervisor_id": node_uuid(1)}
-#: The parameters of lists whose handlers check them, without a schema.
+#: Parameters of lists that a handler checks without a schema.
 WITHOUT_SCHEMA = {
     ("image", "/v2/images"): (
         *("limit", "marker", "sort", "sort_key", "sort_dir", "tag", "visibility", "owner"),
@@ -36,7 +36,7 @@ WITHOUT_SCHEMA = {
         *("protected", "os_hidden", "created_at", "updated_at", "disk_format", "anything"),
     )
 }
-#: Values that are right for some parameters; those of an enumeration are in its schema.
+#: Valid values by parameter. A schema has the valid values of an enumeration.
 RIGHT = {
     "limit": "1",
     "marker": node_uuid(1),
@@ -57,13 +57,13 @@ WRONG = ("K", "", "-1", "9" * 30, "in:", "x" * 300)
 
 @dataclass(frozen=True)
 class ParameterCase:
-    """A list, one of its parameters, and a value that is right for it."""
+    """A list, a parameter of it and a valid value."""
 
     api: str
     path: str
     parameter: str
     right: str
-    beside: tuple[tuple[str, str], ...] = ()
+    others: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         return f"{self.api}{self.path}-{self.parameter}"
@@ -71,21 +71,21 @@ class ParameterCase:
 
 def valid_value(name, schema):
     stem = name.rstrip("0123456789")
-    known = RIGHT.get(name) or RIGHT.get(stem)
-    return known or str(next(iter(schema.get("enum", ("a",)))))
+    value = RIGHT.get(name) or RIGHT.get(stem)
+    return value or str(next(iter(schema.get("enum", ("a",)))))
 
 
 def parameters_of(api, route):
-    """Yield each parameter of a route with its schema: all that any version has."""
-    found = {name: {} for name in WITHOUT_SCHEMA.get((api, route.path), ())}
+    """Return the schemas of a route's parameters in any version, by name."""
+    parameters = {name: {} for name in WITHOUT_SCHEMA.get((api, route.path), ())}
     for _, schema in route.query.windows if route.query else ():
         if schema is not None:
-            found |= schema.definition.get("properties", {})
+            parameters |= schema.definition.get("properties", {})
             patterns = schema.definition.get("patternProperties", {})
-            found |= {f"{pattern[1:].partition('(')[0]}1": {} for pattern in patterns}
-    if api == "image" and "sort_key" in found:
-        found["sort_key"] = {"enum": list(SORT_KEYS)}
-    return found
+            parameters |= {f"{pattern[1:].partition('(')[0]}1": {} for pattern in patterns}
+    if api == "image" and "sort_key" in parameters:
+        parameters["sort_key"] = {"enum": list(SORT_KEYS)}
+    return parameters
 
 
 def list_parameter_cases():
@@ -94,16 +94,16 @@ def list_parameter_cases():
         for route in routes:
             if route.method != "GET":
                 continue
-            found = parameters_of(api, route)
-            beside = {"resources": "VCPU:1"} if "resources1" in found else {}
-            for name, schema in found.items():
-                others = tuple(pair for pair in beside.items() if pair[0] != name)
+            parameters = parameters_of(api, route)
+            required = {"resources": "VCPU:1"} if "resources1" in parameters else {}
+            for name, schema in parameters.items():
+                others = tuple(pair for pair in required.items() if pair[0] != name)
                 yield ParameterCase(api, route.path, name, valid_value(name, schema), others)
 
 
 @pytest.fixture(scope="module")
 def app(sqlite_template, tmp_path_factory):
-    """An application with one of everything that lists show."""
+    """An application with an object of each kind that lists show."""
     path = tmp_path_factory.mktemp("repeated") / "placement_sched.db"
     shutil.copy(sqlite_template, path)
     application = create_app(make_settings(f"sqlite:///{path}"), clock=lambda: NOW)
@@ -118,16 +118,16 @@ def app(sqlite_template, tmp_path_factory):
     application.close()
 
 
-@pytest.mark.parametrize("asked", list(list_parameter_cases()), ids=str)
-def test_repeated_values_are_accepted_or_rejected(app, asked):
-    path = f"/{asked.api}{asked.path}"
+@pytest.mark.parametrize("case", list(list_parameter_cases()), ids=str)
+def test_repeated_values_are_accepted_or_rejected(app, case):
+    path = f"/{case.api}{case.path}"
     for name, value in NAMED.items():
         path = path.replace(f"<{name}>", value)
-    headers = {"OpenStack-API-Version": APIS[asked.api][1]}
-    right = asked.right
+    headers = {"OpenStack-API-Version": APIS[case.api][1]}
+    right = case.right
     for wrong in WRONG:
         for values in ((right, wrong), (wrong, right), (right, wrong, right)):
-            query = urlencode([*asked.beside, *((asked.parameter, value) for value in values)])
+            query = urlencode([*case.others, *((case.parameter, value) for value in values)])
             answer = app.get(f"{path}?{query}", headers=headers, status="*")
             assert answer.status_int < 500, f"{path}?{query}: {answer.text}"
 
@@ -142,7 +142,7 @@ def test_every_value_of_a_compute_parameter_is_validated(app, path, values, name
     assert name in answer.json["badRequest"]["message"]
 
 
-#: Parameters of which every value counts, and thousands of values for each.
+#: Parameters whose values all count, with thousands of values.
 MANY = [
     ("compute/v2.1/servers", "sort_key", ["uuid", "host"] * 2000),
     ("compute/v2.1/servers", "status", [f"S{number}" for number in range(4000)]),
@@ -160,8 +160,8 @@ MANY = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("path", "name", "values"), MANY, ids=lambda value: str(value)[:40])
 def test_thousands_of_values_are_accepted_or_rejected(app, path, name, values):
-    beside = [("resources", "VCPU:1")] if "candidates" in path else []
-    query = urlencode([*beside, *((name, value) for value in values)])
+    required = [("resources", "VCPU:1")] if "candidates" in path else []
+    query = urlencode([*required, *((name, value) for value in values)])
     headers = {"OpenStack-API-Version": APIS[path.partition("/")[0]][1]}
     answer = app.get(f"/{path}?{query}", headers=headers, status="*")
     assert answer.status_int < 500, answer.text[:300]

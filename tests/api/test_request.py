@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a body costs is bounded: by its length, before it is parsed, and by what is said of it."""
+"""Limits that bound the cost of a body: its length, its number of values and the errors."""
 
 import json
 import random
@@ -19,7 +19,7 @@ from placement_sched.schemas.reader import Reader
 from tests.support.clouds import uuid_of
 from tests.support.versions import LATEST_HEADERS
 
-#: What takes a body of any length.
+#: Routes that accept bodies of any length.
 MANY = {("POST", "/reshaper"), ("POST", "/v1/compute_nodes")}
 HEADERS = {**LATEST_HEADERS, "X-Roles": "admin,service", "Content-Type": "application/json"}
 #: An escaped NUL in a JSON text.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors name the request that they belong to, here and in the service that called."""
+"""Errors have the ids of the request, of this service and of the caller."""
 
 import json
 from io import BytesIO

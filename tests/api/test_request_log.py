@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The access log's line: the common format, the request id, and nothing that could forge it."""
+"""The line of the access log: common format, request id, and no forged fields."""
 
 import logging
 import re
@@ -19,7 +19,7 @@ def json_application(environ, start_response):
 
 
 def authenticating_application(inner, user):
-    """An application behind a gate that has found the caller to be ``user``."""
+    """An application behind a middleware that has authenticated ``user``."""
 
     def serve(environ, start_response):
         context_of(environ).confirm({"X-User-Id": user, "X-Project-Id": "p1"})
@@ -30,7 +30,7 @@ def authenticating_application(inner, user):
 
 @pytest.fixture
 def request_log_line(caplog):
-    """Ask once and return the line that was logged."""
+    """Return a function that sends a request and returns the logged line."""
     caplog.set_level(logging.INFO)
 
     def line(path: str, confirmed: str = "", **environ: str) -> str:
@@ -60,14 +60,14 @@ def test_user_is_the_authenticated_user(request_log_line):
 
 
 def test_user_of_client_headers_is_not_logged(request_log_line):
-    """As keystonemiddleware's headers are, which it takes away only where it is in force."""
+    """Without keystonemiddleware nothing removes its headers from a client's request."""
     forged = {"HTTP_X_IDENTITY_STATUS": "Confirmed", "HTTP_X_USER_ID": "forged"}
     assert " - - [" in request_log_line("/", **forged, HTTP_X_AUTH_TOKEN="secret")
 
 
 @pytest.mark.parametrize("path", ["/placement/traits", "/healthz", "/metrics", "/", "/nothing"])
 def test_noauth2_user_is_not_logged(sqlite_app, caplog, path):
-    """The user of a noauth2 token is what the client says, and may be a token sent by mistake."""
+    """The client chooses the user of a noauth2 token, which may be a real token by mistake."""
     caplog.set_level(logging.INFO)
     forged = {"X-Identity-Status": "Confirmed", "X-User-Id": "forged", "X-Auth-Token": "secret"}
     TestApp(AccessLog(sqlite_app.app)).get(path, headers=forged, expect_errors=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers as they go out: headers and bodies."""
+"""Headers and bodies of responses."""
 
 from datetime import datetime
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The address of the service itself: what is served, and what is said where nothing is."""
+"""The root document of the service, and the errors of unknown paths."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""schemathesis asks whatever the OpenAPI document allows, and some that it does not."""
+"""Random requests of schemathesis, valid and invalid by the OpenAPI document."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,9 +23,9 @@ from tests.support.versions import LATEST, LATEST_HEADERS
 pytestmark = pytest.mark.system
 
 ADDRESS = "/placement/openapi.json"
-#: The newest, the oldest, and those where most of the forms in between are served.
+#: The newest and the oldest microversion, and microversions with most of the other formats.
 VERSIONS = (LATEST, "1.37", "1.27", "1.12", "1.0")
-#: How many requests of each kind, right and wrong, every operation meets.
+#: Number of valid and of invalid requests of every operation.
 EXAMPLES = {LATEST: 15}
 OTHER_EXAMPLES = 4
 CHECKS = (
@@ -36,7 +36,7 @@ CHECKS = (
     openapi_checks.response_schema_conformance,
 )
 
-#: Where the generations that bodies name are told.
+#: Paths that show the current generations.
 GENERATIONS = {
     "resource_provider_generation": "/placement/resource_providers",
     "consumer_generation": "/placement/allocations",
@@ -45,7 +45,7 @@ EVEN = (0, 2, 4, None)
 UUIDS = [f"99999999-0000-4000-8000-00000000000{digit}" for digit in range(6)]
 CLASSES = ["VCPU", "MEMORY_MB", "CUSTOM_LLAMA", "CUSTOM_ALPACA"]
 TRAITS = ["HW_CPU_X86_AVX2", "CUSTOM_GOLD", "CUSTOM_SILVER"]
-#: Values that mean something, by the beginning of a query parameter's name.
+#: Valid and almost valid values, by the beginning of a query parameter's name.
 MEANINGFUL = {
     "resources": ["VCPU:1", "VCPU:2,MEMORY_MB:64", "CUSTOM_LLAMA:1", "VCPU:0", "VCPU"],
     "required": ["HW_CPU_X86_AVX2", "!CUSTOM_GOLD", "in:CUSTOM_GOLD,CUSTOM_SILVER", "!"],
@@ -62,7 +62,7 @@ MEANINGFUL = {
 }
 
 
-#: Questions that candidates may answer: most others contradict themselves.
+#: Candidates queries that may have candidates. Most random queries contradict themselves.
 GRANULAR = st.fixed_dictionaries(
     {"resources": st.sampled_from(["VCPU:1", "CUSTOM_LLAMA:1"])},
     optional={
@@ -80,17 +80,17 @@ GRANULAR = st.fixed_dictionaries(
 
 
 def _meaningful_value(name: str, value: Any) -> st.SearchStrategy[Any]:
-    """Give what was made up for a parameter, or rather something that means something."""
+    """Return a strategy of the random value and of values from :data:`MEANINGFUL`."""
     stem = max((key for key in MEANINGFUL if name.startswith(key)), key=len, default=None)
     if stem is None:
         return st.just(value)
-    one = st.sampled_from(MEANINGFUL[stem])
-    many = st.lists(one, max_size=3) if isinstance(value, list) else one
-    return many | many | st.just(value)
+    single = st.sampled_from(MEANINGFUL[stem])
+    values = st.lists(single, max_size=3) if isinstance(value, list) else single
+    return values | values | st.just(value)
 
 
 def _with_known_names(value: Any, key: str = "") -> Any:
-    """Return a body that names things that are there: classes, providers, traits, generations."""
+    """Return a body with existing classes, providers and traits, and small generations."""
     if isinstance(value, dict):
         return {_known_name(name): _with_known_names(inner, name) for name, inner in value.items()}
     if isinstance(value, list):
@@ -113,7 +113,7 @@ def _known_name(name: Any) -> Any:
 
 
 def _set_current_generations(client: Any, names: Mapping[str, Any], body: Any) -> None:
-    """Put the generation of now where an even one was made up: few bodies would be taken else."""
+    """Replace even generations with current values."""
     if not isinstance(body, dict):
         return
     for uuid, part in (
@@ -129,35 +129,35 @@ def _set_current_generations(client: Any, names: Mapping[str, Any], body: Any) -
 
 
 def _parts_by_uuid(body: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Return what a body says of providers and consumers by their uuids."""
+    """Return the parts of a body that belong to a uuid."""
     inner = [value for value in body.values() if isinstance(value, dict)]
     return [item for each in (body, *inner) for item in each.items() if len(item[0]) == 36]
 
 
 def _load_schema(app: Any, version: str) -> schemathesis.schemas.BaseSchema:
-    """Return what schemathesis reads from the document of a version, made to hit what is there."""
-    asked = {"OpenStack-API-Version": f"placement {version}"}
-    schema = schemathesis.openapi.from_wsgi(ADDRESS, app, headers=asked)
+    """Load the document of a version, with hooks that use names of existing objects."""
+    version_header = {"OpenStack-API-Version": f"placement {version}"}
+    schema = schemathesis.openapi.from_wsgi(ADDRESS, app, headers=version_header)
 
     @schema.hook
     def flatmap_query(
         context: schemathesis.HookContext, query: Mapping[str, Any] | None
     ) -> st.SearchStrategy[Any]:
-        known = {name: _meaningful_value(name, value) for name, value in (query or {}).items()}
-        made_up = st.fixed_dictionaries(known)
+        values = {name: _meaningful_value(name, value) for name, value in (query or {}).items()}
+        random_query = st.fixed_dictionaries(values)
         candidates = context.operation.path == "/allocation_candidates"
-        return GRANULAR | made_up if candidates else made_up
+        return GRANULAR | random_query if candidates else random_query
 
     @schema.hook
     def flatmap_path_parameters(
         _context: schemathesis.HookContext, names: Mapping[str, Any] | None
     ) -> st.SearchStrategy[Any]:
-        meant = {"uuid": UUIDS, "consumer_uuid": UUIDS}
-        named = {
-            name: st.sampled_from(meant.get(name, CLASSES + TRAITS)) | st.just(value)
+        existing = {"uuid": UUIDS, "consumer_uuid": UUIDS}
+        values = {
+            name: st.sampled_from(existing.get(name, CLASSES + TRAITS)) | st.just(value)
             for name, value in (names or {}).items()
         }
-        return st.fixed_dictionaries(named)
+        return st.fixed_dictionaries(values)
 
     @schema.hook
     def map_body(_context: schemathesis.HookContext, body: Any) -> Any:
@@ -167,7 +167,7 @@ def _load_schema(app: Any, version: str) -> schemathesis.schemas.BaseSchema:
 
 
 def _create_objects(client: Any) -> None:
-    """Make a few providers that have something, a tree and an aggregate, unless they are there."""
+    """Create providers with inventories, a tree and aggregates, unless they exist."""
 
     def send(method: str, path: str, body: Any = None) -> None:
         send_it = getattr(client, f"{method}_json")
@@ -202,28 +202,28 @@ def test_random_requests_get_documented_answers(version, sqlite_settings, sqlite
     app = create_app(sqlite_settings)
     request.addfinalizer(app.close)
     schema = _load_schema(app, version)
-    # What a changed header would bring is in the document of another version.
+    # Other versions have other documents, so the header does not change.
     headers = {
         "OpenStack-API-Version": f"placement {version}",
         "X-Auth-Token": "admin",
         "X-Roles": "admin,service",
     }
-    asked = set()
-    for found in schema.get_all_operations():
-        operation = found.ok()
-        asked.add(operation.label)
+    called = set()
+    for result in schema.get_all_operations():
+        operation = result.ok()
+        called.add(operation.label)
         _create_objects(sqlite_app)
         for mode in GenerationMode:
             _run_operation(
                 operation, mode, headers, EXAMPLES.get(version, OTHER_EXAMPLES), sqlite_app
             )
-    # Where the document itself is, schemathesis asks nothing.
+    # schemathesis does not request the document itself.
     served = {
         f"{route.method} " + PARAMETER.sub(r"{\1}", route.path)
         for route in API.routes
         if route.serves(Version(*map(int, version.split("."))))
     }
-    assert asked == served - {"GET /openapi.json"}
+    assert called == served - {"GET /openapi.json"}
 
 
 def _run_operation(
@@ -245,5 +245,5 @@ def _run_operation(
     try:
         send()
     except hypothesis.errors.Unsatisfiable:
-        # An operation without any parameter has nothing that could be wrong.
+        # An operation without parameters has no invalid request.
         assert mode == GenerationMode.NEGATIVE

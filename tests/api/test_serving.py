@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ASGI application of ``serve``: the environ that it makes, the answers that it passes on."""
+"""The ASGI application of ``serve``: the environ of a request, and the response."""
 
 import asyncio
 from http import HTTPStatus
@@ -12,7 +12,7 @@ from tests.api.bridge import SCOPE
 
 
 def send_request(application, *pieces, bare=False, **scope):
-    """Return status, headers and content of the answer to a request."""
+    """Return status, headers and content of the response to a request."""
     messages = [{"type": "http.request", "body": piece, "more_body": True} for piece in pieces]
     messages.append({"type": "http.request", "more_body": False})
     sent = []
@@ -32,7 +32,7 @@ def send_request(application, *pieces, bare=False, **scope):
 
 
 def rejecting_application(environ, start_response):
-    """An application that answers what a request is refused with."""
+    """An application that responds with the status of a rejected body."""
     rejection = environ.get(REJECTED_BODY_KEY) or RejectedBody(HTTPStatus.OK, "")
     start_response(f"{rejection.status.value} {rejection.status.phrase}", [])
     return [rejection.detail.encode()]
@@ -66,7 +66,7 @@ def test_environ_follows_pep_3333():
         "body": b"",
     }
     assert {key: environ[key] for key in expected} == expected
-    assert "PATH" not in environ  # the process's own environment is no part of a request
+    assert "PATH" not in environ  # variables of the process are not in the environ
 
 
 def test_headers_are_joined_and_keep_their_bytes():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which request the ASGI application of ``serve`` answers next, and what it refuses."""
+"""The queue of the ASGI application of ``serve``: order and rejections."""
 
 import asyncio
 import json
@@ -78,7 +78,7 @@ def test_frequent_health_checks_do_not_displace_requests():
         await asyncio.gather(*map(ask_on, [b"/healthz/ready"] * 16 + [b"/a"] * 4))
 
     asyncio.run(crowd())
-    assert slow.ended.count("/a") >= 20  # a thread for each kind: half of all
+    assert slow.ended.count("/a") >= 20  # health checks and others get half of the threads each
 
 
 def test_stopping_server_is_not_ready_without_the_database():
@@ -150,7 +150,7 @@ def test_request_cancelled_at_shutdown_is_not_started():
 
 
 def test_rejected_requests_are_freed():
-    """While all threads are stuck, for instance on a lock of the database."""
+    """All threads are stuck, for instance on a lock of the database."""
     held = BlockingApplication()
     bridge = AsgiToWsgi(held, limit=1000, threads=1, patience=0.05)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A slow request is logged with what took the time."""
+"""The log line of a slow request, with the time of each stage."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ ADMIN = {"X-Auth-Token": "admin"}
 
 @pytest.fixture
 def slow_app_and_records(configured_app, caplog):
-    """An application to which every request is slow, and a function that returns the records."""
+    """An application that logs every request as slow, and a function for its records."""
     app = configured_app(ALL)
     hosts = [report(f"cn{number}", memory_mb=8192 * (number + 1)) for number in range(3)]
     app.post_json("/scheduler/v1/compute_nodes", hosts, headers=ADMIN)
@@ -40,7 +40,7 @@ def test_selection_is_logged_with_stages_and_funnel(slow_app_and_records):
     assert record.levelno == logging.WARNING
     assert line.startswith("slow: POST /scheduler/v1/select_destinations took ")
     assert re.search(r"\d+ SQL statements; 2 candidates; .*search \d+ ms", line)
-    assert "hosts 2;" in line  # as many as the search found
+    assert "hosts 2;" in line  # the number of candidates
     assert line.endswith(f"selected, decision {answer['decision']}")
     assert record.context.request_id.startswith("req-")
     assert record.extra["status"] == 200

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of the compute API build on."""
+"""Clients of the compute API for its tests."""
 
 import pytest
 
@@ -13,7 +13,7 @@ URL = "/compute/v2.1/os-aggregates"
 
 
 class AggregateApi:
-    """The os-aggregates calls, short; each returns the answer."""
+    """Short calls of os-aggregates that return the response."""
 
     def __init__(self, app):
         self.app = app
@@ -83,7 +83,7 @@ def sqlite_groups(sqlite_app):
 
 
 def _settings_with_down_time(settings):
-    """Return settings by which a host is down after a minute; here the time stands still."""
+    """Return settings with a down time of a minute, and a clock that stands still."""
     return settings.with_overrides({"DEFAULT.service_down_time": 60})
 
 

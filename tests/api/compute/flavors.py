@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flavor calls of the compute API, short, for the tests of flavors."""
+"""Short calls of the compute API for flavors."""
 
 URL = "/compute/v2.1/flavors"
 
 
 class FlavorApi:
-    """Speaks as the administrator and at the newest version, by default."""
+    """A client with the administrator's token and the newest microversion as defaults."""
 
     def __init__(self, app):
         self.app = app
@@ -22,7 +22,7 @@ class FlavorApi:
         return send(f"{URL}{path}", body, headers=headers, status=status)
 
     def create(self, flavorid=None, *, status=200, version="2.96", **fields):
-        """Create a flavor, named as its id where no name is given; keys are Python's names."""
+        """Create a flavor. The fields have Python names, and the name defaults to the id."""
         flavor = {"name": flavorid, "ram": 512, "vcpus": 1, "disk": 0, "id": flavorid}
         flavor.update({LONG.get(key, key): value for key, value in fields.items()})
         answer = self.request("POST", "", {"flavor": flavor}, status=status, version=version)

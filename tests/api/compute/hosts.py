@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that report, and the calls about their services and hypervisors, short."""
+"""Reports of hosts, and short calls for their services and hypervisors."""
 
 from datetime import timedelta
 
@@ -10,13 +10,13 @@ HYPERVISORS = "/os-hypervisors"
 
 
 class HostApi:
-    """Speaks as the administrator and at the newest version, at a time that stands still."""
+    """A client of the administrator at the newest microversion, without a moving clock."""
 
     def __init__(self, app):
         self.app = app
 
     def report(self, number=1, *, silent=0, **fields):
-        """Have host ``cn<number>`` report, ``silent`` seconds ago."""
+        """Send the report of host ``cn<number>`` with a time ``silent`` seconds ago."""
         seen = (NOW - timedelta(seconds=silent)).isoformat()
         report = build_report(number, **{"last_seen_up": seen, **fields})
         uuid = report.pop("uuid")
@@ -24,7 +24,7 @@ class HostApi:
         return uuid
 
     def report_many(self, count, **fields):
-        """Have ``count`` hosts report at once."""
+        """Send the reports of ``count`` hosts in a request."""
         reports = [build_report(number, **fields) for number in range(count)]
         self.app.post_json("/scheduler/v1/compute_nodes", reports)
 
@@ -52,13 +52,13 @@ class HostApi:
         return found
 
     def change_service(self, fields, host="cn1", **options):
-        """Change the service of a host by its uuid; return it, or the fault."""
+        """Change the service of a host by its uuid and return it, or the error message."""
         uuid = self.service(host)["id"]
         answer = self.request("PUT", f"{SERVICES}/{uuid}", fields, **options)
         return answer.json.get("service") or error_message(answer)
 
     def change_service_by_name(self, action, *, version="2.11", **fields):
-        """Change a service by host and binary, as before 2.53; return the answer."""
+        """Change a service by host and binary (before 2.53) and return the response."""
         status = fields.pop("status", 200)
         body = {"host": "cn1", "binary": "nova-compute", **fields}
         return self.request("PUT", f"{SERVICES}/{action}", body, version=version, status=status)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server group calls of the compute API, short."""
+"""Short calls of the compute API for server groups."""
 
 URL = "/compute/v2.1/os-server-groups"
 
 
 class GroupApi:
-    """Speaks as the administrator and at the newest version, by default."""
+    """A client with the administrator's token and the newest microversion as defaults."""
 
     def __init__(self, app):
         self.app = app

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server calls of the compute API, short, and instances recorded to be seen by them."""
+"""Short calls of the compute API for servers, and records of instances."""
 
 from datetime import timedelta
 
@@ -12,7 +12,7 @@ READER = {"token": "bob:shop", "roles": "reader"}
 
 
 class ServerApi:
-    """Speaks as the administrator and at the newest version, by default."""
+    """A client with the administrator's token and the newest microversion as defaults."""
 
     def __init__(self, url, make_app, **options):
         self.now = NOW
@@ -32,7 +32,7 @@ class ServerApi:
         return send(f"{URL}{path}", body, headers=headers, status=status)
 
     def record(self, number, *, later=0, **fields):
-        """Record an instance of the project ``shop``, so many seconds after the beginning."""
+        """Record an instance of the project ``shop``, ``later`` seconds after the first time."""
         self.now = NOW + timedelta(seconds=later)
         body = {"project_id": "shop", "user_id": "bob", "display_name": f"s{number}", **fields}
         path = f"/scheduler/v1/instances/{instance(number)}"

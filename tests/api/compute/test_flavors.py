@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flavors: made, shown, described, deleted, at the edges of their microversions."""
+"""Flavors: creation, fields, descriptions, deletion and microversions."""
 
 import pytest
 

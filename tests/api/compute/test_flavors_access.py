@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Private flavors: who sees them, and who is let in."""
+"""Access of projects to private flavors."""
 
 import pytest
 from sqlalchemy import insert, select

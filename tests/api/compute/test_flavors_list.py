@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flavors listed: filters, order, pages."""
+"""Lists of flavors: filters, order, pages."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what with flavors and their extra specs."""
+"""Policy rules of flavors and their extra specs."""
 
 import pytest
 
@@ -12,7 +12,7 @@ _FLAVOR = {"flavor": {"name": "x", "ram": 1, "vcpus": 1, "disk": 0}}
 _EXTRA = "os_compute_api:os-flavor-extra-specs"
 _ACCESS = "os_compute_api:os-flavor-access"
 
-#: What readers of a project may.
+#: Calls that are allowed for a project's readers.
 READING = [
     ("os_compute_api:flavors", "GET", "", None),
     ("os_compute_api:flavors", "GET", "/detail", None),
@@ -20,7 +20,7 @@ READING = [
     (f"{_EXTRA}:index", "GET", "/f/os-extra_specs", None),
     (f"{_EXTRA}:show", "GET", "/f/os-extra_specs/k", None),
 ]
-#: What administrators alone may.
+#: Calls that are allowed for administrators only.
 MANAGING = [
     ("os_compute_api:os-flavor-manage:create", "POST", "", _FLAVOR),
     ("os_compute_api:os-flavor-manage:update", "PUT", "/f", {"flavor": {"description": "x"}}),
@@ -73,7 +73,7 @@ def test_only_administrators_can_change_flavors(api, rule, method, path, body):
 
 @pytest.fixture
 def api_under(make_app, sqlite_url, tmp_path):
-    """Give a function that returns the calls under a policy file of this text."""
+    """Return a function that returns the client of a server with this policy file."""
 
     def under(text):
         policy, file = tmp_path / "policy.yaml", tmp_path / "placement.conf"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever services and hypervisors are asked, the answer is the API's, never a failure."""
+"""Requests with random input for services and hypervisors get documented responses."""
 
 import shutil
 from urllib.parse import quote, urlencode
@@ -58,7 +58,7 @@ BODY = JSON | st.fixed_dictionaries(
 
 @pytest.fixture(scope="module")
 def reporting_host_api(sqlite_template, tmp_path_factory):
-    """The calls to an application where one host has reported."""
+    """A client of an application with a host that has reported."""
     path = tmp_path_factory.mktemp("any_input") / "placement_sched.db"
     shutil.copy(sqlite_template, path)
     application = create_app(make_settings(f"sqlite:///{path}"), clock=lambda: NOW)
@@ -69,7 +69,7 @@ def reporting_host_api(sqlite_template, tmp_path_factory):
 
 
 def is_documented(answer):
-    """Return whether the API documents an answer."""
+    """Return whether the API documents the response."""
     if answer.status_int < 400:
         return True
     (fault,) = answer.json.values()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators do to services is what requests for hosts meet, at once."""
+"""Changes of services take effect in the next selection."""
 
 from tests.support.scheduling import instance
 
@@ -7,7 +7,7 @@ DISABLED = "COMPUTE_STATUS_DISABLED"
 
 
 def select_host(hosts, number):
-    """Return the host that is chosen for an instance, or None and why hosts are refused."""
+    """Return the selected host and no reasons, or None and the reasons of the rejections."""
     flavor = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
     spec = {"project_id": "shop", "flavor": flavor, "instance_uuids": [instance(number)]}
     answer = hosts.app.post_json(

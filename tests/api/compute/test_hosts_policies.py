@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what with services and hypervisors."""
+"""Policy rules of services and hypervisors."""
 
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings

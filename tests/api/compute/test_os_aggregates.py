@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host aggregates: made, listed, shown, changed, tagged, deleted."""
+"""Host aggregates: creation, lists, changes, metadata and deletion."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts of host aggregates: zones hold, instances keep theirs, provider aggregates follow."""
+"""Hosts of host aggregates: zones, instances, and the provider aggregates that follow."""
 
 from functools import partial
 
@@ -23,7 +23,7 @@ from tests.support.statements import record_statements
 
 @pytest.fixture
 def members_of(database):
-    """Give a function that returns the uuids of the providers in a placement aggregate."""
+    """Return a function that returns the uuids of the providers in a placement aggregate."""
 
     def read_members(uuid):
         query = (
@@ -227,7 +227,7 @@ def test_concurrent_zones_never_both_get_a_host(api, database):
 @pytest.mark.all_databases
 def test_host_of_a_new_instance_cannot_change_zone(api):
     select = partial(api.app.post_json, "/scheduler/v1/select_destinations", status="*")
-    # It fills a host, so that only the host of the round fits.
+    # The request fills a host, so that only the host of this round fits.
     asked = {"availability_zone": "nova", "flavor": flavor(memory_mb=60000)}
     for number in range(12):
         host = f"host{number}"
@@ -241,9 +241,9 @@ def test_host_of_a_new_instance_cannot_change_zone(api):
 
 
 def count_statements(api, database, size):
-    """Return how many statements adding a host, listing, changing zone and removing take.
+    """Return the numbers of statements that the calls for a host and its aggregate take.
 
-    The aggregate has ``size`` hosts already, and the host ``size`` nodes.
+    The aggregate has ``size`` hosts already, and the host has ``size`` nodes.
     """
     used = api.app.app.services.database
     for node in range(size):

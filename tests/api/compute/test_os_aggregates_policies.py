@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what with host aggregates."""
+"""Policy rules of host aggregates."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies of host aggregates: there is such a policy, and no host is under two."""
+"""Scheduling policies of host aggregates: unknown policies, and hosts with two policies."""
 
 from functools import partial
 
@@ -16,7 +16,7 @@ HIGH, LOW = "high_cpu_density", "low_cpu_density"
 
 @pytest.fixture
 def api(database_url, tmp_path, make_app):
-    """The calls to a service with the document's policies, which knows the hosts h1 and h2."""
+    """A client of a server with the documented policies and the hosts h1 and h2."""
     api = AggregateApi(make_app(settings_with_policies(database_url, tmp_path)))
     for host in ("h1", "h2"):
         add_service(api.app.app.services.database, host)
@@ -24,7 +24,7 @@ def api(database_url, tmp_path, make_app):
 
 
 def create_policy_aggregate(api, name, policy):
-    """Make an aggregate of a policy; return its number."""
+    """Create an aggregate with a scheduling policy and return its id."""
     number = api.make(name)
     api.set_metadata(number, sched_policy=policy)
     return number
@@ -121,7 +121,7 @@ def test_host_cannot_join_a_removed_policy(sqlite_url, tmp_path, make_app):
     before.add_host(number, "h1")
     after = AggregateApi(make_app(settings_with_policies(sqlite_url, tmp_path, "[another]\n")))
     assert "there is no policy" in error_message(after.add_host(number, "h2", status=409))
-    # What is there already may go.
+    # A host and a policy that are there can be removed.
     after.remove_host(number, "h1")
     after.set_metadata(number, sched_policy=None)
 
@@ -175,7 +175,7 @@ def test_concurrent_policy_change_and_host_never_make_two_policies(api):
 
 
 def count_statements(api):
-    """Return how many statements it takes to add a host, tag otherwise, and remove the host."""
+    """Return the number of statements that add a host, set metadata and remove the host."""
     number = api.make("a")
     used = api.app.app.services.database
     with record_statements(used) as seen:

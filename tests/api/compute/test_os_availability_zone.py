@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Availability zones over HTTP."""
+"""Availability zones of the compute API."""
 
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ URL = "/compute/v2.1/os-availability-zone"
 
 
 class Cloud:
-    """Hosts in zones, at a time of the test's choosing."""
+    """Hosts in zones, with a clock that a test sets."""
 
     def __init__(self, url, make_app, **options):
         self.now = NOW
@@ -28,7 +28,7 @@ class Cloud:
         self.app.post_json("/scheduler/v1/compute_nodes", reports)
 
     def create_zone(self, name, *hosts):
-        """Make an aggregate of hosts that is a zone."""
+        """Create an aggregate with hosts and an availability zone."""
         made = self.app.post_json(
             "/compute/v2.1/os-aggregates",
             {"aggregate": {"name": f"{name}-{hosts}", "availability_zone": name}},
@@ -45,7 +45,7 @@ class Cloud:
         self.database.write(write_rows)
 
     def add_internal_service(self, host, binary):
-        """Have a service without instances, as a nova beside us would have."""
+        """Add a service of nova that has no instances."""
         row = {
             "uuid": "7d6fc2c4-2f0a-4a0e-8d0f-0d6a3c5b1c01",
             "host": host,

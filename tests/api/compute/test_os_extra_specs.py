@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extra specs of flavors: set, shown, deleted, and from 2.86 looked at."""
+"""Extra specs of flavors, and their validation from 2.86."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hypervisors: their documents by version, search, pages and sums."""
+"""Hypervisors: their fields by version, search, pages and statistics."""
 
 from urllib.parse import urlsplit
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server groups over HTTP."""
+"""Server groups of the compute API."""
 
 from uuid import UUID
 

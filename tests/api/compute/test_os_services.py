@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services: what is listed of them, and what enabling, disabling and forcing down does."""
+"""Services: lists, and the effects of disabling and forcing down."""
 
 from tests.api.compute.hosts import SERVICES, HostApi, error_message
 from tests.support.hosts import add_service

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deleting a service: what goes with it, and what keeps it."""
+"""Deletion of services: which objects are deleted, and which prevent the deletion."""
 
 from uuid import uuid4
 
@@ -13,7 +13,7 @@ RP = "/placement/resource_providers"
 
 
 def make_child(hosts, parent=1):
-    """Make a provider below that of a host; return its uuid."""
+    """Create a child provider of a host's provider and return its uuid."""
     uuid = str(uuid4())
     body = {"uuid": uuid, "name": uuid, "parent_provider_uuid": node_uuid(parent)}
     hosts.app.post_json(RP, body, headers=LATEST_HEADERS)
@@ -23,7 +23,7 @@ def make_child(hosts, parent=1):
 
 
 def allocate(hosts, provider, resource_class):
-    """Allocate one of a class to a consumer that is not a recorded instance; return its address."""
+    """Allocate to a consumer without an instance record and return the path of the claim."""
     address = f"/placement/allocations/{uuid4()}"
     claim = {
         "allocations": {provider: {"resources": {resource_class: 1}}},
@@ -92,7 +92,7 @@ def test_host_with_providers_in_use_is_not_deleted(hosts, api):
 
 
 def test_error_names_consumers_and_how_to_free_the_host(sqlite_hosts):
-    """As after an evacuation: the instance is elsewhere, and still has allocations here."""
+    """After an evacuation the instance is on another host and has allocations here, too."""
     hosts = sqlite_hosts
     hosts.report(1)
     hosts.report(2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A service is deleted while others want its host: one of them wins, and nothing is left over."""
+"""Races between the deletion of a service and claims on its host or reports of it."""
 
 import pytest
 
@@ -30,8 +30,8 @@ def test_concurrent_deletion_and_claim_never_both_succeed(hosts):
             lambda number=number: select_destination(hosts, number),
         )
         assert (deleted, placed) in {(204, 409), (409, 200)}
-        found = hosts.app.get("/placement/resource_providers", headers=LATEST_HEADERS).json
-        assert len(found["resource_providers"]) == len(hosts.services()) == (deleted == 409)
+        providers = hosts.app.get("/placement/resource_providers", headers=LATEST_HEADERS).json
+        assert len(providers["resource_providers"]) == len(hosts.services()) == (deleted == 409)
         assert len(hosts.hypervisors()) == (deleted == 409)
         if placed == 200:
             hosts.app.delete(f"/scheduler/v1/instances/{instance(number)}")
@@ -48,7 +48,7 @@ def test_concurrent_deletion_and_report_leave_a_whole_host_or_none(hosts):
             lambda: hosts.report(1, vcpus=16),
         )
         assert deleted == 204
-        found = hosts.app.get("/placement/resource_providers", headers=LATEST_HEADERS).json
-        there = [one["uuid"] for one in found["resource_providers"]]
-        assert there in ([], [node_uuid(1)])
-        assert len(hosts.services()) == len(hosts.hypervisors()) == len(there)
+        providers = hosts.app.get("/placement/resource_providers", headers=LATEST_HEADERS).json
+        uuids = [provider["uuid"] for provider in providers["resource_providers"]]
+        assert uuids in ([], [node_uuid(1)])
+        assert len(hosts.services()) == len(hosts.hypervisors()) == len(uuids)

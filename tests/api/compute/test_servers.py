@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded instances as servers, one by one."""
+"""Single servers of the compute API, from recorded instances."""
 
 from datetime import timedelta
 from hashlib import sha224
@@ -33,7 +33,7 @@ EMBEDDED = {
     "swap": 64,
     "extra_specs": {"hw:cpu_sockets": "2"},
 }
-#: Beyond what 2.1 shows, what each version brought.
+#: Fields that versions added to the fields of 2.1.
 BROUGHT = {
     "2.3": {
         f"OS-EXT-SRV-ATTR:{name}"

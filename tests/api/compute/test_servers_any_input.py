@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever servers and server groups are asked, the answer is the API's, never a failure."""
+"""Requests with random input for servers and server groups get documented responses."""
 
 import shutil
 from urllib.parse import quote, urlencode
@@ -60,7 +60,7 @@ GROUP = st.fixed_dictionaries(
 
 @pytest.fixture(scope="module")
 def app(sqlite_template, tmp_path_factory):
-    """An application where an instance is recorded."""
+    """An application with a recorded instance."""
     path = tmp_path_factory.mktemp("any_input") / "placement_sched.db"
     shutil.copy(sqlite_template, path)
     application = create_app(make_settings(f"sqlite:///{path}"), clock=lambda: NOW)
@@ -72,7 +72,7 @@ def app(sqlite_template, tmp_path_factory):
 
 
 def is_documented(app, method, url, version, body=None):
-    """Return whether the API documents the answer."""
+    """Return whether the API documents the response."""
     headers = {"OpenStack-API-Version": f"compute {version}"}
     if body is None:
         answer = app.request(url, method=method, headers=headers, status="*")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of servers: narrowed, sorted, paged."""
+"""Lists of servers: filters, order, pages."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.support.scheduling import instance
 
 @pytest.fixture
 def cloud(servers):
-    """Four servers, each a second younger than the last but for two of one moment."""
+    """Five servers, each created a second after the last, except two of the same second."""
     servers.report(1, 2)
     servers.create_zone("west", "cn1")
     flavor = {"flavorid": "f1", "name": "m1"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests of images build on."""
+"""A client of the image API for its tests."""
 
 import pytest
 
@@ -12,7 +12,7 @@ BANK = {"X-Auth-Token": "eve:bank", "X-Roles": "member,reader"}
 
 
 class ImageApi:
-    """The calls of the image API, short; each returns the answer."""
+    """Short calls of the image API that return the response."""
 
     def __init__(self, app):
         self.app = app
@@ -29,7 +29,7 @@ class ImageApi:
         return self.app.get(f"{URL}/{uuid}", headers=headers, status=status)
 
     def names(self, query="", **headers):
-        """Return the names of the images that a list shows, in its order."""
+        """Return the names of the listed images, in order."""
         answer = self.list(query, **headers)
         return [image["name"] for image in answer.json["images"]]
 
@@ -49,7 +49,7 @@ class ImageApi:
         return self.app.delete(f"{URL}/{uuid}", headers=headers, status=status)
 
     def call(self, method, path, body=None, status=200, **headers):
-        """Ask for a path below the images."""
+        """Send a request for a path below the images."""
         if body is None:
             return self.app.request(f"{URL}/{path}", method=method, headers=headers, status=status)
         ask = getattr(self.app, f"{method.lower()}_json")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schemas that clients read."""
+"""The schemas of the image API."""
 
 import jsonschema
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Image tags, one by one."""
+"""Single tags of images."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of images: filters, order, pages, and who sees which."""
+"""Lists of images: filters, order, pages and visibility."""
 
 from datetime import datetime, timedelta
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -22,7 +22,7 @@ START = datetime(2026, 1, 1, 12, 0, 0)
 
 
 class HourlyClock:
-    """A clock that goes on by an hour whenever it is looked at."""
+    """A clock that advances by an hour at each reading."""
 
     def __init__(self):
         self.now = START
@@ -34,7 +34,7 @@ class HourlyClock:
 
 @pytest.fixture
 def hourly_api(settings):
-    """The API of a server whose clock goes on by an hour with every look at it."""
+    """A client of a server whose clock advances by an hour at each reading."""
     application = create_app(settings, clock=HourlyClock())
     yield ImageApi(Client(application))
     application.close()
@@ -42,7 +42,7 @@ def hourly_api(settings):
 
 @pytest.fixture
 def cloud(api):
-    """Images of every kind, all made in one second."""
+    """Images with every kind of attribute, all created in the same second."""
     for name, attributes in {
         "a": {"os_distro": "win", "tags": ["x", "y"], "disk_format": "raw", "min_ram": 5},
         "b": {"os_distro": "Win", "tags": ["x"], "disk_format": "qcow2", "visibility": "public"},
@@ -183,7 +183,7 @@ def test_invalid_query_is_rejected_by_name(sqlite_api, query, expected):
 )
 def test_time_filters_compare_times(hourly_api, query, names):
     for name in "abcd":
-        hourly_api.make(name)  # at 13, 15, 17 and 19; changed last an hour later
+        hourly_api.make(name)  # created at 13, 15, 17 and 19 o'clock
     services = hourly_api.app.app.services
     made = {name: START + timedelta(hours=1 + 2 * at) for at, name in enumerate("abcd")}
     for name, created in made.items():
@@ -329,12 +329,12 @@ def test_statement_count_is_independent_of_images(api, number):
     marker = api.list("sort=name:asc&limit=1").json["images"][0]["id"]
     with record_statements(api.app.app.services.database) as seen:
         api.list(f"sort=name:asc&limit=1000&a=b&tag=t&marker={marker}")
-    assert len(seen) == 4  # the marker; images, properties, tags
+    assert len(seen) == 4  # the marker, images, properties, tags
 
 
 @pytest.fixture
 def many_large_images(api):
-    """Sixty images, of which five in six have all the properties that one may have."""
+    """Sixty images, five of every six with the maximum size of properties."""
 
     def write_rows(connection):
         for number in range(60):

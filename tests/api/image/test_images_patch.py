@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images changed by JSON patch, of both media types."""
+"""Changes of images with JSON patches of both media types."""
 
 from functools import partial
 
@@ -190,7 +190,7 @@ def test_malformed_draft_4_patch_is_rejected(sqlite_api, image_uuid, operation, 
 
 @pytest.mark.all_databases
 def test_concurrent_patches_are_all_applied(api, uuid):
-    """Each is made of what the one before left, none of what was before both."""
+    """Each patch applies to the result of the patch before it."""
     names = [f"p{number}" for number in range(4)]
     run_concurrently(
         *(partial(api.patch, uuid, operation_document("add", f"/{name}", name)) for name in names)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what with images: the rules, which are asked before anything is looked up."""
+"""Policy rules of images, which are checked before the image is read."""
 
 import pytest
 
@@ -67,7 +67,7 @@ def test_rules_are_configurable(make_app, sqlite_url, tmp_path, rule):
 
 
 def test_glance_owner_rule_is_supported(make_app, sqlite_url, tmp_path):
-    """As glance's sample of policies has it."""
+    """The rule is from glance's sample of policies."""
     check = "role:admin or (role:member and project_id:%(project_id)s and project_id:%(owner)s)"
     app = app_with_policy(make_app, sqlite_url, tmp_path, {"add_image": check})
     answer = send_call(app, "POST", URL, b"{}", JSON, "bob:shop", "member")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocation requests as JSON say the same, filled in or written out."""
+"""Rendering of allocation requests, by template and by value."""
 
 import orjson
 import pytest

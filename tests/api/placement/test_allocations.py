@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocations over HTTP: what each microversion takes, tells and refuses."""
+"""Allocations of the Placement API, by microversion."""
 
 from uuid import uuid4
 
@@ -265,7 +265,7 @@ def test_claim_on_unknown_provider_is_400_and_reading_it_404(sqlite_app):
         assert f"No resource provider with uuid {unknown} found" in refused.text
 
 
-#: The versions at which the form of a claim changed.
+#: Microversions that changed the format of a claim.
 FORMS = ("1.0", "1.8", "1.12", "1.28", "1.34", "1.38")
 A = "aaaaaaaa-0000-4000-8000-000000000001"
 

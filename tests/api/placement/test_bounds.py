@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one request gives to a provider, or asks for, is bounded: more would take seconds of CPU."""
+"""Limits of the items of a provider and of a query, which bound the CPU time of a request."""
 
 from uuid import uuid4
 
@@ -41,8 +41,8 @@ def test_too_many_trait_conditions_are_rejected(sqlite_app, term):
 
 def test_aggregate_conditions_count_with_trait_conditions(sqlite_app):
     groups = "&".join(
-        f"resources{one}=VCPU:1&required{one}=HW_CPU_X86_AVX&member_of{one}={uuid4()}"
-        for one in range(8)
+        f"resources{group}=VCPU:1&required{group}=HW_CPU_X86_AVX&member_of{group}={uuid4()}"
+        for group in range(8)
     )
     more = "&".join(f"member_of={uuid4()}" for _ in range(MAX_CONDITIONS - 15))
     path = f"/placement/allocation_candidates?{groups}&resources=VCPU:1&{more}&group_policy=none"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Of several faults, the one told is the one that OpenStack placement tells."""
+"""The reported error of several errors is the same as in OpenStack placement."""
 
 from uuid import uuid4
 

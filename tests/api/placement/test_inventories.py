@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inventories that are refused. ``gabbits/inventories.yaml`` has the other cases."""
+"""Invalid inventories. ``gabbits/inventories.yaml`` has the other cases."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is malformed is told, and nothing of it is kept."""
+"""Malformed requests are rejected with an error and write nothing."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is named has no newline at its end, wherever it is named."""
+"""Names with a newline at the end are rejected in every place."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenAPI document of the Placement API, as served at each version."""
+"""The OpenAPI document of the Placement API at each microversion."""
 
 import re
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the values of resources, required and member_of mean, by version."""
+"""Parsing of the parameters resources, required and member_of by microversion."""
 
 import pytest
 

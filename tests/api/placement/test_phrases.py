@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors have the phrases by which clients, and their tests, know them: these are interface."""
+"""Phrases of error messages that clients and their tests compare."""
 
 import json
 from typing import Any
@@ -32,13 +32,13 @@ NOT_YET = "are not supported in the specified microversion"
 
 @pytest.fixture
 def cloud(sqlite_app):
-    """Give an application that has one provider with two inventories, and a class besides."""
+    """An application with a provider of two inventories, and an unused resource class."""
     return fill_app(sqlite_app)
 
 
 @pytest.fixture
 def each_cloud(app):
-    """Give the same on each database, for what a database has a say in."""
+    """The same on each database, for errors that come from the database."""
     return fill_app(app)
 
 
@@ -52,7 +52,7 @@ def fill_app(app):
 
 
 def send_request(app, method: str, path: str, minor: int, body: Any = None, status: Any = "2*"):
-    """Ask at 1.``minor``; a body in bytes goes with no content type, another is sent as JSON."""
+    """Send a request at 1.``minor``: bytes without a content type, other bodies as JSON."""
     headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
     if body is not None and not isinstance(body, bytes):
         headers["Content-Type"] = "application/json"
@@ -290,7 +290,7 @@ def test_message_for_inventory_in_use_is_novas(each_cloud):
 
 
 def test_message_for_an_invalid_content_length(cloud):
-    unchecked = TestApp(cloud.app, lint=False)  # WebTest itself minds the length
+    unchecked = TestApp(cloud.app, lint=False)  # WebTest rejects the length itself
     headers = {
         "Content-Length": "hi mom",
         "Content-Type": "application/json",

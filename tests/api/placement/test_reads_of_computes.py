@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each nova-compute asks of its providers every minute: one SQL statement each."""
+"""The reads that each nova-compute sends every minute take a single SQL statement each."""
 
 from uuid import uuid4
 
@@ -23,7 +23,7 @@ def database(app):
 
 @pytest.fixture
 def provider_with_everything(app, database):
-    """A provider with two of everything."""
+    """A provider with two items of each subresource."""
     provider = make_provider(database, VCPU=8, DISK_GB=100)
     for noun, held in (
         ("traits", ["HW_CPU_X86_AVX", "HW_CPU_X86_AVX2"]),
@@ -45,14 +45,14 @@ def consumer_uuids():
 
 @pytest.fixture
 def empty_provider(app):
-    """A provider with nothing at all."""
+    """A provider without subresources."""
     body = {"name": "bare", "uuid": str(uuid4())}
     app.post_json(PROVIDERS, body, headers=LATEST_HEADERS)
     return body["uuid"]
 
 
 def read_in_one_statement(app, path, status=200):
-    """Return the document at ``path``, which takes one statement."""
+    """Return the document at ``path``, and check that it takes a single statement."""
     with record_statements(app.app.services.database) as seen:
         answer = app.get(path, headers=LATEST_HEADERS, status=status)
     assert len(seen) == 1
@@ -125,7 +125,7 @@ def test_tree_of_any_member_takes_one_statement(app, empty_provider, provider_wi
 def test_provider_without_root_is_its_own_tree(
     app, empty_provider, provider_with_everything, database
 ):
-    """As a database from before nested providers may have it."""
+    """Databases from before nested providers may have such providers."""
     rootless = update(resource_providers).values(root_provider_id=None)
     database.write(lambda connection: connection.execute(rootless))
     assert uuids_in_tree(app, empty_provider) == {empty_provider}

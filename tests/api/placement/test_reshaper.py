@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reshaper over HTTP: inventories and allocations move together, or not at all."""
+"""The reshaper moves inventories and allocations together."""
 
 from uuid import uuid4
 
@@ -42,7 +42,7 @@ def get_document(app, path):
 
 @pytest.fixture
 def host_with_used_disk(app):
-    """A host whose disk an instance uses, and an empty provider the disk shall move to."""
+    """A host whose disk an instance uses, and an empty provider as the disk's new place."""
     database = app.app.services.database
     host, disk = make_provider(database, VCPU=8, DISK_GB=100), make_provider(database)
     instance = str(uuid4())

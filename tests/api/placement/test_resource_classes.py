@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Classes and traits are made, deleted and used at one moment: one of two wins, none fails."""
+"""Races between creation, deletion and use of resource classes."""
 
 from functools import partial
 
@@ -21,7 +21,7 @@ def send_request(app):
         given = () if body is None else (body,)
         return call(f"/placement{path}", *given, headers=LATEST_HEADERS, status="*")
 
-    call_placement("GET", "/traits")  # makes the database ready
+    call_placement("GET", "/traits")  # prepares the database
     return call_placement
 
 
@@ -32,7 +32,7 @@ def send_for_status(send_request):
 
 @pytest.fixture
 def read_subresource(send_request):
-    """Return a function that tells what the provider has of a noun, and its generation."""
+    """Return a function that returns a subresource of the provider, and its generation."""
     send_request("POST", "/resource_providers", {"name": "p", "uuid": P})
 
     def read_document(noun):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of providers, links and times; the stories of the noun stand in gabbits."""
+"""Lists of providers, links and times. ``gabbits`` has the other cases."""
 
 from datetime import datetime, timedelta
 from uuid import uuid4
@@ -21,7 +21,7 @@ EVERY_FILTER = (
 
 
 def count_statements(app, query):
-    """Return how many statements a list of providers takes."""
+    """Return the number of statements of a list of providers."""
     with record_statements(app.app.services.database) as seen:
         app.get(f"{PATH}?{query}", headers=LATEST_HEADERS)
     return len(seen)
@@ -75,7 +75,7 @@ def test_parent_uuid_can_have_any_spelling(app):
 
 @pytest.fixture
 def hourly_clock_app(sqlite_settings, make_app):
-    """An application whose clock goes on by an hour with each look at it."""
+    """An application whose clock advances by an hour at each reading."""
     hours = iter(range(1000))
     return make_app(sqlite_settings, clock=lambda: START + timedelta(hours=next(hours)))
 

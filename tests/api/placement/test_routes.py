@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what: every route is guarded by a rule, with placement's defaults."""
+"""Every route of the Placement API has a policy rule with placement's default."""
 
 import pytest
 

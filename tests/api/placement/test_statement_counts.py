@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each write takes as few SQL statements as doc/decisions/0004 says, whatever it writes."""
+"""The number of SQL statements of each write is constant (doc/decisions/0004)."""
 
 from uuid import uuid4
 
@@ -12,8 +12,8 @@ pytestmark = pytest.mark.all_databases
 
 TRAITS = ["HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "HW_CPU_X86_SSE"]
 
-#: On SQLite the BEGIN is a statement of its own; MySQL and MariaDB do not tell which of the
-#: consumers they were given are new, so that those are read again, and finished.
+#: On SQLite BEGIN is a statement. MySQL and MariaDB do not return the rows that an INSERT added, so
+#: the consumers are read again.
 CLAIMING = {"sqlite": 8, "postgresql": 7, "mysql": 9}
 
 

@@ -29,7 +29,7 @@ KINDS = [
     ("application/json;q=0", TEXT),
     ("text/html;q=0, text/*", TEXT),
 ]
-#: Method, path, headers and body of requests that are refused at different stages, and the status.
+#: Method, path, headers, body and status of requests that fail at different stages.
 ERRORS = [
     ("GET", "/", {"OpenStack-API-Version": "placement 0.5"}, None, 406),
     ("GET", "/", {"OpenStack-API-Version": "placement x"}, None, 400),

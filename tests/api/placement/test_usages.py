@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Usages over HTTP: of a provider, of a project and its users, by consumer type."""
+"""Usages of a provider, a project and its users, by consumer type."""
 
 from uuid import uuid4
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.all_databases
 
 @pytest.fixture
 def provider(app):
-    """A provider from which consumers of two users and three types hold something."""
+    """A provider with allocations of consumers of two users and three types."""
     provider = make_provider(app.app.services.database, VCPU=8, DISK_GB=100, MEMORY_MB=64)
     for version, amounts, kind, owner in (
         ("1.38", {"VCPU": 1, "DISK_GB": 2}, "INSTANCE", ("p", "anna")),

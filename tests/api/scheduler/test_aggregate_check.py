@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with reserved aggregates, over HTTP as at the command line."""
+"""The check of reserved aggregates over HTTP."""
 
 import pytest
 
@@ -12,7 +12,7 @@ CHECK = "/scheduler/v1/aggregate_check"
 
 @pytest.fixture
 def reserved_database(sqlite_database):
-    """A reserved host of which placement does not know yet, and a flavor for it."""
+    """A reserved host that is not in placement yet, and a flavor for it."""
     add_node(sqlite_database, "win1")
     add_aggregate(sqlite_database, "windows", ["win1"], {f"trait:{LICENSED}": "required"})
     for name, required in (("m1.windows", [LICENSED]), ("m1.small", [])):

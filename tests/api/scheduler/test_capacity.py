@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong questions about capacity, and the place of each fault."""
+"""Invalid capacity requests are rejected with the path of the error."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute nodes over HTTP."""
+"""Compute nodes of the scheduler API."""
 
 import pytest
 
@@ -70,7 +70,7 @@ STORED = [
 
 
 def test_metrics_are_accepted_in_nova_computes_format(app):
-    """Put or posted, they are shown as percent, and what is shown may be reported again."""
+    """Metrics are shown as percent, and a shown metric can be reported again."""
     node = put_report(app, metrics=STORED).json
     when = {"timestamp": "2026-11-21T10:11:12"}
     assert node["metrics"] == [{**STORED[0], "value": 25, **when}, {**STORED[1], **when}]

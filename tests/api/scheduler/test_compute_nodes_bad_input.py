@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Malformed requests about compute nodes: what is answered, and that nothing is half written."""
+"""Malformed requests about compute nodes get errors and write nothing."""
 
 import orjson
 import pytest
@@ -11,14 +11,14 @@ from tests.support.reports import build_report, node_uuid, remove_keys
 NODES = "/scheduler/v1/compute_nodes"
 NODE = f"{NODES}/{node_uuid(1)}"
 
-#: Faults that JSON can carry, in reports that are objects.
+#: Invalid reports that JSON can express, and that are objects.
 SENT = [
     (path, document, words)
     for path, document, words in BAD
     if isinstance(document, dict)
     and "uuid" in document
     and path != "$.uuid"
-    and orjson.loads(orjson.dumps(document, default=str)) == document  # it knows no NaN
+    and orjson.loads(orjson.dumps(document, default=str)) == document  # JSON has no NaN
 ]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions: listed, filtered, paged and shown."""
+"""Recorded decisions: lists, filters, pages and documents."""
 
 from datetime import datetime
 
@@ -85,7 +85,7 @@ def test_no_valid_host_is_a_decision_with_the_funnel(cloud):
 
 @pytest.mark.parametrize("claim", [True, False])
 def test_decision_is_found_by_request_ids(cloud, claim):
-    """The service's own, as the answer has it, and the one that nova sent."""
+    """The ids are the service's own in the response, and the id that nova sent."""
     body = {"request_spec": spec(instance(1)), "claim": claim}
     answer = cloud.post_json(SELECT, body, headers={"X-Openstack-Request-Id": NOVAS})
     post_selection(cloud, instance(2), sent=ANOTHER)
@@ -137,7 +137,7 @@ def test_explanation_is_recorded_on_request_with_overrides(cloud):
     assert list_decisions(cloud, "?kind=explain") == [explanation["decision"]]
     assert list_decisions(cloud, f"?request_id={NOVAS}") == [explanation["decision"]]
     shown = cloud.get(f"{DECISIONS}/{explanation['decision']}").json
-    # The run is the same; only the clock of the request filters is read once.
+    # The funnel is the same, since nothing changed between both requests.
     assert shown["funnel"] == explanation["funnel"]
     assert [one["host"] for one in shown["best"]] == [one["host"] for one in explanation["hosts"]]
     assert shown["conditions"]["overrides"] == body["overrides"]
@@ -160,7 +160,7 @@ def test_explanation_with_too_many_overrides_is_not_recorded(cloud):
 
 
 def test_recorded_settings_omit_startup_options(cloud):
-    """Such as the address of the database, with its password."""
+    """The address of the database with its password is such an option."""
     shown = cloud.get(f"{DECISIONS}/{post_selection(cloud, instance(1))['decision']}").json
     options = shown["conditions"]["options"]
     assert not [key for key in options if key.startswith(("placement_database.", "api."))]
@@ -168,7 +168,7 @@ def test_recorded_settings_omit_startup_options(cloud):
 
 
 def test_unclaimed_selection_has_its_own_kind(cloud):
-    """Found or not: nothing was allocated, and the list says so."""
+    """Nothing is allocated, with or without a valid host."""
     claimed = post_selection(cloud, instance(1))["decision"]
     tried = post_selection(cloud, instance(2), claim=False)["decision"]
     large = flavor(vcpus=99)
@@ -202,7 +202,7 @@ def test_repeated_request_makes_no_new_decision(cloud):
 
 @pytest.fixture
 def three_decisions(cloud):
-    """Three decisions: instance 1 on cn1, 2 on cn2 of another project, none for 3."""
+    """Decisions on instance 1 (cn1), 2 (cn2, of another project) and 3 (no valid host)."""
     first = post_selection(cloud, instance(1), force_hosts=["cn1"])["decision"]
     second = post_selection(cloud, instance(2), force_hosts=["cn2"], project_id="p2")["decision"]
     third = post_selection(cloud, instance(3), status=409, flavor=flavor(vcpus=99))["decision"]
@@ -264,13 +264,13 @@ def test_only_administrators_can_read_decisions(app):
 
 @pytest.mark.all_databases
 def test_decisions_rejecting_a_host_have_reasons_and_pages(three_decisions):
-    """The third found no host, so that its search was counted; that of the others was not."""
+    """The third request found no host, so its search counted the rejections of each host."""
     cloud, uuids = three_decisions
     body = cloud.get(f"{DECISIONS}?refused=cn1").json
     assert [one["uuid"] for one in body["decisions"]] == [uuids[2]]
     (rejection,) = body["decisions"][0]["rejections"]
     assert (rejection["stage"], rejection["name"]) == ("allocation_candidates", "resources VCPU:99")
-    # The first chose it; the second may have rejected it.
+    # The first decision selected the host. The second may have rejected it.
     assert body["refused"] == {"examined": 3, "unknown": 1}
     assert cloud.get(f"{DECISIONS}?refused=cn7").json["refused"] == {"examined": 3, "unknown": 2}
     page = cloud.get(f"{DECISIONS}?refused=cn1&limit=1").json
@@ -280,7 +280,7 @@ def test_decisions_rejecting_a_host_have_reasons_and_pages(three_decisions):
 
 
 def test_truncated_funnel_counts_as_unknown(cloud):
-    """Of each stage a hundred rejected hosts are kept: the others may be any."""
+    """Each stage keeps a hundred rejected hosts, and any host may be among the others."""
     cloud.post_json("/scheduler/v1/compute_nodes", [report(f"m{number}") for number in range(150)])
     post_selection(cloud, instance(1), status=409, flavor=flavor(vcpus=99))
     shown = {}
@@ -340,7 +340,7 @@ def test_recorded_explanation_is_replayed_with_its_changes(cloud):
     replayed = cloud.post_json(f"{DECISIONS}/{shown['uuid']}/replay", {}).json
     assert {host["host"] for host in replayed["now"]["hosts"]} == {"cn2", "cn2+1", "cn2+2"}
     assert replayed["differences"] == []
-    # The cloud itself is as it was.
+    # The cloud itself is unchanged.
     plain = cloud.post_json("/scheduler/v1/explain", {"request_spec": spec(instance(1))}).json
     assert {host["host"] for host in plain["hosts"]} == {"cn1", "cn2"}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong questions about recorded decisions, and the place of each fault."""
+"""Invalid requests for decisions are rejected with the path of the error."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts over HTTP: the whole cloud in one answer, and one host whole."""
+"""Hosts of the scheduler API: the list and single documents."""
 
 from datetime import datetime, timedelta
 
@@ -52,7 +52,7 @@ def put_traits(app, provider, *names):
 
 
 def create_child(app, parent, name, **amounts):
-    """Put a provider below another one, with inventories."""
+    """Create a child provider with inventories."""
     body = {"uuid": uuid_of(name), "name": name, "parent_provider_uuid": uuid_of(parent)}
     app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
     inventories = {key: {"total": total} for key, total in amounts.items()}
@@ -64,7 +64,7 @@ def create_child(app, parent, name, **amounts):
 
 
 def put_allocations(app, number, host=None, **amounts_by_provider):
-    """Let a consumer use amounts; recorded as an instance where a host is given."""
+    """Write the allocations of a consumer, and an instance record if ``host`` is given."""
     body = {
         "allocations": {
             uuid_of(name): {"resources": amounts} for name, amounts in amounts_by_provider.items()
@@ -86,7 +86,7 @@ def record_instance(app, number, host, **more):
 
 @pytest.fixture
 def app(database_url, tmp_path, make_app):
-    """Two zones and a policy; of four hosts one is disabled, one down; cn1 has a tree."""
+    """Four hosts in two zones, with a policy. One is disabled, another down. cn1 has a tree."""
     settings = settings_with_policies(database_url, tmp_path, POLICIES)
     app = make_app(settings.with_overrides({"DEFAULT.service_down_time": 86400}))
     reports = [report(name) for name in ("cn1", "cn2", "cn3")]
@@ -159,7 +159,7 @@ def test_traits_and_resources_cover_the_whole_tree(app):
         "CUSTOM_B",
         "HW_NUMA_ROOT",
     ]
-    # 16 of the root times 8.0, the ratio of its policy, and 8 of its NUMA node.
+    # 16 of the root, times the policy's ratio 8.0, and 8 of the NUMA node.
     assert host["resources"] == {
         "VCPU": {"capacity": 136, "used": 5},
         "MEMORY_MB": {"capacity": 65536, "used": 512},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instances over HTTP: records of what is where."""
+"""Instance records of the scheduler API."""
 
 import pytest
 

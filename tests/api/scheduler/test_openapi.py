@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenAPI document of the scheduler API, and a client that is made from it."""
+"""The OpenAPI document of the scheduler API, and a client that uses only the document."""
 
 import re
 
@@ -104,7 +104,7 @@ def client(sqlite_app):
 
 
 def test_client_made_from_the_document_calls_every_operation(client, sqlite_app):
-    """Bodies and answers are compared with the schemas of the document."""
+    """The client compares bodies and responses with the schemas of the document."""
     counts = client.compute_nodes_report_many([report(f"cn{number}") for number in (1, 2, 3)])
     assert counts == {"created": 3, "changed": 0, "unchanged": 0}
     node = client.compute_nodes_report(report("cn1"), uuid=NODE)

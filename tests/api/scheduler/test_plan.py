@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong questions about plans and moves, and the place of each fault."""
+"""Invalid requests for plans and moves are rejected with the path of the error."""
 
 import pytest
 

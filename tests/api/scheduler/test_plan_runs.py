@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal of plans: starts with checks, results, and its writers."""
+"""Runs of plans: moves with their checks and results, and the executors that may write."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unlisted policies: sections that aggregates name, even empty or broken ones."""
+"""Scheduling policies that only aggregates name, such as empty and invalid sections."""
 
 import pytest
 
@@ -11,7 +11,7 @@ HINT = {"scheduler_hints": {"sched_policy": "spread"}}
 
 @pytest.fixture
 def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
-    """Give a function that makes an application on one database, configured by this text."""
+    """Return a function that makes an application on a shared database."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
 
     def make(text):
@@ -23,7 +23,7 @@ def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
 
 
 def create_policy_aggregate(app, *hosts, policy="spread"):
-    """Report three hosts, and put some into an aggregate of a policy."""
+    """Report three hosts, and add ``hosts`` to an aggregate with a policy."""
     app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2, 3)])
     made = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": policy}}).json
     action = f"/compute/v2.1/os-aggregates/{made['aggregate']['id']}/action"

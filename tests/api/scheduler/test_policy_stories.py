@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The user stories of the founding document, with its own example configuration.
+"""User stories of the founding document, with its example configuration.
 
-Its lost section headers are restored, and AvailabilityFilter is read as AvailabilityZoneFilter
-("Multiple Active Scheduler Configurations/Drivers/Policies").
+The document is "Multiple Active Scheduler Configurations/Drivers/Policies". Missing section headers
+are added, and AvailabilityFilter is replaced by AvailabilityZoneFilter.
 """
 
 import pytest
@@ -18,7 +18,7 @@ BY_TENANT = "TenantBasedSchedulerPolicyConfigurationSelection"
 BY_EXTRA_SPECS = "FlavorExtraSpecsBasedSchedulerPolicyConfigurationSelection"
 BY_HINT = "HintBasedSchedulerPolicyConfigurationSelection"
 
-#: ``{0}`` is the selection, ``{1}`` the filter that it goes with.
+#: ``{0}`` is the selector, ``{1}`` the filter that is used with it.
 NOVA_CONF = """[DEFAULT]
 scheduler_default_filters = {1}, CoreFilter
 cpu_allocation_ratio = 4.0
@@ -38,7 +38,7 @@ SELECTIONS = {
     BY_EXTRA_SPECS: "AggregateInstanceExtraSpecsFilter",
     BY_HINT: "AggregateSchedulerPolicyConfigurationFilter",
 }
-#: A request of each selection that is meant for the aggregate of each policy.
+#: Request fields that select the policy, by selector and policy.
 MEANT = {
     BY_ZONE: {
         "low_cpu_density": {"availability_zone": "cpu_intensive_az"},
@@ -61,7 +61,7 @@ MEANT = {
         "high_cpu_density": {"scheduler_hints": {"sched_policy": "high_cpu_density"}},
     },
 }
-#: Name, zone, hosts and further metadata of the aggregate of each policy.
+#: Name, hosts and metadata of the aggregate of each policy.
 RACKS = {
     "low_cpu_density": (
         "rack1",
@@ -79,9 +79,9 @@ OF_POLICY = {policy: set(hosts) for policy, (_, hosts, _) in RACKS.items()}
 
 @pytest.fixture
 def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
-    """Give a function that does what user story 1 has the administrator do.
+    """Return a function that sets up the cloud of user story 1.
 
-    Besides the hosts of the two aggregates there is cn5, of which none of them knows.
+    Host cn5 is in none of the two aggregates.
     """
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
 
@@ -104,8 +104,8 @@ def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
     return make
 
 
-def explain(app, **asked):
-    body = {"request_spec": spec(**asked)}
+def explain(app, **fields):
+    body = {"request_spec": spec(**fields)}
     return app.post_json("/scheduler/v1/explain", body).json
 
 
@@ -114,7 +114,7 @@ def passed_hosts(explanation):
 
 
 def selector_outcomes(explanation):
-    """Return what each selector that was asked made of the request."""
+    """Return the outcome of each selector."""
     return {one["name"]: one["outcome"] for one in explanation["funnel"]["policy"]["selectors"]}
 
 
@@ -123,7 +123,7 @@ def test_story_1_hosts_use_the_configuration_of_their_policy(make_cloud):
     shown = app.get("/scheduler/v1/policies").json["policies"]
     ratios = {one["name"]: one["options"]["DEFAULT.cpu_allocation_ratio"]["value"] for one in shown}
     assert ratios == {"default": 4.0, "low_cpu_density": 1.0, "high_cpu_density": 8.0}
-    # What the sections do not say is the default's: it was not mandatory to specify it.
+    # Options that a section does not set have the default's values, as the document requires.
     filters = [one["options"]["filter_scheduler.enabled_filters"]["value"] for one in shown]
     assert filters == [["AvailabilityZoneFilter", "CoreFilter"]] * 3
 
@@ -157,7 +157,7 @@ def test_story_2_request_uses_the_selected_policy(make_cloud, selection, policy)
     (matched,) = found["funnel"]["policy"]["selectors"][0]["matched"]
     assert (matched["aggregate"], matched["policy"]) == (RACKS[policy][0], policy)
     assert passed_hosts(found) == OF_POLICY[policy]
-    # The aggregate confines the question itself, not a filter alone.
+    # The aggregate is a condition of the candidates query, not only of a filter.
     assert f"member_of=in%3A{matched['uuid']}" in found["funnel"]["allocation_candidates"]["query"]
     answer = app.post_json(
         "/scheduler/v1/select_destinations", {"request_spec": spec(instance(1), **asked)}
@@ -173,7 +173,7 @@ def test_story_2_other_requests_use_the_default_policy(make_cloud, selection):
     assert found["policy"] == "default"
     (outcome,) = selector_outcomes(found).values()
     assert outcome in {"not set in the request", "no aggregate with a policy matches"}
-    # The companion filter decides whom else it lets in: as in nova, some know of no other.
+    # The filter of the default policy accepts the host without an aggregate, as in nova.
     assert "cn5" in passed_hosts(found)
 
 
@@ -265,7 +265,7 @@ driver = chance_scheduler
     assert [one["name"] for one in found["filters"]] == ["ComputeFilter", "NumInstancesFilter"]
     assert found["weighers"] == [{"name": "RAMWeigher", "multiplier": -2.0}]
     found = explain(app, availability_zone="shared_az")["funnel"]
-    # Chance asks only whether a host is up.
+    # The chance driver uses ComputeFilter only.
     assert [one["name"] for one in found["filters"]] == ["ComputeFilter"]
     assert found["weighers"] == []
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request to place or to explain may say, and where its faults are reported."""
+"""Schemas of select and explain requests, and the paths of their errors."""
 
 import pytest
 

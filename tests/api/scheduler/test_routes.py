@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of the scheduler API carry codes of its own, wherever they were raised."""
+"""Errors of the scheduler API have its own codes, at every stage."""
 
 import pytest
 
