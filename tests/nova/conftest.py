@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A nova in SQLite files, a follower of it on each kind of database, and a message bus."""
+"""A nova in SQLite files, its follower on each kind of database, and a message bus."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a database to a revision of nova's schema, with nova's own migrations."""
+"""Upgrades a database to a revision of nova's schema with nova's migrations."""
 
 import sys
 
@@ -14,7 +14,7 @@ def main():
     _, kind, url, revision = sys.argv
     options = conf.CONF
     options([], project="nova", default_config_files=[])
-    # Nova reads these options where osprofiler is installed, as keystone has it.
+    # nova reads these options if osprofiler is installed, as with keystone.
     profiler.set_defaults(options)
     options.set_override("connection", url, "api_database")
     options.set_override("connection", url, "database")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A nova in SQLite files, ``placement-sched nova-scheduler`` on it, and what conductor sends."""
+"""A nova in SQLite files, ``placement-sched nova-scheduler`` on it, and a conductor."""
 
 import os
 import shutil
@@ -30,15 +30,16 @@ from tests.support.servers import environment, wait_until
 
 ANNOUNCED = "placement-sched nova-scheduler serves "
 LIBRARY = oslo_messaging()
-#: What nova's clients make again of an answer that is an exception.
+#: Modules of the exceptions that nova's clients raise from a response.
 MODULES = ["nova.exception", "oslo_messaging.rpc.dispatcher", "placement_sched.nova.objects"]
 
 
 @contextmanager
 def private_bus(broker: str) -> Iterator[str]:
-    """Give the address of a bus of the test's own, as nova's names of queues are fixed.
+    """Yield the URL of a private bus, since nova's names of queues are fixed.
 
-    It is a virtual host of the broker, or another broker where rabbitmqctl may not make one.
+    It is a virtual host of the broker, or another broker if rabbitmqctl may not create virtual
+    hosts.
     """
     name, control = f"test-{uuid4().hex[:12]}", shutil.which("rabbitmqctl")
 
@@ -78,7 +79,7 @@ def spec_of(*instances: str, memory_mb: int = 512, **fields: Any) -> dict[str, A
 
 
 class Conductor:
-    """Calls a scheduler as nova-conductor does, with oslo.messaging's own client."""
+    """Calls a scheduler as nova-conductor does, with oslo.messaging."""
 
     def __init__(self, url: str) -> None:
         conf = LIBRARY.LoggingNotificationHandler.CONF
@@ -118,7 +119,7 @@ class Conductor:
 
 
 def hosts_of(answer: Sequence[Sequence[dict[str, Any]]]) -> list[str]:
-    return [some[0]["nova_object.data"]["service_host"] for some in answer]
+    return [selections[0]["nova_object.data"]["service_host"] for selections in answer]
 
 
 class Service:
@@ -129,7 +130,7 @@ class Service:
 
     def children(self) -> list[int]:
         threads = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        return [int(one) for found in threads for one in found.read_text().split()]
+        return [int(word) for file in threads for word in file.read_text().split()]
 
     def lines(self, part: str) -> list[str]:
         return [line for line in self.log.read_text().splitlines() if part in line]
@@ -143,17 +144,17 @@ class Service:
         return self.process.wait(timeout=120)
 
     def kill(self) -> None:
-        for one in (self.process.pid, *self.children()):
-            os.kill(one, signal.SIGKILL)
+        for pid in (self.process.pid, *self.children()):
+            os.kill(pid, signal.SIGKILL)
 
 
 class Site:
-    """A nova of one cell, this service's database, and the services that are started on them."""
+    """A nova with a cell, this service's database, and the services that use them."""
 
     def __init__(self, folder: Path, bus: str, url: str, make_app: Callable[..., Client]) -> None:
         self.folder, self.bus, self.url = folder, bus, url
         self.nova: NovaCloud = sqlite_nova(folder, "one")
-        #: Where the service keeps its record; what is read of nova has not all of its columns.
+        #: Database of the service records, since the tables of ``nova`` lack columns.
         self.records = create_engine(f"sqlite:///{folder}/nova_records.db")
         SERVICES.create(self.records)
         self.app = make_app(make_settings(url))
@@ -183,7 +184,7 @@ class Site:
         for key, value in written.items():
             group, _, name = key.partition("__")
             lines.setdefault(group, []).append(f"{name} = {value}")
-        parts = (f"[{group}]\n" + "\n".join(some) for group, some in lines.items())
+        parts = (f"[{group}]\n" + "\n".join(rows) for group, rows in lines.items())
         file.write_text("\n".join(parts))
         return file
 
@@ -225,8 +226,7 @@ class Site:
             return int(queue.consumer_count) > 0
 
     def allocations(self, instance: str) -> dict[str, Any]:
-        found = self.app.get(f"/placement/allocations/{instance}").json["allocations"]
-        return dict(found)
+        return dict(self.app.get(f"/placement/allocations/{instance}").json["allocations"])
 
     def recorded_instances(self, *instances: str) -> list[str]:
         paths = {uuid: f"/scheduler/v1/instances/{uuid}" for uuid in instances}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the heartbeat of a scheduler writes, and what it says of other schedulers."""
+"""The service record of a scheduler's heartbeat, and log lines on other schedulers."""
 
 import logging
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ def nova(tmp_path):
 
 
 class Clock:
-    """A clock that is set."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now = NOW
@@ -107,7 +107,7 @@ def test_service_of_the_same_name_is_logged_once(heartbeat_of, caplog):
     of_mine = [
         line for line in logged_messages(caplog) if line.startswith("another service writes")
     ]
-    assert len(of_mine) == 2  # one of each
+    assert len(of_mine) == 2
 
 
 def test_unavailable_database_is_logged_once(heartbeat_of, tmp_path, caplog):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""oslo.messaging as nova's requests are served with it, over the library's own bus in memory."""
+"""The RPC server of oslo.messaging for nova's calls, on the library's bus in memory."""
 
 import json
 import logging
@@ -36,7 +36,7 @@ def reset_library_options():
 
 
 class GreetingEndpoint:
-    """An endpoint of the tests' own."""
+    """An RPC endpoint for these tests."""
 
     target = target_of("4.5")
 
@@ -157,7 +157,7 @@ def test_unanswered_call_is_redelivered(client, caplog):
 
 
 def test_failed_reply_is_logged_in_one_line_and_the_call_redelivered(client, caplog, monkeypatch):
-    # Imported at the top, it loads parts of the library that warn where a test runs alone.
+    # An import at the top would load library modules that warn if this test runs alone.
     from oslo_messaging._drivers.impl_fake import FakeIncomingMessage
 
     send, taken = FakeIncomingMessage.reply, []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``placement-sched nova-scheduler`` answers to Prometheus, and on which addresses."""
+"""The HTTP server of ``placement-sched nova-scheduler``: metrics, health and addresses."""
 
 import socket
 import threading

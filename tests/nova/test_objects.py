@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of ours as exceptions that nova's clients know."""
+"""Errors of this service become exceptions of nova."""
 
 import pytest
 
@@ -66,7 +66,7 @@ def test_conflict_error_names_the_instances():
     [
         ({"allocation_candidates": SEARCHED}, NOT_ENOUGH),
         ({"allocation_candidates": {**SEARCHED, "hosts": 0}}, ""),
-        # A rebuild asks placement nothing.
+        # A rebuild has no candidates query.
         ({"allocation_candidates": {"query": "", "hosts": 0}}, NOT_ENOUGH),
         (
             {"request_filters": [{"name": "a"}, {"name": "z", "refusal": "there is no zone z"}]},

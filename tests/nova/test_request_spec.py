@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RequestSpec primitives that nova 34 made, read here."""
+"""Parsing of RequestSpec primitives of nova 34."""
 
 from typing import Any
 
@@ -111,7 +111,7 @@ def value_at(path) -> Any:
     return value
 
 
-#: Objects that are looked into.
+#: Paths of the supported objects.
 READ = [path for path in OBJECTS if value_at(path)[NAME] in objects.NEWEST]
 
 

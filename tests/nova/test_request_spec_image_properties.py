@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ImageMetaProps, typed, as glance's raw properties."""
+"""Typed ImageMetaProps are read as glance's raw properties."""
 
 import pytest
 

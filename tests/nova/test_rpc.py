@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hints of users over nova's RPC API: none skips the claim or chooses a policy unasked."""
+"""Hints of users in nova's RPC calls can neither skip the claim nor choose a policy."""
 
 import logging
 
@@ -46,7 +46,7 @@ def cloud(app, nova, follower):
 @pytest.fixture
 def run_select(cloud, follower, tmp_path, caplog):
     for name in ("placement_sched.api.policy", "oslo_policy"):
-        caplog.set_level(logging.WARNING, name)  # their levels are as before after the test
+        caplog.set_level(logging.WARNING, name)  # caplog restores the levels after the test
 
     def select(uuid, context=USER, policy="", **fields):
         (tmp_path / "policy.yaml").write_text(policy)
@@ -80,7 +80,7 @@ def test_rebuild_hint_does_not_skip_the_claim_of_an_unbuilt_instance(run_select,
     for _ in range(2):
         assert hosts_of(run_select(instance(1), **there)) == ["cn2"]
         assert read_allocations(cloud, instance(1))
-        # As nova-compute does where it could not build the instance.
+        # nova-compute does this if it cannot build the instance.
         cloud.delete(f"/placement/allocations/{instance(1)}", headers=LATEST_HEADERS)
 
 

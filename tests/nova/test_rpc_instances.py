@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Aggregates and instances, as nova-api and nova-compute announce them."""
+"""Parsing of the aggregates and instances that nova-api and nova-compute announce."""
 
 from datetime import datetime
 

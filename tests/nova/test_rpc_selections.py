@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers as Selection primitives, and as what callers had before there were any."""
+"""Responses as Selection primitives, and in the older format of dictionaries."""
 
 import json
 

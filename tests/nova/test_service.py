@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement-sched nova-scheduler`` on a real RabbitMQ, called as nova-conductor does."""
+"""``placement-sched nova-scheduler`` on a real RabbitMQ with a conductor's calls."""
 
 import json
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/metrics`` of ``placement-sched nova-scheduler``, scraped while conductors call it."""
+"""``/metrics`` of ``placement-sched nova-scheduler`` during RPC calls."""
 
 import json
 import os
@@ -85,7 +85,7 @@ def test_metrics_of_a_killed_worker_are_kept(nova_site):
         os.kill(one, signal.SIGKILL)
     service.wait_for_line("killed by SIGKILL", 2)
     assert hosts_of(nova_site.conductor.select(instance(2)))
-    # The first is counted again where its answer was not acknowledged before the worker died.
+    # The first call is counted twice if the worker died before it acknowledged the message.
     assert scrape_metrics(url)["rpc_calls_total['answered', 'select_destinations']"] in {2, 3}
 
 
@@ -104,7 +104,7 @@ def test_queued_requests_are_shown(nova_site):
         os.kill(one, signal.SIGSTOP)
     try:
         begun = [nova_site.conductor.begin_select(instance(number)) for number in range(1, 25)]
-        # Some are with the stopped worker already.
+        # The stopped worker has some of the requests.
         wait_until_true(lambda: scrape_metrics(url)["rpc_waiting[]"] > 10)
     finally:
         for one in stopped:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement-sched nova-scheduler`` where RabbitMQ restarts while calls are being answered."""
+"""``placement-sched nova-scheduler`` during a restart of RabbitMQ."""
 
 import gc
 import sqlite3
@@ -17,9 +17,9 @@ from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.exhaustive
 
-#: On SQLite so many write at once, and others are refused after some seconds.
+#: Number of calls. On SQLite further writers fail after some seconds.
 MANY = MAX_WRITERS
-#: The library says so of each call that has arrived.
+#: The library's log line for each call that has arrived.
 _ARRIVED = "received message msg_id"
 OPTIONS = {
     "DEFAULT__default_log_levels": "oslo_messaging._drivers.amqpdriver=DEBUG",
@@ -41,7 +41,7 @@ def nova_site(tmp_path, bus, sqlite_url, make_app) -> Iterator[Site]:
     yield found
     found.close()
     with warnings.catch_warnings():
-        # oslo.messaging's client leaves the sockets open that the bus has closed.
+        # oslo.messaging's client does not close sockets that the bus has closed.
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
 
@@ -51,7 +51,7 @@ def test_pending_calls_are_claimed_and_answered_once_after_a_bus_restart(nova_si
     with closing(
         sqlite3.connect(nova_site.url.removeprefix("sqlite:///"), isolation_level=None)
     ) as own:
-        # Until this transaction ends, no call can claim.
+        # No call can claim during this transaction.
         own.execute("BEGIN IMMEDIATE")
         answers = {
             number: nova_site.conductor.begin_select(instance(number)) for number in range(MANY)
@@ -63,7 +63,7 @@ def test_pending_calls_are_claimed_and_answered_once_after_a_bus_restart(nova_si
         assert hosts_of(answer.result(timeout=150)) == ["cn1"]
         (allocated,) = nova_site.allocations(instance(number)).values()
         assert allocated["resources"]["VCPU"] == 1
-    # Before, RabbitMQ drops what it is sent.
+    # RabbitMQ drops messages before the queue has a consumer.
     wait_until_true(nova_site.is_queue_consumed)
     assert hosts_of(nova_site.conductor.select(instance(MANY))) == ["cn1"]
     assert service.lines("Traceback") == []

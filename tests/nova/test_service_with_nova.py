@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement-sched nova-scheduler``, called by nova's own client of the scheduler."""
+"""``placement-sched nova-scheduler`` with calls from nova's client of the scheduler."""
 
 from collections.abc import Iterator
 from pathlib import Path

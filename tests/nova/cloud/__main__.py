@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``make nova-cloud``: start a cloud, say how to use it, and end it at Ctrl-C."""
+"""``make nova-cloud``: run a cloud until Ctrl-C, and print how to use it."""
 
 import argparse
 import os
@@ -42,7 +42,7 @@ def main() -> int:
     parser.add_argument("--scheduler", choices=("placement-sched", "nova"), required=True)
     parser.add_argument("--database", choices=("mysql", "postgresql"), required=True)
     chosen = parser.parse_args()
-    # What is running is ended by leaving the blocks below, whichever signal comes.
+    # The context managers below stop all programs after each of these signals.
     for number in ENDS:
         signal.signal(number, _raise_keyboard_interrupt)
     try:

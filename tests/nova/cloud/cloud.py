@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real nova on this service: nova-api, nova-conductor, nova-computes, RabbitMQ, a database."""
+"""A nova cloud on this service: nova's programs, RabbitMQ and databases."""
 
 import json
 import os
@@ -33,17 +33,17 @@ from tests.support.servers import BIN
 PEER = Path(__file__).with_name("peer")
 HOSTS = ("cn1", "cn2")
 NOVA = PEER_PYTHON.parent
-#: The computes' interpreter: of another release than the rest of nova, as in a rolling upgrade.
+#: Interpreter of the nova-computes, which may be of another release, as in a rolling upgrade.
 COMPUTE_PYTHON = Path(os.environ.get("PLACEMENT_SCHED_COMPUTE_PYTHON", PEER_PYTHON))
-#: The compute API as nova 34 speaks it.
+#: The newest microversion of nova 34's compute API.
 COMPUTE_VERSION = "2.96"
 PLACEMENT_VERSION = "1.39"
-#: Seconds between two looks at what is waited for: nova-api is not to be kept busy by them.
+#: Seconds between two polls. More polls would keep nova-api busy.
 PAUSE = 0.2
 
 
 class Cloud:
-    """The running whole; its programs can be stopped and started one by one."""
+    """The programs of a running cloud, which a test can stop and start."""
 
     def __init__(self, folder: Path, places: CloudAddresses, broker: RabbitMQ) -> None:
         self.folder, self.places, self.broker = folder, places, broker
@@ -84,9 +84,9 @@ class Cloud:
         wait_for("both hosts are mapped", lambda: set(self.hypervisors()) == set(HOSTS), self)
 
     def start_scheduler(self, scheduler: Program) -> None:
-        """Start one and wait until nova lists a scheduler.
+        """Start a scheduler and wait until nova lists a scheduler.
 
-        Until the first has made its queue, RabbitMQ drops what nova asks; later, all waits there.
+        RabbitMQ drops nova's calls until the first scheduler has declared the queue.
         """
         scheduler.start()
         wait_for(f"{scheduler.name} is up", lambda: self.services("nova-scheduler"), self)
@@ -104,23 +104,27 @@ class Cloud:
         return self._ask(method, self.places.sched + path, body, version)
 
     def hypervisors(self) -> dict[str, str]:
-        found = self.request_compute_api("GET", "/os-hypervisors")["hypervisors"]
-        return {one["hypervisor_hostname"]: one["id"] for one in found}
+        hypervisors = self.request_compute_api("GET", "/os-hypervisors")["hypervisors"]
+        return {each["hypervisor_hostname"]: each["id"] for each in hypervisors}
 
     def services(self, binary: str) -> dict[str, dict[str, Any]]:
-        found = self.request_compute_api("GET", f"/os-services?binary={binary}")["services"]
-        return {one["host"]: one for one in found}
+        services = self.request_compute_api("GET", f"/os-services?binary={binary}")["services"]
+        return {service["host"]: service for service in services}
 
     def last_seen_by_service(self) -> dict[str, str]:
-        found = self.request_compute_api("GET", "/os-services")["services"]
-        return {f"{one['binary']} {one['host']}": one["updated_at"] or "" for one in found}
+        services = self.request_compute_api("GET", "/os-services")["services"]
+        return {
+            f"{service['binary']} {service['host']}": service["updated_at"] or ""
+            for service in services
+        }
 
     def all_services_reported_since(self, before: Mapping[str, str]) -> bool:
         seen = self.last_seen_by_service()
         return all(seen[name] > when for name, when in before.items())
 
     def last_log_lines(self) -> str:
-        return "\n".join(one.last_lines() for one in [*self.programs, self.broker.server])
+        programs = [*self.programs, self.broker.server]
+        return "\n".join(program.last_lines() for program in programs)
 
     def _hosts_registered(self) -> bool:
         self.check_programs_run()
@@ -131,7 +135,7 @@ class Cloud:
             ]
         except OSError:
             return False
-        up = {host for host, one in services.items() if one["state"] == "up"}
+        up = {host for host, service in services.items() if service["state"] == "up"}
         return up == set(HOSTS) and len(providers) == len(HOSTS)
 
     def check_programs_run(self) -> None:
@@ -177,8 +181,8 @@ class Cloud:
                 return dict(answer.headers), json.loads(answer.read() or b"null")
         except HTTPError as rejection:
             with rejection:
-                told = rejection.read().decode(errors="replace")
-            raise ConnectionError(f"{method} {url}: {rejection.code} {told}") from None
+                text = rejection.read().decode(errors="replace")
+            raise ConnectionError(f"{method} {url}: {rejection.code} {text}") from None
 
 
 def wait_for(what: str, true: Callable[[], object], cloud: Cloud, seconds: float = 240) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files that the programs of a cloud are configured by."""
+"""Configuration files of the programs of a cloud."""
 
 import configparser
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ import yaml
 
 Options = Mapping[str, Mapping[str, str]]
 
-#: The pipeline of nova's own api-paste.ini, with a filter of ours in the place of keystone's.
+#: The pipeline of nova's api-paste.ini, with another filter in place of keystone's.
 API_PASTE = """\
 [composite:osapi_compute]
 use = call:nova.api.openstack.urlmap:urlmap_factory
@@ -53,7 +53,7 @@ paste.app_factory = nova.api.openstack.compute.versions:VersionsV2.factory
 
 @dataclass(frozen=True)
 class CloudAddresses:
-    """Where the parts of a cloud are: URLs of databases, of the broker, and of the services."""
+    """URLs of the databases, the message bus and the services of a cloud."""
 
     api_database: str
     cell_database: str
@@ -91,11 +91,11 @@ def compute_conf(places: CloudAddresses, folder: Path) -> Options:
             "state_path": str(folder),
             "compute_driver": "small_hosts.SmallHost",
             "report_interval": "2",
-            # However slow the machine is, a service that runs is up.
+            # Services stay up on a slow machine.
             "service_down_time": "120",
             "use_stderr": "true",
             "instance_name_template": "server-%08x",
-            # What nova does now and then is done at once, or not at all.
+            # nova's periodic tasks run at once or never.
             "shelved_offload_time": "0",
             "running_deleted_instance_poll_interval": "0",
             "sync_power_state_interval": "-1",

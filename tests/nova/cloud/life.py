@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of servers, step by step: what comes of each is the same whichever scheduler chooses."""
+"""Operations on servers, whose outcomes are the same with every scheduler."""
 
 import traceback
 from collections import Counter
@@ -11,7 +11,7 @@ from tests.nova.cloud.cloud import HOSTS, wait_for
 from tests.nova.cloud.operating import Operator
 
 CN1, CN2 = HOSTS
-#: What came of a step: facts that do not depend on a choice among equals.
+#: Outcome of a step: facts that do not depend on a random choice between equal hosts.
 Outcome = Any
 
 
@@ -171,13 +171,13 @@ def evacuate_server(operator: Operator) -> Outcome:
     cloud.request_compute_api("PUT", f"/os-services/{service}", {"forced_down": True})
     elsewhere = operator.host(operator.boot_active_server("bystander"))
     operator.run(f"server evacuate {server}")
-    # nova leaves it stopped, since 2.95.
+    # The server stays stopped since 2.95.
     operator.wait_for_host(server, CN2, "SHUTOFF")
     operator.check_usages({CN1: ["m1.tiny"], CN2: ["m1.tiny", "m1.tiny"]})
     held = sorted(operator.allocations_of(server))
     compute.start()
     operator.check_usages({CN2: ["m1.tiny", "m1.tiny"]})
-    # Until then nova does not let the host be up.
+    # nova keeps the host down until then.
     wait_for("cleaned up", lambda: operator.newest_migration(server) == "completed", cloud)
     cloud.request_compute_api("PUT", f"/os-services/{service}", {"forced_down": False})
     wait_for("up", lambda: cloud.services("nova-compute")[CN1]["state"] == "up", cloud)
@@ -194,7 +194,7 @@ def boot_on_alternate_host(operator: Operator) -> Outcome:
         mark.unlink()
     operator.check_usages_of_servers()
     tried = operator.host(server)
-    # A start that succeeds lets nova forget those that failed.
+    # A successful start resets nova's count of failed starts.
     operator.boot_active_server("healthy", f"--host {CN1}")
     return tried
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A neutron with nothing in it: nova asks it for a server's ports even where there are none."""
+"""A neutron without ports, since nova lists a server's ports even without networks."""
 
 import json
 from typing import Any

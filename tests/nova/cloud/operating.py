@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator of the cloud does with ``openstack``, and sees of servers and allocations."""
+"""An operator's commands with ``openstack``, and checks of servers and allocations."""
 
 import json
 import subprocess
@@ -14,26 +14,26 @@ from tests.client.conftest import Session
 from tests.nova.cloud.cloud import HOSTS, Cloud, wait_for
 from tests.support.servers import environment
 
-#: Runs ``openstack`` many times in one process.
+#: Program that runs many ``openstack`` commands in a process.
 MANY_COMMANDS = Path(__file__).parents[2] / "client" / "many_commands.py"
-#: What servers of a flavor take, by the flavor's name.
+#: Resources of a server by flavor.
 FLAVORS = {
     "m1.tiny": {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 1},
     "m1.small": {"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 2},
-    # More than any host has.
+    # Larger than any host.
     "m1.giant": {"VCPU": 1, "MEMORY_MB": 1000000, "DISK_GB": 1},
 }
-#: Names of flavors by host: what the servers there take.
+#: Flavors of the servers on each host.
 Taken = Mapping[str, Sequence[str]]
 
 
 class Operator:
-    """An administrator at a command line, and what they look at."""
+    """An administrator at a command line."""
 
     def __init__(self, cloud: Cloud, openstack: Session) -> None:
         self.cloud, self._openstack = cloud, openstack
         self._image = ""
-        #: The root providers, by the host's name.
+        #: Uuids of the root providers by host.
         self.providers = {host: cloud.hypervisors()[host] for host in HOSTS}
 
     def run(self, command: str, *more: str) -> str:
@@ -76,8 +76,8 @@ class Operator:
         return dict(self.cloud.request_compute_api("GET", f"/servers/{server}")["server"])
 
     def servers(self) -> list[dict[str, Any]]:
-        found = self.cloud.request_compute_api("GET", "/servers/detail?all_tenants=1")["servers"]
-        return sorted(found, key=lambda one: str(one["name"]))
+        servers = self.cloud.request_compute_api("GET", "/servers/detail?all_tenants=1")["servers"]
+        return sorted(servers, key=lambda server: str(server["name"]))
 
     def host(self, server: str) -> str | None:
         host = self.server(server)["OS-EXT-SRV-ATTR:host"]
@@ -108,11 +108,10 @@ class Operator:
         return str(self.cloud.request_compute_api("GET", path)["migrations"][0]["status"])
 
     def allocations_of(self, consumer: str) -> dict[str, dict[str, int]]:
-        found = self.cloud.request_our_api("GET", f"/placement/allocations/{consumer}")[
-            "allocations"
-        ]
+        path = f"/placement/allocations/{consumer}"
+        allocations = self.cloud.request_our_api("GET", path)["allocations"]
         names = {uuid: host for host, uuid in self.providers.items()}
-        return {names.get(uuid, uuid): one["resources"] for uuid, one in found.items()}
+        return {names.get(uuid, uuid): part["resources"] for uuid, part in allocations.items()}
 
     def usages_by_host(self) -> dict[str, dict[str, int]]:
         return {
@@ -128,32 +127,30 @@ class Operator:
 
     def check_usages(self, taken: Taken) -> None:
         expected = {host: _sum_of_flavors(taken.get(host, ())) for host in HOSTS}
-        found: list[Any] = [None]
+        usages: list[Any] = [None]
 
         def equal() -> bool:
-            found[0] = self.usages_by_host()
-            return bool(found[0] == expected)
+            usages[0] = self.usages_by_host()
+            return bool(usages[0] == expected)
 
         try:
             wait_for(f"allocated is {expected}", equal, self.cloud, 120)
         except AssertionError as failure:
-            raise AssertionError(f"allocated is {found[0]}: {failure}") from None
+            raise AssertionError(f"allocated is {usages[0]}: {failure}") from None
 
     def check_usages_of_servers(self) -> None:
-        servers = [one for one in self.servers() if one["OS-EXT-SRV-ATTR:host"]]
+        servers = [each for each in self.servers() if each["OS-EXT-SRV-ATTR:host"]]
         taken: dict[str, list[str]] = {host: [] for host in HOSTS}
-        for one in servers:
-            taken[one["OS-EXT-SRV-ATTR:host"]].append(one["flavor"]["original_name"])
+        for server in servers:
+            taken[server["OS-EXT-SRV-ATTR:host"]].append(server["flavor"]["original_name"])
         self.check_usages(taken)
-        for one in servers:
-            flavor = FLAVORS[one["flavor"]["original_name"]]
-            assert self.allocations_of(one["id"]) == {one["OS-EXT-SRV-ATTR:host"]: flavor}, one[
-                "name"
-            ]
+        for server in servers:
+            expected = {server["OS-EXT-SRV-ATTR:host"]: FLAVORS[server["flavor"]["original_name"]]}
+            assert self.allocations_of(server["id"]) == expected, server["name"]
 
     def delete_all(self) -> None:
-        for one in self.servers():
-            self.cloud.request_compute_api("DELETE", f"/servers/{one['id']}")
+        for server in self.servers():
+            self.cloud.request_compute_api("DELETE", f"/servers/{server['id']}")
         wait_for("all servers are gone", lambda: self.servers() == [], self.cloud)
         for group in self.cloud.request_compute_api("GET", "/os-server-groups")["server_groups"]:
             self.cloud.request_compute_api("DELETE", f"/os-server-groups/{group['id']}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes of a cloud: each in a group of its own, so that it ends with all its children."""
+"""Programs of a cloud. Each is in its own process group and ends with its children."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from tests.support.servers import environment
 
 @dataclass
 class Program:
-    """A program of the cloud, which can be stopped and started again."""
+    """A program that can be stopped and started again."""
 
     name: str
     command: Sequence[str | Path]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A RabbitMQ of the cloud's own, which can be stopped and started without harm to others."""
+"""A private RabbitMQ that a test can stop and start."""
 
 import shutil
 import socket
@@ -14,12 +14,12 @@ from tests.nova.cloud.processes import Program
 from tests.support.loopback import reserve_port
 from tests.support.servers import wait_until
 
-#: Where Debian has the server itself; what is in the path there runs for root and rabbitmq only.
+#: Debian's server program. The script in the path runs for root and rabbitmq only.
 DEBIAN = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
 
 class RabbitMQ:
-    """A broker with its own data, ports and register of names (epmd)."""
+    """A broker with its own data, ports and name server (epmd)."""
 
     def __init__(self, folder: Path, ports: tuple[int, int, int]) -> None:
         self.port, distribution, names = ports
@@ -68,7 +68,7 @@ class RabbitMQ:
         assert process.poll() is None, self.server.last_lines()
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=10) as client:
-                # A client of another protocol is told the one that is spoken.
+                # The server answers another protocol version with the header of its own.
                 client.sendall(b"AMQP\x00\x00\x00\x00")
                 return client.recv(4) == b"AMQP"
         except OSError:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our scheduler under a real nova: killed, stopped, cut off from the broker, and looked at."""
+"""This scheduler under a nova cloud while it is killed, stopped and disconnected."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,14 +10,14 @@ from tests.nova.cloud.operating import running_operator
 
 pytestmark = pytest.mark.exhaustive
 
-#: So many servers are asked for at once.
+#: Number of servers that are requested at once.
 MANY = 6
 
 
 def _boot_many(operator, name):
     with ThreadPoolExecutor(MANY) as pool:
-        asked = pool.map(operator.request_server, [f"{name}{number}" for number in range(MANY)])
-        return dict(asked)
+        servers = pool.map(operator.request_server, [f"{name}{number}" for number in range(MANY)])
+        return dict(servers)
 
 
 def _wait_until_servers_run(operator, servers):
@@ -42,7 +42,7 @@ def _kill_scheduler_during_call(operator, scheduler, cloud):
     before = _count_starts(scheduler)
     scheduler.start()
     _wait_until_servers_run(operator, servers)
-    # All may have been placed before the kill, and one that still starts has nothing to finish.
+    # The kill may have come after all selections. Then only the start shows that it continues.
     wait_for("the scheduler has started", lambda: _count_starts(scheduler) > before, cloud)
 
 
@@ -67,15 +67,15 @@ def _restart_broker_during_call(operator, cloud):
 
 def _check_interruption_is_reported(operator, cloud):
     states = operator.show("compute service list --service nova-scheduler")
-    assert [(one["Status"], one["State"]) for one in states] == [("enabled", "up")]
-    found = cloud.request_our_api("GET", "/compute/v2.1/os-hypervisors/detail")["hypervisors"]
-    assert {one["hypervisor_hostname"] for one in found} == set(HOSTS)
+    assert [(state["Status"], state["State"]) for state in states] == [("enabled", "up")]
+    answer = cloud.request_our_api("GET", "/compute/v2.1/os-hypervisors/detail")
+    assert {each["hypervisor_hostname"] for each in answer["hypervisors"]} == set(HOSTS)
     server, request = operator.request_server("asked")
     operator.wait(server, "ACTIVE")
-    giant, refused = operator.request_server("giant", "m1.giant")
+    giant, failed_request = operator.request_server("giant", "m1.giant")
     assert operator.fault(giant) == "No valid host was found. "
     assert _outcomes_of_request(cloud, request) == ["selected"]
-    assert _outcomes_of_request(cloud, refused) == ["no_valid_host"]
+    assert _outcomes_of_request(cloud, failed_request) == ["no_valid_host"]
     flavor = {"vcpus": 1, "memory_mb": 512, "root_gb": 1}
     explained = cloud.request_our_api(
         "POST", "/scheduler/v1/explain", {"request_spec": {"flavor": flavor}}
@@ -85,10 +85,9 @@ def _check_interruption_is_reported(operator, cloud):
 
 
 def _outcomes_of_request(cloud, request):
-    decisions = cloud.request_our_api("GET", f"/scheduler/v1/decisions?request_id={request}")[
-        "decisions"
-    ]
-    return [one["outcome"] for one in decisions]
+    path = f"/scheduler/v1/decisions?request_id={request}"
+    decisions = cloud.request_our_api("GET", path)["decisions"]
+    return [decision["outcome"] for decision in decisions]
 
 
 @pytest.mark.timeout(1800)  # a minute or two by itself, with nine programs of nova and ours

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers of a real nova on our placement, first with nova-scheduler and then with ours."""
+"""Servers of a nova cloud on this placement, with nova-scheduler and with this scheduler."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""URLs of nova's databases: as they stand, or templates filled in from [database] connection."""
+"""URLs of nova's databases, plain or as templates that [database] connection completes."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova has on record of instances is read from the cells that they are mapped to."""
+"""Nova's records of an instance are read from its cell."""
 
 from datetime import timedelta
 from uuid import uuid4

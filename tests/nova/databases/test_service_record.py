@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The record of this scheduler among nova's services."""
+"""The record of this scheduler in nova's services."""
 
 from datetime import datetime, timedelta
 
@@ -13,7 +13,7 @@ from tests.conftest import make_settings
 pytestmark = pytest.mark.all_databases
 
 NOW = datetime(2026, 5, 4, 12, 0, 0)
-#: nova's table, with the constraints that two processes may meet at.
+#: nova's table with its unique constraint, which concurrent writers can violate.
 SERVICES = sa.Table(
     "services",
     sa.MetaData(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's own schemas, those of nova 27 and the newest, on MariaDB and PostgreSQL, are read."""
+"""Nova's schemas of nova 27 and of the newest release are read on MariaDB and PostgreSQL."""
 
 import subprocess
 from collections.abc import Iterator
@@ -16,9 +16,9 @@ from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import NovaCloud
 
 MIGRATE = Path(__file__).resolve().parents[1] / "migrate.py"
-#: The newest revisions of the API database and of a cell's, when nova 27.0.0 (2023.1) came out.
+#: Newest revisions of the API database and of a cell in nova 27.0.0 (2023.1).
 ANTELOPE = ("b30f573d3377", "960aac0e09ea")
-#: What this environment's nova makes.
+#: Revisions of the nova in this environment.
 NEWEST = ("head", "head")
 
 pytestmark = pytest.mark.system

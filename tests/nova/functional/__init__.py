@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova's own functional tests, with this service in placement's place."""
+"""nova's functional tests with this service in place of placement."""

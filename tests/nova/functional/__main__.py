@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tests.nova.functional``: nova's functional tests on our placement.
+"""``python -m tests.nova.functional``: nova's functional tests on this placement.
 
-It prints how many tests of each module pass, and fails where a test fails that is not known to fail
-with openstack-placement too (``failing_with_placement.yaml``). ``make test-only
+It prints the number of passed tests of each module. It fails if a test fails that passes with
+openstack-placement (``failing_with_placement.yaml`` lists the others). ``make test-only
 WHAT=nova-functional`` runs it.
 """
 
@@ -62,7 +62,7 @@ def _arguments() -> argparse.Namespace:
 
 
 class _Progress:
-    """Shows how many tests have ended, where somebody is looking."""
+    """Prints the number of finished tests on a terminal."""
 
     def __init__(self, tests: int) -> None:
         self._tests = tests

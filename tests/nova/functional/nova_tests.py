@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs nova's own functional tests, one by one, with a placement service of the caller's choice.
+"""Nova's functional tests in a process that reads requests from stdin.
 
-Run by the interpreter of the peer's virtual environment: ``python nova_tests.py ours``, or
-``theirs`` for openstack-placement itself, in process, as nova has it. It reads requests as lines of
-JSON and answers each with one line; the first line that goes out is ``ready``.
+``python nova_tests.py ours`` uses a running placement service, and ``theirs`` openstack-placement
+in this process. The interpreter is of the peer environment. A request and its response are a line
+of JSON each. The first line of the output is ``ready``.
 
-``{"list": [NAME, ...]}`` is answered with the ids of the tests of these modules and packages.
-``{"run": ID}`` runs a test and is answered with its outcome, what it printed where it failed, how
-long it took and the requests that it sent to placement. With ``ours``, a line may come before that
-answer: ``{"options": {GROUP: {NAME: VALUE}}}`` asks for a server with these options, and expects
-``{"url": URL}``.
+``{"list": [NAME, ...]}`` returns the ids of the tests of modules and packages. ``{"run": ID}`` runs
+a test and returns its outcome, its errors, its duration and its requests to placement. With
+``ours``, the line ``{"options": {GROUP: {NAME: VALUE}}}`` may come before the response. It requests
+a server with these options, and the next line of stdin is ``{"url": URL}``.
 """
 
 import gc
@@ -23,7 +22,7 @@ import time
 import unittest
 import warnings
 
-# First of all: it replaces parts of the standard library, before others import them.
+# The import comes first, since it patches the standard library.
 import nova.tests.functional  # noqa: F401  # isort: skip
 
 import fixtures
@@ -35,16 +34,16 @@ from placement.tests.functional.fixtures import placement as placement_fixtures
 from sqlalchemy.exc import SADeprecationWarning
 from testtools import TestResult
 
-#: Seconds after which nova's base class ends a test.
+#: Seconds until nova's base class ends a test.
 os.environ.setdefault("OS_TEST_TIMEOUT", "240")
-#: What a path has in place of ids: the requests of two tests are then the same.
+#: Ids in a path, which differ between tests.
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-#: Parts of a path that name one of many things, by the part before them.
+#: Parts of a path that name an object, by the part before them.
 NAMED = re.compile(r"/(traits|resource_classes|inventories)/[^/?]+")
 
 
 class Lines:
-    """The questions and answers; what tests print or log is not among them."""
+    """The lines of requests and responses, apart from the output of tests."""
 
     def __init__(self):
         self._answers = os.fdopen(os.dup(1), "w")
@@ -73,16 +72,16 @@ class Options:
 
 
 class ServedPlacement(fixtures.Fixture):
-    """What nova's fixture inherits in place of placement's: a server that runs already.
+    """A running server in place of the base class of nova's fixture.
 
-    Its database was emptied before the test. ``endpoint`` is asked for with each request, so that a
-    test may still set options after the fixture is there.
+    Its database was emptied before the test. The fixture resolves ``endpoint`` in each request, so
+    that a test can set options after the start of the fixture.
     """
 
     lines = None
     #: The URLs of servers, by their options.
     urls = {}  # noqa: RUF012
-    #: How many fixtures of this test began with an empty database.
+    #: Number of this test's fixtures that began with an empty database.
     emptied = 0
 
     def __init__(
@@ -94,8 +93,8 @@ class ServedPlacement(fixtures.Fixture):
 
     def setUp(self):
         super().setUp()
-        # placement's fixture sets this default for itself, and so for nova in the same process:
-        # some tests of nova pass only with the old default.
+        # placement's fixture sets this default in nova's process, too, and some tests of nova pass
+        # only with the old default.
         policy_options.set_defaults(cfg.ConfigOpts(), enforce_new_defaults=False)
         ServedPlacement.emptied += self.db
         if self.emptied > 1:
@@ -111,10 +110,10 @@ class ServedPlacement(fixtures.Fixture):
 
 
 def configure_installed_package():
-    """Let the tests run from an installed package, with the newest SQLAlchemy.
+    """Adapt the tests to an installed package and the newest SQLAlchemy.
 
-    They look for ``api-paste.ini`` where it is in the source code, and take SQLAlchemy's own
-    deprecation warnings, of which it has more since, for errors.
+    They read ``api-paste.ini`` from the source tree, and treat deprecation warnings of SQLAlchemy,
+    which has more of them now, as errors.
     """
     configure, warn = nova_fixtures.ConfFixture.setUp, nova_fixtures.WarningsFixture.setUp
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs many of nova's functional tests in several processes, and counts how they end."""
+"""Runs of nova's functional tests in several processes, and their results."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from tests.nova.functional.worker import (
     running_worker,
 )
 
-#: How a test ended, by its name.
+#: Results by test.
 Results = Mapping[str, TestResult]
 
 
@@ -55,7 +55,7 @@ def collect_results(
     for ended in run_tests(service, tests, processes, folder):
         results[ended.test] = ended
         progress(ended)
-    failed = [one.test for one in results.values() if one.outcome == FAILED]
+    failed = [result.test for result in results.values() if result.outcome == FAILED]
     for ended in run_tests(service, failed, 1, folder):
         results[ended.test] = replace(ended, text=ended.text or results[ended.test].text)
     return results
@@ -71,12 +71,12 @@ def format_table(results: Mapping[str, Results]) -> Iterator[str]:
     tests = Counter(group_of(test) for ends in results.values() for test in ends)
     tests["all"] = sum(tests.values())
     heads = {OURS: "with ours", THEIRS: "with placement"}
-    yield f"{'':44}{'tests':>8}" + "".join(f"{heads[one]:>16}" for one in services)
+    yield f"{'':44}{'tests':>8}" + "".join(f"{heads[service]:>16}" for service in services)
     for group in (*sorted(counts.keys() - {"all"}), "all"):
-        passed = "".join(f"{counts[group][one]:>16}" for one in services)
+        passed = "".join(f"{counts[group][service]:>16}" for service in services)
         yield f"{group:44}{tests[group] // len(services):>8}{passed}"
 
 
 def failed_only_here(ours: Results, known: Iterable[str]) -> list[TestResult]:
     expected = set(known)
-    return [one for one in ours.values() if one.outcome == FAILED and one.test not in expected]
+    return [each for each in ours.values() if each.outcome == FAILED and each.test not in expected]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of nova's functional tests are run, and which of them fail with placement itself."""
+"""The selected functional tests of nova, and the tests that fail with placement itself."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,8 +9,8 @@ import yaml
 
 FOLDER = Path(__file__).parent
 BASE = "nova.tests.functional"
-#: Modules and packages whose tests send requests to placement, of those below ``BASE``. Samples of
-#: APIs and notifications are not installed with nova, so tests that compare with them are left out.
+#: Modules and packages below ``BASE`` whose tests use placement. Tests that compare with samples of
+#: APIs and notifications are left out, since nova does not install the samples.
 MODULES = (
     "compute",
     "libvirt",
@@ -37,7 +37,7 @@ MODULES = (
     "test_unified_limits",
     "wsgi",
 )
-#: Packages whose tests are counted together.
+#: Packages whose tests are counted as a single group.
 _TOGETHER = ("regressions", "wsgi")
 
 
@@ -47,7 +47,7 @@ def whole_modules() -> list[str]:
 
 def sound_tests() -> Mapping[str, list[str]]:
     classes = _read_yaml_file("sound_selection.yaml")
-    return {f"{one}.{test}": why for one, tests in classes.items() for test, why in tests.items()}
+    return {f"{name}.{test}": why for name in classes for test, why in classes[name].items()}
 
 
 def known_to_fail() -> Mapping[str, str]:

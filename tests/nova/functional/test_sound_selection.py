@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A selection of nova's own functional tests passes on our placement."""
+"""A selection of nova's functional tests passes on this placement."""
 
 from collections.abc import Iterator
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that runs nova's functional tests, and the placement service behind it.
+"""A process that runs nova's functional tests, and its placement service.
 
-The service is ``ours``, whole servers on an embedded database that is emptied before each test, or
-``theirs``: openstack-placement in process, as nova has it.
+The service is ``ours``: servers on an SQLite database that is emptied before each test. Or it is
+``theirs``: openstack-placement in nova's process.
 """
 
 import json
@@ -18,17 +18,17 @@ from tests.differential.lines import Lines
 from tests.support.servers import Server, start_servers
 
 PROGRAM = Path(__file__).with_name("nova_tests.py")
-#: nova says at each start that it is to leave eventlet.
+#: nova warns at each start that it will not use eventlet in future.
 QUIET = ("-W", "ignore:::nova.monkey_patch")
 OURS, THEIRS = "ours", "theirs"
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
-#: What placement's own fixture sets: some tests reshape as an administrator.
+#: Options of placement's fixture. Some tests reshape as an administrator.
 FIXTURE = {"api": {"auth_strategy": "noauth2"}, "oslo_policy": {"enforce_new_defaults": False}}
 
 
 @dataclass(frozen=True)
 class TestResult:
-    """How a test ended: its outcome, and the requests to placement, as ``GET /traits/{name}``."""
+    """The outcome of a test and its requests to placement, such as ``GET /traits/{name}``."""
 
     test: str
     outcome: str
@@ -38,7 +38,7 @@ class TestResult:
 
 
 class Servers:
-    """Servers on one database, one for each set of options that a test asks for."""
+    """Servers on a shared database, a server for each set of options."""
 
     def __init__(self, serve: Callable[..., Server], folder: Path) -> None:
         self._serve = serve
@@ -63,7 +63,7 @@ class Servers:
 
 
 class Worker:
-    """Runs one test after the other, in a process that is started again where a test ended it."""
+    """Runs tests in a process, and starts the process again if a test has ended it."""
 
     def __init__(self, service: str, servers: Servers | None) -> None:
         self._service = service
@@ -88,7 +88,7 @@ class Worker:
 
     def close(self) -> None:
         if self._started is not None:
-            with suppress(OSError):  # it has ended already
+            with suppress(OSError):  # the process may have ended
                 self._started.close()
             self._started = None
 

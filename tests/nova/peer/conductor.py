@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova's own client of the scheduler, asked by lines of JSON; run in nova's own environment."""
+"""nova's client of the scheduler in nova's environment, called with lines of JSON."""
 
 import json
 import logging
@@ -64,40 +64,40 @@ def build_request_spec(uuids, memory_mb):
 
 
 def select(uuids, memory_mb, whole):
-    whose = context.RequestContext("ann", "demo")
+    user = context.RequestContext("ann", "demo")
     try:
-        found = SchedulerQueryClient().select_destinations(
-            whose,
+        selections = SchedulerQueryClient().select_destinations(
+            user,
             build_request_spec(uuids, memory_mb),
             uuids,
             return_objects=whole,
             return_alternates=whole,
         )
     except exception.NovaException as failure:
-        kind = type(failure).__mro__[1]  # the library adds a class of its own
+        kind = type(failure).__mro__[1]  # oslo.messaging adds a subclass
         return {"class": kind.__name__, "words": failure.format_message(), **failure.kwargs}
     if not whole:
-        return {"hosts": [one["host"] for one in found]}
-    versions = {one.allocation_request_version for some in found for one in some}
+        return {"hosts": [row["host"] for row in selections]}
+    versions = {each.allocation_request_version for hosts in selections for each in hosts}
     return {
-        "hosts": [[one.service_host for one in some] for some in found],
+        "hosts": [[each.service_host for each in hosts] for hosts in selections],
         "versions": sorted(versions),
-        "requests": [json.loads(some[0].allocation_request) for some in found],
+        "requests": [json.loads(hosts[0].allocation_request) for hosts in selections],
     }
 
 
 def announce(method, *arguments):
-    client, whose = SchedulerQueryClient(), context.get_admin_context()
+    client, admin = SchedulerQueryClient(), context.get_admin_context()
     if method in {"update_aggregates", "delete_aggregate"}:
         (row,) = arguments
-        aggregate = objects.Aggregate(whose, **row)
-        getattr(client, method)(whose, [aggregate] if method == "update_aggregates" else aggregate)
+        aggregate = objects.Aggregate(admin, **row)
+        getattr(client, method)(admin, [aggregate] if method == "update_aggregates" else aggregate)
     elif method == "update_instance_info":
         host, uuids = arguments
-        listed = [objects.Instance(whose, uuid=uuid, host=host) for uuid in uuids]
-        client.update_instance_info(whose, host, objects.InstanceList(objects=listed))
+        instances = [objects.Instance(admin, uuid=uuid, host=host) for uuid in uuids]
+        client.update_instance_info(admin, host, objects.InstanceList(objects=instances))
     else:
-        getattr(client, method)(whose, *arguments)
+        getattr(client, method)(admin, *arguments)
 
 
 def main():

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m tests.nova.shadow.agreement --requests 500``: a nova-scheduler and its shadow.
+"""``python -m tests.nova.shadow.agreement``: a nova-scheduler and its shadow.
 
-A real nova-scheduler (of the peer environment) places requests drawn at random on a cloud whose
-records are nova's own tables; placement is ``placement-sched serve``; ``placement-sched
-nova-shadow`` runs beside it. What conductor and the computes would do is done here: the calls, the
-burial of what found no host, the records of instances, and the figures of their hosts. It prints
-the shadow's report.
+A nova-scheduler (of the peer environment) places random requests on a cloud with nova's tables and
+with ``placement-sched serve`` as placement. ``placement-sched nova-shadow`` evaluates the same
+requests. This module does the work of conductor and computes: the calls, the records of failed and
+placed instances, and the usage of their hosts. It prints the shadow's report.
 """
 
 import argparse
@@ -55,15 +54,15 @@ FILTERS = (
     *("ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter"),
     *("SameHostFilter", "DifferentHostFilter", "AggregateInstanceExtraSpecsFilter"),
 )
-#: The version of a nova-compute of nova 34, or later.
+#: Version of a nova-compute of nova 34 or later.
 _NEW_COMPUTE = 100
-#: So many descriptions are made RequestSpecs at once: later ones name what was placed before.
+#: Number of requests that are drawn at once. Later requests name the instances of earlier batches.
 BATCH = 25
 
 
 @dataclass(eq=False)
 class ShadowCloud:
-    """The running cloud, and what sends to it."""
+    """The running cloud and a conductor."""
 
     nova: NovaCloud
     database: Database
@@ -78,8 +77,8 @@ class ShadowCloud:
         fast = []
         stock: dict[str, dict[str, Any]] = {}
         for name in self.drawing.hosts:
-            one = self.drawing.host(name)
-            vcpus, memory, disk = one["size"]
+            host = self.drawing.host(name)
+            vcpus, memory, disk = host["size"]
             self.free[name] = {"vcpus": vcpus, "memory_mb": memory, "local_gb": disk}
             self.nodes[name] = self.nova.add_host(
                 name,
@@ -90,12 +89,12 @@ class ShadowCloud:
                 ram_allocation_ratio=1.0,
                 disk_allocation_ratio=1.0,
             )
-            stock[name] = one
-            if one["zone"]:
-                zones.setdefault(one["zone"], []).append(name)
-            if one["fast"]:
+            stock[name] = host
+            if host["zone"]:
+                zones.setdefault(host["zone"], []).append(name)
+            if host["fast"]:
                 fast.append(name)
-        # nova-scheduler refuses to start beside computes that are too old.
+        # nova-scheduler does not start with computes that are too old.
         cell = self.nova.cells["one"]
         cell.change("services", {"binary": "nova-compute"}, version=_NEW_COMPUTE)
         members = {
@@ -103,9 +102,9 @@ class ShadowCloud:
             for zone, hosts in zones.items()
         }
         members[self.nova.add_aggregate("fast", tuple(fast), fast="true")] = fast
-        known = self.nova.api.tables["aggregates"]
+        table = self.nova.api.tables["aggregates"]
         with self.nova.api.engine.connect() as connection:
-            uuids = dict(map(tuple, connection.execute(select(known.c.id, known.c.uuid))))
+            uuids = dict(map(tuple, connection.execute(select(table.c.id, table.c.uuid))))
         of_host = {
             name: [uuids[number] for number, hosts in members.items() if name in hosts]
             for name in stock
@@ -120,20 +119,20 @@ class ShadowCloud:
         for name in (SSD, GPU):
             traits.ensure(connection, name, utcnow())
         by_id = {}
-        for name, one in hosts.items():
-            vcpus, memory, disk = one["size"]
+        for name, host in hosts.items():
+            vcpus, memory, disk = host["size"]
             by_id[ids[self.nodes[name]]] = [
                 Inventory(resource_class="VCPU", total=vcpus, allocation_ratio=4.0, max_unit=vcpus),
                 Inventory(resource_class="MEMORY_MB", total=memory, max_unit=memory),
                 Inventory(resource_class="DISK_GB", total=disk, max_unit=disk),
             ]
         inventories.replace_many(connection, by_id, utcnow())
-        for name, one in hosts.items():
+        for name, host in hosts.items():
             key = ids[self.nodes[name]]
-            # nova-compute says of each of its hosts that it is nova's.
-            named = [*one["traits"], "OWNER_NOVA"]
-            wanted = [trait.id for trait in traits.by_names(connection, named)]
-            traits.replace(connection, key, (), wanted, utcnow())
+            # nova-compute marks each of its hosts as nova's.
+            trait_names = [*host["traits"], "OWNER_NOVA"]
+            trait_ids = [trait.id for trait in traits.by_names(connection, trait_names)]
+            traits.replace(connection, key, (), trait_ids, utcnow())
             aggregates.replace(connection, key, of_host[name], utcnow())
 
     def _figures(self, host: str, vcpus: int, memory: int, disk: int) -> dict[str, Any]:
@@ -152,7 +151,7 @@ class ShadowCloud:
     def place(self, described: dict[str, Any], primitive: dict[str, Any]) -> None:
         uuids, request = described["uuids"], f"req-{uuid4()}"
         hosts = self.caller.select(primitive, uuids, request)
-        # Its computes take longer to record an instance than a shadow to evaluate the request.
+        # Real computes record an instance only after the shadow has evaluated the request.
         assert wait_until(lambda: self._evaluated(uuids)), f"{request} was not evaluated"
         if hosts is None:
             for uuid in uuids:
@@ -188,8 +187,8 @@ class ShadowCloud:
 
     def _evaluated(self, uuids: list[str]) -> bool:
         with self.database.read() as connection:
-            found = {one.instance for one in shadow_results.since(connection, None)}
-        return found.issuperset(uuids)
+            rows = shadow_results.since(connection, None)
+            return {row.instance for row in rows}.issuperset(uuids)
 
     def _bury(self, uuid: str) -> None:
         self.nova.cell0.add(
@@ -199,17 +198,19 @@ class ShadowCloud:
         self.nova.api.add("instance_mappings", **first, queued_for_delete=False)
 
     def _report(self, host: str) -> None:
-        here = [flavor for place, flavor in self.flavors.values() if place == host]
-        used = [sum(one[name] for one in here) for name in ("vcpus", "memory_mb", "root_gb")]
-        figures = {**self._figures(host, *used), "running_vms": len(here)}
-        stats = json.dumps({"num_instances": str(len(here)), "io_workload": "0"})
+        flavors = [flavor for place, flavor in self.flavors.values() if place == host]
+        used = [
+            sum(flavor[name] for flavor in flavors) for name in ("vcpus", "memory_mb", "root_gb")
+        ]
+        figures = {**self._figures(host, *used), "running_vms": len(flavors)}
+        stats = json.dumps({"num_instances": str(len(flavors)), "io_workload": "0"})
         self.nova.cells["one"].change(
             "compute_nodes", {"host": host}, **{**figures, "stats": stats}
         )
 
 
 class Conductor:
-    """Calls nova's schedulers as conductor does."""
+    """Calls nova's schedulers as nova-conductor does."""
 
     def __init__(self, url: str) -> None:
         self._library = oslo_messaging()
@@ -238,9 +239,9 @@ class Conductor:
         return [best["nova_object.data"]["service_host"] for best, *_ in answer]
 
     def is_answered(self) -> bool:
-        asked = self._client.prepare(namespace="baseapi", version="1.1", timeout=5)
+        client = self._client.prepare(namespace="baseapi", version="1.1", timeout=5)
         try:
-            return bool(asked.call({}, "ping", arg="there"))
+            return bool(client.call({}, "ping", arg="there"))
         except self._library.MessagingTimeout:
             return False
 
@@ -283,8 +284,8 @@ def running_shadow_cloud(folder: Path, *, hosts: int, seed: int) -> Iterator[Sha
         for program in (theirs, ours):
             stack.callback(program.kill)
             program.start()
-        said = "placement-sched nova-shadow reads queue"
-        assert wait_until(lambda: said in ours.log.read_text(), 120), ours.last_lines(30)
+        announced = "placement-sched nova-shadow reads queue"
+        assert wait_until(lambda: announced in ours.log.read_text(), 120), ours.last_lines(30)
         assert wait_until(caller.is_answered, 120), theirs.last_lines(30)
         try:
             yield stage
@@ -314,11 +315,11 @@ def compare_requests(stage: ShadowCloud, requests: int) -> dict[str, Any]:
         described = [stage.drawing.request() for _ in range(min(BATCH, left))]
         for one, primitive in zip(described, run_peer_job("specs", given=described), strict=True):
             stage.place(one, primitive)
-        # What is removed before the shadow has seen where nova put it cannot be compared.
+        # A removed instance cannot be compared, so the shadow must have seen its host.
         assert wait_until(stage.is_settled, 120), (
             f"the shadow still waits: {stage.pending_results()}"
         )
-        # Between requests that are drawn: conductor names no instance that is deleted.
+        # Instances are removed between the batches, since conductor names no deleted instance.
         for _ in range(len(stage.flavors) - 2 * len(stage.drawing.hosts)):
             stage.remove_instance()
         left -= len(described)
@@ -360,7 +361,7 @@ def main() -> int:
     parser.add_argument("--hosts", type=int, default=40)
     parser.add_argument("--seed", type=int, default=20261122)
     chosen = parser.parse_args()
-    # What is running is ended by leaving the blocks below, whichever signal comes.
+    # The context managers stop all programs after SIGTERM, too.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with (
         tempfile.TemporaryDirectory(prefix="shadow-") as folder,

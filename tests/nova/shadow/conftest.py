@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A nova in SQLite files with hosts that have resource providers, and a shadow beside it."""
+"""A nova in SQLite files, resource providers of its hosts, and a shadow."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ def build_message(*uuids: str, **changes: Any) -> dict[str, Any]:
 
 
 class ShadowSetup:
-    """A cloud with a shadow, whose parts a test calls one after the other."""
+    """A cloud and a shadow, whose steps a test calls in order."""
 
     def __init__(
         self, nova: NovaCloud, database: Database, settings: Settings, follower: Follower
@@ -142,7 +142,7 @@ def shadow_setup(
     make_follower: Callable[..., Follower],
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[ShadowSetup]:
-    # nova's databases are asked at each look, and at once.
+    # nova's databases are read at every call, without a pause.
     monkeypatch.setattr(outcomes, "RECORDS_PAUSE", 0.0)
     monkeypatch.setattr(outcomes, "_FIRST", 0.0)
     one = ShadowSetup(nova, database, settings, make_follower(nova))

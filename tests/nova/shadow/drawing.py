@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud of unlike hosts, and requests of every common kind, drawn at random from one seed."""
+"""Random clouds of different hosts, and random requests of every common kind, from a seed."""
 
 from random import Random
 from typing import Any
 from uuid import UUID
 
-#: Hosts by number of vCPUs, MB and GB: small, usual, large.
+#: Sizes of hosts as vCPUs, MB and GB.
 SIZES = ((8, 16_384, 200), (16, 65_536, 1000), (32, 131_072, 2000))
 ZONES = ("north", "south")
 SSD, GPU = "CUSTOM_SSD", "CUSTOM_GPU"
 _FLAVORS = ((1, 512, 1), (1, 2048, 20), (2, 4096, 40), (4, 8192, 80), (8, 16_384, 160))
-#: No host has room for it.
+#: Size of a flavor that fits on no host.
 _TOO_LARGE = (64, 500_000, 10)
 
 
 class RequestGenerator:
-    """Draws hosts and requests; ``hosts`` are the names of all hosts."""
+    """Generator of hosts and requests, with the names of all hosts in ``hosts``."""
 
     def __init__(self, seed: int, hosts: int) -> None:
         self._random = Random(seed)
@@ -57,7 +57,7 @@ class RequestGenerator:
         for part in draw.sample(_PARTS, draw.choice((0, 0, 1, 1, 2))):
             described |= part(self)
         if "group" in described:
-            # As nova-api, which makes instances members before they are scheduled.
+            # As in nova-api, instances become members of the group before they are scheduled.
             described["group"]["members"] += described["uuids"]
         return described
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova's exchange on a real RabbitMQ, under a name of the test's own, and what sends to it."""
+"""A private exchange on a real RabbitMQ in place of nova's, and a client that sends to it."""
 
 import socket
 import threading
@@ -18,12 +18,12 @@ def amqp_url(url: str) -> str:
 
 
 class Caller:
-    """Sends to nova's schedulers as conductor does, with oslo.messaging's own client."""
+    """Sends to nova's schedulers as conductor does, with oslo.messaging's client."""
 
     def __init__(self, url: str, exchange: str) -> None:
         self._library = oslo_messaging()
-        # The object that the library finds when it is imported: it registers some options with
-        # no other.
+        # The configuration object of the library's import. The library registers some options only
+        # there.
         conf = self._library.LoggingNotificationHandler.CONF
         conf(args=[], default_config_files=[], default_config_dirs=[])
         self._transport = self._library.get_rpc_transport(conf, url)
@@ -57,7 +57,7 @@ def count_messages(url: str, queue: str) -> int | None:
 
 
 class BrokerProxy:
-    """A line to the broker that can be cut: a port of the test's own that leads there."""
+    """A TCP proxy of the broker whose connections a test can cut."""
 
     def __init__(self, url: str) -> None:
         address = urlsplit(amqp_url(url))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notes and outcomes for tests of the comparison, by names of hosts."""
+"""Evaluation records and outcomes for tests of the comparison, from names of hosts."""
 
 from placement_sched.nova.shadow.comparing import (
     EvaluationRecord,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The verdict on each instance: nova's host beside the one chosen here."""
+"""The verdict on each instance: nova's host compared with this scheduler's."""
 
 import pytest
 
@@ -14,12 +14,12 @@ NO_ROOM = HostRejection(
 WRONG_ZONE = HostRejection("filters", "AggregateInstanceExtraSpecsFilter", "ssd is not true")
 
 
-def judge_outcomes(noted, *found):
-    return judge(noted, UUIDS[: len(found)], found)
+def judge_outcomes(record, *outcomes):
+    return judge(record, UUIDS[: len(outcomes)], outcomes)
 
 
-def verdicts_of(noted, *found):
-    return [one.verdict for one in judge_outcomes(noted, *found)]
+def verdicts_of(record, *outcomes):
+    return [result.verdict for result in judge_outcomes(record, *outcomes)]
 
 
 def test_same_host_is_agreement():
@@ -150,7 +150,7 @@ class TestSeveralInstances:
 
 
 class TestLateEvaluation:
-    """nova's own claim was there already when the request was evaluated."""
+    """nova had claimed the instance before the request was evaluated."""
 
     LATE = frozenset({"i1"})
 

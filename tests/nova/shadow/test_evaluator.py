@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of nova's topic are read, and what cannot be is said without their content."""
+"""Messages of nova's topic are parsed, and errors have none of their content."""
 
 import json
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is noted of an evaluation, and read again."""
+"""The record of an evaluation, and its serialization."""
 
 from types import SimpleNamespace
 

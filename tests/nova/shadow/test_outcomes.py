@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A request is evaluated, nova places it or not, and the verdict is recorded."""
+"""The verdict on a request after nova has placed it or failed."""
 
 import json
 from uuid import uuid4

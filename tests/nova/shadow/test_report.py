@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report: counts of requests by verdict, and every disagreement."""
+"""The report: the number of requests by verdict, and every disagreement."""
 
 from datetime import datetime
 

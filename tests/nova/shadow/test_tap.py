@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue on nova's exchange, with a real RabbitMQ and oslo.messaging's own client."""
+"""The queue on nova's exchange, with a real RabbitMQ and oslo.messaging's client."""
 
 import json
 import logging
@@ -18,7 +18,7 @@ from tests.nova.shadow.exchanges import BrokerProxy, count_messages, running_cal
 
 pytestmark = pytest.mark.system
 
-#: Seconds until a test gives up on a fact.
+#: Seconds until a wait fails.
 PATIENCE = 60
 
 
@@ -89,7 +89,7 @@ def test_queue_length_is_limited(monkeypatch, broker, exchange, rpc_caller):
         try:
             rpc_caller.send("ping")
             assert first.wait(PATIENCE)
-            # What the broker hands out ahead is not waiting.
+            # Messages that the broker has sent ahead do not count.
             for _ in range(100):
                 rpc_caller.send("ping")
             wait_until_true(lambda: count_messages(broker, tap.name) == 10)
@@ -153,7 +153,7 @@ def test_broker_loss_and_return_are_logged_once_each(broker, exchange, rpc_calle
         seen.get(timeout=PATIENCE)
         line.cut()
         wait_until_true(lambda: not tap.is_open.is_set())
-        # More attempts to connect fail, and are not logged.
+        # Further attempts to connect fail without a log line.
         wait_until_true(lambda: "no connection to the message bus" in caplog.text)
         line.restore()
         assert tap.is_open.wait(PATIENCE)

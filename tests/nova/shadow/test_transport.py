@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova's message bus is read from nova.conf as oslo.messaging reads it."""
+"""The message bus options of nova.conf are read as oslo.messaging reads them."""
 
 import ssl
 

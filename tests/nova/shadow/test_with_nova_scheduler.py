@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real nova-scheduler and its shadow agree, and both stay as they are."""
+"""A nova-scheduler and its shadow place random requests alike."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.nova.shadow.agreement import compare_requests, running_shadow_cloud
 
 pytestmark = pytest.mark.system
 
-#: ``python -m tests.nova.shadow.agreement`` takes more: 500.
+#: ``python -m tests.nova.shadow.agreement`` runs 500 requests.
 REQUESTS = 50
 
 
@@ -20,8 +20,10 @@ def test_random_requests_are_placed_like_nova_scheduler(tmp_path):
             results = list(shadow_results.since(connection, None))
     assert report["disagreements"] == []
     assert report["requests"] == REQUESTS
-    # On a busy machine nova may claim before the shadow looks, which says then that it cannot tell.
-    unknown = [one.detail["why"] for one in results if one.verdict == shadow_result.UNKNOWN]
+    # If nova claims before the shadow evaluates, which happens on a busy machine, the verdict is
+    # unknown.
+    rows = [result for result in results if result.verdict == shadow_result.UNKNOWN]
+    unknown = [row.detail["why"] for row in rows]
     assert all(why.startswith("nova had claimed for the instance before") for why in unknown)
     assert report["compared"] + report["verdicts"].get(shadow_result.UNKNOWN, 0) == REQUESTS
     assert report["compared"] >= REQUESTS * 0.9

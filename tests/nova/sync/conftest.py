@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the follower read of its records."""
+"""Readers of the follower's records."""
 
 import pytest
 

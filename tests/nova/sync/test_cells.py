@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cell whose database is away stays as it was, the others go on, and operators are told once."""
+"""A cell with an unavailable database keeps its records while other cells are synced."""
 
 import logging
 from pathlib import Path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A row is read whole when what moves of it has moved, and once more after its second."""
+"""A row is read when its version has changed, and again after the second of the change."""
 
 from datetime import datetime, timedelta
 

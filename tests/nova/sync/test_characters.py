@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A database that lacks characters of nova's: one bad object is left out, the rest goes on."""
+"""Objects with characters that the database cannot store are skipped."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute nodes and services: what cannot be read, what moves, comes back, or is in two cells."""
+"""Compute nodes and services: unreadable rows, changes, recreated nodes and heartbeats."""
 
 import json
 

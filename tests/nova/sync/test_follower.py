@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is recorded here follows nova: everything at first, then what changes."""
+"""The records follow nova: a full sync at first, then rounds of changes."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host aggregates and server groups: nova's numbers, uuids, names and rules."""
+"""Host aggregates and server groups follow nova: ids, uuids, names and rules."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that nova has in part only: they are named, and nothing is placed there."""
+"""Hosts with missing rows in nova are reported and receive no instances."""
 
 import pytest
 

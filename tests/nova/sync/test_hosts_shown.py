@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that were read from nova are shown as those that reported themselves."""
+"""The API shows hosts of nova like hosts that report to this service."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_hosts_of_nova_are_listed_with_their_cells(synced_app):
     assert (first["zone"], first["instances"], first["aggregates"]) == ("north", 1, [0])
     assert answer["aggregates"][0]["metadata"] == {"availability_zone": "north", "rack": "r1"}
     assert (second["state"], second["disabled_reason"]) == ("disabled", "mend it")
-    # Its providers are made by its nova-compute, which has not run here.
+    # Only a nova-compute creates providers, and none has run.
     assert first["resources"] == {}
 
 

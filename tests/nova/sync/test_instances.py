@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instances: what was claimed here stays until nova knows, and what nova deletes goes."""
+"""Instances: claims stay until nova has the instance, and deletions in nova are followed."""
 
 from datetime import datetime, timedelta
 from threading import Thread
@@ -20,7 +20,7 @@ from tests.support.nova_clouds import build_flavor_json
 
 pytestmark = pytest.mark.all_databases
 
-#: What is recorded of these instances only.
+#: The only violation of these records.
 NOT_CLAIMED = {Invariant.NOT_CLAIMED}
 IMAGE = {"id": str(UUID(int=7)), "properties": {"hw_architecture": "x86_64"}}
 
@@ -155,7 +155,7 @@ METADATA = {"instance_metadata": "metadata", "instance_system_metadata": "system
 
 
 def set_metadata(nova, uuid, table, **values):
-    """Add keys and touch the instance, as nova does."""
+    """Add keys and update the instance's time, as nova does."""
     cell = nova.cells["one"]
     for key, value in values.items():
         cell.add(table, instance_uuid=uuid, key=key, value=value)
@@ -173,7 +173,7 @@ def metadata_of(database):
 
 @pytest.fixture
 def statements():
-    """Return the SQL statements that any database gets."""
+    """Return a list that collects the SQL statements of all databases."""
     seen = []
 
     def record_call(_connection, _cursor, statement, *_rest):
@@ -400,7 +400,7 @@ def test_group_deletion_waits_for_recording_of_members(
 
     def keep_meanwhile(connection, texts):
         deletion.start()
-        deletion.join(0.3)  # it would be over where nothing kept it waiting
+        deletion.join(0.3)  # without a lock the deletion would have ended
         keep(connection, texts)
 
     monkeypatch.setattr(flavors, "keep_embedded", keep_meanwhile)

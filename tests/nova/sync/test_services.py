@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clocks of hosts that are ahead or behind: what nova's rows say now counts."""
+"""Hosts with a fast or slow clock: nova's current rows count."""
 
 from datetime import timedelta
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Callers that come at the same time share a reading, but none that began before they called."""
+"""Concurrent callers share a read that starts after their calls."""
 
 import threading
 
@@ -28,21 +28,21 @@ def test_waiting_callers_share_the_next_read():
     first = threading.Thread(target=shared.after_now)
     first.start()
     assert begun.wait(60)
-    # These call while the first reading is under way: what it saw may be too old for them.
-    asked = [threading.Event() for _ in range(5)]
+    # These calls come during the first read, which may be too old for them.
+    calls = [threading.Event() for _ in range(5)]
 
     def call(called):
         called.set()
         shared.after_now()
 
-    others = [threading.Thread(target=call, args=(called,)) for called in asked]
-    for one in others:
-        one.start()
-    for called in asked:
+    others = [threading.Thread(target=call, args=(called,)) for called in calls]
+    for thread in others:
+        thread.start()
+    for called in calls:
         assert called.wait(60)
     go_on.set()
-    for one in (first, *others):
-        one.join(60)
+    for thread in (first, *others):
+        thread.join(60)
     assert 2 <= len(count) <= 6
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts, nodes and instances that are in two cells: nova's mapping decides which of them counts."""
+"""Hosts, nodes and instances in two cells: the rows of the mapped cell count."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from placement_sched.store.placement.resource_providers import NewProvider
 from tests.support.nova_clouds import seconds_ago, sqlite_nova
 
 pytestmark = pytest.mark.all_databases
-#: The cell that nova maps to is the younger one, or the older.
+#: The mapped cell is the newer or the older cell.
 both_ways = pytest.mark.parametrize(("stale", "healthy"), [("one", "two"), ("two", "one")])
 
 

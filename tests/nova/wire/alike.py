@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares what we understood of an object with what nova holds of it."""
+"""Comparison of parsed objects with nova's objects."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ def unify_empty_values(ours: Any, theirs: Any) -> Any:
     if isinstance(theirs, dict) and isinstance(ours, dict):
         return {key: unify_empty_values(ours.get(key), value) for key, value in theirs.items()}
     if isinstance(theirs, list) and isinstance(ours, list) and len(ours) == len(theirs):
-        return [unify_empty_values(one, other) for one, other in zip(ours, theirs, strict=True)]
+        return [unify_empty_values(*pair) for pair in zip(ours, theirs, strict=True)]
     return theirs if not ours and not theirs else ours
 
 
@@ -18,6 +18,6 @@ def with_sorted_sets(primitive: Any) -> Any:
             key: sorted(value) if key == "nova_object.changes" else with_sorted_sets(value)
             for key, value in primitive.items()
         }
-    return (
-        [with_sorted_sets(one) for one in primitive] if isinstance(primitive, list) else primitive
-    )
+    if isinstance(primitive, list):
+        return [with_sorted_sets(each) for each in primitive]
+    return primitive

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of ``select_destinations`` in the form of the scheduler API."""
+"""Responses of ``select_destinations`` in the format of the scheduler API."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's objects and serializer, in nova's own environment."""
+"""Nova's objects and serializer, from nova's environment."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 from tests.differential.duel import PEER_PYTHON, needs_peer
 from tests.differential.lines import Lines
 
-#: What is tested of nova's objects is tested with this release, and with whichever is older.
+#: Release that has exactly the supported fields. Other tests run with older releases, too.
 NEWEST_RELEASE = 34
 SERVE = Path(__file__).parent / "peer" / "serve.py"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects as nova 34 sends them, each field with a value; ``peer/serve.py`` made them."""
+"""Objects of nova 34 with a value in each field, recorded with ``peer/serve.py``."""
 
 import json
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 _RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
-#: Steps to a place in a primitive.
+#: Keys and indexes that lead to a value in a primitive.
 Path_ = tuple[str | int, ...]
 
 

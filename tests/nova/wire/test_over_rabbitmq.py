@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's own client of the scheduler, and a server of ours, on a real RabbitMQ."""
+"""Nova's client of the scheduler and this service's RPC server on a real RabbitMQ."""
 
 from importlib import import_module
 from queue import Queue
@@ -24,12 +24,12 @@ from tests.nova.wire.answers import build_answer, build_selection
 pytestmark = pytest.mark.system
 
 
-#: By this seed a request of a project is drawn.
+#: Seed of a request with a project.
 OF_A_PROJECT = 2
 
 
 class Endpoint:
-    """Answers select_destinations with a host for each request, but for those of no project."""
+    """An endpoint that returns a host, or raises for a request without a project."""
 
     def __init__(self, target):
         self.target = target
@@ -65,7 +65,7 @@ def serving(broker):
     endpoint = Endpoint(library.Target(version="4.5"))
     conf = cfg.ConfigOpts()
     conf(args=[], default_config_files=[], default_config_dirs=[])
-    # Of any other ConfigOpts than the process's the library forgets these.
+    # The library uses these options only in the process's ConfigOpts.
     tracing = import_module("oslo_messaging._tracing.client").oslo_messaging_tracing
     conf.register_opts(tracing, "oslo_messaging_tracing")
     transport = library.get_rpc_transport(conf, broker)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests as nova sends them, placed by the scheduler."""
+"""Requests in nova's format are placed by the scheduler."""
 
 import json
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's own objects, serialised by nova, beside what we understand of them."""
+"""Objects that nova has serialized are parsed with the same values."""
 
 import json
 from dataclasses import asdict
@@ -36,28 +36,27 @@ IMAGE_PROPERTIES = {*READERS, "hw_numa_cpus", "hw_numa_mem", "traits_required"}
 
 
 def test_random_request_specs_are_parsed_like_nova(nova):
-    for one in nova("specs", SEED, 400):
-        assert (
-            unify_empty_values(understood.spec_as_document(one["primitive"]), one["held"])
-            == one["held"]
-        )
+    for spec in nova("specs", SEED, 400):
+        ours = understood.spec_as_document(spec["primitive"])
+        assert unify_empty_values(ours, spec["held"]) == spec["held"]
 
 
 def test_older_request_spec_versions_are_parsed(nova):
-    for one in nova("older", SEED, 12):
-        ours = understood.spec_as_document(one["primitive"])
-        assert unify_empty_values(ours, one["held"]) == one["held"], one["versions"]
+    for spec in nova("older", SEED, 12):
+        ours = understood.spec_as_document(spec["primitive"])
+        assert unify_empty_values(ours, spec["held"]) == spec["held"], spec["versions"]
 
 
 def test_typed_and_raw_image_properties_are_equal(nova):
-    for one in nova("images", SEED, 400):
-        typed = Image.from_document(IMAGE.read(one["primitive"], "image"))
-        assert typed.properties == Image.from_document(one["raw"]).properties
-        assert unify_empty_values(understood.image_as_document(typed), one["held"]) == one["held"]
+    for image in nova("images", SEED, 400):
+        typed = Image.from_document(IMAGE.read(image["primitive"], "image"))
+        assert typed.properties == Image.from_document(image["raw"]).properties
+        ours = understood.image_as_document(typed)
+        assert unify_empty_values(ours, image["held"]) == image["held"]
 
 
 def versions_in(nova: Any) -> dict[str, str]:
-    versions = {name: one for tree in nova("versions").values() for name, one in tree.items()}
+    versions = {name: tree[name] for tree in nova("versions").values() for name in tree}
     return {name: versions[name] for name in NEWEST}
 
 
@@ -74,30 +73,26 @@ def test_nova_has_no_newer_object_versions(nova):
 
 
 def test_aggregates_are_parsed_like_nova(nova):
-    for one in nova("aggregates", SEED, 20):
-        ours, theirs = aggregate_of(one["primitive"]), one["held"]
+    for aggregate in nova("aggregates", SEED, 20):
+        ours, theirs = aggregate_of(aggregate["primitive"]), aggregate["held"]
         assert (ours.id, ours.uuid, ours.name) == (theirs["id"], theirs["uuid"], theirs["name"])
         assert (sorted(ours.hosts), ours.metadata) == (sorted(theirs["hosts"]), theirs["metadata"])
 
 
 def test_instances_are_parsed_like_nova(nova):
-    told = nova("instances", SEED, 60)
-    ours = instances_of(told["primitive"])
-    assert len(ours) == 60
-    for one, theirs in zip(ours, told["held"], strict=True):
+    answer = nova("instances", SEED, 60)
+    instances = instances_of(answer["primitive"])
+    assert len(instances) == 60
+    for instance, theirs in zip(instances, answer["held"], strict=True):
         image = theirs.pop("image", None)
         if not theirs.get("display_name"):
-            theirs["display_name"] = one.uuid  # as records have it that have no name
-        record = {**asdict(one), "created_at": iso_time(one.created_at)}
-        record["updated_at"] = iso_time(one.updated_at)
+            theirs["display_name"] = instance.uuid  # the default of records
+        record = {**asdict(instance), "created_at": iso_time(instance.created_at)}
+        record["updated_at"] = iso_time(instance.updated_at)
         assert unify_empty_values(record, theirs) == theirs
         if image is not None:
-            assert (
-                unify_empty_values(
-                    understood.image_as_document(Image.from_document(one.image)), image
-                )
-                == image
-            )
+            ours = understood.image_as_document(Image.from_document(instance.image))
+            assert unify_empty_values(ours, image) == image
 
 
 def iso_time(time: datetime | None) -> str | None:
@@ -107,21 +102,21 @@ def iso_time(time: datetime | None) -> str | None:
 @pytest.mark.parametrize("answer", [WHOLE, REBUILD], ids=["whole", "rebuild"])
 def test_nova_parses_selection_answers(nova, answer):
     primitives = primitives_of(answer)
-    given = [one for some in answer["selections"] for one in some]
-    for ours, theirs in zip(given, nova("selections", primitives, [PORT]), strict=True):
+    selections = [each for row in answer["selections"] for each in row]
+    for ours, theirs in zip(selections, nova("selections", primitives, [PORT]), strict=True):
         fields = theirs["fields"]
         same = ("compute_node_uuid", "service_host", "nodename", "cell_uuid", "availability_zone")
         assert {name: fields[name] for name in same} == {name: ours[name] for name in same}
         assert json.loads(fields["allocation_request"]) == ours["allocation_request"]
-        asked = ours["allocation_request"] is not None
-        assert fields["allocation_request_version"] == ("1.36" if asked else None)
-        assert theirs["providers"] == ([[ours["compute_node_uuid"]]] if asked else [[]])
+        has_request = ours["allocation_request"] is not None
+        assert fields["allocation_request_version"] == ("1.36" if has_request else None)
+        assert theirs["providers"] == ([[ours["compute_node_uuid"]]] if has_request else [[]])
         numa = ours["limits"].get("numa_topology")
         assert unify_empty_values(theirs["numa"], numa) == numa
 
 
 def test_selection_answers_equal_novas_serialization(nova):
-    primitives = [one for some in primitives_of(WHOLE) for one in some]
+    primitives = [each for row in primitives_of(WHOLE) for each in row]
     read = nova("selections", [primitives], [])
     for ours, theirs in zip(primitives, read, strict=True):
         assert with_sorted_sets(theirs["sent_again"]) == with_sorted_sets(ours)
@@ -130,7 +125,7 @@ def test_selection_answers_equal_novas_serialization(nova):
 
 
 def remote_exceptions() -> Any:
-    oslo_messaging()  # which is to be imported by this function first
+    oslo_messaging()  # this function must import the library first
     return import_module("oslo_messaging._drivers.common")
 
 
@@ -188,14 +183,12 @@ def test_no_image_property_is_unknown_to_nova(newest_nova):
 
 @pytest.mark.parametrize("module", [request_spec, request_spec_module, objects, rpc])
 def test_parsed_fields_exist_in_nova(newest_nova, module):
-    types = [one for one in vars(module).values() if isinstance(one, ObjectType)]
+    types = [value for value in vars(module).values() if isinstance(value, ObjectType)]
     assert types
-    for one in types:
-        assert set(one.fields) <= set(newest_nova("fields", one.name)), one.name
+    for kind in types:
+        assert set(kind.fields) <= set(newest_nova("fields", kind.name)), kind.name
 
 
 def test_recorded_objects_match_nova(newest_nova):
-    made = newest_nova("recorded")
-    assert {name: with_sorted_sets(recorded_object(name)) for name in made} == with_sorted_sets(
-        made
-    )
+    recorded = with_sorted_sets(newest_nova("recorded"))
+    assert {name: with_sorted_sets(recorded_object(name)) for name in recorded} == recorded

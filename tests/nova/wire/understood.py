@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What we understood of a RequestSpec, as plain JSON under the names of nova's fields."""
+"""Parsed request specs as JSON with nova's field names."""
 
 from typing import Any
 
@@ -135,7 +135,7 @@ def _pci(spec: RequestSpec) -> Any:
 
 
 _PARTS = {
-    # Without an image a request has one without properties.
+    # A request without an image is parsed as an image without properties.
     "image": lambda spec: None if spec.image == Image() else image_as_document(spec.image),
     "requested_destination": _destination,
     "retry": _retry,

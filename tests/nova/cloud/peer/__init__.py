@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scripts and parts of nova's processes, run with the peer environment's Python."""
+"""Scripts for the Python of the peer environment."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serves nova's compute API by the standard library's WSGI server: ``api.py PORT``."""
+"""``api.py PORT``: serve nova's compute API with the WSGI server of the standard library."""
 
 import sys
 from importlib.metadata import version
 
-# Before release 32 nova's threads are green: the server's threads have to be, too.
+# Before release 32 nova uses green threads, and so must the server.
 if int(version("nova").partition(".")[0]) < 32:
     import nova.monkey_patch  # noqa: F401
 
@@ -13,7 +13,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 port = int(sys.argv.pop())
 
-# They read the arguments.
+# These modules read the arguments.
 try:
     from nova.wsgi.osapi_compute import application
 except ImportError:  # before release 31

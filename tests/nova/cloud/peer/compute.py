@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs nova-compute with the driver beside this file."""
+"""Run nova-compute with the driver in this folder."""
 
 import sys
 from pathlib import Path

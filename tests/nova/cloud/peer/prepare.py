@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs several of nova-manage's jobs in one process, which saves each of them the start of nova."""
+"""Run several nova-manage commands in a process, since each start of nova takes seconds."""
 
 import sys
 
@@ -27,5 +27,5 @@ if __name__ == "__main__":
     config.parse_args(["nova-manage", "--config-file", file])
     objects.register_all()
     outcome = sync_databases(*rest) if job == "databases" else discover_hosts()
-    # cell_v2 create_cell prints nothing and returns None or 0 where it succeeds.
+    # cell_v2 create_cell returns None or 0 if it succeeds.
     sys.exit(outcome)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A virtualisation driver for nova-compute: nova's fake one, as a host of modest size."""
+"""A virtualization driver: nova's fake driver with the size of a small host."""
 
 from pathlib import Path
 

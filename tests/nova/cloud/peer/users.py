@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A filter of api-paste.ini in the place of keystone's: a token is ``user[:project]``."""
+"""A filter of api-paste.ini in place of keystone's, with tokens ``user[:project]``."""
 
 
 class Users:
-    """Tells the application who asks, in the headers that keystone's middleware sets."""
+    """Sets the headers of keystone's middleware from the token."""
 
     def __init__(self, application):
         self._application = application

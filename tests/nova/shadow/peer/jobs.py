@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two jobs in nova's environment: ``jobs.py tables API_URL CELL_URL...`` and ``jobs.py specs``."""
+"""Jobs in nova's environment: ``jobs.py tables API_URL CELL_URL...``, ``jobs.py specs``."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ from sqlalchemy import create_engine  # noqa: E402
 
 def create_tables(api, *cells):
     api_models.BASE.metadata.create_all(create_engine(api))
-    # nova's own history of changes shortens its indexes for MariaDB.
+    # nova's migrations shorten these indexes for MariaDB.
     cell_models.BASE.metadata.tables["migrations"].indexes.clear()
     for cell in cells:
         cell_models.BASE.metadata.create_all(create_engine(cell))

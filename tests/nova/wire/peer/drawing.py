@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random objects of nova's own, as its API and conductor make them; run in nova's environment."""
+"""Random objects of nova as its API and conductor make them, for nova's environment."""
 
 import uuid
 from datetime import UTC, datetime
@@ -10,7 +10,7 @@ _HOSTS = ["cn1", "cn2", "cn3"]
 _TRAITS = ["HW_CPU_X86_AVX2", "CUSTOM_A", "CUSTOM_B", "COMPUTE_STATUS_DISABLED"]
 _CLASSES = ["VCPU", "NET_BW_EGR_KILOBIT_PER_SEC", "CUSTOM_FPGA", "PGPU"]
 _FLAGS = ["true", "False", "yes", "0", True, False, "perhaps"]
-#: Raw properties of images, as glance has them, and what they may be.
+#: Raw image properties of glance with their possible values.
 PROPERTIES = {
     "hw_architecture": ["x86_64", "aarch64", "AMD64", "i386"],
     "architecture": ["ppc64le"],
@@ -94,7 +94,7 @@ def _is_accepted(name, value):
 
 
 class ObjectGenerator:
-    """Draws objects; ``random`` decides."""
+    """Generator of objects from ``random``."""
 
     def __init__(self, random):
         self.random = random

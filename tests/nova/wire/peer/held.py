@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What nova's objects hold, as plain JSON, read by their attributes; run in nova's environment."""
+"""The values of nova's objects as JSON, for nova's environment."""
 
 from nova import objects
 
@@ -13,7 +13,7 @@ def spec_fields(one):
             value = getattr(one, name)
             found[name] = None if value is None else describe(value)
     if found.get("instance_group") is None and found.get("scheduler_hints"):
-        # The conductor found no such group, and the scheduler looks for none.
+        # The conductor has found no such group, so the scheduler ignores the hint.
         hints = found["scheduler_hints"].items()
         found["scheduler_hints"] = {name: value for name, value in hints if name != "group"}
     return found

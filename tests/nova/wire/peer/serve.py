@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's objects and its serializer, asked by lines of JSON; run in nova's own environment."""
+"""Nova's objects and serializer in nova's environment, called with lines of JSON."""
 
 import json
 import logging
@@ -37,9 +37,9 @@ def over_the_wire(entity):
 
 
 def specs(seed, number):
-    drawing = ObjectGenerator(Random(seed))
-    drawn = [drawing.spec() for _ in range(number)]
-    return [{"primitive": over_the_wire(one), "held": held.spec_fields(one)} for one in drawn]
+    generator = ObjectGenerator(Random(seed))
+    drawn = [generator.spec() for _ in range(number)]
+    return [{"primitive": over_the_wire(spec), "held": held.spec_fields(spec)} for spec in drawn]
 
 
 def images(seed, number):
@@ -62,14 +62,14 @@ def older(seed, number):
         spec = drawing.spec()
         for less in range(1, 46):
             manifest = {
-                # An older ComputeNode is one that asks a database for its host.
+                # A ComputeNode of an older version would read a database.
                 name: version if name.startswith("ComputeNode") else _lower(version, less)
                 for name, version in newest.items()
             }
             try:
                 primitive = spec.obj_to_primitive(manifest["RequestSpec"], manifest)
             except exception.ObjectActionError:
-                continue  # a value that is newer than that
+                continue  # the version has no field for a value
             read = base.NovaObject.obj_from_primitive(json.loads(jsonutils.dumps(primitive)))
             found.append(
                 {
@@ -87,7 +87,7 @@ def instances(seed, number):
     listed = objects.InstanceList(objects=drawn)
     return {
         "primitive": over_the_wire(listed),
-        "held": [held.instance_fields(one) for one in drawn],
+        "held": [held.instance_fields(instance) for instance in drawn],
     }
 
 
@@ -96,10 +96,10 @@ def recorded():
     drawn = [drawing.spec() for _ in range(200)]
     spec = drawn[0]
     for name in spec.fields:
-        values = [getattr(one, name) for one in drawn if one.obj_attr_is_set(name)]
-        # The one with most in it, of the first few: the file is to stay small.
-        if values := [one for one in values if one][:12]:
-            setattr(spec, name, max(values, key=lambda one: len(str(over_the_wire(one)))))
+        values = [getattr(each, name) for each in drawn if each.obj_attr_is_set(name)]
+        # The largest of a few values, to keep the file small.
+        if values := [value for value in values if value][:12]:
+            setattr(spec, name, max(values, key=lambda value: len(str(over_the_wire(value)))))
     listed = objects.InstanceList(objects=[drawing.instance(), drawing.instance()])
     return {
         "spec": over_the_wire(spec),
@@ -110,30 +110,30 @@ def recorded():
 
 
 def selections(primitives, requester_ids):
-    read = SERIALIZER.deserialize_entity(None, primitives)
-    found = []
-    for one in (one for some in read for one in some):
+    lists = SERIALIZER.deserialize_entity(None, primitives)
+    rows = []
+    for selection in (each for selections in lists for each in selections):
         groups = [objects.RequestGroup(requester_id=each) for each in requester_ids]
         spec = objects.RequestSpec(requested_resources=groups)
-        if one.allocation_request_version is not None:
-            scheduler_utils.fill_provider_mapping(spec, one)
-        names = [name for name in one.fields if name != "limits" and name in one]
-        numa = one.limits.numa_topology
-        found.append(
+        if selection.allocation_request_version is not None:
+            scheduler_utils.fill_provider_mapping(spec, selection)
+        names = [name for name in selection.fields if name != "limits" and name in selection]
+        numa = selection.limits.numa_topology
+        rows.append(
             {
-                "fields": {name: getattr(one, name) for name in names},
-                "limits": {name: getattr(one.limits, name) for name in LIMITS},
+                "fields": {name: getattr(selection, name) for name in names},
+                "limits": {name: getattr(selection.limits, name) for name in LIMITS},
                 "numa": numa and held.numa_limits_fields(numa),
-                "legacy": jsonutils.to_primitive(one.to_dict()),
+                "legacy": jsonutils.to_primitive(selection.to_dict()),
                 "providers": [group.provider_uuids for group in spec.requested_resources],
-                "sent_again": over_the_wire(one),
+                "sent_again": over_the_wire(selection),
             }
         )
-    return found
+    return rows
 
 
-def raised(told):
-    return describe_exception(common.deserialize_remote_exception(told, rpc.get_allowed_exmods()))
+def raised(text):
+    return describe_exception(common.deserialize_remote_exception(text, rpc.get_allowed_exmods()))
 
 
 def describe_exception(failure):
@@ -151,16 +151,16 @@ def call(url, exchange, seed, cap=None):
     _connect(url, exchange)
     CONF.set_override("scheduler", cap, group="upgrade_levels")
     spec = ObjectGenerator(Random(seed)).spec()
-    whose = context.RequestContext("u", "p")
+    user = context.RequestContext("u", "p")
     try:
-        found = SchedulerAPI().select_destinations(
-            whose, spec, [spec.instance_uuid], return_objects=cap is None
+        selections = SchedulerAPI().select_destinations(
+            user, spec, [spec.instance_uuid], return_objects=cap is None
         )
-    except Exception as failure:  # noqa: BLE001 - it is told
+    except Exception as failure:  # noqa: BLE001 - the caller gets it
         return describe_exception(failure) | {"held": held.spec_fields(spec)}
     if cap is not None:
-        return {"legacy": found, "held": held.spec_fields(spec)}
-    hosts = [[one.service_host for one in some] for some in found]
+        return {"legacy": selections, "held": held.spec_fields(spec)}
+    hosts = [[each.service_host for each in row] for row in selections]
     return {"hosts": hosts, "held": held.spec_fields(spec)}
 
 
@@ -168,11 +168,11 @@ def announce(url, exchange, seed):
     _connect(url, exchange)
     drawing = ObjectGenerator(Random(seed))
     CONF.set_override("scheduler", None, group="upgrade_levels")
-    client, whose = SchedulerAPI(), context.RequestContext("u", "p")
+    client, user = SchedulerAPI(), context.RequestContext("u", "p")
     aggregate, instance = drawing.aggregate(), drawing.instance()
-    client.update_aggregates(whose, [aggregate])
-    client.delete_aggregate(whose, aggregate)
-    client.update_instance_info(whose, "cn1", objects.InstanceList(objects=[instance]))
+    client.update_aggregates(user, [aggregate])
+    client.delete_aggregate(user, aggregate)
+    client.update_instance_info(user, "cn1", objects.InstanceList(objects=[instance]))
     return {"aggregate": aggregate.uuid, "instance": instance.uuid}
 
 
@@ -207,8 +207,11 @@ def aggregates(seed, number):
     drawing = ObjectGenerator(Random(seed))
     drawn = [drawing.aggregate() for _ in range(number)]
     return [
-        {"primitive": over_the_wire(one), "held": {n: getattr(one, n) for n in HELD if n in one}}
-        for one in drawn
+        {
+            "primitive": over_the_wire(aggregate),
+            "held": {name: getattr(aggregate, name) for name in HELD if name in aggregate},
+        }
+        for aggregate in drawn
     ]
 
 
