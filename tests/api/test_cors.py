@@ -33,9 +33,9 @@ def counts_by_status(app, method):
     """Return the number of counted requests of a method by status."""
     found = Counter()
     for family in text_string_to_metric_families(app.get("/metrics").text):
-        for one in family.samples:
-            if one.name.endswith("requests_total") and one.labels["method"] == method:
-                found[one.labels["status"]] += int(one.value)
+        for sample in family.samples:
+            if sample.name.endswith("requests_total") and sample.labels["method"] == method:
+                found[sample.labels["status"]] += int(sample.value)
     return found
 
 

@@ -27,11 +27,11 @@ def metric_samples(app, name: str, **labels: str) -> dict[tuple[tuple[str, str],
     text = TestApp(app.app).get("/metrics").text
     return {
         tuple(
-            sorted((key, one.labels[key]) for key in one.labels.keys() - labels.keys())
-        ): one.value
+            sorted((key, sample.labels[key]) for key in sample.labels.keys() - labels.keys())
+        ): sample.value
         for family in text_string_to_metric_families(text)
-        for one in family.samples
-        if one.name == f"placement_sched_{name}" and labels.items() <= one.labels.items()
+        for sample in family.samples
+        if sample.name == f"placement_sched_{name}" and labels.items() <= sample.labels.items()
     }
 
 
@@ -256,7 +256,11 @@ def test_workers_share_cloud_metrics(tmp_path):
 
     first, second = (CloudGauges(figures, str(tmp_path)) for _ in range(2))
     shown = [
-        {(gauge.name, *one.labels.values()): one.value for gauge in each for one in gauge.samples}
+        {
+            (gauge.name, *sample.labels.values()): sample.value
+            for gauge in each
+            for sample in gauge.samples
+        }
         for each in (list(first.collect()), list(second.collect()))
     ]
     assert shown[0] == shown[1]
@@ -276,7 +280,7 @@ def test_cloud_metrics_are_reread_after_the_clock_went_back(tmp_path):
     ahead = time() + 365 * 86_400
     os.utime(file, (ahead, ahead))
     (hosts, *_) = CloudGauges(figures, str(tmp_path)).collect()
-    assert [one.value for one in hosts.samples] == [2]
+    assert [sample.value for sample in hosts.samples] == [2]
 
 
 def test_unavailable_database_keeps_other_metrics():

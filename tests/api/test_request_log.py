@@ -71,7 +71,7 @@ def test_noauth2_user_is_not_logged(sqlite_app, caplog, path):
     caplog.set_level(logging.INFO)
     forged = {"X-Identity-Status": "Confirmed", "X-User-Id": "forged", "X-Auth-Token": "secret"}
     TestApp(AccessLog(sqlite_app.app)).get(path, headers=forged, expect_errors=True)
-    (told,) = [one.getMessage() for one in caplog.records if "HTTP/1" in one.getMessage()]
+    (told,) = [record.getMessage() for record in caplog.records if "HTTP/1" in record.getMessage()]
     assert " - - [" in told
     assert "secret" not in told
 

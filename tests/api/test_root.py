@@ -12,7 +12,7 @@ APIS = ["placement", "compute", "image", "identity", "scheduler"]
 def test_document_lists_every_api_with_its_versions_and_address(sqlite_app):
     answer = sqlite_app.get("/", headers={"X-Auth-Token": ""})
     assert answer.content_type == "application/json"
-    apis = {one["name"]: one["versions"] for one in answer.json["apis"]}
+    apis = {api["name"]: api["versions"] for api in answer.json["apis"]}
     assert list(apis) == APIS
     assert apis["placement"] == [
         {
@@ -27,7 +27,7 @@ def test_document_lists_every_api_with_its_versions_and_address(sqlite_app):
 
 
 def test_document_equals_each_apis_version_document(sqlite_app):
-    apis = {one["name"]: one["versions"][0] for one in sqlite_app.get("/").json["apis"]}
+    apis = {api["name"]: api["versions"][0] for api in sqlite_app.get("/").json["apis"]}
     placement = sqlite_app.get("/placement/").json["versions"][0]
     compute = sqlite_app.get("/compute/").json["versions"][0]
     assert {key: apis["placement"][key] for key in ("id", "min_version", "max_version")} == {

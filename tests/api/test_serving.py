@@ -154,7 +154,7 @@ def test_unread_body_closes_the_connection(length, closes):
     ],
 )
 def test_repeated_host_header_is_rejected(hosts, version, status):
-    headers = [(b"host", one) for one in hosts]
+    headers = [(b"host", host) for host in hosts]
     found = send_request(rejecting_application, bare=True, headers=headers, http_version=version)
     assert found[0] == status
     assert (found[1].get(b"connection") == b"close") == (status != 200)
@@ -172,7 +172,7 @@ def test_repeated_host_header_is_rejected(hosts, version, status):
     ],
 )
 def test_only_chunked_transfer_encoding_is_accepted(codings, status):
-    headers = [(b"transfer-encoding", one) for one in codings]
+    headers = [(b"transfer-encoding", coding) for coding in codings]
     found = send_request(rejecting_application, b"abc", headers=headers)
     assert found[0] == status
     assert (found[1].get(b"connection") == b"close") == (status != 200)

@@ -25,7 +25,7 @@ def slow_app_and_records(configured_app, caplog):
     app.post_json("/scheduler/v1/compute_nodes", hosts, headers=ADMIN)
 
     def records():
-        return [one for one in caplog.records if one.name == request_log.__name__]
+        return [record for record in caplog.records if record.name == request_log.__name__]
 
     caplog.clear()
     return app, records
@@ -80,7 +80,7 @@ def test_slow_request_outside_the_apis_is_logged(slow_app_and_records):
 def test_fast_requests_are_not_logged(configured_app, caplog, seconds):
     app = configured_app(f"[api]\nslow_request_seconds = {seconds}\n")
     app.get("/placement/resource_providers", headers=ADMIN)
-    assert not [one for one in caplog.records if one.name == request_log.__name__]
+    assert not [record for record in caplog.records if record.name == request_log.__name__]
 
 
 def test_summary_has_the_stages_that_removed_hosts():

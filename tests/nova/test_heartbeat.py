@@ -56,7 +56,11 @@ def heartbeat_of(sqlite_url, nova, clock):
 
 
 def logged_messages(caplog):
-    return [one.getMessage() for one in caplog.records if one.name.startswith("placement_sched")]
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.name.startswith("placement_sched")
+    ]
 
 
 def test_heartbeat_is_written_to_both_databases(heartbeat_of, nova, sqlite_database, caplog):

@@ -101,7 +101,7 @@ def test_failed_call_is_answered_and_logged_in_one_line(
     called = client.prepare(version=version, timeout=30)
     with pytest.raises(Exception, match=re.escape(told)):
         called.call({"request_id": "req-1"}, method, **sent)
-    (line,) = [one for one in caplog.records if one.levelno > logging.INFO]
+    (line,) = [record for record in caplog.records if record.levelno > logging.INFO]
     assert line.getMessage().startswith(
         f"nova's call {method} {version} (request req-1) is rejected"
     )
@@ -112,7 +112,7 @@ def test_failed_call_is_answered_and_logged_in_one_line(
 def test_expected_error_is_answered_and_not_logged(client, caplog):
     with pytest.raises(ValueError, match="as is expected"):
         client.prepare(version="4.5", timeout=30).call({}, "refuse")
-    assert [one for one in caplog.records if one.levelno > logging.INFO] == []
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
 
 
 def test_worker_takes_no_more_messages_than_threads(tmp_path):
@@ -153,7 +153,7 @@ def is_logged(away, message, *arguments):
 
 def test_unanswered_call_is_redelivered(client, caplog):
     assert client.prepare(version="4.5", timeout=30).call({}, "answer_later") == 2
-    assert [one for one in caplog.records if one.levelno > logging.INFO] == []
+    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
 
 
 def test_failed_reply_is_logged_in_one_line_and_the_call_redelivered(client, caplog, monkeypatch):
@@ -171,7 +171,7 @@ def test_failed_reply_is_logged_in_one_line_and_the_call_redelivered(client, cap
     monkeypatch.setattr(FakeIncomingMessage, "reply", reply)
     called = client.prepare(version="4.5", timeout=30)
     assert called.call({"request_id": "req-1"}, "greet", name="nova")["hello"] == "nova"
-    (line,) = [one for one in caplog.records if one.levelno > logging.INFO]
+    (line,) = [record for record in caplog.records if record.levelno > logging.INFO]
     assert line.getMessage() == "an answer cannot be sent: the bus is away"
     assert line.exc_info is None
     assert len(taken) == 2
@@ -200,7 +200,7 @@ def test_bus_loss_and_return_are_logged_once_each(caplog):
     assert not is_logged(away, "Reconnected to AMQP server on %(hostname)s", {"hostname": "bus"})
     away.note_back()
     assert is_logged(away, "something else")
-    assert [one.getMessage() for one in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "the message bus rabbit://bus:5672/ does not answer: refused; waiting for it",
         "the message bus rabbit://bus:5672/ answers again",
     ]

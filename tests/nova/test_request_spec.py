@@ -68,7 +68,7 @@ def test_request_with_only_a_flavor_is_parsed():
 def test_order_of_set_members_does_not_matter():
     path = path_of_object(SPEC, "network_metadata", "physnets")
     orders = (["a", "b"], ["b", "a"])
-    first, second = (document_of(with_changed(SPEC, path, one)) for one in orders)
+    first, second = (document_of(with_changed(SPEC, path, order)) for order in orders)
     assert first == second
 
 

@@ -190,7 +190,7 @@ def test_instance_notifications_are_recorded(nova_site):
 def test_two_services_share_requests(nova_site):
     first, second = nova_site.start("ctl1", 1), nova_site.start("ctl2", 1)
     answers = [nova_site.conductor.begin_select(instance(number)) for number in range(1, 9)]
-    assert all(hosts_of(one.result(timeout=120)) for one in answers)
+    assert all(hosts_of(answer.result(timeout=120)) for answer in answers)
     assert first.end_with_signal() == 0
     assert hosts_of(nova_site.conductor.select(instance(20)))
     assert second.lines("is up and answers") == []
@@ -292,7 +292,7 @@ def test_sigint_ends_the_service_at_once(nova_site):
     processes = [Path(f"/proc/{one}") for one in service.children()]
     assert processes
     assert service.end_with_signal(signal.SIGINT) in {0, 1}
-    wait_until_true(lambda: not any(one.exists() for one in processes))
+    wait_until_true(lambda: not any(process.exists() for process in processes))
 
 
 def test_sigusr2_logs_stacks_and_the_service_continues(nova_site):

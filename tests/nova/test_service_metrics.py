@@ -48,9 +48,9 @@ def scrape_metrics(url: str) -> Samples:
     status, text = get_url(f"{url}/metrics")
     assert status == 200
     return {
-        f"{one.name.removeprefix('placement_sched_')}{sorted(one.labels.values())}": one.value
+        f"{row.name.removeprefix('placement_sched_')}{sorted(row.labels.values())}": row.value
         for family in text_string_to_metric_families(text)
-        for one in family.samples
+        for row in family.samples
     }
 
 

@@ -18,7 +18,7 @@ def select_host(hosts, number):
     (error,) = answer.json["errors"]
     funnel = error["funnel"]
     stages = (*funnel["allocation_candidates"]["steps"], *funnel["filters"])
-    refused = [each for one in stages for each in one["rejected"]]
+    refused = [each for stage in stages for each in stage["rejected"]]
     return None, sorted(each["reason"] for each in refused)
 
 

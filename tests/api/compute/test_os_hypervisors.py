@@ -95,7 +95,7 @@ def test_state_and_status_come_from_the_service(hosts):
     hosts.report(1, silent=300)
     hosts.report(2)
     hosts.change_service({"status": "disabled", "disabled_reason": "fan"}, host="cn2")
-    found = [(one["state"], one["status"]) for one in hosts.hypervisors()]
+    found = [(hypervisor["state"], hypervisor["status"]) for hypervisor in hosts.hypervisors()]
     assert found == [("down", "enabled"), ("up", "disabled")]
     assert hosts.hypervisor(2)["service"]["disabled_reason"] == "fan"
     hosts.change_service({"forced_down": True}, host="cn2")

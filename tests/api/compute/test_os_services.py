@@ -43,7 +43,7 @@ def test_services_are_found_by_host_and_binary(hosts, database):
     add_service(database, "cn1", "nova-scheduler")
 
     def find_services(query):
-        return [(one["host"], one["binary"]) for one in hosts.services(query)]
+        return [(service["host"], service["binary"]) for service in hosts.services(query)]
 
     compute, scheduler = ("cn1", "nova-compute"), ("cn1", "nova-scheduler")
     assert find_services("") == [compute, ("cn2", "nova-compute"), scheduler]
@@ -62,7 +62,7 @@ def test_service_zone_is_of_its_host_default_or_internal(hosts, api, database):
     api.add_host(zone, "cn1")
     for host in ("cn1", "cn2"):
         api.add_host(plain, host)
-    assert [one["zone"] for one in hosts.services()] == ["east", "nova", "internal"]
+    assert [service["zone"] for service in hosts.services()] == ["east", "nova", "internal"]
 
 
 def test_default_zone_name_is_configurable(sqlite_settings, make_app):
@@ -179,7 +179,7 @@ def test_disabling_other_services_sets_no_trait(hosts, database):
     hosts.report(1)
     add_service(database, "cn1", "nova-scheduler")
     hosts.change_service_by_name("disable", binary="nova-scheduler")
-    states = {one["binary"]: one["status"] for one in hosts.services()}
+    states = {service["binary"]: service["status"] for service in hosts.services()}
     assert states == {"nova-compute": "enabled", "nova-scheduler": "disabled"}
     assert hosts.traits() == set()
 

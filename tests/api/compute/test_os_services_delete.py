@@ -50,8 +50,8 @@ def test_service_is_deleted_with_nodes_and_providers(hosts, api):
     for host in ("rack", "cn3"):
         api.add_host(number, host)
     hosts.delete_service("rack", status=204)
-    assert [one["host"] for one in hosts.services()] == ["cn3"]
-    assert [one["hypervisor_hostname"] for one in hosts.hypervisors()] == ["cn3"]
+    assert [service["host"] for service in hosts.services()] == ["cn3"]
+    assert [hypervisor["hypervisor_hostname"] for hypervisor in hosts.hypervisors()] == ["cn3"]
     assert provider_uuids(hosts) == {node_uuid(3)}
     assert api.show(number).json["aggregate"]["hosts"] == ["cn3"]
     hosts.report(1, host="rack")
@@ -140,7 +140,7 @@ def test_other_service_is_deleted_alone(sqlite_hosts, sqlite_database):
     add_service(sqlite_database, "cn1", "nova-scheduler")
     _, scheduler = sqlite_hosts.services()
     sqlite_hosts.request("DELETE", f"{SERVICES}/{scheduler['id']}", status=204)
-    assert [one["binary"] for one in sqlite_hosts.services()] == ["nova-compute"]
+    assert [service["binary"] for service in sqlite_hosts.services()] == ["nova-compute"]
     assert provider_uuids(sqlite_hosts) == {node_uuid(1)}
 
 

@@ -61,8 +61,10 @@ def read_in_one_statement(app, path, status=200):
 
 def uuids_in_tree(app, uuid):
     return {
-        one["uuid"]
-        for one in read_in_one_statement(app, f"{PROVIDERS}?in_tree={uuid}")["resource_providers"]
+        provider["uuid"]
+        for provider in read_in_one_statement(app, f"{PROVIDERS}?in_tree={uuid}")[
+            "resource_providers"
+        ]
     }
 
 
@@ -135,9 +137,9 @@ def test_provider_without_root_is_its_own_tree(
 def test_in_tree_and_name_are_combined(app, empty_provider):
     child = create_child(app, empty_provider)
     both = f"{PROVIDERS}?in_tree={empty_provider}&uuid={child.upper()}"
-    assert [one["uuid"] for one in read_in_one_statement(app, both)["resource_providers"]] == [
-        child
-    ]
+    assert [
+        provider["uuid"] for provider in read_in_one_statement(app, both)["resource_providers"]
+    ] == [child]
     assert read_in_one_statement(app, f"{both}&name=bare")["resource_providers"] == []
 
 
@@ -155,4 +157,4 @@ def test_filters_combine_with_a_uuid_in_any_spelling(app, empty_provider, provid
 
 def list_uuids(app, query):
     found = app.get(f"{PROVIDERS}?{query}", headers=LATEST_HEADERS).json
-    return [one["uuid"] for one in found["resource_providers"]]
+    return [provider["uuid"] for provider in found["resource_providers"]]

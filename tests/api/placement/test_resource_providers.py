@@ -52,7 +52,7 @@ def test_every_path_accepts_any_uuid_spelling(app):
     app.put_json(f"{capitals}/traits", body, headers=LATEST_HEADERS)
     for name in ("uuid", "in_tree"):
         listed = app.get(f"{PATH}?{name}={uuid.upper()}", headers=LATEST_HEADERS)
-        assert [one["uuid"] for one in listed.json["resource_providers"]] == [uuid]
+        assert [provider["uuid"] for provider in listed.json["resource_providers"]] == [uuid]
     app.delete(capitals, headers=LATEST_HEADERS, status=204)
 
 

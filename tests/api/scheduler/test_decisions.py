@@ -29,7 +29,7 @@ def post_selection(app, *instances, status=200, claim=True, sent=None, **fields)
 
 
 def list_decisions(app, query=""):
-    return [one["uuid"] for one in app.get(f"{DECISIONS}{query}").json["decisions"]]
+    return [decision["uuid"] for decision in app.get(f"{DECISIONS}{query}").json["decisions"]]
 
 
 def test_decision_shows_request_funnel_and_selections(cloud):
@@ -37,7 +37,7 @@ def test_decision_shows_request_funnel_and_selections(cloud):
     shown = cloud.get(f"{DECISIONS}/{answer['decision'].upper()}").json
     assert datetime.fromisoformat(shown.pop("created_at"))
     funnel = shown.pop("funnel")
-    hosts = [one[0]["service_host"] for one in answer["selections"]]
+    hosts = [selection[0]["service_host"] for selection in answer["selections"]]
     assert shown == {
         "uuid": answer["decision"],
         "outcome": "selected",
@@ -72,7 +72,7 @@ def test_decision_shows_request_funnel_and_selections(cloud):
     assert candidates["hosts"] == 2
     assert [one["before"] for one in funnel["filters"]] == [2] * len(funnel["filters"])
     assert "ComputeFilter" in [one["name"] for one in funnel["filters"]]
-    assert "RAMWeigher" in [one["name"] for one in funnel["weighers"]]
+    assert "RAMWeigher" in [weigher["name"] for weigher in funnel["weighers"]]
 
 
 def test_no_valid_host_is_a_decision_with_the_funnel(cloud):
@@ -139,7 +139,7 @@ def test_explanation_is_recorded_on_request_with_overrides(cloud):
     shown = cloud.get(f"{DECISIONS}/{explanation['decision']}").json
     # The funnel is the same, since nothing changed between both requests.
     assert shown["funnel"] == explanation["funnel"]
-    assert [one["host"] for one in shown["best"]] == [one["host"] for one in explanation["hosts"]]
+    assert [one["host"] for one in shown["best"]] == [host["host"] for host in explanation["hosts"]]
     assert shown["conditions"]["overrides"] == body["overrides"]
     assert shown["conditions"]["options"]["filter_scheduler.ram_weight_multiplier"] == -2.0
     assert cloud.get("/scheduler/v1/instances").json["instances"] == []
@@ -173,7 +173,9 @@ def test_unclaimed_selection_has_its_own_kind(cloud):
     tried = post_selection(cloud, instance(2), claim=False)["decision"]
     large = flavor(vcpus=99)
     failed = post_selection(cloud, instance(3), claim=False, status=409, flavor=large)["decision"]
-    kinds = {one["uuid"]: one["kind"] for one in cloud.get(DECISIONS).json["decisions"]}
+    kinds = {
+        decision["uuid"]: decision["kind"] for decision in cloud.get(DECISIONS).json["decisions"]
+    }
     assert kinds == {claimed: "select", tried: "no_claim", failed: "no_claim"}
     assert list_decisions(cloud, "?kind=no_claim") == [failed, tried]
     assert list_decisions(cloud, "?kind=select") == [claimed]
@@ -246,7 +248,7 @@ def test_pages_are_linked(three_decisions):
     seen = [page["decisions"][0]["uuid"]]
     while page["links"]:
         page = cloud.get(page["links"][0]["href"]).json
-        seen += [one["uuid"] for one in page["decisions"]]
+        seen += [decision["uuid"] for decision in page["decisions"]]
     assert seen == [uuids[2], uuids[0]]
     assert list_decisions(cloud, f"?marker={UNKNOWN}") == []
 
@@ -320,7 +322,10 @@ def test_replay_returns_then_now_and_differences(cloud):
     assert (answer["now"]["outcome"], answer["differences"]) == ("selected", [])
     cloud.put_json("/compute/v2.1/os-services/disable", {"host": "cn1", "binary": "nova-compute"})
     answer = cloud.post_json(f"{DECISIONS}/{uuid}/replay", {"settings": "then"}).json
-    found = {one["what"]: (one["then"], one["now"]) for one in answer["differences"]}
+    found = {
+        difference["what"]: (difference["then"], difference["now"])
+        for difference in answer["differences"]
+    }
     assert found["hosts found"] == (2, 1)
     assert len(list_decisions(cloud)) == 1
 

@@ -114,16 +114,16 @@ def list_hosts(app, query=""):
 
 
 def host_names(app, query=""):
-    return [one["host"] for one in list_hosts(app, query)["hosts"]]
+    return [host["host"] for host in list_hosts(app, query)["hosts"]]
 
 
 def hosts_by_name(answer):
-    return {one["host"]: one for one in answer["hosts"]}
+    return {host["host"]: host for host in answer["hosts"]}
 
 
 def test_list_has_every_host_with_its_resources(app):
     answer = list_hosts(app)
-    assert [one["host"] for one in answer["hosts"]] == ["cn1", "cn2", "cn3", "cn4"]
+    assert [host["host"] for host in answer["hosts"]] == ["cn1", "cn2", "cn3", "cn4"]
     assert hosts_by_name(answer)["cn3"] == {
         "host": "cn3",
         "node": "cn3",
@@ -144,7 +144,7 @@ def test_list_has_every_host_with_its_resources(app):
 
 def test_shared_values_are_listed_once_and_referenced_by_index(app):
     answer = list_hosts(app)
-    assert [one["name"] for one in answer["aggregates"]] == ["east", "rack"]
+    assert [aggregate["name"] for aggregate in answer["aggregates"]] == ["east", "rack"]
     assert answer["aggregates"][1]["metadata"] == {"sched_policy": "High_CPU_density", "rack": "r7"}
     assert hosts_by_name(answer)["cn1"]["aggregates"] == [0, 1]
     assert "links" in answer
@@ -213,7 +213,7 @@ def test_aggregate_filter_accepts_a_uuid(app):
 
 def test_shared_values_of_a_filtered_list_cover_its_hosts_only(app):
     answer = list_hosts(app, "?host=cn3")
-    assert [one["name"] for one in answer["aggregates"]] == ["rack"]
+    assert [aggregate["name"] for aggregate in answer["aggregates"]] == ["rack"]
     assert answer["traits"] == ["CUSTOM_A"]
     (host,) = answer["hosts"]
     assert (host["aggregates"], host["traits"]) == ([0], [0])
@@ -224,7 +224,7 @@ def test_pages_are_linked(app):
     found, path = [], f"{HOSTS}?limit=3"
     while path:
         answer = app.get(path).json
-        found.append([one["host"] for one in answer["hosts"]])
+        found.append([host["host"] for host in answer["hosts"]])
         path = answer["links"][0]["href"] if answer["links"] else None
     assert found == [["cn1", "cn2", "cn3"], ["cn4"]]
 
@@ -263,7 +263,7 @@ def test_host_is_shown_with_its_tree_and_instances(app):
     host = app.get(f"{HOSTS}/cn1").json
     (node,) = host["nodes"]
     assert (host["host"], host["zone"], host["state"]) == ("cn1", "az-east", "up")
-    assert [one["name"] for one in host["aggregates"]] == ["east", "rack"]
+    assert [aggregate["name"] for aggregate in host["aggregates"]] == ["east", "rack"]
     assert node["resources"] == hosts_by_name(list_hosts(app))["cn1"]["resources"]
     root, numa = node["providers"]
     assert (root["uuid"], root["parent_provider_uuid"]) == (uuid_of("cn1"), None)

@@ -77,7 +77,7 @@ def test_list_is_filtered_and_paged(app):
         app.put_json(f"{INSTANCES}/{node_uuid(500 + number)}", body)
 
     def list_uuids(query):
-        return [one["uuid"] for one in app.get(f"{INSTANCES}?{query}").json["instances"]]
+        return [instance["uuid"] for instance in app.get(f"{INSTANCES}?{query}").json["instances"]]
 
     assert list_uuids("host=cn1") == [node_uuid(501), node_uuid(503)]
     assert list_uuids("project_id=p2") == [node_uuid(502)]

@@ -36,7 +36,7 @@ def create_policy_aggregate(app, *hosts, policy="spread"):
 def explain_request(app, **fields):
     body = {"request_spec": spec(instance(1), **fields)}
     answer = app.post_json("/scheduler/v1/explain", body).json
-    return answer, sorted(one["host"] for one in answer["hosts"])
+    return answer, sorted(host["host"] for host in answer["hosts"])
 
 
 @pytest.mark.parametrize("section", ["[spread]\n", "[spread]\nhost_subset_size = 2\n"])
@@ -49,7 +49,7 @@ def test_unused_invalid_policy_is_explained_and_logged(make_cloud, caplog):
     create_policy_aggregate(make_cloud("[spread]\nhost_subset_size = 2\n"), "cn1")
     answer, hosts = explain_request(make_cloud("[spread]\nhost_subset_size = two\n"), **HINT)
     assert (answer["policy"], hosts) == ("default", ["cn1", "cn2", "cn3"])
-    outcomes = [one["outcome"] for one in answer["funnel"]["policy"]["selectors"]]
+    outcomes = [selector["outcome"] for selector in answer["funnel"]["policy"]["selectors"]]
     (why,) = [outcome for outcome in outcomes if outcome.startswith("it cannot be used: ")]
     assert "a.conf:2" in why
     assert "'two' is not an integer" in why

@@ -110,7 +110,7 @@ def explain(app, **fields):
 
 
 def passed_hosts(explanation):
-    return {one["host"] for one in explanation["hosts"]}
+    return {host["host"] for host in explanation["hosts"]}
 
 
 def selector_outcomes(explanation):

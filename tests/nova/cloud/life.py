@@ -24,8 +24,8 @@ def boot_server(operator: Operator) -> Outcome:
 def boot_three_servers(operator: Operator) -> Outcome:
     operator.boot("many", "--min 3 --max 3")
     servers = operator.servers()
-    for one in servers:
-        operator.wait(one["id"], "ACTIVE")
+    for server in servers:
+        operator.wait(server["id"], "ACTIVE")
     operator.check_usages_of_servers()
     return sorted(Counter(operator.host(one["id"]) for one in servers).values())
 

@@ -58,7 +58,7 @@ def records(nova, database_url):
 def read_service_rows(engine, *columns):
     with engine.connect() as connection:
         return list(
-            map(tuple, connection.execute(sa.select(*(SERVICES.c[one] for one in columns))))
+            map(tuple, connection.execute(sa.select(*(SERVICES.c[column] for column in columns))))
         )
 
 

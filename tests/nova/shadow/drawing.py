@@ -136,7 +136,7 @@ class RequestGenerator:
             "name": "g",
             "policy": policy,
             "members": members,
-            "hosts": sorted({self._placed[one] for one in members}),
+            "hosts": sorted({self._placed[member] for member in members}),
             "user_id": "ann",
             "project_id": "demo",
         }

@@ -28,7 +28,7 @@ def test_evaluation_is_a_decision_of_kind_shadow_and_claims_nothing(shadow_setup
         assert allocations.of_consumers(connection, [uuid]) == ()
     assert (decision.kind, decision.outcome, decision.flavor) == (SHADOW, "selected", "m1.small")
     assert decision.request_ids.request_id == REQUEST_ID
-    assert [one.host for one in decision.places] == ["cn1"]
+    assert [place.host for place in decision.places] == ["cn1"]
     assert decision.funnel["allocation_candidates"]["hosts"] == 2
     assert single_result(shadow_setup.results()).verdict == shadow_result.PENDING
 
@@ -104,8 +104,8 @@ def test_request_for_several_instances_waits_for_all_claims(shadow_setup):
 def test_second_instance_is_compared_after_the_first(shadow_setup):
     uuids = str(uuid4()), str(uuid4())
     shadow_setup.receive_request(*uuids, num_instances=2)
-    for one in uuids:
-        shadow_setup.claim(one, "cn1")
+    for uuid in uuids:
+        shadow_setup.claim(uuid, "cn1")
     first, second = shadow_setup.evaluate_pending()
     assert (first.verdict, second.verdict) == (shadow_result.SAME_HOST, shadow_result.OTHER_HOST)
     assert second.detail["why"].startswith(

@@ -59,7 +59,7 @@ def test_request_of_several_instances_counts_once():
     )
     assert (report["requests"], report["instances"]) == (2, 3)
     assert report["verdicts"] == {shadow_result.SAME_HOST: 1, shadow_result.ONLY_OURS: 1}
-    assert [one["instance"] for one in report["disagreements"]] == [instance(11)]
+    assert [disagreement["instance"] for disagreement in report["disagreements"]] == [instance(11)]
 
 
 def test_disagreement_names_both_hosts_and_the_reason():

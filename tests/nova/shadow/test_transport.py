@@ -34,7 +34,7 @@ def test_single_address_has_default_port_and_virtual_host(make_reader):
 def test_several_addresses_share_a_virtual_host(make_reader):
     transport = make_reader("transport_url = rabbit://u:a%40@mq1:1,u:b@mq2:2/cloud%2F1")
     assert list(map(str, transport.brokers)) == ["mq1:1", "mq2:2"]
-    assert [one.arguments["password"] for one in transport.brokers] == ["a@", "b"]
+    assert [broker.arguments["password"] for broker in transport.brokers] == ["a@", "b"]
     assert {one.arguments["virtual_host"] for one in transport.brokers} == {"cloud/1"}
 
 

@@ -40,7 +40,7 @@ def make_cell_available(cloud, cell):
 
 def cell_states(database):
     with database.read() as connection:
-        return {one.name: one for one in cells.all_cells(connection)}
+        return {cell.name: cell for cell in cells.all_cells(connection)}
 
 
 def test_unavailable_cell_keeps_its_records_and_other_cells_sync(
@@ -92,7 +92,7 @@ def test_cell_loss_and_recovery_are_logged_once(make_follower, two_cell_cloud, c
     make_cell_available(two_cell_cloud, "two")
     follower.round()
     follower.round()
-    about = [one.getMessage() for one in caplog.records if "cell two" in one.getMessage()]
+    about = [record.getMessage() for record in caplog.records if "cell two" in record.getMessage()]
     assert ["cannot be read" in one for one in about] == [True, False]
 
 
@@ -211,7 +211,7 @@ def test_hosts_stay_up_without_the_api_database(make_follower, two_cell_cloud, d
         follower.sync_due()
     with database.read() as connection:
         assert services.by_hosts(connection, ["cn1"])["cn1"].forced_down
-    about = [one for one in caplog.records if "API database" in one.getMessage()]
+    about = [record for record in caplog.records if "API database" in record.getMessage()]
     assert len(about) == 1
     with pytest.raises(Unavailable):
         follower.full()

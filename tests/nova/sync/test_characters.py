@@ -178,7 +178,7 @@ def test_instance_with_an_emoji_keeps_its_earlier_record(
             assert instances.by_uuid(connection, known).host == "cn1"
             assert instances.by_uuid(connection, other).vm_state == "stopped"
             assert not instances.by_uuids(connection, [new])
-        places = {one.place for one in findings.issues}
+        places = {issue.place for issue in findings.issues}
         assert places == {f"instance {known}", f"instance {new}"}
 
 
@@ -201,9 +201,9 @@ def test_unstorable_cell_and_group_are_skipped(
     nova.api.change("instance_groups", {"uuid": group}, project_id=EMOJI)
     findings = narrow_charset_follower.full()
     with narrow_charset_database.read() as connection:
-        assert [one.name for one in cells.all_cells(connection)] == ["one ?"]
+        assert [cell.name for cell in cells.all_cells(connection)] == ["one ?"]
         assert server_groups.by_uuid(connection, group) is None
-    assert len({one.place for one in findings.issues}) == 2
+    assert len({issue.place for issue in findings.issues}) == 2
     assert narrow_charset_follower.compare().differing == 0
 
 

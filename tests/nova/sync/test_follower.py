@@ -116,7 +116,9 @@ def test_a_comparison_writes_nothing_and_names_each_difference(follower, nova, d
         assert services.search(connection) == ()
         assert instances.search(connection) == ()
         assert cells.all_cells(connection) == ()
-    assert {(one.noun, one.kind, one.name) for one in first.differences} == {
+    assert {
+        (difference.noun, difference.kind, difference.name) for difference in first.differences
+    } == {
         ("cells", "new", "one"),
         ("services", "new", "cn1"),
         ("compute nodes", "new", "cn1"),

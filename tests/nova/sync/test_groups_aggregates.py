@@ -13,7 +13,10 @@ pytestmark = pytest.mark.all_databases
 def read_aggregates(database):
     def aggregates():
         with database.read() as connection:
-            return {one.name: one for one in host_aggregates.all_aggregates(connection)}
+            return {
+                aggregate.name: aggregate
+                for aggregate in host_aggregates.all_aggregates(connection)
+            }
 
     return aggregates
 
@@ -125,5 +128,5 @@ def test_unreadable_server_group_is_reported(follower, nova):
     nova.add_group("none", policy=None)
     nova.add_group("old", policy="legacy")
     nova.add_group("wrong", max_server_per_host="many")
-    reasons = sorted(one.reason for one in follower.full().issues)
+    reasons = sorted(issue.reason for issue in follower.full().issues)
     assert ["no policy" in reasons[1], "legacy" in reasons[2], "many" in reasons[0]] == [True] * 3

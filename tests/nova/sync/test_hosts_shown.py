@@ -48,5 +48,5 @@ def test_host_of_nova_is_shown_with_cell_instances_and_report(synced_app):
 
 def test_page_of_hosts_has_the_cells_of_its_hosts(synced_app):
     answer = synced_app.get("/scheduler/v1/hosts?host=cn2").json
-    assert [one["name"] for one in answer["cells"]] == ["two"]
+    assert [cell["name"] for cell in answer["cells"]] == ["two"]
     assert answer["hosts"][0]["cell"] == 0

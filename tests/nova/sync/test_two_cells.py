@@ -110,7 +110,7 @@ def test_unmapped_host_in_two_cells_is_read_from_the_older_cell(make_follower, c
     assert read_nodes() == {"cn1": first}
     compared = follower.compare()
     assert compared.differing == 0
-    assert any("cell two" in one.place for one in compared.issues)
+    assert any("cell two" in issue.place for issue in compared.issues)
 
 
 def test_host_without_a_row_in_its_mapped_cell_is_skipped(make_follower, cloud, read_nodes):

@@ -91,14 +91,14 @@ def _group(spec: RequestSpec) -> Any:
 def _requested_resources(spec: RequestSpec) -> Any:
     return [
         {
-            **_fields_of(one, ("requester_id", "in_tree", "use_same_provider")),
-            "resources": dict(one.resources),
-            "required_traits": sorted(one.required_traits),
-            "forbidden_traits": sorted(one.forbidden_traits),
-            "aggregates": [list(some) for some in one.aggregates],
-            "forbidden_aggregates": sorted(one.forbidden_aggregates),
+            **_fields_of(resource, ("requester_id", "in_tree", "use_same_provider")),
+            "resources": dict(resource.resources),
+            "required_traits": sorted(resource.required_traits),
+            "forbidden_traits": sorted(resource.forbidden_traits),
+            "aggregates": [list(some) for some in resource.aggregates],
+            "forbidden_aggregates": sorted(resource.forbidden_aggregates),
         }
-        for one in spec.requested_resources
+        for resource in spec.requested_resources
     ]
 
 
@@ -129,8 +129,8 @@ def _pci(spec: RequestSpec) -> Any:
     if spec.pci_requests is None:
         return None
     return [
-        {**_fields_of(one, _PCI), "spec": [dict(some) for some in one.spec]}
-        for one in spec.pci_requests.requests
+        {**_fields_of(request, _PCI), "spec": [dict(some) for some in request.spec]}
+        for request in spec.pci_requests.requests
     ]
 
 
@@ -144,7 +144,7 @@ _PARTS = {
     "requested_resources": _requested_resources,
     "request_level_params": _level,
     "requested_networks": lambda spec: [
-        _fields_of(one, _NETWORK) for one in spec.requested_networks
+        _fields_of(network, _NETWORK) for network in spec.requested_networks
     ],
     "network_metadata": lambda spec: spec.network_metadata,
     "numa_topology": _topology,
