@@ -28,12 +28,12 @@ def configured(tmp_path: Path, sqlite_url: str) -> Callable[[str], Settings]:
 @pytest.fixture
 def configured_app(configured: Callable[[str], Settings]) -> Iterator[Callable[[str], TestApp]]:
     """Return a function that makes a client of an application with this configuration file."""
-    made = []
+    applications = []
 
     def make(text: str) -> TestApp:
-        made.append(create_app(configured(text)))
-        return TestApp(made[-1])
+        applications.append(create_app(configured(text)))
+        return TestApp(applications[-1])
 
     yield make
-    for application in made:
+    for application in applications:
         application.close()

@@ -55,9 +55,9 @@ def services(sqlite_template, tmp_path_factory):
     from tests.conftest import make_settings
 
     path = tmp_path_factory.mktemp("addresses") / "placement_sched.db"
-    made = make_services(make_settings(f"sqlite:///{path}"))
-    yield made
-    made.database.dispose()
+    parts = make_services(make_settings(f"sqlite:///{path}"))
+    yield parts
+    parts.database.dispose()
 
 
 @pytest.fixture(scope="module")

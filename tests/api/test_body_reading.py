@@ -37,8 +37,8 @@ class ShortReadStream(BytesIO):
 
 def send_body(data, **environ):
     stream = ShortReadStream(data)
-    asked = {"wsgi.input": stream, "REQUEST_METHOD": "PUT", **environ}
-    content, status, _ = run_wsgi_app(BodyReader(echo_application, MOST), asked)
+    request_environ = {"wsgi.input": stream, "REQUEST_METHOD": "PUT", **environ}
+    content, status, _ = run_wsgi_app(BodyReader(echo_application, MOST), request_environ)
     return status, b"".join(content), stream.tell()
 
 

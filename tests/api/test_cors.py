@@ -25,18 +25,18 @@ def app(configured_app):
 
 
 def send_preflight(app, path, method="PUT", **headers):
-    asked = {"Origin": ORIGIN, "Access-Control-Request-Method": method, **headers}
-    return app.options(path, headers=asked)
+    request_headers = {"Origin": ORIGIN, "Access-Control-Request-Method": method, **headers}
+    return app.options(path, headers=request_headers)
 
 
 def counts_by_status(app, method):
     """Return the number of counted requests of a method by status."""
-    found = Counter()
+    counts = Counter()
     for family in text_string_to_metric_families(app.get("/metrics").text):
         for sample in family.samples:
             if sample.name.endswith("requests_total") and sample.labels["method"] == method:
-                found[sample.labels["status"]] += int(sample.value)
-    return found
+                counts[sample.labels["status"]] += int(sample.value)
+    return counts
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -50,9 +50,9 @@ def test_preflight_needs_no_token(app, path):
 
 
 def test_preflight_allows_the_headers_of_openstack(app):
-    asked = "X-Auth-Token, OpenStack-API-Version, X-OpenStack-Nova-API-Version, Content-Type"
-    answer = send_preflight(app, PATHS[0], **{"Access-Control-Request-Headers": asked})
-    assert answer.headers["Access-Control-Allow-Headers"].split(",") == asked.split(", ")
+    names = "X-Auth-Token, OpenStack-API-Version, X-OpenStack-Nova-API-Version, Content-Type"
+    answer = send_preflight(app, PATHS[0], **{"Access-Control-Request-Headers": names})
+    assert answer.headers["Access-Control-Allow-Headers"].split(",") == names.split(", ")
 
 
 @pytest.mark.parametrize(

@@ -91,9 +91,9 @@ def test_process_is_live_while_its_database_is_locked(tmp_path):
         assert client.get("/healthz/live").json == {"status": "live"}
         answer = client.get("/healthz/ready", status=503)
         assert "being prepared" in answer.json["reason"]
-        refused = get_traits(application)
-        assert refused.status_int == 503
-        assert refused.headers["Retry-After"] == "1"
+        rejection = get_traits(application)
+        assert rejection.status_int == 503
+        assert rejection.headers["Retry-After"] == "1"
         rival.execute("ROLLBACK")
         # A request that waits too long gets 503.
         assert {200} <= {each.result().status_int for each in waiting} <= {200, 503}
@@ -131,6 +131,6 @@ def test_readiness_has_the_age_of_the_nova_sync(make_app, settings):
         cells.note_away(connection, one.uuid, "connection refused", utcnow())
 
     services.database.write(note_away)
-    found = read_nova_age()
-    assert 90 <= found["read_seconds_ago"] < 900
-    assert found["cells_away"] == ["one"]
+    age = read_nova_age()
+    assert 90 <= age["read_seconds_ago"] < 900
+    assert age["cells_away"] == ["one"]

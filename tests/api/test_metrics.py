@@ -187,11 +187,11 @@ def test_decisions_are_counted_by_outcome_policy_and_last_stage(sqlite_app):
     for vcpus in (1, 1, 999):
         body = {"request_spec": spec(flavor=flavor(vcpus=vcpus)), "claim": False}
         sqlite_app.post_json(select, body, status=200 if vcpus == 1 else 409)
-    refused = spec(ignore_hosts=["cn1", "cn2"])
-    sqlite_app.post_json(select, {"request_spec": refused}, status=409)
+    impossible = spec(ignore_hosts=["cn1", "cn2"])
+    sqlite_app.post_json(select, {"request_spec": impossible}, status=409)
     sqlite_app.post_json("/scheduler/v1/explain", {"request_spec": spec()})  # is not a decision
-    found = metric_samples(sqlite_app, "scheduler_decisions_total", policy="default")
-    assert {tuple(value for _, value in key): number for key, number in found.items()} == {
+    samples = metric_samples(sqlite_app, "scheduler_decisions_total", policy="default")
+    assert {tuple(value for _, value in key): number for key, number in samples.items()} == {
         ("", "selected", ""): 2,
         ("resources", "no_valid_host", "allocation_candidates"): 1,
         ("ignore_hosts", "no_valid_host", "filters"): 1,
@@ -200,11 +200,11 @@ def test_decisions_are_counted_by_outcome_policy_and_last_stage(sqlite_app):
 
 def test_stage_duration_is_observed_once_per_request(sqlite_app):
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
-    asked = {key: value for key, value in spec().items() if key != "instance_uuids"}
-    body = {"request_spec": {**asked, "num_instances": 3}}
+    request_spec = {key: value for key, value in spec().items() if key != "instance_uuids"}
+    body = {"request_spec": {**request_spec, "num_instances": 3}}
     sqlite_app.post_json("/scheduler/v1/select_destinations", body)
-    found = metric_samples(sqlite_app, "scheduler_stage_duration_seconds_count")
-    assert {stage: number for ((_, stage),), number in found.items()} == {
+    samples = metric_samples(sqlite_app, "scheduler_stage_duration_seconds_count")
+    assert {stage: number for ((_, stage),), number in samples.items()} == {
         "request_filters": 1,
         "search": 1,
         "host_states": 1,
@@ -220,8 +220,8 @@ def test_cloud_metrics_are_by_class_and_zone(app, database):
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), silent, report("cn3")])
 
     def write_rows(connection):
-        made = aggregates.create(connection, str(uuid4()), "zone", "az1", NOW)
-        aggregates.add_hosts(connection, made.id, ["cn1"], NOW)
+        aggregate = aggregates.create(connection, str(uuid4()), "zone", "az1", NOW)
+        aggregates.add_hosts(connection, aggregate.id, ["cn1"], NOW)
 
     database.write(write_rows)
     headers = {"OpenStack-API-Version": "compute 2.53"}
@@ -300,9 +300,9 @@ def test_applications_of_one_process_count_separately(sqlite_settings, make_app)
 def test_metrics_need_no_token_and_have_both_formats(sqlite_app):
     client = TestApp(sqlite_app.app)
     assert client.get("/metrics").content_type == "text/plain"
-    asked = client.get("/metrics", headers={"Accept": "application/openmetrics-text"})
-    assert asked.content_type == "application/openmetrics-text"
-    assert asked.text.endswith("# EOF\n")
+    openmetrics = client.get("/metrics", headers={"Accept": "application/openmetrics-text"})
+    assert openmetrics.content_type == "application/openmetrics-text"
+    assert openmetrics.text.endswith("# EOF\n")
 
 
 def test_metrics_are_read_only(sqlite_app):

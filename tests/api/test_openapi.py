@@ -53,11 +53,11 @@ def test_every_success_response_describes_its_body(route):
 
 @pytest.mark.parametrize("route", API.routes, ids=lambda route: f"{route.method} {route.path}")
 def test_error_statuses_follow_from_the_route(route):
-    told = route.statuses
-    assert {400, 406, 503} <= told
-    assert ({401, 403} <= told) == (not route.public)
-    assert ({413, 415} <= told) == (route.body is not None)
-    assert not {status for status in told if status >= 500} - {503}
+    statuses = route.statuses
+    assert {400, 406, 503} <= statuses
+    assert ({401, 403} <= statuses) == (not route.public)
+    assert ({413, 415} <= statuses) == (route.body is not None)
+    assert not {status for status in statuses if status >= 500} - {503}
 
 
 def test_repeatable_parameters_are_arrays():
@@ -83,13 +83,13 @@ def test_suffixed_parameters_are_one_object_parameter():
 
 
 def test_parameter_that_a_version_requires_is_required():
-    asked = {
+    parameters = {
         version: parameters_of(build_document(version), "get", "/allocation_candidates")[
             "resources"
         ]
         for version in (Version(1, 24), Version(1, 25))
     }
-    assert [each["required"] for each in asked.values()] == [True, False]
+    assert [each["required"] for each in parameters.values()] == [True, False]
 
 
 SHOWN = Exchange(
@@ -160,9 +160,9 @@ def test_undocumented_body_is_reported():
 
 def test_operation_is_found_by_path_and_method():
     document = Document(Version(1, 39))
-    found = document.operation("PUT", "/resource_providers/abc/inventories/VCPU")
-    assert found is not None
-    assert found["operationId"] == "inventories.update"
+    operation = document.operation("PUT", "/resource_providers/abc/inventories/VCPU")
+    assert operation is not None
+    assert operation["operationId"] == "inventories.update"
     assert document.operation("PUT", "/resource_providers/a/b/inventories/VCPU") is None
 
 

@@ -36,9 +36,9 @@ def test_write_is_answered_for_any_host_name(sqlite_app, host):
     answer = sqlite_app.put("/placement/traits/CUSTOM_X", headers=headers, status=201)
     assert answer.headers["Location"] == f"http://{host}/placement/traits/CUSTOM_X"
     body = {"name": "x"}
-    made = sqlite_app.post_json("/placement/resource_providers", body, headers=headers)
-    assert made.headers["Location"] == (
-        f"http://{host}/placement/resource_providers/{made.json['uuid']}"
+    provider = sqlite_app.post_json("/placement/resource_providers", body, headers=headers)
+    assert provider.headers["Location"] == (
+        f"http://{host}/placement/resource_providers/{provider.json['uuid']}"
     )
 
 

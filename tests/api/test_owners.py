@@ -18,11 +18,11 @@ def owner_headers(project: str, user: str = "bob") -> dict[str, str]:
 
 def test_owner_id_can_have_255_characters(app):
     project, user = "p" * 255, "u" * 255
-    given = owner_headers(project, user)
-    group = app.post_json("/compute/v2.1/os-server-groups", GROUP, headers=given).json
+    headers = owner_headers(project, user)
+    group = app.post_json("/compute/v2.1/os-server-groups", GROUP, headers=headers).json
     assert group["server_group"]["project_id"] == project
     assert group["server_group"]["user_id"] == user
-    image = app.post_json("/image/v2/images", {"name": "i"}, headers=given).json
+    image = app.post_json("/image/v2/images", {"name": "i"}, headers=headers).json
     assert image["owner"] == project
 
 
@@ -30,26 +30,26 @@ def test_owner_id_can_have_255_characters(app):
     ("noun", "project", "user"), [("project", "p" * 256, "bob"), ("user", "shop", "u" * 256)]
 )
 def test_server_group_with_a_longer_owner_is_400(app, noun, project, user):
-    given = owner_headers(project, user)
-    answer = app.post_json("/compute/v2.1/os-server-groups", GROUP, headers=given, status=400)
+    headers = owner_headers(project, user)
+    answer = app.post_json("/compute/v2.1/os-server-groups", GROUP, headers=headers, status=400)
     assert f"{noun} id has 256 characters" in answer.json["badRequest"]["message"]
-    listed = app.get("/compute/v2.1/os-server-groups", headers=given)
+    listed = app.get("/compute/v2.1/os-server-groups", headers=headers)
     assert listed.json == {"server_groups": []}
 
 
 def test_image_with_a_longer_project_is_400(app):
-    given = owner_headers("p" * 256)
-    answer = app.post_json("/image/v2/images", {"name": "i"}, headers=given, status=400)
+    headers = owner_headers("p" * 256)
+    answer = app.post_json("/image/v2/images", {"name": "i"}, headers=headers, status=400)
     assert "project id has 256 characters" in answer.text
-    assert app.get("/image/v2/images", headers=given).json["images"] == []
+    assert app.get("/image/v2/images", headers=headers).json["images"] == []
 
 
 def test_image_is_owned_by_the_project_with_any_user_id(app):
-    given = owner_headers("shop", "u" * 256)
-    assert app.post_json("/image/v2/images", {}, headers=given).json["owner"] == "shop"
+    headers = owner_headers("shop", "u" * 256)
+    assert app.post_json("/image/v2/images", {}, headers=headers).json["owner"] == "shop"
 
 
 def test_image_with_explicit_owner_ignores_the_callers_id_length(sqlite_app):
-    given = owner_headers("p" * 256) | {"X-Roles": "admin"}
+    headers = owner_headers("p" * 256) | {"X-Roles": "admin"}
     body = {"name": "i", "owner": "shop"}
-    assert sqlite_app.post_json("/image/v2/images", body, headers=given).json["owner"] == "shop"
+    assert sqlite_app.post_json("/image/v2/images", body, headers=headers).json["owner"] == "shop"

@@ -133,9 +133,9 @@ def test_invalid_changed_file_keeps_the_rules(configured_app, config, rules_file
     for _ in range(3):
         app.get("/placement/traits", headers=READER, status=200)
         app.get("/placement/traits", headers=ADMIN, status=403)
-    (told,) = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
-    assert f"policy_file {rules_file}" in told
-    assert "keeping the previous rules" in told
+    (message,) = [r.getMessage() for r in caplog.records if r.levelno == logging.ERROR]
+    assert f"policy_file {rules_file}" in message
+    assert "keeping the previous rules" in message
     rules_file.write_text('"placement:traits:list": "role:admin"\n')
     app.get("/placement/traits", headers=ADMIN, status=200)
 
@@ -245,8 +245,8 @@ def test_missing_policy_file_keeps_the_defaults_and_is_logged(configured_app, co
 def test_unknown_rule_is_reported(configured_app, config, rules_file, caplog):
     rules_file.write_text('"placement:trait:list": "@"\n"mine": "role:a"\n')
     configured_app(config)
-    told = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
-    assert told == [
+    message = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert message == [
         "the policy file changes placement:trait:list, which is not a rule of this service"
     ]
 
@@ -335,6 +335,6 @@ def test_noauth2_project_is_the_callers(configured_app, config, rules_file):
 
 
 def test_noauth2_role_headers_apply_to_administrators(sqlite_app):
-    told = {**LATEST, "X-Auth-Token": "admin", "X-Roles": "member"}
-    sqlite_app.get("/placement/resource_providers", headers=told, status=403)
-    sqlite_app.get("/placement/resource_providers", headers={**told, "X-Roles": "admin"})
+    headers = {**LATEST, "X-Auth-Token": "admin", "X-Roles": "member"}
+    sqlite_app.get("/placement/resource_providers", headers=headers, status=403)
+    sqlite_app.get("/placement/resource_providers", headers={**headers, "X-Roles": "admin"})

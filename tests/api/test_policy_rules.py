@@ -78,10 +78,10 @@ def test_redundant_rules_are_listed(tmp_path, config):
     (tmp_path / "policy.yaml").write_text(
         '"placement:traits:list": "rule:admin_or_service_api"\n"scheduler:explain": "@"\n'
     )
-    status, told = run_policy_command("list-redundant", tmp_path, "--config-file", str(config))
+    status, output = run_policy_command("list-redundant", tmp_path, "--config-file", str(config))
     assert status == 0
-    assert '"placement:traits:list": "rule:admin_or_service_api"' in told
-    assert '"scheduler:explain"' not in told
+    assert '"placement:traits:list": "rule:admin_or_service_api"' in output
+    assert '"scheduler:explain"' not in output
 
 
 @pytest.mark.parametrize(
@@ -94,12 +94,12 @@ def test_redundant_rules_are_listed(tmp_path, config):
 )
 def test_validator_reports_errors(tmp_path, config, text, status, told):
     (tmp_path / "policy.yaml").write_text(text)
-    found, printed = run_policy_command("validator", tmp_path, "--config-file", str(config))
-    assert found == status
+    code, printed = run_policy_command("validator", tmp_path, "--config-file", str(config))
+    assert code == status
     assert told in printed
 
 
 def test_missing_configuration_is_a_one_line_error(tmp_path):
-    status, told = run_policy_command("validator", tmp_path, PLACEMENT_SCHED_CONFIG="/no/such.conf")
+    status, text = run_policy_command("validator", tmp_path, PLACEMENT_SCHED_CONFIG="/no/such.conf")
     assert status == 1
-    assert told == "/no/such.conf: No such file or directory\n"
+    assert text == "/no/such.conf: No such file or directory\n"

@@ -18,18 +18,18 @@ FORWARDED = {
 
 def document_links(app, path, headers):
     """Return every link of a version document."""
-    found = []
+    links = []
 
     def walk(value):
         if isinstance(value, dict):
-            found.extend(str(value[key]) for key in value if key == "href")
+            links.extend(str(value[key]) for key in value if key == "href")
             value = list(value.values())
         if isinstance(value, list):
             for one in value:
                 walk(one)
 
     walk(app.get(path, headers=headers).json)
-    return found
+    return links
 
 
 @pytest.mark.parametrize("path", ["/compute", "/image/versions", "/identity/v3"])
@@ -39,9 +39,9 @@ def document_links(app, path, headers):
     ids=["X-Forwarded", "RFC 7239"],
 )
 def test_links_use_the_proxy_address(configured_app, path, headers):
-    found = document_links(configured_app(CONFIG), path, headers)
-    assert found
-    assert all(link.startswith("https://cloud.example.com") for link in found)
+    links = document_links(configured_app(CONFIG), path, headers)
+    assert links
+    assert all(link.startswith("https://cloud.example.com") for link in links)
 
 
 def test_links_include_the_proxy_prefix(configured_app):

@@ -71,9 +71,9 @@ def test_noauth2_user_is_not_logged(sqlite_app, caplog, path):
     caplog.set_level(logging.INFO)
     forged = {"X-Identity-Status": "Confirmed", "X-User-Id": "forged", "X-Auth-Token": "secret"}
     TestApp(AccessLog(sqlite_app.app)).get(path, headers=forged, expect_errors=True)
-    (told,) = [record.getMessage() for record in caplog.records if "HTTP/1" in record.getMessage()]
-    assert " - - [" in told
-    assert "secret" not in told
+    (line,) = [record.getMessage() for record in caplog.records if "HTTP/1" in record.getMessage()]
+    assert " - - [" in line
+    assert "secret" not in line
 
 
 @pytest.mark.parametrize("path", ["/a%0d%0aGET%20/b", "/a%22%20200", "/a%1b[2J", "/a%5c"])

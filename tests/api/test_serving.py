@@ -155,9 +155,9 @@ def test_unread_body_closes_the_connection(length, closes):
 )
 def test_repeated_host_header_is_rejected(hosts, version, status):
     headers = [(b"host", host) for host in hosts]
-    found = send_request(rejecting_application, bare=True, headers=headers, http_version=version)
-    assert found[0] == status
-    assert (found[1].get(b"connection") == b"close") == (status != 200)
+    answer = send_request(rejecting_application, bare=True, headers=headers, http_version=version)
+    assert answer[0] == status
+    assert (answer[1].get(b"connection") == b"close") == (status != 200)
 
 
 @pytest.mark.parametrize(
@@ -173,9 +173,9 @@ def test_repeated_host_header_is_rejected(hosts, version, status):
 )
 def test_only_chunked_transfer_encoding_is_accepted(codings, status):
     headers = [(b"transfer-encoding", coding) for coding in codings]
-    found = send_request(rejecting_application, b"abc", headers=headers)
-    assert found[0] == status
-    assert (found[1].get(b"connection") == b"close") == (status != 200)
+    answer = send_request(rejecting_application, b"abc", headers=headers)
+    assert answer[0] == status
+    assert (answer[1].get(b"connection") == b"close") == (status != 200)
 
 
 @pytest.mark.parametrize(
@@ -190,6 +190,6 @@ def test_only_chunked_transfer_encoding_is_accepted(codings, status):
     ],
 )
 def test_header_length_is_limited(headers, status):
-    found = send_request(rejecting_application, bare=True, headers=headers)
-    assert found[0] == status
-    assert (found[1].get(b"connection") == b"close") == (status != 200)
+    answer = send_request(rejecting_application, bare=True, headers=headers)
+    assert answer[0] == status
+    assert (answer[1].get(b"connection") == b"close") == (status != 200)

@@ -53,9 +53,9 @@ def test_no_valid_host_and_explanation_are_logged_with_funnel(slow_app_and_recor
     body = {"request_spec": spec(flavor=flavor(memory_mb=10**6))}
     app.post_json("/scheduler/v1/select_destinations", body, headers=ADMIN, status=409)
     app.post_json("/scheduler/v1/explain", body, headers=ADMIN)
-    refused, explained = records()
-    assert "hosts 3 > resources 0; no_valid_host" in refused.getMessage()
-    assert "(status 409)" in refused.getMessage()
+    failed, explained = records()
+    assert "hosts 3 > resources 0; no_valid_host" in failed.getMessage()
+    assert "(status 409)" in failed.getMessage()
     assert explained.getMessage().endswith("; hosts 3 > resources 0")
 
 

@@ -108,8 +108,8 @@ def test_uwsgi_serves_with_the_example(tmp_path, config):
         for count in (800, 900, 1700):  # 30 000, 33 000 and 63 000 bytes
             aggregates = ",".join(str(uuid4()) for _ in range(count))
             path = f"/placement/resource_providers?member_of=in:{aggregates}"
-            status, _, found = server.get(path, **LATEST_HEADERS)
-            assert (status, json.loads(found)) == (200, {"resource_providers": []})
+            status, _, body = server.get(path, **LATEST_HEADERS)
+            assert (status, json.loads(body)) == (200, {"resource_providers": []})
         assert send_during_sigterm(server) == 200
 
 

@@ -39,9 +39,9 @@ def request_monitor(monitor: Monitor, path: str, method: str = "GET") -> tuple[i
         connection = HTTPConnection(monitor.listens, timeout=60)
     connection.request(method, path, headers={"Accept": "anything"})
     answer: HTTPResponse = connection.getresponse()
-    found = answer.status, answer.headers["Content-Type"], answer.read()
+    response = answer.status, answer.headers["Content-Type"], answer.read()
     connection.close()
-    return found
+    return response
 
 
 def test_metrics_have_the_requested_format(monitor_at):

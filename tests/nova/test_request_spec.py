@@ -208,13 +208,13 @@ def test_wrong_value_is_rejected_with_its_path(fields, value, words):
 @pytest.mark.slow
 @pytest.mark.parametrize("wrong", [None, 7, 1.5, True, "x", ["x"], [None, "x"], {"x": 1}])
 def test_random_wrong_values_are_parsed_or_rejected_without_secrets(wrong):
-    said = []
+    messages = []
     for path in paths_in(SPEC):
         try:
             request_spec_from(document_of(with_changed(SPEC, path, wrong)))
         except Invalid as refused:
-            said.append(str(refused))
-    assert [one for one in said if "SECRET" in one or "\n" in one] == []
+            messages.append(str(refused))
+    assert [one for one in messages if "SECRET" in one or "\n" in one] == []
 
 
 def test_too_large_size_is_rejected_with_its_path():

@@ -27,8 +27,8 @@ def test_typed_properties_are_read_unchanged():
 
 
 def test_cpus_and_memory_of_numa_nodes_are_read_in_order():
-    found = read_properties(hw_numa_cpus=[[1, 0], [], [2, 3]], hw_numa_mem=[512, 0, 1024])
-    assert found == {"hw_numa_cpus": [{0, 1}, set(), {2, 3}], "hw_numa_mem": [512, 0, 1024]}
+    document = read_properties(hw_numa_cpus=[[1, 0], [], [2, 3]], hw_numa_mem=[512, 0, 1024])
+    assert document == {"hw_numa_cpus": [{0, 1}, set(), {2, 3}], "hw_numa_mem": [512, 0, 1024]}
 
 
 def test_required_traits_keep_order():

@@ -23,11 +23,11 @@ pytestmark = pytest.mark.system
 
 @pytest.fixture
 def nova_site(tmp_path, bus, sqlite_url, make_app) -> Iterator[Site]:
-    found = Site(tmp_path, bus, sqlite_url, make_app)
-    found.add_host("cn1")
-    found.add_host("cn2")
-    yield found
-    found.close()
+    site = Site(tmp_path, bus, sqlite_url, make_app)
+    site.add_host("cn1")
+    site.add_host("cn2")
+    yield site
+    site.close()
 
 
 def test_requests_are_claimed_and_recorded_with_novas_request_ids(nova_site):
@@ -122,10 +122,10 @@ def test_slow_call_is_logged_with_its_stages_and_funnel(nova_site):
 def test_each_rpc_version_gets_its_reply_format(nova_site, version, sent, shape):
     nova_site.start(workers=1)
     spec = spec_of(instance(1))
-    (found,) = nova_site.conductor.call("select_destinations", version, spec_obj=spec, **sent)
-    assert isinstance(found, shape)
+    (answer,) = nova_site.conductor.call("select_destinations", version, spec_obj=spec, **sent)
+    assert isinstance(answer, shape)
     if shape is dict:
-        assert found["host"] == found["nodename"] == "cn1"
+        assert answer["host"] == answer["nodename"] == "cn1"
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_aggregate_notifications_are_recorded(nova_site):
     nova_site.conductor.announce("update_aggregates", "4.1", aggregates=[aggregate])
 
     def names():
-        found = nova_site.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
-        return [one["name"] for one in found]
+        document = nova_site.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
+        return [one["name"] for one in document]
 
     wait_until_true(lambda: names() == ["fast"])
     nova_site.nova.api.remove("aggregate_hosts", aggregate_id=row["id"])

@@ -24,10 +24,10 @@ Samples = dict[str, float]
 
 @pytest.fixture
 def nova_site(tmp_path, bus, sqlite_url, make_app) -> Iterator[Site]:
-    found = Site(tmp_path, bus, sqlite_url, make_app)
-    found.add_host("cn1")
-    yield found
-    found.close()
+    site = Site(tmp_path, bus, sqlite_url, make_app)
+    site.add_host("cn1")
+    yield site
+    site.close()
 
 
 def start_service(site: Site, workers: int = 2) -> tuple[Service, str]:
@@ -64,17 +64,17 @@ def test_calls_are_counted_by_outcome_over_all_workers(nova_site):
         nova_site.conductor.call("select_destinations", spec_obj="nothing")
     with pytest.raises(Exception, match="run_instance"):
         nova_site.conductor.call("run_instance")
-    found = scrape_metrics(url)
-    assert found["rpc_calls_total['answered', 'select_destinations']"] == 4
-    assert found["rpc_calls_total['no_valid_host', 'select_destinations']"] == 1
-    assert found["rpc_calls_total['refused', 'select_destinations']"] == 1
-    assert found["rpc_calls_total['other', 'refused']"] == 1
-    assert found["rpc_duration_seconds_count['select_destinations']"] == 6
-    assert found["claims_total['nova-scheduler', 'won']"] == 4
-    assert found["scheduler_decisions_total['', '', 'default', 'selected']"] == 4
-    (rejections,) = [found[key] for key in found if "no_valid_host', 'resources'" in key]
+    samples = scrape_metrics(url)
+    assert samples["rpc_calls_total['answered', 'select_destinations']"] == 4
+    assert samples["rpc_calls_total['no_valid_host', 'select_destinations']"] == 1
+    assert samples["rpc_calls_total['refused', 'select_destinations']"] == 1
+    assert samples["rpc_calls_total['other', 'refused']"] == 1
+    assert samples["rpc_duration_seconds_count['select_destinations']"] == 6
+    assert samples["claims_total['nova-scheduler', 'won']"] == 4
+    assert samples["scheduler_decisions_total['', '', 'default', 'selected']"] == 4
+    (rejections,) = [samples[key] for key in samples if "no_valid_host', 'resources'" in key]
     assert rejections == 1
-    assert found["scheduler_stage_duration_seconds_count['claim']"] == 4
+    assert samples["scheduler_stage_duration_seconds_count['claim']"] == 4
 
 
 @pytest.mark.exhaustive
@@ -126,6 +126,6 @@ def test_alerts_and_dashboard_query_exported_metrics(nova_site):
     text = (DEPLOY / "prometheus/rules.yml").read_text()
     assert yaml.safe_load(text)
     board = json.dumps(json.loads((DEPLOY / "grafana/placement-sched.json").read_text()))
-    asked = set(re.findall(r"placement_sched_(rpc_\w+)", text + board))
-    assert asked
-    assert asked <= shown
+    queried = set(re.findall(r"placement_sched_(rpc_\w+)", text + board))
+    assert queried
+    assert queried <= shown

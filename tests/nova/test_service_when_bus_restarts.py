@@ -36,10 +36,10 @@ def bus(tmp_path: Path) -> Iterator[RabbitMQ]:
 
 @pytest.fixture
 def nova_site(tmp_path, bus, sqlite_url, make_app) -> Iterator[Site]:
-    found = Site(tmp_path, bus.url, sqlite_url, make_app)
-    found.add_host("cn1")
-    yield found
-    found.close()
+    site = Site(tmp_path, bus.url, sqlite_url, make_app)
+    site.add_host("cn1")
+    yield site
+    site.close()
     with warnings.catch_warnings():
         # oslo.messaging's client does not close sockets that the bus has closed.
         warnings.simplefilter("ignore", ResourceWarning)

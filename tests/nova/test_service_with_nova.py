@@ -26,12 +26,12 @@ def nova():
 @pytest.fixture
 def nova_site(tmp_path, broker, sqlite_url, make_app) -> Iterator[Site]:
     with private_bus(broker) as bus:
-        found = Site(tmp_path, bus, sqlite_url, make_app)
-        found.add_host("cn1")
-        found.add_host("cn2")
-        found.start()
-        yield found
-        found.close()
+        site = Site(tmp_path, bus, sqlite_url, make_app)
+        site.add_host("cn1")
+        site.add_host("cn2")
+        site.start()
+        yield site
+        site.close()
 
 
 def test_nova_gets_claimed_hosts_and_alternates(nova, nova_site):
@@ -46,9 +46,9 @@ def test_nova_gets_claimed_hosts_and_alternates(nova, nova_site):
 
 def test_nova_raises_no_valid_host(nova, nova_site):
     nova("connect", nova_site.bus, None)
-    refused = nova("select", [instance(1)], 10**6, True)
-    assert refused["class"] == "NoValidHost"
-    assert refused["words"] == "No valid host was found. "
+    answer = nova("select", [instance(1)], 10**6, True)
+    assert answer["class"] == "NoValidHost"
+    assert answer["words"] == "No valid host was found. "
 
 
 @pytest.mark.parametrize("cap", ["4.3", "4.4"])

@@ -67,7 +67,7 @@ class FakeClock:
 
 def create_fake_clock(folder: Path) -> FakeClock:
     """Return a clock with the right time, or skip the test without libfaketime."""
-    found = sorted(Path("/usr/lib").glob(_LIBRARY))
-    if not found:
+    libraries = sorted(Path("/usr/lib").glob(_LIBRARY))
+    if not libraries:
         (pytest.fail if REQUIRED else pytest.skip)("libfaketime (faketime) is not installed")
-    return FakeClock(folder / "clock", found[0])
+    return FakeClock(folder / "clock", libraries[0])

@@ -128,9 +128,9 @@ def run_mariadb(place: Path | None = None, options: Iterable[str] = ()) -> Itera
             os.chown(folder, account.pw_uid, account.pw_gid)
             user = [f"--user={ACCOUNT}"]
         data = [f"--datadir={folder / 'data'}", f"--tmpdir={folder}", *user]
-        made = [install, "--no-defaults", "--skip-test-db", "--auth-root-authentication-method"]
-        made[-1] += "=normal"
-        subprocess.run([*made, *data], check=True, timeout=120, stdout=subprocess.DEVNULL)
+        create = [install, "--no-defaults", "--skip-test-db", "--auth-root-authentication-method"]
+        create[-1] += "=normal"
+        subprocess.run([*create, *data], check=True, timeout=120, stdout=subprocess.DEVNULL)
         port = int(stack.enter_context(reserve_port()).getsockname()[1])
         address = ["--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder / 'socket'}"]
         server = MariaDB(port, [program, "--no-defaults", *data, *address, *_QUICK, *options])

@@ -114,8 +114,8 @@ class FakeNova:
         kind, _, rest = path.strip("/").partition("/")
         uuid, _, action = rest.partition("/")
         if kind == "os-migrations":
-            wanted = query["instance_uuid"][0]
-            rows = [each for each in self._migrations if each["instance_uuid"] == wanted]
+            instance = query["instance_uuid"][0]
+            rows = [each for each in self._migrations if each["instance_uuid"] == instance]
             return _OK, {"migrations": rows}
         if kind == "os-services":
             if method == "PUT":

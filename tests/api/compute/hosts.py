@@ -48,8 +48,8 @@ class HostApi:
         return self.request("GET", f"{SERVICES}{query}", **options).json["services"]
 
     def service(self, host="cn1", **options):
-        (found,) = self.services(f"?host={host}", **options)
-        return found
+        (row,) = self.services(f"?host={host}", **options)
+        return row
 
     def change_service(self, fields, host="cn1", **options):
         """Change the service of a host by its uuid and return it, or the error message."""

@@ -43,11 +43,11 @@ class ServerApi:
         self.app.post_json("/scheduler/v1/compute_nodes", reports)
 
     def create_zone(self, name, *hosts):
-        made = self.app.post_json(
+        aggregate = self.app.post_json(
             "/compute/v2.1/os-aggregates", {"aggregate": {"name": name, "availability_zone": name}}
         ).json["aggregate"]
         for host in hosts:
-            action = f"/compute/v2.1/os-aggregates/{made['id']}/action"
+            action = f"/compute/v2.1/os-aggregates/{aggregate['id']}/action"
             self.app.post_json(action, {"add_host": {"host": host}})
 
     def show(self, number, **options):

@@ -23,18 +23,18 @@ FIELDS = {
 @pytest.mark.slow
 def test_flavor_is_shown_as_created(flavors):
     sizes = {"ram": 2048, "vcpus": 2, "disk": 20, "swap": 512, "rxtx_factor": 1.5}
-    made = flavors.create("f1", name="m1.x", **sizes, ephemeral=7, description="For é")
-    assert sizes.items() <= made.items()
-    assert (made["id"], made["name"], made["description"]) == ("f1", "m1.x", "For é")
-    assert (made["OS-FLV-EXT-DATA:ephemeral"], made["extra_specs"]) == (7, {})
-    assert (made["os-flavor-access:is_public"], made["OS-FLV-DISABLED:disabled"]) == (True, False)
-    assert flavors.show("f1") == made
+    shown = flavors.create("f1", name="m1.x", **sizes, ephemeral=7, description="For é")
+    assert sizes.items() <= shown.items()
+    assert (shown["id"], shown["name"], shown["description"]) == ("f1", "m1.x", "For é")
+    assert (shown["OS-FLV-EXT-DATA:ephemeral"], shown["extra_specs"]) == (7, {})
+    assert (shown["os-flavor-access:is_public"], shown["OS-FLV-DISABLED:disabled"]) == (True, False)
+    assert flavors.show("f1") == shown
 
 
 def test_omitted_fields_have_novas_defaults(sqlite_flavors):
-    made = sqlite_flavors.create("f", name="f")
-    assert (made["swap"], made["OS-FLV-EXT-DATA:ephemeral"], made["rxtx_factor"]) == (0, 0, 1.0)
-    assert (made["description"], made["os-flavor-access:is_public"]) == (None, True)
+    shown = sqlite_flavors.create("f", name="f")
+    assert (shown["swap"], shown["OS-FLV-EXT-DATA:ephemeral"], shown["rxtx_factor"]) == (0, 0, 1.0)
+    assert (shown["description"], shown["os-flavor-access:is_public"]) == (None, True)
 
 
 @pytest.mark.parametrize(
@@ -51,11 +51,11 @@ def test_omitted_fields_have_novas_defaults(sqlite_flavors):
     ],
 )
 def test_flavor_fields_depend_on_the_version(sqlite_flavors, version, more, no_swap):
-    made = sqlite_flavors.create("f", version=version)
+    flavor = sqlite_flavors.create("f", version=version)
     sqlite_flavors.create("swapping", version=version, swap=5)
     shown = sqlite_flavors.show("f", version=version)
     listed = sqlite_flavors.request("GET", "/detail", version=version).json["flavors"]
-    for each in (made, shown, listed[0]):
+    for each in (flavor, shown, listed[0]):
         assert set(each) == FIELDS | more
         assert each["swap"] == no_swap
         assert type(each["swap"]) is type(no_swap)
@@ -65,8 +65,8 @@ def test_flavor_fields_depend_on_the_version(sqlite_flavors, version, more, no_s
 
 
 def test_links_lead_to_the_flavor(sqlite_flavors):
-    made = sqlite_flavors.create("a b")
-    assert made["links"] == [
+    flavor = sqlite_flavors.create("a b")
+    assert flavor["links"] == [
         {"rel": "self", "href": "http://localhost/compute/v2.1/flavors/a%20b"},
         {"rel": "bookmark", "href": "http://localhost/compute/flavors/a%20b"},
     ]
@@ -196,20 +196,20 @@ def test_duplicate_id_or_name_is_409(flavors):
 
 
 def test_only_description_can_be_changed(flavors):
-    made = flavors.create("f", description="old")
+    flavor = flavors.create("f", description="old")
     for text in ("new", "", None):
         answer = flavors.request("PUT", "/f", {"flavor": {"description": text}})
-        assert answer.json["flavor"] == {**made, "description": text}
-        assert flavors.show("f") == {**made, "description": text}
+        assert answer.json["flavor"] == {**flavor, "description": text}
+        assert flavors.show("f") == {**flavor, "description": text}
 
 
 @pytest.mark.parametrize(
     "fields", [{}, {"name": "x"}, {"description": "d", "ram": 1}, {"description": "x" * 65536}]
 )
 def test_malformed_change_is_400(sqlite_flavors, fields):
-    made = sqlite_flavors.create("f")
+    flavor = sqlite_flavors.create("f")
     sqlite_flavors.request("PUT", "/f", {"flavor": fields}, status=400)
-    assert sqlite_flavors.show("f") == made
+    assert sqlite_flavors.show("f") == flavor
 
 
 def test_a_flavor_can_be_changed_from_2_55(sqlite_flavors):

@@ -38,24 +38,24 @@ def test_project_access_is_added_and_removed(private_flavor_api):
 @pytest.mark.parametrize("version", ["2.1", "2.7", "2.96"])
 def test_repeated_access_change_is_409_or_404(private_flavor_api, version):
     private_flavor_api.add_access("p", "shop", version=version)
-    refused = error_message(private_flavor_api.add_access("p", "shop", version=version, status=409))
-    assert refused == "Flavor access already exists for flavor p and project shop combination."
+    answer = error_message(private_flavor_api.add_access("p", "shop", version=version, status=409))
+    assert answer == "Flavor access already exists for flavor p and project shop combination."
     private_flavor_api.remove_access("p", "shop", version=version)
-    refused = error_message(
+    answer = error_message(
         private_flavor_api.remove_access("p", "shop", version=version, status=404)
     )
-    assert refused == "Flavor access not found for p / shop combination."
+    assert answer == "Flavor access not found for p / shop combination."
 
 
 def test_public_flavor_rejects_project_access_from_2_7(private_flavor_api):
     assert projects_with_access(private_flavor_api.add_access("f", "shop", version="2.6")) == [
         "shop"
     ]
-    refused = private_flavor_api.add_access("f", "bank", version="2.7", status=409)
-    assert error_message(refused) == "Can not add access to a public flavor."
+    answer = private_flavor_api.add_access("f", "bank", version="2.7", status=409)
+    assert error_message(answer) == "Can not add access to a public flavor."
     assert projects_with_access(private_flavor_api.remove_access("f", "shop")) == []
-    refused = private_flavor_api.request("GET", "/f/os-flavor-access", status=404)
-    assert error_message(refused) == "Access list not available for public flavors."
+    answer = private_flavor_api.request("GET", "/f/os-flavor-access", status=404)
+    assert error_message(answer) == "Access list not available for public flavors."
 
 
 def test_private_flavor_is_visible_to_projects_with_access(private_flavor_api):
@@ -128,8 +128,8 @@ def test_flavor_has_at_most_ten_thousand_projects(sqlite_flavors, sqlite_databas
 
     sqlite_database.write(add)
     assert "last" in projects_with_access(sqlite_flavors.add_access("p", "last"))
-    refused = error_message(sqlite_flavors.add_access("p", "more", status=400))
-    assert refused == "Flavor p would have 10001 projects, at most 10000 allowed."
+    answer = error_message(sqlite_flavors.add_access("p", "more", status=400))
+    assert answer == "Flavor p would have 10001 projects, at most 10000 allowed."
     assert (
         len(projects_with_access(sqlite_flavors.request("GET", "/p/os-flavor-access")))
         == MAX_FLAVOR_PROJECTS

@@ -53,8 +53,8 @@ def api(sqlite_flavors):
 @pytest.mark.parametrize(("rule", "method", "path", "body"), [*READING, *MANAGING])
 def test_without_token_or_roles_nothing_is_shown(api, rule, method, path, body):
     assert response_status(api, method, path, body, token="") == 401
-    refused = api.request(method, path, body, token="bob:shop", status=403)
-    assert rule in refused.json["forbidden"]["message"]
+    answer = api.request(method, path, body, token="bob:shop", status=403)
+    assert rule in answer.json["forbidden"]["message"]
 
 
 @pytest.mark.parametrize(("rule", "method", "path", "body"), READING)
@@ -105,8 +105,8 @@ def test_extra_specs_are_omitted_without_permission(api_under):
 def test_administrator_rule_is_configurable(api_under):
     api = api_under('"context_is_admin": "role:operator"\n')
     operator = {"token": "olga:ops", "roles": "operator"}
-    made = {"flavor": {**_FLAVOR["flavor"], "id": "p", "os-flavor-access:is_public": False}}
-    assert response_status(api, "POST", "", made, **operator) == 200
-    assert response_status(api, "POST", "", made) == 403
+    body = {"flavor": {**_FLAVOR["flavor"], "id": "p", "os-flavor-access:is_public": False}}
+    assert response_status(api, "POST", "", body, **operator) == 200
+    assert response_status(api, "POST", "", body) == 403
     assert api.ids("?is_public=none", **operator) == ["p"]
     api.request("GET", "/p", token="bob:shop", roles="reader,admin", status=404)

@@ -18,8 +18,8 @@ def select_host(hosts, number):
     (error,) = answer.json["errors"]
     funnel = error["funnel"]
     stages = (*funnel["allocation_candidates"]["steps"], *funnel["filters"])
-    refused = [each for stage in stages for each in stage["rejected"]]
-    return None, sorted(each["reason"] for each in refused)
+    rejections = [each for stage in stages for each in stage["rejected"]]
+    return None, sorted(each["reason"] for each in rejections)
 
 
 def test_disabled_or_down_host_is_not_selected(hosts):

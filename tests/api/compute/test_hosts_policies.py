@@ -34,15 +34,15 @@ CALLS = [
 
 def send_call(hosts, call, token, roles=None):
     _, method, path, body, version = call
-    asked = {"version": version, "token": token, "roles": roles, "status": "*"}
-    return hosts.request(method, path, body, **asked)
+    options = {"version": version, "token": token, "roles": roles, "status": "*"}
+    return hosts.request(method, path, body, **options)
 
 
 def test_each_call_requires_an_administrator(sqlite_hosts):
     for call in CALLS:
-        refused = send_call(sqlite_hosts, call, "bob:shop", "reader,member")
-        assert refused.status_int == 403, call
-        assert f"os_compute_api:{call[0]}" in refused.json["forbidden"]["message"], call
+        answer = send_call(sqlite_hosts, call, "bob:shop", "reader,member")
+        assert answer.status_int == 403, call
+        assert f"os_compute_api:{call[0]}" in answer.json["forbidden"]["message"], call
         assert send_call(sqlite_hosts, call, "").status_int == 401, call
         for token, roles in (("admin", None), ("bob:shop", "member,admin")):
             assert send_call(sqlite_hosts, call, token, roles).status_int not in {401, 403}, call

@@ -23,10 +23,10 @@ FIELDS = [
 
 
 def test_new_aggregate_is_shown_without_hosts_and_metadata(api):
-    made = api.create("ssd", "z1").json["aggregate"]
-    assert sorted(made) == sorted(set(FIELDS) - {"hosts", "metadata"})
-    assert (made["name"], made["availability_zone"]) == ("ssd", "z1")
-    assert (made["deleted"], made["deleted_at"], made["updated_at"]) == (False, None, None)
+    shown = api.create("ssd", "z1").json["aggregate"]
+    assert sorted(shown) == sorted(set(FIELDS) - {"hosts", "metadata"})
+    assert (shown["name"], shown["availability_zone"]) == ("ssd", "z1")
+    assert (shown["deleted"], shown["deleted_at"], shown["updated_at"]) == (False, None, None)
 
 
 def test_shown_aggregate_has_every_field(api):
@@ -48,11 +48,11 @@ def test_listed_aggregates_have_every_field_and_are_in_order_of_id(api):
 def test_uuid_is_shown_from_2_41(sqlite_api, version, shown):
     headers = {"OpenStack-API-Version": f"compute {version}"}
     body = {"aggregate": {"name": "a"}}
-    made = sqlite_api.app.post_json(URL, body, headers=headers).json["aggregate"]
+    aggregate = sqlite_api.app.post_json(URL, body, headers=headers).json["aggregate"]
     (listed,) = sqlite_api.app.get(URL, headers=headers).json["aggregates"]
-    got = sqlite_api.show(made["id"], version=version).json["aggregate"]
-    updated = sqlite_api.app.put_json(f"{URL}/{made['id']}", body, headers=headers)
-    for each in (made, listed, got, updated.json["aggregate"]):
+    got = sqlite_api.show(aggregate["id"], version=version).json["aggregate"]
+    updated = sqlite_api.app.put_json(f"{URL}/{aggregate['id']}", body, headers=headers)
+    for each in (aggregate, listed, got, updated.json["aggregate"]):
         assert ("uuid" in each) is shown
 
 
@@ -67,12 +67,12 @@ def test_times_have_novas_format(api):
 def test_aggregate_has_at_most_a_thousand_metadata_keys(api):
     number = api.make("a")
     most = {f"k{each}": "v" for each in range(MAX_AGGREGATE_METADATA)}
-    refused = api.set_metadata(number, **most, more="v", status=400)
-    assert "Failed validating 'maxProperties'" in refused.json["badRequest"]["message"]
+    answer = api.set_metadata(number, **most, more="v", status=400)
+    assert "Failed validating 'maxProperties'" in answer.json["badRequest"]["message"]
     api.set_metadata(number, **most)
-    refused = api.set_metadata(number, more="v", k0=None, other="v", status=400)
+    answer = api.set_metadata(number, more="v", k0=None, other="v", status=400)
     words = "it would have 1001 metadata keys, at most 1000 allowed."
-    assert words in refused.json["badRequest"]["message"]
+    assert words in answer.json["badRequest"]["message"]
     api.set_metadata(number, more="v", k0=None)
     shown = api.show(number).json["aggregate"]["metadata"]
     assert len(shown) == MAX_AGGREGATE_METADATA
@@ -193,8 +193,8 @@ def test_body_without_aggregate_is_400(sqlite_app, body):
 @pytest.mark.parametrize("zone", ["z 1,b", "z" * 255, "zürich", None])
 def test_valid_zone_names(sqlite_api, zone):
     body = {"aggregate": {"name": "a", "availability_zone": zone}}
-    made = sqlite_api.app.post_json(URL, body).json["aggregate"]
-    assert made["availability_zone"] == zone
+    aggregate = sqlite_api.app.post_json(URL, body).json["aggregate"]
+    assert aggregate["availability_zone"] == zone
 
 
 @pytest.mark.parametrize(

@@ -228,13 +228,13 @@ def test_concurrent_zones_never_both_get_a_host(api, database):
 def test_host_of_a_new_instance_cannot_change_zone(api):
     select = partial(api.app.post_json, "/scheduler/v1/select_destinations", status="*")
     # The request fills a host, so that only the host of this round fits.
-    asked = {"availability_zone": "nova", "flavor": flavor(memory_mb=60000)}
+    fields = {"availability_zone": "nova", "flavor": flavor(memory_mb=60000)}
     for number in range(12):
         host = f"host{number}"
         api.app.post_json("/scheduler/v1/compute_nodes", [report(host)])
         aggregate = api.make(host, host)
         placed, added = run_concurrently(
-            partial(select, {"request_spec": spec(**asked)}),
+            partial(select, {"request_spec": spec(**fields)}),
             partial(api.add_host, aggregate, host, status="*"),
         )
         assert sorted([placed.status_int, added.status_int]) == [200, 409], added.text
@@ -279,8 +279,8 @@ def test_aggregate_has_at_most_fifty_thousand_hosts(sqlite_api, sqlite_database)
     for host in ("last", "more"):
         add_node(sqlite_database, host)
     sqlite_api.add_host(number, "last")
-    refused = sqlite_api.add_host(number, "more", status=400)
-    assert refused.json["badRequest"]["message"] == (
+    answer = sqlite_api.add_host(number, "more", status=400)
+    assert answer.json["badRequest"]["message"] == (
         f"Cannot add host to aggregate {number}: it would have 50001 hosts, at most 50000 allowed."
     )
     assert "more" not in sqlite_api.remove_host(number, "last").json["aggregate"]["hosts"]

@@ -40,9 +40,9 @@ def send_call(app, method, path, body, token, roles=None):
 
 @pytest.mark.parametrize(("rule", "method", "path", "body"), RULES)
 def test_each_call_requires_an_administrator(sqlite_app, rule, method, path, body):
-    refused = send_call(sqlite_app, method, path, body, "bob:shop")
-    assert refused.status_int == 403
-    assert rule in refused.json["forbidden"]["message"]
+    answer = send_call(sqlite_app, method, path, body, "bob:shop")
+    assert answer.status_int == 403
+    assert rule in answer.json["forbidden"]["message"]
     allowed = {send_call(sqlite_app, method, path, body, "admin").status_int}
     allowed.add(send_call(sqlite_app, method, path, body, "bob:shop", "member,admin").status_int)
     assert not allowed & {401, 403}

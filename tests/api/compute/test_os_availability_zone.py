@@ -29,12 +29,12 @@ class Cloud:
 
     def create_zone(self, name, *hosts):
         """Create an aggregate with hosts and an availability zone."""
-        made = self.app.post_json(
+        aggregate = self.app.post_json(
             "/compute/v2.1/os-aggregates",
             {"aggregate": {"name": f"{name}-{hosts}", "availability_zone": name}},
         ).json["aggregate"]
         for host in hosts:
-            action = f"/compute/v2.1/os-aggregates/{made['id']}/action"
+            action = f"/compute/v2.1/os-aggregates/{aggregate['id']}/action"
             self.app.post_json(action, {"add_host": {"host": host}})
 
     def disable(self, *hosts):
@@ -135,10 +135,10 @@ def test_default_and_internal_zone_names_are_configurable(sqlite_url, make_app):
 def test_host_in_two_aggregates_of_a_zone_is_listed_once(sqlite_cloud):
     sqlite_cloud.report(1)
     sqlite_cloud.create_zone("west", "cn1")
-    made = sqlite_cloud.app.post_json(
+    aggregate = sqlite_cloud.app.post_json(
         "/compute/v2.1/os-aggregates", {"aggregate": {"name": "again", "availability_zone": "west"}}
     ).json["aggregate"]
-    action = f"/compute/v2.1/os-aggregates/{made['id']}/action"
+    action = f"/compute/v2.1/os-aggregates/{aggregate['id']}/action"
     sqlite_cloud.app.post_json(action, {"add_host": {"host": "cn1"}})
     assert sqlite_cloud.read_zones() == [zone_document("west")]
 
@@ -163,7 +163,7 @@ def test_readers_list_zones_and_administrators_see_hosts(sqlite_app, path, rule,
         return sqlite_app.get(f"{URL}{path}", headers=headers, status="*")
 
     assert send("").status_int == 401
-    refused = send("bob:shop", "reader" if rule == "detail" else "")
-    assert refused.status_int == 403
-    assert f"os-availability-zone:{rule}" in refused.json["forbidden"]["message"]
+    answer = send("bob:shop", "reader" if rule == "detail" else "")
+    assert answer.status_int == 403
+    assert f"os-availability-zone:{rule}" in answer.json["forbidden"]["message"]
     assert send("bob:shop", roles).status_int == 200

@@ -27,12 +27,12 @@ def read_extra_specs(flavors, **options):
 def test_extra_specs_are_set_shown_changed_and_deleted(flavor_api, version):
     options = {"version": version}
     assert read_extra_specs(flavor_api, **options) == {}
-    given = {"hw:cpu_policy": "shared", "acme:x": "1"}
-    assert flavor_api.add_extra_specs("f", given, **options).json == {"extra_specs": given}
+    fields = {"hw:cpu_policy": "shared", "acme:x": "1"}
+    assert flavor_api.add_extra_specs("f", fields, **options).json == {"extra_specs": fields}
     assert flavor_api.add_extra_specs("f", {"b": "2"}, **options).json == {
         "extra_specs": {"b": "2"}
     }
-    assert read_extra_specs(flavor_api, **options) == {**given, "b": "2"}
+    assert read_extra_specs(flavor_api, **options) == {**fields, "b": "2"}
     assert flavor_api.request("GET", "/f/os-extra_specs/b", **options).json == {"b": "2"}
     assert flavor_api.request("PUT", "/f/os-extra_specs/b", {"b": "3"}, **options).json == {
         "b": "3"
@@ -55,21 +55,21 @@ def test_empty_extra_specs_change_nothing(sqlite_flavor_api):
 
 def test_flavor_has_at_most_five_hundred_extra_specs(flavor_api):
     most = {f"k{number}": "v" for number in range(MAX_EXTRA_SPECS)}
-    refused = flavor_api.add_extra_specs("f", {**most, "more": "v"}, status=400)
-    assert "Failed validating 'maxProperties'" in error_message(refused)
+    answer = flavor_api.add_extra_specs("f", {**most, "more": "v"}, status=400)
+    assert "Failed validating 'maxProperties'" in error_message(answer)
     flavor_api.add_extra_specs("f", most)
     words = "Flavor f would have 501 extra specs, at most 500 allowed."
     assert error_message(flavor_api.add_extra_specs("f", {"more": "v"}, status=400)) == words
-    refused = flavor_api.request("PUT", "/f/os-extra_specs/more", {"more": "v"}, status=400)
-    assert error_message(refused) == words
+    answer = flavor_api.request("PUT", "/f/os-extra_specs/more", {"more": "v"}, status=400)
+    assert error_message(answer) == words
     flavor_api.add_extra_specs("f", {"k0": "w"})
     assert read_extra_specs(flavor_api) == {**most, "k0": "w"}
 
 
 def test_keys_and_values_are_stored_exactly(flavor_api):
-    given = {"A": "1", "a": "2", "a b.c-d_e:F": " é\n", "e": "", "k" * 255: "v" * 255}
-    flavor_api.add_extra_specs("f", given)
-    assert read_extra_specs(flavor_api) == given
+    fields = {"A": "1", "a": "2", "a b.c-d_e:F": " é\n", "e": "", "k" * 255: "v" * 255}
+    flavor_api.add_extra_specs("f", fields)
+    assert read_extra_specs(flavor_api) == fields
 
 
 @pytest.mark.parametrize(("number", "text"), [(5, "5"), (-1, "-1"), (1.5, "1.5")])
@@ -147,8 +147,8 @@ def test_values_are_validated_from_2_86(sqlite_flavor_api, key, value, words):
     )
     assert error_message(before).startswith(f"Validation failed; {words}")
     path = f"/f/os-extra_specs/{key}"
-    refused = sqlite_flavor_api.request("PUT", path, {key: value}, version="2.86", status=400)
-    assert words in error_message(refused)
+    answer = sqlite_flavor_api.request("PUT", path, {key: value}, version="2.86", status=400)
+    assert words in error_message(answer)
     assert read_extra_specs(sqlite_flavor_api) == {}
     sqlite_flavor_api.request("PUT", path, {key: value}, version="2.85")
     sqlite_flavor_api.add_extra_specs("f", {"ok": "1", key: value}, version="2.85")

@@ -95,8 +95,8 @@ def test_state_and_status_come_from_the_service(hosts):
     hosts.report(1, silent=300)
     hosts.report(2)
     hosts.change_service({"status": "disabled", "disabled_reason": "fan"}, host="cn2")
-    found = [(hypervisor["state"], hypervisor["status"]) for hypervisor in hosts.hypervisors()]
-    assert found == [("down", "enabled"), ("up", "disabled")]
+    states = [(hypervisor["state"], hypervisor["status"]) for hypervisor in hosts.hypervisors()]
+    assert states == [("down", "enabled"), ("up", "disabled")]
     assert hosts.hypervisor(2)["service"]["disabled_reason"] == "fan"
     hosts.change_service({"forced_down": True}, host="cn2")
     assert hosts.hypervisor(2)["state"] == "down"
@@ -160,14 +160,14 @@ def test_page_links_lead_to_the_last_page(hosts):
         hosts.report(number)
     for path in ("", "/detail"):
         for version in ("2.33", "2.52", "2.53", "2.96"):
-            found, url = [], f"{HYPERVISORS}{path}?limit=2"
+            pages, url = [], f"{HYPERVISORS}{path}?limit=2"
             while url:
                 page = hosts.request("GET", url, version=version).json
-                found.append(hypervisor_names(page["hypervisors"]))
+                pages.append(hypervisor_names(page["hypervisors"]))
                 links = page.get("hypervisors_links", [])
                 assert [link["rel"] for link in links] == ["next"][: len(links)]
                 url = next((link["href"].partition("/v2.1")[2] for link in links), None)
-            assert found == [["cn3", "cn1"], ["cn2"]], (path, version)
+            assert pages == [["cn3", "cn1"], ["cn2"]], (path, version)
 
 
 def test_page_starts_after_the_marker(sqlite_hosts):
@@ -242,8 +242,8 @@ def test_instances_are_shown_by_node_if_requested(hosts):
     web, db, lost = (
         {"name": name, "uuid": uuid} for name, uuid in (("web", ONE), ("db", TWO), ("lost", THREE))
     )
-    found = hosts.hypervisors("?with_servers=true")
-    assert [one["servers"] for one in found] == [[lost, web], [db, lost], []]
+    hypervisors = hosts.hypervisors("?with_servers=true")
+    assert [hypervisor["servers"] for hypervisor in hypervisors] == [[lost, web], [db, lost], []]
     detailed = hosts.hypervisors("/detail?with_servers=1&hypervisor_hostname_pattern=cn1")
     assert [one["servers"] for one in detailed] == [[lost, web]]
     assert hosts.hypervisor(2, "?with_servers=yes")["servers"] == [db, lost]

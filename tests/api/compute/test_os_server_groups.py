@@ -20,10 +20,10 @@ def create_group(groups, version, **fields):
 
 
 def test_group_is_created_shown_and_deleted(groups):
-    made = groups.create("web", "anti-affinity", {"max_server_per_host": 2})
-    assert UUID(made["id"])
-    assert made == {
-        "id": made["id"],
+    group = groups.create("web", "anti-affinity", {"max_server_per_host": 2})
+    assert UUID(group["id"])
+    assert group == {
+        "id": group["id"],
         "name": "web",
         "policy": "anti-affinity",
         "rules": {"max_server_per_host": 2},
@@ -31,13 +31,13 @@ def test_group_is_created_shown_and_deleted(groups):
         "project_id": "admin",
         "user_id": "admin",
     }
-    assert groups.show(made["id"]) == made
-    assert groups.show(made["id"].upper()) == made
-    assert groups.request("DELETE", f"/{made['id']}", status=204).body == b""
+    assert groups.show(group["id"]) == group
+    assert groups.show(group["id"].upper()) == group
+    assert groups.request("DELETE", f"/{group['id']}", status=204).body == b""
     for method in ("GET", "DELETE"):
-        gone = groups.request(method, f"/{made['id']}", status=404)
+        gone = groups.request(method, f"/{group['id']}", status=404)
         assert gone.json["itemNotFound"]["message"] == (
-            f"Instance group {made['id']} could not be found."
+            f"Instance group {group['id']} could not be found."
         )
 
 
@@ -53,8 +53,8 @@ def test_group_is_created_shown_and_deleted(groups):
     ],
 )
 def test_keys_depend_on_the_version(sqlite_groups, version, keys):
-    made = sqlite_groups.create("web", "anti-affinity", {"max_server_per_host": 3})
-    shown = sqlite_groups.show(made["id"], version=version)
+    group = sqlite_groups.create("web", "anti-affinity", {"max_server_per_host": 3})
+    shown = sqlite_groups.show(group["id"], version=version)
     assert set(shown) == {"id", "name", "members"} | keys
     assert (shown.get("policies"), shown.get("metadata", {})) in [
         (["anti-affinity"], {}),
@@ -114,8 +114,8 @@ def test_invalid_group_is_400_and_not_stored(sqlite_groups, version, fields, exp
 
 def test_rules_can_be_empty_and_numbers_can_be_text(sqlite_groups):
     assert sqlite_groups.create("a", "affinity", {})["rules"] == {}
-    made = sqlite_groups.create("b", "anti-affinity", {"max_server_per_host": "12"})
-    assert made["rules"] == {"max_server_per_host": 12}
+    group = sqlite_groups.create("b", "anti-affinity", {"max_server_per_host": "12"})
+    assert group["rules"] == {"max_server_per_host": 12}
 
 
 def test_members_are_the_instances_recorded_in_it(groups):
@@ -213,11 +213,11 @@ def test_statement_count_is_independent_of_groups_and_members(sqlite_groups):
     ],
 )
 def test_each_call_requires_a_project_role(sqlite_groups, rule, method, path, member):
-    made = sqlite_groups.create(**BOB)["id"]
-    path = path.replace("one", made)
+    group = sqlite_groups.create(**BOB)["id"]
+    path = path.replace("one", group)
     body = {"server_group": {"name": "g", "policy": "affinity"}} if method == "POST" else None
     assert sqlite_groups.request(method, path, body, token="", status=401)
-    refused = sqlite_groups.request(method, path, body, token="bob:shop", status=403)
-    assert f"os_compute_api:os-server-groups:{rule}" in refused.json["forbidden"]["message"]
+    answer = sqlite_groups.request(method, path, body, token="bob:shop", status=403)
+    assert f"os_compute_api:os-server-groups:{rule}" in answer.json["forbidden"]["message"]
     allowed = sqlite_groups.request(method, path, body, token="bob:shop", roles=member, status="*")
     assert allowed.status_int in {200, 204}

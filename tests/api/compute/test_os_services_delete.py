@@ -37,8 +37,8 @@ def allocate(hosts, provider, resource_class):
 
 
 def provider_uuids(hosts):
-    found = hosts.app.get(RP, headers=LATEST_HEADERS).json["resource_providers"]
-    return {one["uuid"] for one in found}
+    providers = hosts.app.get(RP, headers=LATEST_HEADERS).json["resource_providers"]
+    return {provider["uuid"] for provider in providers}
 
 
 def test_service_is_deleted_with_nodes_and_providers(hosts, api):

@@ -251,9 +251,9 @@ def test_deleted_instance_is_404(servers):
 )
 def test_servers_are_read_only(sqlite_servers, method, path, body):
     sqlite_servers.record(1)
-    refused = sqlite_servers.request(method, path, body, status=403)
-    assert "cannot be created, changed or deleted" in error_message(refused)
-    assert "/scheduler/v1/instances" in error_message(refused)
+    answer = sqlite_servers.request(method, path, body, status=403)
+    assert "cannot be created, changed or deleted" in error_message(answer)
+    assert "/scheduler/v1/instances" in error_message(answer)
     assert sqlite_servers.request(method, path, body, token="", status=401)
     assert sqlite_servers.names() == ["s1"]
 
@@ -276,8 +276,8 @@ def test_statement_count_is_independent_of_servers(sqlite_servers):
 )
 def test_reading_requires_the_reader_role(sqlite_servers, path, rule):
     sqlite_servers.record(1)
-    refused = sqlite_servers.request("GET", path, token="bob:shop", status=403)
-    assert f"os_compute_api:servers:{rule}" in error_message(refused)
+    answer = sqlite_servers.request("GET", path, token="bob:shop", status=403)
+    assert f"os_compute_api:servers:{rule}" in error_message(answer)
     sqlite_servers.request("GET", path, **READER)
     if rule != "show":
         others = sqlite_servers.request("GET", f"{path}?all_tenants=1", status=403, **READER)

@@ -98,8 +98,8 @@ def test_marker_need_not_match_the_filter(cloud):
     assert cloud.names(f"all_tenants=1&marker={instance(3)}") == ["s2", "s1"]
     assert cloud.names(f"marker={instance(3)}", **READER) == ["s2", "s1"]
     for marker in (instance(9), "nonsense"):
-        refused = cloud.request("GET", f"?marker={marker}", status=400)
-        assert error_message(refused) == f"marker [{marker}] not found"
+        answer = cloud.request("GET", f"?marker={marker}", status=400)
+        assert error_message(answer) == f"marker [{marker}] not found"
     cloud.request("GET", f"?marker={instance(5)}", status=400, **READER)
 
 
@@ -173,8 +173,8 @@ def test_name_search_compares_characters_exactly(servers, part):
     for number, name in enumerate(ODD_NAMES, start=1):
         servers.record(number, display_name=name)
     query = {"all_tenants": "1", "name": part}
-    found = servers.app.get("/compute/v2.1/servers", query).json["servers"]
-    assert {one["name"] for one in found} == {name for name in ODD_NAMES if part in name}
+    rows = servers.app.get("/compute/v2.1/servers", query).json["servers"]
+    assert {row["name"] for row in rows} == {name for name in ODD_NAMES if part in name}
 
 
 def test_statuses_can_be_repeated_or_unknown(sqlite_servers):

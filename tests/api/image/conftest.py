@@ -22,8 +22,8 @@ class ImageApi:
 
     def make(self, name=None, attributes=None, **headers):
         """Create an image and return its uuid."""
-        given = {} if name is None else {"name": name}
-        return self.create({**given, **(attributes or {})}, **headers).json["id"]
+        fields = {} if name is None else {"name": name}
+        return self.create({**fields, **(attributes or {})}, **headers).json["id"]
 
     def show(self, uuid, status=200, **headers):
         return self.app.get(f"{URL}/{uuid}", headers=headers, status=status)

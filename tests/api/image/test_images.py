@@ -52,7 +52,7 @@ def test_minimal_image_has_every_attribute(api):
 
 
 def test_image_is_shown_as_it_was_created(api):
-    given = {
+    fields = {
         "id": UUID,
         "name": "Windows",
         "visibility": "private",
@@ -70,10 +70,10 @@ def test_image_is_shown_as_it_was_created(api):
         "os_distro": "win",
         "ütf 💿": "\t\n'\"\\",
     }
-    made = api.create(given).json
-    assert made == {**made, **given, "tags": ["a", "b"]}
-    assert api.show(UUID).json == made
-    assert api.show(UUID.upper()).json == made
+    image = api.create(fields).json
+    assert image == {**image, **fields, "tags": ["a", "b"]}
+    assert api.show(UUID).json == image
+    assert api.show(UUID.upper()).json == image
 
 
 def test_duplicate_image_id_is_409(api):
@@ -161,9 +161,9 @@ def test_read_only_attributes_are_forbidden(sqlite_api, name, value, word):
 
 
 def test_null_kernel_id_is_no_kernel(api):
-    made = api.create({"kernel_id": None, "ramdisk_id": UUID}).json
-    assert "kernel_id" not in made
-    assert made["ramdisk_id"] == UUID
+    image = api.create({"kernel_id": None, "ramdisk_id": UUID}).json
+    assert "kernel_id" not in image
+    assert image["ramdisk_id"] == UUID
 
 
 def test_image_has_at_most_128_properties_and_tags(api):
@@ -241,10 +241,10 @@ def test_images_of_other_projects_are_404_or_403(api):
         seen = visibility in {"public", "community"}
         assert api.show(uuid, **SHOP).json["name"] == visibility
         api.show(uuid, status=200 if seen else 404, **BANK)
-        refused = 403 if seen else 404
-        api.patch(uuid, change, status=refused, **BANK)
-        api.call("PUT", f"{uuid}/tags/t", status=refused, **BANK)
-        api.delete(uuid, status=refused, **BANK)
+        rejected_status = 403 if seen else 404
+        api.patch(uuid, change, status=rejected_status, **BANK)
+        api.call("PUT", f"{uuid}/tags/t", status=rejected_status, **BANK)
+        api.delete(uuid, status=rejected_status, **BANK)
         api.patch(uuid, change, **SHOP)
         api.delete(uuid, **SHOP)
 

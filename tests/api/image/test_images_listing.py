@@ -185,8 +185,8 @@ def test_time_filters_compare_times(hourly_api, query, names):
     for name in "abcd":
         hourly_api.make(name)  # created at 13, 15, 17 and 19 o'clock
     services = hourly_api.app.app.services
-    made = {name: START + timedelta(hours=1 + 2 * at) for at, name in enumerate("abcd")}
-    for name, created in made.items():
+    times = {name: START + timedelta(hours=1 + 2 * at) for at, name in enumerate("abcd")}
+    for name, created in times.items():
         services.database.write(
             lambda connection, name=name, created=created: connection.execute(
                 update(images)

@@ -47,7 +47,7 @@ def test_path_escapes_are_decoded_once(api, uuid):
 
 
 def test_attributes_are_replaced(api, uuid):
-    given = {
+    values = {
         "name": None,
         "visibility": "private",
         "owner": "shop",
@@ -59,9 +59,11 @@ def test_attributes_are_replaced(api, uuid):
         "min_disk": 2,
         "tags": ["y", "x", "x"],
     }
-    operations = [operation_document("replace", f"/{name}", value) for name, value in given.items()]
+    operations = [
+        operation_document("replace", f"/{name}", value) for name, value in values.items()
+    ]
     image = api.patch(uuid, *operations).json
-    assert image == {**image, **given, "tags": ["x", "y"]}
+    assert image == {**image, **values, "tags": ["x", "y"]}
     assert api.show(uuid).json == image
     assert api.patch(uuid, operation_document("add", "/name", "again")).json["name"] == "again"
 

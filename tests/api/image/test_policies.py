@@ -51,8 +51,8 @@ def test_call_requires_its_roles(sqlite_app, rule, method, path, body, kind):
     may |= {"reader"} if call in READERS else set()
     for role in ("admin", "member", "reader", "other", ""):
         answer = send_call(sqlite_app, method, path, body, kind, "bob:shop", role)
-        refused = answer.status_int == 403 and rule in answer.json["message"]
-        assert refused == (role not in may), role
+        is_rejected = answer.status_int == 403 and rule in answer.json["message"]
+        assert is_rejected == (role not in may), role
     assert send_call(sqlite_app, method, path, body, kind, "admin").status_int != 403
     assert send_call(sqlite_app, method, path, body, kind, "bob:shop").status_int == 403
 

@@ -8,7 +8,7 @@ from tests.support.providers import make_provider
 
 def test_too_many_aggregates_are_rejected_before_1_19(sqlite_app):
     provider = make_provider(sqlite_app.app.services.database)
-    given, _ = GIVEN["aggregates"]
+    items, _ = GIVEN["aggregates"]
     path = f"/placement/resource_providers/{provider}/aggregates"
-    refused = sqlite_app.put_json(path, given, headers=headers("1.1"), status=400)
-    assert "(at $). Failed validating 'maxItems'" in refused.text
+    answer = sqlite_app.put_json(path, items, headers=headers("1.1"), status=400)
+    assert "(at $). Failed validating 'maxItems'" in answer.text

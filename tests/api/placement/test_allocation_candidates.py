@@ -26,8 +26,8 @@ REQUESTS = st.lists(
 @given(REQUESTS)
 def test_newest_format_renders_each_request(drawn):
     requests = [AllocationRequest(layout, uuids, uuids[0]) for layout, uuids in drawn]
-    told = orjson.loads(render(requests, Version(1, 39)))
-    assert told == [request.as_json() for request in requests]
+    document = orjson.loads(render(requests, Version(1, 39)))
+    assert document == [request.as_json() for request in requests]
 
 
 @pytest.mark.parametrize(

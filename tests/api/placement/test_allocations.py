@@ -59,8 +59,8 @@ def test_consumer_fields_depend_on_the_version(app, provider, version, shown):
     put_allocations(
         app, consumer, build_body(LATEST, {provider: {"VCPU": 2, "DISK_GB": 5}}), LATEST
     )
-    told = get_path(app, f"/allocations/{consumer}", version).json
-    assert told.pop("allocations") == {
+    document = get_path(app, f"/allocations/{consumer}", version).json
+    assert document.pop("allocations") == {
         provider: {"generation": 1, "resources": {"VCPU": 2, "DISK_GB": 5}}
     }
     whole = {
@@ -69,7 +69,7 @@ def test_consumer_fields_depend_on_the_version(app, provider, version, shown):
         "consumer_generation": 1,
         "consumer_type": "INSTANCE",
     }
-    assert told == {key: whole[key] for key in shown}
+    assert document == {key: whole[key] for key in shown}
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_provider_lists_allocations_by_consumer(app, provider, version, shown):
     one, two = str(uuid4()), str(uuid4())
     put_allocations(app, one, build_body("1.12", {provider: {"VCPU": 2, "DISK_GB": 5}}), "1.12")
     put_allocations(app, two, build_body("1.12", {provider: {"VCPU": 1}}), "1.12")
-    told = get_path(app, f"/resource_providers/{provider}/allocations", version).json
+    document = get_path(app, f"/resource_providers/{provider}/allocations", version).json
     generation = dict.fromkeys(shown, 1)
-    assert told == {
+    assert document == {
         "allocations": {
             one: {"resources": {"VCPU": 2, "DISK_GB": 5}, **generation},
             two: {"resources": {"VCPU": 1}, **generation},
@@ -110,9 +110,9 @@ def test_last_modified_is_sent_from_1_15(app, provider, version, stamped):
 def test_before_1_8_consumers_have_the_incomplete_project_and_user(app, provider):
     consumer = str(uuid4())
     put_allocations(app, consumer, build_body("1.7", {provider: {"VCPU": 1}}), "1.7")
-    told = get_path(app, f"/allocations/{consumer}").json
-    assert (told["project_id"], told["user_id"]) == (INCOMPLETE, INCOMPLETE)
-    assert (told["consumer_generation"], told["consumer_type"]) == (1, "unknown")
+    document = get_path(app, f"/allocations/{consumer}").json
+    assert (document["project_id"], document["user_id"]) == (INCOMPLETE, INCOMPLETE)
+    assert (document["consumer_generation"], document["consumer_type"]) == (1, "unknown")
 
 
 def test_incomplete_project_and_user_are_configurable(sqlite_settings, make_app):
@@ -126,8 +126,8 @@ def test_incomplete_project_and_user_are_configurable(sqlite_settings, make_app)
     )
     consumer, provider = str(uuid4()), make_provider(app.app.services.database, VCPU=8)
     put_allocations(app, consumer, build_body("1.0", {provider: {"VCPU": 1}}), "1.0")
-    told = get_path(app, f"/allocations/{consumer}", "1.12").json
-    assert (told["project_id"], told["user_id"]) == ("nobody's", "nobody")
+    document = get_path(app, f"/allocations/{consumer}", "1.12").json
+    assert (document["project_id"], document["user_id"]) == ("nobody's", "nobody")
 
 
 def test_last_of_repeated_providers_counts_in_the_list_format(app, provider):
@@ -137,8 +137,8 @@ def test_last_of_repeated_providers_counts_in_the_list_format(app, provider):
         for name in ("VCPU", "DISK_GB")
     ]
     put_allocations(app, consumer, {"allocations": entries}, "1.0")
-    told = get_path(app, f"/allocations/{consumer}").json["allocations"]
-    assert told[provider]["resources"] == {"DISK_GB": 2}
+    document = get_path(app, f"/allocations/{consumer}").json["allocations"]
+    assert document[provider]["resources"] == {"DISK_GB": 2}
 
 
 def test_consumer_generations_are_checked_from_1_28(app, provider):
@@ -147,14 +147,14 @@ def test_consumer_generations_are_checked_from_1_28(app, provider):
         app, consumer, build_body("1.28", {provider: {"VCPU": 1}}, generation=None), "1.28"
     )
     for wrong in (None, 0, 2):
-        refused = put_allocations(
+        answer = put_allocations(
             app,
             consumer,
             build_body("1.28", {provider: {"VCPU": 2}}, generation=wrong),
             "1.28",
             409,
         )
-        (error,) = refused.json["errors"]
+        (error,) = answer.json["errors"]
         assert error["code"] == "placement.concurrent_update"
         assert "consumer generation conflict - expected 1" in error["detail"]
     put_allocations(
@@ -196,8 +196,8 @@ def test_post_moves_allocations_between_consumers(app, provider):
     }
     app.post_json("/placement/allocations", bodies, headers=headers("1.38"), status=204)
     assert get_path(app, f"/allocations/{instance}").json == {"allocations": {}}
-    told = get_path(app, f"/allocations/{migration}").json
-    assert told["allocations"][provider]["resources"] == {"VCPU": 8}
+    document = get_path(app, f"/allocations/{migration}").json
+    assert document["allocations"][provider]["resources"] == {"VCPU": 8}
 
 
 def test_post_is_atomic(app, provider):
@@ -216,8 +216,8 @@ def test_second_delete_of_a_consumer_is_404(app, provider):
     freed = app.delete(path, headers=headers("1.0"), status=204)
     assert freed.body == b""
     assert "Content-Type" not in freed.headers
-    refused = app.delete(path, headers=headers(LATEST), status=404)
-    assert consumer in refused.json["errors"][0]["detail"]
+    answer = app.delete(path, headers=headers(LATEST), status=404)
+    assert consumer in answer.json["errors"][0]["detail"]
 
 
 def test_consumer_uuid_can_have_any_spelling(app, provider):
@@ -261,8 +261,8 @@ def test_claim_on_unknown_provider_is_400_and_reading_it_404(sqlite_app):
     (error,) = put_allocations(sqlite_app, uuid4(), body, LATEST, 400).json["errors"]
     assert unknown in error["detail"]
     for noun in ("allocations", "usages"):
-        refused = get_path(sqlite_app, f"/resource_providers/{unknown}/{noun}", status=404)
-        assert f"No resource provider with uuid {unknown} found" in refused.text
+        answer = get_path(sqlite_app, f"/resource_providers/{unknown}/{noun}", status=404)
+        assert f"No resource provider with uuid {unknown} found" in answer.text
 
 
 #: Microversions that changed the format of a claim.
@@ -306,8 +306,8 @@ A = "aaaaaaaa-0000-4000-8000-000000000001"
 def test_malformed_body_is_400_in_every_version(sqlite_app, change):
     for version in FORMS:
         body = {**build_body(version, {A: {"VCPU": 1}}), **change}
-        refused = put_allocations(sqlite_app, uuid4(), body, version, 400)
-        assert "JSON does not validate" in refused.json["errors"][0]["detail"]
+        answer = put_allocations(sqlite_app, uuid4(), body, version, 400)
+        assert "JSON does not validate" in answer.json["errors"][0]["detail"]
 
 
 @pytest.mark.parametrize("version", FORMS)
@@ -315,8 +315,8 @@ def test_field_required_by_the_version_cannot_be_omitted(sqlite_app, version):
     whole = build_body(version, {A: {"VCPU": 1}})
     for key in whole:
         body = {name: value for name, value in whole.items() if name != key}
-        refused = put_allocations(sqlite_app, uuid4(), body, version, 400)
-        assert f"'{key}' is a required property" in refused.text
+        answer = put_allocations(sqlite_app, uuid4(), body, version, 400)
+        assert f"'{key}' is a required property" in answer.text
 
 
 @pytest.mark.parametrize("mappings", [{"": [A]}, {"_NET1": [A, A]}, {"1": [A]}])
@@ -337,10 +337,10 @@ def test_provider_generation_in_allocations_is_ignored(sqlite_app, sqlite_provid
 
 
 def test_consumer_with_invalid_uuid_is_rejected(sqlite_app):
-    refused = put_allocations(
+    answer = put_allocations(
         sqlite_app, "nobody", build_body(LATEST, {A: {"VCPU": 1}}), LATEST, 400
     )
-    assert "Malformed consumer_uuid: nobody" in refused.text
+    assert "Malformed consumer_uuid: nobody" in answer.text
     assert get_path(sqlite_app, "/allocations/nobody").json == {"allocations": {}}
 
 
@@ -379,16 +379,16 @@ def test_post_is_served_from_1_13(sqlite_app):
     ],
 )
 def test_only_administrators_and_services_can_write_allocations(sqlite_app, method, path, rule):
-    asked = {**headers(LATEST), "X-Auth-Token": "somebody:else"}
-    refused = sqlite_app.request(
+    request_headers = {**headers(LATEST), "X-Auth-Token": "somebody:else"}
+    answer = sqlite_app.request(
         f"/placement{path}",
         method=method,
-        headers=asked,
+        headers=request_headers,
         body=b"{}" if method in {"PUT", "POST"} else b"",
         content_type="application/json",
         status=403,
     )
-    assert rule in refused.text
+    assert rule in answer.text
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.12", LATEST])
@@ -397,9 +397,9 @@ def test_too_many_amounts_of_one_consumer_are_rejected(
 ):
     monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
     consumer, amounts = str(uuid4()), {"VCPU": 1, "MEMORY_MB": 64}
-    asked = build_body(version, {sqlite_provider: amounts})
-    refused = put_allocations(sqlite_app, consumer, asked, version, status=400)
-    assert "$.allocations: the consumers hold 2 amounts, which" in refused.text
+    body = build_body(version, {sqlite_provider: amounts})
+    answer = put_allocations(sqlite_app, consumer, body, version, status=400)
+    assert "$.allocations: the consumers hold 2 amounts, which" in answer.text
     assert get_path(sqlite_app, f"/allocations/{consumer}").json == {"allocations": {}}
 
 
@@ -408,8 +408,8 @@ def test_too_many_amounts_of_several_consumers_are_rejected(
 ):
     monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
     first, second = str(uuid4()), str(uuid4())
-    asked = {one: build_body(LATEST, {sqlite_provider: {"VCPU": 1}}) for one in (first, second)}
+    body = {one: build_body(LATEST, {sqlite_provider: {"VCPU": 1}}) for one in (first, second)}
     path = "/placement/allocations"
-    refused = sqlite_app.post_json(path, asked, headers=headers(LATEST), status=400)
-    assert "$: the consumers hold 2 amounts, which" in refused.text
+    answer = sqlite_app.post_json(path, body, headers=headers(LATEST), status=400)
+    assert "$: the consumers hold 2 amounts, which" in answer.text
     assert get_path(sqlite_app, f"/allocations/{first}").json == {"allocations": {}}

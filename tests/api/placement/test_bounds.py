@@ -21,19 +21,19 @@ GIVEN = {
 @pytest.mark.parametrize("noun", GIVEN)
 def test_too_many_provider_items_are_rejected(sqlite_app, noun):
     provider = make_provider(sqlite_app.app.services.database)
-    given, keyword = GIVEN[noun]
-    body = {"resource_provider_generation": 0, noun: given}
+    items, keyword = GIVEN[noun]
+    body = {"resource_provider_generation": 0, noun: items}
     path = f"/placement/resource_providers/{provider}/{noun}"
-    refused = sqlite_app.put_json(path, body, headers=headers(LATEST), status=400)
-    assert f"(at $.{noun}). Failed validating '{keyword}'" in refused.text
+    answer = sqlite_app.put_json(path, body, headers=headers(LATEST), status=400)
+    assert f"(at $.{noun}). Failed validating '{keyword}'" in answer.text
 
 
 @pytest.mark.parametrize("term", ["required=in:HW_CPU_X86_AVX,T{}", "required=!T{}"])
 def test_too_many_trait_conditions_are_rejected(sqlite_app, term):
     terms = "&".join(term.format(number) for number in range(MAX_CONDITIONS + 1))
     path = f"/placement/allocation_candidates?resources=VCPU:1&{terms}"
-    refused = sqlite_app.get(path, headers=headers(LATEST), status=400)
-    assert f"{MAX_CONDITIONS + 1} conditions on traits and aggregates" in refused.text
+    answer = sqlite_app.get(path, headers=headers(LATEST), status=400)
+    assert f"{MAX_CONDITIONS + 1} conditions on traits and aggregates" in answer.text
     (fewer, _, _) = path.rpartition("&")
     unknown = sqlite_app.get(fewer, headers=headers(LATEST), status=400)
     assert "No such trait(s)" in unknown.text
@@ -46,5 +46,5 @@ def test_aggregate_conditions_count_with_trait_conditions(sqlite_app):
     )
     more = "&".join(f"member_of={uuid4()}" for _ in range(MAX_CONDITIONS - 15))
     path = f"/placement/allocation_candidates?{groups}&resources=VCPU:1&{more}&group_policy=none"
-    refused = sqlite_app.get(path, headers=headers(LATEST), status=400)
-    assert f"{MAX_CONDITIONS + 1} conditions on traits and aggregates" in refused.text
+    answer = sqlite_app.get(path, headers=headers(LATEST), status=400)
+    assert f"{MAX_CONDITIONS + 1} conditions on traits and aggregates" in answer.text

@@ -45,8 +45,8 @@ def test_first_error_of_a_candidates_query_with_several_errors(sqlite_app, query
 @pytest.mark.parametrize("query", ["limit=1", "required1=HW_CPU_X86_AVX"])
 def test_error_of_a_candidates_query_without_resources(sqlite_app, minor, code, query):
     headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
-    refused = sqlite_app.get(f"{CANDIDATES}?{query}", headers=headers, status=400)
-    assert refused.json["errors"][0]["code"] == f"placement.{code}"
+    answer = sqlite_app.get(f"{CANDIDATES}?{query}", headers=headers, status=400)
+    assert answer.json["errors"][0]["code"] == f"placement.{code}"
 
 
 @pytest.mark.parametrize(
@@ -67,8 +67,8 @@ def test_unknown_provider_is_reported_before_an_invalid_trait(sqlite_app, provid
         f"{PROVIDERS}/{uuid4()}/traits", body, headers=LATEST_HEADERS, status=404
     )
     assert "No resource provider" in missing.json["errors"][0]["detail"]
-    refused = sqlite_app.put_json(f"{provider}/traits", body, headers=LATEST_HEADERS, status=400)
-    assert "No such trait no trait" in refused.json["errors"][0]["detail"]
+    answer = sqlite_app.put_json(f"{provider}/traits", body, headers=LATEST_HEADERS, status=400)
+    assert "No such trait no trait" in answer.json["errors"][0]["detail"]
 
 
 @pytest.mark.parametrize("form", ["one", "all", "new"])

@@ -22,8 +22,8 @@ def list_names(app, path, key):
 
 
 def test_provider_is_listed_by_exact_name(app_with_names):
-    found = list_names(app_with_names, "/resource_providers?name=Host", "resource_providers")
-    assert [one["name"] for one in found] == ["Host"]
+    rows = list_names(app_with_names, "/resource_providers?name=Host", "resource_providers")
+    assert [one["name"] for one in rows] == ["Host"]
     for name in ("host", "HOST", "Host%20"):
         assert (
             list_names(app_with_names, f"/resource_providers?name={name}", "resource_providers")

@@ -31,8 +31,8 @@ UUID = "0a0b0c0d-0000-4000-8000-00000000000f"
     ],
 )
 def test_name_with_a_trailing_newline_is_rejected(sqlite_app, method, path, body, status):
-    made = {"name": "host", "uuid": UUID}
-    sqlite_app.post_json("/placement/resource_providers", made, headers=headers(LATEST))
+    provider = {"name": "host", "uuid": UUID}
+    sqlite_app.post_json("/placement/resource_providers", provider, headers=headers(LATEST))
     ask = getattr(sqlite_app, f"{method.lower()}_json" if body else method.lower())
     more = (body,) if body else ()
     ask(f"/placement{path}", *more, headers=headers(LATEST), status=status)

@@ -20,8 +20,8 @@ each_version = pytest.mark.parametrize("version", VERSIONS, ids=str)
 @pytest.mark.system
 @each_version
 def test_document_is_valid(sqlite_app, version):
-    asked = {"OpenStack-API-Version": f"placement {version}"}
-    document = sqlite_app.get(ADDRESS, headers=asked).json
+    request_headers = {"OpenStack-API-Version": f"placement {version}"}
+    document = sqlite_app.get(ADDRESS, headers=request_headers).json
     OpenAPIV31SpecValidator(document).validate()
     assert document["info"]["version"] == str(version)
 

@@ -233,11 +233,11 @@ def test_message_for_a_class_conflict(each_cloud, method, path, minor, body, phr
 @pytest.mark.parametrize(("noun", "minor", "body"), STALE)
 def test_message_for_a_stale_generation(each_cloud, noun, minor, body):
     body = {**body, "resource_provider_generation": 9}
-    told = error_detail(each_cloud, "PUT", f"{ONE}/{noun}", minor, body, 409)
-    assert "resource provider generation conflict" in told
-    assert "Resource provider's generation already changed." in told
-    assert "Please update the generation and try again." in told
-    assert told.startswith("resource provider gen" if "inv" in noun else "Resource provider's gen")
+    text = error_detail(each_cloud, "PUT", f"{ONE}/{noun}", minor, body, 409)
+    assert "resource provider generation conflict" in text
+    assert "Resource provider's generation already changed." in text
+    assert "Please update the generation and try again." in text
+    assert text.startswith("resource provider gen" if "inv" in noun else "Resource provider's gen")
 
 
 @pytest.mark.parametrize(("method", "path", "minor", "body", "phrase"), INVENTORIES)
@@ -254,9 +254,9 @@ def test_message_for_a_malformed_query(cloud, path, query, minor, phrase):
 
 @pytest.mark.parametrize(("method", "path", "minor", "body", "keyword", "within"), SCHEMA_FAULTS)
 def test_schema_error_names_keyword_and_path(cloud, method, path, minor, body, keyword, within):
-    told = error_detail(cloud, method, path, minor, body, 400)
-    assert "(at $" in told
-    assert f"Failed validating {keyword} in schema{within}" in told
+    detail = error_detail(cloud, method, path, minor, body, 400)
+    assert "(at $" in detail
+    assert f"Failed validating {keyword} in schema{within}" in detail
 
 
 @pytest.mark.parametrize("name", ["TRAIT_X", "CUSTOM_abc", LONG])
@@ -274,9 +274,9 @@ def test_message_for_exceeded_capacity(each_cloud, minor):
         ("PUT", f"/allocations/{CONSUMER}", body),
         ("POST", "/allocations", {CONSUMER: body}),
     ):
-        told = error_detail(each_cloud, method, path, minor, sent, 409)
-        assert "Unable to allocate inventory" in told
-        assert "The requested amount would exceed the capacity of 4" in told
+        detail = error_detail(each_cloud, method, path, minor, sent, 409)
+        assert "Unable to allocate inventory" in detail
+        assert "The requested amount would exceed the capacity of 4" in detail
 
 
 @pytest.mark.all_databases

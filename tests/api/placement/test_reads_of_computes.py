@@ -79,16 +79,16 @@ def create_child(app, parent):
 def test_each_provider_subresource_takes_one_statement(
     app, provider_with_everything, noun, spelled
 ):
-    found = read_in_one_statement(app, f"{PROVIDERS}/{spelled(provider_with_everything)}/{noun}")
-    assert len(found.pop(noun)) == 2
-    assert list(found) == ["resource_provider_generation"]
+    document = read_in_one_statement(app, f"{PROVIDERS}/{spelled(provider_with_everything)}/{noun}")
+    assert len(document.pop(noun)) == 2
+    assert list(document) == ["resource_provider_generation"]
 
 
 @pytest.mark.parametrize("noun", NOUNS)
 def test_empty_subresource_takes_one_statement(app, empty_provider, noun):
-    found = read_in_one_statement(app, f"{PROVIDERS}/{empty_provider}/{noun}")
-    assert not found.pop(noun)
-    assert found == {"resource_provider_generation": 0}
+    document = read_in_one_statement(app, f"{PROVIDERS}/{empty_provider}/{noun}")
+    assert not document.pop(noun)
+    assert document == {"resource_provider_generation": 0}
 
 
 @pytest.mark.parametrize("noun", NOUNS)
@@ -107,8 +107,8 @@ def test_one_inventory_takes_one_statement(app, provider_with_everything):
 
 @pytest.mark.parametrize("spelled", [str, str.upper], ids=["canonical", "capitals"])
 def test_allocations_of_a_consumer_take_one_statement(app, provider_with_everything, spelled):
-    found = read_in_one_statement(app, f"/placement/allocations/{spelled(consumer_uuids()[0])}")
-    assert found["allocations"][provider_with_everything]["resources"] == {"VCPU": 1, "DISK_GB": 2}
+    answer = read_in_one_statement(app, f"/placement/allocations/{spelled(consumer_uuids()[0])}")
+    assert answer["allocations"][provider_with_everything]["resources"] == {"VCPU": 1, "DISK_GB": 2}
 
 
 def test_consumer_without_allocations_takes_one_statement(app, empty_provider):
@@ -156,5 +156,5 @@ def test_filters_combine_with_a_uuid_in_any_spelling(app, empty_provider, provid
 
 
 def list_uuids(app, query):
-    found = app.get(f"{PROVIDERS}?{query}", headers=LATEST_HEADERS).json
-    return [provider["uuid"] for provider in found["resource_providers"]]
+    document = app.get(f"{PROVIDERS}?{query}", headers=LATEST_HEADERS).json
+    return [provider["uuid"] for provider in document["resource_providers"]]

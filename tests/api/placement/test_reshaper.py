@@ -20,8 +20,8 @@ SERVICE = {"X-Auth-Token": "nova:service", "X-Roles": "service"}
 
 def post_reshaper(app, inventories, allocations=None, version=LATEST, status=204):
     body = {"inventories": inventories, "allocations": allocations or {}}
-    asked = {**headers(version), **SERVICE}
-    return app.post_json("/placement/reshaper", body, headers=asked, status=status)
+    request_headers = {**headers(version), **SERVICE}
+    return app.post_json("/placement/reshaper", body, headers=request_headers, status=status)
 
 
 def inventories_body(generation, **totals):
@@ -58,8 +58,8 @@ def test_inventory_moves_with_its_allocations(app, host_with_used_disk):
         {host: inventories_body(1, VCPU=8), disk: inventories_body(0, DISK_GB=100)},
         {instance: moved},
     )
-    told = get_document(app, f"/allocations/{instance}")["allocations"]
-    assert {uuid: one["resources"] for uuid, one in told.items()} == {
+    document = get_document(app, f"/allocations/{instance}")["allocations"]
+    assert {uuid: one["resources"] for uuid, one in document.items()} == {
         host: {"VCPU": 2},
         disk: {"DISK_GB": 30},
     }
@@ -85,19 +85,19 @@ def test_rejected_reshape_changes_nothing(app, host_with_used_disk, change, stat
         get_document(app, f"/resource_providers/{host}/inventories"),
         get_document(app, "/allocations/" + instance),
     )
-    wanted = {
+    expected = {
         host: inventories_body(change.get("host_generation", 1), VCPU=8),
         disk: inventories_body(
             0, **{change.get("disk_class", "DISK_GB"): change.get("disk_total", 100)}
         ),
     }
     if "stranger" in change:
-        wanted[str(uuid4())] = inventories_body(0, VCPU=1)
+        expected[str(uuid4())] = inventories_body(0, VCPU=1)
     amounts = {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}
     if "left" in change:
         amounts = {host: {"VCPU": 2, change["left"]: 30}}
     moved = build_body(LATEST, amounts, generation=change.get("consumer_generation", 1))
-    (error,) = post_reshaper(app, wanted, {instance: moved}, status=status).json["errors"]
+    (error,) = post_reshaper(app, expected, {instance: moved}, status=status).json["errors"]
     assert error["code"] == code
     assert words in error["detail"]
     after = (
@@ -120,20 +120,20 @@ def test_too_many_amounts_are_rejected(app, host_with_used_disk, monkeypatch):
     monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
     moved = build_body(LATEST, {host: {"VCPU": 2}, disk: {"DISK_GB": 30}}, generation=1)
     inventories = {host: inventories_body(2, VCPU=8), disk: inventories_body(0, DISK_GB=100)}
-    refused = post_reshaper(app, inventories, {instance: moved}, status=400)
-    assert "$.allocations: the consumers hold 2 amounts, which" in refused.text
+    answer = post_reshaper(app, inventories, {instance: moved}, status=400)
+    assert "$.allocations: the consumers hold 2 amounts, which" in answer.text
     assert get_document(app, f"/allocations/{instance}")["allocations"].keys() == {host}
 
 
 def test_too_many_inventories_are_rejected(app, host_with_used_disk, monkeypatch):
     host, disk, _ = host_with_used_disk
     monkeypatch.setattr("placement_sched.api.placement.reshaper.MAX_RESHAPER_INVENTORIES", 2)
-    refused = post_reshaper(
+    answer = post_reshaper(
         app,
         {host: inventories_body(1, VCPU=9), disk: inventories_body(0, DISK_GB=1, VCPU=1)},
         status=400,
     )
-    assert "$.inventories: the providers have 3 inventories, which" in refused.text
+    assert "$.inventories: the providers have 3 inventories, which" in answer.text
     assert (
         get_document(app, f"/resource_providers/{host}/inventories")["inventories"]["VCPU"]["total"]
         == 8
@@ -142,8 +142,8 @@ def test_too_many_inventories_are_rejected(app, host_with_used_disk, monkeypatch
 
 def test_too_many_providers_are_rejected(sqlite_app):
     many = {str(uuid4()): inventories_body(0) for _ in range(MAX_RESHAPER_INVENTORIES + 1)}
-    refused = post_reshaper(sqlite_app, many, status=400)
-    assert "(at $.inventories). Failed validating 'maxProperties'" in refused.text
+    answer = post_reshaper(sqlite_app, many, status=400)
+    assert "(at $.inventories). Failed validating 'maxProperties'" in answer.text
 
 
 def test_statement_count_is_independent_of_providers_and_consumers(app):
@@ -181,9 +181,9 @@ def test_statement_count_is_independent_of_providers_and_consumers(app):
     ],
 )
 def test_malformed_bodies_are_400(sqlite_app, body, version):
-    asked = {**headers(version), **SERVICE}
-    refused = sqlite_app.post_json("/placement/reshaper", body, headers=asked, status=400)
-    assert "JSON does not validate" in refused.text
+    request_headers = {**headers(version), **SERVICE}
+    answer = sqlite_app.post_json("/placement/reshaper", body, headers=request_headers, status=400)
+    assert "JSON does not validate" in answer.text
 
 
 def test_allocations_have_the_format_of_the_version(sqlite_app):
@@ -202,29 +202,29 @@ def test_allocations_have_the_format_of_the_version(sqlite_app):
 def test_reshaper_is_served_from_1_30_for_services_only(sqlite_app):
     post_reshaper(sqlite_app, {"a" * 36: inventories_body(0)}, version="1.29", status=404)
     body = {"inventories": {"a" * 36: inventories_body(0)}, "allocations": {}}
-    refused = sqlite_app.post_json("/placement/reshaper", body, headers=headers("1.30"), status=403)
-    assert "placement:reshaper:reshape" in refused.text
+    answer = sqlite_app.post_json("/placement/reshaper", body, headers=headers("1.30"), status=403)
+    assert "placement:reshaper:reshape" in answer.text
 
 
 def test_inventory_can_reserve_more_than_its_total(app):
     provider = make_provider(app.app.services.database)
     reserved = {"total": 4, "reserved": 5}
-    asked = {"resource_provider_generation": 0, "inventories": {"VCPU": reserved}}
-    post_reshaper(app, {provider: asked})
+    inventory = {"resource_provider_generation": 0, "inventories": {"VCPU": reserved}}
+    post_reshaper(app, {provider: inventory})
     path = f"/resource_providers/{provider}/inventories"
     assert get_document(app, path)["inventories"]["VCPU"]["reserved"] == 5
     body = build_body(LATEST, {provider: {"VCPU": 1}})
-    told = app.put_json(
+    answer = app.put_json(
         f"/placement/allocations/{uuid4()}", body, headers=headers(LATEST), status=409
     )
-    assert "VCPU" in told.json["errors"][0]["detail"]
+    assert "VCPU" in answer.json["errors"][0]["detail"]
 
 
 def test_first_provider_in_use_is_reported_with_its_classes(app, host_with_used_disk):
     host, disk, _instance = host_with_used_disk
-    told = post_reshaper(
+    answer = post_reshaper(
         app, {disk: inventories_body(0, VCPU=1), host: inventories_body(1)}, status=409
     )
-    (error,) = told.json["errors"]
+    (error,) = answer.json["errors"]
     assert error["code"] == "placement.inventory.inuse"
     assert f"'VCPU, DISK_GB' on resource provider '{host}'" in error["detail"]

@@ -18,8 +18,8 @@ P = "7c2e5f0a-91d4-4b7e-8a36-0f1c2d3e4b5a"
 def send_request(app):
     def call_placement(method, path, body=None):
         call = getattr(app, f"{method.lower()}{'' if body is None else '_json'}")
-        given = () if body is None else (body,)
-        return call(f"/placement{path}", *given, headers=LATEST_HEADERS, status="*")
+        bodies = () if body is None else (body,)
+        return call(f"/placement{path}", *bodies, headers=LATEST_HEADERS, status="*")
 
     call_placement("GET", "/traits")  # prepares the database
     return call_placement
@@ -45,8 +45,8 @@ def read_subresource(send_request):
 @pytest.mark.parametrize("path", ["/resource_classes/CUSTOM_RACED", "/traits/CUSTOM_RACED"])
 def test_concurrent_creations_of_a_class_create_it_once(send_for_status, path):
     for _ in range(ROUNDS):
-        told = run_concurrently(*[partial(send_for_status, "PUT", path)] * 4)
-        assert sorted(told) == [201, 204, 204, 204]
+        results = run_concurrently(*[partial(send_for_status, "PUT", path)] * 4)
+        assert sorted(results) == [201, 204, 204, 204]
         assert sorted(run_concurrently(*[partial(send_for_status, "DELETE", path)] * 2)) == [
             204,
             404,
@@ -67,11 +67,11 @@ def test_concurrent_deletion_and_use_of_a_class_never_both_succeed(
         send_for_status("PUT", path)
         _, generation = read_subresource("inventories")
         body = {"resource_provider_generation": generation, "inventories": {name: {"total": 7}}}
-        told = run_concurrently(
+        results = run_concurrently(
             partial(send_for_status, "DELETE", path),
             partial(send_for_status, "PUT", f"/resource_providers/{P}/inventories", body),
         )
-        found, generation = read_subresource("inventories")
-        assert (*told, name in found) in {(204, 400, False), (409, 200, True)}
+        inventories, generation = read_subresource("inventories")
+        assert (*results, name in inventories) in {(204, 400, False), (409, 200, True)}
         body = {"resource_provider_generation": generation, "inventories": {}}
         assert send_for_status("PUT", f"/resource_providers/{P}/inventories", body) == 200

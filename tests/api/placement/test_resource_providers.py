@@ -42,8 +42,8 @@ def test_every_path_accepts_any_uuid_spelling(app):
     [uuid] = make_providers(app.app.services.database, [[]])
     capitals = f"{PATH}/{uuid.upper()}"
     stock = {"resource_class": "VCPU", "total": 1}
-    made = app.post_json(f"{capitals}/inventories", stock, headers=LATEST_HEADERS, status=201)
-    assert made.headers["Location"].endswith(f"{PATH}/{uuid}/inventories/VCPU")
+    created = app.post_json(f"{capitals}/inventories", stock, headers=LATEST_HEADERS, status=201)
+    assert created.headers["Location"].endswith(f"{PATH}/{uuid}/inventories/VCPU")
     for rest in ("", *("/inventories", "/usages", "/aggregates", "/traits", "/allocations")):
         plain = app.get(f"{PATH}/{uuid}{rest}", headers=LATEST_HEADERS)
         for spelling in (uuid.upper(), uuid.replace("-", ""), f"urn:uuid:{uuid}"):
@@ -85,35 +85,35 @@ def last_modified(answer):
 
 
 def test_last_modified_is_the_latest_change_of_the_document(hourly_clock_app):
-    made = [
+    uuids = [
         hourly_clock_app.post_json(PATH, {"name": name}, headers=LATEST_HEADERS).json["uuid"]
         for name in "abc"
     ]
     times = [
         last_modified(hourly_clock_app.get(f"{PATH}/{uuid}", headers=LATEST_HEADERS))
-        for uuid in made
+        for uuid in uuids
     ]
     assert times == sorted(times)
     assert len(set(times)) == 3
     assert last_modified(hourly_clock_app.get(PATH, headers=LATEST_HEADERS)) == times[-1]
-    hourly_clock_app.put_json(f"{PATH}/{made[0]}", {"name": "d"}, headers=LATEST_HEADERS)
+    hourly_clock_app.put_json(f"{PATH}/{uuids[0]}", {"name": "d"}, headers=LATEST_HEADERS)
     assert last_modified(hourly_clock_app.get(PATH, headers=LATEST_HEADERS)) > times[-1]
 
 
 def test_unchanged_provider_keeps_its_update_time(hourly_clock_app):
-    made = hourly_clock_app.post_json(PATH, {"name": "host"}, headers=LATEST_HEADERS)
-    path = f"{PATH}/{made.json['uuid']}"
+    answer = hourly_clock_app.post_json(PATH, {"name": "host"}, headers=LATEST_HEADERS)
+    path = f"{PATH}/{answer.json['uuid']}"
     same = hourly_clock_app.put_json(path, {"name": "host"}, headers=LATEST_HEADERS)
     assert (
         last_modified(same)
         == last_modified(hourly_clock_app.get(path, headers=LATEST_HEADERS))
-        == last_modified(made)
+        == last_modified(answer)
     )
     renamed = hourly_clock_app.put_json(path, {"name": "other"}, headers=LATEST_HEADERS)
     assert (
         last_modified(renamed)
         == last_modified(hourly_clock_app.get(path, headers=LATEST_HEADERS))
-        > last_modified(made)
+        > last_modified(answer)
     )
 
 
@@ -134,9 +134,9 @@ def test_empty_inventory_has_no_last_modified(hourly_clock_app):
 @pytest.mark.parametrize("minor", range(40))
 def test_every_version_creates_shows_and_deletes_a_provider(sqlite_app, minor):
     headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
-    made = sqlite_app.post_json(PATH, {"name": "host"}, headers=headers)
-    assert made.status_code == (200 if minor >= 20 else 201)
-    path = made.headers["Location"]
+    answer = sqlite_app.post_json(PATH, {"name": "host"}, headers=headers)
+    assert answer.status_code == (200 if minor >= 20 else 201)
+    path = answer.headers["Location"]
     shown = sqlite_app.get(path, headers=headers)
     assert ("root_provider_uuid" in shown.json) == (minor >= 14)
     assert ("Last-Modified" in shown.headers) == (minor >= 15)

@@ -16,12 +16,12 @@ def test_every_route_is_guarded_by_a_known_rule():
 
 
 def test_every_policy_rule_lists_its_operations():
-    told = {
+    documented = {
         (rule.name, operation["method"])
         for rule in PLACEMENT_RULES
         for operation in getattr(rule, "operations", ())
     }
-    assert {(route.policy, route.method) for route in API.routes if route.policy} <= told
+    assert {(route.policy, route.method) for route in API.routes if route.policy} <= documented
 
 
 @pytest.mark.parametrize(

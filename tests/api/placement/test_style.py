@@ -67,14 +67,14 @@ def cause_error(app, error, accept):
 @pytest.mark.parametrize("kind", [HTML, TEXT])
 def test_errors_of_every_stage_have_the_accepted_type(app_with_provider, error, kind):
     answer = cause_error(app_with_provider, error, kind)
-    told = cause_error(app_with_provider, error, None)
-    assert told.content_type == JSON
+    as_json = cause_error(app_with_provider, error, None)
+    assert as_json.content_type == JSON
     assert answer.headers["Content-Type"] == f"{kind}; charset=UTF-8"
-    (one,) = told.json["errors"]
+    (one,) = as_json.json["errors"]
     assert answer.text.count(f"{one['status']} {one['title']}") == (2 if kind == HTML else 1)
     assert answer.headers["X-Openstack-Request-Id"].startswith("req-")
     for name in ("Allow", "Vary", "OpenStack-API-Version"):
-        assert answer.headers.get(name) == told.headers.get(name)
+        assert answer.headers.get(name) == as_json.headers.get(name)
 
 
 @pytest.mark.parametrize(("accept", "kind"), KINDS)

@@ -42,11 +42,11 @@ def test_concurrent_deletion_and_use_of_a_trait_never_both_succeed(
         send_for_status("PUT", path)
         _, generation = read_subresource("traits")
         body = {"resource_provider_generation": generation, "traits": [name]}
-        told = run_concurrently(
+        results = run_concurrently(
             partial(send_for_status, "DELETE", path),
             partial(send_for_status, "PUT", f"/resource_providers/{P}/traits", body),
         )
-        found, _ = read_subresource("traits")
+        traits, _ = read_subresource("traits")
         gone = {(204, 400, False), (204, 409, False)}
-        assert (*told, name in found) in {*gone, (409, 200, True)}
+        assert (*results, name in traits) in {*gone, (409, 200, True)}
         assert send_for_status("DELETE", f"/resource_providers/{P}/traits") == 204

@@ -107,8 +107,8 @@ def test_usages_of_all_consumer_types_are_one_sum(app, provider):
     ],
 )
 def test_malformed_queries_are_400(sqlite_app, query, version):
-    refused = sqlite_app.get(f"/placement/usages?{query}", headers=headers(version), status=400)
-    assert "Invalid query string parameters" in refused.text
+    answer = sqlite_app.get(f"/placement/usages?{query}", headers=headers(version), status=400)
+    assert "Invalid query string parameters" in answer.text
 
 
 def test_project_usages_are_served_from_1_9(sqlite_app):
@@ -126,5 +126,5 @@ def test_project_usages_are_served_from_1_9(sqlite_app):
     ],
 )
 def test_project_readers_can_read_project_usages(sqlite_app, token, roles, status):
-    asked = {**headers(LATEST), "X-Auth-Token": token, "X-Roles": roles}
-    sqlite_app.get("/placement/usages?project_id=p", headers=asked, status=status)
+    request_headers = {**headers(LATEST), "X-Auth-Token": token, "X-Roles": roles}
+    sqlite_app.get("/placement/usages?project_id=p", headers=request_headers, status=status)

@@ -28,9 +28,9 @@ def test_check_returns_users_of_reserved_aggregates_and_findings(
     reserved_database, sqlite_settings, make_app
 ):
     switched_on = {"scheduler.enable_isolated_aggregate_filtering": True}
-    found = make_app(sqlite_settings.with_overrides(switched_on)).get(CHECK).json
-    assert found["filtering"] is True
-    assert found["aggregates"] == [
+    document = make_app(sqlite_settings.with_overrides(switched_on)).get(CHECK).json
+    assert document["filtering"] is True
+    assert document["aggregates"] == [
         {
             "uuid": aggregate_uuid("windows"),
             "name": "windows",
@@ -39,9 +39,9 @@ def test_check_returns_users_of_reserved_aggregates_and_findings(
             "images": {"open": [], "forbidden": []},
         }
     ]
-    kinds = [finding["kind"] for finding in found["findings"]]
+    kinds = [finding["kind"] for finding in document["findings"]]
     assert kinds == ["trait_unknown", "not_in_placement", "trait_lacking"]
-    assert found["findings"][1] == {
+    assert document["findings"][1] == {
         "kind": "not_in_placement",
         "detail": "is in the host aggregate but not in the provider aggregate; "
         "sync_aggregates adds it",

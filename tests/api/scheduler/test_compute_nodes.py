@@ -176,9 +176,9 @@ def test_delete_of_a_node_with_allocations_is_409(app):
         "consumer_type": "INSTANCE",
     }
     app.put_json(consumer, allocations, headers=version, status=204)
-    refused = error_of(app.delete(f"{NODES}/{node_uuid(1)}", status=409))
-    assert refused["code"] == "scheduler.conflict"
-    assert node_uuid(1) in refused["detail"]
+    answer = error_of(app.delete(f"{NODES}/{node_uuid(1)}", status=409))
+    assert answer["code"] == "scheduler.conflict"
+    assert node_uuid(1) in answer["detail"]
     app.get(f"{NODES}/{node_uuid(1)}")
     app.delete(consumer, status=204)
     app.delete(f"{NODES}/{node_uuid(1)}", status=204)
@@ -187,9 +187,9 @@ def test_delete_of_a_node_with_allocations_is_409(app):
 @pytest.mark.parametrize("spelt", [str.upper, lambda uuid: uuid.replace("-", "")])
 def test_uuid_in_a_path_can_have_any_spelling(sqlite_app, spelt):
     path = f"{NODES}/{spelt(node_uuid(1))}"
-    made = sqlite_app.put_json(path, remove_keys(build_report(1), "uuid")).json
-    assert made["uuid"] == node_uuid(1)
-    assert sqlite_app.get(path).json == made
+    node = sqlite_app.put_json(path, remove_keys(build_report(1), "uuid")).json
+    assert node["uuid"] == node_uuid(1)
+    assert sqlite_app.get(path).json == node
     sqlite_app.delete(path, status=204)
     sqlite_app.get(path, status=404)
 
@@ -205,10 +205,10 @@ def test_unknown_node_is_404(app, uuid):
 
 def test_names_of_another_node_are_409_naming_both(app):
     put_report(app, 1)
-    refused = error_of(put_report(app, 2, status=409, host="cn1", hypervisor_hostname="cn1"))
-    assert (refused["status"], refused["code"]) == (409, "scheduler.duplicate")
-    assert node_uuid(1) in refused["detail"]
-    assert node_uuid(2) in refused["detail"]
+    answer = error_of(put_report(app, 2, status=409, host="cn1", hypervisor_hostname="cn1"))
+    assert (answer["status"], answer["code"]) == (409, "scheduler.duplicate")
+    assert node_uuid(1) in answer["detail"]
+    assert node_uuid(2) in answer["detail"]
     app.get(f"{NODES}/{node_uuid(2)}", status=404)
 
 

@@ -322,11 +322,11 @@ def test_replay_returns_then_now_and_differences(cloud):
     assert (answer["now"]["outcome"], answer["differences"]) == ("selected", [])
     cloud.put_json("/compute/v2.1/os-services/disable", {"host": "cn1", "binary": "nova-compute"})
     answer = cloud.post_json(f"{DECISIONS}/{uuid}/replay", {"settings": "then"}).json
-    found = {
+    differences = {
         difference["what"]: (difference["then"], difference["now"])
         for difference in answer["differences"]
     }
-    assert found["hosts found"] == (2, 1)
+    assert differences["hosts found"] == (2, 1)
     assert len(list_decisions(cloud)) == 1
 
 

@@ -25,9 +25,9 @@ LONG_AGO = "2020-01-01T00:00:00"
 def test_capacity_of_more_than_64_bits_is_shown(app):
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     path = f"/placement/resource_providers/{uuid_of('cn1')}"
-    given = app.get(f"{path}/inventories", headers=LATEST_HEADERS).json
-    given["inventories"]["VCPU"] = {"total": 2**31 - 1, "allocation_ratio": 3e38}
-    app.put_json(f"{path}/inventories", given, headers=LATEST_HEADERS)
+    document = app.get(f"{path}/inventories", headers=LATEST_HEADERS).json
+    document["inventories"]["VCPU"] = {"total": 2**31 - 1, "allocation_ratio": 3e38}
+    app.put_json(f"{path}/inventories", document, headers=LATEST_HEADERS)
     ask = {"request_spec": {}, "flavors": [flavor()]}
     assert app.get(f"{HOSTS}/cn1").json
     assert app.post_json("/scheduler/v1/capacity", ask).json
@@ -221,12 +221,12 @@ def test_shared_values_of_a_filtered_list_cover_its_hosts_only(app):
 
 
 def test_pages_are_linked(app):
-    found, path = [], f"{HOSTS}?limit=3"
+    pages, path = [], f"{HOSTS}?limit=3"
     while path:
         answer = app.get(path).json
-        found.append([host["host"] for host in answer["hosts"]])
+        pages.append([host["host"] for host in answer["hosts"]])
         path = answer["links"][0]["href"] if answer["links"] else None
-    assert found == [["cn1", "cn2", "cn3"], ["cn4"]]
+    assert pages == [["cn1", "cn2", "cn3"], ["cn4"]]
 
 
 def test_unknown_marker_is_rejected(app):

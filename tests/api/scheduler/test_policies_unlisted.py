@@ -25,8 +25,8 @@ def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
 def create_policy_aggregate(app, *hosts, policy="spread"):
     """Report three hosts, and add ``hosts`` to an aggregate with a policy."""
     app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in (1, 2, 3)])
-    made = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": policy}}).json
-    action = f"/compute/v2.1/os-aggregates/{made['aggregate']['id']}/action"
+    aggregate = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": policy}}).json
+    action = f"/compute/v2.1/os-aggregates/{aggregate['aggregate']['id']}/action"
     app.post_json(action, {"set_metadata": {"metadata": {"sched_policy": policy}}})
     for host in hosts:
         app.post_json(action, {"add_host": {"host": host}})

@@ -93,8 +93,8 @@ def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
             "/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in range(1, 6)]
         )
         for policy, (name, hosts, metadata) in RACKS.items():
-            made = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": name}})
-            action = f"/compute/v2.1/os-aggregates/{made.json['aggregate']['id']}/action"
+            aggregate = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": name}})
+            action = f"/compute/v2.1/os-aggregates/{aggregate.json['aggregate']['id']}/action"
             for host in hosts:
                 app.post_json(action, {"add_host": {"host": host}})
             tags = {**metadata, "sched_policy": policy}
@@ -136,31 +136,34 @@ def test_story_1_ratio_of_the_policy_takes_effect(make_cloud):
         ("high_cpu_density", "shared_az"),
     ):
         for count in (2 * room[policy] // 16, 2 * room[policy] // 16 + 1):
-            asked = spec(
+            request = spec(
                 *(instance(number + 1) for number in range(count)),
                 availability_zone=zone,
                 flavor=flavor(vcpus=16, memory_mb=1, root_gb=1),
             )
-            found = app.post_json("/scheduler/v1/explain", {"request_spec": asked}).json
+            explanation = app.post_json("/scheduler/v1/explain", {"request_spec": request}).json
             fits = count * 16 <= 2 * room[policy]
-            assert (found["outcome"] == "selected") == fits, (policy, count)
+            assert (explanation["outcome"] == "selected") == fits, (policy, count)
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
 @pytest.mark.parametrize("policy", OF_POLICY)
 def test_story_2_request_uses_the_selected_policy(make_cloud, selection, policy):
     app = make_cloud(selection)
-    asked = MEANT[selection][policy]
-    found = explain(app, **asked)
-    assert found["policy"] == found["funnel"]["policy"]["name"] == policy
-    assert list(selector_outcomes(found).values()) == ["chosen"]
-    (matched,) = found["funnel"]["policy"]["selectors"][0]["matched"]
+    fields = MEANT[selection][policy]
+    explanation = explain(app, **fields)
+    assert explanation["policy"] == explanation["funnel"]["policy"]["name"] == policy
+    assert list(selector_outcomes(explanation).values()) == ["chosen"]
+    (matched,) = explanation["funnel"]["policy"]["selectors"][0]["matched"]
     assert (matched["aggregate"], matched["policy"]) == (RACKS[policy][0], policy)
-    assert passed_hosts(found) == OF_POLICY[policy]
+    assert passed_hosts(explanation) == OF_POLICY[policy]
     # The aggregate is a condition of the candidates query, not only of a filter.
-    assert f"member_of=in%3A{matched['uuid']}" in found["funnel"]["allocation_candidates"]["query"]
+    assert (
+        f"member_of=in%3A{matched['uuid']}"
+        in explanation["funnel"]["allocation_candidates"]["query"]
+    )
     answer = app.post_json(
-        "/scheduler/v1/select_destinations", {"request_spec": spec(instance(1), **asked)}
+        "/scheduler/v1/select_destinations", {"request_spec": spec(instance(1), **fields)}
     ).json
     assert set(selected_hosts(answer)) <= OF_POLICY[policy]
     decision = app.get(f"/scheduler/v1/decisions/{answer['decision']}").json
@@ -169,33 +172,33 @@ def test_story_2_request_uses_the_selected_policy(make_cloud, selection, policy)
 
 @pytest.mark.parametrize("selection", SELECTIONS)
 def test_story_2_other_requests_use_the_default_policy(make_cloud, selection):
-    found = explain(make_cloud(selection), project_id="other")
-    assert found["policy"] == "default"
-    (outcome,) = selector_outcomes(found).values()
+    explanation = explain(make_cloud(selection), project_id="other")
+    assert explanation["policy"] == "default"
+    (outcome,) = selector_outcomes(explanation).values()
     assert outcome in {"not set in the request", "no aggregate with a policy matches"}
     # The filter of the default policy accepts the host without an aggregate, as in nova.
-    assert "cn5" in passed_hosts(found)
+    assert "cn5" in passed_hosts(explanation)
 
 
 def test_several_matching_policies_fall_back_to_default(make_cloud):
-    found = explain(make_cloud(), availability_zone="cpu_intensive_az,shared_az")
-    assert found["policy"] == "default"
-    (selector,) = found["funnel"]["policy"]["selectors"]
+    explanation = explain(make_cloud(), availability_zone="cpu_intensive_az,shared_az")
+    assert explanation["policy"] == "default"
+    (selector,) = explanation["funnel"]["policy"]["selectors"]
     assert selector["outcome"] == "several policies match: high_cpu_density, low_cpu_density"
     assert [one["aggregate"] for one in selector["matched"]] == ["rack1", "rack2"]
-    assert passed_hosts(found) == {"cn1", "cn2", "cn3", "cn4"}
+    assert passed_hosts(explanation) == {"cn1", "cn2", "cn3", "cn4"}
 
 
 def test_request_uses_all_aggregates_of_a_policy(make_cloud):
     app = make_cloud()
-    made = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack3"}}).json
-    action = f"/compute/v2.1/os-aggregates/{made['aggregate']['id']}/action"
+    aggregate = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack3"}}).json
+    action = f"/compute/v2.1/os-aggregates/{aggregate['aggregate']['id']}/action"
     app.post_json(action, {"add_host": {"host": "cn5"}})
     tags = {"sched_policy": "low_cpu_density", "availability_zone": "cpu_intensive_az"}
     app.post_json(action, {"set_metadata": {"metadata": tags}})
-    found = explain(app, availability_zone="cpu_intensive_az")
-    assert found["policy"] == "low_cpu_density"
-    assert passed_hosts(found) == {"cn1", "cn2", "cn5"}
+    explanation = explain(app, availability_zone="cpu_intensive_az")
+    assert explanation["policy"] == "low_cpu_density"
+    assert passed_hosts(explanation) == {"cn1", "cn2", "cn5"}
 
 
 def test_default_policy_can_avoid_policy_aggregates(make_cloud):
@@ -205,22 +208,22 @@ def test_default_policy_can_avoid_policy_aggregates(make_cloud):
 
 def test_first_matching_selector_decides(make_cloud):
     app = make_cloud(f"{BY_HINT}, {BY_TENANT}, {BY_ZONE}", companion="AllHostsFilter")
-    found = explain(app, project_id="other", availability_zone="shared_az")
-    assert found["policy"] == "high_cpu_density"
-    assert selector_outcomes(found) == {
+    explanation = explain(app, project_id="other", availability_zone="shared_az")
+    assert explanation["policy"] == "high_cpu_density"
+    assert selector_outcomes(explanation) == {
         "hint": "not set in the request",
         "tenant": "no aggregate with a policy matches",
         "availability_zone": "chosen",
     }
-    found = explain(app, project_id="engineers", availability_zone="shared_az")
-    assert found["policy"] == "low_cpu_density"
+    explanation = explain(app, project_id="engineers", availability_zone="shared_az")
+    assert explanation["policy"] == "low_cpu_density"
 
 
 def test_hint_for_the_default_policy_is_used(make_cloud):
-    found = explain(make_cloud(BY_HINT), scheduler_hints={"sched_policy": "default"})
-    assert found["policy"] == "default"
-    assert selector_outcomes(found) == {"hint": "chosen"}
-    assert passed_hosts(found) == {"cn5"}
+    explanation = explain(make_cloud(BY_HINT), scheduler_hints={"sched_policy": "default"})
+    assert explanation["policy"] == "default"
+    assert selector_outcomes(explanation) == {"hint": "chosen"}
+    assert passed_hosts(explanation) == {"cn5"}
 
 
 SELECTOR = '''
@@ -242,9 +245,9 @@ def test_third_party_selector_is_loaded_by_dotted_path(make_cloud, tmp_path, mon
     (tmp_path / "acme_selectors.py").write_text(SELECTOR)
     monkeypatch.syspath_prepend(tmp_path)
     app = make_cloud("acme_selectors.ByName", companion="AllHostsFilter")
-    found = explain(app, scheduler_hints={"rack": "rack2"})
-    assert found["policy"] == "high_cpu_density"
-    assert selector_outcomes(found) == {"ByName": "chosen"}
+    explanation = explain(app, scheduler_hints={"rack": "rack2"})
+    assert explanation["policy"] == "high_cpu_density"
+    assert selector_outcomes(explanation) == {"ByName": "chosen"}
 
 
 def test_policies_differ_in_filters_weights_and_driver(make_cloud):
@@ -261,13 +264,13 @@ ram_weight_multiplier = -2.0
 driver = chance_scheduler
 """
     app = make_cloud(text=text)
-    found = explain(app, availability_zone="cpu_intensive_az")["funnel"]
-    assert [one["name"] for one in found["filters"]] == ["ComputeFilter", "NumInstancesFilter"]
-    assert found["weighers"] == [{"name": "RAMWeigher", "multiplier": -2.0}]
-    found = explain(app, availability_zone="shared_az")["funnel"]
+    funnel = explain(app, availability_zone="cpu_intensive_az")["funnel"]
+    assert [one["name"] for one in funnel["filters"]] == ["ComputeFilter", "NumInstancesFilter"]
+    assert funnel["weighers"] == [{"name": "RAMWeigher", "multiplier": -2.0}]
+    funnel = explain(app, availability_zone="shared_az")["funnel"]
     # The chance driver uses ComputeFilter only.
-    assert [one["name"] for one in found["filters"]] == ["ComputeFilter"]
-    assert found["weighers"] == []
+    assert [one["name"] for one in funnel["filters"]] == ["ComputeFilter"]
+    assert funnel["weighers"] == []
 
 
 def test_flavor_and_image_are_read_once(make_cloud, monkeypatch):

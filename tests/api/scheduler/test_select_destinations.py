@@ -17,8 +17,8 @@ def test_policy_hint_is_403_without_permission(make_cloud, tmp_path, path):
     policy = tmp_path / "policy.yaml"
     policy.write_text(f'"{RULE}": "!"\n')
     app = make_cloud(BY_HINT, text=f"{NOVA_CONF}[oslo_policy]\npolicy_file = {policy}\n")
-    asked = spec(instance(1), scheduler_hints={"sched_policy": "low_cpu_density"})
-    error = app.post_json(f"/scheduler/v1/{path}", {"request_spec": asked}, status=403).json
+    request_spec = spec(instance(1), scheduler_hints={"sched_policy": "low_cpu_density"})
+    error = app.post_json(f"/scheduler/v1/{path}", {"request_spec": request_spec}, status=403).json
     assert RULE in error["errors"][0]["detail"]
     without = spec(instance(1))
     app.post_json(f"/scheduler/v1/{path}", {"request_spec": without}, status=200)

@@ -70,25 +70,25 @@ def boot_with_disabled_host(operator: Operator) -> Outcome:
     operator.run(f"compute service set --disable {CN1} nova-compute")
     wait_for("disabled", lambda: operator.disabled_in_placement(CN1), operator.cloud)
     hosts = [operator.host(operator.boot_active_server(name)) for name in "ab"]
-    asked = operator.fault(operator.boot("c", f"--host {CN1}"))
+    fault = operator.fault(operator.boot("c", f"--host {CN1}"))
     operator.run(f"compute service set --enable {CN1} nova-compute")
     wait_for("enabled", lambda: not operator.disabled_in_placement(CN1), operator.cloud)
     again = operator.host(operator.boot_active_server("d"))
     operator.check_usages_of_servers()
-    return hosts, asked, again
+    return hosts, fault, again
 
 
 def boot_in_zone(operator: Operator) -> Outcome:
     operator.run("aggregate create --zone north racks")
     operator.run(f"aggregate add host racks {CN2}")
     server = operator.boot_active_server("north", "--availability-zone north")
-    told = operator.server(server)
+    document = operator.server(server)
     other = operator.host(operator.boot_active_server("south", "--availability-zone nova"))
     operator.check_usages_of_servers()
     operator.delete_all()
     operator.run(f"aggregate remove host racks {CN2}")
     operator.run("aggregate delete racks")
-    return told["OS-EXT-SRV-ATTR:host"], told["OS-EXT-AZ:availability_zone"], other
+    return document["OS-EXT-SRV-ATTR:host"], document["OS-EXT-AZ:availability_zone"], other
 
 
 def migrate_server(operator: Operator) -> Outcome:
@@ -125,13 +125,13 @@ def resize_server(operator: Operator) -> Outcome:
     operator.wait(server, "VERIFY_RESIZE")
     operator.check_usages({CN1: ["m1.tiny"], CN2: ["m1.small"]})
     operator.run(f"server resize confirm {server}")
-    told = operator.wait(server, "ACTIVE")
+    document = operator.wait(server, "ACTIVE")
     operator.check_usages_of_servers()
     operator.run(f"server resize --flavor m1.giant {server}")
     event = _failed_event(operator, server, "resize")
     after = operator.wait(server, "ACTIVE")
     operator.check_usages_of_servers()
-    return told["OS-EXT-SRV-ATTR:host"], event, after["flavor"]["original_name"]
+    return document["OS-EXT-SRV-ATTR:host"], event, after["flavor"]["original_name"]
 
 
 def shelve_and_unshelve_server(operator: Operator) -> Outcome:

@@ -31,8 +31,8 @@ def make_reader(nova, follower):
     records = NovaRecords(follower.settings)
 
     def read_placement(uuid, since=None):
-        wanted = RecordKey(uuid, REQUEST, since or utcnow())
-        return records([wanted]).get(uuid)
+        key = RecordKey(uuid, REQUEST, since or utcnow())
+        return records([key]).get(uuid)
 
     yield read_placement
     records.close()
@@ -126,9 +126,9 @@ def test_unavailable_cell_does_not_affect_other_cells(nova, follower):
     )
     nova.api.add("instance_mappings", instance_uuid=gone, cell_id=number)
     records = NovaRecords(follower.settings)
-    found = records([RecordKey(one, REQUEST, utcnow()) for one in (here, gone)])
+    placements = records([RecordKey(one, REQUEST, utcnow()) for one in (here, gone)])
     records.close()
-    assert list(found) == [here]
+    assert list(placements) == [here]
 
 
 def test_unavailable_api_database_is_reported(follower):

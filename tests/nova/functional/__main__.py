@@ -26,19 +26,21 @@ from tests.nova.functional.worker import (
 
 
 def main() -> int:
-    asked = _arguments()
+    arguments = _arguments()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with running_worker(THEIRS, folder / "list") as worker:
             tests = [
                 test
                 for test in worker.tests_of(whole_modules())
-                if not asked.only or any(part in test for part in asked.only)
+                if not arguments.only or any(part in test for part in arguments.only)
             ]
         results = {}
-        for service in (OURS, THEIRS) if asked.beside else (OURS,):
+        for service in (OURS, THEIRS) if arguments.beside else (OURS,):
             progress = _Progress(len(tests))
-            results[service] = collect_results(service, tests, asked.processes, folder, progress)
+            results[service] = collect_results(
+                service, tests, arguments.processes, folder, progress
+            )
         failed = failed_only_here(results[OURS], known_to_fail())
         again = results.get(THEIRS)
         if failed and again is None:

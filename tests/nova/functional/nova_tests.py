@@ -102,11 +102,11 @@ class ServedPlacement(fixtures.Fixture):
 
     @property
     def endpoint(self):
-        wanted = json.dumps(self.conf_fixture.values, sort_keys=True)
-        if wanted not in self.urls:
+        options_key = json.dumps(self.conf_fixture.values, sort_keys=True)
+        if options_key not in self.urls:
             answer = self.lines.ask({"options": self.conf_fixture.values})
-            self.urls[wanted] = answer["url"]
-        return self.urls[wanted]
+            self.urls[options_key] = answer["url"]
+        return self.urls[options_key]
 
 
 def configure_installed_package():

@@ -101,10 +101,10 @@ class ShadowSetup:
     def receive_request(self, *uuids: str, **changes: Any) -> AwaitedRequest | None:
         call = read_call(build_message(*uuids, **changes))
         assert call is not None
-        asked = self.evaluator.evaluate(call)
-        if asked is not None:
-            self.awaiting.add(asked)
-        return asked
+        request = self.evaluator.evaluate(call)
+        if request is not None:
+            self.awaiting.add(request)
+        return request
 
     def evaluate_pending(self) -> list[ShadowResult]:
         self.awaiting.step()

@@ -23,8 +23,8 @@ def weighed_hosts(*weights):
 
 
 def best_host_names(*weights, subset=1, most=10):
-    found = InstanceStep.of(weighed_hosts(*weights), subset, most)
-    return sorted(one.host for one in found.best)
+    step = InstanceStep.of(weighed_hosts(*weights), subset, most)
+    return sorted(one.host for one in step.best)
 
 
 def test_best_hosts_have_the_highest_weight():
@@ -44,8 +44,8 @@ def test_host_chosen_from_the_subset_can_have_lower_weight():
 
 
 def test_recorded_hosts_are_limited_and_the_rest_are_counted():
-    found = InstanceStep.of(weighed_hosts(1.0, 1.0, 1.0), 1, 2)
-    assert (len(found.best), found.more) == (2, 1)
+    step = InstanceStep.of(weighed_hosts(1.0, 1.0, 1.0), 1, 2)
+    assert (len(step.best), step.more) == (2, 1)
 
 
 def test_step_without_hosts_has_no_choice():

@@ -22,9 +22,9 @@ def single_result(results):
 
 
 def test_evaluation_is_a_decision_of_kind_shadow_and_claims_nothing(shadow_setup, uuid, database):
-    asked = shadow_setup.receive_request(uuid)
+    request = shadow_setup.receive_request(uuid)
     with database.read() as connection:
-        decision = decisions.by_uuid(connection, asked.decision)
+        decision = decisions.by_uuid(connection, request.decision)
         assert allocations.of_consumers(connection, [uuid]) == ()
     assert (decision.kind, decision.outcome, decision.flavor) == (SHADOW, "selected", "m1.small")
     assert decision.request_ids.request_id == REQUEST_ID
@@ -244,9 +244,9 @@ def test_cell_passwords_are_not_stored(shadow_setup, uuid, database):
         },
     )
     destination = wrap_object("Destination", "1.4", {"cell": cell})
-    asked = shadow_setup.receive_request(uuid, requested_destination=destination)
+    request = shadow_setup.receive_request(uuid, requested_destination=destination)
     with database.read() as connection:
-        decision = decisions.by_uuid(connection, asked.decision)
+        decision = decisions.by_uuid(connection, request.decision)
     assert "s3cret" not in str(decision)
     assert "s3cret" not in str(shadow_setup.results())
 

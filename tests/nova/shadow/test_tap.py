@@ -160,10 +160,10 @@ def test_broker_loss_and_return_are_logged_once_each(broker, exchange, rpc_calle
         rpc_caller.send("select_destinations")
         assert method_of(seen.get(timeout=PATIENCE)) == "select_destinations"
     line.close()
-    said = [record.message for record in caplog.records if record.name == tapping.__name__]
-    assert len(said) == 2
-    assert said[0].startswith("no connection to the message bus at 127.0.0.1:")
-    assert said[1].startswith("the message bus is back")
+    messages = [record.message for record in caplog.records if record.name == tapping.__name__]
+    assert len(messages) == 2
+    assert messages[0].startswith("no connection to the message bus at 127.0.0.1:")
+    assert messages[1].startswith("the message bus is back")
 
 
 def test_tap_waits_for_an_unavailable_broker_at_start(broker, exchange, rpc_caller, caplog):

@@ -50,9 +50,9 @@ def narrow_charset_database(request, tmp_path):
 def narrow_charset_follower(narrow_charset_database, nova):
     url = narrow_charset_database.url.render_as_string(hide_password=False)
     settings = make_settings(url).with_overrides({"api_database.connection": nova.api.url})
-    made = Follower(narrow_charset_database, settings)
-    yield made
-    made.close()
+    follower = Follower(narrow_charset_database, settings)
+    yield follower
+    follower.close()
 
 
 def test_emoji_in_names_is_stored_as_a_placeholder(

@@ -42,9 +42,9 @@ def test_aggregates_follow_nova(follower, nova, read_aggregates, reading):
     nova.api.remove("aggregates", id=second)
     third = nova.add_aggregate("third", ("cn2",))
     getattr(follower, reading)()
-    found = read_aggregates()
-    assert {one.id for one in found.values()} == {first, third}
-    assert (found["first"].hosts, found["first"].metadata) == ({"cn1"}, {"b": "3"})
+    rows = read_aggregates()
+    assert {one.id for one in rows.values()} == {first, third}
+    assert (rows["first"].hosts, rows["first"].metadata) == ({"cn1"}, {"b": "3"})
 
 
 def test_two_aggregates_can_swap_names(follower, nova, read_aggregates):
@@ -62,24 +62,24 @@ def test_local_aggregates_are_replaced_by_novas(follower, nova, database, read_a
 
     def add(connection):
         for number, name in enumerate(("racks", "old")):
-            made = host_aggregates.add(connection, f"{uuid[:-1]}{number}", name, None)
-            host_aggregates.add_hosts(connection, made, ["cn9"], None)
+            aggregate = host_aggregates.add(connection, f"{uuid[:-1]}{number}", name, None)
+            host_aggregates.add_hosts(connection, aggregate, ["cn9"], None)
 
     database.write(add)
     nova.add_aggregate("first")
     nova.add_aggregate("racks", ("cn1",))
     follower.full()
-    found = read_aggregates()
-    assert found.keys() == {"first", "racks"}
-    assert found["racks"].hosts == {"cn1"}
+    aggregates_by_name = read_aggregates()
+    assert aggregates_by_name.keys() == {"first", "racks"}
+    assert aggregates_by_name["racks"].hosts == {"cn1"}
 
 
 def test_local_aggregate_gets_an_id_above_novas(follower, nova, database, read_aggregates):
     number = nova.add_aggregate("racks")
     follower.full()
     uuid = "6f0f1fd4-0000-4000-8000-000000000001"
-    made = database.write(lambda connection: host_aggregates.add(connection, uuid, "own", None))
-    assert made > number
+    local_id = database.write(lambda connection: host_aggregates.add(connection, uuid, "own", None))
+    assert local_id > number
 
 
 def test_unchanged_aggregates_keep_the_caches_of_other_processes(follower, nova, read_version):
@@ -120,8 +120,8 @@ def test_server_groups_follow_nova(follower, nova, database):
     nova.api.remove("instance_groups", uuid=gone)
     follower.refresh()
     with database.read() as connection:
-        (found,) = server_groups.search(connection)
-    assert (found.uuid, found.rules, found.members) == (kept, {"max_server_per_host": 3}, ())
+        (group,) = server_groups.search(connection)
+    assert (group.uuid, group.rules, group.members) == (kept, {"max_server_per_host": 3}, ())
 
 
 def test_unreadable_server_group_is_reported(follower, nova):

@@ -23,8 +23,8 @@ def recorded_nodes(database):
 
 def check_findings(database, settings, findings):
     with database.read() as connection:
-        found = check_cloud(connection, settings, utcnow, unread=findings.unread)
-    return {one.kind: one.names for one in found}
+        problems = check_cloud(connection, settings, utcnow, unread=findings.unread)
+    return {one.kind: one.names for one in problems}
 
 
 def add_provider(database, uuid, name):
@@ -35,9 +35,9 @@ def add_provider(database, uuid, name):
 def test_node_without_free_disk_is_skipped_and_reported(follower, nova, database):
     half = nova.add_host("cn1", free_disk_gb=None)
     nova.add_host("cn2")
-    found = misfit_reasons(follower.full())
+    reasons = misfit_reasons(follower.full())
     assert recorded_nodes(database) == {"cn2"}
-    (reason,) = [text for place, text in found.items() if f"cn1 ({half})" in place]
+    (reason,) = [text for place, text in reasons.items() if f"cn1 ({half})" in place]
     assert "free_disk_gb is not reported yet" in reason
     nova.cells["one"].change("compute_nodes", {"uuid": half}, free_disk_gb=100)
     follower.round()
@@ -56,8 +56,8 @@ def test_no_advice_to_delete_the_provider_of_an_unreadable_node(follower, nova, 
 def test_node_without_uuid_is_reported(follower, nova):
     nova.add_host("cn1")
     nova.cells["one"].change("compute_nodes", {"host": "cn1"}, uuid=None)
-    found = misfit_reasons(follower.full())
-    (reason,) = [text for place, text in found.items() if "of host cn1" in place]
+    reasons = misfit_reasons(follower.full())
+    (reason,) = [text for place, text in reasons.items() if "of host cn1" in place]
     assert "it has no uuid" in reason
 
 
@@ -68,6 +68,6 @@ def test_service_without_node_and_unknown_aggregate_host_are_reported(
     nova.add_host("cn2")
     nova.cells["one"].remove("compute_nodes", host="cn2")
     nova.add_aggregate("racks", ("cn1", "cn9"))
-    found = check_findings(database, settings, follower.full())
-    assert found[CloudFault.SERVICE_WITHOUT_NODE] == ("cn2",)
-    assert found[CloudFault.AGGREGATE_OF_NO_HOST] == ("cn9 of racks",)
+    problems = check_findings(database, settings, follower.full())
+    assert problems[CloudFault.SERVICE_WITHOUT_NODE] == ("cn2",)
+    assert problems[CloudFault.AGGREGATE_OF_NO_HOST] == ("cn9 of racks",)

@@ -114,9 +114,9 @@ def test_synced_instance_keeps_decision_and_image_of_the_claim(
     record_claim(claimed_instance(uuid))
     nova.add_instance("cn1", uuid=uuid, display_name="web")
     follower.full()
-    found = read_instance()[uuid]
-    assert (found.display_name, found.vm_state) == ("web", "active")
-    assert (found.decision_uuid, found.image) == (str(UUID(int=1)), IMAGE)
+    record = read_instance()[uuid]
+    assert (record.display_name, record.vm_state) == ("web", "active")
+    assert (record.decision_uuid, record.image) == (str(UUID(int=1)), IMAGE)
 
 
 def test_flavor_of_a_claim_is_shared_after_the_sync(
@@ -378,10 +378,10 @@ def test_new_instance_does_not_join_a_group_deleted_during_the_sync(
     read = InstanceSync._groups
 
     def read_before_it_goes(self, uuids):
-        found = read(self, uuids)
-        if found.get(outside) == gone:
+        rows = read(self, uuids)
+        if rows.get(outside) == gone:
             remove_group(database, gone)
-        return found
+        return rows
 
     monkeypatch.setattr(InstanceSync, "_groups", read_before_it_goes)
     follower.full()

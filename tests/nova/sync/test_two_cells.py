@@ -56,7 +56,7 @@ def test_rows_of_the_mapped_cell_are_used(
 ):
     first, second = add_host_to_both_cells(cloud, stale, healthy)
     follower = make_follower(cloud)
-    found = misfit_reasons(follower.full())
+    reasons = misfit_reasons(follower.full())
     for _ in range(2):
         assert read_nodes() == {"cn1": second}
         assert not service("cn1").disabled
@@ -64,8 +64,8 @@ def test_rows_of_the_mapped_cell_are_used(
         follower.refresh()
         follower.round()
     left_out = f"nova maps its host to cell {healthy}"
-    assert found[f"compute node cn1 ({first}) of cell {stale}"] == f"it is left out: {left_out}"
-    assert found[f"nova-compute of host cn1 (cell {stale})"] == left_out
+    assert reasons[f"compute node cn1 ({first}) of cell {stale}"] == f"it is left out: {left_out}"
+    assert reasons[f"nova-compute of host cn1 (cell {stale})"] == left_out
 
 
 @both_ways
@@ -129,8 +129,8 @@ def test_no_advice_to_delete_providers_of_a_host_in_two_cells(
     database.write(lambda connection: resource_providers.create_many(connection, rows, utcnow()))
     unread = make_follower(cloud).full().unread
     with database.read() as connection:
-        found = check_cloud(connection, settings, utcnow, unread=unread)
-    assert CloudFault.PROVIDER_WITHOUT_NODE not in {one.kind for one in found}
+        problems = check_cloud(connection, settings, utcnow, unread=unread)
+    assert CloudFault.PROVIDER_WITHOUT_NODE not in {one.kind for one in problems}
 
 
 @both_ways
@@ -158,10 +158,10 @@ def test_node_uuid_of_two_hosts_belongs_to_the_older_cell_until_deleted(
     follower.full()
     assert read_nodes() == {"cn2": uuid}
     cloud.add_host("cn1", "one", uuid=uuid)
-    found = misfit_reasons(follower.full())
+    reasons = misfit_reasons(follower.full())
     assert read_nodes() == {"cn1": uuid}
     reason = "it is left out: cell one has a node of the same uuid"
-    assert found[f"compute node cn2 ({uuid}) of cell two"] == reason
+    assert reasons[f"compute node cn2 ({uuid}) of cell two"] == reason
     assert follower.compare().differing == 0
     cloud.cells["one"].remove("compute_nodes", uuid=uuid)
     follower.full()

@@ -84,43 +84,43 @@ def call(nova, broker, serving):
 
     def call(seed, *cap):
         endpoint.documents.clear()
-        told = nova("call", broker, exchange, seed, *cap)
-        return next(iter(endpoint.documents), None), told
+        answer = nova("call", broker, exchange, seed, *cap)
+        return next(iter(endpoint.documents), None), answer
 
     return call
 
 
 def test_nova_client_is_answered(call):
     for seed in range(20):
-        document, told = call(seed)
-        flavor = told["held"]["flavor"]
+        document, answer = call(seed)
+        flavor = answer["held"]["flavor"]
         assert unify_empty_values(document["flavor"], flavor) == flavor
         if document.get("project_id") is None:
-            assert "nova.exception.NoValidHost" in told["classes"]
-            assert told["words"] == "No valid host was found. It is of no project."
-            assert told["kwargs"]["reason"] == "It is of no project."
+            assert "nova.exception.NoValidHost" in answer["classes"]
+            assert answer["words"] == "No valid host was found. It is of no project."
+            assert answer["kwargs"]["reason"] == "It is of no project."
         else:
-            assert told["hosts"] == [["cn1", "cn2"]]
+            assert answer["hosts"] == [["cn1", "cn2"]]
 
 
 @pytest.mark.parametrize("cap", ["pike", "ocata"])
 def test_older_clients_are_answered_with_dictionaries(call, cap):
-    document, told = call(OF_A_PROJECT, cap)
-    assert told["legacy"] == [{"host": "cn1", "nodename": "node1", "limits": {}}]
-    assert document["flavor"]["memory_mb"] == told["held"]["flavor"]["memory_mb"]
+    document, answer = call(OF_A_PROJECT, cap)
+    assert answer["legacy"] == [{"host": "cn1", "nodename": "node1", "limits": {}}]
+    assert document["flavor"]["memory_mb"] == answer["held"]["flavor"]["memory_mb"]
 
 
 def test_clients_that_send_dictionaries_get_an_error_naming_the_option(call):
-    document, told = call(OF_A_PROJECT, "liberty")
+    document, answer = call(OF_A_PROJECT, "liberty")
     assert document is None
-    assert "builtins.ValueError" in told["classes"]
-    assert "[upgrade_levels] scheduler" in told["text"]
+    assert "builtins.ValueError" in answer["classes"]
+    assert "[upgrade_levels] scheduler" in answer["text"]
 
 
 def test_notifications_are_parsed(nova, broker, serving):
     exchange, endpoint = serving
-    told = nova("announce", broker, exchange, 3)
+    answer = nova("announce", broker, exchange, 3)
     heard = [endpoint.announced.get(timeout=60) for _ in range(3)]
-    assert [told["aggregate"]] in heard
-    assert told["aggregate"] in heard
-    assert ("cn1", [told["instance"]]) in heard
+    assert [answer["aggregate"]] in heard
+    assert answer["aggregate"] in heard
+    assert ("cn1", [answer["instance"]]) in heard

@@ -83,8 +83,8 @@ def test_repeated_request_gets_the_same_answer(scheduler):
 def test_server_group_of_nova_is_honoured(scheduler):
     group = {"uuid": GROUP, "policy": "anti-affinity", "_rules": {}, "members": [instance(9)]}
     for number, held, free in ((1, ["cn1"], ["cn2", "cn3"]), (2, ["cn1", "cn2"], ["cn3"])):
-        told = primitive_of("InstanceGroup", {**group, "hosts": held})
-        assert hosts_of(scheduler, number, instance_group=told) == free
+        primitive = primitive_of("InstanceGroup", {**group, "hosts": held})
+        assert hosts_of(scheduler, number, instance_group=primitive) == free
     full = primitive_of("InstanceGroup", {**group, "hosts": ["cn1", "cn2", "cn3"]})
     with pytest.raises(NoValidHost):
         hosts_of(scheduler, 3, instance_group=full)

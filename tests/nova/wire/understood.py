@@ -14,13 +14,13 @@ _PLAIN = ("project_id", "user_id", "availability_zone", "is_bfv", "num_instances
 def spec_as_document(primitive: Any) -> dict[str, Any]:
     document = document_of(primitive)
     spec = request_spec_from(document)
-    found = {name: getattr(spec, name) for name in _PLAIN}
-    found |= {name: list(getattr(spec, name)) for name in _LISTS}
-    found["scheduler_hints"] = dict(spec.scheduler_hints)
-    found["flavor"] = spec.flavor.as_document()
+    fields = {name: getattr(spec, name) for name in _PLAIN}
+    fields |= {name: list(getattr(spec, name)) for name in _LISTS}
+    fields["scheduler_hints"] = dict(spec.scheduler_hints)
+    fields["flavor"] = spec.flavor.as_document()
     for name, describe in _PARTS.items():
-        found[name] = describe(spec)
-    return found
+        fields[name] = describe(spec)
+    return fields
 
 
 def image_as_document(one: Image) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def build_request_spec(described):
     properties["scheduler_hints"] = properties["scheduler_hints"] or {}
     if destination:
         properties["requested_destination"] = objects.Destination(host=destination)
-    made = objects.RequestSpec.from_components(
+    spec = objects.RequestSpec.from_components(
         SimpleNamespace(project_id="demo", user_id="ann"),
         described["uuids"][0],
         described["image"],
@@ -45,11 +45,11 @@ def build_request_spec(described):
         described.get("availability_zone"),
         objects.SecurityGroupList(objects=[]),
     )
-    made.num_instances = len(described["uuids"])
-    made.is_bfv = False
-    made.network_metadata = objects.NetworkMetadata(physnets=set(), tunneled=False)
-    made.requested_networks = objects.NetworkRequestList(objects=[])
-    return json.loads(jsonutils.dumps(base.NovaObjectSerializer().serialize_entity(None, made)))
+    spec.num_instances = len(described["uuids"])
+    spec.is_bfv = False
+    spec.network_metadata = objects.NetworkMetadata(physnets=set(), tunneled=False)
+    spec.requested_networks = objects.NetworkRequestList(objects=[])
+    return json.loads(jsonutils.dumps(base.NovaObjectSerializer().serialize_entity(None, spec)))
 
 
 if __name__ == "__main__":

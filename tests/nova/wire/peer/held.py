@@ -5,18 +5,18 @@ from nova import objects
 
 
 def spec_fields(one):
-    found = _set(one, ("project_id", "user_id", "availability_zone", "is_bfv", "num_instances"))
-    found |= _set(one, ("ignore_hosts", "force_hosts", "force_nodes", "scheduler_hints"))
-    found["flavor"] = _set(one.flavor, FLAVOR)
+    fields = _set(one, ("project_id", "user_id", "availability_zone", "is_bfv", "num_instances"))
+    fields |= _set(one, ("ignore_hosts", "force_hosts", "force_nodes", "scheduler_hints"))
+    fields["flavor"] = _set(one.flavor, FLAVOR)
     for name, describe in _PARTS.items():
         if one.obj_attr_is_set(name):
             value = getattr(one, name)
-            found[name] = None if value is None else describe(value)
-    if found.get("instance_group") is None and found.get("scheduler_hints"):
+            fields[name] = None if value is None else describe(value)
+    if fields.get("instance_group") is None and fields.get("scheduler_hints"):
         # The conductor has found no such group, so the scheduler ignores the hint.
-        hints = found["scheduler_hints"].items()
-        found["scheduler_hints"] = {name: value for name, value in hints if name != "group"}
-    return found
+        hints = fields["scheduler_hints"].items()
+        fields["scheduler_hints"] = {name: value for name, value in hints if name != "group"}
+    return fields
 
 
 FLAVOR = [
@@ -69,17 +69,17 @@ def _set(one, names):
 
 def instance_fields(one):
     names = ("uuid", "host", "node", "project_id", "user_id", "display_name", "vm_state")
-    found = _set(one, (*names, "task_state"))
+    fields = _set(one, (*names, "task_state"))
     for name in ("created_at", "updated_at"):
         if one.obj_attr_is_set(name):
             time = getattr(one, name)
-            found[name] = time and time.replace(tzinfo=None).isoformat()
-    found["flavor"] = _set(one.flavor, FLAVOR) if one.obj_attr_is_set("flavor") else None
+            fields[name] = time and time.replace(tzinfo=None).isoformat()
+    fields["flavor"] = _set(one.flavor, FLAVOR) if one.obj_attr_is_set("flavor") else None
     if "flavor" not in one and one.obj_attr_is_set("memory_mb"):
-        found["flavor"] = _set(one, ("vcpus", "memory_mb", "root_gb", "ephemeral_gb"))
+        fields["flavor"] = _set(one, ("vcpus", "memory_mb", "root_gb", "ephemeral_gb"))
     if one.obj_attr_is_set("image_ref") and one.obj_attr_is_set("system_metadata"):
-        found["image"] = image_fields(objects.ImageMeta.from_instance(one))
-    return found
+        fields["image"] = image_fields(objects.ImageMeta.from_instance(one))
+    return fields
 
 
 def image_fields(one):
@@ -94,14 +94,14 @@ def image_fields(one):
 
 
 def _destination(one):
-    found = _set(
+    fields = _set(
         one, ("host", "node", "aggregates", "forbidden_aggregates", "allow_cross_cell_move")
     )
-    if found.get("forbidden_aggregates") is not None:
-        found["forbidden_aggregates"] = sorted(found["forbidden_aggregates"])
+    if fields.get("forbidden_aggregates") is not None:
+        fields["forbidden_aggregates"] = sorted(fields["forbidden_aggregates"])
     if one.obj_attr_is_set("cell"):
-        found["cell"] = one.cell and one.cell.uuid
-    return found
+        fields["cell"] = one.cell and one.cell.uuid
+    return fields
 
 
 def _networks(one):
@@ -109,22 +109,22 @@ def _networks(one):
 
 
 def _limits(one):
-    found = _set(one, ("vcpu", "memory_mb", "disk_gb"))
+    fields = _set(one, ("vcpu", "memory_mb", "disk_gb"))
     if one.numa_topology is not None:
-        found["numa_topology"] = numa_limits_fields(one.numa_topology)
-    return found
+        fields["numa_topology"] = numa_limits_fields(one.numa_topology)
+    return fields
 
 
 def numa_limits_fields(one):
-    found = _set(one, ("cpu_allocation_ratio", "ram_allocation_ratio"))
+    fields = _set(one, ("cpu_allocation_ratio", "ram_allocation_ratio"))
     if one.obj_attr_is_set("network_metadata"):
-        found["network_metadata"] = _networks(one.network_metadata)
-    return found
+        fields["network_metadata"] = _networks(one.network_metadata)
+    return fields
 
 
 def _group(one):
-    found = _set(one, ("policy", "members", "hosts", "uuid", "name", "project_id"))
-    return {**found, "rules": one.rules if one.obj_attr_is_set("_rules") else {}}
+    fields = _set(one, ("policy", "members", "hosts", "uuid", "name", "project_id"))
+    return {**fields, "rules": one.rules if one.obj_attr_is_set("_rules") else {}}
 
 
 def _request_group(one):

@@ -44,20 +44,20 @@ def specs(seed, number):
 
 def images(seed, number):
     drawing = ObjectGenerator(Random(seed))
-    found = []
+    rows = []
     for _ in range(number):
         raw = drawing.raw_image()
         image = objects.ImageMeta.from_dict(raw)
-        found.append(
+        rows.append(
             {"raw": raw, "primitive": over_the_wire(image), "held": held.image_fields(image)}
         )
-    return found
+    return rows
 
 
 def older(seed, number):
     drawing = ObjectGenerator(Random(seed))
     newest = versioned.obj_tree_get_versions("RequestSpec")
-    found = []
+    rows = []
     for _ in range(number):
         spec = drawing.spec()
         for less in range(1, 46):
@@ -71,14 +71,14 @@ def older(seed, number):
             except exception.ObjectActionError:
                 continue  # the version has no field for a value
             read = base.NovaObject.obj_from_primitive(json.loads(jsonutils.dumps(primitive)))
-            found.append(
+            rows.append(
                 {
                     "versions": manifest,
                     "primitive": json.loads(jsonutils.dumps(primitive)),
                     "held": held.spec_fields(read),
                 }
             )
-    return found
+    return rows
 
 
 def instances(seed, number):
