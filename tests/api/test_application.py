@@ -134,7 +134,6 @@ def test_value_with_a_trailing_newline_is_reported_with_its_path(sqlite_app):
 
 @pytest.fixture
 def server_log_format(caplog):
-    """Use the log format of a server."""
     conf = cfg.ConfigOpts()
     register_options(conf)
     caplog.handler.setFormatter(ContextFormatter(config=conf))

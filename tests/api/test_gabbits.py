@@ -152,7 +152,6 @@ class CleanupClient:
 
 @pytest.fixture
 def own_server(sqlite_app) -> Iterator[str]:
-    """The URL of a server of this test."""
     server = make_server("127.0.0.1", 0, sqlite_app.app, threaded=True)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

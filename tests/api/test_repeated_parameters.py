@@ -89,7 +89,6 @@ def parameters_of(api, route):
 
 
 def list_parameter_cases():
-    """Yield each list with each of its parameters."""
     for api, (routes, _) in APIS.items():
         for route in routes:
             if route.method != "GET":

@@ -99,7 +99,6 @@ class Step:
     on: str = "first"
 
     def machines(self, first: Machine) -> list[Machine]:
-        """Return the machines of the line."""
         return {"first": [first], "other": first.others, "each": [first, *first.others]}[self.on]
 
 
@@ -147,7 +146,6 @@ def _type(machine: Machine, line: Line, typed: str) -> None:
 
 
 def read_file(page: str, name: str) -> str:
-    """Return a file that a page shows."""
     text = Path(ROOT / f"doc/source/{page}.rst").read_text()
     shown = re.search(rf":caption: {re.escape(name)}\n\n((?:   .*\n|\n)+)", text)
     return textwrap.dedent(shown[1])

@@ -115,7 +115,6 @@ def run_prometheus(folder: Path, servers: list[Server]) -> Iterator[str]:
 
 
 def query_series(url: str, expression: str) -> list[dict]:
-    """Return the series of a query."""
     expression = expression.replace("$__rate_interval", "1m").replace("$instance", ".*")
     try:
         query = urlencode({"query": expression})

@@ -56,7 +56,6 @@ def read_setting(unit: str, name: str) -> str:
 
 
 def read_variables(unit: str) -> dict[str, str]:
-    """Return the environment variables of a unit."""
     lines = re.findall(r"^Environment=(.*)$", (UNITS / unit).read_text(), re.MULTILINE)
     pairs = (word.partition("=") for line in lines for word in shlex.split(line))
     return {name: value for name, _, value in pairs}

@@ -16,7 +16,6 @@ LICENSED = "CUSTOM_LICENSED"
 
 
 def aggregate_uuid(name: str) -> str:
-    """Return the uuid of the aggregate of this name."""
     return str(uuid5(NAMESPACE_DNS, name))
 
 
@@ -52,7 +51,6 @@ def read_members(database: Database, name: str) -> frozenset[str]:
 
 
 def read_providers_with_trait(database: Database, trait: str = LICENSED) -> frozenset[str]:
-    """Return the uuids of the providers with the trait."""
     with database.read() as connection:
         return traits.carriers(connection, [trait]).get(trait, frozenset())
 

@@ -136,7 +136,6 @@ def _answer(start_response: Any, status: str, body: Any, *headers: tuple[str, st
 
 @contextmanager
 def run_keystone() -> Iterator[Identity]:
-    """Run an identity service."""
     identity = Identity()
     with serve_application(identity) as url:
         identity.url = url

@@ -55,7 +55,6 @@ class InProcess(BaseAdapter):
 
 
 def wsgi_handler(application: Any) -> Handler:
-    """Return the handler of a WSGI application of this process."""
     return lambda request: call(application, request)
 
 

@@ -96,7 +96,6 @@ class FakeNeutron:
 
 @contextmanager
 def run_neutron() -> Iterator[FakeNeutron]:
-    """Run a fake neutron."""
     neutron = FakeNeutron()
     with serve_application(neutron) as url:
         neutron.url = url

@@ -55,7 +55,6 @@ class FakeNova:
         self._lock = threading.Lock()
 
     def add_server(self, uuid: str, host: str, status: str = "ACTIVE") -> None:
-        """Add a server on a host."""
         self.servers[uuid] = {
             "id": uuid,
             "status": status,
@@ -74,7 +73,6 @@ class FakeNova:
         }
 
     def host(self, uuid: str) -> str:
-        """Return the host of a server."""
         return str(self.servers[uuid]["OS-EXT-SRV-ATTR:host"])
 
     def migrations(self, uuid: str | None = None) -> int:
@@ -194,7 +192,6 @@ def _error(name: str, code: int, message: str) -> Json:
 
 @contextmanager
 def run_nova() -> Iterator[FakeNova]:
-    """Run a fake nova."""
     nova = FakeNova()
     with serve_application(nova) as url:
         nova.url = f"{url}/v2.1"

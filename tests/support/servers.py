@@ -83,7 +83,6 @@ class Server:
         return {int(number) for number in children.split()}
 
     def first_status(self, path: str, **headers: str) -> int:
-        """Return the status of the first response."""
         answers: list[int] = []
 
         def answered() -> bool:

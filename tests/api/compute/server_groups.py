@@ -35,6 +35,5 @@ class GroupApi:
         ]
 
     def record_member(self, uuid, group=None, status=200, **fields):
-        """Record an instance as a member of a group."""
         body = {"server_group": group, **fields}
         return self.app.put_json(f"/scheduler/v1/instances/{uuid}", body, status=status).json

@@ -13,7 +13,7 @@ READER = {"token": "bob:shop", "roles": "member,reader"}
 
 
 @pytest.fixture
-def private_flavor_api(flavors):
+def flavor_api(flavors):
     flavors.create("p", is_public=False)
     flavors.create("f")
     return flavors
@@ -23,76 +23,68 @@ def projects_with_access(answer):
     return [each["tenant_id"] for each in answer.json["flavor_access"]]
 
 
-def test_new_private_flavor_has_no_projects(private_flavor_api):
-    assert private_flavor_api.request("GET", "/p/os-flavor-access").json == {"flavor_access": []}
+def test_new_private_flavor_has_no_projects(flavor_api):
+    assert flavor_api.request("GET", "/p/os-flavor-access").json == {"flavor_access": []}
 
 
-def test_project_access_is_added_and_removed(private_flavor_api):
-    assert projects_with_access(private_flavor_api.add_access("p", "shop")) == ["shop"]
-    assert projects_with_access(private_flavor_api.add_access("p", "bank")) == ["bank", "shop"]
-    answer = private_flavor_api.request("GET", "/p/os-flavor-access", version="2.1")
+def test_project_access_is_added_and_removed(flavor_api):
+    assert projects_with_access(flavor_api.add_access("p", "shop")) == ["shop"]
+    assert projects_with_access(flavor_api.add_access("p", "bank")) == ["bank", "shop"]
+    answer = flavor_api.request("GET", "/p/os-flavor-access", version="2.1")
     assert answer.json["flavor_access"][0] == {"flavor_id": "p", "tenant_id": "bank"}
-    assert projects_with_access(private_flavor_api.remove_access("p", "bank")) == ["shop"]
+    assert projects_with_access(flavor_api.remove_access("p", "bank")) == ["shop"]
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.7", "2.96"])
-def test_repeated_access_change_is_409_or_404(private_flavor_api, version):
-    private_flavor_api.add_access("p", "shop", version=version)
-    answer = error_message(private_flavor_api.add_access("p", "shop", version=version, status=409))
+def test_repeated_access_change_is_409_or_404(flavor_api, version):
+    flavor_api.add_access("p", "shop", version=version)
+    answer = error_message(flavor_api.add_access("p", "shop", version=version, status=409))
     assert answer == "Flavor access already exists for flavor p and project shop combination."
-    private_flavor_api.remove_access("p", "shop", version=version)
-    answer = error_message(
-        private_flavor_api.remove_access("p", "shop", version=version, status=404)
-    )
+    flavor_api.remove_access("p", "shop", version=version)
+    answer = error_message(flavor_api.remove_access("p", "shop", version=version, status=404))
     assert answer == "Flavor access not found for p / shop combination."
 
 
-def test_public_flavor_rejects_project_access_from_2_7(private_flavor_api):
-    assert projects_with_access(private_flavor_api.add_access("f", "shop", version="2.6")) == [
-        "shop"
-    ]
-    answer = private_flavor_api.add_access("f", "bank", version="2.7", status=409)
+def test_public_flavor_rejects_project_access_from_2_7(flavor_api):
+    assert projects_with_access(flavor_api.add_access("f", "shop", version="2.6")) == ["shop"]
+    answer = flavor_api.add_access("f", "bank", version="2.7", status=409)
     assert error_message(answer) == "Can not add access to a public flavor."
-    assert projects_with_access(private_flavor_api.remove_access("f", "shop")) == []
-    answer = private_flavor_api.request("GET", "/f/os-flavor-access", status=404)
+    assert projects_with_access(flavor_api.remove_access("f", "shop")) == []
+    answer = flavor_api.request("GET", "/f/os-flavor-access", status=404)
     assert error_message(answer) == "Access list not available for public flavors."
 
 
-def test_private_flavor_is_visible_to_projects_with_access(private_flavor_api):
-    private_flavor_api.add_extra_specs("p", {"k": "v"})
-    private_flavor_api.request("GET", "/p", status=404, **READER)
-    private_flavor_api.request("GET", "/p/os-extra_specs", status=404, **READER)
-    private_flavor_api.request("GET", "/p/os-extra_specs/k", status=404, **READER)
-    private_flavor_api.request("GET", "?marker=p", status=400, **READER)
-    assert private_flavor_api.ids(**READER) == ["f"]
-    private_flavor_api.add_access("p", "shop")
-    assert private_flavor_api.show("p", **READER)["extra_specs"] == {"k": "v"}
-    assert private_flavor_api.request("GET", "/p/os-extra_specs/k", **READER).json == {"k": "v"}
-    assert private_flavor_api.ids(**READER) == ["f", "p"]
-    assert private_flavor_api.ids("?marker=f", **READER) == ["p"]
+def test_private_flavor_is_visible_to_projects_with_access(flavor_api):
+    flavor_api.add_extra_specs("p", {"k": "v"})
+    flavor_api.request("GET", "/p", status=404, **READER)
+    flavor_api.request("GET", "/p/os-extra_specs", status=404, **READER)
+    flavor_api.request("GET", "/p/os-extra_specs/k", status=404, **READER)
+    flavor_api.request("GET", "?marker=p", status=400, **READER)
+    assert flavor_api.ids(**READER) == ["f"]
+    flavor_api.add_access("p", "shop")
+    assert flavor_api.show("p", **READER)["extra_specs"] == {"k": "v"}
+    assert flavor_api.request("GET", "/p/os-extra_specs/k", **READER).json == {"k": "v"}
+    assert flavor_api.ids(**READER) == ["f", "p"]
+    assert flavor_api.ids("?marker=f", **READER) == ["p"]
 
 
 @pytest.mark.parametrize("query", ["?is_public=false", "?is_public=none", "?is_public=abc"])
-def test_only_administrators_can_list_private_flavors(private_flavor_api, query):
-    assert private_flavor_api.ids(query, **READER) == ["f"]
+def test_only_administrators_can_list_private_flavors(flavor_api, query):
+    assert flavor_api.ids(query, **READER) == ["f"]
 
 
-def test_administrators_list_private_flavors_of_their_project(private_flavor_api):
-    assert private_flavor_api.ids(token="admin:shop") == ["f"]
-    private_flavor_api.add_access("p", "shop")
-    assert private_flavor_api.ids(token="admin:shop") == ["f", "p"]
+def test_administrators_list_private_flavors_of_their_project(flavor_api):
+    assert flavor_api.ids(token="admin:shop") == ["f"]
+    flavor_api.add_access("p", "shop")
+    assert flavor_api.ids(token="admin:shop") == ["f", "p"]
 
 
 @pytest.mark.parametrize("action", ["addTenantAccess", "removeTenantAccess"])
-def test_project_with_a_trailing_blank_is_rejected(private_flavor_api, action):
-    private_flavor_api.add_access("p", "shop")
-    answer = private_flavor_api.request(
-        "POST", "/p/action", {action: {"tenant": "shop "}}, status=400
-    )
+def test_project_with_a_trailing_blank_is_rejected(flavor_api, action):
+    flavor_api.add_access("p", "shop")
+    answer = flavor_api.request("POST", "/p/action", {action: {"tenant": "shop "}}, status=400)
     assert f"$.{action}.tenant" in error_message(answer)
-    assert projects_with_access(private_flavor_api.request("GET", "/p/os-flavor-access")) == [
-        "shop"
-    ]
+    assert projects_with_access(flavor_api.request("GET", "/p/os-flavor-access")) == ["shop"]
 
 
 @pytest.mark.parametrize(
@@ -130,9 +122,7 @@ def test_flavor_has_at_most_ten_thousand_projects(sqlite_flavors, sqlite_databas
     assert "last" in projects_with_access(sqlite_flavors.add_access("p", "last"))
     answer = error_message(sqlite_flavors.add_access("p", "more", status=400))
     assert answer == "Flavor p would have 10001 projects, at most 10000 allowed."
-    assert (
-        len(projects_with_access(sqlite_flavors.request("GET", "/p/os-flavor-access")))
-        == MAX_FLAVOR_PROJECTS
-    )
+    projects = projects_with_access(sqlite_flavors.request("GET", "/p/os-flavor-access"))
+    assert len(projects) == MAX_FLAVOR_PROJECTS
     sqlite_flavors.remove_access("p", "last")
     assert "more" in projects_with_access(sqlite_flavors.add_access("p", "more"))

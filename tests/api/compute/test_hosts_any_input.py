@@ -57,7 +57,7 @@ BODY = JSON | st.fixed_dictionaries(
 
 
 @pytest.fixture(scope="module")
-def reporting_host_api(sqlite_template, tmp_path_factory):
+def host_api(sqlite_template, tmp_path_factory):
     """A client of an application with a host that has reported."""
     path = tmp_path_factory.mktemp("any_input") / "placement_sched.db"
     shutil.copy(sqlite_template, path)
@@ -86,9 +86,9 @@ def is_documented(answer):
     | SEGMENT.map(lambda name: f"/{quote(name, safe='')}/servers"),
     query=QUERY,
 )
-def test_random_hypervisor_queries_get_documented_answers(reporting_host_api, version, path, query):
+def test_random_hypervisor_queries_get_documented_answers(host_api, version, path, query):
     url = f"{HYPERVISORS}{path}?{urlencode(query)}"
-    assert is_documented(reporting_host_api.request("GET", url, version=version, status="*")), url
+    assert is_documented(host_api.request("GET", url, version=version, status="*")), url
 
 
 @settings(max_examples=draws(40), deadline=None)
@@ -100,7 +100,7 @@ def test_random_hypervisor_queries_get_documented_answers(reporting_host_api, ve
     query=QUERY,
 )
 def test_random_service_changes_get_documented_answers(
-    reporting_host_api, version, method, name, body, query
+    host_api, version, method, name, body, query
 ):
     path = SERVICES if method == "GET" else f"{SERVICES}/{quote(name, safe='')}"
     sent = body if method == "PUT" else None
@@ -108,8 +108,4 @@ def test_random_service_changes_get_documented_answers(
     options = {"version": version, "status": "*"}
     if method == "PUT" and body is None:
         sent = []
-    assert is_documented(reporting_host_api.request(method, url, sent, **options)), (
-        method,
-        url,
-        sent,
-    )
+    assert is_documented(host_api.request(method, url, sent, **options)), (method, url, sent)

@@ -275,7 +275,7 @@ def test_default_page_size_is_25(sqlite_api):
 
 
 @pytest.fixture
-def images_of_two_projects(api):
+def two_projects(api):
     """Images of two projects, of every visibility."""
     for owner in ("shop", "bank"):
         for visibility in ("public", "community", "shared", "private"):
@@ -301,25 +301,22 @@ OWN = {f"shop {visibility}" for visibility in ("public", "community", "shared", 
         ("owner=bank&visibility=private", set()),
     ],
 )
-def test_list_shows_images_visible_to_the_project(images_of_two_projects, query, names):
-    assert set(images_of_two_projects.names(query, **SHOP)) == names
+def test_list_shows_images_visible_to_the_project(two_projects, query, names):
+    assert set(two_projects.names(query, **SHOP)) == names
 
 
-def test_administrator_sees_all(images_of_two_projects):
-    assert len(images_of_two_projects.names()) == 8
-    assert set(images_of_two_projects.names("visibility=private")) == {
-        "shop private",
-        "bank private",
-    }
-    assert len(images_of_two_projects.names("visibility=shared")) == 2
+def test_administrator_sees_all(two_projects):
+    assert len(two_projects.names()) == 8
+    assert set(two_projects.names("visibility=private")) == {"shop private", "bank private"}
+    assert len(two_projects.names("visibility=shared")) == 2
 
 
 @pytest.mark.all_databases
-def test_marker_must_be_visible_to_the_project(images_of_two_projects):
-    uuids = {image["name"]: image["id"] for image in images_of_two_projects.list().json["images"]}
-    images_of_two_projects.list(f"marker={uuids['bank private']}", status=400, **SHOP)
-    images_of_two_projects.list(f"marker={uuids['bank community']}", **SHOP)
-    images_of_two_projects.list(f"marker={uuids['shop private']}", status=400, **BANK)
+def test_marker_must_be_visible_to_the_project(two_projects):
+    uuids = {image["name"]: image["id"] for image in two_projects.list().json["images"]}
+    two_projects.list(f"marker={uuids['bank private']}", status=400, **SHOP)
+    two_projects.list(f"marker={uuids['bank community']}", **SHOP)
+    two_projects.list(f"marker={uuids['shop private']}", status=400, **BANK)
 
 
 @pytest.mark.parametrize("number", [2, 40])
@@ -333,7 +330,7 @@ def test_statement_count_is_independent_of_images(api, number):
 
 
 @pytest.fixture
-def many_large_images(api):
+def large_images(api):
     """Sixty images, five of every six with the maximum size of properties."""
 
     def write_rows(connection):
@@ -354,14 +351,14 @@ def many_large_images(api):
 
 
 @pytest.mark.all_databases
-def test_pages_of_large_images_are_shorter(many_large_images):
+def test_pages_of_large_images_are_shorter(large_images):
     pages, address = [], "/v2/images?limit=1000&sort=name:asc&tag=t"
-    many_large_images.list("limit=1")
-    with record_statements(many_large_images.app.app.services.database) as seen:
-        many_large_images.app.get(f"/image{address}")
+    large_images.list("limit=1")
+    with record_statements(large_images.app.app.services.database) as seen:
+        large_images.app.get(f"/image{address}")
     assert len(seen) == 3  # images, properties, tags
     while address:
-        answer = many_large_images.app.get(f"/image{address}")
+        answer = large_images.app.get(f"/image{address}")
         pages.append([image["name"] for image in answer.json["images"]])
         assert len(answer.body) < 1.1 * MAX_IMAGE_PAGE_CHARACTERS
         address = answer.json.get("next")
@@ -370,16 +367,16 @@ def test_pages_of_large_images_are_shorter(many_large_images):
 
 
 @pytest.mark.all_databases
-def test_page_of_large_images_has_at_least_one(many_large_images, monkeypatch):
+def test_page_of_large_images_has_at_least_one(large_images, monkeypatch):
     monkeypatch.setattr("placement_sched.store.images.MAX_IMAGE_PAGE_CHARACTERS", 1)
-    page = many_large_images.list("limit=1000&sort=name:desc").json
+    page = large_images.list("limit=1000&sort=name:desc").json
     assert [image["name"] for image in page["images"]] == ["n59"]
-    page = many_large_images.app.get(f"/image{page['next']}").json
+    page = large_images.app.get(f"/image{page['next']}").json
     assert [image["name"] for image in page["images"]] == ["n58"]
 
 
-def test_limit_applies_to_pages_of_large_images(many_large_images):
+def test_limit_applies_to_pages_of_large_images(large_images):
     for limit in (5, 30):
-        page = many_large_images.list(f"limit={limit}&sort=name:asc").json
+        page = large_images.list(f"limit={limit}&sort=name:asc").json
         assert len(page["images"]) == limit
         assert page["next"].endswith(uuid_of(f"image-{limit - 1}"))

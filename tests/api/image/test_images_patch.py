@@ -105,10 +105,8 @@ def test_only_an_administrator_changes_the_owner(sqlite_api):
     shop = {"X-Auth-Token": "bob:shop", "X-Roles": "member"}
     uuid = sqlite_api.make("mine", **shop)
     sqlite_api.patch(uuid, operation_document("replace", "/owner", "bank"), status=403, **shop)
-    assert (
-        sqlite_api.patch(uuid, operation_document("replace", "/owner", "bank")).json["owner"]
-        == "bank"
-    )
+    image = sqlite_api.patch(uuid, operation_document("replace", "/owner", "bank")).json
+    assert image["owner"] == "bank"
     sqlite_api.show(uuid, status=404, **shop)
 
 

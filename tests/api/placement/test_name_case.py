@@ -25,10 +25,8 @@ def test_provider_is_listed_by_exact_name(app_with_names):
     rows = list_names(app_with_names, "/resource_providers?name=Host", "resource_providers")
     assert [one["name"] for one in rows] == ["Host"]
     for name in ("host", "HOST", "Host%20"):
-        assert (
-            list_names(app_with_names, f"/resource_providers?name={name}", "resource_providers")
-            == []
-        )
+        path = f"/resource_providers?name={name}"
+        assert list_names(app_with_names, path, "resource_providers") == []
 
 
 @pytest.mark.parametrize("path", ["/traits/custom_a", "/resource_classes/custom_a"])

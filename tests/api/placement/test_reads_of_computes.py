@@ -22,7 +22,7 @@ def database(app):
 
 
 @pytest.fixture
-def provider_with_everything(app, database):
+def full_provider(app, database):
     """A provider with two items of each subresource."""
     provider = make_provider(database, VCPU=8, DISK_GB=100)
     for noun, held in (
@@ -60,12 +60,8 @@ def read_in_one_statement(app, path, status=200):
 
 
 def uuids_in_tree(app, uuid):
-    return {
-        provider["uuid"]
-        for provider in read_in_one_statement(app, f"{PROVIDERS}?in_tree={uuid}")[
-            "resource_providers"
-        ]
-    }
+    document = read_in_one_statement(app, f"{PROVIDERS}?in_tree={uuid}")
+    return {provider["uuid"] for provider in document["resource_providers"]}
 
 
 def create_child(app, parent):
@@ -76,10 +72,8 @@ def create_child(app, parent):
 
 @pytest.mark.parametrize("noun", NOUNS)
 @pytest.mark.parametrize("spelled", [str, str.upper], ids=["canonical", "capitals"])
-def test_each_provider_subresource_takes_one_statement(
-    app, provider_with_everything, noun, spelled
-):
-    document = read_in_one_statement(app, f"{PROVIDERS}/{spelled(provider_with_everything)}/{noun}")
+def test_each_provider_subresource_takes_one_statement(app, full_provider, noun, spelled):
+    document = read_in_one_statement(app, f"{PROVIDERS}/{spelled(full_provider)}/{noun}")
     assert len(document.pop(noun)) == 2
     assert list(document) == ["resource_provider_generation"]
 
@@ -96,37 +90,30 @@ def test_an_unknown_provider_takes_one_statement(app, empty_provider, noun):
     read_in_one_statement(app, f"{PROVIDERS}/{uuid4()}/{noun}", status=404)
 
 
-def test_one_inventory_takes_one_statement(app, provider_with_everything):
-    assert (
-        read_in_one_statement(app, f"{PROVIDERS}/{provider_with_everything}/inventories/VCPU")[
-            "total"
-        ]
-        == 8
-    )
+def test_one_inventory_takes_one_statement(app, full_provider):
+    assert read_in_one_statement(app, f"{PROVIDERS}/{full_provider}/inventories/VCPU")["total"] == 8
 
 
 @pytest.mark.parametrize("spelled", [str, str.upper], ids=["canonical", "capitals"])
-def test_allocations_of_a_consumer_take_one_statement(app, provider_with_everything, spelled):
+def test_allocations_of_a_consumer_take_one_statement(app, full_provider, spelled):
     answer = read_in_one_statement(app, f"/placement/allocations/{spelled(consumer_uuids()[0])}")
-    assert answer["allocations"][provider_with_everything]["resources"] == {"VCPU": 1, "DISK_GB": 2}
+    assert answer["allocations"][full_provider]["resources"] == {"VCPU": 1, "DISK_GB": 2}
 
 
 def test_consumer_without_allocations_takes_one_statement(app, empty_provider):
     assert read_in_one_statement(app, f"/placement/allocations/{uuid4()}") == {"allocations": {}}
 
 
-def test_tree_of_any_member_takes_one_statement(app, empty_provider, provider_with_everything):
+def test_tree_of_any_member_takes_one_statement(app, empty_provider, full_provider):
     child = create_child(app, empty_provider)
     everyone = {empty_provider, child, create_child(app, child)}
     for member in everyone:
         assert uuids_in_tree(app, member) == uuids_in_tree(app, member.upper()) == everyone
-    assert uuids_in_tree(app, provider_with_everything) == {provider_with_everything}
+    assert uuids_in_tree(app, full_provider) == {full_provider}
     assert uuids_in_tree(app, uuid4()) == set()
 
 
-def test_provider_without_root_is_its_own_tree(
-    app, empty_provider, provider_with_everything, database
-):
+def test_provider_without_root_is_its_own_tree(app, empty_provider, full_provider, database):
     """Databases from before nested providers may have such providers."""
     rootless = update(resource_providers).values(root_provider_id=None)
     database.write(lambda connection: connection.execute(rootless))
@@ -144,7 +131,7 @@ def test_in_tree_and_name_are_combined(app, empty_provider):
 
 
 @pytest.mark.all_databases
-def test_filters_combine_with_a_uuid_in_any_spelling(app, empty_provider, provider_with_everything):
+def test_filters_combine_with_a_uuid_in_any_spelling(app, empty_provider, full_provider):
     aggregate = str(uuid4())
     body = {"aggregates": [aggregate], "resource_provider_generation": 0}
     app.put_json(f"{PROVIDERS}/{empty_provider}/aggregates", body, headers=LATEST_HEADERS)
@@ -152,7 +139,7 @@ def test_filters_combine_with_a_uuid_in_any_spelling(app, empty_provider, provid
         rest = f"in_tree={spelled}&member_of={aggregate}&member_of=!{uuid4()}"
         for more in ("", "&name=bare", "&required=!HW_CPU_X86_SSE"):
             assert list_uuids(app, f"uuid={spelled}&{rest}{more}") == [empty_provider]
-        assert list_uuids(app, f"uuid={provider_with_everything.upper()}&{rest}") == []
+        assert list_uuids(app, f"uuid={full_provider.upper()}&{rest}") == []
 
 
 def list_uuids(app, query):

@@ -74,7 +74,7 @@ def test_parent_uuid_can_have_any_spelling(app):
 
 
 @pytest.fixture
-def hourly_clock_app(sqlite_settings, make_app):
+def hourly_app(sqlite_settings, make_app):
     """An application whose clock advances by an hour at each reading."""
     hours = iter(range(1000))
     return make_app(sqlite_settings, clock=lambda: START + timedelta(hours=next(hours)))
@@ -84,49 +84,46 @@ def last_modified(answer):
     return datetime.strptime(answer.headers["Last-Modified"], "%a, %d %b %Y %H:%M:%S GMT")  # noqa: DTZ007 - GMT by definition
 
 
-def test_last_modified_is_the_latest_change_of_the_document(hourly_clock_app):
+def test_last_modified_is_the_latest_change_of_the_document(hourly_app):
     uuids = [
-        hourly_clock_app.post_json(PATH, {"name": name}, headers=LATEST_HEADERS).json["uuid"]
+        hourly_app.post_json(PATH, {"name": name}, headers=LATEST_HEADERS).json["uuid"]
         for name in "abc"
     ]
     times = [
-        last_modified(hourly_clock_app.get(f"{PATH}/{uuid}", headers=LATEST_HEADERS))
-        for uuid in uuids
+        last_modified(hourly_app.get(f"{PATH}/{uuid}", headers=LATEST_HEADERS)) for uuid in uuids
     ]
     assert times == sorted(times)
     assert len(set(times)) == 3
-    assert last_modified(hourly_clock_app.get(PATH, headers=LATEST_HEADERS)) == times[-1]
-    hourly_clock_app.put_json(f"{PATH}/{uuids[0]}", {"name": "d"}, headers=LATEST_HEADERS)
-    assert last_modified(hourly_clock_app.get(PATH, headers=LATEST_HEADERS)) > times[-1]
+    assert last_modified(hourly_app.get(PATH, headers=LATEST_HEADERS)) == times[-1]
+    hourly_app.put_json(f"{PATH}/{uuids[0]}", {"name": "d"}, headers=LATEST_HEADERS)
+    assert last_modified(hourly_app.get(PATH, headers=LATEST_HEADERS)) > times[-1]
 
 
-def test_unchanged_provider_keeps_its_update_time(hourly_clock_app):
-    answer = hourly_clock_app.post_json(PATH, {"name": "host"}, headers=LATEST_HEADERS)
+def test_unchanged_provider_keeps_its_update_time(hourly_app):
+    answer = hourly_app.post_json(PATH, {"name": "host"}, headers=LATEST_HEADERS)
     path = f"{PATH}/{answer.json['uuid']}"
-    same = hourly_clock_app.put_json(path, {"name": "host"}, headers=LATEST_HEADERS)
+    same = hourly_app.put_json(path, {"name": "host"}, headers=LATEST_HEADERS)
     assert (
         last_modified(same)
-        == last_modified(hourly_clock_app.get(path, headers=LATEST_HEADERS))
+        == last_modified(hourly_app.get(path, headers=LATEST_HEADERS))
         == last_modified(answer)
     )
-    renamed = hourly_clock_app.put_json(path, {"name": "other"}, headers=LATEST_HEADERS)
+    renamed = hourly_app.put_json(path, {"name": "other"}, headers=LATEST_HEADERS)
     assert (
         last_modified(renamed)
-        == last_modified(hourly_clock_app.get(path, headers=LATEST_HEADERS))
+        == last_modified(hourly_app.get(path, headers=LATEST_HEADERS))
         > last_modified(answer)
     )
 
 
-def test_last_modified_of_an_empty_document_is_now(hourly_clock_app):
-    first, second = (
-        last_modified(hourly_clock_app.get(PATH, headers=LATEST_HEADERS)) for _ in range(2)
-    )
+def test_last_modified_of_an_empty_document_is_now(hourly_app):
+    first, second = (last_modified(hourly_app.get(PATH, headers=LATEST_HEADERS)) for _ in range(2))
     assert second == first + timedelta(hours=1)
 
 
-def test_empty_inventory_has_no_last_modified(hourly_clock_app):
-    uuid = hourly_clock_app.post_json(PATH, {"name": "host"}, headers=LATEST_HEADERS).json["uuid"]
-    answer = hourly_clock_app.get(f"{PATH}/{uuid}/inventories", headers=LATEST_HEADERS)
+def test_empty_inventory_has_no_last_modified(hourly_app):
+    uuid = hourly_app.post_json(PATH, {"name": "host"}, headers=LATEST_HEADERS).json["uuid"]
+    answer = hourly_app.get(f"{PATH}/{uuid}/inventories", headers=LATEST_HEADERS)
     assert answer.headers["Cache-Control"] == "no-cache"
     assert "Last-Modified" not in answer.headers
 

@@ -105,9 +105,8 @@ def test_text_error_has_the_plain_detail(sqlite_app):
 def test_html_error_of_an_unknown_path(sqlite_app):
     for path in (f"/{MISSING}", "/resource_providers/x"):
         error = ("DELETE", path, LATEST_HEADERS, None, 404)
-        assert (
-            cause_error(sqlite_app, error, HTML).text.count("The resource could not be found.") == 1
-        )
+        text = cause_error(sqlite_app, error, HTML).text
+        assert text.count("The resource could not be found.") == 1
 
 
 def test_head_of_an_error_has_no_body(sqlite_app):

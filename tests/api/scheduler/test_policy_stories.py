@@ -114,7 +114,6 @@ def passed_hosts(explanation):
 
 
 def selector_outcomes(explanation):
-    """Return the outcome of each selector."""
     return {one["name"]: one["outcome"] for one in explanation["funnel"]["policy"]["selectors"]}
 
 
@@ -158,10 +157,8 @@ def test_story_2_request_uses_the_selected_policy(make_cloud, selection, policy)
     assert (matched["aggregate"], matched["policy"]) == (RACKS[policy][0], policy)
     assert passed_hosts(explanation) == OF_POLICY[policy]
     # The aggregate is a condition of the candidates query, not only of a filter.
-    assert (
-        f"member_of=in%3A{matched['uuid']}"
-        in explanation["funnel"]["allocation_candidates"]["query"]
-    )
+    candidates = explanation["funnel"]["allocation_candidates"]
+    assert f"member_of=in%3A{matched['uuid']}" in candidates["query"]
     answer = app.post_json(
         "/scheduler/v1/select_destinations", {"request_spec": spec(instance(1), **fields)}
     ).json

@@ -65,10 +65,8 @@ def test_error_code_follows_the_status(sqlite_app, method, path, options, status
 def test_invalid_request_has_a_scheduler_error_code(sqlite_app, request_spec):
     body = {"request_spec": request_spec}
     answer = sqlite_app.post_json(SELECT, body, expect_errors=True)
-    assert (
-        code_of(answer)
-        == {400: "scheduler.bad_value", 404: "scheduler.not_found"}[answer.status_int]
-    )
+    codes = {400: "scheduler.bad_value", 404: "scheduler.not_found"}
+    assert code_of(answer) == codes[answer.status_int]
 
 
 @pytest.mark.parametrize(

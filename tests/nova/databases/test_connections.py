@@ -38,10 +38,8 @@ def test_url_template_is_completed_from_the_api_database_url(template, expected)
 
 def test_url_template_can_contain_several_hosts():
     default = "rabbit://a:b@one:1,c:d@two:2/v"
-    assert (
-        fill_template("x://{username2}:{password2}@{hostname1}:{port2}/", default)
-        == "x://c:d@one:2/"
-    )
+    template = "x://{username2}:{password2}@{hostname1}:{port2}/"
+    assert fill_template(template, default) == "x://c:d@one:2/"
 
 
 def test_plain_cell_url_needs_no_api_database_url():

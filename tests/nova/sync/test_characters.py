@@ -36,7 +36,7 @@ EMOJI = "\N{GRINNING FACE}"
     ],
     ids=["utf8mb3", "charset=utf8", "latin1"],
 )
-def narrow_charset_database(request, tmp_path):
+def narrow_database(request, tmp_path):
     kind, options, more = request.param
     with empty_database(kind, tmp_path, options) as url:
         separator = "&" if "?" in url else "?"
@@ -47,23 +47,21 @@ def narrow_charset_database(request, tmp_path):
 
 
 @pytest.fixture
-def narrow_charset_follower(narrow_charset_database, nova):
-    url = narrow_charset_database.url.render_as_string(hide_password=False)
+def narrow_follower(narrow_database, nova):
+    url = narrow_database.url.render_as_string(hide_password=False)
     settings = make_settings(url).with_overrides({"api_database.connection": nova.api.url})
-    follower = Follower(narrow_charset_database, settings)
+    follower = Follower(narrow_database, settings)
     yield follower
     follower.close()
 
 
-def test_emoji_in_names_is_stored_as_a_placeholder(
-    narrow_charset_database, narrow_charset_follower, nova
-):
+def test_emoji_in_names_is_stored_as_a_placeholder(narrow_database, narrow_follower, nova):
     nova.add_host("cn1", disabled=True, disabled_reason=f"fan {EMOJI}")
     group = nova.add_group(f"pair {EMOJI}")
     uuid = nova.add_instance("cn1", group=group, display_name=f"web {EMOJI}")
     number = nova.add_aggregate(f"racks {EMOJI}", ("cn1",), rack="7")
-    findings = narrow_charset_follower.full()
-    with narrow_charset_database.read() as connection:
+    findings = narrow_follower.full()
+    with narrow_database.read() as connection:
         assert instances.by_uuid(connection, uuid).display_name == "web ?"
         assert host_aggregates.by_id(connection, number).name == f"racks ? ({number})"
         assert server_groups.by_uuid(connection, group).name == "pair ?"
@@ -71,69 +69,63 @@ def test_emoji_in_names_is_stored_as_a_placeholder(
     reasons = {issue.place: issue.reason for issue in findings.issues}
     assert "cannot store the character" in reasons[f"instance {uuid}"]
     assert f"server group {group}" in reasons
-    assert narrow_charset_follower.compare().differing == 0
+    assert narrow_follower.compare().differing == 0
 
 
-def test_server_renamed_to_an_emoji_does_not_stop_the_sync(
-    narrow_charset_database, narrow_charset_follower, nova
-):
+def test_server_renamed_to_an_emoji_does_not_stop_the_sync(narrow_database, narrow_follower, nova):
     nova.add_host("cn1")
     first, second = nova.add_instance("cn1"), nova.add_instance("cn1")
-    narrow_charset_follower.full()
+    narrow_follower.full()
     cell = nova.cells["one"]
     cell.change("instances", {"uuid": first}, display_name=EMOJI)
     cell.change("instances", {"uuid": second}, vm_state="stopped")
-    narrow_charset_follower.round()
-    with narrow_charset_database.read() as connection:
+    narrow_follower.round()
+    with narrow_database.read() as connection:
         assert instances.by_uuid(connection, first).display_name == "?"
         assert instances.by_uuid(connection, second).vm_state == "stopped"
 
 
 def test_aggregate_with_unstorable_metadata_is_skipped_and_named(
-    narrow_charset_database, narrow_charset_follower, nova
+    narrow_database, narrow_follower, nova
 ):
     nova.add_host("cn1")
     bad = nova.add_aggregate("bad", ("cn1",), note=EMOJI)
     good = nova.add_aggregate("good", ("cn1",), note="plain")
-    findings = narrow_charset_follower.full()
-    with narrow_charset_database.read() as connection:
+    findings = narrow_follower.full()
+    with narrow_database.read() as connection:
         assert [one.id for one in host_aggregates.snapshot(connection)] == [good]
     (reason,) = [issue.reason for issue in findings.issues if "aggregate bad" in issue.place]
     assert "of its metadata 'note'" in reason
     assert bad != good
 
 
-def test_names_with_equal_placeholders_stay_distinct(
-    narrow_charset_database, narrow_charset_follower, nova
-):
+def test_names_with_equal_placeholders_stay_distinct(narrow_database, narrow_follower, nova):
     nova.add_host("cn1")
     first, second = nova.add_aggregate("z😀", ("cn1",)), nova.add_aggregate("z😁")
     for _ in range(2):
-        narrow_charset_follower.full()
-    with narrow_charset_database.read() as connection:
+        narrow_follower.full()
+    with narrow_database.read() as connection:
         names = {one.id: one.name for one in host_aggregates.snapshot(connection)}
     assert names == {first: f"z? ({first})", second: f"z? ({second})"}
-    assert narrow_charset_follower.compare().differing == 0
+    assert narrow_follower.compare().differing == 0
 
 
-def test_host_with_unstorable_name_is_skipped_everywhere(
-    narrow_charset_database, narrow_charset_follower, nova
-):
+def test_host_with_unstorable_name_is_skipped_everywhere(narrow_database, narrow_follower, nova):
     bad = f"cn{EMOJI}"
     nova.add_host("cn1")
     nova.add_host(bad, disabled=True)
     nova.add_host("cn3", hypervisor_hostname=bad)
     number = nova.add_aggregate("racks", ("cn1", bad))
-    findings = narrow_charset_follower.full()
-    narrow_charset_follower.round()
-    with narrow_charset_database.read() as connection:
+    findings = narrow_follower.full()
+    narrow_follower.round()
+    with narrow_database.read() as connection:
         nodes = {one.host for one in compute_nodes.search(connection)}
         assert host_aggregates.by_id(connection, number).hosts == {"cn1"}
     assert nodes == {"cn1"}
     places = {issue.place.split(" (")[0] for issue in findings.issues}
     assert {f"nova-compute of host {bad}", f"compute node {bad}"} <= places
     assert bad in findings.unread
-    assert narrow_charset_follower.compare().differing == 0
+    assert narrow_follower.compare().differing == 0
 
 
 @pytest.mark.parametrize(
@@ -145,12 +137,10 @@ def test_host_with_unstorable_name_is_skipped_everywhere(
     ],
     ids=lambda values: next(iter(values)),
 )
-def test_node_report_with_an_emoji_is_stored(
-    narrow_charset_database, narrow_charset_follower, nova, values
-):
+def test_node_report_with_an_emoji_is_stored(narrow_database, narrow_follower, nova, values):
     nova.add_host("cn1", **values)
-    assert not narrow_charset_follower.full().issues
-    with narrow_charset_database.read() as connection:
+    assert not narrow_follower.full().issues
+    with narrow_database.read() as connection:
         (node,) = compute_nodes.search(connection)
     assert EMOJI in f"{node.stats} {node.cpu_info} {node.hypervisor_type}"
 
@@ -164,17 +154,17 @@ def test_node_report_with_an_emoji_is_stored(
     ids=lambda values: next(iter(values)),
 )
 def test_instance_with_an_emoji_keeps_its_earlier_record(
-    narrow_charset_database, narrow_charset_follower, nova, values
+    narrow_database, narrow_follower, nova, values
 ):
     nova.add_host("cn1")
     known, other = nova.add_instance("cn1"), nova.add_instance("cn1")
-    narrow_charset_follower.full()
+    narrow_follower.full()
     new = nova.add_instance("cn1", **values)
     nova.cells["one"].change("instances", {"uuid": known}, updated_at=utcnow(), **values)
     nova.cells["one"].change("instances", {"uuid": other}, updated_at=utcnow(), vm_state="stopped")
-    for look in (narrow_charset_follower.round, narrow_charset_follower.full):
+    for look in (narrow_follower.round, narrow_follower.full):
         findings = look()
-        with narrow_charset_database.read() as connection:
+        with narrow_database.read() as connection:
             assert instances.by_uuid(connection, known).host == "cn1"
             assert instances.by_uuid(connection, other).vm_state == "stopped"
             assert not instances.by_uuids(connection, [new])
@@ -182,43 +172,35 @@ def test_instance_with_an_emoji_keeps_its_earlier_record(
         assert places == {f"instance {known}", f"instance {new}"}
 
 
-def test_flavor_with_an_emoji_is_stored_unchanged(
-    narrow_charset_database, narrow_charset_follower, nova
-):
+def test_flavor_with_an_emoji_is_stored_unchanged(narrow_database, narrow_follower, nova):
     nova.add_host("cn1")
     uuid = nova.add_instance("cn1", flavor=build_flavor_json(f"m1.{EMOJI}"))
-    assert not narrow_charset_follower.full().issues
-    with narrow_charset_database.read() as connection:
+    assert not narrow_follower.full().issues
+    with narrow_database.read() as connection:
         assert instances.by_uuid(connection, uuid).flavor["name"] == f"m1.{EMOJI}"
 
 
-def test_unstorable_cell_and_group_are_skipped(
-    narrow_charset_database, narrow_charset_follower, nova
-):
+def test_unstorable_cell_and_group_are_skipped(narrow_database, narrow_follower, nova):
     nova.add_host("cn1")
     nova.api.change("cell_mappings", {"name": "one"}, name=f"one {EMOJI}")
     group = nova.add_group("pair")
     nova.api.change("instance_groups", {"uuid": group}, project_id=EMOJI)
-    findings = narrow_charset_follower.full()
-    with narrow_charset_database.read() as connection:
+    findings = narrow_follower.full()
+    with narrow_database.read() as connection:
         assert [cell.name for cell in cells.all_cells(connection)] == ["one ?"]
         assert server_groups.by_uuid(connection, group) is None
     assert len({issue.place for issue in findings.issues}) == 2
-    assert narrow_charset_follower.compare().differing == 0
+    assert narrow_follower.compare().differing == 0
 
 
-def test_request_with_an_emoji_is_placed(
-    narrow_charset_database, narrow_charset_follower, nova, make_app
-):
+def test_request_with_an_emoji_is_placed(narrow_database, narrow_follower, nova, make_app):
     uuid = nova.add_host("cn1")
-    narrow_charset_follower.full()
-    url = narrow_charset_database.url.render_as_string(hide_password=False)
+    narrow_follower.full()
+    url = narrow_database.url.render_as_string(hide_password=False)
     client = make_app(make_settings(url))
     client.post_json("/scheduler/v1/compute_nodes", [report("cn1", uuid=uuid)])
     rpc = SchedulerRpc(
-        client.app.services.scheduler,
-        narrow_charset_follower,
-        check_policy_hint=lambda _context: None,
+        client.app.services.scheduler, narrow_follower, check_policy_hint=lambda _context: None
     )
     spec = spec_of(instance(1), scheduler_hints={"note": [EMOJI]})
     data = spec["nova_object.data"]
@@ -242,8 +224,8 @@ def test_metadata_with_nul_is_skipped_on_postgresql_only(follower, nova, databas
     assert names == ({"good", "bad"} if has_nul else {"good"})
 
 
-def test_storable_characters_follow_the_character_set(narrow_charset_database):
-    with narrow_charset_database.read() as connection:
+def test_storable_characters_follow_the_character_set(narrow_database):
+    with narrow_database.read() as connection:
         characters = Characters.of(connection)
     assert characters.missing("plain") is None
     assert characters.missing(f"a{EMOJI}b") == EMOJI

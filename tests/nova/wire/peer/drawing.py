@@ -94,8 +94,6 @@ def _is_accepted(name, value):
 
 
 class ObjectGenerator:
-    """Generator of objects from ``random``."""
-
     def __init__(self, random):
         self.random = random
         self.properties = known_properties()
