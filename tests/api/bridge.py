@@ -90,7 +90,7 @@ class BlockingApplication:
 
     def __init__(self, free: str = "") -> None:
         self.free = free
-        self.over = threading.Event()
+        self.released = threading.Event()
         self.begun: list[str] = []
         self.ended: list[str] = []
 
@@ -99,8 +99,8 @@ class BlockingApplication:
         self.begun.append(path)
         if rejection is not None or path == self.free:
             self.ended.append(path)
-            self.over.set()
+            self.released.set()
         else:
-            self.ended.append(path if self.over.wait(5) else f"{path} waited in vain")
+            self.ended.append(path if self.released.wait(5) else f"{path} waited in vain")
         start_response(f"{200 if rejection is None else int(rejection.status)} ", [])
         return []

@@ -19,7 +19,7 @@ from placement_sched.api.serving import (
     BodyReader,
 )
 
-MOST = 1000
+MAX_BODY = 1000
 
 
 def echo_application(environ, start_response):
@@ -38,7 +38,7 @@ class ShortReadStream(BytesIO):
 def send_body(data, **environ):
     stream = ShortReadStream(data)
     request_environ = {"wsgi.input": stream, "REQUEST_METHOD": "PUT", **environ}
-    content, status, _ = run_wsgi_app(BodyReader(echo_application, MOST), request_environ)
+    content, status, _ = run_wsgi_app(BodyReader(echo_application, MAX_BODY), request_environ)
     return status, b"".join(content), stream.tell()
 
 
@@ -125,7 +125,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 def read_body(receive, *, bodies=None, **environ):
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run((bodies or BodyMemory(MOST, MOST)).read(environ, receive))
+        return runner.run((bodies or BodyMemory(MAX_BODY, MAX_BODY)).read(environ, receive))
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from placement_sched.errors import NotFound, Unavailable
 from placement_sched.operations.nova_cloud import NovaNoun
 
 CONVENTIONS = Path(__file__).parents[2] / "api-ref" / "source" / "conventions.rst"
-MOST = 1024
+MAX_BODY = 1024
 
 thing = Blueprint("thing", __name__)
 present: set[str] = set()
@@ -64,7 +64,7 @@ class FaultyRequest:
         self.absent = True
         self.services = replace(make_services(settings), ready=self.ready)
         self.api = Application(self.services, {"/a": API}, make_blueprint(self.services))
-        self.application = BodyReader(self.api, MOST)
+        self.application = BodyReader(self.api, MAX_BODY)
         self.environ = create_environ("/a/nowhere", method="BREW", query_string="nope=1")
         self.environ |= {
             "HTTP_TRANSFER_ENCODING": "chunked",
@@ -96,7 +96,7 @@ class FaultyRequest:
 @pytest.fixture
 def faulty_request(sqlite_settings):
     present.clear()
-    configured = {"api.max_request_body_size": MOST, "api_database.connection": "sqlite://"}
+    configured = {"api.max_request_body_size": MAX_BODY, "api_database.connection": "sqlite://"}
     request = FaultyRequest(sqlite_settings.with_overrides(configured))
     yield request
     request.services.database.dispose()
@@ -106,13 +106,13 @@ def test_errors_are_reported_in_the_documented_order(faulty_request):
     #: The changed fields, and the step, status and words of the next error.
     corrections = [
         ({}, 1, 411, "header Content-Length is required"),
-        ({"HTTP_TRANSFER_ENCODING": "", "CONTENT_LENGTH": str(MOST)}, 1, 400, "ended before"),
+        ({"HTTP_TRANSFER_ENCODING": "", "CONTENT_LENGTH": str(MAX_BODY)}, 1, 400, "ended before"),
         # A body cannot be incomplete, too long and of a wrong length at the same time.
-        ({"CONTENT_LENGTH": "many", "body": b"x" * (MOST + 1)}, 2, 401, "No X-Auth-Token"),
+        ({"CONTENT_LENGTH": "many", "body": b"x" * (MAX_BODY + 1)}, 2, 401, "No X-Auth-Token"),
         ({"HTTP_X_AUTH_TOKEN": "ann"}, 3, 400, "invalid version"),
         ({"HTTP_OPENSTACK_API_VERSION": "placement 1.999"}, 3, 406, "Unacceptable version"),
         ({"HTTP_OPENSTACK_API_VERSION": "placement 1.5"}, 4, 400, "must be an integer"),
-        ({"CONTENT_LENGTH": str(MOST + 1)}, 4, 400, "content-type header required"),
+        ({"CONTENT_LENGTH": str(MAX_BODY + 1)}, 4, 400, "content-type header required"),
         ({"CONTENT_TYPE": "text/plain"}, 5, 503, "The database does not answer"),
         ({"absent": False}, 6, 404, "could not be found"),
         ({"PATH_INFO": "/a/things/x\0"}, 6, 405, "BREW is not allowed"),

@@ -252,19 +252,19 @@ def test_unknown_rule_is_reported(configured_app, config, rules_file, caplog):
 
 
 #: An invalid body: permitted callers get 400.
-RESHAPE: dict[str, object] = {}
+INVALID_BODY: dict[str, object] = {}
 
 
 @pytest.mark.parametrize(("headers", "status"), [(SERVICE, 400), (ADMIN, 403), (READER, 403)])
 def test_reshaper_requires_the_service_role(configured_app, headers, status):
     app = configured_app("")
-    app.post_json("/placement/reshaper", RESHAPE, headers=headers, status=status)
+    app.post_json("/placement/reshaper", INVALID_BODY, headers=headers, status=status)
 
 
 @pytest.mark.parametrize(("headers", "status"), [(SERVICE, 400), (ADMIN, 400), (READER, 403)])
 def test_deprecated_defaults_allow_administrators(configured_app, headers, status):
     app = configured_app("[oslo_policy]\nenforce_new_defaults = false\n")
-    app.post_json("/placement/reshaper", RESHAPE, headers=headers, status=status)
+    app.post_json("/placement/reshaper", INVALID_BODY, headers=headers, status=status)
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ APIS = {
     "scheduler": (SCHEDULER.routes, "scheduler 1.0"),
 }
 #: Values of path variables. Paths with other variables are 404.
-NAMED = {"uuid": node_uuid(1), "service_id": node_uuid(1), "hypervisor_id": node_uuid(1)}
+PATH_VALUES = {"uuid": node_uuid(1), "service_id": node_uuid(1), "hypervisor_id": node_uuid(1)}
 #: Parameters of lists that a handler checks without a schema.
 WITHOUT_SCHEMA = {
     ("image", "/v2/images"): (
@@ -37,7 +37,7 @@ WITHOUT_SCHEMA = {
     )
 }
 #: Valid values by parameter. A schema has the valid values of an enumeration.
-RIGHT = {
+VALID = {
     "limit": "1",
     "marker": node_uuid(1),
     "resources": "VCPU:1",
@@ -52,7 +52,7 @@ RIGHT = {
     "sort": "name:asc",
     "sort_dir": "asc",
 }
-WRONG = ("K", "", "-1", "9" * 30, "in:", "x" * 300)
+INVALID = ("K", "", "-1", "9" * 30, "in:", "x" * 300)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class ParameterCase:
     api: str
     path: str
     parameter: str
-    right: str
+    valid: str
     others: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
@@ -71,7 +71,7 @@ class ParameterCase:
 
 def valid_value(name, schema):
     stem = name.rstrip("0123456789")
-    value = RIGHT.get(name) or RIGHT.get(stem)
+    value = VALID.get(name) or VALID.get(stem)
     return value or str(next(iter(schema.get("enum", ("a",)))))
 
 
@@ -120,12 +120,12 @@ def app(sqlite_template, tmp_path_factory):
 @pytest.mark.parametrize("case", list(list_parameter_cases()), ids=str)
 def test_repeated_values_are_accepted_or_rejected(app, case):
     path = f"/{case.api}{case.path}"
-    for name, value in NAMED.items():
+    for name, value in PATH_VALUES.items():
         path = path.replace(f"<{name}>", value)
     headers = {"OpenStack-API-Version": APIS[case.api][1]}
-    right = case.right
-    for wrong in WRONG:
-        for values in ((right, wrong), (wrong, right), (right, wrong, right)):
+    valid = case.valid
+    for invalid in INVALID:
+        for values in ((valid, invalid), (invalid, valid), (valid, invalid, valid)):
             query = urlencode([*case.others, *((case.parameter, value) for value in values)])
             answer = app.get(f"{path}?{query}", headers=headers, status="*")
             assert answer.status_int < 500, f"{path}?{query}: {answer.text}"
@@ -135,14 +135,14 @@ def test_repeated_values_are_accepted_or_rejected(app, case):
 @pytest.mark.parametrize("values", [("uuid", "K"), ("K", "uuid"), ("uuid", "K", "uuid")])
 @pytest.mark.parametrize("name", ["sort_key", "sort_dir", "limit"])
 def test_every_value_of_a_compute_parameter_is_validated(app, path, values, name):
-    right = {"sort_key": "uuid", "sort_dir": "asc", "limit": "1"}[name]
-    query = urlencode([(name, value.replace("uuid", right)) for value in values])
+    valid = {"sort_key": "uuid", "sort_dir": "asc", "limit": "1"}[name]
+    query = urlencode([(name, value.replace("uuid", valid)) for value in values])
     answer = app.get(f"/compute/v2.1/{path}?{query}", status=400)
     assert name in answer.json["badRequest"]["message"]
 
 
 #: Parameters whose values all count, with thousands of values.
-MANY = [
+MANY_VALUES = [
     ("compute/v2.1/servers", "sort_key", ["uuid", "host"] * 2000),
     ("compute/v2.1/servers", "status", [f"S{number}" for number in range(4000)]),
     ("compute/v2.1/servers", "name", [f"s{number}" for number in range(4000)]),
@@ -157,7 +157,7 @@ MANY = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("path", "name", "values"), MANY, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(("path", "name", "values"), MANY_VALUES, ids=lambda value: str(value)[:40])
 def test_thousands_of_values_are_accepted_or_rejected(app, path, name, values):
     required = [("resources", "VCPU:1")] if "candidates" in path else []
     query = urlencode([*required, *((name, value) for value in values)])

@@ -20,7 +20,7 @@ from tests.support.clouds import uuid_of
 from tests.support.versions import LATEST_HEADERS
 
 #: Routes that accept bodies of any length.
-MANY = {("POST", "/reshaper"), ("POST", "/v1/compute_nodes")}
+UNLIMITED_ROUTES = {("POST", "/reshaper"), ("POST", "/v1/compute_nodes")}
 HEADERS = {**LATEST_HEADERS, "X-Roles": "admin,service", "Content-Type": "application/json"}
 #: An escaped NUL in a JSON text.
 NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
@@ -68,7 +68,7 @@ def test_bulk_routes_accept_longer_bodies(sqlite_app, parsed_lengths, path):
 
 def test_other_routes_reject_longer_bodies():
     routes = [route for api in (PLACEMENT, COMPUTE, IMAGE, SCHEDULER) for route in api.routes]
-    assert {(route.method, route.path) for route in routes if route.takes_many} == MANY
+    assert {(route.method, route.path) for route in routes if route.takes_many} == UNLIMITED_ROUTES
 
 
 @pytest.mark.parametrize("many", ["[],", "{},", "1,"])

@@ -13,14 +13,14 @@ from placement_sched.api.request_log import AccessLog
 from placement_sched.scheduler.explain.funnel import funnel_summary
 from tests.support.scheduling import flavor, report, spec
 
-ALL = "[api]\nauth_strategy = noauth2\nslow_request_seconds = 0.000001\n"
+CONFIG = "[api]\nauth_strategy = noauth2\nslow_request_seconds = 0.000001\n"
 ADMIN = {"X-Auth-Token": "admin"}
 
 
 @pytest.fixture
 def slow_app_and_records(configured_app, caplog):
     """An application that logs every request as slow, and a function for its records."""
-    app = configured_app(ALL)
+    app = configured_app(CONFIG)
     hosts = [report(f"cn{number}", memory_mb=8192 * (number + 1)) for number in range(3)]
     app.post_json("/scheduler/v1/compute_nodes", hosts, headers=ADMIN)
 

@@ -21,8 +21,8 @@ MODULES = Path("/usr/lib/apache2/modules")
 #: Account of Apache's processes if root starts Apache.
 ACCOUNT = "www-data"
 #: Account and group of the application, in place of the guide's.
-OF_THE_APPLICATION = ("nobody", "nogroup")
-_LOADED = ("mpm_event", "authz_core", "authz_host", "headers", "ssl", "reqtimeout", "wsgi")
+APPLICATION_ACCOUNT = ("nobody", "nogroup")
+_MODULES = ("mpm_event", "authz_core", "authz_host", "headers", "ssl", "reqtimeout", "wsgi")
 #: Debian's interpreter, which its mod_wsgi is made for.
 _PYTHON = "/usr/bin/python3"
 
@@ -88,7 +88,7 @@ def _install(folder: Path) -> None:
     program.write_text(text.replace("/etc/placement_sched", f"{folder}/etc"))
     program.chmod(0o644)
     if os.geteuid() == 0:
-        user, group = OF_THE_APPLICATION
+        user, group = APPLICATION_ACCOUNT
         for path in (conf.parent, conf):
             shutil.chown(path, "root", group)
         shutil.chown(folder / "state", user, group)
@@ -105,7 +105,7 @@ def _write(folder: Path, port: int) -> None:
     text = text.replace("/usr/local/share/placement_sched", f"{folder}/share")
     if os.geteuid() == 0:
         user = f"User {ACCOUNT}\nGroup {ACCOUNT}\n"
-        account, group = OF_THE_APPLICATION
+        account, group = APPLICATION_ACCOUNT
     else:
         user, account = "", pwd.getpwuid(os.geteuid()).pw_name
         group = f"#{os.getegid()}"
@@ -113,7 +113,7 @@ def _write(folder: Path, port: int) -> None:
         "user=placement-sched group=placement-sched", f"user={account} group={group}"
     )
     (folder / "site.conf").write_text(text)
-    modules = "".join(f"LoadModule {name}_module {MODULES}/mod_{name}.so\n" for name in _LOADED)
+    modules = "".join(f"LoadModule {name}_module {MODULES}/mod_{name}.so\n" for name in _MODULES)
     (folder / "apache2.conf").write_text(
         f"{modules}{user}Listen 127.0.0.1:{port}\nServerName localhost\nPidFile {folder}/pid\n"
         f"ErrorLog /dev/stderr\nDefaultRuntimeDir {folder}\nWSGISocketPrefix {folder}/wsgi\n"

@@ -28,11 +28,11 @@ from tests.support.repository import ROOT
 from tests.support.servers import wait_until
 
 _CACHE = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-KEPT = _CACHE / "placement_sched" / "debian"
-BASE, WHEELS = KEPT / "base", KEPT / "wheels"
+MACHINE_CACHE = _CACHE / "placement_sched" / "debian"
+BASE, WHEELS = MACHINE_CACHE / "base", MACHINE_CACHE / "wheels"
 #: Paths of repository and wheels on a machine.
-_BARE = "placement_sched.git"
-REPOSITORY, OF_PIP = f"/srv/{_BARE}", "/srv/wheels"
+_REPOSITORY_NAME = "placement_sched.git"
+REPOSITORY, WHEELS_PATH = f"/srv/{_REPOSITORY_NAME}", "/srv/wheels"
 SUITE = "bookworm"
 #: Python version of the suite.
 PYTHON = "3.11"
@@ -41,20 +41,24 @@ INSTALLED = ("systemd", "systemd-sysv", "dbus", "ca-certificates")
 #: Packages that the client of the page "Deploy" installs from the index.
 FROM_INDEX = ("python-openstackclient", "osc-placement")
 #: File with the exported variables, which the next line reads.
-_EXPORTED = "/run/exported"
+_EXPORTED_FILE = "/run/exported"
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: apt-get's questions are answered with "yes". Packages come from the downloads.
-_SETTINGS = {"APT_CONFIG": "/etc/apt/tests.conf", "DEBIAN_FRONTEND": "noninteractive"}
-_OF_PIP = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": OF_PIP, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+_APT_VARIABLES = {"APT_CONFIG": "/etc/apt/tests.conf", "DEBIAN_FRONTEND": "noninteractive"}
+_PIP_VARIABLES = {
+    "PIP_NO_INDEX": "1",
+    "PIP_FIND_LINKS": WHEELS_PATH,
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+}
 #: The file of Debian's installer.
 _HOSTS = "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n"
 #: Recommended packages are not downloaded, to save time.
-_OF_APT = 'APT::Get::Assume-Yes "true";\nAPT::Install-Recommends "false";\n'
+_APT_SETTINGS = 'APT::Get::Assume-Yes "true";\nAPT::Install-Recommends "false";\n'
 #: Nothing has to survive a power failure, and nobody reads documentation.
-_OF_DPKG = "force-unsafe-io\npath-exclude=/usr/share/doc/*\npath-exclude=/usr/share/man/*\n"
+_DPKG_SETTINGS = "force-unsafe-io\npath-exclude=/usr/share/doc/*\npath-exclude=/usr/share/man/*\n"
 
 #: A command that starts units, and their names.
-_STARTS = re.compile(r"systemctl (?:start|restart|enable --now)((?: [\w@.-]+)+)")
+_START_COMMAND = re.compile(r"systemctl (?:start|restart|enable --now)((?: [\w@.-]+)+)")
 #: Hierarchies of control groups that systemd uses, by name in /proc, and their folders if there are
 #: several hierarchies.
 _HIERARCHIES = {"name=systemd": "systemd", "": "unified"}
@@ -86,17 +90,17 @@ def _may_mount() -> bool:
 
 def prepare(packages: Sequence[str]) -> None:
     """Install Debian and download the packages of its machines, unless both are cached."""
-    KEPT.mkdir(parents=True, exist_ok=True)
-    with (KEPT / "lock").open("w") as lock:
+    MACHINE_CACHE.mkdir(parents=True, exist_ok=True)
+    with (MACHINE_CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another run may be at work
         _prepare(sorted(packages))
 
 
 def _prepare(packages: Sequence[str]) -> None:
     requirements = DEPLOY / "requirements.txt"
-    settings = (SUITE, _HOSTS, _OF_APT, _OF_DPKG, *INSTALLED, *packages, *FROM_INDEX)
+    settings = (SUITE, _HOSTS, _APT_SETTINGS, _DPKG_SETTINGS, *INSTALLED, *packages, *FROM_INDEX)
     state = hashlib.sha256(" ".join(settings).encode() + requirements.read_bytes()).hexdigest()
-    ready = KEPT / "ready"
+    ready = MACHINE_CACHE / "ready"
     if ready.exists() and ready.read_text() == state:
         return
     ready.unlink(missing_ok=True)
@@ -115,17 +119,17 @@ def _prepare(packages: Sequence[str]) -> None:
 
 
 def _install_debian(packages: Sequence[str]) -> None:
-    if not (KEPT / "installed").exists():
+    if not (MACHINE_CACHE / "installed").exists():
         shutil.rmtree(BASE, ignore_errors=True)
-        options = [f"--dpkgopt={line}" for line in _OF_DPKG.splitlines()]
+        options = [f"--dpkgopt={line}" for line in _DPKG_SETTINGS.splitlines()]
         more = ",".join(INSTALLED)
         variant = ("--quiet", "--variant=minbase", f"--include={more}")
         _run_program("mmdebstrap", *variant, *options, SUITE, BASE)
-        (KEPT / "installed").touch()
+        (MACHINE_CACHE / "installed").touch()
     (BASE / "etc/hosts").write_text(_HOSTS)
     (BASE / "etc/hostname").unlink(missing_ok=True)  # mmdebstrap copies the host's
-    (BASE / "etc/apt/tests.conf").write_text(_OF_APT)
-    (BASE / "etc/dpkg/dpkg.cfg.d/tests").write_text(_OF_DPKG)
+    (BASE / "etc/apt/tests.conf").write_text(_APT_SETTINGS)
+    (BASE / "etc/dpkg/dpkg.cfg.d/tests").write_text(_DPKG_SETTINGS)
     fetch = f"apt-get -q update && apt-get -q --download-only install {' '.join(packages)}"
     _run_program(
         *("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--pipe"),
@@ -151,20 +155,20 @@ def _run_program(*command: str | Path) -> None:
 class Machine:
     """A running Debian with a root shell that keeps folder and variables between lines."""
 
-    def __init__(self, leader: int, written: Mapping[str, str]) -> None:
+    def __init__(self, leader: int, replacements: Mapping[str, str]) -> None:
         self.leader = leader
         #: Replacements for words of the pages on this machine.
-        self.written = written
+        self.replacements = replacements
         #: The other machines, for lines that a page types on each machine.
         self.others: list[Machine] = []
         self._folder = "/root"
-        self._variables = {"PATH": _PATH, "HOME": "/root", **_SETTINGS, **_OF_PIP}
+        self._variables = {"PATH": _PATH, "HOME": "/root", **_APT_VARIABLES, **_PIP_VARIABLES}
 
     def type(self, line: str, *, typed: str = "", seconds: float = 600) -> tuple[int, str]:
         """Run a line with ``typed`` as its input, and return the status and the output."""
         shell = (
-            f"cd {self._folder}; [ ! -e {_EXPORTED} ] || . {_EXPORTED}\n{line}\n"
-            f"status=$?; pwd > /run/folder; export -p > {_EXPORTED}; exit $status"
+            f"cd {self._folder}; [ ! -e {_EXPORTED_FILE} ] || . {_EXPORTED_FILE}\n{line}\n"
+            f"status=$?; pwd > /run/folder; export -p > {_EXPORTED_FILE}; exit $status"
         )
         done = subprocess.run(
             self._inside("bash", "-c", shell),
@@ -182,7 +186,7 @@ class Machine:
 
     def open_shell(self) -> None:
         """Continue in a new shell without the exported variables."""
-        self.run(f"rm -f {_EXPORTED}; exec true")
+        self.run(f"rm -f {_EXPORTED_FILE}; exec true")
 
     def run(self, line: str, **more: str) -> str:
         """Run a line that must succeed, and return its output."""
@@ -194,7 +198,7 @@ class Machine:
         """Return the state and the last messages of the units that a line starts."""
         commands = (
             f"systemctl status --no-pager --full {unit}; journalctl --no-pager -n 50 -u {unit}"
-            for units in _STARTS.findall(line)
+            for units in _START_COMMAND.findall(line)
             for unit in units.split()
         )
         return "".join(f"# {command}\n{self.type(command)[1]}" for command in commands)
@@ -243,7 +247,7 @@ class Machine:
 
 @contextmanager
 def start_machine(
-    folder: Path, name: str, written: Mapping[str, str], lower: Path | str = BASE
+    folder: Path, name: str, replacements: Mapping[str, str], lower: Path | str = BASE
 ) -> Iterator[Machine]:
     """Start a machine with the repository of ``folder``, on a disk with the content ``lower``."""
     console = folder / f"{name}.log"
@@ -255,7 +259,10 @@ def start_machine(
                 *("sh", "-c", _JOIN, "sh", " ".join(map(str, _create_control_groups(name, stack)))),
                 *("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--boot"),
                 *(f"--directory={root}", "--private-network", f"--machine={name}"),
-                *(f"--bind-ro={folder / _BARE}:{REPOSITORY}", f"--bind-ro={WHEELS}:{OF_PIP}"),
+                *(
+                    f"--bind-ro={folder / _REPOSITORY_NAME}:{REPOSITORY}",
+                    f"--bind-ro={WHEELS}:{WHEELS_PATH}",
+                ),
                 *("--console=pipe", "--link-journal=no"),
             ],
             stdin=subprocess.DEVNULL,
@@ -264,14 +271,14 @@ def start_machine(
         )
         stack.callback(_end, process)
         assert wait_until(lambda: bool(_find_first_process(process.pid)), 60), console.read_text()
-        machine = Machine(_find_first_process(process.pid)[0], written)
+        machine = Machine(_find_first_process(process.pid)[0], replacements)
         assert wait_until(machine.is_up, 120), console.read_text()
         yield machine
 
 
 @contextmanager
 def start_copy(
-    folder: Path, name: str, written: Mapping[str, str], copied: str
+    folder: Path, name: str, replacements: Mapping[str, str], copied: str
 ) -> Iterator[Machine]:
     """Start a machine with a copy of another machine's disk, as from its image."""
     disk = folder / copied / "disk"
@@ -280,7 +287,9 @@ def start_copy(
         _mount_memory(copy, stack)
         run("cp", "--archive", disk / "changed", copy)
         (copy / "changed/etc/machine-id").unlink(missing_ok=True)  # systemd makes a new id
-        yield stack.enter_context(start_machine(folder, name, written, f"{copy}/changed:{BASE}"))
+        yield stack.enter_context(
+            start_machine(folder, name, replacements, f"{copy}/changed:{BASE}")
+        )
 
 
 def _mount_overlay(folder: Path, lower: Path | str, stack: ExitStack) -> Path:
@@ -342,7 +351,7 @@ def _mount_memory(folder: Path, stack: ExitStack) -> None:
 
 def create_repository(folder: Path) -> None:
     """Create a bare repository of this source in its current state, for clones on machines."""
-    source, bare = folder / "source", folder / _BARE
+    source, bare = folder / "source", folder / _REPOSITORY_NAME
     shutil.copytree(ROOT, source, ignore=LEFT_OUT)
     git = ("git", "-C", source, "-c", "user.name=tests", "-c", "user.email=tests@example.com")
     run("git", "init", "--quiet", source)

@@ -78,9 +78,11 @@ class Docker:
         """Build the base image and return the build options for it."""
         debian.prepare(list_packages())
         file = self._folder / "base"
-        file.write_text(_BASE.format(base=debian.BASE.name, wheels=debian.OF_PIP))
-        self.type(f"docker build --layers=false --tag {BASE} --file {file} {debian.KEPT}")
-        return f"--build-arg PYTHON={debian.PYTHON} --volume {debian.WHEELS}:{debian.OF_PIP}:ro"
+        file.write_text(_BASE.format(base=debian.BASE.name, wheels=debian.WHEELS_PATH))
+        self.type(f"docker build --layers=false --tag {BASE} --file {file} {debian.MACHINE_CACHE}")
+        return (
+            f"--build-arg PYTHON={debian.PYTHON} --volume {debian.WHEELS}:{debian.WHEELS_PATH}:ro"
+        )
 
     def type(self, line: str, status: int = 0) -> str:
         """Run a line in the root of the checkout and return its output."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A reader who types each line of the guide as printed, on new machines.
 
-``WRITTEN`` and ``Machine.written`` have all differences from the printed lines. If the prose of a
-page describes an action between two lines, such as the edit of a file, the test does it.
+``REPLACEMENTS`` and ``Machine.replacements`` have all differences from the printed lines. If the
+prose of a page describes an action between two lines, such as an edit, the test does it.
 """
 
 import doctest
@@ -20,12 +20,12 @@ from tests.support.servers import wait_until
 
 #: Replacements for placeholders of the pages, and for a prompt of MariaDB's client that needs a
 #: terminal.
-WRITTEN = {
+REPLACEMENTS = {
     "ADDRESS-OF-THE-REPOSITORY": REPOSITORY,
     "--password placement <": "--password=CHANGE-ME placement <",
 }
 #: Lines of users other than root that are typed here, by page and by their beginning.
-OF_ANY_USER = {
+USER_LINES = {
     "deploy": ("python3 -m venv client", "client/bin/", ". ./", "export ", "curl "),
     "adopt#database": ("cp ", "placement-sched config", "placement-sched db"),
     "adopt#placement": (
@@ -71,7 +71,7 @@ def list_lines(page: str) -> list[Line]:
     _, text = heading.split((ROOT / f"doc/source/{name}.rst").read_text(), maxsplit=1)
     if section:
         text = re.split(rf"^.+\n[={text[0]}]+$", text, flags=re.MULTILINE)[0]
-    user = OF_ANY_USER.get(page, ())
+    user = USER_LINES.get(page, ())
     return [line for line in _read_lines(name, text) if line.of_root or line.text.startswith(user)]
 
 
@@ -129,7 +129,7 @@ def run_on_all(do: Callable[[Machine], None], machines: Sequence[Machine]) -> No
 
 def _type(machine: Machine, line: Line, typed: str) -> None:
     text = line.text
-    for word, written in {**WRITTEN, **machine.written}.items():
+    for word, written in {**REPLACEMENTS, **machine.replacements}.items():
         text = text.replace(word, written)
     printed: list[str] = []
 

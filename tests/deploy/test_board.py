@@ -26,7 +26,7 @@ from tests.support.servers import Server, environment, start_server, wait_until
 pytestmark = pytest.mark.system
 
 #: Panels without data: this test has no failures and no RPC calls (nova/test_service_metrics.py).
-LACKING = ["Errors", "RPC calls", "RPC time", "RPC waiting"]
+EMPTY_PANELS = ["Errors", "RPC calls", "RPC time", "RPC waiting"]
 HOSTS = 3
 
 
@@ -55,14 +55,14 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         # The servers compute figures of the cloud at the first scrape and keep them for a minute.
         url = stack.enter_context(run_prometheus(folder, servers))
         assert wait_until(
-            lambda: send_traffic(servers) and all(has_number(url, query) for query in SHOWN)
+            lambda: send_traffic(servers) and all(has_number(url, query) for query in PANEL_QUERIES)
         )
         yield url
 
 
 SMALL = {"flavor": {"name": "m1.small", "ram": 1024, "vcpus": 1, "disk": 1}}
 #: A request that is too large for every host.
-REFUSED = spec(flavor={"name": "big", "vcpus": 1000, "memory_mb": 1, "root_gb": 0})
+IMPOSSIBLE = spec(flavor={"name": "big", "vcpus": 1000, "memory_mb": 1, "root_gb": 0})
 
 
 def send_traffic(servers: list[Server]) -> bool:
@@ -70,7 +70,7 @@ def send_traffic(servers: list[Server]) -> bool:
     version = {"OpenStack-API-Version": "placement 1.39"}
     for number, server in enumerate(servers):
         server.post("/scheduler/v1/select_destinations", {"request_spec": spec()})
-        server.post("/scheduler/v1/select_destinations", {"request_spec": REFUSED})
+        server.post("/scheduler/v1/select_destinations", {"request_spec": IMPOSSIBLE})
         server.get("/placement/allocation_candidates?resources=VCPU:1", **version)
         too_much = {
             "allocations": {report("cn1")["uuid"]: {"resources": {"VCPU": 15}}},
@@ -131,12 +131,12 @@ def has_number(url: str, expression: str) -> bool:
     return any(series["value"][1] != "NaN" for series in query_series(url, expression))
 
 
-SHOWN = [expression for title, expression, _ in read_panels() if title not in LACKING]
+PANEL_QUERIES = [expression for title, expression, _ in read_panels() if title not in EMPTY_PANELS]
 
 
 def test_every_panel_has_data_after_traffic(prometheus):
     empty = [title for title, query, _ in read_panels() if not has_number(prometheus, query)]
-    assert empty == LACKING
+    assert empty == EMPTY_PANELS
 
 
 def test_only_expected_alerts_fire(prometheus):

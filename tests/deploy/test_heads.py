@@ -15,7 +15,7 @@ from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
 
-_BY_HAND = {".py", ".yaml", ".yml", ".cfg", ".conf", ".ini", ""}
+_SUFFIXES = {".py", ".yaml", ".yml", ".cfg", ".conf", ".ini", ""}
 #: A command is indented or begins with variables. In Python it is alone on its line.
 _IN_COMMENT = re.compile(r"^[#;](?: {2,}| (?=\w+=))(\S.*)", re.MULTILINE)
 _IN_DOCSTRING = re.compile(r"^(?:``)?((?:\w+=\S+ )?(?:gunicorn|python3) .+?)(?:``)?$", re.MULTILINE)
@@ -26,7 +26,7 @@ RULES, SECRET = "deploy/prometheus/rules.yml", "deploy/kubernetes/configuration.
 def lines_in_file_headers() -> list[tuple[str, str]]:
     """Return the commands of all file headers, with the file."""
     files = [
-        path for path in sorted(DEPLOY.rglob("*")) if path.is_file() and path.suffix in _BY_HAND
+        path for path in sorted(DEPLOY.rglob("*")) if path.is_file() and path.suffix in _SUFFIXES
     ]
     return [(str(path.relative_to(ROOT)), line) for path in files for line in _comment_lines(path)]
 

@@ -26,15 +26,15 @@ RULES = yaml.safe_load((PROMETHEUS / "rules.yml").read_text())["groups"][0]["rul
 NO_FAILURES = {"computed_at": "2026-01-01T00:00:00", "remaining": []}
 NO_FAILURES |= {"covered": 0, "uncovered": 0, "undetermined": 0}
 #: Labels that Prometheus or the format of histograms adds.
-GIVEN = {"job", "instance", "le"}
+ADDED_LABELS = {"job", "instance", "le"}
 _SUFFIXES = ("_total", "_bucket", "_count", "_sum")
 #: Metrics of the database or the cloud, which are the same on every server.
-OF_THE_CLOUD = (
+CLOUD_METRICS = (
     *("placement_sched_hosts", "placement_sched_resources_", "placement_sched_scheduler_capacity"),
     *("placement_sched_rpc_waiting", "placement_sched_nova_left_out"),
     "placement_sched_scheduler_failover",
 )
-_ONE_OF_ALL = re.compile(r"\b(?:max|min)(?: by \(\w+\))? ?\(\s*(?:predict_linear\()?$")
+_MAX_OR_MIN = re.compile(r"\b(?:max|min)(?: by \(\w+\))? ?\(\s*(?:predict_linear\()?$")
 _METRIC = re.compile(r"(placement_sched_\w+)(?:\{([^}]*)\})?")
 
 
@@ -80,8 +80,8 @@ def test_query_uses_existing_metrics_and_labels(metric_labels, title, expression
     assert names <= set(metric_labels)
     for name, selector in _METRIC.findall(expression):
         labels = set(re.findall(r"(\w+)\s*(?:=~|!=|!~|=)", selector))
-        assert labels <= metric_labels[base_metric_name(name, metric_labels)] | GIVEN, name
-    all_labels = set.union(GIVEN, *(metric_labels[name] for name in names))
+        assert labels <= metric_labels[base_metric_name(name, metric_labels)] | ADDED_LABELS, name
+    all_labels = set.union(ADDED_LABELS, *(metric_labels[name] for name in names))
     grouped = re.findall(r"(?:by|without|on|group_left)\s*\(([^)]*)\)", expression)
     assert set(re.findall(r"\w+", " ".join(grouped))) <= all_labels
     assert set(re.findall(r"\{\{\s*\$labels\.(\w+)|\{\{(\w+)\}\}", legend)) <= {
@@ -119,9 +119,9 @@ GUIDE = (ROOT / "doc/source/metrics.rst").read_text()
 def test_cloud_wide_metrics_are_not_summed_over_servers(expression):
     """All servers of a database report the same hosts. A sum would count each host twice."""
     for metric in _METRIC.finditer(expression):
-        if metric[1].startswith(OF_THE_CLOUD):
+        if metric[1].startswith(CLOUD_METRICS):
             before = expression[: metric.start()]
-            assert _ONE_OF_ALL.search(before), before[-40:]
+            assert _MAX_OR_MIN.search(before), before[-40:]
 
 
 def test_required_alerts_exist():

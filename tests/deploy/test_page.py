@@ -31,15 +31,15 @@ pytestmark = pytest.mark.exhaustive
 PAGE = (ROOT / "doc/source/deploy.rst").read_text()
 UPGRADE = (ROOT / "doc/source/upgrade.rst").read_text()
 #: Programs that need a running systemd, Debian's packages or another machine.
-OF_A_MACHINE = {"apt-get", "systemctl", "systemd-sysusers", "git", "cd", "curl", "mariadb"}
+MACHINE_PROGRAMS = {"apt-get", "systemctl", "systemd-sysusers", "git", "cd", "curl", "mariadb"}
 #: Programs that change the machine's own files or send requests to keystone.
-OF_ITS_NETWORK = {"echo", "printf", "sed", "."}
+NETWORK_PROGRAMS = {"echo", "printf", "sed", "."}
 #: Begin of commands that use the machine's PostgreSQL.
-AS_POSTGRES = ["runuser", "-l", "postgres", "-c"]
+POSTGRES_WORDS = ["runuser", "-l", "postgres", "-c"]
 #: pip then has no source of packages.
-NOWHERE = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
-_, _, BY_HAND = PAGE.partition("\nWith systemd\n")
-SYSTEMD, IN_FRONT = BY_HAND.split("\nTLS in front\n")
+NO_PACKAGES = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
+_, _, SYSTEMD_AND_TLS = PAGE.partition("\nWith systemd\n")
+SYSTEMD_PART, TLS_PART = SYSTEMD_AND_TLS.split("\nTLS in front\n")
 
 
 def read_commands(page: str) -> list[list[str]]:
@@ -51,10 +51,10 @@ def read_commands(page: str) -> list[list[str]]:
 
 def machine_commands() -> list[list[str]]:
     """Return the commands that the fixture ``machine`` runs."""
-    elsewhere = OF_A_MACHINE | OF_ITS_NETWORK
-    commands = [words for words in read_commands(SYSTEMD) if words[0] not in elsewhere]
+    elsewhere = MACHINE_PROGRAMS | NETWORK_PROGRAMS
+    commands = [words for words in read_commands(SYSTEMD_PART) if words[0] not in elsewhere]
     return [
-        words for words in commands if words[:4] != AS_POSTGRES and not is_client_command(words)
+        words for words in commands if words[:4] != POSTGRES_WORDS and not is_client_command(words)
     ]
 
 
@@ -65,7 +65,7 @@ def is_client_command(words: list[str]) -> bool:
 
 def proxy_commands() -> list[list[str]]:
     """Return the commands that the fixture ``proxy_folder`` runs."""
-    return [words for words in read_commands(IN_FRONT) if words[0] in {"openssl", "install", "cat"}]
+    return [words for words in read_commands(TLS_PART) if words[0] in {"openssl", "install", "cat"}]
 
 
 def test_files_named_by_the_page_exist():
@@ -101,7 +101,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
             command = command[command.index("--") + 1 :]
             edit_configuration(root / "etc/placement_sched/placement_sched.conf")
         # The build of the wheel downloads nothing. Packages that pip downloads have hashes.
-        offline = NOWHERE if "--no-deps" in command else {}
+        offline = NO_PACKAGES if "--no-deps" in command else {}
         done = subprocess.run(
             command,
             cwd=source,
@@ -164,7 +164,7 @@ def test_upgrade_uses_the_commands_of_the_installation():
         [word.replace("NEW", "RELEASE") for word in words] for words in read_commands(UPGRADE)[1:5]
     ]
     assert [words[0].split("/")[-1] for words in commands] == ["git", "python3", "pip", "pip"]
-    assert all(words in read_commands(SYSTEMD) for words in commands)
+    assert all(words in read_commands(SYSTEMD_PART) for words in commands)
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
@@ -176,8 +176,8 @@ def test_database_is_prepared_by_its_documented_user(kind, tmp_path):
         pass
     commands = [
         words
-        for words in read_commands(SYSTEMD)
-        if words[0] == "mariadb" or words[:4] == AS_POSTGRES
+        for words in read_commands(SYSTEMD_PART)
+        if words[0] == "mariadb" or words[:4] == POSTGRES_WORDS
     ]
     if kind == "mysql":
         statements = [words[2] for words in commands if words[0] == "mariadb"]
@@ -229,7 +229,7 @@ def proxy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_haproxy_accepts_the_installed_configuration(proxy_folder):
     haproxy = find_program("haproxy")
-    assert ["haproxy", "-c", "-f", "/etc/haproxy/haproxy.cfg"] in read_commands(IN_FRONT)
+    assert ["haproxy", "-c", "-f", "/etc/haproxy/haproxy.cfg"] in read_commands(TLS_PART)
     config = proxy_folder / "etc/haproxy/haproxy.cfg"
     key = proxy_folder / "etc/haproxy/placement.pem"
     assert key.stat().st_mode & 0o077 == 0

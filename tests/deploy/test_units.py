@@ -31,13 +31,13 @@ GRACES = {
     ),
     "placement-sched-nova-shadow.service": 2 * shadow.GRACE,  # of two threads
 }
-RUNS = {
+RUNNING_TEXTS = {
     "placement-sched.service": "placement-sched serves ",
     "placement-sched-nova-scheduler.service": "127.0.0.1:1/ does not answer",
     "placement-sched-nova-shadow.service": "requests are not evaluated yet",
 }
 #: systemd-analyze's exposure in tenths, of 10.0 at most. Its word for 1.3 is "OK".
-EXPOSED_AT_MOST = "15"
+MAX_EXPOSURE = "15"
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_units_are_valid(units):
 @pytest.mark.parametrize("unit", SERVICES)
 def test_services_are_hardened(units, unit):
     analyze = find_program("systemd-analyze", "systemd")
-    command = ["security", "--offline=true", "--no-pager", f"--threshold={EXPOSED_AT_MOST}"]
+    command = ["security", "--offline=true", "--no-pager", f"--threshold={MAX_EXPOSURE}"]
     output = run(analyze, *command, units / unit)
     assert "Overall exposure level" in output
 
@@ -120,7 +120,7 @@ def test_services_write_no_log_to_the_configured_folder(unit, tmp_path):
         )
         stack.callback(process.wait, timeout=120)
         stack.callback(process.terminate)
-        assert wait_until(lambda: RUNS[unit] in log.read_text()), log.read_text()
+        assert wait_until(lambda: RUNNING_TEXTS[unit] in log.read_text()), log.read_text()
     assert not (tmp_path / "log").exists()
 
 

@@ -18,7 +18,7 @@ from tests.support.scheduling import instance
 pytestmark = pytest.mark.exhaustive
 
 #: Number of calls. On SQLite further writers fail after some seconds.
-MANY = MAX_WRITERS
+CALLS = MAX_WRITERS
 #: The library's log line for each call that has arrived.
 _ARRIVED = "received message msg_id"
 OPTIONS = {
@@ -54,9 +54,9 @@ def test_pending_calls_are_claimed_and_answered_once_after_a_bus_restart(nova_si
         # No call can claim during this transaction.
         own.execute("BEGIN IMMEDIATE")
         answers = {
-            number: nova_site.conductor.begin_select(instance(number)) for number in range(MANY)
+            number: nova_site.conductor.begin_select(instance(number)) for number in range(CALLS)
         }
-        service.wait_for_line(_ARRIVED, MANY)
+        service.wait_for_line(_ARRIVED, CALLS)
         bus.restart()
         own.execute("ROLLBACK")
     for number, answer in answers.items():
@@ -65,5 +65,5 @@ def test_pending_calls_are_claimed_and_answered_once_after_a_bus_restart(nova_si
         assert allocated["resources"]["VCPU"] == 1
     # RabbitMQ drops messages before the queue has a consumer.
     wait_until_true(nova_site.is_queue_consumed)
-    assert hosts_of(nova_site.conductor.select(instance(MANY))) == ["cn1"]
+    assert hosts_of(nova_site.conductor.select(instance(CALLS))) == ["cn1"]
     assert service.lines("Traceback") == []

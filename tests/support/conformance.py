@@ -29,7 +29,7 @@ NO_OPERATION = {"401", "404", "405"}
 #: Statuses of responses without a microversion.
 NO_VERSION = {"400", "401", "406"}
 #: Headers that the document describes with the body.
-OF_BODY = {"content-type", "content-length"}
+BODY_HEADERS = {"content-type", "content-length"}
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Document:
             assert value is None or jsonschema_rs.is_valid(header["schema"], value), (
                 f"{name}: {value} in {exchange}"
             )
-        undocumented = set(exchange.headers) - {name.lower() for name in documented} - OF_BODY
+        undocumented = set(exchange.headers) - {name.lower() for name in documented} - BODY_HEADERS
         assert not undocumented, f"undocumented headers {undocumented} in {exchange}"
 
     def _checker(

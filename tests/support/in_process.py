@@ -63,19 +63,19 @@ def peer_handler(other: Peer) -> Handler:
     return other.answer
 
 
-def build_adapter(door: InProcess, url: str = "http://elsewhere") -> Adapter:
+def build_adapter(transport: InProcess, url: str = "http://elsewhere") -> Adapter:
     """Return a client of the service at ``url`` with the token of noauth2's administrator."""
     session = requests.Session()
-    session.mount(url, door)
+    session.mount(url, transport)
     return Adapter(Session(auth=Token(url, "admin"), session=session), endpoint_override=url)
 
 
-def placement_service(door: InProcess, url: str = "http://elsewhere") -> RemoteService:
-    return RemoteService(build_adapter(door, url), "placement")
+def placement_service(transport: InProcess, url: str = "http://elsewhere") -> RemoteService:
+    return RemoteService(build_adapter(transport, url), "placement")
 
 
-def compute_service(door: InProcess, url: str = "http://elsewhere") -> RemoteService:
-    return RemoteService(build_adapter(door, url), "compute")
+def compute_service(transport: InProcess, url: str = "http://elsewhere") -> RemoteService:
+    return RemoteService(build_adapter(transport, url), "compute")
 
 
 def answer_with_documents(

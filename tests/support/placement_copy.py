@@ -9,20 +9,20 @@ from placement_sched.db import tables
 from placement_sched.store.placement import change_log
 
 #: Tables with rows of providers, and the column with the provider's id.
-OF_PROVIDERS = {
+PROVIDER_TABLES = {
     tables.resource_providers: "id",
     tables.inventories: "resource_provider_id",
     tables.allocations: "resource_provider_id",
     tables.resource_provider_traits: "resource_provider_id",
     tables.resource_provider_aggregates: "resource_provider_id",
 }
-OF_NAMES = (tables.traits, tables.resource_classes, tables.placement_aggregates)
+NAME_TABLES = (tables.traits, tables.resource_classes, tables.placement_aggregates)
 
 
 def rows_of(connection, providers=None):
     """Return all rows of these providers, or of all providers, by provider id."""
     rows = defaultdict(set)
-    for table, column in OF_PROVIDERS.items():
+    for table, column in PROVIDER_TABLES.items():
         query = select(table.c[column], table)
         if providers is not None:
             query = query.where(table.c[column].in_(providers))
@@ -34,7 +34,7 @@ def rows_of(connection, providers=None):
 def names(connection):
     return {
         (table.name, *row)
-        for table in OF_NAMES
+        for table in NAME_TABLES
         for row in connection.execute(select(table.c.id, table.c[_name_of(table)]))
     }
 

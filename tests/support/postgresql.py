@@ -27,7 +27,7 @@ ACCOUNT = "postgres"
 #: Debian's folder of each version.
 _PROGRAMS = Path("/usr/lib/postgresql")
 #: Seconds until the promotion of a standby fails.
-_PATIENCE = 120.0
+_TIMEOUT = 120.0
 #: Settings of a temporary server that starts fast.
 SETTINGS = {
     "fsync": "off",
@@ -111,7 +111,7 @@ class PostgreSQL:
 
     def promote(self) -> None:
         """Make a standby a primary."""
-        until = time.monotonic() + _PATIENCE
+        until = time.monotonic() + _TIMEOUT
         # A server that restarts after the death of a process ignores the first request.
         while not self._is_writable():
             assert time.monotonic() < until, "the standby was not promoted"

@@ -26,12 +26,12 @@ from typing import IO, Any, Self
 
 ROOT = Path(__file__).parents[2]
 #: Maximum size of a command with its environment, in bytes.
-MOST = 1 << 20
+MAX_MESSAGE_BYTES = 1 << 20
 #: Prefixes of the variables that are read at the start of Python and at the import of
 #: prometheus-client.
-AT_IMPORT = ("PYTHON", "PROMETHEUS")
+IMPORT_VARIABLES = ("PYTHON", "PROMETHEUS")
 #: Commands that need no nova.
-OWN = ("serve", "config", "db", "select", "explain", "capacity", "policy", "fleet", "status")
+STANDALONE = ("serve", "config", "db", "select", "explain", "capacity", "policy", "fleet", "status")
 DATABASE = "[placement_database]\n"
 PROGRAM = Path(sys.executable).with_name("placement-sched")
 
@@ -89,7 +89,7 @@ def start(
 ) -> Process:
     """Start ``placement-sched`` with stdin, stdout and stderr as ``streams``."""
     env = with_database(arguments, cwd, env)
-    if any(env[name] != os.environ.get(name) for name in env if name.startswith(AT_IMPORT)):
+    if any(env[name] != os.environ.get(name) for name in env if name.startswith(IMPORT_VARIABLES)):
         stdin, stdout, stderr = streams
         return subprocess.Popen(
             [PROGRAM, *arguments], stdin=stdin, stdout=stdout, stderr=stderr, cwd=cwd, env=env
@@ -112,7 +112,9 @@ def with_database(
     """
     words = [str(argument) for argument in arguments]
     named = [
-        cwd / value for key, value in pairwise(words) if key == "--config-file" and words[0] in OWN
+        cwd / value
+        for key, value in pairwise(words)
+        if key == "--config-file" and words[0] in STANDALONE
     ]
     files = [file for file in named if file.is_file()]
     if files and not any(DATABASE in text for text in map(Path.read_text, files)):
@@ -159,7 +161,7 @@ def _serve(commands: socket.socket) -> None:
         import_module(".".join(module.relative_to(ROOT).with_suffix("").parts))
     gc.freeze()
     while True:
-        message, files, *_ = socket.recv_fds(commands, MOST, 4)
+        message, files, *_ = socket.recv_fds(commands, MAX_MESSAGE_BYTES, 4)
         if not message:
             return
         if not os.fork():

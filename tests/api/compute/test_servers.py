@@ -34,7 +34,7 @@ EMBEDDED = {
     "extra_specs": {"hw:cpu_sockets": "2"},
 }
 #: Fields that versions added to the fields of 2.1.
-BROUGHT = {
+ADDED_FIELDS = {
     "2.3": {
         f"OS-EXT-SRV-ATTR:{name}"
         for name in (
@@ -135,12 +135,12 @@ def test_server_shows_the_recorded_instance(servers):
 def test_keys_depend_on_the_version(sqlite_servers):
     sqlite_servers.record(1)
     seen = set(sqlite_servers.show(1, version="2.1"))
-    for version, brought in BROUGHT.items():
+    for version, added in ADDED_FIELDS.items():
         before = f"2.{int(version.split('.')[1]) - 1}"
         assert set(sqlite_servers.show(1, version=before)) == seen
         seen = set(sqlite_servers.show(1, version=version))
-        assert brought <= seen
-        assert not brought & set(sqlite_servers.show(1, version=before))
+        assert added <= seen
+        assert not added & set(sqlite_servers.show(1, version=before))
 
 
 def test_flavor_is_embedded_from_2_47(sqlite_servers):

@@ -12,7 +12,7 @@ NODES = "/scheduler/v1/compute_nodes"
 NODE = f"{NODES}/{node_uuid(1)}"
 
 #: Invalid reports that JSON can express, and that are objects.
-SENT = [
+JSON_REPORTS = [
     (path, document, words)
     for path, document, words in BAD
     if isinstance(document, dict)
@@ -29,14 +29,14 @@ def error_detail(answer, status=400):
     return error["detail"]
 
 
-@pytest.mark.parametrize(("path", "document", "words"), SENT)
+@pytest.mark.parametrize(("path", "document", "words"), JSON_REPORTS)
 def test_invalid_report_is_400_with_its_path(sqlite_app, path, document, words):
     answer = error_detail(sqlite_app.put_json(NODE, document, status=400))
     assert words in answer
     assert answer.endswith(f"(at {path})")
 
 
-@pytest.mark.parametrize(("path", "document", "words"), SENT[:4])
+@pytest.mark.parametrize(("path", "document", "words"), JSON_REPORTS[:4])
 def test_invalid_report_in_a_list_writes_nothing(sqlite_app, path, document, words):
     reports = [build_report(8), build_report(9), document]
     answer = error_detail(sqlite_app.post_json(NODES, reports, status=400))

@@ -39,7 +39,7 @@ SELECTIONS = {
     BY_HINT: "AggregateSchedulerPolicyConfigurationFilter",
 }
 #: Request fields that select the policy, by selector and policy.
-MEANT = {
+SELECTING_FIELDS = {
     BY_ZONE: {
         "low_cpu_density": {"availability_zone": "cpu_intensive_az"},
         "high_cpu_density": {"availability_zone": "shared_az"},
@@ -74,7 +74,7 @@ RACKS = {
         {"availability_zone": "shared_az", "filter_tenant_id": "students", "cpus": "shared"},
     ),
 }
-OF_POLICY = {policy: set(hosts) for policy, (_, hosts, _) in RACKS.items()}
+POLICY_HOSTS = {policy: set(hosts) for policy, (_, hosts, _) in RACKS.items()}
 
 
 @pytest.fixture
@@ -146,23 +146,23 @@ def test_story_1_ratio_of_the_policy_takes_effect(make_cloud):
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
-@pytest.mark.parametrize("policy", OF_POLICY)
+@pytest.mark.parametrize("policy", POLICY_HOSTS)
 def test_story_2_request_uses_the_selected_policy(make_cloud, selection, policy):
     app = make_cloud(selection)
-    fields = MEANT[selection][policy]
+    fields = SELECTING_FIELDS[selection][policy]
     explanation = explain(app, **fields)
     assert explanation["policy"] == explanation["funnel"]["policy"]["name"] == policy
     assert list(selector_outcomes(explanation).values()) == ["chosen"]
     (matched,) = explanation["funnel"]["policy"]["selectors"][0]["matched"]
     assert (matched["aggregate"], matched["policy"]) == (RACKS[policy][0], policy)
-    assert passed_hosts(explanation) == OF_POLICY[policy]
+    assert passed_hosts(explanation) == POLICY_HOSTS[policy]
     # The aggregate is a condition of the candidates query, not only of a filter.
     candidates = explanation["funnel"]["allocation_candidates"]
     assert f"member_of=in%3A{matched['uuid']}" in candidates["query"]
     answer = app.post_json(
         "/scheduler/v1/select_destinations", {"request_spec": spec(instance(1), **fields)}
     ).json
-    assert set(selected_hosts(answer)) <= OF_POLICY[policy]
+    assert set(selected_hosts(answer)) <= POLICY_HOSTS[policy]
     decision = app.get(f"/scheduler/v1/decisions/{answer['decision']}").json
     assert decision["policy"] == policy
 

@@ -11,12 +11,14 @@ from tests.nova.cloud.operating import running_operator
 pytestmark = pytest.mark.exhaustive
 
 #: Number of servers that are requested at once.
-MANY = 6
+SERVERS = 6
 
 
 def _boot_many(operator, name):
-    with ThreadPoolExecutor(MANY) as pool:
-        servers = pool.map(operator.request_server, [f"{name}{number}" for number in range(MANY)])
+    with ThreadPoolExecutor(SERVERS) as pool:
+        servers = pool.map(
+            operator.request_server, [f"{name}{number}" for number in range(SERVERS)]
+        )
         return dict(servers)
 
 

@@ -39,7 +39,7 @@ os.environ.setdefault("OS_TEST_TIMEOUT", "240")
 #: Ids in a path, which differ between tests.
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 #: Parts of a path that name an object, by the part before them.
-NAMED = re.compile(r"/(traits|resource_classes|inventories)/[^/?]+")
+NAMED_OBJECT = re.compile(r"/(traits|resource_classes|inventories)/[^/?]+")
 
 
 class Lines:
@@ -141,7 +141,7 @@ class Requests:
     def _noting(self):
         def request(asked, url, method, **more):
             if (more.get("endpoint_override") or "").endswith("/placement"):
-                path = NAMED.sub(r"/\1/{name}", UUID.sub("{uuid}", url.partition("?")[0]))
+                path = NAMED_OBJECT.sub(r"/\1/{name}", UUID.sub("{uuid}", url.partition("?")[0]))
                 self.seen.add(f"{method} {path}")
             return self._request(asked, url, method, **more)
 

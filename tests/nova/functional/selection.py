@@ -38,7 +38,7 @@ MODULES = (
     "wsgi",
 )
 #: Packages whose tests are counted as a single group.
-_TOGETHER = ("regressions", "wsgi")
+_GROUPS = ("regressions", "wsgi")
 
 
 def whole_modules() -> list[str]:
@@ -60,7 +60,7 @@ def known_to_fail() -> Mapping[str, str]:
 
 def group_of(test: str) -> str:
     module = test.removeprefix(f"{BASE}.").rsplit(".", 2)[0]
-    return next((name for name in _TOGETHER if module.startswith(f"{name}.")), module)
+    return next((name for name in _GROUPS if module.startswith(f"{name}.")), module)
 
 
 def _read_yaml_file(name: str) -> Any:

@@ -19,7 +19,7 @@ from tests.nova.shadow.exchanges import BrokerProxy, count_messages, running_cal
 pytestmark = pytest.mark.system
 
 #: Seconds until a wait fails.
-PATIENCE = 60
+TIMEOUT = 60
 
 
 @pytest.fixture
@@ -41,16 +41,16 @@ def running_tap(url, exchange, handle):
     thread = threading.Thread(target=tap.run)
     thread.start()
     try:
-        assert tap.is_open.wait(PATIENCE)
+        assert tap.is_open.wait(TIMEOUT)
         yield tap
     finally:
         tap.stop()
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
     assert not thread.is_alive()
 
 
 def wait_until_true(fact):
-    deadline = monotonic() + PATIENCE
+    deadline = monotonic() + TIMEOUT
     while not fact():
         assert monotonic() < deadline
         sleep(0.02)
@@ -65,7 +65,7 @@ def test_each_message_to_the_schedulers_is_copied(broker, exchange, rpc_caller):
     with running_tap(broker, exchange, seen.put):
         rpc_caller.send("select_destinations", {"request_id": "req-1"}, spec_obj={"a": 1})
         rpc_caller.send("ping")
-        first, second = seen.get(timeout=PATIENCE), seen.get(timeout=PATIENCE)
+        first, second = seen.get(timeout=TIMEOUT), seen.get(timeout=TIMEOUT)
     assert (method_of(first), method_of(second)) == ("select_destinations", "ping")
     assert json.loads(first["oslo.message"])["_context_request_id"] == "req-1"
 
@@ -83,12 +83,12 @@ def test_queue_length_is_limited(monkeypatch, broker, exchange, rpc_caller):
 
     def handle(_body):
         first.set()
-        stuck.wait(PATIENCE)
+        stuck.wait(TIMEOUT)
 
     with running_tap(broker, exchange, handle) as tap:
         try:
             rpc_caller.send("ping")
-            assert first.wait(PATIENCE)
+            assert first.wait(TIMEOUT)
             # Messages that the broker has sent ahead do not count.
             for _ in range(100):
                 rpc_caller.send("ping")
@@ -104,11 +104,11 @@ def test_existing_exchange_with_other_properties_is_used(broker, exchange):
     first = Tap(durable, f"test-{uuid4().hex}", seen.put)
     thread = threading.Thread(target=first.run)
     thread.start()
-    assert first.is_open.wait(PATIENCE)
+    assert first.is_open.wait(TIMEOUT)
     with running_tap(broker, exchange, seen.put) as second:
         assert count_messages(broker, second.name) == 0
     first.stop()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     with running_caller(broker, exchange):
         pass
 
@@ -124,7 +124,7 @@ def test_undecodable_body_is_passed_as_none(broker, exchange):
         producer = Producer(there.channel())
         odd = {"content_type": "application/json", "content_encoding": "utf-8"}
         producer.publish(b"\xff{", exchange=exchange, routing_key="scheduler", **odd)
-        assert seen.get(timeout=PATIENCE) is None
+        assert seen.get(timeout=TIMEOUT) is None
     with running_caller(broker, exchange):
         pass
 
@@ -150,15 +150,15 @@ def test_broker_loss_and_return_are_logged_once_each(broker, exchange, rpc_calle
     line = BrokerProxy(broker)
     with running_tap(line.url, exchange, seen.put) as tap:
         rpc_caller.send("ping")
-        seen.get(timeout=PATIENCE)
+        seen.get(timeout=TIMEOUT)
         line.cut()
         wait_until_true(lambda: not tap.is_open.is_set())
         # Further attempts to connect fail without a log line.
         wait_until_true(lambda: "no connection to the message bus" in caplog.text)
         line.restore()
-        assert tap.is_open.wait(PATIENCE)
+        assert tap.is_open.wait(TIMEOUT)
         rpc_caller.send("select_destinations")
-        assert method_of(seen.get(timeout=PATIENCE)) == "select_destinations"
+        assert method_of(seen.get(timeout=TIMEOUT)) == "select_destinations"
     line.close()
     messages = [record.message for record in caplog.records if record.name == tapping.__name__]
     assert len(messages) == 2
@@ -177,9 +177,9 @@ def test_tap_waits_for_an_unavailable_broker_at_start(broker, exchange, rpc_call
     thread.start()
     wait_until_true(lambda: "requests are missed" in caplog.text)
     line.restore()
-    assert tap.is_open.wait(PATIENCE)
+    assert tap.is_open.wait(TIMEOUT)
     rpc_caller.send("ping")
-    assert seen.get(timeout=PATIENCE)
+    assert seen.get(timeout=TIMEOUT)
     tap.stop()
-    thread.join(PATIENCE)
+    thread.join(TIMEOUT)
     line.close()

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.system
 
 
 #: Seed of a request with a project.
-OF_A_PROJECT = 2
+PROJECT_SEED = 2
 
 
 class Endpoint:
@@ -105,13 +105,13 @@ def test_nova_client_is_answered(call):
 
 @pytest.mark.parametrize("cap", ["pike", "ocata"])
 def test_older_clients_are_answered_with_dictionaries(call, cap):
-    document, answer = call(OF_A_PROJECT, cap)
+    document, answer = call(PROJECT_SEED, cap)
     assert answer["legacy"] == [{"host": "cn1", "nodename": "node1", "limits": {}}]
     assert document["flavor"]["memory_mb"] == answer["held"]["flavor"]["memory_mb"]
 
 
 def test_clients_that_send_dictionaries_get_an_error_naming_the_option(call):
-    document, answer = call(OF_A_PROJECT, "liberty")
+    document, answer = call(PROJECT_SEED, "liberty")
     assert document is None
     assert "builtins.ValueError" in answer["classes"]
     assert "[upgrade_levels] scheduler" in answer["text"]
