@@ -106,20 +106,20 @@ def error_detail(answer) -> str:
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "shown"),
     [
         (None, "null is not of type 'string' (at $.name)"),
         (True, "true is not of type 'string' (at $.name)"),
         ({"a": [None, False]}, "{\"a\": [null, false]} is not of type 'string' (at $.name)"),
     ],
 )
-def test_rejected_values_are_shown_as_json(sqlite_app, value, told):
+def test_rejected_values_are_shown_as_json(sqlite_app, value, shown):
     headers = LATEST_HEADERS
     answer = sqlite_app.post_json(
         "/placement/resource_providers", {"name": value}, headers=headers, status=400
     )
     phrase = "Failed validating 'type' in schema['properties']['name']"
-    assert error_detail(answer) == f"JSON does not validate: {told}. {phrase}"
+    assert error_detail(answer) == f"JSON does not validate: {shown}. {phrase}"
 
 
 def test_value_with_a_trailing_newline_is_reported_with_its_path(sqlite_app):

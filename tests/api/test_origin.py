@@ -11,7 +11,7 @@ SERVER = {"SERVER_NAME": "127.0.0.1", "SERVER_PORT": "8778"}
 
 
 @pytest.mark.parametrize(
-    ("scheme", "host", "told"),
+    ("scheme", "host", "origin"),
     [
         ("http", "placement_backend", "http://placement_backend"),
         ("http", "Here:8778", "http://Here:8778"),
@@ -25,9 +25,9 @@ SERVER = {"SERVER_NAME": "127.0.0.1", "SERVER_PORT": "8778"}
         ("http", None, "http://127.0.0.1:8778"),
     ],
 )
-def test_origin_uses_the_requested_host(scheme, host, told):
+def test_origin_uses_the_requested_host(scheme, host, origin):
     named = {} if host is None else {"HTTP_HOST": host}
-    assert origin_of({"wsgi.url_scheme": scheme, **SERVER, **named}) == told
+    assert origin_of({"wsgi.url_scheme": scheme, **SERVER, **named}) == origin
 
 
 @pytest.mark.parametrize("host", ["a..b", "placement_backend", f"{'x' * 64}.example.com", "h,h2"])

@@ -290,7 +290,7 @@ def test_usages_without_a_project_are_400_with_permission(sqlite_app, headers):
 
 
 @pytest.mark.parametrize(
-    ("told", "project", "status"),
+    ("caller", "project", "status"),
     [
         ({"X-Project-Id": "other"}, "other", 200),
         ({"X-Project-Id": "other"}, "shop", 403),
@@ -301,8 +301,8 @@ def test_usages_without_a_project_are_400_with_permission(sqlite_app, headers):
         ({"X-Domain-Id": "default"}, "shop", 403),
     ],
 )
-def test_noauth2_headers_set_project_and_scope(sqlite_app, told, project, status):
-    headers = {**READER, **told}
+def test_noauth2_headers_set_project_and_scope(sqlite_app, caller, project, status):
+    headers = {**READER, **caller}
     sqlite_app.get(f"/placement/usages?project_id={project}", headers=headers, status=status)
 
 

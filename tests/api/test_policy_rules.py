@@ -85,18 +85,18 @@ def test_redundant_rules_are_listed(tmp_path, config):
 
 
 @pytest.mark.parametrize(
-    ("text", "status", "told"),
+    ("text", "status", "words"),
     [
         ('"placement:traits:list": "role:reader"\n', 0, ""),
         ('"placement:trait:list": "role:reader"\n', 1, "Unknown rule"),
         ('"placement:traits:list": "rule:nobody"\n', 1, "Invalid rules found"),
     ],
 )
-def test_validator_reports_errors(tmp_path, config, text, status, told):
+def test_validator_reports_errors(tmp_path, config, text, status, words):
     (tmp_path / "policy.yaml").write_text(text)
     code, printed = run_policy_command("validator", tmp_path, "--config-file", str(config))
     assert code == status
-    assert told in printed
+    assert words in printed
 
 
 def test_missing_configuration_is_a_one_line_error(tmp_path):

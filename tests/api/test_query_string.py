@@ -9,7 +9,7 @@ ADMIN = {**LATEST_HEADERS, "X-Auth-Token": "admin"}
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "reason"),
     [
         ("project_id=%FF", "not valid UTF-8"),
         ("project_id=\xff", "not valid UTF-8"),  # WSGI decodes bytes as latin-1
@@ -17,12 +17,12 @@ ADMIN = {**LATEST_HEADERS, "X-Auth-Token": "admin"}
         ("\xff=1", "not valid UTF-8"),
     ],
 )
-def test_non_text_query_is_rejected_with_the_reason(sqlite_app, query, told):
+def test_non_text_query_is_rejected_with_the_reason(sqlite_app, query, reason):
     request = sqlite_app.RequestClass.blank(
         "/placement/usages", {"QUERY_STRING": query}, headers=ADMIN
     )
     answer = sqlite_app.do_request(request, status=400)
-    assert told in answer.json["errors"][0]["detail"]
+    assert reason in answer.json["errors"][0]["detail"]
 
 
 def test_query_length_limit_is_configurable_and_named(sqlite_app):

@@ -60,7 +60,7 @@ def test_last_modified_is_in_seconds_and_not_cacheable():
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("path", "escaped"),
     [
         ("/placement/traits/CUSTOM_A", "/placement/traits/CUSTOM_A"),
         ("http://h:1/a b/\u00e9", "http://h:1/a%20b/%C3%A9"),
@@ -70,6 +70,6 @@ def test_last_modified_is_in_seconds_and_not_cacheable():
         ("http://here_and_there:8778/a", "http://here_and_there:8778/a"),
     ],
 )
-def test_location_is_escaped(given, told):
-    _, headers, _ = send_response(ApiResponse(status=201, headers={"Location": given}))
-    assert headers["Location"] == told
+def test_location_is_escaped(path, escaped):
+    _, headers, _ = send_response(ApiResponse(status=201, headers={"Location": path}))
+    assert headers["Location"] == escaped

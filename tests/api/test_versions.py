@@ -7,7 +7,7 @@ from placement_sched.api.placement.microversions import NEWEST
 
 
 @pytest.mark.parametrize(
-    ("asked", "status"),
+    ("requested", "status"),
     [
         ("1.0", 200),
         (str(NEWEST), 200),
@@ -17,7 +17,7 @@ from placement_sched.api.placement.microversions import NEWEST
         ("x", 400),
     ],
 )
-def test_microversion_negotiation(app, asked, status):
-    headers = {"OpenStack-API-Version": f"placement {asked}"}
+def test_microversion_negotiation(app, requested, status):
+    headers = {"OpenStack-API-Version": f"placement {requested}"}
     answer = app.get("/placement/", headers=headers, status=status)
     assert answer.headers["X-Openstack-Request-Id"].startswith("req-")

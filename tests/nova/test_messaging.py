@@ -85,7 +85,7 @@ def test_message_is_answered_with_its_context(client):
 
 
 @pytest.mark.parametrize(
-    ("version", "method", "sent", "told"),
+    ("version", "method", "sent", "words"),
     [
         ("4.5", "greet", {"nom": "nova"}, "unexpected keyword argument 'nom'"),
         ("4.5", "fail", {"reason": "no such key"}, "'no such key'"),
@@ -96,16 +96,16 @@ def test_message_is_answered_with_its_context(client):
     ],
 )
 def test_failed_call_is_answered_and_logged_in_one_line(
-    client, caplog, version, method, sent, told
+    client, caplog, version, method, sent, words
 ):
     called = client.prepare(version=version, timeout=30)
-    with pytest.raises(Exception, match=re.escape(told)):
+    with pytest.raises(Exception, match=re.escape(words)):
         called.call({"request_id": "req-1"}, method, **sent)
     (line,) = [record for record in caplog.records if record.levelno > logging.INFO]
     assert line.getMessage().startswith(
         f"nova's call {method} {version} (request req-1) is rejected"
     )
-    assert told in line.getMessage()
+    assert words in line.getMessage()
     assert line.exc_info is None
 
 

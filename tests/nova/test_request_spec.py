@@ -10,7 +10,8 @@ from placement_sched.model.request_spec import request_spec_from
 from placement_sched.nova import objects
 from placement_sched.nova.objects import UnknownObject, UnknownVersion, UnreadableObject
 from placement_sched.nova.request_spec import document_of
-from tests.nova.wire.alike import unify_empty_values
+from tests.nova.wire.comparison import unify_empty_values
+from tests.nova.wire.documents import spec_as_document
 from tests.nova.wire.recorded import (
     path_of_object,
     paths_in,
@@ -18,7 +19,6 @@ from tests.nova.wire.recorded import (
     with_changed,
     with_removed,
 )
-from tests.nova.wire.understood import spec_as_document
 
 VERSION, NAME, NAMESPACE, DATA = (
     f"nova_object.{key}" for key in ("version", "name", "namespace", "data")

@@ -129,7 +129,7 @@ def test_each_rpc_version_gets_its_reply_format(nova_site, version, sent, shape)
 
 
 @pytest.mark.parametrize(
-    ("method", "version", "sent", "said"),
+    ("method", "version", "sent", "words"),
     [
         ("select_destinations", "4.5", {"spec_obj": "nothing"}, "spec_obj must be RequestSpec"),
         ("select_destinations", "4.2", {"request_spec": {}}, "4.0 to 4.2 are not supported"),
@@ -138,11 +138,11 @@ def test_each_rpc_version_gets_its_reply_format(nova_site, version, sent, shape)
         ("run_instance", "4.5", {}, "does not support RPC method run_instance"),
     ],
 )
-def test_unreadable_call_is_answered_and_logged_in_one_line(nova_site, method, version, sent, said):
+def test_unreadable_call_is_answered_and_logged(nova_site, method, version, sent, words):
     service = nova_site.start(workers=1)
-    with pytest.raises(Exception, match=re.escape(said)):
+    with pytest.raises(Exception, match=re.escape(words)):
         nova_site.conductor.call(method, version, **sent)
-    assert said in service.wait_for_line("is rejected")
+    assert words in service.wait_for_line("is rejected")
     assert service.lines("Traceback") == []
 
 

@@ -74,16 +74,16 @@ def test_links_lead_to_the_flavor(sqlite_flavors):
 
 
 @pytest.mark.parametrize(
-    ("given", "kept"),
+    ("flavorid", "kept"),
     [("A.b-c_d", "A.b-c_d"), (5, "5"), (5.0, "5"), ("auto", "auto"), ("x" * 255, "x" * 255)],
 )
-def test_valid_flavor_ids(sqlite_flavors, given, kept):
-    assert sqlite_flavors.create(given, name="n")["id"] == kept
+def test_valid_flavor_ids(sqlite_flavors, flavorid, kept):
+    assert sqlite_flavors.create(flavorid, name="n")["id"] == kept
 
 
-@pytest.mark.parametrize("given", [{}, {"id": None}])
-def test_flavor_without_an_id_gets_a_uuid(sqlite_app, given):
-    flavor = {"name": "n", "ram": 1, "vcpus": 1, "disk": 0, **given}
+@pytest.mark.parametrize("fields", [{}, {"id": None}])
+def test_flavor_without_an_id_gets_a_uuid(sqlite_app, fields):
+    flavor = {"name": "n", "ram": 1, "vcpus": 1, "disk": 0, **fields}
     made = sqlite_app.post_json(URL, {"flavor": flavor}).json["flavor"]
     assert len(made["id"]) == 36
 

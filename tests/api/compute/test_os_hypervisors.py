@@ -32,8 +32,8 @@ REPORTED = {
 }
 
 
-def hypervisor_names(found):
-    return [one["hypervisor_hostname"] for one in found]
+def hypervisor_names(hypervisors):
+    return [one["hypervisor_hostname"] for one in hypervisors]
 
 
 def test_hypervisor_shows_the_report_of_its_host(hosts):

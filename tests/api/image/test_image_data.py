@@ -46,10 +46,10 @@ def test_image_is_uploaded_once_and_keeps_its_formats(api):
     assert "queued image" in api.patch(uuid, change, status=403).json["message"]
 
 
-@pytest.mark.parametrize("given", [(), ("disk_format",), ("container_format",)])
-def test_image_without_formats_stays_queued(sqlite_api, given):
-    uuid = sqlite_api.make("vague", {name: FORMATS[name] for name in given})
-    missing = " and ".join(sorted(FORMATS.keys() - set(given)))
+@pytest.mark.parametrize("names", [(), ("disk_format",), ("container_format",)])
+def test_image_without_formats_stays_queued(sqlite_api, names):
+    uuid = sqlite_api.make("vague", {name: FORMATS[name] for name in names})
+    missing = " and ".join(sorted(FORMATS.keys() - set(names)))
     answer = upload(sqlite_api, uuid, b"", 400).json
     assert answer["message"] == f"Set {missing} of image {uuid} before uploading its data."
     assert sqlite_api.show(uuid).json["status"] == "queued"

@@ -31,7 +31,7 @@ def test_newest_format_renders_each_request(drawn):
 
 
 @pytest.mark.parametrize(
-    ("version", "told"),
+    ("version", "expected"),
     [
         (
             Version(1, 10),
@@ -54,10 +54,10 @@ def test_newest_format_renders_each_request(drawn):
     ],
     ids=["a list", "by provider"],
 )
-def test_older_formats_omit_mappings(version, told):
+def test_older_formats_omit_mappings(version, expected):
     uuids = (uuid_of("a"), uuid_of("b"), uuid_of("c"))
     (request,) = orjson.loads(render([AllocationRequest(TWO, uuids, uuids[0])], version))
-    assert request == told
+    assert request == expected
 
 
 @pytest.mark.parametrize("version", [Version(1, 10), Version(1, 33), Version(1, 39)])

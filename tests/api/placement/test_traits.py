@@ -17,7 +17,7 @@ pytestmark = pytest.mark.all_databases
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "names"),
     [
         ("in:CUSTOM_A,CUSTOM_B", ["CUSTOM_A", "CUSTOM_B"]),
         ("in:custom_a,CUSTOM_B", ["CUSTOM_B"]),
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.all_databases
         ("startswith:CUSTOM%25", []),
     ],
 )
-def test_traits_are_listed_by_exact_name(app_with_names, name, found):
-    assert sorted(list_names(app_with_names, f"/traits?name={name}", "traits")) == found
+def test_traits_are_listed_by_exact_name(app_with_names, name, names):
+    assert sorted(list_names(app_with_names, f"/traits?name={name}", "traits")) == names
 
 
 def test_concurrent_deletion_and_use_of_a_trait_never_both_succeed(

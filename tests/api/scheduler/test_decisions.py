@@ -214,7 +214,7 @@ def three_decisions(cloud):
 @pytest.mark.slow
 @pytest.mark.all_databases
 @pytest.mark.parametrize(
-    ("query", "wanted"),
+    ("query", "numbers"),
     [
         ("", [2, 1, 0]),
         ("?outcome=selected", [1, 0]),
@@ -237,9 +237,9 @@ def three_decisions(cloud):
         ("?policy=gold", []),
     ],
 )
-def test_list_is_filtered_and_newest_first(three_decisions, query, wanted):
+def test_list_is_filtered_and_newest_first(three_decisions, query, numbers):
     cloud, uuids = three_decisions
-    assert list_decisions(cloud, query) == [uuids[place] for place in wanted]
+    assert list_decisions(cloud, query) == [uuids[place] for place in numbers]
 
 
 def test_pages_are_linked(three_decisions):

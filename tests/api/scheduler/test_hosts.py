@@ -185,7 +185,7 @@ def test_state_describes_a_service_that_is_not_up(app):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "names"),
     [
         ("?host=cn2", ["cn2"]),
         ("?host=CN2", []),
@@ -202,8 +202,8 @@ def test_state_describes_a_service_that_is_not_up(app):
         ("?zone=elsewhere", []),
     ],
 )
-def test_list_is_filtered(app, query, found):
-    assert host_names(app, query) == found
+def test_list_is_filtered(app, query, names):
+    assert host_names(app, query) == names
 
 
 def test_aggregate_filter_accepts_a_uuid(app):

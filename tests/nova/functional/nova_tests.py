@@ -139,11 +139,11 @@ class Requests:
         adapter.Adapter.request = self._noting()
 
     def _noting(self):
-        def request(asked, url, method, **more):
+        def request(client, url, method, **more):
             if (more.get("endpoint_override") or "").endswith("/placement"):
                 path = NAMED_OBJECT.sub(r"/\1/{name}", UUID.sub("{uuid}", url.partition("?")[0]))
                 self.seen.add(f"{method} {path}")
-            return self._request(asked, url, method, **more)
+            return self._request(client, url, method, **more)
 
         return request
 

@@ -77,6 +77,6 @@ def format_table(results: Mapping[str, Results]) -> Iterator[str]:
         yield f"{group:44}{tests[group] // len(services):>8}{passed}"
 
 
-def failed_only_here(ours: Results, known: Iterable[str]) -> list[TestResult]:
-    expected = set(known)
+def failed_only_here(ours: Results, known_failures: Iterable[str]) -> list[TestResult]:
+    expected = set(known_failures)
     return [each for each in ours.values() if each.outcome == FAILED and each.test not in expected]

@@ -15,7 +15,7 @@ from placement_sched.model.shadow_result import (
     UNKNOWN,
 )
 from placement_sched.nova.shadow.comparing import HostRejection, judge, worst_verdict
-from tests.nova.shadow.noted import evaluation_record, host_name, instance_step, outcome_on
+from tests.nova.shadow.records import evaluation_record, host_name, instance_step, outcome_on
 
 UUIDS = ("i1", "i2", "i3")
 NO_ROOM = HostRejection(
@@ -109,34 +109,35 @@ def test_first_attempt_is_compared_and_the_retry_is_named():
 
 class TestSeveralInstances:
     def test_same_host_sequence_is_agreement(self):
-        noted = evaluation_record(instance_step("a"), instance_step("b"), instance_step("a"))
+        record = evaluation_record(instance_step("a"), instance_step("b"), instance_step("a"))
         assert (
-            verdicts_of(noted, outcome_on("a"), outcome_on("b"), outcome_on("a")) == [SAME_HOST] * 3
+            verdicts_of(record, outcome_on("a"), outcome_on("b"), outcome_on("a"))
+            == [SAME_HOST] * 3
         )
 
     def test_equal_hosts_in_another_order_are_agreement(self):
-        noted = evaluation_record(
+        record = evaluation_record(
             instance_step("a", "b", "c"), instance_step("b", "c"), instance_step("c")
         )
-        assert verdicts_of(noted, outcome_on("b"), outcome_on("a"), outcome_on("c")) == [
+        assert verdicts_of(record, outcome_on("b"), outcome_on("a"), outcome_on("c")) == [
             EQUAL_WEIGHT,
             EQUAL_WEIGHT,
             SAME_HOST,
         ]
 
     def test_rotated_equal_hosts_are_agreement(self):
-        noted = evaluation_record(
+        record = evaluation_record(
             instance_step("a", "b", "c"), instance_step("b", "c"), instance_step("c")
         )
         assert (
-            verdicts_of(noted, outcome_on("c"), outcome_on("a"), outcome_on("b"))
+            verdicts_of(record, outcome_on("c"), outcome_on("a"), outcome_on("b"))
             == [EQUAL_WEIGHT] * 3
         )
 
     def test_host_chosen_twice_by_nova_only_is_disagreement(self):
         passed = {"a": 1.0, "b": 1.0}
-        noted = evaluation_record(instance_step("a", "b"), instance_step("b"), passed=passed)
-        assert verdicts_of(noted, outcome_on("a"), outcome_on("a")) == [SAME_HOST, OTHER_HOST]
+        record = evaluation_record(instance_step("a", "b"), instance_step("b"), passed=passed)
+        assert verdicts_of(record, outcome_on("a"), outcome_on("a")) == [SAME_HOST, OTHER_HOST]
 
     def test_request_has_the_worst_verdict_of_its_instances(self):
         for verdicts, worst in (
@@ -168,13 +169,13 @@ class TestLateEvaluation:
         assert verdicts_of(evaluation_record(late=self.LATE, **facts), outcome_on("b")) == [UNKNOWN]
 
     def test_host_rejected_for_another_reason_is_compared(self):
-        noted = evaluation_record(instance_step("a"), late=self.LATE, refused={"b": WRONG_ZONE})
-        assert verdicts_of(noted, outcome_on("b")) == [OTHER_HOST]
+        record = evaluation_record(instance_step("a"), late=self.LATE, refused={"b": WRONG_ZONE})
+        assert verdicts_of(record, outcome_on("b")) == [OTHER_HOST]
 
     def test_rejection_by_a_capacity_filter_is_uncertain(self):
         full = HostRejection("filters", "NumInstancesFilter", "50 instances")
-        noted = evaluation_record(instance_step("a"), late=self.LATE, refused={"b": full})
-        assert verdicts_of(noted, outcome_on("b")) == [UNKNOWN]
+        record = evaluation_record(instance_step("a"), late=self.LATE, refused={"b": full})
+        assert verdicts_of(record, outcome_on("b")) == [UNKNOWN]
 
 
 def test_more_equal_hosts_than_recorded_stay_undecided():
@@ -184,7 +185,7 @@ def test_more_equal_hosts_than_recorded_stay_undecided():
 
 
 def test_weights_are_compared_per_instance():
-    noted = evaluation_record(instance_step("a"), instance_step("b"), passed={"a": 3.0, "b": 1.0})
-    _, second = judge_outcomes(noted, outcome_on("a"), outcome_on("a"))
+    record = evaluation_record(instance_step("a"), instance_step("b"), passed={"a": 3.0, "b": 1.0})
+    _, second = judge_outcomes(record, outcome_on("a"), outcome_on("a"))
     assert second.verdict == OTHER_HOST
     assert "nova_weight" not in second.detail

@@ -69,7 +69,7 @@ def test_other_rpc_methods_are_ignored(method):
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "words"),
     [
         (b"\xff" + SECRET.encode(), "the message is not JSON"),
         (SECRET, "the message is not JSON"),
@@ -92,8 +92,8 @@ def test_other_rpc_methods_are_ignored(method):
         ),
     ],
 )
-def test_unreadable_message_is_reported_without_content(body, said):
+def test_unreadable_message_is_reported_without_content(body, words):
     with pytest.raises(Invalid) as refused:
         read_call(body)
-    assert refused.value.detail == said
+    assert refused.value.detail == words
     assert SECRET not in refused.value.detail

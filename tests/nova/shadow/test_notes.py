@@ -12,7 +12,7 @@ from placement_sched.nova.shadow.comparing import (
     InstanceStep,
 )
 from placement_sched.scheduler.weights import WeighedHost
-from tests.nova.shadow.noted import evaluation_record, host_name, instance_step
+from tests.nova.shadow.records import evaluation_record, host_name, instance_step
 
 
 def weighed_hosts(*weights):
@@ -53,7 +53,7 @@ def test_step_without_hosts_has_no_choice():
 
 
 @pytest.mark.parametrize(
-    "noted",
+    "record",
     [
         EvaluationRecord(),
         evaluation_record(
@@ -66,8 +66,8 @@ def test_step_without_hosts_has_no_choice():
         ),
     ],
 )
-def test_evaluation_record_survives_serialization(noted):
-    assert EvaluationRecord.read(noted.as_json()) == noted
+def test_evaluation_record_survives_serialization(record):
+    assert EvaluationRecord.read(record.as_json()) == record
 
 
 def test_node_with_another_name_is_shown_with_its_host():

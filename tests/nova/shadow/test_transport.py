@@ -65,7 +65,7 @@ def test_exchange_has_the_name_and_durability_of_control_exchange(make_reader):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "words"),
     [
         ("", "[DEFAULT] transport_url is not set"),
         (f"transport_url = {SECRET}", "[DEFAULT] transport_url is not a URL of a message bus"),
@@ -76,8 +76,8 @@ def test_exchange_has_the_name_and_durability_of_control_exchange(make_reader):
         ("transport_url = kafka://mq/", "[DEFAULT] transport_url: kafka is not RabbitMQ"),
     ],
 )
-def test_unsupported_transport_is_a_one_line_error(make_reader, line, said):
+def test_unsupported_transport_is_a_one_line_error(make_reader, line, words):
     with pytest.raises(ConfigurationError) as refused:
         make_reader(line)
-    assert refused.value.detail.startswith(said)
+    assert refused.value.detail.startswith(words)
     assert SECRET not in refused.value.detail

@@ -46,8 +46,8 @@ def claimed_instance(uuid, host="cn1", **others):
 
 @pytest.fixture
 def record_claim(database):
-    def write_claim(*some, now=None):
-        database.write(lambda connection: instances.record(connection, some, now or utcnow()))
+    def write_claim(*records, now=None):
+        database.write(lambda connection: instances.record(connection, records, now or utcnow()))
 
     return write_claim
 

@@ -18,8 +18,8 @@ from placement_sched.nova.objects import (
 )
 from placement_sched.nova.request_spec import document_of
 from placement_sched.nova.rpc import dictionaries_of, instances_of, primitives_of
-from tests.nova.wire.alike import unify_empty_values
 from tests.nova.wire.answers import build_answer, build_selection
+from tests.nova.wire.comparison import unify_empty_values
 
 pytestmark = pytest.mark.system
 

@@ -24,9 +24,9 @@ from placement_sched.nova.objects import (
 )
 from placement_sched.nova.request_spec import IMAGE
 from placement_sched.nova.rpc import dictionaries_of, instances_of, primitives_of
-from tests.nova.wire import understood
-from tests.nova.wire.alike import unify_empty_values, with_sorted_sets
+from tests.nova.wire import documents
 from tests.nova.wire.answers import NODES, PORT, REBUILD, WHOLE
+from tests.nova.wire.comparison import unify_empty_values, with_sorted_sets
 from tests.nova.wire.recorded import recorded_object
 
 pytestmark = pytest.mark.system
@@ -37,13 +37,13 @@ IMAGE_PROPERTIES = {*READERS, "hw_numa_cpus", "hw_numa_mem", "traits_required"}
 
 def test_random_request_specs_are_parsed_like_nova(nova):
     for spec in nova("specs", SEED, 400):
-        ours = understood.spec_as_document(spec["primitive"])
+        ours = documents.spec_as_document(spec["primitive"])
         assert unify_empty_values(ours, spec["held"]) == spec["held"]
 
 
 def test_older_request_spec_versions_are_parsed(nova):
     for spec in nova("older", SEED, 12):
-        ours = understood.spec_as_document(spec["primitive"])
+        ours = documents.spec_as_document(spec["primitive"])
         assert unify_empty_values(ours, spec["held"]) == spec["held"], spec["versions"]
 
 
@@ -51,7 +51,7 @@ def test_typed_and_raw_image_properties_are_equal(nova):
     for image in nova("images", SEED, 400):
         typed = Image.from_document(IMAGE.read(image["primitive"], "image"))
         assert typed.properties == Image.from_document(image["raw"]).properties
-        ours = understood.image_as_document(typed)
+        ours = documents.image_as_document(typed)
         assert unify_empty_values(ours, image["held"]) == image["held"]
 
 
@@ -91,7 +91,7 @@ def test_instances_are_parsed_like_nova(nova):
         record["updated_at"] = iso_time(instance.updated_at)
         assert unify_empty_values(record, theirs) == theirs
         if image is not None:
-            ours = understood.image_as_document(Image.from_document(instance.image))
+            ours = documents.image_as_document(Image.from_document(instance.image))
             assert unify_empty_values(ours, image) == image
 
 

@@ -10,13 +10,13 @@ from random import Random
 
 warnings.simplefilter("ignore")
 
-import held  # noqa: E402
 import nova.conf  # noqa: E402
 from drawing import ObjectGenerator  # noqa: E402
 from nova import context, exception, objects, rpc, version  # noqa: E402
 from nova.objects import base  # noqa: E402
 from nova.scheduler import utils as scheduler_utils  # noqa: E402
 from nova.scheduler.rpcapi import SchedulerAPI  # noqa: E402
+from object_fields import image_fields, instance_fields, numa_limits_fields, spec_fields  # noqa: E402
 from oslo_messaging._drivers import common  # noqa: E402
 from oslo_serialization import jsonutils  # noqa: E402
 from oslo_versionedobjects import base as versioned  # noqa: E402
@@ -39,7 +39,7 @@ def over_the_wire(entity):
 def specs(seed, number):
     generator = ObjectGenerator(Random(seed))
     drawn = [generator.spec() for _ in range(number)]
-    return [{"primitive": over_the_wire(spec), "held": held.spec_fields(spec)} for spec in drawn]
+    return [{"primitive": over_the_wire(spec), "held": spec_fields(spec)} for spec in drawn]
 
 
 def images(seed, number):
@@ -48,9 +48,7 @@ def images(seed, number):
     for _ in range(number):
         raw = drawing.raw_image()
         image = objects.ImageMeta.from_dict(raw)
-        rows.append(
-            {"raw": raw, "primitive": over_the_wire(image), "held": held.image_fields(image)}
-        )
+        rows.append({"raw": raw, "primitive": over_the_wire(image), "held": image_fields(image)})
     return rows
 
 
@@ -75,7 +73,7 @@ def older(seed, number):
                 {
                     "versions": manifest,
                     "primitive": json.loads(jsonutils.dumps(primitive)),
-                    "held": held.spec_fields(read),
+                    "held": spec_fields(read),
                 }
             )
     return rows
@@ -87,7 +85,7 @@ def instances(seed, number):
     listed = objects.InstanceList(objects=drawn)
     return {
         "primitive": over_the_wire(listed),
-        "held": [held.instance_fields(instance) for instance in drawn],
+        "held": [instance_fields(instance) for instance in drawn],
     }
 
 
@@ -103,7 +101,7 @@ def recorded():
     listed = objects.InstanceList(objects=[drawing.instance(), drawing.instance()])
     return {
         "spec": over_the_wire(spec),
-        "spec_held": held.spec_fields(spec),
+        "spec_held": spec_fields(spec),
         "aggregate": over_the_wire(drawing.aggregate()),
         "instances": over_the_wire(listed),
     }
@@ -123,7 +121,7 @@ def selections(primitives, requester_ids):
             {
                 "fields": {name: getattr(selection, name) for name in names},
                 "limits": {name: getattr(selection.limits, name) for name in LIMITS},
-                "numa": numa and held.numa_limits_fields(numa),
+                "numa": numa and numa_limits_fields(numa),
                 "legacy": jsonutils.to_primitive(selection.to_dict()),
                 "providers": [group.provider_uuids for group in spec.requested_resources],
                 "sent_again": over_the_wire(selection),
@@ -157,11 +155,11 @@ def call(url, exchange, seed, cap=None):
             user, spec, [spec.instance_uuid], return_objects=cap is None
         )
     except Exception as failure:  # noqa: BLE001 - the caller gets it
-        return describe_exception(failure) | {"held": held.spec_fields(spec)}
+        return describe_exception(failure) | {"held": spec_fields(spec)}
     if cap is not None:
-        return {"legacy": selections, "held": held.spec_fields(spec)}
+        return {"legacy": selections, "held": spec_fields(spec)}
     hosts = [[each.service_host for each in row] for row in selections]
-    return {"hosts": hosts, "held": held.spec_fields(spec)}
+    return {"hosts": hosts, "held": spec_fields(spec)}
 
 
 def announce(url, exchange, seed):

@@ -23,11 +23,11 @@ def spec_as_document(primitive: Any) -> dict[str, Any]:
     return fields
 
 
-def image_as_document(one: Image) -> dict[str, Any]:
-    properties = one.properties.to_dict()
+def image_as_document(image: Image) -> dict[str, Any]:
+    properties = image.properties.to_dict()
     if "hw_numa_cpus" in properties:
         properties["hw_numa_cpus"] = [sorted(cpus) for cpus in properties["hw_numa_cpus"]]
-    return {**_fields_of(one, _IMAGE), "tags": list(one.tags), "properties": properties}
+    return {**_fields_of(image, _IMAGE), "tags": list(image.tags), "properties": properties}
 
 
 _IMAGE = [
@@ -55,16 +55,16 @@ _NETWORK = [
 _PCI = ("count", "alias_name", "request_id", "requester_id", "numa_policy")
 
 
-def _fields_of(one: Any, names: Any) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in names}
+def _fields_of(entity: Any, names: Any) -> dict[str, Any]:
+    return {name: getattr(entity, name) for name in names}
 
 
 def _destination(spec: RequestSpec) -> Any:
-    one = spec.requested_destination
-    return one and {
-        **_fields_of(one, ("host", "node", "cell", "allow_cross_cell_move")),
-        "aggregates": list(one.aggregates),
-        "forbidden_aggregates": list(one.forbidden_aggregates),
+    destination = spec.requested_destination
+    return destination and {
+        **_fields_of(destination, ("host", "node", "cell", "allow_cross_cell_move")),
+        "aggregates": list(destination.aggregates),
+        "forbidden_aggregates": list(destination.forbidden_aggregates),
     }
 
 
@@ -79,12 +79,12 @@ def _limits(spec: RequestSpec) -> Any:
 
 
 def _group(spec: RequestSpec) -> Any:
-    one = spec.instance_group
-    return one and {
-        **_fields_of(one, ("policy", "uuid", "name", "project_id")),
-        "rules": dict(one.rules),
-        "members": list(one.members),
-        "hosts": list(one.hosts),
+    group = spec.instance_group
+    return group and {
+        **_fields_of(group, ("policy", "uuid", "name", "project_id")),
+        "rules": dict(group.rules),
+        "members": list(group.members),
+        "hosts": list(group.hosts),
     }
 
 
@@ -111,16 +111,16 @@ def _level(spec: RequestSpec) -> Any:
 
 
 def _topology(spec: RequestSpec) -> Any:
-    one = spec.numa_topology
-    return one and {
-        "emulator_threads_policy": one.emulator_threads_policy,
+    topology = spec.numa_topology
+    return topology and {
+        "emulator_threads_policy": topology.emulator_threads_policy,
         "cells": [
             {
                 **_fields_of(cell, ("id", "memory", "pagesize", "cpu_policy", "cpu_thread_policy")),
                 "cpuset": sorted(cell.cpuset),
                 "pcpuset": sorted(cell.pcpuset),
             }
-            for cell in one.cells
+            for cell in topology.cells
         ],
     }
 
