@@ -319,8 +319,8 @@ def test_missing_metrics_directory_is_reported_at_start(monkeypatch, tmp_path):
 
 
 def test_exhausted_pool_is_counted(configured_app):
-    one = "[placement_database]\nmax_pool_size = 1\nmax_overflow = 0\npool_timeout = 0\n"
-    app = configured_app(one)
+    config = "[placement_database]\nmax_pool_size = 1\nmax_overflow = 0\npool_timeout = 0\n"
+    app = configured_app(config)
     headers = {**LATEST_HEADERS, "X-Auth-Token": "admin"}
     app.get("/placement/traits", headers=headers)
     assert metric_total(app, "database_pool_timeouts_total") == 0

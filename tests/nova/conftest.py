@@ -28,16 +28,16 @@ def nova(tmp_path: Path) -> Iterator[NovaCloud]:
 
 @pytest.fixture
 def make_follower(database: Database, settings: Settings) -> Iterator[Callable[..., Follower]]:
-    made: list[Follower] = []
+    followers: list[Follower] = []
 
     def make(cloud: NovaCloud, **options: object) -> Follower:
         own = {"api_database.connection": cloud.api.url, "DEFAULT.service_down_time": 60}
-        made.append(Follower(database, settings.with_overrides({**own, **options})))
-        return made[-1]
+        followers.append(Follower(database, settings.with_overrides({**own, **options})))
+        return followers[-1]
 
     yield make
-    for one in made:
-        one.close()
+    for follower in followers:
+        follower.close()
 
 
 @pytest.fixture

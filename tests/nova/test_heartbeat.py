@@ -39,18 +39,18 @@ def clock():
 
 @pytest.fixture
 def heartbeat_of(sqlite_url, nova, clock):
-    made = []
+    heartbeats = []
 
     def heartbeat(host, **options):
         nova_url = nova.url.render_as_string()
         options = {"database__connection": nova_url, "DEFAULT__host": host, **options}
         settings = make_settings(sqlite_url, DEFAULT__service_down_time=60, **options)
         database = Database(settings)
-        made.append((database, Heartbeat(database, settings, clock)))
-        return made[-1][1]
+        heartbeats.append((database, Heartbeat(database, settings, clock)))
+        return heartbeats[-1][1]
 
     yield heartbeat
-    for database, one in made:
+    for database, one in heartbeats:
         one.stop()
         database.dispose()
 

@@ -100,7 +100,7 @@ OBJECTS = [path[:-1] for path in paths_in(SPEC) if path[-1:] == (VERSION,)]
 
 
 def object_path(path) -> str:
-    names = [f"[{one}]" if isinstance(one, int) else f".{one}" for one in path if one != DATA]
+    names = [f"[{key}]" if isinstance(key, int) else f".{key}" for key in path if key != DATA]
     return "spec_obj" + "".join(names)
 
 
@@ -214,7 +214,7 @@ def test_random_wrong_values_are_parsed_or_rejected_without_secrets(wrong):
             request_spec_from(document_of(with_changed(SPEC, path, wrong)))
         except Invalid as refused:
             messages.append(str(refused))
-    assert [one for one in messages if "SECRET" in one or "\n" in one] == []
+    assert [message for message in messages if "SECRET" in message or "\n" in message] == []
 
 
 def test_too_large_size_is_rejected_with_its_path():

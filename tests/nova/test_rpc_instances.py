@@ -28,9 +28,10 @@ def build_instance(**data):
 
 def test_aggregate_keeps_novas_id_and_uuid():
     data = AGGREGATE["nova_object.data"]
-    one = aggregate_of(AGGREGATE)
-    assert (one.id, one.uuid, one.name) == (data["id"], data["uuid"], data["name"])
-    assert (one.hosts, one.metadata) == (frozenset(data["hosts"]), data["metadata"])
+    aggregate = aggregate_of(AGGREGATE)
+    for name in ("id", "uuid", "name"):
+        assert getattr(aggregate, name) == data[name]
+    assert (aggregate.hosts, aggregate.metadata) == (frozenset(data["hosts"]), data["metadata"])
 
 
 def test_aggregates_are_read_from_a_list_or_a_single_object():
@@ -38,8 +39,9 @@ def test_aggregates_are_read_from_a_list_or_a_single_object():
 
 
 def test_an_aggregate_without_hosts_metadata_and_times_is_empty():
-    one = aggregate_of(primitive_of("Aggregate", {"id": 1, "uuid": UUID, "name": "a"}))
-    assert (one.uuid, one.hosts, one.metadata, one.created_at) == (UUID.lower(), set(), {}, None)
+    aggregate = aggregate_of(primitive_of("Aggregate", {"id": 1, "uuid": UUID, "name": "a"}))
+    assert (aggregate.uuid, aggregate.created_at) == (UUID.lower(), None)
+    assert (aggregate.hosts, aggregate.metadata) == (set(), {})
 
 
 def test_aggregate_without_uuid_is_rejected():
@@ -59,15 +61,15 @@ def test_instances_of_a_compute_are_recorded():
 
 
 def test_instance_with_only_a_uuid_is_recorded():
-    one = build_instance(uuid=UUID)
-    assert (one.uuid, one.display_name) == (UUID.lower(), UUID.lower())
-    assert (one.flavor, one.image, one.host) == (None, None, None)
+    instance = build_instance(uuid=UUID)
+    assert (instance.uuid, instance.display_name) == (UUID.lower(), UUID.lower())
+    assert (instance.flavor, instance.image, instance.host) == (None, None, None)
 
 
 def test_instance_without_flavor_has_the_sizes_of_its_columns():
-    one = build_instance(uuid=UUID, instance_type_id=3, vcpus=2, memory_mb=512, root_gb=1)
-    assert HostInstance.recorded(one).flavor.memory_mb == 512
-    assert HostInstance.recorded(one).flavor.ephemeral_gb == 0
+    instance = build_instance(uuid=UUID, instance_type_id=3, vcpus=2, memory_mb=512, root_gb=1)
+    assert HostInstance.recorded(instance).flavor.memory_mb == 512
+    assert HostInstance.recorded(instance).flavor.ephemeral_gb == 0
 
 
 def test_deleted_instances_are_skipped():

@@ -10,7 +10,7 @@ DATA = "nova_object.data"
 
 
 def test_selections_start_with_the_host_followed_by_alternates():
-    hosts = [[one[DATA]["service_host"] for one in some] for some in primitives_of(WHOLE)]
+    hosts = [[each[DATA]["service_host"] for each in row] for row in primitives_of(WHOLE)]
     assert hosts == [["cn1", "cn2"], ["cn3"]]
 
 
@@ -37,9 +37,9 @@ def test_allocation_request_is_json_of_a_supported_version():
 
 
 def test_rebuild_has_a_null_allocation_request():
-    ((one,),) = primitives_of(REBUILD)
-    assert one[DATA]["allocation_request"] == "null"
-    assert one[DATA]["allocation_request_version"] is None
+    ((selection,),) = primitives_of(REBUILD)
+    assert selection[DATA]["allocation_request"] == "null"
+    assert selection[DATA]["allocation_request_version"] is None
 
 
 def test_limits_are_integers_and_objects():
@@ -61,14 +61,14 @@ def test_limits_are_integers_and_objects():
 
 def test_infinite_or_text_limit_is_omitted():
     limits = {"vcpu": float("inf"), "memory_mb": "much", "disk_gb": 1}
-    ((one,),) = primitives_of(build_answer([build_selection(0, limits=limits)]))
-    told = one[DATA]["limits"][DATA]
-    assert (told["vcpu"], told["memory_mb"], told["disk_gb"]) == (None, None, 1)
+    ((selection,),) = primitives_of(build_answer([build_selection(0, limits=limits)]))
+    sent_limits = selection[DATA]["limits"][DATA]
+    assert [sent_limits[name] for name in ("vcpu", "memory_mb", "disk_gb")] == [None, None, 1]
 
 
 def test_unknown_cell_is_unset():
-    ((one,),) = primitives_of(build_answer([build_selection(0, cell_uuid=None)]))
-    assert "cell_uuid" not in one[DATA]
+    ((selection,),) = primitives_of(build_answer([build_selection(0, cell_uuid=None)]))
+    assert "cell_uuid" not in selection[DATA]
 
 
 def test_callers_without_return_objects_get_one_host_per_instance():

@@ -66,7 +66,7 @@ def test_no_valid_host_is_explained_to_operators_only(nova_site):
 def test_selection_is_logged_in_one_line_with_fields(nova_site):
     service = nova_site.start(workers=1, DEFAULT__use_json="true")
     chosen = hosts_of(nova_site.conductor.select(instance(1), instance(2)))
-    (line,) = [json.loads(one) for one in service.lines("selected hosts for")]
+    (line,) = [json.loads(text) for text in service.lines("selected hosts for")]
     about = line["extra"]
     assert (about["method"], about["outcome"]) == ("select_destinations", "answered")
     assert (about["instances"], about["hosts"]) == (2, len(set(chosen)))
@@ -217,8 +217,8 @@ def test_sigterm_finishes_the_pending_request(nova_site):
 
 
 def kill_workers(service: Service) -> None:
-    for one in service.children():
-        os.kill(one, signal.SIGKILL)
+    for pid in service.children():
+        os.kill(pid, signal.SIGKILL)
 
 
 def check_claimed_once(site, number, answer):
@@ -289,7 +289,7 @@ def test_sighup_reloads_configuration_and_nova(nova_site):
 
 def test_sigint_ends_the_service_at_once(nova_site):
     service = nova_site.start(workers=1)
-    processes = [Path(f"/proc/{one}") for one in service.children()]
+    processes = [Path(f"/proc/{pid}") for pid in service.children()]
     assert processes
     assert service.end_with_signal(signal.SIGINT) in {0, 1}
     wait_until_true(lambda: not any(process.exists() for process in processes))

@@ -81,8 +81,8 @@ def test_calls_are_counted_by_outcome_over_all_workers(nova_site):
 def test_metrics_of_a_killed_worker_are_kept(nova_site):
     service, url = start_service(nova_site, workers=1)
     assert hosts_of(nova_site.conductor.select(instance(1)))
-    for one in service.children():
-        os.kill(one, signal.SIGKILL)
+    for pid in service.children():
+        os.kill(pid, signal.SIGKILL)
     service.wait_for_line("killed by SIGKILL", 2)
     assert hosts_of(nova_site.conductor.select(instance(2)))
     # The first call is counted twice if the worker died before it acknowledged the message.

@@ -61,19 +61,19 @@ def test_nova_notifications_are_recorded(nova, nova_site):
     nova("connect", nova_site.bus, None)
     number = nova_site.nova.add_aggregate("fast", ("cn1",))
     row = {"id": number, "uuid": instance(9), "name": "fast", "hosts": ["cn1"], "metadata": {}}
-    one = nova_site.nova.add_instance("cn1")
+    uuid = nova_site.nova.add_instance("cn1")
     nova("announce", "update_aggregates", row)
-    nova("announce", "update_instance_info", "cn1", [one])
+    nova("announce", "update_instance_info", "cn1", [uuid])
 
     def recorded():
         aggregates = nova_site.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
-        return [each["name"] for each in aggregates], nova_site.recorded_instances(one)
+        return [each["name"] for each in aggregates], nova_site.recorded_instances(uuid)
 
-    wait_until_true(lambda: recorded() == (["fast"], [one]))
+    wait_until_true(lambda: recorded() == (["fast"], [uuid]))
     nova_site.nova.api.remove("aggregate_hosts", aggregate_id=number)
     nova_site.nova.api.remove("aggregates", id=number)
-    nova_site.nova.cells["one"].delete_softly("instances", uuid=one)
+    nova_site.nova.cells["one"].delete_softly("instances", uuid=uuid)
     nova("announce", "delete_aggregate", row)
-    nova("announce", "delete_instance_info", "cn1", one)
+    nova("announce", "delete_instance_info", "cn1", uuid)
     nova("announce", "sync_instance_info", "cn1", [])
     wait_until_true(lambda: recorded() == ([], []))

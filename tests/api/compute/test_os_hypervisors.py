@@ -33,7 +33,7 @@ REPORTED = {
 
 
 def hypervisor_names(hypervisors):
-    return [one["hypervisor_hostname"] for one in hypervisors]
+    return [hypervisor["hypervisor_hostname"] for hypervisor in hypervisors]
 
 
 def test_hypervisor_shows_the_report_of_its_host(hosts):

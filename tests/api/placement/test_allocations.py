@@ -408,7 +408,9 @@ def test_too_many_amounts_of_several_consumers_are_rejected(
 ):
     monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
     first, second = str(uuid4()), str(uuid4())
-    body = {one: build_body(LATEST, {sqlite_provider: {"VCPU": 1}}) for one in (first, second)}
+    body = {
+        consumer: build_body(LATEST, {sqlite_provider: {"VCPU": 1}}) for consumer in (first, second)
+    }
     path = "/placement/allocations"
     answer = sqlite_app.post_json(path, body, headers=headers(LATEST), status=400)
     assert "$: the consumers hold 2 amounts, which" in answer.text

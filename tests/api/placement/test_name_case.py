@@ -23,7 +23,7 @@ def list_names(app, path, key):
 
 def test_provider_is_listed_by_exact_name(app_with_names):
     rows = list_names(app_with_names, "/resource_providers?name=Host", "resource_providers")
-    assert [one["name"] for one in rows] == ["Host"]
+    assert [row["name"] for row in rows] == ["Host"]
     for name in ("host", "HOST", "Host%20"):
         path = f"/resource_providers?name={name}"
         assert list_names(app_with_names, path, "resource_providers") == []

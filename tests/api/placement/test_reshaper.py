@@ -189,7 +189,7 @@ def test_allocations_have_the_format_of_the_version(sqlite_app):
     for generation, version in enumerate(("1.30", "1.34", "1.38")):
         inventories = {host: inventories_body(3 * generation, VCPU=8)}
         claims = {str(uuid4()): build_body(version, {host: {"VCPU": 1}})}
-        mapped = {uuid: {**one, "mappings": {"1": [host]}} for uuid, one in claims.items()}
+        mapped = {uuid: {**claim, "mappings": {"1": [host]}} for uuid, claim in claims.items()}
         if version == "1.30":
             post_reshaper(sqlite_app, inventories, mapped, version, status=400)
             post_reshaper(sqlite_app, inventories, claims, version)

@@ -70,7 +70,7 @@ def test_decision_shows_request_funnel_and_selections(cloud):
     candidates = funnel["allocation_candidates"]
     assert "resources=DISK_GB%3A10%2CMEMORY_MB%3A1024%2CVCPU%3A1" in candidates["query"]
     assert candidates["hosts"] == 2
-    assert [one["before"] for one in funnel["filters"]] == [2] * len(funnel["filters"])
+    assert [stage["before"] for stage in funnel["filters"]] == [2] * len(funnel["filters"])
     assert "ComputeFilter" in [one["name"] for one in funnel["filters"]]
     assert "RAMWeigher" in [weigher["name"] for weigher in funnel["weighers"]]
 

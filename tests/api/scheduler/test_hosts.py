@@ -303,7 +303,7 @@ def test_host_shows_its_report_and_time(app):
 def test_host_shows_options_changed_by_its_policy(app):
     policy = app.get(f"{HOSTS}/cn3").json["policy"]
     assert (policy["name"], policy["usable"]) == ("high_cpu_density", True)
-    assert {name: one["value"] for name, one in policy["options"].items()} == {
+    assert {name: option["value"] for name, option in policy["options"].items()} == {
         "DEFAULT.cpu_allocation_ratio": 8.0
     }
     assert app.get(f"{HOSTS}/cn2").json["policy"]["options"] == {}

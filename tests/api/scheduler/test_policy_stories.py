@@ -114,13 +114,15 @@ def passed_hosts(explanation):
 
 
 def selector_outcomes(explanation):
-    return {one["name"]: one["outcome"] for one in explanation["funnel"]["policy"]["selectors"]}
+    selectors = explanation["funnel"]["policy"]["selectors"]
+    return {selector["name"]: selector["outcome"] for selector in selectors}
 
 
 def test_story_1_hosts_use_the_configuration_of_their_policy(make_cloud):
     app = make_cloud()
     shown = app.get("/scheduler/v1/policies").json["policies"]
-    ratios = {one["name"]: one["options"]["DEFAULT.cpu_allocation_ratio"]["value"] for one in shown}
+    option = "DEFAULT.cpu_allocation_ratio"
+    ratios = {policy["name"]: policy["options"][option]["value"] for policy in shown}
     assert ratios == {"default": 4.0, "low_cpu_density": 1.0, "high_cpu_density": 8.0}
     # Options that a section does not set have the default's values, as the document requires.
     filters = [one["options"]["filter_scheduler.enabled_filters"]["value"] for one in shown]
@@ -262,7 +264,7 @@ driver = chance_scheduler
 """
     app = make_cloud(text=text)
     funnel = explain(app, availability_zone="cpu_intensive_az")["funnel"]
-    assert [one["name"] for one in funnel["filters"]] == ["ComputeFilter", "NumInstancesFilter"]
+    assert [stage["name"] for stage in funnel["filters"]] == ["ComputeFilter", "NumInstancesFilter"]
     assert funnel["weighers"] == [{"name": "RAMWeigher", "multiplier": -2.0}]
     funnel = explain(app, availability_zone="shared_az")["funnel"]
     # The chance driver uses ComputeFilter only.

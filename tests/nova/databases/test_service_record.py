@@ -42,16 +42,16 @@ def nova(database_url):
 
 @pytest.fixture
 def records(nova, database_url):
-    made = []
+    created = []
 
     def read_record(host):
         options = {"DEFAULT__host": host, "DEFAULT__service_down_time": 60}
         found = record_of(make_settings(database_url, database__connection=database_url, **options))
-        made.append(found)
+        created.append(found)
         return found
 
     yield read_record
-    for one in made:
+    for one in created:
         one.close()
 
 

@@ -121,7 +121,7 @@ def test_sync_rounds_find_changed_rows(make_follower, real_nova, database):
     with database.read() as connection:
         assert compute_nodes.by_uuid(connection, node).vcpus_used == 9
         assert services.by_hosts(connection, ["cn1"])["cn1"].forced_down
-        assert {one.uuid: one.host for one in instances.search(connection)} == {
+        assert {instance.uuid: instance.host for instance in instances.search(connection)} == {
             uuid: "cn2",
             new: "cn1",
         }

@@ -175,8 +175,8 @@ def list_tests(names):
     for name in names:
         module = importlib.import_module(name)
         inner = pkgutil.walk_packages(getattr(module, "__path__", ()), f"{name}.")
-        for one in [name, *(found.name for found in inner)]:
-            for test in flatten_suite(unittest.defaultTestLoader.loadTestsFromName(one)):
+        for module_name in [name, *(submodule.name for submodule in inner)]:
+            for test in flatten_suite(unittest.defaultTestLoader.loadTestsFromName(module_name)):
                 yield test.id()
 
 
@@ -191,8 +191,8 @@ def flatten_suite(suite):
 def run_test(name):
     result, since = TestResult(), time.monotonic()
     try:
-        module, one, method = name.rsplit(".", 2)
-        getattr(importlib.import_module(module), one)(method).run(result)
+        module, class_name, method = name.rsplit(".", 2)
+        getattr(importlib.import_module(module), class_name)(method).run(result)
     except (Exception, SystemExit) as failure:  # noqa: BLE001 (whatever ends a test)
         result.errors.append((name, repr(failure)))
     text = "\n".join(text for _, text in result.errors + result.failures)

@@ -145,12 +145,12 @@ def shadow_setup(
     # nova's databases are read at every call, without a pause.
     monkeypatch.setattr(outcomes, "RECORDS_PAUSE", 0.0)
     monkeypatch.setattr(outcomes, "_FIRST", 0.0)
-    one = ShadowSetup(nova, database, settings, make_follower(nova))
-    one.add_host("cn1", free=8192)
-    one.add_host("cn2", free=4096)
-    one.follower.full()
-    yield one
-    one.close()
+    setup = ShadowSetup(nova, database, settings, make_follower(nova))
+    setup.add_host("cn1", free=8192)
+    setup.add_host("cn2", free=4096)
+    setup.follower.full()
+    yield setup
+    setup.close()
 
 
 @pytest.fixture

@@ -71,9 +71,9 @@ class BrokerProxy:
 
     def cut(self) -> None:
         self._refusing.set()
-        for one in self._open:
+        for connection in self._open:
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
         self._open.clear()
 
     def restore(self) -> None:

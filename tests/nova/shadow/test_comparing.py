@@ -33,60 +33,62 @@ def verdicts_of(record, *outcomes):
 
 
 def test_same_host_is_agreement():
-    (one,) = judge_outcomes(evaluation_record(instance_step("a")), outcome_on("a"))
-    assert (one.verdict, one.nova_host) == (SAME_HOST, host_name("a"))
+    (result,) = judge_outcomes(evaluation_record(instance_step("a")), outcome_on("a"))
+    assert (result.verdict, result.nova_host) == (SAME_HOST, host_name("a"))
 
 
 def test_other_host_of_equal_weight_is_agreement():
-    (one,) = judge_outcomes(evaluation_record(instance_step("a", "b")), outcome_on("b"))
-    assert one.verdict == EQUAL_WEIGHT
-    assert one.detail["why"] == "b weighs the same as a"
+    (result,) = judge_outcomes(evaluation_record(instance_step("a", "b")), outcome_on("b"))
+    assert result.verdict == EQUAL_WEIGHT
+    assert result.detail["why"] == "b weighs the same as a"
 
 
 def test_host_of_lower_weight_is_disagreement_with_both_weights():
-    (one,) = judge_outcomes(
+    (result,) = judge_outcomes(
         evaluation_record(instance_step("a", weight=3.02), passed={"a": 3.02, "b": 1.5}),
         outcome_on("b"),
     )
-    assert one.verdict == OTHER_HOST
-    assert one.detail["why"] == "b weighs 1.5 here; a was chosen with the weight 3.02"
-    assert (one.detail["our_weight"], one.detail["nova_weight"]) == (3.02, 1.5)
+    assert result.verdict == OTHER_HOST
+    assert result.detail["why"] == "b weighs 1.5 here; a was chosen with the weight 3.02"
+    assert (result.detail["our_weight"], result.detail["nova_weight"]) == (3.02, 1.5)
 
 
 def test_host_rejected_by_a_stage_is_explained_by_the_stage():
-    (one,) = judge_outcomes(
+    (result,) = judge_outcomes(
         evaluation_record(instance_step("a"), refused={"b": NO_ROOM}), outcome_on("b")
     )
-    assert one.verdict == OTHER_HOST
-    assert one.detail["why"] == (
+    assert result.verdict == OTHER_HOST
+    assert result.detail["why"] == (
         "b did not pass here: resources: MEMORY_MB: 0 free of 8, 512 requested; "
         "a was chosen with the weight 1"
     )
 
 
 def test_host_without_recorded_reason_needs_explanation():
-    (one,) = judge_outcomes(evaluation_record(instance_step("a")), outcome_on("b"))
-    assert one.verdict == OTHER_HOST
-    assert one.needs_reason
+    (result,) = judge_outcomes(evaluation_record(instance_step("a")), outcome_on("b"))
+    assert result.verdict == OTHER_HOST
+    assert result.needs_reason
 
 
 def test_no_host_on_both_sides_is_agreement():
-    (one,) = judge_outcomes(evaluation_record(obstacle="no host has the trait"), outcome_on(None))
-    assert (one.verdict, one.detail) == (BOTH_NO_HOST, {"why": "no host has the trait"})
+    (result,) = judge_outcomes(
+        evaluation_record(obstacle="no host has the trait"), outcome_on(None)
+    )
+    assert (result.verdict, result.detail) == (BOTH_NO_HOST, {"why": "no host has the trait"})
 
 
 def test_host_found_only_by_nova_is_disagreement():
-    (one,) = judge_outcomes(evaluation_record(refused={"b": WRONG_ZONE}), outcome_on("b"))
-    assert one.verdict == ONLY_NOVA
-    assert one.detail["why"] == (
+    (result,) = judge_outcomes(evaluation_record(refused={"b": WRONG_ZONE}), outcome_on("b"))
+    assert result.verdict == ONLY_NOVA
+    assert result.detail["why"] == (
         "b did not pass here: AggregateInstanceExtraSpecsFilter: ssd is not true"
     )
 
 
 def test_host_found_only_by_this_service_is_disagreement():
-    (one,) = judge_outcomes(evaluation_record(instance_step("a")), outcome_on(None))
-    assert one.verdict == ONLY_OURS
-    assert one.detail["why"] == "nova found no host; a was chosen here with the weight 1"
+    (result,) = judge_outcomes(evaluation_record(instance_step("a")), outcome_on(None))
+    assert result.verdict == ONLY_OURS
+    assert result.detail["why"] == "nova found no host; a was chosen here with the weight 1"
 
 
 def test_unknown_nova_outcome_stays_undecided():
@@ -100,11 +102,11 @@ def test_host_of_a_retry_is_not_compared_with_the_first_choice():
 
 
 def test_first_attempt_is_compared_and_the_retry_is_named():
-    (one,) = judge_outcomes(
+    (result,) = judge_outcomes(
         evaluation_record(instance_step("a")), outcome_on("a", ended_on=host_name("b"))
     )
-    assert one.verdict == SAME_HOST
-    assert one.detail["why"] == "the attempt failed, and a later attempt was on b"
+    assert result.verdict == SAME_HOST
+    assert result.detail["why"] == "the attempt failed, and a later attempt was on b"
 
 
 class TestSeveralInstances:

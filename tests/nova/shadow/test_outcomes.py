@@ -6,8 +6,17 @@ from uuid import uuid4
 
 import pytest
 
-from placement_sched.model import shadow_result
 from placement_sched.model.decision import SHADOW
+from placement_sched.model.shadow_result import (
+    BOTH_NO_HOST,
+    EQUAL_WEIGHT,
+    FAILED,
+    ONLY_OURS,
+    OTHER_HOST,
+    PENDING,
+    SAME_HOST,
+    UNKNOWN,
+)
 from placement_sched.store import decisions
 from placement_sched.store.placement import allocations
 from tests.nova.shadow.conftest import REQUEST_ID
@@ -17,8 +26,8 @@ NO_HOST = ("schedule_instances", "ctl", "Error", "nova.exception.NoValidHost: ..
 
 
 def single_result(results):
-    (one,) = results
-    return one
+    (result,) = results
+    return result
 
 
 def test_evaluation_is_a_decision_of_kind_shadow_and_claims_nothing(shadow_setup, uuid, database):
@@ -30,23 +39,23 @@ def test_evaluation_is_a_decision_of_kind_shadow_and_claims_nothing(shadow_setup
     assert decision.request_ids.request_id == REQUEST_ID
     assert [place.host for place in decision.places] == ["cn1"]
     assert decision.funnel["allocation_candidates"]["hosts"] == 2
-    assert single_result(shadow_setup.results()).verdict == shadow_result.PENDING
+    assert single_result(shadow_setup.results()).verdict == PENDING
 
 
 @pytest.mark.all_databases
 def test_host_claimed_by_nova_is_compared_at_once(shadow_setup, uuid):
     shadow_setup.receive_request(uuid)
     shadow_setup.claim(uuid, "cn1")
-    one = single_result(shadow_setup.evaluate_pending())
-    assert (one.verdict, one.our_host, one.nova_host) == (shadow_result.SAME_HOST, "cn1", "cn1")
+    result = single_result(shadow_setup.evaluate_pending())
+    assert (result.verdict, result.our_host, result.nova_host) == (SAME_HOST, "cn1", "cn1")
 
 
 def test_another_host_is_explained_by_weights(shadow_setup, uuid):
     shadow_setup.receive_request(uuid)
     shadow_setup.claim(uuid, "cn2")
-    one = single_result(shadow_setup.evaluate_pending())
-    assert (one.verdict, one.our_host, one.nova_host) == (shadow_result.OTHER_HOST, "cn1", "cn2")
-    assert one.detail["why"] == "cn2 weighs 2.5 here; cn1 was chosen with the weight 3"
+    result = single_result(shadow_setup.evaluate_pending())
+    assert (result.verdict, result.our_host, result.nova_host) == (OTHER_HOST, "cn1", "cn2")
+    assert result.detail["why"] == "cn2 weighs 2.5 here; cn1 was chosen with the weight 3"
 
 
 def test_equal_hosts_are_agreement(shadow_setup, uuid):
@@ -54,7 +63,7 @@ def test_equal_hosts_are_agreement(shadow_setup, uuid):
     shadow_setup.follower.full()
     shadow_setup.receive_request(uuid)
     shadow_setup.claim(uuid, "cn3")
-    assert single_result(shadow_setup.evaluate_pending()).verdict == shadow_result.EQUAL_WEIGHT
+    assert single_result(shadow_setup.evaluate_pending()).verdict == EQUAL_WEIGHT
 
 
 def test_full_host_is_explained_by_the_rejecting_stage(shadow_setup, uuid):
@@ -67,9 +76,9 @@ def test_full_host_is_explained_by_the_rejecting_stage(shadow_setup, uuid):
         uuid,
         ("compute__do_build_and_run_instance", "cn2", "Success", ""),
     )
-    one = single_result(shadow_setup.evaluate_pending())
-    assert one.verdict == shadow_result.OTHER_HOST
-    assert one.detail["why"].startswith(
+    result = single_result(shadow_setup.evaluate_pending())
+    assert result.verdict == OTHER_HOST
+    assert result.detail["why"].startswith(
         "cn2 did not pass here: resources: MEMORY_MB: 192 free of 8192, 2048 requested"
     )
 
@@ -79,26 +88,26 @@ def test_nova_no_valid_host_is_compared_with_the_funnel(shadow_setup, uuid):
     shadow_setup.receive_request(uuid, flavor=flavor)
     shadow_setup.nova.cell0.add("instances", uuid=uuid, host=None, node=None, vm_state="error")
     shadow_setup.nova.api.add("instance_mappings", instance_uuid=uuid, cell_id=1)
-    one = single_result(shadow_setup.evaluate_pending())
-    assert one.verdict == shadow_result.BOTH_NO_HOST
-    assert "MEMORY_MB" in one.detail["why"]
+    result = single_result(shadow_setup.evaluate_pending())
+    assert result.verdict == BOTH_NO_HOST
+    assert "MEMORY_MB" in result.detail["why"]
 
 
 def test_no_valid_host_of_nova_is_disagreement(shadow_setup, uuid):
     shadow_setup.receive_request(uuid)
     shadow_setup.nova.cell0.add("instances", uuid=uuid, host=None, node=None, vm_state="error")
     shadow_setup.nova.api.add("instance_mappings", instance_uuid=uuid, cell_id=1)
-    one = single_result(shadow_setup.evaluate_pending())
-    assert (one.verdict, one.our_host, one.nova_host) == (shadow_result.ONLY_OURS, "cn1", None)
+    result = single_result(shadow_setup.evaluate_pending())
+    assert (result.verdict, result.our_host, result.nova_host) == (ONLY_OURS, "cn1", None)
 
 
 def test_request_for_several_instances_waits_for_all_claims(shadow_setup):
     first, second = str(uuid4()), str(uuid4())
     shadow_setup.receive_request(first, second, num_instances=2)
     shadow_setup.claim(first, "cn1")
-    assert {one.verdict for one in shadow_setup.evaluate_pending()} == {shadow_result.PENDING}
+    assert {result.verdict for result in shadow_setup.evaluate_pending()} == {PENDING}
     shadow_setup.claim(second, "cn2")
-    assert {one.verdict for one in shadow_setup.evaluate_pending()} == {shadow_result.SAME_HOST}
+    assert {result.verdict for result in shadow_setup.evaluate_pending()} == {SAME_HOST}
 
 
 def test_second_instance_is_compared_after_the_first(shadow_setup):
@@ -107,7 +116,7 @@ def test_second_instance_is_compared_after_the_first(shadow_setup):
     for uuid in uuids:
         shadow_setup.claim(uuid, "cn1")
     first, second = shadow_setup.evaluate_pending()
-    assert (first.verdict, second.verdict) == (shadow_result.SAME_HOST, shadow_result.OTHER_HOST)
+    assert (first.verdict, second.verdict) == (SAME_HOST, OTHER_HOST)
     assert second.detail["why"].startswith(
         "cn1 was not among the best after the earlier instances; cn2 was chosen"
     )
@@ -116,9 +125,9 @@ def test_second_instance_is_compared_after_the_first(shadow_setup):
 def test_claim_before_the_evaluation_is_no_disagreement(shadow_setup, uuid):
     shadow_setup.claim(uuid, "cn1", memory=8000)
     shadow_setup.receive_request(uuid)
-    one = single_result(shadow_setup.evaluate_pending())
-    assert (one.verdict, one.our_host, one.nova_host) == (shadow_result.UNKNOWN, "cn2", "cn1")
-    assert "nova had claimed for the instance before" in one.detail["why"]
+    result = single_result(shadow_setup.evaluate_pending())
+    assert (result.verdict, result.our_host, result.nova_host) == (UNKNOWN, "cn2", "cn1")
+    assert "nova had claimed for the instance before" in result.detail["why"]
 
 
 def test_kept_allocations_of_an_evacuated_instance_are_not_novas_choice(shadow_setup, uuid):
@@ -126,9 +135,9 @@ def test_kept_allocations_of_an_evacuated_instance_are_not_novas_choice(shadow_s
     shadow_setup.follower.full()
     shadow_setup.claim(uuid, "cn2")
     shadow_setup.receive_request(uuid, ignore_hosts=["cn2"])
-    assert single_result(shadow_setup.evaluate_pending()).verdict == shadow_result.PENDING
+    assert single_result(shadow_setup.evaluate_pending()).verdict == PENDING
     shadow_setup.claim(uuid, "cn1", "cn2")
-    assert single_result(shadow_setup.evaluate_pending()).verdict == shadow_result.SAME_HOST
+    assert single_result(shadow_setup.evaluate_pending()).verdict == SAME_HOST
 
 
 def test_allocations_restored_after_a_failed_move_are_not_novas_choice(shadow_setup, uuid):
@@ -136,10 +145,10 @@ def test_allocations_restored_after_a_failed_move_are_not_novas_choice(shadow_se
     shadow_setup.follower.full()
     shadow_setup.receive_request(uuid)
     shadow_setup.claim(uuid, "cn2")
-    assert single_result(shadow_setup.evaluate_pending()).verdict == shadow_result.PENDING
+    assert single_result(shadow_setup.evaluate_pending()).verdict == PENDING
     cell = shadow_setup.nova.cells["one"]
     cell.add("migrations", instance_uuid=uuid, status="error", migration_type="migration")
-    assert single_result(shadow_setup.evaluate_pending()).verdict == shadow_result.ONLY_OURS
+    assert single_result(shadow_setup.evaluate_pending()).verdict == ONLY_OURS
 
 
 def test_failed_attempt_counts_as_novas_choice(shadow_setup, uuid):
@@ -150,16 +159,16 @@ def test_failed_attempt_counts_as_novas_choice(shadow_setup, uuid):
     shadow_setup.record_nova_action(
         cell, uuid, (build, "cn1", "Error", ""), (build, "cn2", "Success", "")
     )
-    one = single_result(shadow_setup.evaluate_pending())
-    assert (one.verdict, one.nova_host) == (shadow_result.SAME_HOST, "cn1")
-    assert one.detail["why"] == "the attempt failed, and a later attempt was on cn2"
+    result = single_result(shadow_setup.evaluate_pending())
+    assert (result.verdict, result.nova_host) == (SAME_HOST, "cn1")
+    assert result.detail["why"] == "the attempt failed, and a later attempt was on cn2"
 
 
 def test_unshelve_without_a_host_is_detected_by_its_event(shadow_setup, uuid):
     shadow_setup.receive_request(uuid)
     shadow_setup.nova.add_instance(None, uuid=uuid, vm_state="shelved_offloaded")
     shadow_setup.record_nova_action(shadow_setup.nova.cells["one"], uuid, NO_HOST)
-    assert single_result(shadow_setup.evaluate_pending()).verdict == shadow_result.ONLY_OURS
+    assert single_result(shadow_setup.evaluate_pending()).verdict == ONLY_OURS
 
 
 def test_accepted_rebuild_keeps_its_host(shadow_setup, uuid):
@@ -170,11 +179,11 @@ def test_accepted_rebuild_keeps_its_host(shadow_setup, uuid):
     shadow_setup.receive_request(
         uuid, scheduler_hints=hints, force_hosts=["cn2"], force_nodes=["cn2"]
     )
-    assert single_result(shadow_setup.evaluate_pending()).verdict == shadow_result.PENDING
+    assert single_result(shadow_setup.evaluate_pending()).verdict == PENDING
     event = ("rebuild_server", "ctl", "Success", "")
     shadow_setup.record_nova_action(shadow_setup.nova.cells["one"], uuid, event)
-    one = single_result(shadow_setup.evaluate_pending())
-    assert (one.verdict, one.nova_host) == (shadow_result.SAME_HOST, "cn2")
+    result = single_result(shadow_setup.evaluate_pending())
+    assert (result.verdict, result.nova_host) == (SAME_HOST, "cn2")
 
 
 def test_second_request_for_an_instance_ends_the_wait_for_the_first(shadow_setup, uuid):
@@ -182,13 +191,13 @@ def test_second_request_for_an_instance_ends_the_wait_for_the_first(shadow_setup
     shadow_setup.receive_request(uuid, ignore_hosts=["cn1"])
     shadow_setup.claim(uuid, "cn2")
     first, second = shadow_setup.evaluate_pending()
-    assert {first.verdict, second.verdict} == {shadow_result.UNKNOWN, shadow_result.SAME_HOST}
+    assert {first.verdict, second.verdict} == {UNKNOWN, SAME_HOST}
 
 
 def test_outcome_is_unknown_after_the_deadline(shadow_setup, uuid):
     shadow_setup.receive_request(uuid)
     shadow_setup.awaiting.deadline = -1
-    assert single_result(shadow_setup.evaluate_pending()).verdict == shadow_result.UNKNOWN
+    assert single_result(shadow_setup.evaluate_pending()).verdict == UNKNOWN
 
 
 def test_other_process_continues_to_wait_for_the_outcome(shadow_setup, uuid):
@@ -198,7 +207,7 @@ def test_other_process_continues_to_wait_for_the_outcome(shadow_setup, uuid):
     )
     later.awaiting.resume()
     shadow_setup.claim(uuid, "cn2")
-    assert single_result(later.evaluate_pending()).verdict == shadow_result.OTHER_HOST
+    assert single_result(later.evaluate_pending()).verdict == OTHER_HOST
     later.close()
 
 
@@ -208,9 +217,9 @@ def test_unknown_major_version_of_request_spec_is_recorded_as_failed(shadow_setu
     secret = {"transport_url": "s3cret"}
     call = NovaCall(spec=wrap_object("RequestSpec", "9.0", secret), instances=(uuid,))
     assert shadow_setup.evaluator.evaluate(call) is None
-    one = single_result(shadow_setup.results())
-    assert (one.verdict, one.instance) == (shadow_result.FAILED, uuid)
-    assert "s3cret" not in caplog.text + str(one.detail)
+    result = single_result(shadow_setup.results())
+    assert (result.verdict, result.instance) == (FAILED, uuid)
+    assert "s3cret" not in caplog.text + str(result.detail)
     assert "could not be evaluated" in caplog.text
 
 
@@ -219,9 +228,9 @@ def test_impossible_request_is_compared_as_no_valid_host(shadow_setup, uuid):
     shadow_setup.receive_request(uuid, flavor=flavor, image=_image_requiring("CUSTOM_A"))
     shadow_setup.nova.cell0.add("instances", uuid=uuid, host=None, node=None, vm_state="error")
     shadow_setup.nova.api.add("instance_mappings", instance_uuid=uuid, cell_id=1)
-    one = single_result(shadow_setup.evaluate_pending())
-    assert one.verdict == shadow_result.BOTH_NO_HOST
-    assert "CUSTOM_A is forbidden by flavor extra spec" in one.detail["why"]
+    result = single_result(shadow_setup.evaluate_pending())
+    assert result.verdict == BOTH_NO_HOST
+    assert "CUSTOM_A is forbidden by flavor extra spec" in result.detail["why"]
 
 
 def _image_requiring(trait):

@@ -33,7 +33,8 @@ def test_every_verdict_has_a_description():
 
 def test_every_verdict_is_agreement_disagreement_or_undecided():
     three = (shadow_result.AGREEING, shadow_result.DISAGREEING, shadow_result.OPEN)
-    assert sorted(one for some in three for one in some) == sorted(shadow_result.VERDICTS)
+    verdicts = sorted(verdict for group in three for verdict in group)
+    assert verdicts == sorted(shadow_result.VERDICTS)
 
 
 def test_agreement_ratio_counts_comparable_requests_only():
@@ -44,7 +45,7 @@ def test_agreement_ratio_counts_comparable_requests_only():
         shadow_result.OTHER_HOST,
     ]
     verdicts += [shadow_result.PENDING, shadow_result.UNKNOWN]
-    report = report_of(build_result(number, one) for number, one in enumerate(verdicts))
+    report = report_of(build_result(number, verdict) for number, verdict in enumerate(verdicts))
     assert (report["requests"], report["compared"], report["agreement"]) == (6, 4, 75.0)
     assert report["verdicts"] == dict.fromkeys(verdicts, 1)
 
@@ -89,8 +90,8 @@ def test_unevaluated_request_has_no_decision():
         detail={"why": "no such policy", "request_id": "req-9"},
         created_at=AT,
     )
-    (one,) = report_of([failed])["disagreements"]
-    assert (one["request_id"], one["decision"], one["why"]) == ("req-9", None, "no such policy")
+    (row,) = report_of([failed])["disagreements"]
+    assert (row["request_id"], row["decision"], row["why"]) == ("req-9", None, "no such policy")
 
 
 @pytest.mark.parametrize("since", [None, AT])

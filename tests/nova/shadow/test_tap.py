@@ -29,8 +29,8 @@ def exchange():
 
 @pytest.fixture
 def rpc_caller(broker, exchange):
-    with running_caller(broker, exchange) as one:
-        yield one
+    with running_caller(broker, exchange) as caller:
+        yield caller
 
 
 @contextmanager

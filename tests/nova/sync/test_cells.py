@@ -55,7 +55,7 @@ def test_unavailable_cell_keeps_its_records_and_other_cells_sync(
     findings = follower.full()
     follower.round()
     with database.read() as connection:
-        assert {one.uuid for one in instances.search(connection)} == {kept, new}
+        assert {instance.uuid for instance in instances.search(connection)} == {kept, new}
         assert services.by_hosts(connection, ["cn2"])
         assert len(compute_nodes.search(connection)) == 2
     state = cell_states(database)["two"]
@@ -224,8 +224,8 @@ def test_removed_cell_mapping_deletes_cell_and_hosts(make_follower, two_cell_clo
     two_cell_cloud.api.remove("cell_mappings", name="two")
     follower.full()
     with database.read() as connection:
-        assert [one.host for one in compute_nodes.search(connection)] == ["cn1"]
-        assert [one.host for one in services.search(connection)] == ["cn1"]
+        assert [node.host for node in compute_nodes.search(connection)] == ["cn1"]
+        assert [service.host for service in services.search(connection)] == ["cn1"]
     assert cell_states(database).keys() == {"one"}
 
 

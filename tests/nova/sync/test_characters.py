@@ -93,7 +93,7 @@ def test_aggregate_with_unstorable_metadata_is_skipped_and_named(
     good = nova.add_aggregate("good", ("cn1",), note="plain")
     findings = narrow_follower.full()
     with narrow_database.read() as connection:
-        assert [one.id for one in host_aggregates.snapshot(connection)] == [good]
+        assert [aggregate.id for aggregate in host_aggregates.snapshot(connection)] == [good]
     (reason,) = [issue.reason for issue in findings.issues if "aggregate bad" in issue.place]
     assert "of its metadata 'note'" in reason
     assert bad != good
@@ -105,7 +105,7 @@ def test_names_with_equal_placeholders_stay_distinct(narrow_database, narrow_fol
     for _ in range(2):
         narrow_follower.full()
     with narrow_database.read() as connection:
-        names = {one.id: one.name for one in host_aggregates.snapshot(connection)}
+        names = {aggregate.id: aggregate.name for aggregate in host_aggregates.snapshot(connection)}
     assert names == {first: f"z? ({first})", second: f"z? ({second})"}
     assert narrow_follower.compare().differing == 0
 
@@ -219,7 +219,7 @@ def test_metadata_with_nul_is_skipped_on_postgresql_only(follower, nova, databas
     nova.add_aggregate("good", ("cn1",), note="plain")
     follower.full()
     with database.read() as connection:
-        names = {one.name for one in host_aggregates.snapshot(connection)}
+        names = {aggregate.name for aggregate in host_aggregates.snapshot(connection)}
     has_nul = database.url.get_backend_name() != "postgresql"
     assert names == ({"good", "bad"} if has_nul else {"good"})
 

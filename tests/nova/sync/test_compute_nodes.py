@@ -17,7 +17,7 @@ pytestmark = pytest.mark.all_databases
 def read_nodes(database):
     def nodes():
         with database.read() as connection:
-            return {one.hypervisor_hostname: one for one in compute_nodes.search(connection)}
+            return {node.hypervisor_hostname: node for node in compute_nodes.search(connection)}
 
     return nodes
 
@@ -109,7 +109,7 @@ def test_recreated_node_with_a_new_uuid_replaces_the_old_record(
     uuid = "6f0f1fd4-0000-4000-8000-000000000001"
     cell.add("compute_nodes", uuid=uuid, cpu_info="", free_disk_gb=1, **row, **sizes, **used)
     getattr(follower, reading)()
-    assert {name: one.uuid for name, one in read_nodes().items()} == {"cn1": uuid}
+    assert {name: node.uuid for name, node in read_nodes().items()} == {"cn1": uuid}
 
 
 @pytest.mark.parametrize("reading", ["full", "round", "refresh"])
@@ -141,7 +141,7 @@ def test_two_nodes_can_swap_names(follower, nova, read_nodes):
     cell.change("compute_nodes", {"uuid": second}, host="cn1", hypervisor_hostname="cn1")
     cell.change("compute_nodes", {"uuid": first}, host="cn2", hypervisor_hostname="cn2")
     follower.round()
-    assert {name: one.uuid for name, one in read_nodes().items()} == {"cn1": second, "cn2": first}
+    assert {name: node.uuid for name, node in read_nodes().items()} == {"cn1": second, "cn2": first}
 
 
 def test_unmapped_host_is_reported(follower, nova):

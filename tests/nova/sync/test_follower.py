@@ -74,7 +74,7 @@ def test_sync_round_records_changes(follower, nova, database):
     number = nova.add_aggregate("racks", ("cn1",), availability_zone="north")
     follower.round()
     with database.read() as connection:
-        places = {one.uuid: one.host for one in instances.search(connection)}
+        places = {instance.uuid: instance.host for instance in instances.search(connection)}
         assert host_aggregates.by_id(connection, number).hosts == {"cn1"}
     assert places == {uuid: "cn2", new: "cn1"}
     assert follower.compare().differing == 0
@@ -91,7 +91,7 @@ def test_requests_see_current_services_and_nodes(follower, nova, database):
     with database.read() as connection:
         states = services.by_hosts(connection, ["cn1", "cn2"])
         assert compute_nodes.by_uuid(connection, node).vcpus_used == 9
-    assert {host: (one.disabled, one.forced_down) for host, one in states.items()} == {
+    assert {host: (state.disabled, state.forced_down) for host, state in states.items()} == {
         "cn1": (False, True),
         "cn2": (False, False),
     }

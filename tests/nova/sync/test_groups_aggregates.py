@@ -43,7 +43,7 @@ def test_aggregates_follow_nova(follower, nova, read_aggregates, reading):
     third = nova.add_aggregate("third", ("cn2",))
     getattr(follower, reading)()
     rows = read_aggregates()
-    assert {one.id for one in rows.values()} == {first, third}
+    assert {row.id for row in rows.values()} == {first, third}
     assert (rows["first"].hosts, rows["first"].metadata) == ({"cn1"}, {"b": "3"})
 
 
@@ -53,8 +53,9 @@ def test_two_aggregates_can_swap_names(follower, nova, read_aggregates):
     for number, name in ((first, "c"), (second, "a"), (first, "b")):
         nova.api.change("aggregates", {"id": number}, name=name)
     follower.round()
-    assert {name: one.id for name, one in read_aggregates().items()} == {"a": second, "b": first}
-    assert (read_aggregates()["b"].hosts, read_aggregates()["b"].metadata) == ({"cn1"}, {"k": "1"})
+    rows = read_aggregates()
+    assert {name: row.id for name, row in rows.items()} == {"a": second, "b": first}
+    assert (rows["b"].hosts, rows["b"].metadata) == ({"cn1"}, {"k": "1"})
 
 
 def test_local_aggregates_are_replaced_by_novas(follower, nova, database, read_aggregates):

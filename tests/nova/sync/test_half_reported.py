@@ -24,7 +24,7 @@ def recorded_nodes(database):
 def check_findings(database, settings, findings):
     with database.read() as connection:
         problems = check_cloud(connection, settings, utcnow, unread=findings.unread)
-    return {one.kind: one.names for one in problems}
+    return {problem.kind: problem.names for problem in problems}
 
 
 def add_provider(database, uuid, name):

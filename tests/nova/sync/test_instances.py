@@ -56,7 +56,7 @@ def record_claim(database):
 def read_instance(database):
     def read_recorded():
         with database.read() as connection:
-            return {one.uuid: one for one in instances.search(connection)}
+            return {instance.uuid: instance for instance in instances.search(connection)}
 
     return read_recorded
 

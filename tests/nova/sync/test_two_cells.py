@@ -26,7 +26,8 @@ def cloud(tmp_path):
 def read_nodes(database):
     def nodes():
         with database.read() as connection:
-            return {one.hypervisor_hostname: one.uuid for one in compute_nodes.search(connection)}
+            rows = compute_nodes.search(connection)
+            return {row.hypervisor_hostname: row.uuid for row in rows}
 
     return nodes
 
@@ -35,7 +36,7 @@ def read_nodes(database):
 def read_host_of(database):
     def host_of(uuid):
         with database.read() as connection:
-            return {one.uuid: one.host for one in instances.search(connection)}.get(uuid)
+            return {row.uuid: row.host for row in instances.search(connection)}.get(uuid)
 
     return host_of
 
@@ -130,7 +131,7 @@ def test_no_advice_to_delete_providers_of_a_host_in_two_cells(
     unread = make_follower(cloud).full().unread
     with database.read() as connection:
         problems = check_cloud(connection, settings, utcnow, unread=unread)
-    assert CloudFault.PROVIDER_WITHOUT_NODE not in {one.kind for one in problems}
+    assert CloudFault.PROVIDER_WITHOUT_NODE not in {problem.kind for problem in problems}
 
 
 @both_ways
