@@ -261,7 +261,7 @@ def test_token_is_cached_for_the_configured_time(start_app, keystone):
     headers = token_headers(keystone.issue_token("ann", "shop", "admin"))
     for _ in range(3):
         app.get(PROVIDERS, headers=headers)
-    assert keystone.asked == 1
+    assert keystone.validations == 1
 
 
 def test_client_of_memcached_is_installed(configured, keystone):

@@ -110,7 +110,7 @@ SHOWN = Exchange(
 
 
 def shown_headers_without(name: str) -> dict[str, str]:
-    return {header: told for header, told in SHOWN.headers.items() if header != name}
+    return {header: value for header, value in SHOWN.headers.items() if header != name}
 
 
 def test_documented_answer_passes():
@@ -133,7 +133,7 @@ def test_documented_answer_passes():
         {"headers": {**SHOWN.headers, "x-surprise": "1"}},
         {
             "headers": {
-                name: told for name, told in SHOWN.headers.items() if name != "cache-control"
+                name: value for name, value in SHOWN.headers.items() if name != "cache-control"
             }
         },
         {"headers": {}},
@@ -148,8 +148,8 @@ def test_undocumented_answer_is_reported(faults):
 
 def test_undocumented_body_is_reported():
     headers = {
-        name: told
-        for name, told in SHOWN.headers.items()
+        name: value
+        for name, value in SHOWN.headers.items()
         if name not in {"last-modified", "cache-control"}
     }
     gone = replace(SHOWN, method="DELETE", path="/traits/CUSTOM_A", status="204", headers=headers)

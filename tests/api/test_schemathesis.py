@@ -182,10 +182,10 @@ def _create_objects(client: Any) -> None:
         path = f"resource_providers/{uuid}"
         parent = {"parent_provider_uuid": UUIDS[0]} if number == 1 else {}
         send("post", "resource_providers", {"name": f"host{number}", "uuid": uuid, **parent})
-        for generation, (noun, given) in enumerate(
+        for generation, (noun, items) in enumerate(
             (("inventories", stock), ("traits", TRAITS[: number + 1]), ("aggregates", UUIDS[:2]))
         ):
-            send("put", f"{path}/{noun}", {"resource_provider_generation": generation, noun: given})
+            send("put", f"{path}/{noun}", {"resource_provider_generation": generation, noun: items})
     claim = {
         "allocations": {UUIDS[3]: {"resources": {"VCPU": 1}}},
         "project_id": "project",

@@ -78,8 +78,8 @@ def list_lines(page: str) -> list[Line]:
 def _read_lines(page: str, text: str) -> Iterator[Line]:
     for _, block in _BLOCK.findall(text):
         for part in re.split(r"^(?=[$#] )", textwrap.dedent(block), flags=re.MULTILINE):
-            if found := re.fullmatch(r"([$#]) ((?:.*\\\n)*.*\n)((?s:.*))", part):
-                prompt, line, printed = found.groups()
+            if match := re.fullmatch(r"([$#]) ((?:.*\\\n)*.*\n)((?s:.*))", part):
+                prompt, line, printed = match.groups()
                 text = re.sub(r"\\\n\s+", "", line).strip()
                 yield Line(page, text, printed.strip(), prompt == "#")
 

@@ -181,8 +181,8 @@ def test_unreadable_message_is_logged_in_one_line():
     try:
         json.loads("{")
     except ValueError:
-        given = ("x", logging.ERROR, "x", 1, "Failed to process message ... skipping it.", ())
-        record = logging.LogRecord(*given, sys.exc_info())
+        fields = ("x", logging.ERROR, "x", 1, "Failed to process message ... skipping it.", ())
+        record = logging.LogRecord(*fields, sys.exc_info())
     assert BusStateLogFilter("rabbit://bus:5672/").filter(record)
     line = logging.Formatter().format(record)
     assert line.startswith("a message that cannot be read is dropped: Expecting property name")

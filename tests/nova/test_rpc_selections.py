@@ -79,5 +79,5 @@ def test_callers_without_return_objects_get_one_host_per_instance():
 
 
 def test_selection_answer_is_json():
-    for told in (primitives_of(WHOLE), dictionaries_of(WHOLE)):
-        assert json.loads(json.dumps(told)) == told
+    for answer in (primitives_of(WHOLE), dictionaries_of(WHOLE)):
+        assert json.loads(json.dumps(answer)) == answer

@@ -78,21 +78,21 @@ def test_selection_is_logged_in_one_line_with_fields(nova_site):
 
 def test_no_valid_host_is_logged_with_the_same_fields(nova_site):
     service = nova_site.start(workers=1, DEFAULT__use_json="true")
-    whose = {"request_id": f"req-{uuid4()}", "user_id": "ann", "project_id": "demo"}
+    caller = {"request_id": f"req-{uuid4()}", "user_id": "ann", "project_id": "demo"}
     one, spec = instance(1), spec_of(instance(1), memory_mb=10**6)
     with pytest.raises(Exception, match="No valid host was found"):
         nova_site.conductor.call(
-            "select_destinations", spec_obj=spec, instance_uuids=[one], **whose
+            "select_destinations", spec_obj=spec, instance_uuids=[one], **caller
         )
     with pytest.raises(Exception, match="has no argument more"):
-        nova_site.conductor.call("select_destinations", spec_obj=spec, more=1, **whose)
+        nova_site.conductor.call("select_destinations", spec_obj=spec, more=1, **caller)
     (none,) = [json.loads(line)["extra"] for line in service.lines("No valid host was found")]
     (unread,) = [json.loads(line)["extra"] for line in service.lines("is rejected")]
     assert (none["outcome"], unread["outcome"]) == ("no_valid_host", "refused")
     assert none["decision"]
     for about in (none, unread):
         assert about["method"] == "select_destinations"
-        assert about.items() >= whose.items()
+        assert about.items() >= caller.items()
         assert 0 < about["duration_ms"] < 60_000
 
 

@@ -20,7 +20,7 @@ class Identity:
     def __init__(self) -> None:
         self.url = ""
         #: Number of requests to validate a token.
-        self.asked = 0
+        self.validations = 0
         #: URLs of the other services of the catalogue, by type.
         self.services: dict[str, str] = {}
         self._tokens: dict[str, dict[str, Any]] = {}
@@ -85,7 +85,7 @@ class Identity:
         return self._answer_with_token(start_response, "201 Created", token)
 
     def _describe_token(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
-        self.asked += 1
+        self.validations += 1
         if not self._valid(environ.get("HTTP_X_AUTH_TOKEN")):
             return _answer(start_response, "401 Unauthorized", {})
         subject = environ.get("HTTP_X_SUBJECT_TOKEN")

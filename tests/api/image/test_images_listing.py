@@ -243,15 +243,15 @@ def test_pages_are_linked_and_hold_every_image_once(api):
         "limit": ["4"],
     }
     assert page["schema"] == "/v2/schemas/images"
-    found = page["images"]
+    listed = page["images"]
     while "next" in page:
         assert len(page["images"]) == 4
         assert page["next"].startswith("/v2/images?")
         page = api.app.get(f"/image{page['next']}").json
         assert page["first"].startswith("/v2/images?")
         assert "marker" not in page["first"]
-        found += page["images"]
-    assert found == whole
+        listed += page["images"]
+    assert listed == whole
 
 
 def test_last_page_has_no_next_link(api):

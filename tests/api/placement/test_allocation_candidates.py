@@ -67,6 +67,6 @@ def test_template_characters_in_names_are_literal(version):
     (request,) = orjson.loads(
         render([AllocationRequest(layout, (uuid_of("a"),), uuid_of("a"))], version)
     )
-    told = request["allocations"]
-    resources = told[0] if isinstance(told, list) else told[uuid_of("a")]
+    allocations = request["allocations"]
+    resources = allocations[0] if isinstance(allocations, list) else allocations[uuid_of("a")]
     assert resources["resources"] == {odd: 1}

@@ -39,11 +39,11 @@ def boot_without_valid_host(operator: Operator) -> Outcome:
 
 def boot_on_named_host(operator: Operator) -> Outcome:
     forced = operator.boot_active_server("forced", f"--availability-zone nova:{CN1}")
-    asked = operator.boot_active_server("asked", f"--host {CN2}")
+    chosen = operator.boot_active_server("asked", f"--host {CN2}")
     too_large = operator.boot("giant", f"--host {CN1}", "m1.giant")
     fault = operator.fault(too_large)
     operator.check_usages_of_servers()
-    return operator.host(forced), operator.host(asked), fault
+    return operator.host(forced), operator.host(chosen), fault
 
 
 def boot_anti_affinity_group(operator: Operator) -> Outcome:

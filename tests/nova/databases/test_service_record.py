@@ -46,9 +46,9 @@ def records(nova, database_url):
 
     def read_record(host):
         options = {"DEFAULT__host": host, "DEFAULT__service_down_time": 60}
-        found = record_of(make_settings(database_url, database__connection=database_url, **options))
-        created.append(found)
-        return found
+        row = record_of(make_settings(database_url, database__connection=database_url, **options))
+        created.append(row)
+        return row
 
     yield read_record
     for one in created:

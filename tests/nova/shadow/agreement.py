@@ -295,8 +295,8 @@ def running_shadow_cloud(folder: Path, *, hosts: int, seed: int) -> Iterator[Sha
         assert ours.stop() == 0, ours.last_lines(30)
 
 
-def run_peer_job(*arguments: str, given: Any = None) -> Any:
-    text = None if given is None else json.dumps(given)
+def run_peer_job(*arguments: str, document: Any = None) -> Any:
+    text = None if document is None else json.dumps(document)
     done = subprocess.run(
         [PEER_PYTHON, JOBS, *arguments],
         input=text,
@@ -312,9 +312,9 @@ def run_peer_job(*arguments: str, given: Any = None) -> Any:
 def compare_requests(stage: ShadowCloud, requests: int) -> dict[str, Any]:
     left = requests
     while left:
-        described = [stage.drawing.request() for _ in range(min(BATCH, left))]
-        for one, primitive in zip(described, run_peer_job("specs", given=described), strict=True):
-            stage.place(one, primitive)
+        batch = [stage.drawing.request() for _ in range(min(BATCH, left))]
+        for described, primitive in zip(batch, run_peer_job("specs", document=batch), strict=True):
+            stage.place(described, primitive)
         # A removed instance cannot be compared, so the shadow must have seen its host.
         assert wait_until(stage.is_settled, 120), (
             f"the shadow still waits: {stage.pending_results()}"
@@ -322,7 +322,7 @@ def compare_requests(stage: ShadowCloud, requests: int) -> dict[str, Any]:
         # Instances are removed between the batches, since conductor names no deleted instance.
         for _ in range(len(stage.flavors) - 2 * len(stage.drawing.hosts)):
             stage.remove_instance()
-        left -= len(described)
+        left -= len(batch)
     assert wait_until(stage.is_settled, 60), "the shadow still waits for some requests"
     return stage.report()
 

@@ -157,19 +157,19 @@ def test_instance_with_an_emoji_keeps_its_earlier_record(
     narrow_database, narrow_follower, nova, values
 ):
     nova.add_host("cn1")
-    known, other = nova.add_instance("cn1"), nova.add_instance("cn1")
+    recorded, other = nova.add_instance("cn1"), nova.add_instance("cn1")
     narrow_follower.full()
     new = nova.add_instance("cn1", **values)
-    nova.cells["one"].change("instances", {"uuid": known}, updated_at=utcnow(), **values)
+    nova.cells["one"].change("instances", {"uuid": recorded}, updated_at=utcnow(), **values)
     nova.cells["one"].change("instances", {"uuid": other}, updated_at=utcnow(), vm_state="stopped")
     for look in (narrow_follower.round, narrow_follower.full):
         findings = look()
         with narrow_database.read() as connection:
-            assert instances.by_uuid(connection, known).host == "cn1"
+            assert instances.by_uuid(connection, recorded).host == "cn1"
             assert instances.by_uuid(connection, other).vm_state == "stopped"
             assert not instances.by_uuids(connection, [new])
         places = {issue.place for issue in findings.issues}
-        assert places == {f"instance {known}", f"instance {new}"}
+        assert places == {f"instance {recorded}", f"instance {new}"}
 
 
 def test_flavor_with_an_emoji_is_stored_unchanged(narrow_database, narrow_follower, nova):

@@ -68,8 +68,8 @@ def scheduler(sqlite_url, make_app):
 
 def hosts_of(scheduler, number, **fields):
     document = document_of(build_request(**fields), [instance(number)])
-    (some,) = primitives_of(scheduler.select_destinations(document, alternates=True).answer)
-    return [selection["nova_object.data"]["service_host"] for selection in some]
+    (selections,) = primitives_of(scheduler.select_destinations(document, alternates=True).answer)
+    return [selection["nova_object.data"]["service_host"] for selection in selections]
 
 
 def test_request_of_nova_is_placed_with_alternates(scheduler):

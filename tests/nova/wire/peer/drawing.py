@@ -76,13 +76,13 @@ PROPERTIES = {
 
 
 def known_properties():
-    known = {
+    values_by_name = {
         name: [one for one in values if _is_accepted(name, one)]
         for name, values in PROPERTIES.items()
     }
     fields = objects.ImageMetaProps.fields
-    newer = {name for name in known if name.startswith("hw_") and name not in fields}
-    return {name: values for name, values in known.items() if values and name not in newer}
+    newer = {name for name in values_by_name if name.startswith("hw_") and name not in fields}
+    return {name: values for name, values in values_by_name.items() if values and name not in newer}
 
 
 def _is_accepted(name, value):
