@@ -255,16 +255,15 @@ def test_unknown_rule_is_reported(configured_app, config, rules_file, caplog):
 INVALID_BODY: dict[str, object] = {}
 
 
-@pytest.mark.parametrize(("headers", "status"), [(SERVICE, 400), (ADMIN, 403), (READER, 403)])
-def test_reshaper_requires_the_service_role(configured_app, headers, status):
-    app = configured_app("")
-    app.post_json("/placement/reshaper", INVALID_BODY, headers=headers, status=status)
-
-
-@pytest.mark.parametrize(("headers", "status"), [(SERVICE, 400), (ADMIN, 400), (READER, 403)])
-def test_deprecated_defaults_allow_administrators(configured_app, headers, status):
-    app = configured_app("[oslo_policy]\nenforce_new_defaults = false\n")
-    app.post_json("/placement/reshaper", INVALID_BODY, headers=headers, status=status)
+@pytest.mark.parametrize(
+    ("text", "admin_status"),
+    [("", 403), ("[oslo_policy]\nenforce_new_defaults = false\n", 400)],
+    ids=["new defaults", "deprecated defaults"],
+)
+def test_reshaper_requires_the_service_role_by_new_defaults(configured_app, text, admin_status):
+    app = configured_app(text)
+    for headers, status in ((SERVICE, 400), (ADMIN, admin_status), (READER, 403)):
+        app.post_json("/placement/reshaper", INVALID_BODY, headers=headers, status=status)
 
 
 @pytest.mark.parametrize(

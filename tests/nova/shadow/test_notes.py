@@ -24,23 +24,16 @@ def weighed_hosts(*weights):
 
 def best_host_names(*weights, subset=1, most=10):
     step = InstanceStep.of(weighed_hosts(*weights), subset, most)
-    return sorted(one.host for one in step.best)
+    return sorted(name.host for name in step.best)
 
 
-def test_best_hosts_have_the_highest_weight():
-    assert best_host_names(2.0, 2.0, 1.0) == ["h1", "h2"]
-
-
-def test_rounding_errors_do_not_split_equal_weights():
-    assert best_host_names(0.1 + 0.2, 0.3, 0.2) == ["h1", "h2"]
-
-
-def test_host_subset_size_adds_hosts_of_lower_weight():
-    assert best_host_names(3.0, 2.0, 1.0, subset=2) == ["h1", "h2"]
-
-
-def test_host_chosen_from_the_subset_can_have_lower_weight():
-    assert best_host_names(2.0, 3.0, 1.0, subset=2) == ["h1", "h2"]
+@pytest.mark.parametrize(
+    ("weights", "subset"),
+    [((2.0, 2.0, 1.0), 1), ((0.1 + 0.2, 0.3, 0.2), 1), ((3.0, 2.0, 1.0), 2), ((2.0, 3.0, 1.0), 2)],
+    ids=["equal", "rounding errors", "host_subset_size", "chosen host has a lower weight"],
+)
+def test_best_hosts_have_the_highest_weight_or_are_in_the_subset(weights, subset):
+    assert best_host_names(*weights, subset=subset) == ["h1", "h2"]
 
 
 def test_recorded_hosts_are_limited_and_the_rest_are_counted():
