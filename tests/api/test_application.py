@@ -42,17 +42,17 @@ def test_malformed_accept_header_is_ignored_and_another_type_406(sqlite_app, acc
 
 
 def test_unreadable_body_is_a_client_error(sqlite_app):
-    class Torn:
+    class BrokenStream:
         def read(self, _size=-1):
             raise ValueError("invalid chunk size")
 
     request = sqlite_app.RequestClass.blank(
         "/placement/resource_providers",
-        {"wsgi.input": Torn(), "REQUEST_METHOD": "POST", "CONTENT_LENGTH": "9"},
+        {"wsgi.input": BrokenStream(), "REQUEST_METHOD": "POST", "CONTENT_LENGTH": "9"},
         headers={**LATEST_HEADERS, "X-Auth-Token": "admin"},
         content_type="application/json",
     )
-    request.environ["wsgi.input"] = Torn()
+    request.environ["wsgi.input"] = BrokenStream()
     _, status, _ = run_wsgi_app(sqlite_app.app, request.environ)
     assert status == "400 Bad Request"
 

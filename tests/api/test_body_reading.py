@@ -155,16 +155,16 @@ def test_missing_body_times_out(monkeypatch, receive, rejection):
 
 
 def test_large_body_is_accepted_at_the_minimum_rate(monkeypatch):
-    class Steady:
+    class SteadyBody:
         async def __call__(self):
             await asyncio.sleep(0.1)
             return {"type": "http.request", "body": b"x" * 100, "more_body": True}
 
     monkeypatch.setattr(serving, "MAX_BODY_WAIT", 0.4)
     monkeypatch.setattr(serving, "BYTES_PER_WAIT", 100)
-    assert len(read_body(Steady(), CONTENT_LENGTH="1000").data) == 1000
+    assert len(read_body(SteadyBody(), CONTENT_LENGTH="1000").data) == 1000
     monkeypatch.setattr(serving, "BYTES_PER_WAIT", 800)
-    assert read_body(Steady(), CONTENT_LENGTH="1000").rejection is SLOW
+    assert read_body(SteadyBody(), CONTENT_LENGTH="1000").rejection is SLOW
 
 
 @pytest.mark.parametrize(

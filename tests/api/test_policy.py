@@ -141,23 +141,23 @@ def test_invalid_changed_file_keeps_the_rules(configured_app, config, rules_file
 
 
 @pytest.fixture
-def moody_verdicts() -> Iterator[list[bool]]:
-    """Verdicts of the rule ``moody:``. A test changes the list, whose last item counts."""
+def changing_verdicts() -> Iterator[list[bool]]:
+    """Verdicts of the rule ``changing:``. A test changes the list, whose last item counts."""
     answers: list[bool] = []
 
-    class Moody(Check):
+    class ChangingCheck(Check):
         def __call__(self, *_arguments):
             return answers.pop()
 
-    register("moody", Moody)
+    register("changing", ChangingCheck)
     yield answers
-    del registered_checks["moody"]
+    del registered_checks["changing"]
 
 
-def test_external_checks_are_not_cached(configured_app, config, rules_file, moody_verdicts):
-    rules_file.write_text('"placement:traits:list": "not (role:admin and moody:today)"\n')
+def test_external_checks_are_not_cached(configured_app, config, rules_file, changing_verdicts):
+    rules_file.write_text('"placement:traits:list": "not (role:admin and changing:today)"\n')
     app = configured_app(config)
-    moody_verdicts[:] = [True, False, True]
+    changing_verdicts[:] = [True, False, True]
     for status in (403, 200, 403):
         app.get("/placement/traits", headers=ADMIN, status=status)
 

@@ -112,11 +112,11 @@ def test_values_are_counted_with_keys_at_every_depth():
 
 
 def test_counting_stops_at_the_limit():
-    class Endless(list):
+    class EndlessList(list):
         def __iter__(self):
             raise AssertionError("it is looked at")
 
-    assert is_larger([1, 2, 3, Endless([1])], 3)
+    assert is_larger([1, 2, 3, EndlessList([1])], 3)
 
 
 def test_escaped_nul_is_detected_among_backslashes():

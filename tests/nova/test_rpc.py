@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hints of users in nova's RPC calls can neither skip the claim nor choose a policy."""
+"""Hints in nova's RPC calls neither skip the claim nor choose a forbidden policy."""
 
 import logging
 
