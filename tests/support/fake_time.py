@@ -14,8 +14,8 @@ from tests.support.servers import rewrite
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_TOOLS"))
 _LIBRARY = "*/faketime/libfaketime.so.1"
 #: Python imports this module at its start. Python's own ``time.sleep`` waits for a time of the
-#: monotonic clock, and libfaketime treats that as a wall clock time: the sleep would end at once, or
-#: fail.
+#: monotonic clock, and libfaketime treats that as a wall clock time: the sleep would end at once
+#: or fail.
 _AT_START = """
 import select
 import time
