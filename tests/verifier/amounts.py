@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocations that no single claim may have asked for."""
+"""Allocations that the units of their inventory do not allow."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ from placement_sched.db.tables import allocations, inventories, resource_classes
 from placement_sched.store.checks import INVENTORY_TIMES, WRITTEN, with_names
 
 _HELD, _OWNED = allocations.c, inventories.c
-#: No inventory lets anyone allocate less, whatever its min_unit is or was.
-LEAST = 1
+#: The smallest amount of an allocation, even if min_unit is less.
+MIN_USED = 1
 
 
-def query_of_ignored_units() -> Select[Any]:
-    # A step of 0 can be written by hand alone, and would divide by zero.
+def ignored_units_query() -> Select[Any]:
+    # No API writes a step_size of 0, but SQL can, and 0 divides nothing.
     steps = _HELD.used % sa.func.nullif(_OWNED.step_size, 0)
     query = select(
         resource_providers.c.uuid.label("provider"),
@@ -31,7 +31,7 @@ def query_of_ignored_units() -> Select[Any]:
         _HELD.resource_provider_id == _OWNED.resource_provider_id,
         _HELD.resource_class_id == _OWNED.resource_class_id,
     )
-    too_little = sa.or_(_HELD.used < _OWNED.min_unit, _HELD.used < LEAST)
+    too_little = sa.or_(_HELD.used < _OWNED.min_unit, _HELD.used < MIN_USED)
     wrong = sa.or_(too_little, _HELD.used > _OWNED.max_unit, steps != 0)
     query = query.select_from(allocations).join(inventories, same)
     return with_names(query, _HELD).where(wrong)

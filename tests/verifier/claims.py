@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kept decisions say of where an instance was claimed, and when: for what reports lack.
+"""Hosts and times of claims, read from the recorded decisions.
 
-Only decisions that claimed count. nova-compute takes devices after the decision was answered, so
-that a report which is older than the decision has none of them.
+Decisions without a claim are ignored. nova-compute allocates devices after a decision, so a report
+that is older than the decision does not count them as used.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,12 +20,12 @@ from placement_sched.model.instance import Instance
 
 _DECISIONS, _PLACES, _INSTANCES = decisions.c, decision_places.c, instances.c
 _CLAIMED = sa.and_(_DECISIONS.outcome == SELECTED, _DECISIONS.kind == SELECT)
-#: What the request of an instance with devices has in it.
+#: Matches the request of an instance with devices.
 _DEVICES = "%pci_passthrough:alias%"
 
 
 class ClaimedPlace(NamedTuple):
-    """Where a decision placed an instance; ``hosts`` are that host and the alternates."""
+    """The host that a decision chose for an instance. ``hosts`` also has the alternates."""
 
     decision: str
     at: datetime | None
@@ -37,9 +37,9 @@ class ClaimedPlace(NamedTuple):
 def claimed_places(
     connection: Connection, uuids: Iterable[str]
 ) -> Mapping[str, Sequence[ClaimedPlace]]:
-    """Return where decisions placed each of these instances, the earliest first.
+    """Return the places of each instance, the earliest decision first.
 
-    What cannot be read of a decision is as if it said nothing.
+    A document that cannot be read names no hosts.
     """
     columns = (_PLACES.instance_uuid, _PLACES.position, _PLACES.host, _DECISIONS.uuid)
     documents = (_DECISIONS.selections, _DECISIONS.request)
@@ -49,38 +49,40 @@ def claimed_places(
         .where(_CLAIMED)
         .order_by(_DECISIONS.id)
     )
-    found: dict[str, list[ClaimedPlace]] = {}
+    places: dict[str, list[ClaimedPlace]] = {}
     for batch in sql.batches(uuids, sql.AT_ONCE):
         for row in sql.select_in_batches(connection, query, _PLACES.instance_uuid, batch):
             instance, position, host, decision, at, selections, request = row
             hosts = frozenset({host} - {None}) | _claimable_hosts(selections, position)
             place = ClaimedPlace(decision, at, host, hosts, _ignored_hosts(request))
-            found.setdefault(instance, []).append(place)
-    return found
+            places.setdefault(instance, []).append(place)
+    return places
 
 
-def allocated_since(one: Instance, places: Sequence[ClaimedPlace], host: str) -> datetime | None:
-    """Return from when on an instance has what it has on a host; None where that is not known.
+def allocated_since(
+    instance: Instance, places: Sequence[ClaimedPlace], host: str
+) -> datetime | None:
+    """Return the time of the first claim of an instance on a host, or None if it is uncertain.
 
-    It is the time of the decision that it is recorded as placed by, where it had nothing of that
-    host before: the decision made its record, or moved it away from another host. nova leaves out
-    the host that an instance is moved from. Else it is as sure where decisions are known from the
-    first one on, which made the record, and none before the last has the host as an alternate.
+    It is the time of the decision in the instance's record, if the instance cannot have been on the
+    host before. That is certain if the decision created the record. It is also certain if no
+    earlier decision names the host, and either the decision ignores another host (nova ignores the
+    host that an instance leaves) or the decision that created the record still exists.
     """
     number = next(
-        (at for at, each in enumerate(places) if each.decision == one.decision_uuid), None
+        (at for at, place in enumerate(places) if place.decision == instance.decision_uuid), None
     )
-    if number is None or one.created_at is None or one.created_at.tzinfo is not None:
+    if number is None or instance.created_at is None or instance.created_at.tzinfo is not None:
         return None
     last, before = places[number], places[:number]
     if last.at is None:
         return None
-    if one.created_at >= last.at:
+    if instance.created_at >= last.at:
         return last.at
-    if any(host in each.hosts for each in before) or host != last.host:
+    if any(host in place.hosts for place in before) or host != last.host:
         return None
-    is_known = bool(before) and before[0].at is not None and one.created_at >= before[0].at
-    return last.at if is_known or last.ignored - {host} else None
+    has_first = bool(before) and before[0].at is not None and instance.created_at >= before[0].at
+    return last.at if has_first or last.ignored - {host} else None
 
 
 def has_left(connection: Connection, host: str, seen: datetime) -> bool:
@@ -93,21 +95,21 @@ def has_left(connection: Connection, host: str, seen: datetime) -> bool:
         .where(_CLAIMED, _PLACES.host == host, _INSTANCES.id.is_(None))
         .where(_DECISIONS.request.like(_DEVICES))
     )
-    found = connection.scalars(query)
-    return any(at is None or at <= seen for at in found)
+    times = connection.scalars(query)
+    return any(at is None or at <= seen for at in times)
 
 
 def _claimable_hosts(selections: str, position: int) -> frozenset[str]:
     try:
         chosen = orjson.loads(selections)["selections"][position]
-        return frozenset(one["service_host"] for one in chosen)
+        return frozenset(selection["service_host"] for selection in chosen)
     except (LookupError, TypeError, ValueError):
         return frozenset()
 
 
 def _ignored_hosts(request: str) -> frozenset[str]:
     try:
-        named: Any = orjson.loads(request)["ignore_hosts"]
-        return frozenset(one for one in named if isinstance(one, str))
+        hosts: Any = orjson.loads(request)["ignore_hosts"]
+        return frozenset(host for host in hosts if isinstance(host, str))
     except (LookupError, TypeError, ValueError):
         return frozenset()

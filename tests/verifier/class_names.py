@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares amounts by resource class where a class may have another name by now."""
+"""Comparison of amounts of resource classes that may have been renamed."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -11,7 +11,7 @@ from tests.verifier.model import HeldAmounts
 
 
 class ClassNames:
-    """The names of classes, and since when they are those; None is since ever."""
+    """The names of resource classes, and the times when they were given."""
 
     def __init__(self, connection: Connection) -> None:
         columns = resource_classes.c
@@ -21,9 +21,10 @@ class ClassNames:
         self._changed = {name: at or self._made[name] for name, _, at in rows}
 
     def since(self, moment: datetime | None) -> frozenset[str]:
-        """Return those that stand for the class they stood for at a moment.
+        """Return the names that were given before a moment.
 
-        Of one that was made or renamed in that second it is not known.
+        A name that was given in the same second is left out. So is every name with a time if
+        ``moment`` is None.
         """
         return frozenset(
             name
@@ -32,21 +33,22 @@ class ClassNames:
         )
 
     def unchanged_since_request(self, asked: HeldAmounts) -> frozenset[str]:
-        """Return those that stand for the class they stood for when, at any time, this was asked.
+        """Return the names that have the same meaning at every possible time of a request.
 
-        They are of classes that were never renamed. Where a name is there no more, one that was not
-        asked may be its new name, given in the second in which the class was made.
+        Classes that were renamed are left out. If a requested class no longer exists, every
+        class that was not requested may be that class: it can be renamed in the second of
+        its creation.
         """
         names = {name for _, name in asked}
-        first = {name for name, at in self._changed.items() if at == self._made[name]}
-        return frozenset(first if names <= self._changed.keys() else first & names)
+        original = {name for name, at in self._changed.items() if at == self._made[name]}
+        return frozenset(original if names <= self._changed.keys() else original & names)
 
 
 def is_equal_amount(asked: HeldAmounts, held: HeldAmounts, same: Collection[str]) -> bool:
-    """Return whether as much is held as was asked.
+    """Return whether the held amounts are the requested amounts.
 
-    Of classes whose names are not the ``same`` as then, the amounts of each provider have to be
-    the same, of whichever of these classes.
+    The amounts of classes in ``same`` are compared by name. Other classes may have been renamed:
+    only the amounts of each provider are compared, not the names.
     """
     return asked == held or _split_amounts(asked, same) == _split_amounts(held, same)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions and what is recorded of them, one to one: their places, and who claimed for whom."""
+"""Comparison of decisions with their requests, places and claims."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,12 +19,12 @@ _DECISIONS, _PLACES = decisions.c, decision_places.c
 _INSTANCES, _CONSUMERS = instances.c, consumers.c
 _RECORDED = decisions.alias("recorded")
 _IS_CLAIM = sa.and_(_DECISIONS.outcome == SELECTED, _DECISIONS.kind == SELECT)
-#: So many requests are read at once: each may be as large as a body of the API.
-_REQUESTS = 100
+#: Maximum number of requests in a SELECT. Each may be as large as the body of an API request.
+_REQUESTS_PER_BATCH = 100
 
 
 class MisplacedInstance(NamedTuple):
-    """An instance whose place is another than the one chosen in the answer; None is nowhere."""
+    """An instance whose place is not the chosen host. None stands for no host."""
 
     instance: str
     decision: str
@@ -33,7 +33,7 @@ class MisplacedInstance(NamedTuple):
 
 
 class RepeatedDecision(NamedTuple):
-    """An instance recorded with a decision that is not the last that claimed for it."""
+    """An instance whose record names a decision before the last claim."""
 
     instance: str
     decision: str
@@ -41,26 +41,26 @@ class RepeatedDecision(NamedTuple):
 
 
 class ClaimedBefore(NamedTuple):
-    """An instance recorded with a decision that is later than what it was claimed by."""
+    """An instance whose record names a decision that is later than its claim."""
 
     instance: str
     decision: str
 
 
 class UnplacedInstance(NamedTuple):
-    """A position where a request and the places of its decision have different instances, or one.
+    """A position with different instances in the request and in the places of its decision.
 
-    ``asked`` and ``placed`` are words for the instance of the request and that of the place.
+    ``requested`` and ``placed`` describe these instances.
     """
 
     decision: str
     position: int
-    asked: str
+    requested: str
     placed: str
 
 
 class RequestUnreadable(NamedTuple):
-    """A decision (``what``) that does not say which instances it was about."""
+    """A decision whose request names no instances."""
 
     uuid: str
     reason: str = "it names no instances"
@@ -77,8 +77,8 @@ DecisionFault = (
 )
 
 
-def find_faults(connection: Connection, most: int) -> Iterator[DecisionFault]:
-    newest = select(_DECISIONS.uuid).order_by(_DECISIONS.id.desc()).limit(most)
+def find_faults(connection: Connection, limit: int) -> Iterator[DecisionFault]:
+    newest = select(_DECISIONS.uuid).order_by(_DECISIONS.id.desc()).limit(limit)
     for batch in sql.batches(connection.scalars(newest).all(), sql.AT_ONCE):
         answers = select(_DECISIONS.uuid, _DECISIONS.selections)
         chosen = {
@@ -94,7 +94,7 @@ def find_faults(connection: Connection, most: int) -> Iterator[DecisionFault]:
 
 def _places_query() -> Select[Any]:
     own = _INSTANCES.decision_uuid == _DECISIONS.uuid
-    # A claim makes the consumer, or raises the generation of the one that is there.
+    # A claim creates the consumer, or raises the generation of an existing consumer.
     is_unwritten = sa.and_(own, _CONSUMERS.generation == AS_CLAIMED)
     return (
         select(
@@ -131,9 +131,9 @@ def _faults_of_place(row: Any, answer: Any) -> Iterator[DecisionFault]:
         chosen, claims = None, False
     if chosen != row.host:
         yield MisplacedInstance(row.instance, row.decision, row.host, chosen)
-    if claims and row.is_later:  # one of a rebuild claims nothing
+    if claims and row.is_later:  # the decision of a rebuild claims nothing
         yield RepeatedDecision(row.instance, row.recorded, row.decision)
-    # Compared here: of a time that cannot be read it is not known which is earlier.
+    # Compared in Python, because a time may be unreadable.
     made, at = row.made, row.at
     if claims and row.is_unwritten and made is not None and at is not None and made < at:
         yield ClaimedBefore(row.instance, row.decision)
@@ -145,26 +145,26 @@ def _faults_of_requests(
     chosen: Mapping[str, Any],
     placed: Mapping[str, Mapping[int, str]],
 ) -> Iterator[DecisionFault]:
-    """Yield where the places of these decisions are not of the instances that were asked for.
+    """Yield the positions with different instances in the request and in the places.
 
-    Decisions without conditions are left out. They may be of a release that noted no places: then
-    they have some of the instances alone that were still recorded when the schema was upgraded.
+    Decisions without conditions are ignored. Old releases recorded no places, and the upgrade
+    of the schema added places only for instances that still had a record.
     """
     query = select(_DECISIONS.uuid, _DECISIONS.request).where(_DECISIONS.conditions.is_not(None))
-    for some in sql.batches(uuids, _REQUESTS):
-        for uuid, text in sql.select_in_batches(connection, query, _DECISIONS.uuid, some):
-            asked = _requested_instances(parse_document(text), chosen.get(uuid))
-            if asked is None:
+    for batch in sql.batches(uuids, _REQUESTS_PER_BATCH):
+        for uuid, text in sql.select_in_batches(connection, query, _DECISIONS.uuid, batch):
+            requested = _requested_instances(parse_document(text), chosen.get(uuid))
+            if requested is None:
                 yield RequestUnreadable(uuid)
                 continue
-            there = {at: canonical_uuid(one) for at, one in placed.get(uuid, {}).items()}
-            for at in sorted(asked.keys() | there.keys()):
-                if asked.get(at) != there.get(at):
+            places = {at: canonical_uuid(instance) for at, instance in placed.get(uuid, {}).items()}
+            for at in sorted(requested.keys() | places.keys()):
+                if requested.get(at) != places.get(at):
                     yield UnplacedInstance(
                         uuid,
                         at,
-                        _describe_instance(asked.get(at)),
-                        _describe_instance(there.get(at)),
+                        _describe_instance(requested.get(at)),
+                        _describe_instance(places.get(at)),
                     )
 
 

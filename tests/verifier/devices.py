@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds instances whose host lacks PCI devices, by what it had free in its last report."""
+"""Instances that need more PCI devices than their host reported as free."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,32 +27,29 @@ def instances_without_devices(
     seen = report_time(node)
     if seen is None:
         return
-    counted = []
-    for one in instances:
-        at = claims.allocated_since(one, places.get(one.uuid, ()), node.host)
+    claimed_since = []
+    for instance in instances:
+        at = claims.allocated_since(instance, places.get(instance.uuid, ()), node.host)
         if at is not None and at > seen:
-            counted.append((at, one.uuid, one))
+            claimed_since.append((at, instance.uuid, instance))
     pools = node.reported_pools.pools
     taken: Counter[frozenset[int]] = Counter()
-    for _, _, one in sorted(counted, key=lambda each: each[:2]):
+    for _, _, instance in sorted(claimed_since, key=lambda row: row[:2]):
         try:
-            asked = hardware(one).pci_requests(aliases)
+            requests = hardware(instance).pci_requests(aliases)
         except Invalid:  # its alias is no longer configured
             continue
-        wanted: Counter[frozenset[int]] = Counter()
-        for request in asked:
-            wanted[_matching_pool_indexes(pools, request)] += request.count
-        if reason := _describe_missing_devices(pools, taken + wanted, wanted):
-            yield one, reason
+        requested: Counter[frozenset[int]] = Counter()
+        for request in requests:
+            requested[_matching_pool_indexes(pools, request)] += request.count
+        if reason := _describe_missing_devices(pools, taken + requested, requested):
+            yield instance, reason
         else:
-            taken += wanted
+            taken += requested
 
 
 def report_time(node: ComputeNode) -> datetime | None:
-    """Return when a host said last what it has.
-
-    One that reports the same again has its heartbeat noted, and nothing else.
-    """
+    """Return the time of the last report. An unchanged report updates only the heartbeat."""
     if node.updated_at is None:
         return None
     return max(node.updated_at, node.last_seen_up)
@@ -63,17 +60,17 @@ def _matching_pool_indexes(pools: Sequence[Pool], request: InstancePCIRequest) -
 
 
 def _describe_missing_devices(
-    pools: Sequence[Pool], every: Counter[frozenset[int]], wanted: Collection[frozenset[int]]
+    pools: Sequence[Pool], requested: Counter[frozenset[int]], new: Collection[frozenset[int]]
 ) -> str | None:
-    """Return which devices do not suffice, whichever each request takes; None where all may.
+    """Return why no assignment of devices serves all requests, or None.
 
-    The requests that no other pools can serve need no more than these pools have.
+    The requests that only some pools can serve must not need more devices than these pools have.
     """
-    for some in every:
-        if not any(one <= some for one in wanted):  # what was enough for the others still is
+    for indexes in requested:
+        if not any(matching <= indexes for matching in new):  # no new request needs these pools
             continue
-        asked = sum(number for others, number in every.items() if others <= some)
-        there = sum(pools[at]["count"] for at in some)
-        if asked > there:
-            return f"{asked} requested since, {there} free then"
+        needed = sum(number for matching, number in requested.items() if matching <= indexes)
+        free = sum(pools[at]["count"] for at in indexes)
+        if needed > free:
+            return f"{needed} requested since, {free} free then"
     return None

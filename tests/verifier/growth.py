@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verifies with what is known from before what one moment cannot show."""
+"""Comparison of a database with its earlier generations and with acknowledged writes."""
 
 from collections.abc import Iterator, Mapping
 
@@ -18,12 +18,12 @@ def read_generations(database: Database) -> GenerationsSeen:
 
 
 def fallen_generations(before: GenerationsSeen, after: GenerationsSeen) -> tuple[Violation, ...]:
-    return tuple(violation_of(*one) for one in _find_fallen(before, after))
+    return tuple(violation_of(*fault) for fault in _find_fallen(before, after))
 
 
 def lost_writes(database: Database, writes: AcknowledgedWrites) -> tuple[Violation, ...]:
     with database.snapshot() as connection:
-        return tuple(violation_of(*one) for one in _find_lost(connection, writes))
+        return tuple(violation_of(*fault) for fault in _find_lost(connection, writes))
 
 
 def _find_fallen(before: GenerationsSeen, after: GenerationsSeen) -> _Found:
@@ -40,13 +40,13 @@ def _find_fallen(before: GenerationsSeen, after: GenerationsSeen) -> _Found:
 
 def _find_lost(connection: Connection, writes: AcknowledgedWrites) -> _Found:
     held = recorded.held_amounts(connection, sorted(writes.by_consumer))
-    # When clients wrote is not known: a class that was ever renamed may have had its old name then.
+    # The times of the writes are not recorded. A renamed class may have had its old name.
     names = class_names.ClassNames(connection)
     for consumer, expected in writes.by_consumer.items():
         holds = held.get(consumer, {})
         if not any(
-            class_names.is_equal_amount(one, holds, names.unchanged_since_request(one))
-            for one in expected
+            class_names.is_equal_amount(amounts, holds, names.unchanged_since_request(amounts))
+            for amounts in expected
         ):
             yield (
                 Fault.ACKNOWLEDGED_LOST,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The recorded instances that request pinned CPUs or PCI devices, and the nodes they are on."""
+"""Recorded instances that request pinned CPUs or PCI devices, and their compute nodes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
@@ -17,7 +17,7 @@ from placement_sched.store.compute import compute_nodes as nodes_store
 from placement_sched.store.compute import instances as instances_store
 
 _INSTANCES, _NODES = instances.c, compute_nodes.c
-#: What the flavor or the image of such an instance has in it; others are not even read.
+#: Matches the flavor or the image of an instance with pinned CPUs.
 _PINNING = ("%cpu_policy%", "%PCPU%")
 DEVICES = "pci_passthrough:alias"
 _DEVICES = (f"%{DEVICES}%",)
@@ -25,7 +25,7 @@ _DEVICES = (f"%{DEVICES}%",)
 
 T = TypeVar("T")
 
-#: What reading a document raises that has another form than this service writes.
+#: Exceptions that a document of another form raises when it is read.
 MALFORMED = (
     Invalid,
     ArithmeticError,
@@ -50,39 +50,39 @@ def instances_with_hardware(
     digests = select(embedded_flavors.c.digest).where(
         _contains_any(embedded_flavors.c.flavor, *_PINNING, *_DEVICES)
     )
-    asking = sa.or_(
+    requests_hardware = sa.or_(
         _contains_any(_INSTANCES.flavor, *_PINNING, *_DEVICES),
         _contains_any(_INSTANCES.image, *_PINNING),
         _INSTANCES.flavor_digest.in_(digests),
     )
-    query = select(_INSTANCES.uuid).where(_INSTANCES.host.is_not(None), asking)
+    query = select(_INSTANCES.uuid).where(_INSTANCES.host.is_not(None), requests_hardware)
     query = query.order_by(_INSTANCES.id)
-    found = connection.scalars(query).all()
-    return _read_in_batches(found, lambda some: instances_store.by_uuids(connection, some))
+    uuids = connection.scalars(query).all()
+    return _read_in_batches(uuids, lambda batch: instances_store.by_uuids(connection, batch))
 
 
 def nodes_of(
     connection: Connection, uuids: Iterable[str]
 ) -> tuple[list[ComputeNode], list[UnreadableRecord]]:
-    return _read_in_batches(sorted(uuids), lambda some: nodes_store.by_uuids(connection, some))
+    return _read_in_batches(sorted(uuids), lambda batch: nodes_store.by_uuids(connection, batch))
 
 
 def _read_in_batches(
     uuids: Sequence[str], read: Callable[[Sequence[str]], Iterable[T]]
 ) -> tuple[list[T], list[UnreadableRecord]]:
-    whole, unread = list[T](), list[UnreadableRecord]()
+    records, unreadable = list[T](), list[UnreadableRecord]()
     for batch in sql.batches(uuids, sql.AT_ONCE):
         try:
-            whole += read(batch)
+            records += read(batch)
             continue
         except MALFORMED:
             pass
-        for one in batch:
+        for uuid in batch:
             try:
-                whole += read([one])
+                records += read([uuid])
             except MALFORMED as failure:
-                unread.append(UnreadableRecord(one, unreadable_reason(failure)))
-    return whole, unread
+                unreadable.append(UnreadableRecord(uuid, unreadable_reason(failure)))
+    return records, unreadable
 
 
 def unreadable_reason(failure: Exception) -> str:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds hosts where two recorded instances must share a pinned CPU or a PCI device.
+"""Hosts with recorded instances that must share a pinned CPU or a PCI device.
 
-Which CPUs and devices an instance has is known to its nova-compute alone, and reported in sums: so
-what is found is that there are fewer than the recorded instances request. Of CPUs all are counted,
-of devices those of the instances that were claimed after the last report, of what was free then
-(where placement tracks devices, they are allocations, and the capacity of these is verified).
+Only nova-compute has the assignment of CPUs and devices to instances, and its reports contain sums.
+Therefore the requests of the recorded instances are compared with the numbers of a host: pinned
+CPUs with all CPUs, PCI devices of instances claimed after the last report with the devices that it
+has as free. If placement tracks PCI devices, they are allocations, and their capacity is verified.
 """
 
 from collections import defaultdict
@@ -32,26 +32,25 @@ _Found = Iterator[tuple[Fault, Mapping[str, object]]]
 
 
 def find_faults(connection: Connection, settings: Settings) -> _Found:
-    found, unread = hardware.instances_with_hardware(connection)
-    yield from _unreadable_faults("instance", unread)
-    hosts = {one.host for one in found if one.host is not None}
-    known = compute_nodes.uuids_by_name(connection, hosts)
-    on = _instances_by_node(found, known)
-    nodes, unread = hardware.nodes_of(connection, known.values())
-    yield from _unreadable_faults("compute node", unread)
+    instances, unreadable = hardware.instances_with_hardware(connection)
+    yield from _unreadable_faults("instance", unreadable)
+    hosts = {instance.host for instance in instances if instance.host is not None}
+    uuids = compute_nodes.uuids_by_name(connection, hosts)
+    by_node = _instances_by_node(instances, uuids)
+    nodes, unreadable = hardware.nodes_of(connection, uuids.values())
+    yield from _unreadable_faults("compute node", unreadable)
     tracked = settings.filter_scheduler.pci_in_placement
     aliases = None if tracked else pci_aliases(settings)
-    places = (
-        {} if aliases is None else claims.claimed_places(connection, _instances_with_devices(found))
-    )
+    with_devices = [] if aliases is None else _instances_with_devices(instances)
+    places = claims.claimed_places(connection, with_devices)
     for node in nodes:
-        there = on.get((node.host, node.hypervisor_hostname), [])
+        on_node = by_node.get((node.host, node.hypervisor_hostname), [])
         try:
-            whole, unread = _readable_instances(there)
-            yield from _unreadable_faults("instance", unread)
-            yield from _pinned_cpu_faults(node, whole)
+            readable, unreadable = _readable_instances(on_node)
+            yield from _unreadable_faults("instance", unreadable)
+            yield from _pinned_cpu_faults(node, readable)
             if aliases is not None:
-                yield from _device_faults(connection, node, whole, places, aliases)
+                yield from _device_faults(connection, node, readable, places, aliases)
         except hardware.MALFORMED as failure:
             reason = hardware.unreadable_reason(failure)
             yield from _unreadable_faults(
@@ -60,61 +59,64 @@ def find_faults(connection: Connection, settings: Settings) -> _Found:
 
 
 def _instances_by_node(
-    instances: Iterable[Instance], known: Collection[tuple[str, str]]
+    instances: Iterable[Instance], names: Collection[tuple[str, str]]
 ) -> Mapping[tuple[str | None, str | None], list[Instance]]:
-    """Return the instances on each node, by its host and name, ``known`` being all nodes.
+    """Return the instances on each node. ``names`` has the host and the name of every node.
 
-    One that is recorded without a node is on the only node that its host has. Of several it may be
-    on any: then it is on none of them here.
+    An instance that is recorded without a node is counted if its host has a single node.
     """
-    of_host = grouped(known)
-    on: dict[tuple[str | None, str | None], list[Instance]] = defaultdict(list)
-    for one in instances:
-        nodes = of_host.get(one.host or "", ())
-        node = nodes[0] if one.node is None and len(nodes) == 1 else one.node
-        on[one.host, node].append(one)
-    return on
+    of_host = grouped(names)
+    by_node: dict[tuple[str | None, str | None], list[Instance]] = defaultdict(list)
+    for instance in instances:
+        nodes = of_host.get(instance.host or "", ())
+        node = nodes[0] if instance.node is None and len(nodes) == 1 else instance.node
+        by_node[instance.host, node].append(instance)
+    return by_node
 
 
-def _unreadable_faults(what: str, unread: Iterable[hardware.UnreadableRecord]) -> _Found:
-    for uuid, reason in unread:
+def _unreadable_faults(what: str, records: Iterable[hardware.UnreadableRecord]) -> _Found:
+    for uuid, reason in records:
         yield Fault.RECORD_UNREADABLE, {"what": what, "uuid": uuid, "reason": reason}
 
 
 def _instances_with_devices(instances: Iterable[Instance]) -> list[str]:
-    return [one.uuid for one in instances if hardware.DEVICES in str(one.flavor)]
+    return [instance.uuid for instance in instances if hardware.DEVICES in str(instance.flavor)]
 
 
 def _readable_instances(
     instances: Iterable[Instance],
 ) -> tuple[list[Instance], list[hardware.UnreadableRecord]]:
-    whole, unread = list[Instance](), list[hardware.UnreadableRecord]()
-    for one in instances:
+    readable, unreadable = list[Instance](), list[hardware.UnreadableRecord]()
+    for instance in instances:
         try:
-            _requested_hardware(one)
-        except Invalid:  # what it requests cannot be known: those below leave it out
+            _requested_hardware(instance)
+        except Invalid:  # the functions below ignore an instance with an invalid request
             pass
         except hardware.MALFORMED as failure:
-            unread.append(hardware.UnreadableRecord(one.uuid, hardware.unreadable_reason(failure)))
+            reason = hardware.unreadable_reason(failure)
+            unreadable.append(hardware.UnreadableRecord(instance.uuid, reason))
             continue
-        whole.append(one)
-    return whole, unread
+        readable.append(instance)
+    return readable, unreadable
 
 
 def _pinned_cpu_faults(node: ComputeNode, instances: Sequence[Instance]) -> _Found:
     cells = node.numa_topology.topology.cells if node.numa_topology is not None else ()
     cpus = frozenset[int]().union(*(cell.pcpuset for cell in cells))
-    if not cpus:  # not reported: how many there are is not known
+    if not cpus:  # the host reports no CPUs for pinning
         return
     cores = pinning.pinned_cpus_per_core(cells)
-    asked = {one.uuid: pinning.withheld_cpus(_topology_of(one), cores) for one in instances}
-    asked = {uuid: some for uuid, some in asked.items() if any(some)}
-    number = sum(map(sum, asked.values()))
-    about = {"host": node.host, "instances": shorten_names(sorted(asked))}
+    withheld = {
+        instance.uuid: pinning.withheld_cpus(_topology_of(instance), cores)
+        for instance in instances
+    }
+    withheld = {uuid: counts for uuid, counts in withheld.items() if any(counts)}
+    number = sum(map(sum, withheld.values()))
+    about = {"host": node.host, "instances": shorten_names(sorted(withheld))}
     if number > len(cpus):
         yield Fault.PINNED_CPUS, {**about, "asked": number, "there": len(cpus)}
-    elif found := pinning.find_excess(cells, asked):
-        yield Fault.PINNED_ON_NODES, {**about, **asdict(found)}
+    elif excess := pinning.find_excess(cells, withheld):
+        yield Fault.PINNED_ON_NODES, {**about, **asdict(excess)}
 
 
 def _topology_of(instance: Instance) -> InstanceNUMATopology | None:
@@ -131,15 +133,15 @@ def _device_faults(
     places: devices.Places,
     aliases: Mapping[str, Alias],
 ) -> _Found:
-    found = list(
+    missing = list(
         devices.instances_without_devices(node, instances, places, _requested_hardware, aliases)
     )
     seen = devices.report_time(node)
-    # Asked for few hosts: only where devices lack.
-    if not found or seen is None or claims.has_left(connection, node.host, seen):
+    # The query of has_left runs only for hosts that lack devices.
+    if not missing or seen is None or claims.has_left(connection, node.host, seen):
         return
-    for one, reason in found:
-        yield Fault.PCI_DEVICES, {"instance": one.uuid, "host": node.host, "reason": reason}
+    for instance, reason in missing:
+        yield Fault.PCI_DEVICES, {"instance": instance.uuid, "host": node.host, "reason": reason}
 
 
 def _requested_hardware(instance: Instance) -> RequestedHardware:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must hold of a database beyond what ``placement audit --invariants`` verifies."""
+"""Invariants of a database that ``placement audit --invariants`` does not verify."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Fault(StrEnum):
-    """What is not as it must be."""
+    """A violated invariant."""
 
     UNITS = "units"
     NO_USER = "consumer_without_user"
@@ -45,26 +45,26 @@ Generations = dict[tuple[int, str, datetime | None], int]
 
 @dataclass(frozen=True, slots=True)
 class GenerationsSeen:
-    """The generations of a moment, by number, uuid, and when it was made.
+    """The generations of all providers and consumers at a moment.
 
-    What is made again has another number; but SQLite gives that of the last consumer again, which
-    then differs only where it was made in another second.
+    A consumer that is deleted and created again has another number. SQLite reuses the number of the
+    last consumer. Then only the time of creation can differ.
     """
 
     providers: Generations
     consumers: Generations
 
 
-#: What a consumer holds: amounts by the uuid of a provider and the name of a resource class.
+#: The amounts that a consumer holds, by the uuid of a provider and the name of a resource class.
 HeldAmounts = Mapping[tuple[str, str], int]
 
 
 @dataclass(slots=True)
 class AcknowledgedWrites:
-    """What clients were answered: for each consumer, what it may hold by that.
+    """The amounts that each consumer may hold, according to the responses to its writes.
 
-    One that was never written of holds nothing. What a write left that had no answer is there
-    whole, or what was there before, until another write of the consumer is acknowledged.
+    A consumer without writes holds nothing. After a write without a response, the consumer holds
+    either the old or the new amounts, until another write is acknowledged.
     """
 
     by_consumer: dict[str, tuple[HeldAmounts, ...]] = field(default_factory=dict)

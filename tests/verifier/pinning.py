@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the recorded instances of a host pin at least, in all and on each of its NUMA nodes.
+"""Bounds of the CPUs that the recorded instances of a host pin.
 
-Everything here is a lower bound of what they withhold, and an upper bound of what the host has room
-for, so that what is found cannot be: where each instance is on the host is not recorded.
+The NUMA nodes that an instance occupies on its host are not recorded. Therefore the CPUs of the
+instances are a lower bound, and the capacity of the host is an upper bound.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from placement_sched.model.hardware.numa import InstanceNUMATopology, NUMACell
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """That so many are more than there can be: NUMA nodes of instances that withhold CPUs each."""
+    """NUMA nodes of instances that withhold ``each`` or more CPUs and do not fit on the host."""
 
     asked: int
     each: int
@@ -22,48 +22,47 @@ class Excess:
 
 
 def pinned_cpus_per_core(cells: Iterable[NUMACell]) -> list[int]:
-    """Return how many CPUs for pinning each core has, the smallest first.
+    """Return the number of CPUs for pinning of each core, in ascending order.
 
-    A CPU of which no core is reported is one of its own.
+    A CPU without siblings counts as a core.
     """
-    found = []
+    sizes = []
     for cell in cells:
         cores = [len(core & cell.pcpuset) for core in cell.siblings]
         lone = cell.pcpuset - frozenset[int]().union(*cell.siblings)
-        found += [*(core for core in cores if core), *(1 for _ in lone)]
-    return sorted(found)
+        sizes += [*(core for core in cores if core), *(1 for _ in lone)]
+    return sorted(sizes)
 
 
 def withheld_cpus(topology: InstanceNUMATopology | None, cores: Sequence[int]) -> list[int]:
-    """Return how many CPUs each NUMA node of an instance withholds from others at least.
+    """Return the minimal number of CPUs that each NUMA node of an instance withholds.
 
-    With the thread policy ``isolate`` each CPU has a core for itself, of the smallest there are. An
-    isolated emulator is on the first node; it may be on a thread that is withheld already.
+    With the thread policy ``isolate``, each CPU has a core for itself. The smallest cores are
+    counted. An isolated emulator is on the first node and may use a thread of such a core.
     """
     if not topology:
         return []
     pins = any(cell.pcpuset for cell in topology.cells)
-    found = []
+    counts = []
     for number, cell in enumerate(topology.cells):
         emulator = int(pins and number == 0 and topology.emulator_threads_isolated)
         count = len(cell.pcpuset) + emulator
         if cell.cpu_thread_policy == ISOLATE:
             count = max(count, sum(cores[: len(cell.pcpuset)]))
-        found.append(count)
-    return found
+        counts.append(count)
+    return counts
 
 
-def find_excess(cells: Sequence[NUMACell], asked: Mapping[str, Sequence[int]]) -> Excess | None:
-    """Return how many NUMA nodes of instances cannot all be on those of the host; None if none.
+def find_excess(cells: Sequence[NUMACell], withheld: Mapping[str, Sequence[int]]) -> Excess | None:
+    """Return the NUMA nodes of instances that do not all fit on the host's nodes, or None.
 
-    Those that withhold so many CPUs or more: a node of the host has room for as many as its CPUs
-    allow, and for one at most of each instance.
+    A node of the host takes as many nodes as its CPUs allow, and not two of the same instance.
     """
-    rooms = [len(cell.pcpuset) for cell in cells]
-    for each in sorted({one for some in asked.values() for one in some if one}):
-        by_instance = [sum(one >= each for one in some) for some in asked.values()]
+    sizes = [len(cell.pcpuset) for cell in cells]
+    for each in sorted({count for counts in withheld.values() for count in counts if count}):
+        by_instance = [sum(count >= each for count in counts) for counts in withheld.values()]
         instances = sum(number > 0 for number in by_instance)
-        there = sum(min(room // each, instances) for room in rooms)
+        there = sum(min(size // each, instances) for size in sizes)
         if sum(by_instance) > there:
             return Excess(sum(by_instance), each, there)
     return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions without what they claimed, and claims that are unlike them."""
+"""Comparison of decisions with the allocations of their instances."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -26,7 +26,7 @@ from tests.verifier.model import Fault, HeldAmounts
 
 _INSTANCES = instances.c
 _DECISIONS, _PLACES, _CONSUMERS = decisions.c, decision_places.c, consumers.c
-#: The generation of a consumer that nothing was written of since it was claimed.
+#: The generation of a consumer without writes after its claim.
 AS_CLAIMED = 1
 
 
@@ -48,21 +48,21 @@ def fault_queries() -> Mapping[Fault, Select[Any]]:
 
 
 class UnchangedClaim(NamedTuple):
-    """An instance as it was claimed: its place in the answer of its decision, and what it holds.
+    """An instance without writes after its claim.
 
-    ``asked`` and ``held`` are amounts by provider uuid and resource class, ``at`` is when it was
-    claimed.
+    ``claimed`` has the amounts of the decision, ``held`` the allocations, ``at`` the time of
+    the decision.
     """
 
     instance: str
     decision: str
     at: datetime | None
-    asked: HeldAmounts
+    claimed: HeldAmounts
     held: HeldAmounts
 
 
 class UnreadableAnswer(NamedTuple):
-    """An instance for which the answer of its decision has no claim that could be read."""
+    """An instance whose claim cannot be read from the selections of its decision."""
 
     instance: str
     decision: str
@@ -70,19 +70,19 @@ class UnreadableAnswer(NamedTuple):
 
 
 def unchanged_claims(
-    connection: Connection, most: int
+    connection: Connection, limit: int
 ) -> Iterator[UnchangedClaim | UnreadableAnswer]:
-    """Yield the instances of the latest decisions whose consumers are as they were claimed.
+    """Yield the instances of the last decisions without later writes to their consumers.
 
-    ``most`` decisions at most are read, a thousand at a time. One of which an instance had
-    allocations before (an evacuation) is left out, as are those that anything was written of since;
-    also by freeing the claim and making the consumer again, as nova claims an alternate host.
+    ``limit`` is the maximum number of decisions. Instances that had allocations before the
+    claim (an evacuation) are left out. So are instances whose consumer was deleted and created
+    again, as nova does when it claims an alternate host.
     """
     newest = (
         select(_DECISIONS.id, _DECISIONS.uuid)
         .where(_DECISIONS.outcome == SELECTED, _DECISIONS.kind == SELECT)
         .order_by(_DECISIONS.id.desc())
-        .limit(most)
+        .limit(limit)
     )
     uuids = [uuid for _, uuid in connection.execute(newest).all()]
     for batch in sql.batches(uuids, sql.AT_ONCE):
@@ -108,19 +108,21 @@ def _unchanged_claims_of(
         .where(_CONSUMERS.generation == AS_CLAIMED, MAY_BE_CLAIMED)
     )
     places = list(sql.select_in_batches(connection, query, _PLACES.decision_uuid, uuids))
-    wanted = sorted({decision for decision, *_ in places})
+    decision_uuids = sorted({decision for decision, *_ in places})
     answers = select(_DECISIONS.uuid, _DECISIONS.selections)
     chosen = {
         uuid: parse_document(text)
-        for uuid, text in sql.select_in_batches(connection, answers, _DECISIONS.uuid, wanted)
+        for uuid, text in sql.select_in_batches(
+            connection, answers, _DECISIONS.uuid, decision_uuids
+        )
     }
-    holding = held_amounts(connection, [instance for _, _, instance, _ in places])
+    held = held_amounts(connection, [instance for _, _, instance, _ in places])
     for decision, position, instance, at in places:
         asked = _requested_amounts(chosen.get(decision), position)
         if asked is None:
             yield UnreadableAnswer(instance, decision, position)
         else:
-            yield UnchangedClaim(instance, decision, at, asked, holding.get(instance, {}))
+            yield UnchangedClaim(instance, decision, at, asked, held.get(instance, {}))
 
 
 def parse_document(text: str) -> Any:
@@ -154,9 +156,9 @@ def held_amounts(
         .join(resource_providers, resource_providers.c.id == columns.resource_provider_id)
         .join(resource_classes, resource_classes.c.id == columns.resource_class_id)
     )
-    found: dict[str, dict[tuple[str, str], int]] = {}
+    held: dict[str, dict[tuple[str, str], int]] = {}
     for consumer, provider, name, used in sql.select_in_batches(
         connection, query, columns.consumer_id, uuids
     ):
-        found.setdefault(consumer, {})[provider, name] = used
-    return found
+        held.setdefault(consumer, {})[provider, name] = used
+    return held

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows that refer to rows which are not there, and generations."""
+"""Queries for rows that refer to missing rows, and for generations."""
 
 from collections.abc import Mapping
 from typing import Any

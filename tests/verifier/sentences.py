@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from placement_sched.model.checks import Violation
 from placement_sched.operations.invariants import describe_shrunk
-from tests.verifier.amounts import LEAST
+from tests.verifier.amounts import MIN_USED
 from tests.verifier.model import Fault, HeldAmounts
 
 _PROVIDER = "provider {name} ({provider})"
@@ -41,7 +41,7 @@ _SENTENCES: Mapping[Fault, str] = {
     "{asked} for it",
     Fault.MISPLACED: "decision {decision} chose host {chosen} for instance {instance}, and its "
     "place is recorded on host {host}",
-    Fault.UNPLACED: "decision {decision} was about {asked} at position {position}, and "
+    Fault.UNPLACED: "decision {decision} was about {requested} at position {position}, and "
     "{placed} has its place there",
     Fault.DECIDED_AGAIN: "instance {instance} is recorded as placed by decision {decision}, "
     "and the later decision {later} selected for it as well: one of them has no claim",
@@ -62,7 +62,7 @@ _SENTENCES: Mapping[Fault, str] = {
 
 def violation_of(fault: Fault, found: Mapping[str, object]) -> Violation:
     row, allowed = dict(found), False
-    if fault is Fault.UNITS and row["used"] < LEAST:  # type: ignore[operator]
+    if fault is Fault.UNITS and row["used"] < MIN_USED:  # type: ignore[operator]
         row["times"] = "; no inventory allows less than 1"
     elif "changed" in row:
         row["times"], allowed = describe_shrunk(row)

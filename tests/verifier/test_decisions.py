@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Decisions, places and claims match one to one, and what moves and rebuilds leave does too."""
+"""Comparison of decisions, places and claims, also after moves and rebuilds."""
 
 from datetime import datetime, timedelta
 
@@ -21,7 +21,7 @@ DECISIONS, PLACES = tables.decisions, tables.decision_places
 
 
 class Cloud:
-    """Three hosts, and what is placed there."""
+    """Three hosts and their instances."""
 
     def __init__(self, app, database):
         self.app, self.database = app, database
@@ -239,7 +239,7 @@ def test_alternate_claimed_by_nova_is_allowed(cloud):
     host = other["service_host"]
     record = {"host": host, "node": host, "project_id": "p1", "user_id": "u1"}
     cloud.app.put_json(f"/scheduler/v1/instances/{FIRST}", record)
-    # Times have whole seconds, and a build takes longer than that to fail.
+    # Times have whole seconds. A build that fails takes longer than a second.
     later = datetime.fromisoformat("2038-01-01T12:00:00")
     break_tables(cloud.database, update(tables.consumers).values(created_at=later))
     assert_invariants(cloud.database)
@@ -278,7 +278,7 @@ def test_renamed_class_is_compared_by_amounts(cloud):
     with_custom_classes(cloud, "CUSTOM_A", "CUSTOM_B")
     rename_class(cloud, "CUSTOM_A", "CUSTOM_C")
     assert_invariants(cloud.database)
-    # The names of the two are exchanged in the end.
+    # The two classes now have exchanged their names.
     rename_class(cloud, "CUSTOM_B", "CUSTOM_A")
     rename_class(cloud, "CUSTOM_C", "CUSTOM_B")
     assert_invariants(cloud.database)
@@ -293,7 +293,7 @@ def test_class_renamed_before_the_decision_is_compared_by_name(cloud):
     classes = tables.resource_classes
     break_tables(cloud.database, update(classes).values(created_at=long_ago, updated_at=long_ago))
     assert_invariants(cloud.database)
-    # As much of each provider, and of other classes.
+    # The amounts of each provider stay the same, but the classes are exchanged.
     for old, new in (("A", "X"), ("B", "A"), ("X", "B")):
         named = update(classes).where(classes.c.name == f"CUSTOM_{old}")
         break_tables(cloud.database, named.values(name=f"CUSTOM_{new}"))

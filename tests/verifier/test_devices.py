@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instances for which PCI devices lack are those that no report can have counted already."""
+"""PCI devices of instances that were claimed after the last report of their host."""
 
 import json
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ ALIASES = [
     json.dumps({"name": "gpu", **GPU}),
     *(json.dumps({"name": "any", "device_type": "type-PCI", **one}) for one in (NIC, GPU)),
 ]
-#: When hosts were seen last; instances are placed a minute later, and later still.
+#: Time of the hosts' last report.
 SEEN = datetime.fromisoformat("2030-01-01T12:00:00")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known from before shows which generations fell, and which acknowledged writes lack."""
+"""Generations that fell, and acknowledged writes that are missing."""
 
 import pytest
 from sqlalchemy import update
@@ -71,10 +71,10 @@ OTHER = uuid_of("another consumer")
 
 
 def _acknowledged_writes(*writes):
-    known = AcknowledgedWrites()
+    acknowledged = AcknowledgedWrites()
     for amounts, answered in writes:
-        known.note(CONSUMER, amounts, answered=answered)
-    return known
+        acknowledged.note(CONSUMER, amounts, answered=answered)
+    return acknowledged
 
 
 @pytest.mark.parametrize(
@@ -88,10 +88,10 @@ def _acknowledged_writes(*writes):
     ],
 )
 def test_acknowledged_allocations_are_valid(client, database, writes):
-    known = _acknowledged_writes(*writes)
-    known.note(OTHER, {})
-    known.note(OTHER, HELD, answered=False)
-    assert lost_writes(database, known) == ()
+    acknowledged = _acknowledged_writes(*writes)
+    acknowledged.note(OTHER, {})
+    acknowledged.note(OTHER, HELD, answered=False)
+    assert lost_writes(database, acknowledged) == ()
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instances that pin more CPUs than a host, or its NUMA nodes, can have are reported; no others."""
+"""Instances that pin more CPUs than a host or its NUMA nodes have."""
 
 import random
 from itertools import cycle
@@ -55,7 +55,7 @@ TWO = {"numa_nodes": 2}
 #: The NUMA nodes of a host, and flavors of instances that fit there together.
 FITTING = {
     "isolated": ([numa_cell(0, 8, 2)], [pinned_flavor(2, **ALONE), pinned_flavor(2, **ALONE)]),
-    "isolated beside others": ([numa_cell(0, 8, 2)], [pinned_flavor(3, **ALONE), pinned_flavor(2)]),
+    "isolated and others": ([numa_cell(0, 8, 2)], [pinned_flavor(3, **ALONE), pinned_flavor(2)]),
     "isolated without threads": (
         [numa_cell(0, 4)],
         [pinned_flavor(2, **ALONE), pinned_flavor(2, **ALONE)],
@@ -69,7 +69,7 @@ FITTING = {
         [pinned_flavor(3), pinned_flavor(3), pinned_flavor(1), pinned_flavor(1)],
     ),
 }
-#: The same, of instances that cannot; which invariant that violates, and words of its sentence.
+#: Host and flavors that do not fit together, the violated invariant, and words of the violation.
 LACKING = {
     "isolated": (
         [numa_cell(0, 8, 2)],
@@ -77,13 +77,13 @@ LACKING = {
         Fault.PINNED_CPUS,
         "pin 10 CPUs, and it has 8",
     ),
-    "isolated beside others": (
+    "isolated and others": (
         [numa_cell(0, 8, 2)],
         [pinned_flavor(3, **ALONE), pinned_flavor(3)],
         Fault.PINNED_CPUS,
         "pin 9 CPUs, and it has 8",
     ),
-    "three large ones on two nodes": (
+    "three large instances on two nodes": (
         [numa_cell(0, 5), numa_cell(1, 5)],
         [pinned_flavor(3), pinned_flavor(3), pinned_flavor(3)],
         Fault.PINNED_ON_NODES,
@@ -165,18 +165,18 @@ def random_topology(dice):
 def test_sequentially_fitting_instances_have_no_excess(seed):
     dice = random.Random(seed)
     shape = [(dice.randint(1, 12), dice.randint(1, 3)) for _ in range(dice.randint(1, 4))]
-    kept = []
+    cells = []
     for number, (cpus, threads) in enumerate(shape):
-        given = numa_cell(number, cpus, threads)
-        sets = {name: frozenset(given[name]) for name in ("cpuset", "pcpuset")}
-        cores = tuple(map(frozenset, given["siblings"]))
-        kept.append(NUMACell(id=number, memory=65536, siblings=cores, **sets))
-    host, cores, asked = NUMATopology(kept), pinning.pinned_cpus_per_core(kept), {}
+        document = numa_cell(number, cpus, threads)
+        sets = {name: frozenset(document[name]) for name in ("cpuset", "pcpuset")}
+        cores = tuple(map(frozenset, document["siblings"]))
+        cells.append(NUMACell(id=number, memory=65536, siblings=cores, **sets))
+    host, cores, withheld = NUMATopology(cells), pinning.pinned_cpus_per_core(cells), {}
     for number in range(30):
-        one = random_topology(dice)
-        fitted = fit_to_host(host, one)
+        topology = random_topology(dice)
+        fitted = fit_to_host(host, topology)
         if not isinstance(fitted, Rejection):
             host = with_usage(host, fitted)
-            asked[str(number)] = pinning.withheld_cpus(one, cores)
-    assert sum(map(sum, asked.values())) <= sum(map(len, (each.pcpuset for each in kept)))
-    assert pinning.find_excess(kept, asked) is None
+            withheld[str(number)] = pinning.withheld_cpus(topology, cores)
+    assert sum(map(sum, withheld.values())) <= sum(len(cell.pcpuset) for cell in cells)
+    assert pinning.find_excess(cells, withheld) is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whatever is written through the APIs, in whichever order, the invariants hold afterwards."""
+"""Invariants of a database after random writes through all APIs."""
 
 from datetime import timedelta
 from itertools import count
@@ -19,22 +19,24 @@ from tests.support.versions import LATEST_HEADERS
 pytestmark = pytest.mark.slow
 
 PROVIDERS, CONSUMERS, HOSTS = 4, 3, 3
-MOST = st.integers(0, 9)
-WHICH = st.integers(0, PROVIDERS - 1)
-WHO = st.integers(0, CONSUMERS - 1)
+AMOUNT = st.integers(0, 9)
+PROVIDER = st.integers(0, PROVIDERS - 1)
+CONSUMER = st.integers(0, CONSUMERS - 1)
 HOST = st.integers(0, HOSTS - 1)
-#: A write: the name of a method of :class:`Writer`, and what it takes.
+#: A write is the name of a method of :class:`Writer` and its arguments.
 WRITES = st.one_of(
-    st.tuples(st.just("create_provider"), WHICH, st.none() | WHICH),
-    st.tuples(st.just("move_provider"), WHICH, st.none() | WHICH),
-    st.tuples(st.just("remove"), WHICH),
+    st.tuples(st.just("create_provider"), PROVIDER, st.none() | PROVIDER),
+    st.tuples(st.just("move_provider"), PROVIDER, st.none() | PROVIDER),
+    st.tuples(st.just("remove"), PROVIDER),
     st.tuples(
-        st.just("put_inventories"), WHICH, st.dictionaries(st.sampled_from(["VCPU", "OWN"]), MOST)
+        st.just("put_inventories"),
+        PROVIDER,
+        st.dictionaries(st.sampled_from(["VCPU", "OWN"]), AMOUNT),
     ),
-    st.tuples(st.just("put_allocations"), WHO, st.dictionaries(WHICH, MOST, max_size=3)),
-    st.tuples(st.just("transfer_allocations"), WHO, WHO),
-    st.tuples(st.just("delete_allocations"), WHO),
-    st.tuples(st.just("put_or_delete_trait"), WHICH, st.booleans()),
+    st.tuples(st.just("put_allocations"), CONSUMER, st.dictionaries(PROVIDER, AMOUNT, max_size=3)),
+    st.tuples(st.just("transfer_allocations"), CONSUMER, CONSUMER),
+    st.tuples(st.just("delete_allocations"), CONSUMER),
+    st.tuples(st.just("put_or_delete_trait"), PROVIDER, st.booleans()),
     st.tuples(st.just("put_or_delete_class"), st.booleans()),
     st.tuples(st.just("place_instances"), st.integers(1, 3), st.booleans()),
     st.tuples(st.just("forget_oldest")),
@@ -44,7 +46,7 @@ WRITES = st.one_of(
 
 
 class Writer:
-    """Writes through every API, with names of its own; what is refused is refused."""
+    """A client of every API. It ignores rejected writes."""
 
     def __init__(self, app):
         self._app = app
@@ -52,7 +54,7 @@ class Writer:
         self._providers = [str(uuid4()) for _ in range(PROVIDERS)]
         self._consumers = [str(uuid4()) for _ in range(CONSUMERS)]
         self._placed = []
-        #: The providers of which an inventory shrank: OpenStack allows that below what is held.
+        #: Providers whose inventory shrank. OpenStack allows that even below the allocations.
         self.shrunk = set()
         self._class = f"CUSTOM_{self._mark.upper()}"
         self._group = self._made(
@@ -86,7 +88,7 @@ class Writer:
             return
         named = {self._class if name == "OWN" else name: n for name, n in totals.items()}
         old = before.json["inventories"]
-        if any(named.get(name, 0) < one["total"] for name, one in old.items()):
+        if any(named.get(name, 0) < inventory["total"] for name, inventory in old.items()):
             self.shrunk.add(self._providers[which])
         amounts = {name: {"total": number} for name, number in named.items() if number}
         generation = before.json["resource_provider_generation"]
@@ -154,8 +156,8 @@ class Writer:
 
     def _held(self, who):
         held = self._send("GET", f"/placement/allocations/{self._consumers[who]}").json
-        for one in held["allocations"].values():
-            one.pop("generation", None)
+        for allocation in held["allocations"].values():
+            allocation.pop("generation", None)
         owner = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
         return {**owner, "consumer_generation": None, **held}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each invariant, broken by hand in the tables, is reported with what it is about; no other is."""
+"""Reports of invariants that SQL statements violate."""
 
 from datetime import datetime, timedelta
 
@@ -26,7 +26,7 @@ SELECT = "/scheduler/v1/select_destinations"
 
 
 class Cloud:
-    """Two hosts, one with a child; two instances apart in a group, one free; a host aggregate."""
+    """Two hosts, a child of cn1, a group of two instances, another instance and an aggregate."""
 
     def __init__(self, app):
         self.app = app
@@ -139,7 +139,7 @@ def change_decision_of_free(**values):
     return _change(tables.decisions, "uuid", DECISION_OF_FREE, values)
 
 
-#: What is broken how, which invariants that violates, and words of one sentence.
+#: Statements, the invariants that they violate, and words of a violation.
 BROKEN = {
     "amount": (
         [change_allocations(FREE, used=2_000_000, created_at=LATER, updated_at=LATER)],
@@ -440,7 +440,7 @@ def test_mutual_parents_are_a_loop(cloud, database):
         change_provider(CN2, parent_provider_id=id_of_aliased_provider(CN1)),
     )
     loops = [one for one in run_verifier(database).violations if "cycle" in one.detail]
-    assert len(loops) == 3  # those two, and the child that is below one of them
+    assert len(loops) == 3  # cn1, cn2 and the child of cn1
     assert {one.invariant for one in loops} == {Invariant.PARENT_LOOP}
 
 
@@ -516,7 +516,7 @@ def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(cloud, database)
     assert found.violations == ()
     assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Fault.UNITS}
     assert all("were both written at 2038-01-01 12:00:00" in one.detail for one in found.allowed)
-    # One that was made in that second is the one that the claim was of.
+    # An inventory that was created in that second did not shrink after the claim.
     break_tables(database, shrunk.values(created_at=LATER))
     assert run_verifier(database).allowed == ()
 
@@ -530,7 +530,7 @@ def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(cloud, databas
     assert found.violations == ()
     assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Fault.UNITS}
     assert all("2038-01-01 12:00:00" in one.detail for one in found.allowed)
-    # What is allocated after that is not.
+    # A later allocation is a violation.
     break_tables(database, change_allocations(FREE, updated_at=LATER + timedelta(seconds=1)))
     kinds = {one.invariant for one in run_verifier(database).violations}
     assert kinds == {Invariant.OVER_CAPACITY, Fault.UNITS}
@@ -573,10 +573,10 @@ def test_amount_below_one_is_always_a_violation(cloud, database, used):
 
 
 def test_negative_amount_adds_no_capacity(cloud, database):
-    beside = {"resource_provider_id": id_of_provider(CN1), "updated_at": LATER}
+    on_cn1 = {"resource_provider_id": id_of_provider(CN1), "updated_at": LATER}
     break_tables(
         database,
-        update(tables.allocations).values(**beside),
+        update(tables.allocations).values(**on_cn1),
         change_allocations(FIRST, used=2_000_000),
         change_allocations(FREE, used=-3_000_000),
     )
@@ -638,7 +638,7 @@ def test_instance_with_extra_allocations_is_on_its_host(cloud, database):
     break_tables(
         database, change_instance(FREE, host="cn1", node="cn1"), *move_allocations(FREE, CN1)
     )
-    # A shared pool beside it, both hosts of a move, a child of its host alone, the pool alone.
+    # With a shared pool, on both hosts of a move, only on a child of its host, only on the pool.
     for held in (
         {CN1: {"VCPU": 1}, POOL: {"DISK_GB": 10}},
         {CN1: {"VCPU": 1}, CN2: {"VCPU": 1}},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verifies all that must hold of a database, for tests of anything that writes there."""
+"""Verification of all invariants of a database, for tests of any writer."""
 
 from collections.abc import Iterator, Mapping
 from itertools import chain
@@ -13,12 +13,12 @@ from tests.verifier import amounts, class_names, decided, hosts_hardware, record
 from tests.verifier.model import Fault
 from tests.verifier.sentences import amounts_of, violation_of
 
-#: The allocations of so many of the latest decisions are compared amount by amount.
-DECISIONS = 10_000
+#: Maximum number of decisions that are compared, the latest first.
+MAX_DECISIONS = 10_000
 
 _Found = Iterator[tuple[Fault, Mapping[str, object]]]
-_QUESTIONS = {
-    Fault.UNITS: amounts.query_of_ignored_units(),
+_QUERIES = {
+    Fault.UNITS: amounts.ignored_units_query(),
     **references.fault_queries(),
     **recorded.fault_queries(),
 }
@@ -37,20 +37,20 @@ _OF_DECISIONS: Mapping[type[decided.DecisionFault], Fault] = {
 
 
 def verify(database: Database, settings: Settings) -> Verified:
-    found = invariants.verify(database)
+    audit = invariants.verify(database)
     with database.snapshot() as connection:
-        more = [violation_of(*one) for one in _find_faults(connection, settings)]
-    more.sort(key=lambda one: (list(Fault).index(Fault(one.invariant)), one.detail))
+        more = [violation_of(*fault) for fault in _find_faults(connection, settings)]
+    more.sort(key=lambda fault: (list(Fault).index(Fault(fault.invariant)), fault.detail))
     return Verified(
-        violations=(*found.violations, *(one for one in more if not one.allowed)),
-        allowed=(*found.allowed, *(one for one in more if one.allowed)),
-        checked=found.checked,
-        cut=found.cut,
+        violations=(*audit.violations, *(fault for fault in more if not fault.allowed)),
+        allowed=(*audit.allowed, *(fault for fault in more if fault.allowed)),
+        checked=audit.checked,
+        cut=audit.cut,
     )
 
 
 def _find_faults(connection: Connection, settings: Settings) -> _Found:
-    for fault, query in _QUESTIONS.items():
+    for fault, query in _QUERIES.items():
         for row in connection.execute(query).mappings().all():
             yield fault, dict(row)
     for kind, aggregate, names in differing_aggregates(connection):
@@ -62,22 +62,22 @@ def _find_faults(connection: Connection, settings: Settings) -> _Found:
 
 def _faults_of_claims(connection: Connection) -> _Found:
     unreadable = set[recorded.UnreadableAnswer]()
-    for fault in decided.find_faults(connection, DECISIONS):
+    for fault in decided.find_faults(connection, MAX_DECISIONS):
         if isinstance(fault, recorded.UnreadableAnswer):
             unreadable.add(fault)
         yield _OF_DECISIONS[type(fault)], fault._asdict()
     names = class_names.ClassNames(connection)
-    for one in recorded.unchanged_claims(connection, DECISIONS):
-        if isinstance(one, recorded.UnreadableAnswer):
-            if one not in unreadable:
-                yield Fault.DECISION_UNREADABLE, one._asdict()
-        elif not class_names.is_equal_amount(one.asked, one.held, names.since(one.at)):
+    for claim in recorded.unchanged_claims(connection, MAX_DECISIONS):
+        if isinstance(claim, recorded.UnreadableAnswer):
+            if claim not in unreadable:
+                yield Fault.DECISION_UNREADABLE, claim._asdict()
+        elif not class_names.is_equal_amount(claim.claimed, claim.held, names.since(claim.at)):
             yield (
                 Fault.CLAIM_DIFFERS,
                 {
-                    "instance": one.instance,
-                    "decision": one.decision,
-                    "asked": amounts_of(one.asked),
-                    "held": amounts_of(one.held),
+                    "instance": claim.instance,
+                    "decision": claim.decision,
+                    "asked": amounts_of(claim.claimed),
+                    "held": amounts_of(claim.held),
                 },
             )
