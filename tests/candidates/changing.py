@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of a cloud of every kind, each of which notes the providers that it changes."""
+"""Random changes of a cloud, and a change log in memory."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -20,13 +20,13 @@ RATIOS = (1.0, 1.9, 0.1, 16.0, 1.1)
 
 @dataclass
 class RecordedChanges:
-    """A log of what tests note in it; ``doubted`` makes it report that it does not know."""
+    """A change log that tests fill. Its flags simulate a missing, incomplete or late log."""
 
     kept: bool = True
     doubted: bool = False
     names: bool = False
     noted: list[int] = field(default_factory=list)
-    asked: int = 0
+    reads: int = 0
     lacking: bool = False
     late: frozenset[int] = frozenset()
     has_late_rows: bool = False
@@ -39,7 +39,7 @@ class RecordedChanges:
         return len(self.noted)
 
     def read(self, connection, position):
-        self.asked += 1
+        self.reads += 1
         names, self.names = self.names, False
         providers = frozenset(self.noted[position:])
         if self.lacking:
@@ -68,7 +68,7 @@ class RandomChanger:
     named: bool = False
 
     def apply_change(self, database: Database) -> None:
-        """Make one change, and note it in the log once it is committed."""
+        """Commit a random change and add it to the log."""
         database.write(self._change)
         self.log.names |= self.named
         self.log.noted += self.changed
@@ -117,10 +117,10 @@ class RandomChanger:
         )
 
     def _free(self, connection: Connection, ids: list[int]) -> None:
-        # Its generation stays, as OpenStack placement leaves it.
-        one, key = self.random.choice(ids), tables.allocations.c.resource_provider_id
-        self.changed.append(one)
-        connection.execute(delete(tables.allocations).where(key == one))
+        # The generation stays the same, as in OpenStack placement.
+        provider, key = self.random.choice(ids), tables.allocations.c.resource_provider_id
+        self.changed.append(provider)
+        connection.execute(delete(tables.allocations).where(key == provider))
 
     def _change_inventory(self, connection: Connection, ids: list[int]) -> None:
         owned = tables.inventories
@@ -143,19 +143,20 @@ class RandomChanger:
 
     def _change_trait(self, connection: Connection, ids: list[int]) -> None:
         name = self.random.choice((*TRAITS, SHARES))
-        known = tables.traits.c
-        trait = connection.execute(select(known.id).where(known.name == name)).scalar_one()
+        columns = tables.traits.c
+        trait = connection.execute(select(columns.id).where(columns.name == name)).scalar_one()
         self._toggle(connection, tables.resource_provider_traits, "trait_id", trait, ids)
 
     def _change_aggregate(self, connection: Connection, ids: list[int]) -> None:
-        uuid, known = uuid_of(self.random.choice(AGGREGATES)), tables.placement_aggregates
-        found = connection.execute(select(known.c.id).where(known.c.uuid == uuid)).scalar()
-        if found is None:
-            connection.execute(insert(known).values(uuid=uuid))
-            found = connection.execute(select(known.c.id).where(known.c.uuid == uuid)).scalar()
+        uuid, aggregates = uuid_of(self.random.choice(AGGREGATES)), tables.placement_aggregates
+        query = select(aggregates.c.id).where(aggregates.c.uuid == uuid)
+        aggregate = connection.execute(query).scalar()
+        if aggregate is None:
+            connection.execute(insert(aggregates).values(uuid=uuid))
+            aggregate = connection.execute(query).scalar()
             self.named = True
         table = tables.resource_provider_aggregates
-        self._toggle(connection, table, "aggregate_id", found, ids)
+        self._toggle(connection, table, "aggregate_id", aggregate, ids)
 
     def _toggle(self, connection, table, column, value, ids) -> None:
         key = self._random_provider(connection, ids)

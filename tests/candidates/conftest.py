@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the search may ask for beside a database."""
+"""Fixtures of the candidate search."""
 
 from collections.abc import Iterator
 

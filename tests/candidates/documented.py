@@ -20,7 +20,7 @@ def provider(
     traits: Iterable[str] = (),
     aggregates: Iterable[str] = (),
 ) -> Host:
-    """Return a provider with so much of each class."""
+    """Return a provider with these totals per resource class."""
     held = {}
     for resource_class, total in (stocks or {}).items():
         held |= build_stock(resource_class, total)
@@ -55,7 +55,7 @@ COMPUTE = {"VCPU": 8, "MEMORY_MB": 1024, "DISK_GB": 1000}
 DISK = {"DISK_GB": 1000}
 AGG_A, AGG_B, AGG_C = (uuid_of(name) for name in ("aggA", "aggB", "aggC"))
 
-#: Two storages that share, one of them with a compute node.
+#: Two sharing storage providers. SS1 shares with CN1, SS2 with no provider.
 SHARED_DISK = Cloud(
     (
         provider("SS1", DISK, traits=[SHARES], aggregates=["aggA"]),
@@ -65,7 +65,7 @@ SHARED_DISK = Cloud(
     )
 )
 
-#: Compute nodes with NUMA nodes, all of a tree sharing what one of it is connected to.
+#: Compute nodes with NUMA nodes, and a storage provider that shares with both trees.
 SHARED_BY_TREES = Cloud(
     (
         provider("SS1", DISK, traits=[SHARES], aggregates=["aggA"]),
@@ -78,7 +78,7 @@ SHARED_BY_TREES = Cloud(
     )
 )
 
-#: A compute node with two network cards, one of which accelerates SSL.
+#: A compute node with two network cards. NIC1_1 accelerates SSL.
 NICS = Cloud(
     (
         provider("CN1", COMPUTE),
@@ -87,7 +87,7 @@ NICS = Cloud(
     )
 )
 
-#: Two storages that share with two compute nodes, whose processors lie in NUMA nodes.
+#: Two storage providers that share with two compute nodes. The NUMA nodes have the CPUs.
 TWO_STORAGES = Cloud(
     (
         *(provider(name, DISK, traits=[SHARES], aggregates=["aggA"]) for name in ("SS1", "SS2")),
@@ -100,7 +100,7 @@ TWO_STORAGES = Cloud(
     )
 )
 
-#: A host without NUMA nodes and one with them; what a host as a whole can is reported of its root.
+#: A host without and a host with NUMA nodes. The root has the traits of the whole host.
 ROOT_TRAITS = Cloud(
     (
         provider(
@@ -166,7 +166,7 @@ def _function(name: str, bandwidth: int, *traits: str, free: int = 16) -> Host:
 
 
 def network_functions(free: int = 16) -> Cloud:
-    """Return four functions of two cards on two networks; the first card is faster, with SSL."""
+    """Return functions on two networks. RP1 and RP2 are faster and accelerate SSL."""
     return Cloud(
         (
             provider("CN1"),
@@ -178,7 +178,7 @@ def network_functions(free: int = 16) -> Cloud:
     )
 
 
-#: Functions that hang below NUMA nodes, one of them with an offload.
+#: Functions below NUMA nodes. PF1 has an offload.
 OFFLOAD = Cloud(
     (
         provider("CN", {"VCPU": 16, "MEMORY_MB": 16384}),
@@ -189,7 +189,7 @@ OFFLOAD = Cloud(
     )
 )
 
-#: Trees and storages of which aggregates forbid some.
+#: Trees and storage providers in aggregates that requests forbid.
 FORBIDDEN = Cloud(
     (
         provider("SS1", DISK, traits=[SHARES], aggregates=["aggB"]),
@@ -203,7 +203,7 @@ FORBIDDEN = Cloud(
     )
 )
 
-#: Ports of a host that two networks are connected to, for direct and for normal use.
+#: A host with ports on three networks, for direct or normal VNICs.
 PORTS = Cloud(
     (
         provider("CN1", {"VCPU": 8}),

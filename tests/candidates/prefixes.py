@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests with only the first of their constraints, and without one, to check explanations.
+"""Queries with a part of their constraints, to check explanations.
 
-Built here again, in the plainest way, so that the product's own order and words are checked.
+They do not use the code of the explanation, so that its order and names are checked too.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from placement_sched.model.candidates_query import (
     TraitTerms,
 )
 
-#: A constraint as a report names it, ``(kind, detail)``.
+#: A constraint in an explanation: ``(kind, detail)``.
 Name = tuple[str, str]
 
 
@@ -23,7 +23,7 @@ def _trait_term(any_of: frozenset[str]) -> str:
 
 
 def _split_group(group: RequestGroup) -> Iterator[tuple[Name, RequestGroup]]:
-    """Yield each constraint of a group, and a group that has only this one."""
+    """Yield the name of each constraint of a group, and a group with this constraint only."""
     for amount in group.resources:
         yield ("resources", f"{amount[0]}:{amount[1]}"), RequestGroup(resources=(amount,))
     for any_of in group.traits.required:
@@ -58,17 +58,17 @@ def _join_constraints(suffix: str, parts: list[RequestGroup]) -> RequestGroup:
 
 
 def _all_constraints(query: CandidatesQuery) -> list[tuple[Name, str | None, RequestGroup]]:
-    """Return every constraint: its name, the suffix of its group (None: the root), itself."""
-    found: list[tuple[Name, str | None, RequestGroup]] = []
+    """Return the name, the suffix of the group (None for the root) and the constraint itself."""
+    parts: list[tuple[Name, str | None, RequestGroup]] = []
     for group in query.groups:
         tail = f" (group {group.suffix})" if group.suffix else ""
-        found += [
+        parts += [
             ((kind, detail + tail), group.suffix, part)
             for (kind, detail), part in _split_group(group)
         ]
     root = RequestGroup(traits=query.root)
-    found += [(("root_required", detail), None, part) for (_, detail), part in _split_group(root)]
-    return found
+    parts += [(("root_required", detail), None, part) for (_, detail), part in _split_group(root)]
+    return parts
 
 
 def _query_with(query: CandidatesQuery, kept: list[tuple[Name, str | None, RequestGroup]]):
@@ -83,27 +83,29 @@ def _query_with(query: CandidatesQuery, kept: list[tuple[Name, str | None, Reque
 
 
 def query_prefixes(query: CandidatesQuery) -> list[tuple[Name, CandidatesQuery]]:
-    """Return each constraint, and the question up to and with it."""
+    """Return each constraint, and the query with all constraints up to this constraint."""
     parts = _all_constraints(query)
     return [(part[0], _query_with(query, parts[: count + 1])) for count, part in enumerate(parts)]
 
 
 def query_without(query: CandidatesQuery, dropped: tuple[Name, ...]) -> CandidatesQuery:
-    """Return the question without some constraints or rules."""
+    """Return the query without some constraints or rules."""
     kept = [part for part in _all_constraints(query) if part[0] not in dropped]
     loosened = _query_with(query, kept)
     if ("group_policy", "isolate") in dropped:
         loosened = replace(loosened, group_policy="none")
     subtrees = (
-        one for one in query.same_subtrees if ("same_subtree", ",".join(one)) not in dropped
+        suffixes
+        for suffixes in query.same_subtrees
+        if ("same_subtree", ",".join(suffixes)) not in dropped
     )
     return replace(loosened, same_subtrees=tuple(subtrees))
 
 
 def constraint_names(query: CandidatesQuery) -> list[Name]:
-    """Return every constraint and rule of a question, once."""
-    found = [name for name, _, _ in _all_constraints(query)]
+    """Return every constraint and rule of a query, without duplicates."""
+    names = [name for name, _, _ in _all_constraints(query)]
     if query.isolates:
-        found.append(("group_policy", "isolate"))
-    found += [("same_subtree", ",".join(suffixes)) for suffixes in query.same_subtrees]
-    return list(dict.fromkeys(found))
+        names.append(("group_policy", "isolate"))
+    names += [("same_subtree", ",".join(suffixes)) for suffixes in query.same_subtrees]
+    return list(dict.fromkeys(names))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The naive, plainly right answer of whole questions: every combination tried, every rule checked.
+"""A second, naive implementation of the candidate search, as a reference for tests.
 
-Nothing is clever here. For each tree, each slot of the request may go to each provider of the tree
-and to each provider that shares with it; what breaks a rule of the Placement documentation is
-dropped.
+For each tree, it combines every provider of the tree and every provider that shares with the tree
+for each slot of the request. Then it drops the combinations that break a rule of the Placement
+documentation.
 """
 
 from collections import Counter
@@ -26,14 +26,14 @@ SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 @dataclass(frozen=True)
 class Found:
-    """A candidate: ``(provider, class, amount)`` allocated, ``(suffix, providers)`` mapped."""
+    """A candidate: ``(provider, class, amount)`` and ``(suffix, providers)``."""
 
     allocations: frozenset[tuple[str, str, int]]
     mappings: frozenset[tuple[str, frozenset[str]]]
 
 
 def as_found(request: AllocationRequest) -> Found:
-    """Return a candidate of the search in the form in which the naive ones are reported."""
+    """Convert a candidate of the search, to compare it with the candidates of this module."""
     return Found(
         frozenset(
             (provider, name, amount)
@@ -46,7 +46,7 @@ def as_found(request: AllocationRequest) -> Found:
 
 @dataclass(frozen=True)
 class _Slot:
-    """What one provider has to serve of a group: all of it, or one class of the unsuffixed."""
+    """Resources of a single provider: a suffixed group, or a class of the unsuffixed group."""
 
     group: RequestGroup
     resources: tuple[tuple[str, int], ...]
@@ -69,12 +69,12 @@ def candidates_of(
 
 
 def all_candidates(cloud: Cloud, query: CandidatesQuery, *, single_per_tree: bool = False):
-    """Return every candidate, whatever tree it is of."""
+    """Return the candidates of all trees."""
     return set().union(*candidates_of(cloud, query, single_per_tree=single_per_tree).values())
 
 
 def tree_with_sharing_providers(cloud: Cloud, root: Host) -> list[Host]:
-    """Return the providers of a tree, and those that share with it."""
+    """Return the providers of a tree and the providers that share with it."""
     own = [host for host in cloud.hosts if cloud.root(host) == root]
     joined = set().union(*(host.aggregates for host in own))
     return [
@@ -89,7 +89,7 @@ def _combinations(
 ) -> Iterator[tuple[list[_Slot], tuple[Host, ...]]]:
     slots = [slot for group in query.groups for slot in _slots(group)]
     pool = tree_with_sharing_providers(cloud, root)
-    # To try only providers that serve a slot alone changes nothing but the time it takes.
+    # Combining only providers that can serve the slot saves time and changes no result.
     fitting = [[host for host in pool if _serves(cloud, slot, host, root)] for slot in slots]
     for chosen in product(*fitting):
         yield slots, chosen
@@ -102,7 +102,7 @@ def _slots(group: RequestGroup) -> list[_Slot]:
 
 
 def _serves(cloud: Cloud, slot: _Slot, host: Host, root: Host) -> bool:
-    """Return whether a provider may serve a slot, whichever providers serve the others."""
+    """Return whether a provider can serve a slot, ignoring the other slots."""
     group = slot.group
     counted = [host.aggregates]
     avoided = host.aggregates
@@ -130,7 +130,7 @@ def _has_each(traits: frozenset[str], terms: TraitTerms) -> bool:
 def _is_member(
     terms: AggregateTerms, counted: Iterable[Iterable[str]], avoided: Iterable[str]
 ) -> bool:
-    """Return whether all aggregates asked are counted together, and no forbidden one is there."""
+    """Return whether a set of ``counted`` meets all terms, and none is forbidden."""
     return any(
         all({uuid_of(name) for name in names} & any_of for any_of in terms.member_of)
         for names in counted
@@ -147,7 +147,7 @@ def _is_in_tree(cloud: Cloud, group: RequestGroup, host: Host) -> bool:
 def _satisfies_query(
     cloud: Cloud, query: CandidatesQuery, root: Host, slots: list[_Slot], chosen: tuple[Host, ...]
 ) -> bool:
-    """Return whether providers serve the request together."""
+    """Return whether a combination of providers meets the rules of the whole query."""
     together = frozenset().union(
         *(host.traits for slot, host in zip(slots, chosen, strict=True) if not slot.group.suffix)
     )
@@ -168,12 +168,12 @@ def _satisfies_query(
 
 
 def _is_subtree(cloud: Cloud, hosts: list[Host]) -> bool:
-    """Return whether one of the providers is all others' ancestor, or themselves."""
+    """Return whether a provider of the list is the root of a subtree with all others."""
     return any(all(top in cloud.line(host) for host in hosts) for top in hosts)
 
 
 def _fits_together(slots: list[_Slot], chosen: tuple[Host, ...]) -> bool:
-    """Return whether what all slots ask of one provider fits, max_unit included."""
+    """Return whether the total amounts fit on each provider, max_unit included."""
     stocks = {(host.name, name): held for host in chosen for name, held in host.stocks.items()}
     for place, amount in _amounts(slots, chosen).items():
         held = stocks[place]
@@ -191,7 +191,7 @@ def _amounts(slots: list[_Slot], chosen: tuple[Host, ...]) -> Mapping[tuple[str,
 
 
 def _has_two_providers_of_a_tree(cloud: Cloud, chosen: tuple[Host, ...]) -> bool:
-    """Return whether two different providers are of one tree."""
+    """Return whether two different providers are in the same tree."""
     different = {host.name for host in chosen}
     return len({cloud.root(cloud[name]).name for name in different}) < len(different)
 
@@ -210,7 +210,7 @@ def _candidate_of(slots: list[_Slot], chosen: tuple[Host, ...]) -> Found:
 
 
 def has_provider_for_each_slot(cloud: Cloud, query: CandidatesQuery, root: Host) -> bool:
-    """Return whether a tree has a provider for each slot, whether or not they serve together."""
+    """Return whether a tree has a provider for each slot. Rules of combinations are ignored."""
     pool = tree_with_sharing_providers(cloud, root)
     return (
         all(_has_provider_for_group(cloud, group, root, pool) for group in query.groups)

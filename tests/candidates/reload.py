@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fills a database with one cloud after the other."""
+"""Replacement of the cloud in a database."""
 
 from sqlalchemy import Connection, delete
 
@@ -11,7 +11,7 @@ from tests.support.clouds import Cloud, load_cloud
 
 
 def reload(database: Database, cloud: Cloud) -> None:
-    """Replace all providers; every trait that a request may name exists, even on no provider."""
+    """Replace all providers, and create every trait that a random query can name."""
     database.write(_delete_providers)
     load_cloud(database, cloud)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The providers of the search in these tests: loaded for each request, or cached."""
+"""Providers for a search: loaded for each request, or from a provider cache."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,9 +17,9 @@ from placement_sched.store.placement.change_log import Changes
 
 @dataclass
 class AllProvidersChanged:
-    """A log that reports all providers that are or were there, and all names, as changed."""
+    """A change log that reports all existing and deleted providers, and all names, as changed."""
 
-    known: set[int] = field(default_factory=set)
+    ids: set[int] = field(default_factory=set)
 
     def reason_without_log(self, connection):
         return None
@@ -28,8 +28,8 @@ class AllProvidersChanged:
         return 0
 
     def read(self, connection, position):
-        self.known.update(connection.scalars(select(resource_providers.c.id)))
-        return Changes(position, frozenset(self.known), names=True)
+        self.ids.update(connection.scalars(select(resource_providers.c.id)))
+        return Changes(position, frozenset(self.ids), names=True)
 
     def read_late_rows(self, _connection, position):
         return Changes(position)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random clouds and random questions for them."""
+"""Random clouds and random candidates queries."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -80,7 +80,7 @@ ROOT_TRAITS = ("CUSTOM_GOLD", "HW_CPU_X86_AVX")
 
 
 def _mostly_usual(values: Sequence[Any], usual: Any) -> st.SearchStrategy[Any]:
-    """Return the usual value five times of six: one odd thing at a time leaves candidates."""
+    """Return the usual value in five of six draws, so that most queries have candidates."""
     return _mostly_usual_drawn(st.sampled_from(values), usual)
 
 
@@ -90,7 +90,7 @@ def _mostly_usual_drawn(values: st.SearchStrategy[Any], usual: Any) -> st.Search
 
 @st.composite
 def ample_stocks(draw: st.DrawFn, name: str) -> Stock:
-    """Return a stock that mostly has room for what is asked, and now and then has not."""
+    """Return a stock that has enough capacity for most queries."""
     inventory = Inventory(
         resource_class=name,
         total=draw(st.integers(2, 8)),
@@ -103,7 +103,7 @@ def ample_stocks(draw: st.DrawFn, name: str) -> Stock:
 
 @st.composite
 def tree_clouds(draw: st.DrawFn, most: int = 8, *, sharing: bool = True) -> Cloud:
-    """Return a cloud of trees of any depth, with providers that share wherever it may be."""
+    """Return a cloud of trees of any depth. Any provider may be a sharing provider."""
     made: list[Host] = []
     for number in range(draw(st.integers(3, most))):
         parent = draw(st.sampled_from([None, *(host.name for host in made)]))
@@ -155,14 +155,14 @@ def granular_groups(draw: st.DrawFn, suffix: str, least: int = 1) -> RequestGrou
 
 @st.composite
 def queries(draw: st.DrawFn) -> CandidatesQuery:
-    """Return a question of up to three groups, tied and isolated in any way."""
+    """Return a query of up to three groups, with random same_subtree and group_policy."""
     suffixes = draw(st.sampled_from([("",), ("1",), ("", "1"), ("1", "2"), ("", "1", "_NET")]))
     named = [suffix for suffix in suffixes if suffix]
     subtree = st.sets(st.sampled_from(named or [""]), min_size=1).map(
-        lambda some: tuple(sorted(some))
+        lambda tied: tuple(sorted(tied))
     )
-    tied = draw(st.lists(subtree, max_size=2, unique=True)) if named else []
-    bare = {suffix for some in tied for suffix in some}
+    subtrees = draw(st.lists(subtree, max_size=2, unique=True)) if named else []
+    bare = {suffix for tied in subtrees for suffix in tied}
     groups = [
         draw(granular_groups(suffix, 0 if suffix in bare and suffix != suffixes[0] else 1))
         for suffix in suffixes
@@ -176,5 +176,5 @@ def queries(draw: st.DrawFn) -> CandidatesQuery:
             tuple(frozenset({name}) for name in required),
             frozenset(draw(_mostly_usual_drawn(root, set())) - required),
         ),
-        same_subtrees=tuple(tied),
+        same_subtrees=tuple(subtrees),
     )

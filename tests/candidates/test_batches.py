@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees are read in batches: the size of these, and which come first, changes no answer.
+"""Batches of trees. Their sizes and their order do not change the candidates.
 
-Small clouds take all ways of ``batches.py`` if a batch is of one tree or two.
+With batches of at most two trees, small clouds reach every branch of ``batches.py``.
 """
 
 from collections import Counter
@@ -33,10 +33,10 @@ EXAMPLES = settings(
 )
 BREADTH_FIRST = {"placement.allocation_candidates_generation_strategy": "breadth-first"}
 SHUFFLED = {"placement.randomize_allocation_candidates": True}
-MOST = "placement.max_allocation_candidates"
+MAX_CANDIDATES = "placement.max_allocation_candidates"
 BUDGET = "placement.allocation_candidates_budget"
 
-#: Two cards of one host, isolated: each tree of ``_cloud`` that serves has two candidates.
+#: Two isolated cards. Each matching tree of ``_cloud`` has two candidates.
 TWO_CARDS = CandidatesQuery(
     groups=tuple(
         RequestGroup(
@@ -51,7 +51,7 @@ TWO_CARDS = CandidatesQuery(
 
 
 def _tree(number, cards, traits=("CUSTOM_GOLD",), prefix=""):
-    """Return a host and its cards, named by these letters."""
+    """Return a host and its cards. ``cards`` has a letter for each card."""
     host = f"{prefix}CN{number:03}"
     return (
         provider(host, {"VCPU": 8}),
@@ -63,7 +63,7 @@ def _tree(number, cards, traits=("CUSTOM_GOLD",), prefix=""):
 
 
 def _cloud(trees, serving):
-    """Return trees of a host and two cards; only the cards of these serve, the others are plain."""
+    """Return trees of a host and two cards. Only the cards of ``serving`` have the trait."""
     return Cloud(
         tuple(
             member
@@ -86,7 +86,7 @@ def _roots(found):
 
 @pytest.fixture
 def batch_sizes(monkeypatch):
-    """Give a list that fills with the number of trees of each batch."""
+    """Collect the number of trees of each batch."""
     seen = []
 
     read = TreeReader.read
@@ -119,7 +119,7 @@ def _use_small_batches(monkeypatch):
 )
 def test_batch_size_does_not_change_answers(database, settings, cloud, query, limit, strategy):
     reload(database, cloud)
-    options = settings.with_overrides({**strategy, MOST: limit})
+    options = settings.with_overrides({**strategy, MAX_CANDIDATES: limit})
     at_once = _find(database, query, options)
     with pytest.MonkeyPatch.context() as patch:
         _use_small_batches(patch)
@@ -138,16 +138,18 @@ def test_batch_size_does_not_change_answers(database, settings, cloud, query, li
 def test_last_matching_tree_is_found_under_a_limit(database, settings, options, batch_sizes):
     cloud = _cloud(60, {59})
     load_cloud(database, cloud)
-    # With this seed it is not among the first that are drawn.
-    found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 10, **options}), seed=2)
+    # With this seed the matching tree is not in the first batch.
+    found = _find(
+        database, TWO_CARDS, settings.with_overrides({MAX_CANDIDATES: 10, **options}), seed=2
+    )
     assert {as_found(one) for one in found.requests} == all_candidates(cloud, TWO_CARDS)
     assert _roots(found) == [uuid_of("CN059")] * 2
-    # The trees that cannot serve are not read one batch after the other.
+    # Trees without candidates are not read batch by batch.
     assert batch_sizes == [16, 1]
 
 
 def _query_over_several_providers(*traits):
-    """Return a question for two classes that several providers may serve, with traits together."""
+    """Return a query for two classes and for traits that several providers may share."""
     group = RequestGroup(
         resources=(("VCPU", 1), ("DISK_GB", 1)),
         traits=TraitTerms(tuple(frozenset({name}) for name in traits)),
@@ -156,7 +158,7 @@ def _query_over_several_providers(*traits):
 
 
 def _hosts_with_disks(trees, traits):
-    """Return trees of three providers each; a disk of the last one has the traits."""
+    """Return trees of three providers. A disk of the last tree has the traits."""
     for number in range(trees):
         name = f"CN{number:03}"
         yield provider(name, {"VCPU": 8})
@@ -170,10 +172,10 @@ def _hosts_with_disks(trees, traits):
 def test_trees_lacking_a_required_trait_are_skipped(
     database, settings, batch_sizes, options, number
 ):
-    traits = [f"CUSTOM_TRAIT_{one}" for one in range(number)]
+    traits = [f"CUSTOM_TRAIT_{index}" for index in range(number)]
     load_cloud(database, Cloud(tuple(_hosts_with_disks(60, traits))))
-    # With this seed it is not among the first that are drawn; and trying would be too much work.
-    small = settings.with_overrides({MOST: 10, **options, BUDGET: 40})
+    # With this seed the matching tree is not in the first batch. Combining all exceeds the budget.
+    small = settings.with_overrides({MAX_CANDIDATES: 10, **options, BUDGET: 40})
     found = _find(database, _query_over_several_providers(*traits), small, seed=2)
     assert [dict(one.allocations) for one in found.requests] == [
         {uuid_of("CN059"): {"VCPU": 1}, uuid_of("CN059 B"): {"DISK_GB": 1}}
@@ -184,15 +186,15 @@ def test_trees_lacking_a_required_trait_are_skipped(
 def test_required_trait_without_providers_has_no_candidates(database, settings, batch_sizes):
     elsewhere = provider("lone", traits=["CUSTOM_TRAIT"])
     load_cloud(database, Cloud((*_hosts_with_disks(60, ()), elsewhere)))
-    small = settings.with_overrides({MOST: 10, BUDGET: 1})
+    small = settings.with_overrides({MAX_CANDIDATES: 10, BUDGET: 1})
     assert _find(database, _query_over_several_providers("CUSTOM_TRAIT"), small).requests == ()
     assert batch_sizes == [16]
 
 
 def test_limit_is_reached_in_the_second_batch(database, settings, batch_sizes):
     load_cloud(database, _cloud(60, set(range(0, 60, 2))))
-    found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 40}))
-    # Half of the first 16 trees serve, with two candidates each: 24 are lacking then.
+    found = _find(database, TWO_CARDS, settings.with_overrides({MAX_CANDIDATES: 40}))
+    # 8 of the first 16 trees match, with two candidates each: 24 candidates are missing.
     expected = [uuid_of(f"CN{number:03}") for number in range(0, 40, 2) for _ in range(2)]
     assert _roots(found) == expected
     assert batch_sizes == [16, 30]
@@ -200,12 +202,12 @@ def test_limit_is_reached_in_the_second_batch(database, settings, batch_sizes):
 
 def test_last_batch_has_the_remaining_trees(database, settings, batch_sizes):
     load_cloud(database, _cloud(40, set(range(10))))
-    found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 100}))
+    found = _find(database, TWO_CARDS, settings.with_overrides({MAX_CANDIDATES: 100}))
     assert len(found.requests) == 20
     assert not found.limited
     with database.read() as connection:
         cheap = source_of(connection).reads_cheaply
-    # Where it costs no statement to know which ten may serve, these are read alone.
+    # If the source finds the ten matching trees without a statement, only they are read.
     assert batch_sizes == ([10] if cheap else [25, 15])
 
 
@@ -217,11 +219,11 @@ def test_possible_trees_are_read_in_as_few_batches_as_needed(
     load_cloud(database, _cloud(40, set(range(0, 40, 2))))
     with database.read() as connection:
         cheap = source_of(connection).reads_cheaply
-    found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 24}))
+    found = _find(database, TWO_CARDS, settings.with_overrides({MAX_CANDIDATES: 24}))
     expected = [uuid_of(f"CN{number:03}") for number in range(0, 24, 2) for _ in range(2)]
     assert _roots(found) == expected
     if cheap:
-        # Six trees of two candidates each, and a quarter more of what is lacking.
+        # Six trees have two candidates each. The next batch is a quarter larger than needed.
         assert batch_sizes == [6, 8]
 
 
@@ -229,13 +231,13 @@ def test_possible_trees_are_read_in_as_few_batches_as_needed(
 def test_batches_continue_after_trees_without_candidates(
     database, settings, batch_sizes, monkeypatch
 ):
-    # Each has a card for each slot, but it is the same one: only the last tree has two.
+    # Only the last tree has a card of its own for each slot.
     monkeypatch.setattr(batches, "_MIN_BATCH", 2)
     alone = [member for number in range(2, 30) for member in _tree(number, "A")]
     last = _tree(0, "AB", prefix="last ")
     cloud = Cloud((*_cloud(2, set()).hosts, *alone, *last))
     load_cloud(database, cloud)
-    found = _find(database, TWO_CARDS, settings.with_overrides({MOST: 2}))
+    found = _find(database, TWO_CARDS, settings.with_overrides({MAX_CANDIDATES: 2}))
     assert _roots(found) == [uuid_of("last CN000")] * 2
     assert batch_sizes == [2, 2, 8, 19]
 
@@ -246,20 +248,20 @@ def test_random_sample_is_uniform_over_trees(sqlite_database, sqlite_settings, e
     serving = range(0, 6 * every, every)
     load_cloud(sqlite_database, _cloud(6 * every, set(serving)))
     monkeypatch.setattr(batches, "_MIN_BATCH", 4)
-    options = sqlite_settings.with_overrides({**SHUFFLED, **BREADTH_FIRST, MOST: 2})
+    options = sqlite_settings.with_overrides({**SHUFFLED, **BREADTH_FIRST, MAX_CANDIDATES: 2})
     drawn = Counter(
         root
         for seed in range(120)
         for root in set(_roots(_find(sqlite_database, TWO_CARDS, options, seed)))
     )
     assert drawn.keys() == {uuid_of(f"CN{number:03}") for number in serving}
-    # 40 of each are expected of 120 draws of two of six; five standard deviations are 26.
+    # 120 draws of two of six trees draw each tree 40 times. Five standard deviations are 26.
     assert all(14 < count < 66 for count in drawn.values())
 
 
 def test_random_sample_is_random_within_a_tree(sqlite_database, sqlite_settings):
     load_cloud(sqlite_database, _cloud(1, {0}))
-    options = sqlite_settings.with_overrides({**SHUFFLED, MOST: 1})
+    options = sqlite_settings.with_overrides({**SHUFFLED, MAX_CANDIDATES: 1})
     first = {
         _find(sqlite_database, TWO_CARDS, options, seed).requests[0].mappings["1"]
         for seed in range(20)
@@ -277,9 +279,9 @@ def test_depth_first_finishes_a_tree_and_breadth_first_alternates(
 ):
     cloud = Cloud(tuple(one for number in range(4) for one in _tree(number, "ABC")))
     load_cloud(database, cloud)
-    found = _find(database, TWO_CARDS, settings.with_overrides({**options, MOST: 4}))
+    found = _find(database, TWO_CARDS, settings.with_overrides({**options, MAX_CANDIDATES: 4}))
     assert _roots(found) == [uuid_of(f"CN{number:03}") for number in first]
-    found = _find(database, TWO_CARDS, settings.with_overrides({**options, MOST: 20}))
+    found = _find(database, TWO_CARDS, settings.with_overrides({**options, MAX_CANDIDATES: 20}))
     given = Counter(_roots(found))
     assert sorted(given.values()) == ([5, 5, 5, 5] if options else [2, 6, 6, 6])
 
@@ -287,7 +289,9 @@ def test_depth_first_finishes_a_tree_and_breadth_first_alternates(
 @pytest.mark.parametrize("options", [{}, BREADTH_FIRST, SHUFFLED], ids=["deep", "broad", "random"])
 def test_maximum_of_zero_candidates_returns_none(sqlite_database, sqlite_settings, options):
     load_cloud(sqlite_database, _cloud(3, {0}))
-    found = _find(sqlite_database, TWO_CARDS, sqlite_settings.with_overrides({**options, MOST: 0}))
+    found = _find(
+        sqlite_database, TWO_CARDS, sqlite_settings.with_overrides({**options, MAX_CANDIDATES: 0})
+    )
     assert found.requests == ()
 
 
@@ -316,7 +320,7 @@ def test_candidates_of_several_trees_keep_their_roots(sqlite_database, sqlite_se
 
 
 def test_sharing_provider_of_its_own_tree_is_returned_once(database, settings, monkeypatch):
-    """Its own tree is read before the tree that it shares with."""
+    """The tree of the sharing provider is read before the tree that it shares with."""
     shared = {"traits": [SHARES], "aggregates": ["rack"]}
     tree = provider("CN1"), provider("PF1", {"VCPU": 8}, under="CN1", **shared)
     load_cloud(database, Cloud((*tree, provider("CN2", aggregates=["rack"]))))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What would take too long is refused or ends, and what is merely much is answered."""
+"""Limits of work: expensive queries are rejected, other large queries are answered."""
 
 from itertools import chain, islice, pairwise
 from itertools import combinations as choose
@@ -63,7 +63,7 @@ def _get(app, query, status=200):
 
 @pytest.fixture
 def make_equal_children_app(sqlite_settings, make_app):
-    """Return how to make clients of a cloud with eight equal children, under such bounds."""
+    """Return a function that creates a client of a cloud with eight equal children."""
     load_cloud(make_app(sqlite_settings).app.services.database, EQUAL)
 
     def open_with(**options):
@@ -80,7 +80,7 @@ def test_many_equal_candidates_stop_at_the_limit(make_equal_children_app):
 
 
 def test_many_conditions_consume_the_work_budget(make_equal_children_app):
-    """The database asks each provider of a tree for all of them."""
+    """Each provider of a tree is compared with every condition."""
     named = [trait for trait in os_traits.get_traits() if trait.startswith("HW_CPU_X86_")][:60]
     forbidden = "&".join(
         f"required{number}={','.join(f'!{name}' for name in named[number : number + 20])}"
@@ -132,12 +132,12 @@ def test_query_of_megabytes_is_rejected(make_equal_children_app):
 
 
 def _tree(providers, slots, free):
-    """Return a tree of equal providers with so much free each, and slots that ask for one."""
+    """Return a tree of equal providers with ``free`` units each, which can serve any slot."""
     options = (tuple(range(providers)),) * slots
-    rooms = {
+    capacities = {
         (provider, 1): FreeCapacity(amount=free, max_unit=100) for provider in range(providers)
     }
-    return ProviderTree(options=options, free=rooms)
+    return ProviderTree(options=options, free=capacities)
 
 
 def _rules(slots, *, isolate):
@@ -167,7 +167,7 @@ def test_too_few_providers_for_groups_are_detected_at_once():
 
 
 class _UnreadableCapacities(dict):
-    """Rooms of very many trees, that are looked up and never gone through."""
+    """Capacities of very many trees. An iteration over them fails."""
 
     def items(self):
         raise AssertionError
@@ -180,7 +180,7 @@ def test_matching_slots_does_not_read_other_trees():
 
 
 def test_endless_search_is_stopped():
-    # Two seats are too few for three that want two units each, which counting units does not see.
+    # A provider of 4 units has no room for a second slot. The sum of all units does not show that.
     slots = tuple(Slot(suffix=str(n), amounts=((1, 3 if n else 2),)) for n in range(14))
     tree = _tree(13, 14, 4)
     with pytest.raises(TooComplex):
@@ -188,7 +188,7 @@ def test_endless_search_is_stopped():
 
 
 def _smallest_sufficient_budget(subtrees):
-    """Return within what budget ten slots with these ties have a thousand combinations."""
+    """Return the smallest budget that yields 1000 combinations of ten slots in these subtrees."""
     options = (tuple(range(8)),) * 10
     lines = {number: frozenset(range(number + 1)) for number in range(8)}
     slots = tuple(Slot(suffix=str(number), amounts=()) for number in range(10))
@@ -244,7 +244,7 @@ def test_candidates_cost_work_by_response_size(make_equal_children_app, query):
     app = make_equal_children_app(**{BUDGET: steps // 2})
     (error,) = _get(app, f"{query}&limit=8", status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
-    # And some for the providers that are tried for them.
+    # The combinations of providers also cost work.
     app = make_equal_children_app(**{BUDGET: steps * 4})
     assert _get(app, f"{query}&limit=8").json["allocation_requests"] == reported
 
@@ -286,7 +286,7 @@ def test_hosts_with_equal_pools_are_searched_as_one_tree(database):
         search = prepare(source_of(connection), query)
         trees = tree_search(query, search.names)
         roots = loader.LoadedProviders(connection).roots(trees)
-        # A step for five trees that are shared with, and for 20 choices of each different tree.
+        # A step per five trees that a pool shares with, and per 20 options of a different tree.
         reader = TreeReader(source_of(connection), trees, WorkBudget(208 * 8 // 5 + 200))
         assert len(reader.read(roots)) == 9
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the cache is read, brought up to date and done without."""
+"""Loading, refreshing and disabling of the provider cache."""
 
 from random import Random
 from threading import Event, Thread
@@ -91,7 +91,7 @@ def test_doubtful_log_reloads_the_cache(filled_database, settings):
 
 
 def test_dropped_log_disables_the_cache(filled_database):
-    """As after a sync that removed the triggers: the database is searched from then on."""
+    """For example after ``db sync`` removed the triggers."""
     log = RecordedChanges()
     cache = ProviderCache(log)
     with filled_database.read() as connection:
@@ -107,9 +107,9 @@ def test_unreliable_change_log_disables_the_cache(filled_database, monkeypatch):
     cache = ProviderCache(log)
     with filled_database.read() as connection:
         assert not cache.refresh(connection)
-        assert log.asked == 1
+        assert log.reads == 1
         assert not cache.refresh(connection)
-        assert log.asked == 1
+        assert log.reads == 1
 
 
 def test_very_many_changes_reload_the_cache(filled_database, settings, monkeypatch):
@@ -139,12 +139,12 @@ def test_changes_during_a_reload_are_applied(filled_database, settings, monkeypa
     monkeypatch.setattr(log, "begin", begin_before_a_change)
     with filled_database.read() as connection:
         assert cache.refresh(connection)
-        assert log.asked == 2
+        assert log.reads == 2
     assert uuid_of("late") in _found_roots(cache, settings)
 
 
 def test_failed_refresh_does_not_leave_a_partial_cache(filled_database, settings, monkeypatch):
-    """The request is answered by the database; everything is read again after a while."""
+    """The database answers requests until the cache is loaded again after a minute."""
     log, now = RecordedChanges(), [0.0]
     cache = ProviderCache(log, clock=lambda: now[0])
     with filled_database.read() as connection:
@@ -194,7 +194,7 @@ def test_requests_do_not_wait_for_a_reload(filled_database, settings, monkeypatc
 
 
 def test_database_serves_requests_during_a_reload(filled_database, settings, monkeypatch):
-    """At the start, and where the log is in doubt; what was asked before is answered still."""
+    """At the start, and when the log is in doubt. Running requests still read the old cache."""
     log, enough = RecordedChanges(), Event()
     read_all = provider_state.read_all_providers
 
@@ -222,15 +222,15 @@ def test_database_serves_requests_during_a_reload(filled_database, settings, mon
 
 
 def test_failed_background_reload_falls_back_to_the_database(filled_database, caplog):
-    now, asked = [0.0], Event()
+    now, requested = [0.0], Event()
     opened = [Unavailable("the database does not answer"), filled_database.read()]
 
     def open_next():
-        one = opened.pop(0)
-        if isinstance(one, Unavailable):
-            raise one
-        assert asked.wait(60)  # a thread that is quick would have read all before it is asked for
-        return one
+        outcome = opened.pop(0)
+        if isinstance(outcome, Unavailable):
+            raise outcome
+        assert requested.wait(60)  # otherwise a fast thread loads the cache before the request
+        return outcome
 
     cache = ProviderCache(RecordedChanges(), clock=lambda: now[0], opened=open_next)
     with filled_database.read() as connection:
@@ -240,13 +240,13 @@ def test_failed_background_reload_falls_back_to_the_database(filled_database, ca
         assert "the database does not answer" in caplog.text
         now[0] += 61
         assert not cache.refresh(connection)
-        asked.set()
+        requested.set()
         cache.wait(60)
         assert cache.refresh(connection)
 
 
 def test_lost_connection_is_raised(filled_database, monkeypatch):
-    """The database that would answer in place of the cache is asked on the same connection."""
+    """A search in the database would use the same connection."""
 
     class Lost(Exception):
         connection_invalidated = True
@@ -272,7 +272,7 @@ def test_concurrent_searches_and_changes_are_consistent(filled_database, setting
                 with filled_database.read() as connection:
                     if cache.refresh(connection):
                         _found_roots(cache, settings)
-        except Exception as failure:  # noqa: BLE001 - whatever it is
+        except Exception as failure:  # noqa: BLE001 - any failure of the thread
             failed.append(failure)
 
     threads = [Thread(target=send) for _ in range(3)]
@@ -303,7 +303,7 @@ def test_single_precision_ratio_is_used_as_read(database, settings):
 
 @pytest.mark.all_databases
 def test_in_tree_uuid_compares_like_the_database(filled_database, settings):
-    """OpenStack's service keeps a uuid as it was written; MariaDB finds it in any case."""
+    """OpenStack placement stores uuids unchanged. MariaDB ignores case when it compares them."""
     changed = resource_providers.c.uuid == uuid_of("CN1")
     upper = update(resource_providers).values(uuid=uuid_of("CN1").upper())
     filled_database.write(lambda connection: connection.execute(upper.where(changed)))
@@ -320,7 +320,7 @@ def test_in_tree_uuid_compares_like_the_database(filled_database, settings):
 
 
 class TestComparing:
-    """All providers are compared with the database; what differs is repaired and counted."""
+    """The comparison of the cache with the database repairs and counts differences."""
 
     @pytest.mark.all_databases
     def test_nothing_differs_with_a_complete_log(self, filled_database):
@@ -357,7 +357,7 @@ class TestComparing:
         assert (uuid_of("held") in _found_roots(cache, settings)) == (column == "generation")
 
     def test_nothing_is_repaired_while_log_rows_are_missing(self, filled_database):
-        """A node of a cluster that is late also has providers as they were."""
+        """A cluster node that lags also has old providers."""
         log = RecordedChanges()
         cache = ProviderCache(log)
         with filled_database.read() as connection:
@@ -379,7 +379,7 @@ class TestComparing:
 
 
 def test_log_rows_missing_for_long_reload_the_cache(filled_database):
-    """A node of a Galera cluster may be behind for a moment; a restored backup stays."""
+    """A Galera node lags for a moment only. Rows that a restored backup lacks stay missing."""
     log, now = RecordedChanges(), [0.0]
     cache = ProviderCache(log, clock=lambda: now[0])
     with filled_database.read() as connection:

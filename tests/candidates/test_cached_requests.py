@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that a worker answers from its memory: with the log of changes that triggers write."""
+"""Requests to a worker with a provider cache and the change log that triggers write."""
 
 from threading import Event
 
@@ -26,9 +26,9 @@ CLOUDS = {
         NESTED,
         Cloud(
             tuple(
-                one
+                host
                 for number in range(3)
-                for one in (
+                for host in (
                     provider(f"CN{number}", {"DISK_GB": 9}),
                     provider(f"NUMA{number}", {"VCPU": 4}, under=f"CN{number}"),
                 )
@@ -49,7 +49,7 @@ CLOUDS = {
 
 @pytest.fixture
 def make_caching_worker(database_url, make_app, log_of_changes):
-    """Return a function that makes a worker, one of several on a database."""
+    """Return a function that creates a worker. All workers have the same database."""
 
     def make(**options):
         settings = make_settings(database_url, **options)

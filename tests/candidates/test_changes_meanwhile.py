@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes by others between two statements of a search are not errors: there is an answer.
+"""Searches while other clients change providers between two statements.
 
-Reads take no transaction, so that each statement sees a state of the cloud of its own.
+Reads have no transaction. Therefore each statement can read another state of the cloud.
 """
 
 from itertools import count, pairwise
@@ -52,7 +52,7 @@ LONE = Cloud(tuple(one for one in HOSTS if one.parent is None))
 
 
 def _query(vcpus):
-    """Return a question that takes every statement there is for trees."""
+    """Return a query whose search executes every kind of statement for trees."""
     unsuffixed = RequestGroup(
         resources=(("VCPU", vcpus), ("DISK_GB", 1)),
         traits=TraitTerms((frozenset({"CUSTOM_GOLD", SHARES}),)),
@@ -94,11 +94,11 @@ def _move(name, parent, root):
 
 
 CHANGES = {
-    "what shares goes": _remove("tray", "shelf"),
-    "what shares moves": _move("tray", "CN0", "CN0"),
-    "a tree goes": _remove("NUMA0", "CN0"),
-    "a child goes": _remove("NUMA1"),
-    "a child moves": _move("NUMA0", "array", "array"),
+    "sharing providers deleted": _remove("tray", "shelf"),
+    "sharing provider moved": _move("tray", "CN0", "CN0"),
+    "tree deleted": _remove("NUMA0", "CN0"),
+    "child deleted": _remove("NUMA1"),
+    "child moved": _move("NUMA0", "array", "array"),
 }
 
 
@@ -117,7 +117,7 @@ def _search_and_explain(connection, query, options):
 
 
 def _search_with_change_at_each_statement(database, settings, cloud, change, query):
-    """Ask again and again, with the change made before another statement; return how many."""
+    """Repeat a search with the change before each of its statements. Return their number."""
     for number in count(1):
         reload(database, cloud)
         seen = []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole questions on trees and sharing providers, against the naive reference."""
+"""Candidates of trees and sharing providers, compared with the naive reference."""
 
 from collections import Counter
 from random import Random
@@ -25,7 +25,7 @@ EXAMPLES = settings(
 STRATEGIES = st.sampled_from(["depth-first", "breadth-first"])
 SHUFFLED = "placement.randomize_allocation_candidates"
 STRATEGY = "placement.allocation_candidates_generation_strategy"
-MOST = "placement.max_allocation_candidates"
+MAX_CANDIDATES = "placement.max_allocation_candidates"
 
 
 def _find(database, query, options, *, single_per_tree=False, seed=7):
@@ -63,7 +63,7 @@ def test_limit_returns_the_same_candidates_every_time(
 ):
     reload(database, cloud)
     every = all_candidates(cloud, query)
-    options = settings.with_overrides({STRATEGY: strategy, MOST: limit})
+    options = settings.with_overrides({STRATEGY: strategy, MAX_CANDIDATES: limit})
     found = _find(database, query, options, seed=1)
     assert found == _find(database, query, options, seed=2)
     drawn = _find(database, query, options.with_overrides({SHUFFLED: True}))
@@ -76,7 +76,7 @@ def test_limit_returns_the_same_candidates_every_time(
 @given(cloud=tree_clouds(sharing=False, most=7), query=queries(), limit=st.integers(1, 6))
 def test_breadth_first_takes_one_candidate_per_tree_first(database, settings, cloud, query, limit):
     reload(database, cloud)
-    options = settings.with_overrides({STRATEGY: "breadth-first", MOST: limit})
+    options = settings.with_overrides({STRATEGY: "breadth-first", MAX_CANDIDATES: limit})
     found = _find(database, query, options)
     there = candidates_of(cloud, query)
     assert all(as_found(request) in there[request.root_uuid] for request in found)

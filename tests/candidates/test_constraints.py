@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Aggregates of trees: which of a root's count for its children."""
+"""Aggregates of a root provider that count for its children."""
 
 from uuid import uuid4
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every example of the Placement documents, asked over HTTP."""
+"""The examples of the Placement documentation, requested over HTTP."""
 
 import pytest
 

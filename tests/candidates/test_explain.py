@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanations: every tree is accounted for, and what stands in the way is reported."""
+"""Explanations of candidates queries: steps, rejections and nearest misses."""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -56,15 +56,15 @@ class EveryProviderIsANode(NodeNames):
 
 
 def _check_first_steps(run, reported):
-    """Check that the steps without reasons remove the same as those of the explanation."""
+    """Compare the steps without reasons with the steps of the explanation."""
     names, removed = run.names.current(run.connection), defaultdict(list)
     for step, uuids in iterate_steps(run):
         removed[step] += [names[uuid][0] for uuid in uuids]
     expected = defaultdict(list)
     for step in reported.steps:
-        expected[step.constraint, step.detail] += [one.host for one in step.rejected]
-    assert {step: sorted(some) for step, some in removed.items()} == {
-        step: sorted(some) for step, some in expected.items() if some
+        expected[step.constraint, step.detail] += [rejection.host for rejection in step.rejected]
+    assert {step: sorted(hosts) for step, hosts in removed.items()} == {
+        step: sorted(hosts) for step, hosts in expected.items() if hosts
     }
 
 
@@ -73,7 +73,7 @@ def _count_matching_trees(cloud, query):
 
 
 def check_nearest_misses(cloud, query, reported):
-    """Check that exactly the smallest sets of constraints that help are reported."""
+    """Check that the smallest sets of constraints whose removal gives candidates are reported."""
     if reported.hosts:
         assert reported.nearest_misses == NearMisses()
         return
@@ -161,7 +161,7 @@ def test_hosts_beyond_the_limit_are_counted_in_the_last_step(database, settings,
 
 
 def _rejection_of_single_tree(database, settings, cloud, query):
-    """Return what the tree CN is rejected for, where it is asked about alone."""
+    """Return the advised changes of an explanation for the tree CN only."""
     load_cloud(database, cloud)
     with database.read() as connection:
         search = prepare(source_of(connection), query)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reasons for which a stage rejects a tree."""
+"""Reasons of the rejections of each stage."""
 
 import pytest
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("each_source")
 
 
 def _rejection_steps(database, settings, cloud, query):
-    """Return the steps that refused anybody, with the reasons they gave."""
+    """Return the reasons of each step that rejected a tree."""
     load_cloud(database, cloud)
     _, reported = _explain(database, query, settings)
     return {
@@ -30,7 +30,7 @@ WIDE = Cloud(
         Host("NUMA1", build_stock("VCPU", 4, max_unit=3), parent="CN"),
     )
 )
-REFUSALS = {
+REJECTIONS = {
     "numbers of a lone host": (
         Cloud((Host("cn1", build_stock("VCPU", 8, used=5, reserved=1)),)),
         CandidatesQuery(groups=(BIG,)),
@@ -108,6 +108,6 @@ REFUSALS = {
 }
 
 
-@pytest.mark.parametrize(("cloud", "query", "expected"), REFUSALS.values(), ids=REFUSALS)
+@pytest.mark.parametrize(("cloud", "query", "expected"), REJECTIONS.values(), ids=REJECTIONS)
 def test_rejection_has_a_reason(sqlite_database, sqlite_settings, cloud, query, expected):
     assert _rejection_steps(sqlite_database, sqlite_settings, cloud, query) == expected

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traits that several providers bring together: exactly those that do serve, found without trying.
+"""Combinations of providers that have the required traits together.
 
-The naive reference is every combination, of which those without a trait of each set are left out.
+The reference combines all providers and drops the combinations that lack a trait of a set.
 """
 
 from itertools import product
@@ -19,7 +19,7 @@ PROVIDERS = st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True)
 
 
 def _met_choices(carried, choices):
-    """Return which of the choices each provider meets, whose traits these are, as bits."""
+    """Return the choices that the traits of each provider meet, as bits."""
     return {
         provider: sum(1 << bit for bit, traits in enumerate(choices) if traits & carried[provider])
         for provider in carried
@@ -58,7 +58,7 @@ def test_unsuffixed_providers_share_required_traits(slots, carried, choices):
     ids=["no provider has any", "no provider has one", "no provider left has the other"],
 )
 def test_trees_lacking_traits_are_not_combined(carried, steps):
-    # Who has a trait serves the first slot only, so that the others bring none.
+    # Only the providers of the first slot have traits.
     options = [range(6), *[range(6, 14)] * 7]
     assert _find_combinations(options, [""] * 8, carried, [{1}, {2}], budget=steps) == []
 

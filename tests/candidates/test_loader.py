@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loader of one request: SQL narrows, and little more is read than is answered."""
+"""The loader of a request: SQL selects few more providers than the response has."""
 
 import re
 from random import Random
@@ -46,7 +46,7 @@ def loader_statement(*groups, **root):
 
 
 def test_statement_filters_forbidden_aggregates():
-    """What forbidden_aggregates adds to a request is answered by the database."""
+    """The request filter forbidden_aggregates adds such terms."""
     text = loader_statement(build_group(outside=["a1", "a3"]))
     assert re.search(r"NOT .*aggregate_id IN \(11, 13\)", text)
 

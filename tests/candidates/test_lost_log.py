@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A change log that is lost is noticed and logged; the database answers until it is cured."""
+"""Detection of a change log that lacks rows, triggers or its table."""
 
 import threading
 
@@ -50,7 +50,7 @@ def filled_database(database_url):
 
 @pytest.fixture
 def cache(filled_database, clock):
-    """A cache that reads within the requests; its upkeep is called by the test."""
+    """A cache without a background thread. The test calls its upkeep."""
     made = ProviderCache(change_log, clock=clock)
     assert is_current(made, filled_database)
     return made
@@ -138,7 +138,7 @@ def test_restored_backup_is_detected(filled_database, cache, clock):
         last = connection.scalar(text(f"SELECT max(id) FROM {LOG}")) or 0
     change_generations(filled_database)
     assert is_current(cache, filled_database)
-    # As the backup has it: neither the change nor its rows; then something else is written.
+    # The backup has neither the change nor its log rows. Then another change is written.
     back = update(resource_providers).values(generation=resource_providers.c.generation - 1)
     filled_database.write(lambda connection: connection.execute(back))
     execute_statement(filled_database, f"DELETE FROM {LOG} WHERE id > {last}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The smallest sets of blocking constraints are reported, and the search for them ends."""
+"""Nearest misses: the smallest sets of constraints whose removal gives candidates."""
 
 from random import Random
 
@@ -89,9 +89,9 @@ def test_statement_count_is_independent_of_hosts(sqlite_database, sqlite_setting
 
 
 def _overcrowded_tree(providers=13):
-    """Return a tree, and a request for more traits than so many classes have providers.
+    """Return a tree, and a query for more traits than it has classes.
 
-    That there is no such choice of providers is found out by trying nearly all of them.
+    Only the combination of nearly all providers shows that no candidate exists.
     """
     classes = STANDARDS[1:providers]
     stock = dict.fromkeys(classes, 4)
@@ -105,7 +105,7 @@ def _overcrowded_tree(providers=13):
 
 
 class CountingBudget(WorkBudget):
-    """A budget that shows how many steps it gave, and how often it was asked for too many."""
+    """A budget that counts its steps and its rejections."""
 
     def __init__(self, steps):
         super().__init__(steps)
@@ -179,7 +179,7 @@ def test_explanation_uses_a_quarter_of_the_search_budget(settings):
     explanation_budget(settings.with_overrides({BUDGET: 1}), 0).consume(1)
 
 
-#: With four units each, six children have too little left for the seventh: 14 000 steps show that.
+#: Six children of four units cannot serve seven groups. The search needs 14 000 steps to find that.
 CROWDED = CandidatesQuery(
     groups=tuple(
         RequestGroup(suffix=f"_{n}", resources=(("SRIOV_NET_VF", 3 if n else 2),)) for n in range(7)

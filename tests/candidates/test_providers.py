@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cache answers is what the database answers, byte for byte, whatever has changed."""
+"""Comparison of searches in the provider cache with searches in the database."""
 
 from random import Random
 
@@ -47,7 +47,7 @@ CASES = st.fixed_dictionaries(
 
 
 def _render_answer(source, query, options, *, single_per_tree):
-    """Return all that a search finds and shows, in a form that tells any difference."""
+    """Return the rendered candidates, summaries and capacities of a search."""
     search = prepare(source, query)
     try:
         found = find(source, search, options, Random(7), single_per_tree=single_per_tree)
@@ -56,17 +56,17 @@ def _render_answer(source, query, options, *, single_per_tree):
         return str(rejection)
     trees = source.whole_trees(found.providers) if found.trees is None else found.trees
     shown = [b"".join(render_summaries(source, trees, fields)) for fields in FIELDS]
-    ids = [*(one.id for one in trees), 10**6]
+    ids = [*(provider.id for provider in trees), 10**6]
     columns = source.free_columns(ids, search.names.classes.values())
     free = source.free([(key, class_id) for key in ids for class_id in columns])
     for class_id, column in columns.items():
-        there = [free[key, class_id].amount if (key, class_id) in free else 0 for key in ids]
-        assert column.tolist() == there
+        amounts = [free[key, class_id].amount if (key, class_id) in free else 0 for key in ids]
+        assert column.tolist() == amounts
     return (
         {class_id: column.tolist() for class_id, column in columns.items()},
         search.names.topology,
         render(found.requests, Version(1, 39)),
-        # What shares from below the root of its tree is described in no order.
+        # Sharing providers below a root have no defined order.
         sorted(found.providers),
         found.limited,
         trees,

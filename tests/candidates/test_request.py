@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules that follow from others are left out, and no others."""
+"""Removal of redundant trait sets and subtree rules."""
 
 import pytest
 from hypothesis import given
@@ -12,10 +12,10 @@ SETS = st.lists(st.frozensets(st.integers(0, 4), min_size=1))
 
 @given(sets=SETS, held=st.frozensets(st.integers(0, 4)))
 def test_minimal_trait_sets_imply_all_sets(sets, held):
-    least = minimal_sets(sets)
-    assert all(one & held for one in least) == all(one & held for one in sets)
-    assert not any(one < other for one in least for other in least)
-    assert len(set(least)) == len(least)
+    minimal = minimal_sets(sets)
+    assert all(names & held for names in minimal) == all(names & held for names in sets)
+    assert not any(names < other for names in minimal for other in minimal)
+    assert len(set(minimal)) == len(minimal)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The search against the naive model, its limit, its sample and its explanation."""
+"""The candidate search: comparison with the naive reference, limit and random sample."""
 
 from random import Random
 

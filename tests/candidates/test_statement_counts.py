@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many statements a search of trees takes follows its batches, not the number of trees."""
+"""Statement counts of a search of trees: they depend on the batches, not on the trees."""
 
 import pytest
 
@@ -20,7 +20,7 @@ SHARED = (
     "&member_of=!in:11111111-1111-1111-1111-111111111111"
 )
 
-#: How many trees are looked at first, and how many answers there are, by trees and limit.
+#: Numbers of batches and of candidates by number of trees and limit.
 BATCHES = {
     (20, "limit=10"): (1, 10),
     (500, "limit=10"): (1, 10),
@@ -53,12 +53,12 @@ def _filled_app(app, members, trees):
     load_cloud(app.app.services.database, Cloud(tuple(m for n in range(trees) for m in members(n))))
     app.get(
         "/placement/allocation_candidates?resources=PCPU:1", headers=LATEST_HEADERS
-    )  # gets it going
+    )  # the first request loads names
     return app
 
 
 def _statements_and_candidates(app, query):
-    """Return how many statements the question takes once it was asked, and its answers."""
+    """Return the numbers of statements and of candidates of a repeated query."""
     for _ in range(2):
         with record_statements(app.app.services.database) as seen:
             answer = app.get(
@@ -72,7 +72,7 @@ def test_nested_trees_take_three_statements_a_batch(app, trees):
     _filled_app(app, _nested_hosts, trees)
     for limit in ("limit=10", "limit=1000", ""):
         batches, answers = BATCHES[trees, limit]
-        # Ids of names, names for summaries; then roots, members and rows, 5 000 providers at most.
+        # Two statements for names, then per batch: roots, members, rows (5 000 providers at most).
         more = int(answers == 2000)
         assert _statements_and_candidates(app, f"{NESTED}&{limit}".rstrip("&")) == (
             2 + 3 * batches + more,

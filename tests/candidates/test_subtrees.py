@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups that same_subtree ties together: all combinations are found, hopeless ones given up."""
+"""Combinations of groups under same_subtree."""
 
 from itertools import product
 from random import Random
@@ -10,7 +10,7 @@ from placement_sched.candidates import combine
 from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, combinations
 from placement_sched.candidates.request import Rules, Slot
 
-#: Trees of each kind that are compared with what trying everything finds.
+#: Random trees per case that are compared with an exhaustive search.
 TREES = 300
 VF = 1
 
@@ -21,14 +21,15 @@ def _rules(groups, *, isolate=False, subtrees=None):
 
 
 def _devices(number, *, under=8):
-    """Return the lineages of devices, some under each NUMA node (100 and on) of a host (99)."""
+    """Return the lineages of devices, ``under`` per NUMA node (100, 101, ...) of host 99."""
     nodes = range(100, 100 + (number + under - 1) // under)
-    lineage = {one: frozenset({one, 100 + one // under, 99}) for one in range(number)}
-    return lineage | {one: frozenset({one, 99}) for one in nodes} | {99: frozenset({99})}
+    lineage = {device: frozenset({device, 100 + device // under, 99}) for device in range(number)}
+    return lineage | {node: frozenset({node, 99}) for node in nodes} | {99: frozenset({99})}
 
 
 def _free_capacities(devices, amount):
-    return {(one, VF): FreeCapacity(amount=amount, max_unit=amount) for one in range(devices)}
+    free = FreeCapacity(amount=amount, max_unit=amount)
+    return {(device, VF): free for device in range(devices)}
 
 
 def test_impossible_sibling_groups_stop_at_the_second_group():
@@ -52,15 +53,15 @@ def test_numa_nodes_with_too_few_devices_are_skipped():
 
 
 def _random_tree(dice, groups):
-    """Return a tree of up to nine providers, some of which are below others."""
+    """Return a random tree of up to nine providers."""
     ids = list(range(dice.randint(2, 9)))
     lineage = {0: frozenset({0})}
-    for one in ids[1:]:
-        lineage[one] = lineage[dice.choice(ids[:one])] | {one}
+    for provider in ids[1:]:
+        lineage[provider] = lineage[dice.choice(ids[:provider])] | {provider}
     options = tuple(
         tuple(sorted(dice.sample(ids, dice.randint(1, len(ids))))) for _ in range(groups)
     )
-    free = {(one, VF): FreeCapacity(amount=dice.randint(1, 5), max_unit=9) for one in ids}
+    free = {(provider, VF): FreeCapacity(amount=dice.randint(1, 5), max_unit=9) for provider in ids}
     return ProviderTree(options=options, free=free, lineage=lineage)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is remembered of provider summaries is never shown after a change."""
+"""Cached provider summaries are current after every change."""
 
 from uuid import uuid4
 
@@ -10,7 +10,7 @@ from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
 
-BEFORE_CLASS_RENAMES_WENT = {"OpenStack-API-Version": "placement 1.6"}
+WITH_CLASS_RENAMES = {"OpenStack-API-Version": "placement 1.6"}
 BEFORE_ALL_CLASSES = {"OpenStack-API-Version": "placement 1.26"}
 
 
@@ -80,7 +80,7 @@ def test_renamed_class_is_summarized_by_its_new_name(app, provider):
     assert read_summary(app, provider)["resources"].keys() == {"VCPU", "CUSTOM_OLD"}
     renamed = {"name": "CUSTOM_NEW"}
     path = "/placement/resource_classes/CUSTOM_OLD"
-    app.put_json(path, renamed, headers=BEFORE_CLASS_RENAMES_WENT)
+    app.put_json(path, renamed, headers=WITH_CLASS_RENAMES)
     assert read_summary(app, provider)["resources"].keys() == {"VCPU", "CUSTOM_NEW"}
 
 

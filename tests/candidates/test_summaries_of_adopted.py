@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is reported of providers where a database of OpenStack placement was adopted."""
+"""Provider summaries of an adopted OpenStack placement database."""
 
 from uuid import uuid4
 
@@ -20,7 +20,7 @@ PROVIDERS = "/placement/resource_providers"
 
 @pytest.fixture(params=KINDS)
 def adopted_client(request, tmp_path, make_app):
-    """Return a client of a database as the other service makes it, once of each kind."""
+    """A client of a database with the schema of OpenStack placement."""
     with empty_database(request.param, tmp_path) as url:
         settings = make_settings(url)
         database = Database(settings)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What summaries show of trees and of providers that share, at each version that shows more."""
+"""Summaries of trees and of sharing providers in each microversion."""
 
 from dataclasses import replace
 from random import Random
@@ -25,8 +25,8 @@ from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
 
-#: A host with a NUMA node and a card; a storage array that shares, with a shelf below it and
-#: beside a controller of its own, which another pool shares with.
+#: A host with a NUMA node and a card, and a storage array with a shelf and a controller. The shelf
+#: shares with the host, and the pool ``tape`` shares with the array.
 CLOUD = Cloud(
     (
         provider("CN", {"MEMORY_MB": 1024}, traits=["CUSTOM_GOLD"], aggregates=["disk"]),
@@ -71,7 +71,7 @@ def test_before_1_29_candidates_use_one_provider_per_tree(cloud):
     assert reported_candidates(
         _read_candidates(cloud, "resources=VCPU:4,MEMORY_MB:64", "1.29"), CLOUD
     ) == {"CN MEMORY_MB:64 + NUMA VCPU:4"}
-    # One of another tree may help.
+    # A provider of another tree may be used.
     assert reported_candidates(
         _read_candidates(cloud, "resources=MEMORY_MB:64,DISK_GB:9", "1.28"), CLOUD
     ) == {"CN MEMORY_MB:64 + shelf DISK_GB:9"}
@@ -152,7 +152,7 @@ def test_same_subtree_within_the_tree_of_a_sharing_provider(cloud):
 def test_names_with_percent_signs_and_quotes_are_unchanged(
     sqlite_database, sqlite_settings, traits_shown, tree
 ):
-    # No request can make such names; other writers to the database can.
+    # No request creates such names, but other writers to the database can.
     odd = '100%_%d"%s%%'
 
     def rename(connection):
@@ -191,11 +191,11 @@ def _is_contradictory(terms):
 def test_summaries_have_all_trees_of_candidates(app, cloud, query, limit):
     reload(app.app.services.database, cloud)
     asked = replace(query, limit=limit).querystring()
-    # A subtree can be asked of groups with an underscore only, over HTTP.
+    # The API rejects same_subtree of a suffix without an underscore,
     assume("same_subtree=1" not in asked and "same_subtree=2" not in asked)
-    # Nor of a group that asks for nothing: that has no parameter.
+    # a group without parameters,
     assume(all(group.parameters() for group in query.groups))
-    # Nor a trait be required and forbidden at once.
+    # and a trait that is both required and forbidden.
     assume(not any(_is_contradictory(group.traits) for group in query.groups))
     answer = _read_candidates(app, asked, LATEST)
     named = {
@@ -222,7 +222,7 @@ def test_summaries_have_all_trees_of_candidates(app, cloud, query, limit):
     }
 
 
-#: The root is in a zone that is forbidden, its child and who shares are not.
+#: Root CN1 and sharing provider SS2 are in the aggregate ``zone``.
 BARRED = Cloud(
     (
         provider("CN1", {"MEMORY_MB": 64}, aggregates=["zone"]),
@@ -255,7 +255,7 @@ BARRED = Cloud(
             {f"NUMA{n} VCPU:1 + SS2 DISK_GB:1" for n in (1, 2)},
         ),
     ],
-    ids=["of who shares", "with a suffix", "of the own group", "wanted"],
+    ids=["disk unsuffixed", "disk suffixed", "CPU unsuffixed", "required"],
 )
 def test_forbidden_aggregate_of_a_root_excludes_sharing_providers(app, query, expected):
     load_cloud(app.app.services.database, BARRED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trees that are alike are answered together as they are one by one."""
+"""Equal trees are combined once. The candidates are the same as of single trees."""
 
 from random import Random
 
@@ -20,7 +20,7 @@ from tests.candidates.strategies import queries, tree_clouds
 from tests.exploring import draws
 from tests.support.clouds import Cloud, load_cloud
 
-MOST = "placement.max_allocation_candidates"
+MAX_CANDIDATES = "placement.max_allocation_candidates"
 BUDGET = "placement.allocation_candidates_budget"
 
 CARDS = CandidatesQuery(
@@ -38,7 +38,7 @@ def _use_provider_cache():
 
 
 def _hosts(number, cards):
-    """Return hosts with as many cards each, one of which has no function left on every third."""
+    """Return hosts with cards. On every third host, card 1 has no functions."""
     return Cloud(
         tuple(
             member
@@ -59,7 +59,7 @@ def _hosts(number, cards):
 
 
 def _found_candidates(database, query, options, *, alike=True, batch=None):
-    """Return the candidates; unless ``alike`` each tree is a kind by itself."""
+    """Return the candidates. Unless ``alike``, no two trees count as equal."""
     with pytest.MonkeyPatch.context() as patch, database.read() as connection:
         if batch is not None:
             patch.setattr(CandidateBatches, "_first_size", lambda _self: batch)
@@ -87,7 +87,7 @@ def test_grouped_trees_have_the_candidates_of_single_trees(
     sqlite_database, sqlite_settings, cloud, query, limit, batch
 ):
     reload(sqlite_database, cloud)
-    options = sqlite_settings.with_overrides({MOST: limit})
+    options = sqlite_settings.with_overrides({MAX_CANDIDATES: limit})
     together = _found_candidates(sqlite_database, query, options, alike=True, batch=batch)
     assert together == _found_candidates(sqlite_database, query, options, alike=False)
 
@@ -95,15 +95,15 @@ def test_grouped_trees_have_the_candidates_of_single_trees(
 @pytest.mark.parametrize("limit", [-1, 1, 5, 6, 7, 60, 1000])
 def test_limit_can_end_within_a_tree(sqlite_database, sqlite_settings, limit):
     load_cloud(sqlite_database, _hosts(30, 3))
-    options = sqlite_settings.with_overrides({MOST: limit})
+    options = sqlite_settings.with_overrides({MAX_CANDIDATES: limit})
     together = _found_candidates(sqlite_database, CARDS, options, alike=True)
     assert together == _found_candidates(sqlite_database, CARDS, options, alike=False)
-    # Two of three cards in any order, or of two.
+    # Two of three cards in any order on 20 hosts, two of two cards on 10 hosts.
     assert len(together.requests) == min(limit if limit > 0 else 1000, 20 * 6 + 10 * 2)
 
 
 def _hosts_with_pools(number, pools, *, disk_of_hosts=0):
-    """Return hosts in racks of two that a pool shares with; pools come before and after hosts."""
+    """Return hosts and pools, two of each per rack, half of the pools before the hosts."""
     hosts = [
         provider(
             f"CN{host:03}",
@@ -113,8 +113,8 @@ def _hosts_with_pools(number, pools, *, disk_of_hosts=0):
         for host in range(number)
     ]
     shared = [
-        provider(f"pool {one}", {"DISK_GB": 100}, traits=[SHARES], aggregates=[f"rack{one // 2}"])
-        for one in range(2 * pools)
+        provider(f"pool {pool}", {"DISK_GB": 100}, traits=[SHARES], aggregates=[f"rack{pool // 2}"])
+        for pool in range(2 * pools)
     ]
     return Cloud((*shared[:pools], *hosts, *shared[pools:]))
 
@@ -130,7 +130,7 @@ def test_hosts_sharing_pools_are_searched_together(
     sqlite_database, sqlite_settings, limit, disk_of_hosts
 ):
     load_cloud(sqlite_database, _hosts_with_pools(30, 4, disk_of_hosts=disk_of_hosts))
-    options = sqlite_settings.with_overrides({MOST: limit})
+    options = sqlite_settings.with_overrides({MAX_CANDIDATES: limit})
     together = _found_candidates(sqlite_database, OF_POOLS, options, alike=True)
     assert together == _found_candidates(sqlite_database, OF_POOLS, options, alike=False)
     each = 2 + (disk_of_hosts > 0)
@@ -138,7 +138,7 @@ def test_hosts_sharing_pools_are_searched_together(
 
 
 def test_candidates_from_pools_only_are_returned_once(sqlite_database, sqlite_settings):
-    """Many hosts reach the same pools, which serve a request for disk without any of them."""
+    """The pools serve the query without a host."""
     load_cloud(sqlite_database, _hosts_with_pools(30, 4))
     query = CandidatesQuery(groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1),)),))
     together = _found_candidates(sqlite_database, query, sqlite_settings, alike=True)
@@ -147,7 +147,7 @@ def test_candidates_from_pools_only_are_returned_once(sqlite_database, sqlite_se
 
 
 def test_mutually_sharing_hosts_have_one_candidate_each(sqlite_database, sqlite_settings):
-    """One has CPUs, the other a disk, and either serves with the other in its own tree."""
+    """P shares CPUs and Q shares disk, so that their own trees are candidates too."""
     shared = {"traits": [SHARES], "aggregates": ["rack"]}
     hosts = [provider(f"CN{one:03}", {"VCPU": 8, "DISK_GB": 10}) for one in range(70)]
     cloud = provider("P", {"VCPU": 8}, **shared), *hosts, provider("Q", {"DISK_GB": 10}, **shared)
@@ -155,14 +155,14 @@ def test_mutually_sharing_hosts_have_one_candidate_each(sqlite_database, sqlite_
     query = CandidatesQuery(
         groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1), ("VCPU", 1))),)
     )
-    options = sqlite_settings.with_overrides({MOST: 100})
+    options = sqlite_settings.with_overrides({MAX_CANDIDATES: 100})
     together = _found_candidates(sqlite_database, query, options, alike=True, batch=25)
     assert together == _found_candidates(sqlite_database, query, options, alike=False)
     assert len(together.requests) == 71
 
 
 def test_trees_lacking_a_trait_cost_no_combinations(sqlite_database, sqlite_settings):
-    """It is on a provider that serves none of what it is required of."""
+    """The trait is on a provider that serves none of the requested classes."""
     hosts = _hosts(20, 12).hosts
     gold = [
         provider(f"gold {one}", under=f"CN{one:03}", traits=["CUSTOM_GOLD"]) for one in range(20)
@@ -192,16 +192,16 @@ def test_tree_cost_is_independent_of_other_trees(sqlite_database, sqlite_setting
 
 
 def _smallest_sufficient_budget(database, options, query, alike):
-    """Return the smallest budget for which a request is answered."""
-    refused, answered = 0, 100_000
-    while answered - refused > 1:
-        budget = (refused + answered) // 2
+    """Return the smallest budget that is enough for a search."""
+    rejected, answered = 0, 100_000
+    while answered - rejected > 1:
+        budget = (rejected + answered) // 2
         try:
             _found_candidates(
                 database, query, options.with_overrides({BUDGET: budget}), alike=alike
             )
         except TooComplex:
-            refused = budget
+            rejected = budget
         else:
             answered = budget
     return answered
