@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fixture that runs a command."""
+"""Fixture that runs a command."""
 
 from tests.cli.conftest import run
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adopting OpenStack placement's database: what is added, what is spared, what is refused."""
+"""Adoption of OpenStack placement databases."""
 
 from uuid import uuid4
 
@@ -85,7 +85,7 @@ HASH = "sched_allocations_consumer_id_idx"
 
 
 def hash_indexes(database: Database) -> tuple[str, ...]:
-    """The index on OpenStack placement's allocations, where the database has such."""
+    """The hash indexes on OpenStack placement's allocations, if the database has them."""
     return (HASH,) if database.url.get_backend_name() == "postgresql" else ()
 
 
@@ -150,7 +150,7 @@ def test_train_schema_gets_consumer_types_like_xena(empty_database_of_any_kind):
         inspector = inspect(connection)
         (key,) = inspector.get_foreign_keys("consumers")
         assert key["referred_table"] == "consumer_types"
-        # SQLite does not tell the name of a constraint that stands beside its column.
+        # SQLite does not return the name of a constraint that is written at its column.
         assert key["name"] in {"consumers_consumer_type_id_fkey", None}
         indexes = {index["name"] for index in inspector.get_indexes("consumers")}
         assert "consumers_consumer_type_id_idx" in indexes
@@ -158,7 +158,7 @@ def test_train_schema_gets_consumer_types_like_xena(empty_database_of_any_kind):
 
 
 def test_train_consumers_have_unknown_type(empty_database_of_any_kind):
-    """And a service of Train that writes on knows nothing of the new column."""
+    """A placement service of Train that still writes does not use the new column."""
     create_openstack_schema(empty_database_of_any_kind, TRAIN)
     empty_database_of_any_kind.write(
         lambda connection: connection.execute(
@@ -206,11 +206,11 @@ def test_an_adopted_train_database_serves_usages_by_type(empty_database_of_any_k
 def test_unknown_tables_and_columns_are_unchanged(empty_database_of_any_kind):
     create_openstack_schema(empty_database_of_any_kind)
 
-    def strangers(connection):
+    def add_foreign_objects(connection):
         connection.execute(text("ALTER TABLE resource_providers ADD COLUMN theirs INTEGER"))
         connection.execute(text("CREATE TABLE instances (id INTEGER)"))
 
-    empty_database_of_any_kind.write(strangers)
+    empty_database_of_any_kind.write(add_foreign_objects)
     add_openstack_rows(empty_database_of_any_kind)
     empty_database_of_any_kind.write(
         lambda connection: connection.execute(text("UPDATE resource_providers SET theirs = 42"))
@@ -312,7 +312,7 @@ def own_schema_only(database):
 
 
 @pytest.mark.parametrize(
-    ("prepare", "told"),
+    ("prepare", "error"),
     [
         (leave_empty, "no tables of OpenStack placement"),
         (schema_without_revision, "placement-manage db stamp"),
@@ -325,10 +325,10 @@ def own_schema_only(database):
         (own_schema_only, "already belongs to this service"),
     ],
 )
-def test_unknown_schema_is_rejected_and_unchanged(empty_database_of_any_kind, prepare, told):
+def test_unknown_schema_is_rejected_and_unchanged(empty_database_of_any_kind, prepare, error):
     prepare(empty_database_of_any_kind)
     before = table_names(empty_database_of_any_kind)
-    with pytest.raises(Unavailable, match=told) as rejection:
+    with pytest.raises(Unavailable, match=error) as rejection:
         adopt(empty_database_of_any_kind, utcnow)
     assert "\n" not in rejection.value.detail
     assert table_names(empty_database_of_any_kind) == before

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with reserved aggregates is found before requests run into it."""
+"""Findings of the check of reserved aggregates."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def finding_kinds(database, **options):
 
 @pytest.fixture
 def cloud(sqlite_database):
-    """A database in which all is well: one reserved host, one other, who may use it and not."""
+    """A consistent database: a reserved host, another host, and flavors and images for both."""
     sync_traits_now(sqlite_database)
     return sqlite_database
 
@@ -131,7 +131,7 @@ def test_traits_never_requested_together_are_a_finding(cloud):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
     sync_traits(*local_services(cloud))
     add_flavor(cloud, "m1.other", "CUSTOM_OTHER")
-    assert finding_kinds(cloud) == []  # with the image that requires the first one
+    assert finding_kinds(cloud) == []  # the image requires both traits
     drop_image(cloud, "windows")
     (finding,) = run_check(cloud).findings
     assert finding.kind is Kind.OPEN_TO_NOBODY
@@ -220,17 +220,17 @@ def test_node_in_the_provider_aggregate_only_is_inside(cloud):
 
 
 def share_storage(app, name, *aggregates):
-    """Have a provider with the trait share storage with these host aggregates."""
+    """Create a provider with the trait that shares storage with host aggregates."""
     uuid = uuid_of(name)
     provider = f"/placement/resource_providers/{uuid}"
-    given = [aggregate_uuid(one) for one in aggregates]
+    members = [aggregate_uuid(aggregate) for aggregate in aggregates]
     app.post_json(
         "/placement/resource_providers", {"uuid": uuid, "name": name}, headers=LATEST_HEADERS
     )
     for noun, value in (
         ("inventories", {"inventories": {"DISK_GB": {"total": 1000}}}),
         ("traits", {"traits": [LICENSED, "MISC_SHARES_VIA_AGGREGATE"]}),
-        ("aggregates", {"aggregates": given}),
+        ("aggregates", {"aggregates": members}),
     ):
         generation = app.get(provider).json["generation"]
         app.put_json(
@@ -240,8 +240,8 @@ def share_storage(app, name, *aggregates):
         )
 
 
-def found_with_the_trait(app):
-    """Return the compute nodes on which a request that requires the trait may land."""
+def candidates_with_the_trait(app):
+    """Return the compute nodes that are candidates of a request with the trait."""
     path = f"/placement/allocation_candidates?resources=VCPU:1,DISK_GB:1&required={LICENSED}"
     summaries = app.get(path, headers=LATEST_HEADERS).json["provider_summaries"]
     return {uuid for uuid, one in summaries.items() if "VCPU" in one["resources"]}
@@ -259,14 +259,14 @@ def report_host(app, cloud, host):
 def test_storage_shared_with_reserved_hosts_is_inside(cloud, sqlite_app):
     nodes = {host: report_host(sqlite_app, cloud, host) for host in ("win1", "cn1")}
     share_storage(sqlite_app, "storage", "windows")
-    assert found_with_the_trait(sqlite_app) == {nodes["win1"]}
+    assert candidates_with_the_trait(sqlite_app) == {nodes["win1"]}
     assert finding_kinds(cloud) == []
 
 
 def test_hosts_getting_the_trait_from_storage_are_a_finding(cloud, sqlite_app):
     nodes = {host: report_host(sqlite_app, cloud, host) for host in ("win1", "cn1")}
     share_storage(sqlite_app, "storage", "windows", "all")
-    assert found_with_the_trait(sqlite_app) == set(nodes.values())
+    assert candidates_with_the_trait(sqlite_app) == set(nodes.values())
     (finding,) = run_check(cloud).findings
     assert (finding.kind, finding.trait, finding.names) == (Kind.TRAIT_OUTSIDE, LICENSED, ("cn1",))
     assert "served by storage with trait" in finding.detail
@@ -282,7 +282,7 @@ def test_provider_without_host_is_outside(cloud):
 
 def test_storage_without_hosts_is_no_finding(cloud, sqlite_app):
     share_storage(sqlite_app, "storage")
-    assert found_with_the_trait(sqlite_app) == set()
+    assert candidates_with_the_trait(sqlite_app) == set()
     assert finding_kinds(cloud) == []
 
 

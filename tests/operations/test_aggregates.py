@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host aggregates changed in bulk, as one transaction of their caller."""
+"""Changes of many hosts of a host aggregate in a transaction."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.support.statements import record_statements
 
 @pytest.fixture
 def zone(database):
-    """The id of an aggregate that is a zone, without hosts."""
+    """The id of an aggregate that is a zone without hosts."""
     return database.write(
         lambda connection: aggregates.create(connection, "uuid", "a", "z", NOW)
     ).id

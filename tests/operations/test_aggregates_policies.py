@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inventories have the allocation ratios of the policies that their hosts are under."""
+"""Allocation ratios of inventories on hosts under scheduling policies."""
 
 from functools import partial
 
@@ -20,7 +20,7 @@ EVERYTHING = (2.0, 1.5, 3.0)
 
 
 class Cloud:
-    """Hosts that report, and aggregates, under the policies of a configuration."""
+    """Reporting hosts and aggregates under the policies of a configuration."""
 
     def __init__(self, database, settings):
         self.database = database
@@ -34,7 +34,7 @@ class Cloud:
         )
 
     def make(self, number, policy=None, *hosts):
-        """Make the aggregate of this number; return its id."""
+        """Create an aggregate and return its id."""
 
         def write_rows(connection):
             made = aggregates.create(connection, node_uuid(900 + number), f"a{number}", None, NOW)
@@ -61,7 +61,7 @@ class Cloud:
         self.database.write(lambda connection: work(connection, *given, NOW, self.policies))
 
     def ratios(self, number=1):
-        """Return the ratios of VCPU, MEMORY_MB and DISK_GB of the host of this number."""
+        """Return the ratios of VCPU, MEMORY_MB and DISK_GB of a host."""
         found = self.columns(number, inventories.c.allocation_ratio)
         return tuple(pytest.approx(found[name]) if name in found else None for name in RATIOS)
 
@@ -112,7 +112,7 @@ def test_hosts_of_a_policy_have_its_ratios(cloud, policy, ratios):
 def test_reporting_host_of_a_policy_has_its_ratios(cloud):
     cloud.report(build_report(1))
     cloud.make(1, "high_cpu_density", "cn1")
-    # What the host says of itself is kept, and does not count meanwhile.
+    # The reported ratio is stored, but the policy's ratio applies.
     cloud.report(build_report(1, vcpus=16, cpu_allocation_ratio=5.0), build_report(2))
     assert cloud.ratios(1) == (8.0, 1.0, 1.0)
     assert cloud.columns(1, inventories.c.total)["VCPU"] == 16
@@ -214,7 +214,7 @@ def test_concurrent_new_node_and_policy_change_keep_the_policy_ratio(cloud):
 
 
 def reconfigured_cloud(cloud, url, folder, text):
-    """Return the same cloud under another configuration, as after a restart."""
+    """Return the cloud with another configuration, as after a restart."""
     return Cloud(cloud.database, settings_with_policies(url, folder, text))
 
 
@@ -231,13 +231,13 @@ def test_job_applies_the_current_configuration(cloud, database_url, tmp_path, te
     cloud.report(build_report(1), build_report(2))
     cloud.make(1, "everything", "cn1")
     after = reconfigured_cloud(cloud, database_url, tmp_path, text)
-    told = []
+    progress = []
     expected = int(ratios != EVERYTHING)
     done = aggregates.apply(
-        cloud.database, after.policies, lambda: NOW, lambda *each: told.append(each)
+        cloud.database, after.policies, lambda: NOW, lambda *each: progress.append(each)
     )
     assert done == (1, expected)
-    assert told == [(1, 1)]
+    assert progress == [(1, 1)]
     assert cloud.ratios(1) == ratios
     assert cloud.ratios(2) == OWN
     assert aggregates.apply(cloud.database, after.policies, lambda: NOW) == (1, 0)

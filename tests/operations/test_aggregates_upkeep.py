@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server keeps inventories at the ratios of policies while its configuration changes."""
+"""Updates of allocation ratios when the configuration of a server changes."""
 
 import threading
 
@@ -19,7 +19,7 @@ from tests.support.reports import NOW, build_report
 
 
 class ConfiguredCloud:
-    """A host under the policy ``everything``, and a server of which the settings change."""
+    """A host under the policy ``everything``, and a server with changing settings."""
 
     def __init__(self, cloud, url, folder):
         self.cloud = cloud
@@ -33,7 +33,7 @@ class ConfiguredCloud:
         self.settings = settings_with_policies(self._url, self._folder, text)
 
     def request(self):
-        """Do what is done before a request, and wait for what is done beside it."""
+        """Run the check that precedes a request, and wait for its background thread."""
         self.upkeep()
         for thread in threading.enumerate():
             if thread.name == "policy ratios":
@@ -49,7 +49,7 @@ def configured_cloud(database, database_url, tmp_path):
 
 @pytest.fixture
 def sqlite_configured_cloud(sqlite_database, sqlite_url, tmp_path):
-    """The same on SQLite alone."""
+    """The cloud of ``configured_cloud`` on SQLite."""
     return ConfiguredCloud(
         Cloud(sqlite_database, settings_with_policies(sqlite_url, tmp_path)), sqlite_url, tmp_path
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What does not fit between the cloud that is recorded and placement."""
+"""Findings of the comparison of the recorded cloud with placement."""
 
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
 
 @pytest.fixture
 def cloud(app):
-    """Two hosts of a cell, which fit."""
+    """Two consistent hosts of a cell."""
     app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in ("cn1", "cn2")])
     nodes = app.get("/scheduler/v1/compute_nodes").json["compute_nodes"]
     for node in nodes:
@@ -32,7 +32,7 @@ def cloud(app):
 
 
 def run_check(app, clock=utcnow):
-    """Return how many there are of each kind, and their names."""
+    """Return the number and the names of the findings of each kind."""
     services = app.app.services
     with services.database.read() as connection:
         mismatches = check_cloud(connection, services.settings, clock)

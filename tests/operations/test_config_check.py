@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sections of scheduler policies, as ``config validate`` and the start of a server find them."""
+"""Scheduling policies in ``config validate`` and at the start of a server."""
 
 import json
 
@@ -17,13 +17,13 @@ LISTED = "[scheduler]\npolicies = dense\n"
 
 @pytest.fixture(autouse=True)
 def _connection(monkeypatch):
-    """Name the database, as any configuration must."""
+    """Set the required option of the database."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:///file.db")
 
 
 @pytest.fixture
 def validate(tmp_path, capsys):
-    """Validate a file with this text; return the status and what is printed."""
+    """Return a function that validates a text and returns the status and the output."""
 
     def validate(text: str, *arguments: str) -> tuple[int, str]:
         file = tmp_path / "a.conf"
@@ -42,7 +42,7 @@ def validate(tmp_path, capsys):
         f"{LISTED}[dense]\n",
         f"{LISTED}[dense]\nfilter_scheduler.disk_weight_multiplier = 0\n",
         "[scheduler]\npolicies = one, two\n[one]\nmax_attempts = 1\n[two]\nmax_attempts = 2\n",
-        # An aggregate may name these.
+        # Sections that are not listed, because an aggregate may name them.
         "[dense]\ncpu_allocation_ratio = 8.0\n[sparse]\ncpu_allocation_ratio = 1.0\n",
         "[scheduler]\npolicy_overrides = host_subset_size\n[dense]\nhost_subset_size = 2\n",
     ],
@@ -135,26 +135,26 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("text", "told"), WRONG)
-def test_each_error_is_one_line_with_its_place(validate, text, told):
+@pytest.mark.parametrize(("text", "error"), WRONG)
+def test_each_error_is_one_line_with_its_place(validate, text, error):
     status, printed = validate(text)
     assert status == 1
-    assert printed.startswith(told)
+    assert printed.startswith(error)
     assert printed.count("\n") == 1
 
 
-@pytest.mark.parametrize(("text", "told"), WRONG)
-def test_server_does_not_start_with_invalid_policies(tmp_path, capsys, text, told):
+@pytest.mark.parametrize(("text", "error"), WRONG)
+def test_server_does_not_start_with_invalid_policies(tmp_path, capsys, text, error):
     file = tmp_path / "a.conf"
     file.write_text(text)
-    with pytest.raises(ConfigurationError):  # else it would go on and serve
+    with pytest.raises(ConfigurationError):  # otherwise ``serve`` would not end
         check_parts(read_settings([str(file)], make_full_conf()))
     assert main(["serve", "--config-file", str(file), "--port", "0"]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     line = line.replace(str(file), "a.conf")
     assert line.startswith("placement-sched: ")
-    place, _, fault = told.rpartition("error: ")
-    # What stands in the configuration's own groups is told by option, as ever.
+    place, _, fault = error.rpartition("error: ")
+    # Errors of the configuration's own groups name the option without a line.
     assert place in line
     assert fault.split()[-1] in line
     assert "Traceback" not in line
@@ -232,7 +232,7 @@ def test_ambiguous_option_name_needs_its_group(run, tmp_path):
         "[filter_scheduler]\navailable_filters = acme_halls_options.Filter\n"
         f"enabled_filters = Filter\n{LISTED}[dense]\n"
     )
-    for name, told in (
+    for name, printed in (
         (
             "ram_weight_multiplier",
             (
@@ -245,4 +245,4 @@ def test_ambiguous_option_name_needs_its_group(run, tmp_path):
     ):
         (tmp_path / "a.conf").write_text(f"{text}{name} = 2.0\n")
         found = run("config", "validate", "--config-file", "a.conf", PYTHONPATH=str(tmp_path))
-        assert found.stdout.replace(f"{tmp_path}/", "") == told
+        assert found.stdout.replace(f"{tmp_path}/", "") == printed

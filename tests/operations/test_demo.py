@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sample cloud is what the demo says of it, and is the same every time."""
+"""The sample cloud of the demo: its hosts, traits, instances and zones."""
 
 from collections import Counter, defaultdict
 from datetime import datetime

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The background computation of the failover capacity, its gauges, and who computes."""
+"""The background computation of the failover capacity, its gauges and its lease."""
 
 import threading
 import time

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flavors under the rules that span several rows."""
+"""Rules of flavors that affect several rows."""
 
 from functools import partial
 
@@ -39,8 +39,8 @@ def test_one_of_concurrent_creations_of_a_name_succeeds(database):
         except Duplicate:
             return None
 
-    told = run_concurrently(*(partial(rival, number) for number in range(4)))
-    assert sum(one is not None for one in told) == 1
+    created = run_concurrently(*(partial(rival, number) for number in range(4)))
+    assert sum(one is not None for one in created) == 1
 
 
 def test_private_flavor_is_visible_to_its_projects_and_administrators(database):

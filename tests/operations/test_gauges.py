@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many more instances of chosen flavors fit, as ``/metrics`` shows it."""
+"""Gauges of ``/metrics`` for the capacity of chosen flavors."""
 
 import threading
 
@@ -17,14 +17,14 @@ PREFIX = "placement_sched_scheduler_capacity"
 
 
 def wait_for_count():
-    """Wait for the thread that counts."""
+    """Wait for the counting thread."""
     for thread in threading.enumerate():
         if thread.name == THREAD_NAME:
             thread.join(timeout=60)
 
 
 def scrape_gauges(app):
-    """Return the gauges of capacity by name and labels, once they are counted."""
+    """Return the gauges by name and labels after the count has ended."""
     app.get("/metrics")
     wait_for_count()
     return gauge_values(text_string_to_metric_families(app.get("/metrics").text))
@@ -45,7 +45,7 @@ def without_age(found):
 
 @pytest.fixture
 def make_watching_app(settings, make_app):
-    """Return an application with two hosts that watches flavors of these names."""
+    """Return a function that creates an application with two hosts and watched flavors."""
 
     def made(*names):
         app = make_app(settings.with_overrides({"scheduler.capacity_flavors": list(names)}))
@@ -85,8 +85,12 @@ def test_unknown_flavor_is_shown_and_logged_once(make_watching_app, caplog):
     assert found["_state", "smal", "unknown"] == 1
     assert ("", "smal") not in found
     assert found["", "small"] == 12
-    said = [one.getMessage() for one in caplog.records if "capacity_flavors" in one.getMessage()]
-    assert said == ["[scheduler] capacity_flavors names 'smal', but no stored flavor has this name"]
+    messages = [
+        one.getMessage() for one in caplog.records if "capacity_flavors" in one.getMessage()
+    ]
+    assert messages == [
+        "[scheduler] capacity_flavors names 'smal', but no stored flavor has this name"
+    ]
 
 
 def test_invalid_flavor_is_shown_as_rejected(make_watching_app):
@@ -102,7 +106,7 @@ def test_invalid_flavor_is_shown_as_rejected(make_watching_app):
 
 
 class CountedCapacity:
-    """Counts as often as it is called, while ``failure`` is not set."""
+    """A computation of capacity that counts its calls, and raises ``failure`` if it is set."""
 
     def __init__(self, now):
         self.calls, self.now, self.failure = 0, now, None
@@ -117,7 +121,7 @@ class CountedCapacity:
 
 @pytest.fixture
 def gauge_clock(monkeypatch):
-    """Return the time that the gauges see, in a list of one."""
+    """Replace the time of the gauges. The first item of the list is the time."""
     clock = [1_000_000.0]
     monkeypatch.setattr("placement_sched.operations.gauges.time.time", lambda: clock[0])
     return clock
@@ -138,7 +142,7 @@ def test_flavors_are_counted_at_most_once_a_minute(gauge_clock):
     gauge_clock[0] += 1
     assert (
         collect_gauges(gauges)["_age_seconds",] == MAX_AGE
-    )  # what was counted last, while it counts
+    )  # the last values during the new count
     assert (collect_gauges(gauges)["", "small"], count.calls) == (2, 2)
 
 

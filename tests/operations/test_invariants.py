@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement audit --invariants`` prints what is violated, and ends with 7 where anything is."""
+"""Output and exit status of ``placement audit --invariants``."""
 
 from datetime import datetime
 
@@ -21,7 +21,7 @@ def cloud(app, capsys, database_url, monkeypatch):
 
 @pytest.fixture
 def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
-    """The cloud on SQLite alone."""
+    """The cloud on SQLite."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     return with_one_instance(Cloud(sqlite_app, capsys))
 

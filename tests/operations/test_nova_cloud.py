@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the cloud is nova's, what is read from its databases is not changed here."""
+"""Nova-managed clouds: objects that are read from nova's databases are not changed."""
 
 import re
 
@@ -11,7 +11,7 @@ from tests.support.policies import settings_with_policies
 from tests.support.scheduling import report
 from tests.support.versions import LATEST_HEADERS
 
-#: Where a cloud is nova's; nothing connects to it here.
+#: Makes a cloud nova-managed. No test connects to this database.
 NOVA = {"api_database.connection": "mysql+pymysql://nova:secret@db/nova_api"}
 CHANGING = [(api.name, route) for api in APIS for route in api.routes if route.changes]
 NODE = "11111111-2222-3333-4444-555555555555"
@@ -20,12 +20,12 @@ COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
 
 @pytest.fixture
 def nova_managed_app(make_app, sqlite_settings):
-    """The application where the cloud is nova's."""
+    """An application with a nova-managed cloud."""
     return make_app(sqlite_settings.with_overrides(NOVA))
 
 
 def error_text(answer):
-    """Return the text of an error, in the shape of whichever API."""
+    """Return the text of an error of any API."""
     document = answer.json
     if "errors" in document:
         (error,) = document["errors"]
@@ -70,7 +70,7 @@ def test_every_write_of_nova_managed_resources_is_rejected():
         if route.path.split("/")[2:3] and route.path.split("/")[2] in nouns
     }
     (caching,) = writes - asked
-    assert caching[2].endswith("/images")  # which changes nothing
+    assert caching[2].endswith("/images")  # the caching of images changes nothing in nova
     assert asked <= writes
     assert {route.changes for _, route in CHANGING} == set(NovaNoun)
 
@@ -110,7 +110,7 @@ def test_provider_aggregates_and_traits_are_unchanged(make_app, sqlite_settings)
 
 
 def provider_state(app, uuid):
-    """Return what the Placement API has of a provider."""
+    """Return the attributes, aggregates and traits of a provider."""
     path = f"/placement/resource_providers/{uuid}"
     return [
         app.get(f"{path}{below}", headers=LATEST_HEADERS).json
@@ -144,7 +144,7 @@ def test_inventories_keep_nova_computes_ratios(make_app, sqlite_url, tmp_path):
 
 
 def cpu_ratio(app):
-    """Return the ratio by which the virtual CPUs of the one provider are overcommitted."""
+    """Return the allocation ratio of the virtual CPUs of the only provider."""
     (provider,) = app.get("/placement/resource_providers").json["resource_providers"]
     path = f"/placement/resource_providers/{provider['uuid']}/inventories"
     return app.get(path).json["inventories"]["VCPU"]["allocation_ratio"]

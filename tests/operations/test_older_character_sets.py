@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A database that cannot keep every character says so, on every API."""
+"""Errors of a database whose character set lacks characters."""
 
 import pytest
 from webtest import TestApp
@@ -76,14 +76,15 @@ def allocation_body(**changes):
 )
 def test_unstorable_character_is_rejected_and_named(narrow_charset_app, method, path, body):
     if body is None:
-        told = narrow_charset_app.get(path, headers=HEADERS, status=400)
+        answer = narrow_charset_app.get(path, headers=HEADERS, status=400)
     else:
         send = {"POST": narrow_charset_app.post_json, "PUT": narrow_charset_app.put_json}[method]
-        told = send(path, body, headers=HEADERS, status=400)
+        answer = send(path, body, headers=HEADERS, status=400)
     assert (
-        "cannot store the character \N{GRINNING FACE} (U+1F600)" in told.json["errors"][0]["detail"]
+        "cannot store the character \N{GRINNING FACE} (U+1F600)"
+        in answer.json["errors"][0]["detail"]
     )
-    # Nothing is left behind.
+    # The rejected request changed nothing.
     assert (
         narrow_charset_app.get(f"/placement/allocations/{CONSUMER}", headers=HEADERS).json[
             "allocations"

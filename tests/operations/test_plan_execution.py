@@ -20,18 +20,18 @@ NOW = datetime(2026, 1, 1)
 
 
 class Killed(BaseException):
-    """The end of the process."""
+    """A BaseException that stands for the end of the process."""
 
 
 class MemoryJournal:
-    """A journal in memory, whose checks reject moves that need the end of others."""
+    """A journal in memory that rejects moves until the moves they need have ended."""
 
     def __init__(self, uuids, needed=()):
         self.states = dict.fromkeys(uuids, PLANNED)
         self.errors = {}
         self.started_at = {}
         self.run_states = []
-        #: Instances whose start needs the end of another move.
+        #: The move that must end before an instance is started.
         self.needed = dict(needed)
         self.checks = Counter()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker that has rehearsed answers its first request from what is kept."""
+"""Preparation of a worker before its first request."""
 
 from random import Random
 
@@ -26,7 +26,7 @@ def cloud(database):
 
 
 def loading_statements(statements):
-    """The statements that load the rows of providers."""
+    """Return the statements that load the rows of providers."""
     return [one for one in statements if "UNION ALL" in one and "FROM inventories" in one]
 
 
@@ -43,7 +43,7 @@ def test_empty_cloud_is_prepared(database, settings):
     assert not loading_statements(asked)
 
 
-@pytest.mark.parametrize("name", ["VCPU", None], ids=["no such class", "too dear"])
+@pytest.mark.parametrize("name", ["VCPU", None], ids=["no such class", "too expensive"])
 def test_rejected_warmup_request_does_not_prevent_the_start(sqlite_database, sqlite_settings, name):
     amounts = build_stock("VCPU", 4) | build_stock("MEMORY_MB", 64) | build_stock("DISK_GB", 9)
     hosts = [Host(f"cn{number}", amounts) for number in range(30)]
@@ -51,10 +51,10 @@ def test_rejected_warmup_request_does_not_prevent_the_start(sqlite_database, sql
     unknown = resource_classes.update().where(resource_classes.c.name == name).values(name="GONE")
     sqlite_database.write(lambda connection: connection.execute(unknown))
     options = sqlite_settings.with_overrides({"placement.allocation_candidates_budget": 100})
-    with record_statements(sqlite_database) as asked:
+    with record_statements(sqlite_database) as statements:
         warm_up(sqlite_database, LoadedProviders, options, Random(1))
-    # That the question is too dear is known once its trees are read.
-    assert bool(loading_statements(asked)) == (name is None)
+    # A search that is too expensive ends after it has read its trees.
+    assert bool(loading_statements(statements)) == (name is None)
 
 
 @pytest.mark.all_databases
@@ -67,7 +67,7 @@ def test_unavailable_database_is_logged(settings):
 
 
 class SchemaCheckStub:
-    """A look at the database that another writer ends so many times."""
+    """A check of the schema that fails with a database error ``ends`` times."""
 
     def __init__(self, ends: int, error: int) -> None:
         self.times = 0
@@ -76,24 +76,24 @@ class SchemaCheckStub:
     def __call__(self, _database) -> None:
         self.times += 1
         if self.times <= self._ends:
-            said = pymysql.err.OperationalError(self._error, "Deadlock found")
-            raise Unavailable("another one writes") from OperationalError("SELECT", {}, said)
+            cause = pymysql.err.OperationalError(self._error, "Deadlock found")
+            raise Unavailable("concurrent write") from OperationalError("SELECT", {}, cause)
 
 
 @pytest.mark.parametrize("ends", [1, 3])
 def test_schema_check_is_retried_after_a_concurrent_write(sqlite_database, monkeypatch, ends):
-    look = SchemaCheckStub(ends, ER.LOCK_DEADLOCK)
-    monkeypatch.setattr(prepare, "check_adopted", look)
+    check = SchemaCheckStub(ends, ER.LOCK_DEADLOCK)
+    monkeypatch.setattr(prepare, "check_adopted", check)
     sync(sqlite_database, utcnow)
-    assert look.times == ends + 1
+    assert check.times == ends + 1
 
 
 @pytest.mark.parametrize(
     ("error", "times"), [(ER.LOCK_DEADLOCK, 11), (ER.DBACCESS_DENIED_ERROR, 1)]
 )
 def test_failed_schema_check_is_reported(sqlite_database, monkeypatch, error, times):
-    look = SchemaCheckStub(99, error)
-    monkeypatch.setattr(prepare, "check_adopted", look)
+    check = SchemaCheckStub(99, error)
+    monkeypatch.setattr(prepare, "check_adopted", check)
     with pytest.raises(Unavailable):
         sync(sqlite_database, utcnow)
-    assert look.times == times
+    assert check.times == times

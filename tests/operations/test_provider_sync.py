@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Provider aggregates are made to match host aggregates; nova-manage's codes."""
+"""``sync_aggregates``: provider aggregates follow host aggregates."""
 
 import pytest
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.all_databases
 
 
 def add_to_placement_aggregate(database, name, *providers):
-    """Put providers into a placement aggregate behind nova's back."""
+    """Add providers to a placement aggregate without nova."""
 
     def write_rows(connection):
         found = resource_providers.by_uuids(connection, providers).values()
@@ -90,10 +90,10 @@ def test_stale_membership_is_removed_only_with_the_option(database):
     one, left = add_node(database, "cn1"), add_node(database, "cn2")
     add_aggregate(database, "fast", ["cn1"])
     add_to_placement_aggregate(database, "fast", one, left)
-    told = sync_aggregates(*local_services(database))
+    synced = sync_aggregates(*local_services(database))
     fast = aggregate_uuid("fast")
-    assert told.stale == {(left, fast)}
-    assert told.code is SyncCode.DONE
+    assert synced.stale == {(left, fast)}
+    assert synced.code is SyncCode.DONE
     assert read_members(database, "fast") == {one, left}
     removed = sync_aggregates(*local_services(database), remove_stale=True)
     assert (removed.removed, removed.stale) == ({(left, fast)}, set())
@@ -139,7 +139,7 @@ def test_each_failure_has_novas_exit_code_and_others_continue(database):
 
 
 class FailingPlacement(OwnPlacement):
-    """A placement that gives up at the second batch."""
+    """A placement service that fails in the second batch."""
 
     batch = 1
     service = "placement"
@@ -187,7 +187,7 @@ def test_progress_and_each_change_are_reported(sqlite_database):
 
 
 def test_host_that_joins_during_removal_is_added_back(sqlite_database):
-    """Whoever adds it finds its provider in the aggregate already, and changes nothing."""
+    """The client that adds the host changes no aggregate, because the provider is still in it."""
     late = add_node(sqlite_database, "late")
     add_aggregate(sqlite_database, "fast")
     add_to_placement_aggregate(sqlite_database, "fast", late)
@@ -227,7 +227,7 @@ def aggregate_with_host(aggregate, host):
 
 
 def test_own_host_aggregates_are_reread_under_lock(database):
-    """What was read before a change of them does not overrule it."""
+    """An outdated read of the aggregate changes nothing."""
     one, two = add_node(database, "cn1"), add_node(database, "cn2")
     add_aggregate(database, "fast", ["cn1"])
     read_hosts, placement = local_services(database)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Synchronising beside whoever changes hosts, metadata and traits at the same moment."""
+"""Synchronization during concurrent changes of hosts, metadata and traits."""
 
 import random
 from collections import defaultdict
@@ -34,7 +34,7 @@ SYNCING, MOVING, TAGGING = 2, 1, 1
 
 
 def run_worker(barrier, which, url, nodes):
-    """Do one's own part: synchronise, move hosts and retag aggregates, or change other traits."""
+    """Synchronize, move hosts and change metadata, or set other traits."""
     database, dice = Database(make_settings(url)), random.Random(which)
     barrier.wait(120)
     try:
@@ -57,7 +57,7 @@ def run_worker(barrier, which, url, nodes):
 
 
 def move_host(connection, dice):
-    """Take a host out of an aggregate or put it in, and ask for the trait or not."""
+    """Add a host to an aggregate or remove it, and require the trait or not."""
     number = aggregates_store.id_of_name(connection, dice.choice(AGGREGATES))
     host = dice.choice(HOSTS)
     if host in aggregates.get(connection, number).hosts:
@@ -69,7 +69,7 @@ def move_host(connection, dice):
 
 
 def set_provider_trait(database, dice, nodes, number):
-    """Put a trait on a provider as the placement API does: all of them, by generation."""
+    """Add a trait to a provider like the Placement API: replace all, check the generation."""
     node, trait = dice.choice(nodes), f"CUSTOM_THEIRS_{number}"
     with database.read() as connection:
         provider = resource_providers.by_uuid(connection, node)
@@ -92,42 +92,43 @@ def set_provider_trait(database, dice, nodes, number):
 @pytest.mark.parametrize("kind", ["postgresql_server", "mysql_server"])
 def test_concurrent_syncs_lose_nothing_and_converge(kind, request):
     url = request.getfixturevalue(kind)
-    assert any(run_and_check_race(url) for _ in range(5)), "the other writer never got in"
+    assert any(run_and_check_race(url) for _ in range(5)), "the trait writer never succeeded"
 
 
 def run_and_check_race(url: str) -> bool:
-    """Let all do their part; check what came of it, and return whether the other writer got in."""
+    """Run all writers and check the result. Return whether the trait writer succeeded."""
     empty(url)
     database = Database(make_settings(url))
     nodes = {host: add_node(database, host) for host in HOSTS}
     for name in AGGREGATES:
         add_aggregate(database, name, [], {})
-    theirs = run_in_processes(SYNCING + MOVING + TAGGING, run_worker, url, sorted(nodes.values()))
-    # Who moves hosts keeps the provider aggregates himself: in no moment were they to be mended.
-    asked = check_members(database, nodes)
+    pairs = run_in_processes(SYNCING + MOVING + TAGGING, run_worker, url, sorted(nodes.values()))
+    # Moves of hosts also update the provider aggregates. They match without another sync.
+    required = check_members(database, nodes)
     sync_traits(*local_services(database))
     check_members(database, nodes)
-    assert read_providers_with_trait(database) == asked
+    assert read_providers_with_trait(database) == required
     with database.read() as connection:
-        assert {uuid for uuid, _ in synced_traits.read(connection).pairs} == asked
-    put: dict[str, set[str]] = defaultdict(set)
-    for node, trait in theirs:
-        put[trait].add(node)
-    assert {trait: read_providers_with_trait(database, trait) for trait in put} == put
+        assert {uuid for uuid, _ in synced_traits.read(connection).pairs} == required
+    other_traits: dict[str, set[str]] = defaultdict(set)
+    for node, trait in pairs:
+        other_traits[trait].add(node)
+    found = {trait: read_providers_with_trait(database, trait) for trait in other_traits}
+    assert found == other_traits
     assert_invariants(database)
     database.dispose()
-    return bool(put)
+    return bool(other_traits)
 
 
 def check_members(database, nodes):
-    """Compare host and provider aggregates; return the nodes that the trait is asked for on."""
+    """Compare host and provider aggregates, and return the nodes of aggregates with the trait."""
     with database.read() as connection:
-        found = aggregates_store.snapshot(connection)
-    for one in found:
-        assert read_members(database, one.name) == {nodes[host] for host in one.hosts}
+        snapshot = aggregates_store.snapshot(connection)
+    for aggregate in snapshot:
+        assert read_members(database, aggregate.name) == {nodes[host] for host in aggregate.hosts}
     return {
         nodes[host]
-        for one in found
-        if one.metadata.get(f"trait:{LICENSED}") == "required"
-        for host in one.hosts
+        for aggregate in snapshot
+        if aggregate.metadata.get(f"trait:{LICENSED}") == "required"
+        for host in aggregate.hosts
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traits that aggregates ask for are put on their hosts' providers, and taken off afterwards."""
+"""``sync_traits``: providers have the traits that the metadata of aggregates require."""
 
 import dataclasses
 
@@ -82,7 +82,7 @@ def test_only_required_values_request_a_trait(sqlite_database):
 
 
 def test_aggregate_without_hosts_creates_its_trait(sqlite_database):
-    """A request that names a trait which is not there is refused; so it must be there."""
+    """Otherwise requests that name the trait would be rejected."""
     add_aggregate(sqlite_database, "windows", [], ASKING)
     assert sync_traits(*local_services(sqlite_database)).created == [LICENSED]
     with sqlite_database.read() as connection:
@@ -155,13 +155,13 @@ def test_host_that_left_the_aggregate_loses_the_trait(sqlite_database):
 
 
 def hosts_without_nodes(hosts, *names):
-    """The same hosts, but nobody tells the compute nodes of these."""
+    """Return the host map without the compute nodes of these hosts."""
     nodes = {host: uuids for host, uuids in hosts.nodes.items() if host not in names}
     return dataclasses.replace(hosts, nodes=nodes)
 
 
 def test_host_with_unreported_node_keeps_the_trait(database):
-    """What is not in a list may be missing from the list."""
+    """A node that is missing in the list may still exist."""
     node, other = add_node(database, "win1"), add_node(database, "win2")
     add_aggregate(database, "windows", ["win1", "win2"], ASKING)
     read_hosts, placement = local_services(database)
@@ -243,7 +243,7 @@ def test_trait_of_a_deleted_aggregate_is_removed(sqlite_database):
 
 
 def test_trait_of_an_unlisted_aggregate_is_kept(database):
-    """Nova's host aggregates were followed before; now it is those of this database."""
+    """An earlier sync followed nova's host aggregates. This sync follows the local aggregates."""
     node = add_node(database, "cn1")
     theirs = HostAggregate(
         id=1,
@@ -257,9 +257,9 @@ def test_trait_of_an_unlisted_aggregate_is_kept(database):
     elsewhere = OwnPlacement(database, lambda: NOW, own_hosts=False)
     elsewhere.change(build_join(theirs.uuid, node))
     sync_traits(HostMapSequence(hosts), elsewhere)
-    told = sync_traits(*local_services(database))
-    assert (told.removed, told.code) == (set(), SyncCode.AGGREGATE_UNKNOWN)
-    assert [one.about for one in told.problems] == ["cn1"]
+    synced = sync_traits(*local_services(database))
+    assert (synced.removed, synced.code) == (set(), SyncCode.AGGREGATE_UNKNOWN)
+    assert [problem.about for problem in synced.problems] == ["cn1"]
     assert read_providers_with_trait(database) == {node}
     elsewhere.change(build_leave(theirs.uuid, node))
     assert sync_traits(*local_services(database)).removed == {(node, LICENSED)}
@@ -312,13 +312,17 @@ def test_dry_run_reports_changes_without_writing(sqlite_database):
     sync_traits(*local_services(sqlite_database))
     set_metadata(sqlite_database, "old", NOT_ASKING)
     add_aggregate(sqlite_database, "new", ["cn2"], {"trait:CUSTOM_NEW": "required"})
-    told = sync_traits(*local_services(sqlite_database), dry_run=True)
+    planned = sync_traits(*local_services(sqlite_database), dry_run=True)
     assert (
         read_providers_with_trait(sqlite_database),
         read_providers_with_trait(sqlite_database, "CUSTOM_NEW"),
     ) == ({one}, set())
     done = sync_traits(*local_services(sqlite_database))
-    assert (told.created, told.added, told.removed) == (done.created, done.added, done.removed)
+    assert (planned.created, planned.added, planned.removed) == (
+        done.created,
+        done.added,
+        done.removed,
+    )
     assert (done.added, done.removed) == ({(two, "CUSTOM_NEW")}, {(one, LICENSED)})
 
 
@@ -327,12 +331,18 @@ def test_dry_run_reports_hosts_without_provider(database):
     add_node(database, "gone", provider=False)
     asking = {**ASKING, "trait:CUSTOM_B": "required"}
     add_aggregate(database, "a", ["cn1", "gone"], asking)
-    told = sync_traits(*local_services(database), dry_run=True)
+    planned = sync_traits(*local_services(database), dry_run=True)
     done = sync_traits(*local_services(database))
-    assert (told.created, told.added, told.removed) == (done.created, done.added, done.removed)
-    assert told.problems == done.problems
+    assert (planned.created, planned.added, planned.removed) == (
+        done.created,
+        done.added,
+        done.removed,
+    )
+    assert planned.problems == done.problems
     assert done.added == {(node, LICENSED), (node, "CUSTOM_B")}
-    assert [(each.code, each.about) for each in told.problems] == [(SyncCode.NO_PROVIDER, "gone")]
+    assert [(each.code, each.about) for each in planned.problems] == [
+        (SyncCode.NO_PROVIDER, "gone")
+    ]
 
 
 def test_own_metadata_is_reread_under_lock(database):
@@ -350,7 +360,7 @@ def test_own_metadata_is_reread_under_lock(database):
 
 
 def test_remote_host_aggregates_are_not_reread(sqlite_database):
-    """Nova's are not here to be read again."""
+    """Nova's host aggregates are in another service."""
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
     read_hosts, _ = local_services(sqlite_database)
@@ -366,7 +376,7 @@ HOSTS = ["cn1", "cn2", "cn3"]
 AGGREGATE = st.fixed_dictionaries(
     {
         "hosts": st.frozensets(st.sampled_from(HOSTS)),
-        "asked": st.frozensets(st.sampled_from(TRAITS)),
+        "traits": st.frozensets(st.sampled_from(TRAITS)),
     }
 )
 CLOUD = st.lists(AGGREGATE, max_size=3)
@@ -383,7 +393,7 @@ def shared_database(sqlite_template, tmp_path_factory):
 
 
 def sync_state(database, nodes):
-    """Who is in which aggregate and has which trait, and the generations."""
+    """Return the aggregate members, providers with traits, generations and synced traits."""
     with database.read() as connection:
         found = resource_providers.by_uuids(connection, nodes.values()).values()
     return (
@@ -412,28 +422,34 @@ def test_sync_is_idempotent_and_traits_are_requested_or_manual(
         sync_traits(*local_services(shared_database))
         assert sync_state(shared_database, nodes) == once
         for trait in TRAITS:
-            asked = {nodes[host] for one in cloud if trait in one["asked"] for host in one["hosts"]}
-            theirs = {nodes[host] for host, name in by_hand if name == trait}
-            assert read_providers_with_trait(shared_database, trait) == asked | theirs
-        for name, one in zip("abc", cloud, strict=False):
-            assert read_members(shared_database, name) == {nodes[host] for host in one["hosts"]}
+            required = {
+                nodes[host]
+                for aggregate in cloud
+                if trait in aggregate["traits"]
+                for host in aggregate["hosts"]
+            }
+            manual = {nodes[host] for host, name in by_hand if name == trait}
+            assert read_providers_with_trait(shared_database, trait) == required | manual
+        for name, aggregate in zip("abc", cloud, strict=False):
+            members = {nodes[host] for host in aggregate["hosts"]}
+            assert read_members(shared_database, name) == members
 
 
 def make_aggregates(database, cloud):
-    """Make these the only host aggregates, behind placement's back.
+    """Replace all host aggregates without changes in placement.
 
-    Those that were there go as requests delete them: the provider aggregate is empty by then.
+    The provider aggregates of deleted host aggregates are emptied, as requests do.
     """
 
     def clear(connection):
-        for one in host_aggregates.snapshot(connection):
+        for aggregate in host_aggregates.snapshot(connection):
             ids = host_aggregates.provider_ids_of_hosts(connection, HOSTS)
-            provider_aggregates.remove_members(connection, one.uuid, ids, NOW)
-            for host in one.hosts:
-                host_aggregates.remove_host(connection, one.id, host)
-            host_aggregates.remove(connection, one.id)
+            provider_aggregates.remove_members(connection, aggregate.uuid, ids, NOW)
+            for host in aggregate.hosts:
+                host_aggregates.remove_host(connection, aggregate.id, host)
+            host_aggregates.remove(connection, aggregate.id)
 
     database.write(clear)
-    for name, one in zip("abc", cloud, strict=False):
-        asked = {f"trait:{trait}": "required" for trait in one["asked"]}
-        add_aggregate(database, name, one["hosts"], asked)
+    for name, aggregate in zip("abc", cloud, strict=False):
+        metadata = {f"trait:{trait}": "required" for trait in aggregate["traits"]}
+        add_aggregate(database, name, aggregate["hosts"], metadata)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deleting compute nodes: what goes with them, and what keeps them."""
+"""Deletion of compute nodes, their services and providers."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit of allocations, while rivals record, claim and audit."""
+"""The audit of allocations during concurrent records, claims and audits."""
 
 import threading
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The healing of allocations, while rivals heal."""
+"""Concurrent healing of allocations."""
 
 import threading
 
@@ -53,7 +53,7 @@ def test_repeated_conflicts_are_reported(sqlite_cloud, sqlite_database, monkeypa
 
 def test_statement_count_is_independent_of_healed_instances(sqlite_cloud, sqlite_database):
     counts = []
-    # Before the first one nobody has made the project.
+    # The first healing also creates the project.
     for numbers in ((1,), (2,), range(3, 8)):
         for number in numbers:
             sqlite_cloud.record(number)

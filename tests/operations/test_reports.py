@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording reports: what they make, what they leave alone, and what it costs."""
+"""Reports of compute nodes: the rows that they create and change, and their statements."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -315,9 +315,7 @@ def test_nodes_without_inventories_can_share_a_name(database, record_reports):
 
 def test_statement_count_is_independent_of_reports(database, settings):
     create_aggregate(database, 71)
-    record_report(
-        database, settings, build_report(70)
-    )  # the first of all makes what later ones find
+    record_report(database, settings, build_report(70))  # creates rows that later reports use
     counts = {}
     for size in (20, 600):
         first = size * 1000
@@ -342,9 +340,9 @@ def test_statement_count_grows_by_chunk(sqlite_database, sqlite_settings):
             )
         return len(seen)
 
-    count_statements(1, 0)  # the first of all makes what later ones find
+    count_statements(1, 0)  # creates rows that later reports use
     assert count_statements(20, 10_000) == count_statements(reports.CHUNK, 20_000)
-    # One statement opens the transaction.
+    # Each transaction has a statement that opens it.
     assert (
         count_statements(2 * reports.CHUNK, 30_000)
         == 2 * count_statements(reports.CHUNK, 40_000) - 1
@@ -386,7 +384,7 @@ def test_concurrent_reports_never_share_a_name(database, settings):
 
 @pytest.mark.all_databases
 def test_report_during_disabling_gets_the_disabled_trait(database, settings):
-    """Whichever comes first, the provider of a disabled host ends up marked."""
+    """In either order, the provider of a disabled host has the trait."""
     for round_ in range(5):
         host = f"h{round_}"
         record_report(database, settings, build_report(100 + round_, host=host))

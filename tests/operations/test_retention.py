@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Old rows of the log of changes are deleted now and then, where there is a log."""
+"""Deletion of old rows of the change log."""
 
 from datetime import timedelta
 

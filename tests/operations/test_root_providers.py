@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The root provider of a compute node joins its host's aggregates, whoever creates it, and when."""
+"""Root providers of compute nodes join the aggregates of their hosts."""
 
 import pytest
 
@@ -16,13 +16,13 @@ from tests.support.reports import NOW, build_report, node_uuid
 from tests.support.versions import LATEST_HEADERS
 
 PROVIDERS = "/placement/resource_providers"
-#: As often a node and its provider are created at the same moment.
+#: Number of concurrent creations of a node and its provider.
 ROUNDS = 12
 
 
 @pytest.fixture
 def record_reports(database, settings):
-    """A function that records reports of hosts whose nova-compute keeps the inventories itself."""
+    """Return a function that records reports without inventories."""
 
     def send_report(*documents):
         return record_report(
@@ -45,7 +45,7 @@ def test_provider_of_a_reported_node_joins_the_aggregates_of_its_host(app, recor
     made = app.post_json(PROVIDERS, body, headers=LATEST_HEADERS).json
     answer = app.get(f"{PROVIDERS}/{node_uuid(1)}/aggregates", headers=LATEST_HEADERS).json
     assert set(answer["aggregates"]) == {first, second}
-    # Who created it may go on with the generation that it was answered.
+    # The client can use the generation of the response.
     assert made["generation"] == answer["resource_provider_generation"]
     create_provider(database, 2)
     assert aggregates_of(database, 2) == set()

@@ -12,7 +12,7 @@ from tests.support.statements import record_statements
 
 
 def change_service(database, change, host, *how, **changed):
-    """Return the service of a host as it is after a change."""
+    """Return the service of a host after a change."""
 
     def write_rows(connection):
         change(connection, host, *how, **changed)

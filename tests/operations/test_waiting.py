@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notices about requests that would fit after all."""
+"""Notices to clients about requests without a host that fit now."""
 
 import threading
 from datetime import timedelta
@@ -19,7 +19,7 @@ FIRST, SECOND = "https://one.example/secret", "https://two.example/secret"
 
 
 class Outbox:
-    """Record the notices that are sent, and refuse the notices to some addresses."""
+    """A list of sent notices that rejects the notices to some addresses."""
 
     def __init__(self):
         self.sent, self.refused = [], set()
@@ -41,7 +41,7 @@ def outbox():
 
 @pytest.fixture
 def make_task(sqlite_url, make_app, outbox):
-    """Return a function that makes a client, and the task on its scheduler, with options."""
+    """Return a function that creates a client and the task of its scheduler."""
 
     def make(clock=utcnow, **options):
         options = {
@@ -60,7 +60,7 @@ def make_task(sqlite_url, make_app, outbox):
 
 
 def fail(app, number=1, **fields):
-    """Record a decision without a host, and return its uuid."""
+    """Record a decision without a host and return its uuid."""
     fields = {"flavor": flavor(vcpus=8), **fields}
     answer = app.post_json(SELECT, {"request_spec": spec(instance(number), **fields)}, status=409)
     return answer.json["errors"][0]["decision"]

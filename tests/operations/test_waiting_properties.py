@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting requests on random small clouds, compared with selections and with the rule."""
+"""Waiting requests on random small clouds, compared with selections and with the rules."""
 
 import shutil
 import threading
@@ -60,7 +60,7 @@ STEPS = st.one_of(
 
 @dataclass
 class Walk:
-    """A cloud that changes, and its requests without a host by the uuid of the decision."""
+    """A changing cloud and its waiting requests by the uuid of their decision."""
 
     chosen: frozenset[str]
     app: Any = None
@@ -118,7 +118,7 @@ class Walk:
         self.notices.append(body)
 
     def run_round(self, _nothing: None = None) -> dict[str, list[str]]:
-        """Run a round, compare it with the rule, and return the hosts of each notice."""
+        """Run a round, compare it with the rules, and return the hosts of each notice."""
         oldest = utcnow() + self.offset - timedelta(seconds=MAX_AGE)
         due = [
             decision
@@ -160,7 +160,7 @@ def policy_of(request: dict[str, Any]) -> str:
 
 @contextmanager
 def record_evaluations() -> Iterator[list[str]]:
-    """Yield a list of the decisions that are evaluated."""
+    """Yield a list of the evaluated decisions."""
     evaluated: list[str] = []
     find_hosts_now = waiting.find_hosts_now
 
@@ -175,7 +175,7 @@ def record_evaluations() -> Iterator[list[str]]:
 
 @pytest.fixture
 def make_walk(sqlite_template, tmp_path, make_app):
-    """Return a function that makes three hosts, and the task for requests of some policies."""
+    """Return a function that creates three hosts and the task for some policies."""
 
     def make(policies) -> Walk:
         path = tmp_path / f"{uuid4()}.db"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole clouds as fleet documents, at random."""
+"""Random clouds as fleet documents."""
 
 from hypothesis import strategies as st
 
@@ -32,17 +32,17 @@ _STOCKS = st.dictionaries(
 _MOMENTS = st.sampled_from(["2026-01-01T11:00:00", "2026-01-01T12:00:00", "2025-12-01T00:00:00"])
 _MAPS = st.dictionaries(_TEXTS, _TEXTS, max_size=2)
 _KEYED = st.dictionaries(st.from_regex(r"[a-zA-Z0-9:_.-]( ?[a-z0-9]){0,4}", fullmatch=True), _TEXTS)
-#: The hosts of which requests can speak, and so can be put into aggregates.
+#: Valid host names in requests. Only these hosts are put into aggregates.
 _PLAIN = {"a", "b1", "b2", "b10", "12", "yes"}
 
 
 def escape_pattern(name: str) -> str:
-    """Return the pattern of one name."""
+    """Return the pattern that matches only this name."""
     return "".join(f"\\{letter}" if letter in "\\[]{}" else letter for letter in name)
 
 
 _REPORT = st.fixed_dictionaries(
-    # As much of each class as flavors may ask of.
+    # Enough for the flavors of the instances.
     {
         "vcpus": st.integers(1, 64),
         "memory_mb": st.integers(1000, 9000),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clouds to be loaded and dumped."""
+"""Clouds that load and dump fleet files."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -20,14 +20,14 @@ OWNER = ("00000000-0000-0000-0000-000000000000",) * 2
 
 
 class LoadableCloud:
-    """A database into which files are loaded."""
+    """A database that loads fleet files."""
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self.database = database
         self.fleet = Fleet(database=database, settings=settings, clock=lambda: NOW)
 
     def load(self, text: str, *, dry_run: bool = False) -> list[tuple[str, str, str]]:
-        """Load a file; return what changed."""
+        """Load a fleet file and return the changes."""
         found = self.fleet.load(text, "f.yaml", dry_run=dry_run, progress=lambda _what: None)
         return [(one.action, one.kind, one.name) for one in found]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fleet file may hold just the texts that requests give: each dump is taken, and no more is."""
+"""Names in fleet files: a file accepts exactly the names that the APIs accept."""
 
 from urllib.parse import quote
 
@@ -49,7 +49,7 @@ def create_provider(app, name, uuid=ONE, **more):
 
 
 def rename_provider(app, name, uuid=ONE):
-    """Rename a provider, which may so come to have no name."""
+    """Rename a provider. The name may be empty."""
     return app.put_json(
         f"/placement/resource_providers/{uuid}",
         {"name": name},
@@ -233,19 +233,19 @@ def flavor_document(**entry):
     return single_entry_document("flavors", **{"name": "f", **SIZES, **entry})
 
 
-#: What gives a text, and the document that gives it.
+#: A request that writes a name, and a fleet document with this name.
 FIELDS = {
     "a provider's name": (
         rename_root,
         lambda text: single_entry_document("providers", name=escape(text)),
     ),
-    "the name of one below": (
+    "the name of a child": (
         rename_child,
         lambda text: single_entry_document(
             "providers", name="q", providers=[{"name": escape(text)}]
         ),
     ),
-    "the name by which allocations name one": (put_allocations_of, provider_document),
+    "the provider's name in allocations": (put_allocations_of, provider_document),
     "a consumer's project": (
         owner_writer("project_id"),
         lambda text: allocation_document(project=text),
@@ -374,15 +374,15 @@ def can_load(cloud, document):
 def test_file_accepts_the_same_names_as_the_api(
     sqlite_app, sqlite_settings, sqlite_database, sqlite_url, empty_cloud, field
 ):
-    give, message = FIELDS[field]
-    faced, small = LoadableCloud(sqlite_database, sqlite_settings), empty_cloud()
-    small_url = small.database.url.render_as_string(hide_password=False)
+    send, document = FIELDS[field]
+    written, loaded = LoadableCloud(sqlite_database, sqlite_settings), empty_cloud()
+    loaded_url = loaded.database.url.render_as_string(hide_password=False)
     for text in TEXTS:
         empty(sqlite_url)
-        empty(small_url)
-        taken = give(sqlite_app, text).status_int < 300
-        if taken:
-            small.load(faced.dump())
-            assert small.state == faced.state
-            empty(small_url)
-        assert can_load(small, message(text)) == taken, text
+        empty(loaded_url)
+        is_accepted = send(sqlite_app, text).status_int < 300
+        if is_accepted:
+            loaded.load(written.dump())
+            assert loaded.state == written.state
+            empty(loaded_url)
+        assert can_load(loaded, document(text)) == is_accepted, text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is dumped and loaded into an empty database is the same cloud."""
+"""A dump of a cloud, loaded into an empty database, restores the cloud."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ PROVIDERS = "/placement/resource_providers"
 
 
 def assert_dump_restores(cloud, empty):
-    """Assert that a dump makes the same cloud of an empty one, and nothing else of its own."""
+    """Load the dump into an empty cloud, and compare the clouds and their dumps."""
     dumped = cloud.dump()
     empty.load(dumped)
     assert empty.state == cloud.state
@@ -37,8 +37,7 @@ def assert_dump_restores(cloud, empty):
 @given(document=documents())
 def test_dump_and_load_restore_the_cloud(empty_cloud, document):
     one, other = empty_cloud(), empty_cloud()
-    # The search of make test-only WHAT=explore makes more clouds than a process may have files
-    # open.
+    # Under make test-only WHAT=explore, open databases would exceed the limit of open files.
     with close_databases_at_end(one, other):
         one.load(to_yaml(document))
         dumped = one.dump()
@@ -46,13 +45,13 @@ def test_dump_and_load_restore_the_cloud(empty_cloud, document):
         assert differences(one.state, other.state) == differences(other.state, one.state) == ()
         assert one.state == other.state
         assert other.dump() == dumped
-        # What says the same changes nothing, be it the file or what is dumped.
+        # Loading the document or the dump again changes nothing.
         assert one.load(to_yaml(document)) == one.load(dumped) == []
 
 
 @contextmanager
 def close_databases_at_end(*clouds: LoadableCloud) -> Iterator[None]:
-    """Close what the databases of these clouds hold open, at the end."""
+    """Close the databases of clouds at the end."""
     try:
         yield
     finally:
@@ -139,7 +138,7 @@ def test_cloud_created_by_apis_is_restored(app, cloud, empty_cloud):
 
 
 def create_names_with_blanks(app):
-    """Give names with blanks at their ends, wherever a request may; and no name at all."""
+    """Create names with leading or trailing blanks, and a provider without a name."""
     for number, name in enumerate((" pr[1] ", "pr\t", "\u3000{root}", "pr", "pr "), 21):
         body = {"uuid": node_uuid(number), "name": name}
         app.post_json(PROVIDERS, body, headers=LATEST_HEADERS, expect_errors=True)
@@ -178,7 +177,7 @@ def create_names_with_blanks(app):
 def test_names_with_leading_and_trailing_blanks_are_restored(app, cloud, settings, database_url):
     create_names_with_blanks(app)
     before, dumped = cloud.state, cloud.dump()
-    # MariaDB takes "pr" and "pr " for one, and the API did not take the second.
+    # MariaDB compares "pr" and "pr " as equal, so the API rejected the second name.
     assert len(before.providers) == (6 if "mysql" in database_url else 7)
     assert (len(before.consumers), len(before.instances)) == (3, 3)
     assert cloud.load(dumped) == []

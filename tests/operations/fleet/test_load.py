@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A fleet file makes the cloud what it says, wholly or not at all, and leaves the rest alone."""
+"""Loading of fleet files: changes, errors and concurrent writes."""
 
 import threading
 from datetime import timedelta
@@ -605,7 +605,7 @@ def test_load_onto_a_shrunk_host_violates_no_invariant(cloud):
     )
     cloud.load(HOLDING)
     assert_over_capacity_is_allowed(cloud)
-    # What is claimed of it later than that is not held already.
+    # A later allocation did not exist before the inventory shrank.
     break_tables(cloud.database, update(allocations).values(updated_at=NOW + timedelta(seconds=1)))
     assert {one.invariant for one in run_verifier(cloud.database).violations} == {
         Invariant.OVER_CAPACITY,
@@ -615,7 +615,7 @@ def test_load_onto_a_shrunk_host_violates_no_invariant(cloud):
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 def test_concurrent_writes_during_a_load_are_kept(cloud):
-    """To providers that the file does not name: one is changed, and one is deleted."""
+    """Another client changes and deletes providers that are not in the file."""
     cloud.load(
         """
         hosts:
@@ -634,14 +634,14 @@ def test_concurrent_writes_during_a_load_are_kept(cloud):
         of_shared = update(inventories).where(inventories.c.resource_provider_id == shared)
         connection.execute(of_shared.values(total=555))
 
-    def meanwhile(what):
-        if what == "aggregates":
+    def write_in_between(section):
+        if section == "aggregates":
             other = Database(cloud.fleet.settings)
             other.write(write_rows)
             other.dispose()
 
     text = "aggregates: [{name: racks, hosts: [cn1]}]"
-    cloud.fleet.load(text, "f.yaml", dry_run=False, progress=meanwhile)
+    cloud.fleet.load(text, "f.yaml", dry_run=False, progress=write_in_between)
     after = {one.name: one for one in cloud.state.providers.values()}
     assert "victim" not in after
     assert after["shared"].inventories["DISK_GB"].total == 555

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What no request could make is refused at its place, by a dry run as by a load."""
+"""Fleet files with entries that no request could create are rejected, also in a dry run."""
 
 from dataclasses import replace
 
@@ -141,8 +141,8 @@ def test_objects_synced_from_nova_are_not_loaded(sqlite_cloud, section, entry):
     text = f"traits: [CUSTOM_A]\n{section}:\n- {entry}\n"
     with pytest.raises(Error) as refused:
         fleet.load(text, "f.yaml", dry_run=False, progress=lambda _what: None)
-    said = str(refused.value)
-    assert said.startswith("f.yaml:2:1: ")
-    assert "read from nova's databases ([api_database] connection)" in said
+    message = str(refused.value)
+    assert message.startswith("f.yaml:2:1: ")
+    assert "read from nova's databases ([api_database] connection)" in message
     harmless = f"traits: [CUSTOM_A]\nflavors: [{{name: m1, vcpus: 1, memory_mb: 1}}]\n{section}: []"
     assert fleet.load(harmless, "f.yaml", dry_run=False, progress=lambda _what: None)

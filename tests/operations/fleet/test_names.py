@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that stand for many."""
+"""Patterns that stand for many names."""
 
 import pytest
 from hypothesis import given

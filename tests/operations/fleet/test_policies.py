@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policies of aggregates in fleet files: they are there, and hosts have their ratios."""
+"""Policies of aggregates in fleet files, and the ratios of their hosts."""
 
 import pytest
 
@@ -25,13 +25,13 @@ aggregates:
 
 @pytest.fixture
 def policed_cloud(database, database_url, tmp_path):
-    """An empty cloud under the document's policies."""
+    """An empty cloud with the policies of the documentation."""
     return LoadableCloud(database, settings_with_policies(database_url, tmp_path))
 
 
 @pytest.fixture
 def sqlite_policed_cloud(sqlite_database, sqlite_url, tmp_path):
-    """The same on SQLite alone."""
+    """The cloud of ``policed_cloud`` on SQLite."""
     return LoadableCloud(sqlite_database, settings_with_policies(sqlite_url, tmp_path))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flavors and images given whole are what the scheduler API takes for a record, and no more."""
+"""Flavors and images in instances of fleet files, with the schema of the scheduler API."""
 
 import orjson
 import pytest
@@ -35,7 +35,8 @@ def test_recorded_document_is_unchanged(sqlite_cloud):
         ("image: {properties: 7}", "7 is not an object"),
         ("image: {properties: {a: [1]}}", "[1] is not a string, a number or a boolean"),
         ("image: {min_ram: many}", "'many' is not an integer"),
-        # What JSON cannot have: half a character, and numbers without an end, which are texts.
+        # Values that JSON does not have: a lone surrogate, and infinity, which is read as
+        # text.
         (r'flavor: {extra_specs: {a: "\ud800"}}', "found invalid Unicode character escape code"),
         (r'image: {properties: {a: "\ud800"}}', "found invalid Unicode character escape code"),
         ("flavor: {vcpus: .inf}", "'.inf' is not an integer"),

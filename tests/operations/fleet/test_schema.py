@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An error in a fleet file is reported with its line and column, and nothing is changed."""
+"""Schema errors in a fleet file name their line and column."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML is read the one way in which it reads everywhere, and every fault has its place."""
+"""The YAML parser of fleet files, and the lines of errors."""
 
 import pytest
 import yaml
@@ -125,7 +125,7 @@ def test_written_yaml_is_standard_yaml():
 
 @pytest.mark.slow
 def test_exponential_aliases_are_rejected():
-    """Each line has the one above nine times: ten lines would come to 9**9 values."""
+    """Each line repeats the previous line nine times. Ten lines would have 9**9 values."""
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
     with pytest.raises(
