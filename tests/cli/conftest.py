@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running ``placement-sched`` as its users do: as a process of its own."""
+"""Fixtures that run ``placement-sched`` in another process."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from tests.support.servers import Server, environment, start_servers
 
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run a command to its end, in an empty working directory."""
+    """Return a function that runs a command to its end in an empty working directory."""
 
     def run(*arguments: str, stdin: str = "", **variables: str):
         return program.run(*arguments, stdin=stdin, cwd=tmp_path, env=environment(**variables))
@@ -23,6 +23,6 @@ def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Start a server on a free port, wait until it answers, and stop it at the end."""
+    """Return a function that starts a server on a free port. The server stops at the end."""
     with start_servers(tmp_path) as serve:
         yield serve

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``aggregate check``: what is told, and with which status."""
+"""``aggregate check``: output and exit status."""
 
 import json
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def cloud(sqlite_url, sqlite_database, monkeypatch):
-    """A reserved host of which placement does not know yet, and a flavor for it."""
+    """A reserved host without the trait in placement, and a flavor for it."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     monkeypatch.setenv("OS_SCHEDULER__ENABLE_FORBIDDEN_AGGREGATES_FILTER", "true")
     add_node(sqlite_database, "win1")
@@ -30,29 +30,29 @@ def cloud(sqlite_url, sqlite_database, monkeypatch):
 
 def test_check_prints_allowed_requests_and_problems(cloud, capsys):
     assert main(["aggregate", "check"]) == 1
-    told = capsys.readouterr().out.splitlines()
-    assert told[:4] == [
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:4] == [
         f"windows is reserved by {LICENSED}",
         "    flavors: open to 1 (m1.windows); forbidden to 1 (m1.small)",
         "    images: open to none; forbidden to none",
         "value_ignored: windows: trait:X=no has no effect: only the value 'required' is used",
     ]
     kinds = ["trait_unknown", "not_in_placement", "trait_lacking", "4 findings"]
-    assert [line.partition(":")[0] for line in told[4:]] == kinds
-    assert "windows: win1 is in the host aggregate but not" in told[5]
-    assert f"windows: win1 lacks trait {LICENSED}" in told[6]
+    assert [line.partition(":")[0] for line in lines[4:]] == kinds
+    assert "windows: win1 is in the host aggregate but not" in lines[5]
+    assert f"windows: win1 lacks trait {LICENSED}" in lines[6]
 
 
 def test_check_with_the_filter_off_previews_its_effect(cloud, capsys, monkeypatch):
     monkeypatch.setenv("OS_SCHEDULER__ENABLE_FORBIDDEN_AGGREGATES_FILTER", "false")
     assert main(["aggregate", "check"]) == 1
-    told = capsys.readouterr().out.splitlines()
-    assert told[:3] == [
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == [
         f"windows would be, with the filter on, reserved by {LICENSED}",
         "    flavors: would be open to 1 (m1.windows); forbidden to 1 (m1.small)",
         "    images: would be open to none; forbidden to none",
     ]
-    assert told[3].startswith("filter_off: ")
+    assert lines[3].startswith("filter_off: ")
     assert main(["aggregate", "check", "--format", "json"]) == 1
     assert json.loads(capsys.readouterr().out)["filtering"] is False
 

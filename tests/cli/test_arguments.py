@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments that every command has, and wrong usage."""
+"""Arguments of every command, and invalid usage."""
 
 import pytest
 
@@ -10,9 +10,9 @@ pytestmark = pytest.mark.slow
     "command", ["serve", "db sync", "db version", "select", "explain", "config validate"]
 )
 def test_every_command_takes_configuration_files(run, command):
-    told = run(*command.split(), "--help")
-    assert told.returncode == 0
-    assert "--config-file" in told.stdout
+    done = run(*command.split(), "--help")
+    assert done.returncode == 0
+    assert "--config-file" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shells complete commands, options, values and files."""
+"""Completion of commands, options, values and files in shells."""
 
 import os
 import re
@@ -21,8 +21,8 @@ from tests.support.servers import BIN, environment, wait_until
 
 pytestmark = pytest.mark.slow
 
-#: Defines ``complete_words WORD...``: what is offered for the last one.
-ASKING = """
+#: Defines ``complete_words WORD...``, which prints the completions of the last word.
+COMPLETE_WORDS = """
 complete_words() {
     COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_LINE="$*" COMP_POINT=${#COMP_LINE} COMPREPLY=()
     words=$(complete -p placement-sched); words=${words##*-F }; ${words%% *} "$1" "${!#}" ""
@@ -33,21 +33,21 @@ complete_words() {
 
 @pytest.fixture(autouse=True)
 def extend_completion_timeout(monkeypatch):
-    """Let names take long in this process, which would end after the two seconds."""
+    """Raise the timeout for names from two seconds to ten minutes."""
     monkeypatch.setattr(completion, "PATIENCE", 600)
 
 
 @pytest.fixture(scope="module")
 def complete_in_bash(tmp_path_factory):
-    """What bash offers for a command line whose last word is not finished."""
+    """Return a function that returns the completions that bash offers for the last word."""
     script = tmp_path_factory.mktemp("bash") / "completion"
     with script.open("w") as file, redirect_stdout(file):
         assert main(["completion", "bash"]) == 0
 
-    def offered(*words: str) -> set[str]:
+    def complete(*words: str) -> set[str]:
         line = shlex.join(["complete_words", "placement-sched", *words])
         done = subprocess.run(
-            ["bash", "--norc", "-c", f". {script}\n{ASKING}\n{line}"],
+            ["bash", "--norc", "-c", f". {script}\n{COMPLETE_WORDS}\n{line}"],
             capture_output=True,
             text=True,
             check=True,
@@ -57,7 +57,7 @@ def complete_in_bash(tmp_path_factory):
         assert done.stderr == ""
         return set(done.stdout.split())
 
-    return offered
+    return complete
 
 
 def program_environment() -> dict[str, str]:
@@ -87,7 +87,7 @@ def test_names_are_read_from_the_server(complete_in_bash, url):
         ("host", "show", *server, "cn"): {"cn1", "cn2"},
         ("explain", "m1.small", *server, "--host", "gp"): {"gpu1"},
     }.items():
-        # A busy machine may need more than the two seconds.
+        # On a busy machine, names may take more than two seconds. Try again.
         assert wait_until(lambda: complete_in_bash(*words) == names), words  # noqa: B023 - called here
     assert complete_in_bash("host", "show", *server, "x") == set()
 
@@ -104,7 +104,7 @@ def test_fish_offers_names(url, capsys, tmp_path):
 
 
 def output_of(command: list[str]) -> str:
-    """Run a shell that finds the program and return its output."""
+    """Run a shell with the program on its path and return its output."""
     done = subprocess.run(
         command, capture_output=True, text=True, check=True, timeout=60, env=program_environment()
     )

@@ -19,7 +19,7 @@ VALID = "the configuration is valid\n"
 
 @pytest.fixture
 def validate(tmp_path, monkeypatch, capsys):
-    """Validate a file with this text; return the status and what is printed."""
+    """Return a function that validates a text and returns the status and the output."""
     for variable in ("OS_API__AUTH_STRATEGY", "OS_PLACEMENT_DATABASE__CONNECTION"):
         monkeypatch.delenv(variable, raising=False)
 
@@ -78,23 +78,25 @@ def test_sample_with_all_defaults_set_is_valid(print_sample, validate):
         for line in print_sample.splitlines()
         if "<None>" not in line
     )
-    status, told = validate(written)
-    # oslo.messaging's sample shows what it takes back, too.
+    status, printed = validate(written)
+    # oslo.messaging's sample also has deprecated options.
     taken_back = re.compile(r"a.conf:\d+: warning: \[oslo_messaging_rabbit\] \w+ will be removed.*")
     assert status == 0
-    assert [line for line in told.splitlines() if not taken_back.fullmatch(line)] == []
+    assert [line for line in printed.splitlines() if not taken_back.fullmatch(line)] == []
 
 
 def test_standby_urls_are_reported_as_ignored(validate):
     place = "postgresql://u:p@db/placement"
     text = f"[placement_database]\nconnection = {place}\nslave_connection = {place}\n"
-    status, told = validate(text)
+    status, printed = validate(text)
     assert status == 0
-    assert told.startswith("a.conf:3: warning: [placement_database] slave_connection is ignored: ")
+    assert printed.startswith(
+        "a.conf:3: warning: [placement_database] slave_connection is ignored: "
+    )
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (
             "[schedular]\n\nmax_attempts = 3\nmax_placement_results = 2\n",
@@ -176,10 +178,10 @@ def test_standby_urls_are_reported_as_ignored(validate):
         ),
     ],
 )
-def test_error_is_one_line_with_its_place(validate, text, told):
+def test_error_is_one_line_with_its_place(validate, text, message):
     status, printed = validate(text)
     assert status == 1
-    assert printed.startswith(told)
+    assert printed.startswith(message)
     assert printed.count("\n") == 1
 
 
@@ -260,7 +262,7 @@ def test_options_of_the_keystone_plugin_are_accepted(validate):
     assert validate(text) == (0, "the configuration is valid\n")
 
 
-#: What the networking guide of nova has operators write, and what this service has no use for.
+#: The options of nova's networking guide that this service does not use.
 NEUTRON = """\
 [neutron]
 auth_url = http://controller:5000
@@ -288,17 +290,17 @@ def test_neutron_section_of_nova_conf_is_accepted(validate):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("auth_type = nonsense", "a.conf:2: error: [neutron] auth_type nonsense is not installed"),
         ("auth_type = password", "error: [neutron]: Auth plugin requires parameters which were"),
         ("endpoint_overide = x", "a.conf:2: error: there is no option [neutron] endpoint_overide;"),
     ],
 )
-def test_invalid_neutron_settings_are_reported(validate, text, told):
+def test_invalid_neutron_settings_are_reported(validate, text, message):
     status, printed = validate(f"[neutron]\n{text}\n")
     assert status == 1
-    assert printed.startswith(told)
+    assert printed.startswith(message)
     assert printed.count("\n") == 1
 
 
@@ -316,7 +318,7 @@ _BUS = "[oslo_messaging_notifications]\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "status", "told"),
+    ("text", "status", "message"),
     [
         (
             f"{_BUS}driver = mesagingv2\n",
@@ -340,9 +342,9 @@ _BUS = "[oslo_messaging_notifications]\n"
         ),
     ],
 )
-def test_invalid_message_bus_is_reported(validate, text, status, told):
+def test_invalid_message_bus_is_reported(validate, text, status, message):
     found, printed = validate(text)
-    assert (found, printed[: len(told)]) == (status, told)
+    assert (found, printed[: len(message)]) == (status, message)
     assert printed.count("\n") == 1
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What CONTRIBUTING.md says of adding things is enough: each recipe is followed in a copy.
+"""The recipes of CONTRIBUTING.md, followed in a copy of the package.
 
-All recipes are followed in one copy of the package. Its command line and its server are then run.
+The tests follow all recipes in the same copy, and run its command line and its server.
 """
 
 import json
@@ -17,8 +17,7 @@ from tests.support.versions import NEXT
 
 pytestmark = pytest.mark.exhaustive
 
-#: The rows of the table "Where a change goes" that begin with adding a file, and what is written
-#: for each: files by their path in the package.
+#: The table "Where a change goes": the new files of each row, by their path in the package.
 FILES = {
     "add a host filter, weigher or request filter": {
         "scheduler/filters/recipe_filter.py": '''
@@ -146,8 +145,7 @@ NEWEST_LINE = next(
     for line in (PACKAGE / "api/placement/microversions.py").read_text().splitlines()
     if "NEWEST = " in line
 )
-#: What is written into files that are there, for each recipe: file, the line after which it goes,
-#: the new lines.
+#: The new lines in existing files of each row: file, the line before them, the lines.
 LINES = {
     "add a column that is kept and shown": (
         (
@@ -222,7 +220,7 @@ CLOUD = 'hosts: [{host: "cn[1-4]", vcpus: 8, memory_mb: 8192, local_gb: 100}]\n'
 
 @pytest.fixture(scope="module")
 def package_copy(tmp_path_factory):
-    """Return the folder with a copy of the package in which every recipe has been followed."""
+    """Return the folder of a copy of the package that follows every recipe."""
     folder = tmp_path_factory.mktemp("recipes")
     shutil.copytree(PACKAGE, folder / PACKAGE.name)
     shutil.copytree(ROOT / "alembic", folder / "alembic")
@@ -241,9 +239,9 @@ def package_copy(tmp_path_factory):
 
 @pytest.fixture
 def run_in_copy(run, package_copy, tmp_path):
-    """Give a function that runs a command of the copy, with its configuration file if asked."""
+    """Return a function that runs a command of the copy, by default with a configuration file."""
 
-    def follow(*arguments, salt=3, configured=True, status=0, stdin=""):
+    def run_command(*arguments, salt=3, configured=True, status=0, stdin=""):
         file = tmp_path / "recipe.conf"
         file.write_text(CONFIGURATION.format(folder=tmp_path, salt=salt))
         files = ["--config-file", str(file)] if configured else []
@@ -251,11 +249,11 @@ def run_in_copy(run, package_copy, tmp_path):
         assert done.returncode == status, done.stderr
         return done.stdout
 
-    return follow
+    return run_command
 
 
 def recipe_rows():
-    """Return the rows of the table: what one wants to do, and what to touch."""
+    """Return the rows of the table: the change and its files."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     return dict(re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", text, re.MULTILINE))
 
@@ -265,13 +263,13 @@ def test_every_recipe_that_adds_a_feature_is_tested():
 
 
 def recipe_files(recipe):
-    """Return the files of a recipe, from the root of this repository."""
+    """Return the files of a recipe, relative to the repository."""
     paths = {*FILES.get(recipe, ()), *(path for path, *_ in LINES.get(recipe, ()))}
     return {path if path.startswith("alembic/") else f"{PACKAGE.name}/{path}" for path in paths}
 
 
 def row_names_file(path, text):
-    """Return whether a row names a file or its folder; ``<noun>`` and the like are any name."""
+    """Return whether a row names a file or its folder. ``<noun>`` matches any name."""
     for name in re.findall(r"`([\w./<>]+)`", text):
         pattern = re.sub(r"<\w+>", "[a-z_]+", re.escape(name))
         if re.search(rf"(^|/){pattern}{'([^/]+|[^/]+/__init__.py)' * name.endswith('/')}$", path):
@@ -280,12 +278,12 @@ def row_names_file(path, text):
 
 
 def find_recipe_row(recipe):
-    """Return a recipe's row; where it says that the files are the same, with the one above."""
-    above = None
+    """Return the row of a recipe. "The same files" refers to the previous row."""
+    files = None
     for row, text in recipe_rows().items():
-        above = f"{above} {text}" if text.startswith("the same files") else text
+        files = f"{files} {text}" if text.startswith("the same files") else text
         if row == recipe:
-            return above
+            return files
     raise AssertionError(f"CONTRIBUTING has no row {recipe!r}")
 
 

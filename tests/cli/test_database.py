@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Databases of commands: absent servers, and files that no command may create."""
+"""Commands without a reachable database: absent servers and missing files."""
 
 import pytest
 

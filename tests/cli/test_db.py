@@ -76,7 +76,7 @@ def test_missing_database_url_is_reported_by_option(run):
 
 @pytest.fixture(params=KINDS)
 def train_url(request, tmp_path, monkeypatch):
-    """The URL of a database of OpenStack placement's as Train made it."""
+    """The URL of an OpenStack placement database of Train."""
     with empty_database(request.param, tmp_path) as url:
         database = Database(make_settings(url))
         create_openstack_schema(database, TRAIN)
@@ -91,14 +91,14 @@ def test_adopt_prints_its_changes(train_url, capsys):
     assert first.endswith(
         "OpenStack placement's database of Train to Wallaby (2.0 to 5.0), revision b5c396305c25"
     )
-    told = "\n".join(rest)
-    assert "tables created: consumer_types, placement_sched_alembic_version, sched_agg" in told
-    assert "columns added: consumers.consumer_type_id" in told
+    printed = "\n".join(rest)
+    assert "tables created: consumer_types, placement_sched_alembic_version, sched_agg" in printed
+    assert "columns added: consumers.consumer_type_id" in printed
     hashed = "sched_allocations_consumer_id_idx, " if train_url.startswith("postgresql") else ""
-    assert f"indexes created: {hashed}consumers_consumer_type_id_idx\n" in told
-    assert "standard resource classes added: VCPU, MEMORY_MB" in told
-    assert "found: 0 resource providers (0 roots)" in told
-    assert "note: its schema is now at 422ece571366 (Xena)" in told
+    assert f"indexes created: {hashed}consumers_consumer_type_id_idx\n" in printed
+    assert "standard resource classes added: VCPU, MEMORY_MB" in printed
+    assert "found: 0 resource providers (0 roots)" in printed
+    assert "note: its schema is now at 422ece571366 (Xena)" in printed
 
 
 def test_adopt_prints_changes_since_an_earlier_release(train_url, capsys):
@@ -116,7 +116,7 @@ def test_adopt_prints_changes_since_an_earlier_release(train_url, capsys):
 
 
 def downgrade_to_0020(url):
-    """Make the schema that of the first revision again."""
+    """Restore the schema of the first revision."""
     database = Database(make_settings(url))
     number = text("UPDATE placement_sched_alembic_version SET version_num = '0020'")
     database.write(lambda connection: connection.execute(number))
@@ -146,14 +146,14 @@ def test_repeated_adopt_reports_no_change(train_url, capsys):
 
 def test_sync_before_adoption_suggests_adopt(train_url, capsys):
     assert main(["db", "sync"]) == 1
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.endswith("placement-sched db adopt to take it over\n")
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.endswith("placement-sched db adopt to take it over\n")
 
 
 @pytest.fixture(params=KINDS)
 def openstack_url(request, tmp_path, monkeypatch):
-    """The URL of a database of OpenStack placement as its newest release makes it."""
+    """The URL of an OpenStack placement database of the newest release."""
     with empty_database(request.param, tmp_path) as url:
         database = Database(make_settings(url))
         create_openstack_schema(database)
@@ -173,9 +173,9 @@ def tables(url):
 def test_sync_of_an_openstack_database_suggests_adopt(openstack_url, capsys):
     before = tables(openstack_url)
     assert main(["db", "sync"]) == 1
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err == (
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err == (
         f"placement-sched: the database belongs to OpenStack placement (revision {NEWEST}, "
         "2023.2 to 2026.2 (10.0 to 16.0)) and is not adopted; nothing was changed. Run "
         "placement-sched db adopt to take it over\n"

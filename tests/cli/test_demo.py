@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement-sched demo`` as a newcomer runs it: a process of its own, with nothing configured."""
+"""``placement-sched demo`` in its own process, without any configuration."""
 
 import json
 import os
@@ -25,14 +25,14 @@ pytestmark = pytest.mark.slow
 
 LICENSED = re.compile(r"az\d-r06-win\d\d")
 GPU = re.compile(r"az\d-r07-gpu\d\d")
-#: What a newcomer has, all of it empty.
+#: The directories of a new user, all empty.
 PLACES = ("home", "work", "tmp")
 SEV_ES = "HW_CPU_X86_AMD_SEV_ES"
 
 
 @dataclass
 class DemoUser:
-    """Somebody with an empty home, an empty working directory and an empty temporary directory."""
+    """A user with an empty home, working directory and temporary directory."""
 
     place: Path
 
@@ -59,7 +59,7 @@ class DemoUser:
         )
 
     def leftover_files(self) -> list[Path]:
-        """What there is but the three directories themselves."""
+        """Return all files except the three directories."""
         return [path for name in PLACES for path in (self.place / name).rglob("*")]
 
 
@@ -70,7 +70,7 @@ def demo_user(tmp_path) -> DemoUser:
 
 @pytest.fixture(scope="module")
 def demo_output(tmp_path_factory) -> str:
-    """What the demo prints."""
+    """The text output of the demo."""
     newcomer = DemoUser(tmp_path_factory.mktemp("shown"))
     done = newcomer.run("demo")
     assert (done.returncode, done.stderr) == (0, "")
@@ -80,8 +80,8 @@ def demo_output(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="module")
 def demo_json(tmp_path_factory) -> dict:
-    """What the demo prints for machines."""
-    newcomer = DemoUser(tmp_path_factory.mktemp("told"))
+    """The JSON output of the demo."""
+    newcomer = DemoUser(tmp_path_factory.mktemp("document"))
     done = newcomer.run("demo", "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")
     assert newcomer.leftover_files() == []
@@ -90,7 +90,7 @@ def demo_json(tmp_path_factory) -> dict:
 
 @pytest.fixture(scope="module")
 def kept_demo(tmp_path_factory) -> tuple[DemoUser, str]:
-    """Somebody who kept the demo in a directory ``my cloud``, and what was printed."""
+    """A user who kept the demo in the directory ``my cloud``, and the output."""
     newcomer = DemoUser(tmp_path_factory.mktemp("kept"))
     done = newcomer.run("demo", "--keep", "my cloud")
     assert (done.returncode, done.stderr) == (0, "")
@@ -99,27 +99,27 @@ def kept_demo(tmp_path_factory) -> tuple[DemoUser, str]:
     return newcomer, done.stdout
 
 
-def find_request(told: dict, name: str) -> dict:
-    (found,) = [one for one in told["requests"] if one["name"] == name]
+def find_request(document: dict, name: str) -> dict:
+    (found,) = [one for one in document["requests"] if one["name"] == name]
     return found
 
 
-def passing_hosts(told: dict, name: str) -> list[str]:
-    return [host["host"] for host in find_request(told, name)["explanation"]["hosts"]]
+def passing_hosts(document: dict, name: str) -> list[str]:
+    return [host["host"] for host in find_request(document, name)["explanation"]["hosts"]]
 
 
-def claimed_hosts(told: dict, name: str) -> list[str]:
-    return [selection["service_host"] for selection in find_request(told, name)["claimed"]]
+def claimed_hosts(document: dict, name: str) -> list[str]:
+    return [selection["service_host"] for selection in find_request(document, name)["claimed"]]
 
 
-def rejected_hosts(told: dict, name: str) -> dict[str, str]:
-    funnel = find_request(told, name)["explanation"]["funnel"]
+def rejected_hosts(document: dict, name: str) -> dict[str, str]:
+    funnel = find_request(document, name)["explanation"]["funnel"]
     stages = [*funnel["allocation_candidates"]["steps"], *funnel["filters"]]
     return {entry["host"]: entry["reason"] for stage in stages for entry in stage["rejected"]}
 
 
 def request_section(shown: str, number: int) -> str:
-    """What is shown of a request, on one line."""
+    """Return the text of a request without line breaks."""
     text = shown.split(f"\n{number}/5  ", maxsplit=1)[1]
     return " ".join(text.split(f"\n{number + 1}/5  ", maxsplit=1)[0].split())
 
@@ -279,15 +279,15 @@ def test_dropped_interrupt_is_repeated():
     def raise_interrupt(_gone):
         raise KeyboardInterrupt
 
-    class Collected:
-        """Something that is garbage."""
+    class Garbage:
+        """An object that can be collected."""
 
-    garbage = [Collected()]
+    garbage = [Garbage()]
     seen = weakref.ref(garbage[0], raise_interrupt)
 
     def lose_interrupt():
         with repeat_lost_interrupts():
-            garbage.clear()  # what the callback raises is dropped here
+            garbage.clear()  # Python drops an exception of the callback
             time.sleep(60)
 
     with pytest.raises(KeyboardInterrupt):
@@ -297,7 +297,7 @@ def test_dropped_interrupt_is_repeated():
 
 @pytest.mark.exhaustive
 def test_terminated_demo_leaves_no_files(demo_user):
-    # It prints more than the pipe takes, and so waits to be read: it cannot end before the signal.
+    # The output exceeds the pipe, so the demo cannot end before the signal.
     with subprocess.Popen(
         [PROGRAM, "demo"],
         stdout=subprocess.PIPE,
@@ -307,7 +307,7 @@ def test_terminated_demo_leaves_no_files(demo_user):
         env=demo_user.environment(),
         cwd=demo_user.place / "work",
     ) as process:
-        # With the database in it, the directory is one that is removed at the end.
+        # Once it has the database, the demo removes the directory at its end.
         assert wait_until(lambda: list((demo_user.place / "tmp").glob("*/placement_sched.db")), 120)
         process.send_signal(signal.SIGTERM)
         _, complaint = process.communicate(timeout=240)
@@ -386,7 +386,7 @@ def test_invalid_directory_is_reported_in_one_line(demo_user, directory, complai
 
 
 def read_text(asked: Request) -> str:
-    """The answer, nothing while the server does not listen yet."""
+    """Return the response, or an empty text if the server does not listen yet."""
     try:
         with urlopen(asked, timeout=60) as answer:
             return answer.read().decode()
@@ -405,8 +405,8 @@ def test_demo_ends_with_the_address_of_the_console(demo_user):
 
 
 @pytest.mark.exhaustive
-def test_printed_commands_are_on_the_path(demo_user):
-    """As after ``make demo``, when the program is not on the path."""
+def test_printed_commands_have_the_path_of_the_program(demo_user):
+    """``make demo`` runs the program by its path."""
     called = demo_user.place / "work/.venv"
     demo_user.environment()
     called.symlink_to(Path(PROGRAM).parents[1])
@@ -432,14 +432,14 @@ def test_demo_console_is_served_until_a_signal(demo_user, host):
     ) as demo:
         try:
             lines = iter(demo.stdout.readline, "")
-            said = next(line for line in lines if line.startswith("the console is at "))
-            asked = Request(said.split()[-1], headers={"Accept": "text/html"})
-            assert wait_until(lambda: "<h1>Cloud</h1>" in read_text(asked))
+            line = next(line for line in lines if line.startswith("the console is at "))
+            request = Request(line.split()[-1], headers={"Accept": "text/html"})
+            assert wait_until(lambda: "<h1>Cloud</h1>" in read_text(request))
             demo.send_signal(signal.SIGINT)
             assert demo.wait(timeout=60) == 0
         finally:
             demo.kill()
-    # What stevedore knows of installed packages is kept by every server.
+    # Every server keeps stevedore's cache of installed packages.
     assert [path for path in demo_user.leftover_files() if ".cache" not in path.parts] == []
 
 

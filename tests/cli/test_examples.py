@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Examples in the help of commands: each is run on a small cloud."""
+"""The examples in the help of commands, run on a small cloud."""
 
 import json
 import re

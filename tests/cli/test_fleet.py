@@ -18,7 +18,7 @@ instances: [{name: web, host: cn1, flavor: small}]
 
 @pytest.fixture
 def run_fleet(sqlite_url, tmp_path, monkeypatch, capsys):
-    """Run a command in a directory that has the file, on an empty database."""
+    """Return a function that runs a command on an empty database, next to a fleet file."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "f.yaml").write_text(FILE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every answer arrives and its connection goes on, whenever the body comes, under every server."""
+"""Connections stay usable after requests with any body, under every server."""
 
 import os
 import socket
@@ -32,7 +32,7 @@ COMMANDS = {
 
 @pytest.fixture(params=["serve", *COMMANDS])
 def port(request, serve, tmp_path):
-    """The port of a server that takes bodies of up to ``LARGEST`` bytes."""
+    """The port of a server that accepts bodies of up to ``LARGEST`` bytes."""
     options = {"OS_API__MAX_REQUEST_BODY_SIZE": str(LARGEST), "OS_API__AUTH_STRATEGY": "noauth2"}
     if request.param == "serve":
         yield port_of(serve(**options))
@@ -90,7 +90,7 @@ def test_connection_is_kept_or_closed_after_a_chunked_body(port):
     with closing(socket.create_connection(("127.0.0.1", port), timeout=60)) as connection:
         connection.sendall(asked)
         status, closes = read_answer(connection)
-        assert status in {201, 204, 411}  # uwsgi takes no chunks apart
+        assert status in {201, 204, 411}  # uwsgi rejects chunked bodies
         assert closes or read_next_status(connection, asked) == 204
 
 

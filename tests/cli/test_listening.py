@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``serve`` listens on the socket that systemd passes."""
+"""``serve`` on a socket that systemd passes."""
 
 import os
 import signal
@@ -18,14 +18,14 @@ from tests.support.servers import PROGRAM, environment, wait_until
 
 pytestmark = pytest.mark.system
 
-#: Passes on its third descriptor, as systemd does: LISTEN_PID is the process that it becomes.
+#: Passes a socket as descriptor 3 like systemd. LISTEN_PID stays valid, because exec keeps the pid.
 PASSING = """
 import os, socket, sys
 kind, count = sys.argv[1:3]
-one = socket.socket(socket.AF_UNIX if kind == "unix" else socket.AF_INET)
+listener = socket.socket(socket.AF_UNIX if kind == "unix" else socket.AF_INET)
 if kind == "tcp":
-    one.bind(("127.0.0.1", 0)); one.listen()
-os.dup2(one.fileno(), 3); os.set_inheritable(3, True)
+    listener.bind(("127.0.0.1", 0)); listener.listen()
+os.dup2(listener.fileno(), 3); os.set_inheritable(3, True)
 os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=count)
 os.execv(sys.argv[3], sys.argv[3:])
 """
@@ -39,7 +39,7 @@ def port():
 
 @pytest.fixture
 def lazy_server(tmp_path: Path, port: int):
-    """A server that is started by its first connection, with a log."""
+    """A server that systemd starts with the first connection, and its log."""
     with ExitStack() as stack:
         output = stack.enter_context((tmp_path / "log").open("w"))
         process = subprocess.Popen(
@@ -72,7 +72,7 @@ def test_first_connection_starts_the_server(lazy_server, port, tmp_path):
 
 
 def test_connections_wait_while_the_server_restarts(tmp_path):
-    """What systemd does: the socket is its own, and stays."""
+    """systemd keeps the socket open."""
     with ExitStack() as stack:
         listening = stack.enter_context(reserve_port())
         listening.listen()
@@ -116,7 +116,7 @@ def _serving(listening, folder: Path) -> subprocess.Popen:
 def serve_socket(
     folder: Path, passing: str, kind: str, count: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the server with what the program ``passing`` passes to it, until it ends by itself."""
+    """Run the server with a socket from the program ``passing``, until the server ends."""
     return subprocess.run(
         [sys.executable, "-c", passing, kind, count, PROGRAM, "serve"],
         cwd=folder,
@@ -129,19 +129,19 @@ def serve_socket(
 
 
 @pytest.mark.parametrize(
-    ("kind", "count", "told"),
+    ("kind", "count", "message"),
     [
         ("unix", "1", "the socket that systemd passed does not listen on a TCP port"),
         ("tcp", "2", "systemd passed 2 sockets: use a single ListenStream="),
     ],
 )
-def test_invalid_socket_is_reported_in_one_line(tmp_path, kind, count, told):
+def test_invalid_socket_is_reported_in_one_line(tmp_path, kind, count, message):
     done = serve_socket(tmp_path, PASSING, kind, count)
-    assert (done.returncode, done.stderr) == (1, f"placement-sched: {told}\n")
+    assert (done.returncode, done.stderr) == (1, f"placement-sched: {message}\n")
 
 
 def test_public_address_without_login_is_refused(tmp_path):
-    """The socket's address counts, and not ``--host``."""
+    """The socket's address is checked, not ``--host``."""
     program = PASSING.replace('"127.0.0.1"', '"0.0.0.0"')
     done = serve_socket(tmp_path, program, "tcp", "1")
     assert "refusing to listen on 0.0.0.0 with noauth2" in done.stderr

@@ -18,9 +18,9 @@ NAMES = [option.name for option in _options.common_cli_opts + _options.logging_c
 
 @pytest.fixture
 def read_log_options(tmp_path, monkeypatch):
-    """Apply a command line and read a file, and return the options."""
+    """Return a function that applies a command line and a file, and returns the options."""
     for name in NAMES:
-        # The end of the test then removes a variable that the test adds.
+        # Setting the variable here makes monkeypatch remove it after the test.
         variable = f"OS_DEFAULT__{name.replace('-', '_').upper()}"
         monkeypatch.setenv(variable, "")
         monkeypatch.delenv(variable)

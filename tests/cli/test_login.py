@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Login of commands: by variables, by clouds.yaml and by token, with a keystone of the tests."""
+"""Login of commands with variables, clouds.yaml and tokens, at a test keystone."""
 
 import importlib
 import json
@@ -31,7 +31,7 @@ CREDENTIAL = {
 
 
 class CatalogueService:
-    """A scheduler API that checks tokens and answers with the path of the request."""
+    """A scheduler API that checks tokens and responds with the path of the request."""
 
     def __init__(self, keystone: identity.Identity) -> None:
         self.keystone = keystone
@@ -47,7 +47,7 @@ class CatalogueService:
 
 @pytest.fixture
 def service(monkeypatch):
-    """A service in the catalogue of a keystone, with the variables of its login."""
+    """A service in a keystone catalogue, with the environment variables of a login."""
     with identity.run_keystone() as keystone:
         service = CatalogueService(keystone)
         with serve_application(service) as url:
@@ -64,7 +64,7 @@ def set_variables(monkeypatch, **variables: str) -> None:
 
 @pytest.fixture
 def run_show(capsys):
-    """Run a command and return its status, the requested path and stderr."""
+    """Return a function that runs a command: status, requested path and stderr."""
 
     def show(*options: str) -> tuple[int, str | None, str]:
         status = main(["policy", "show", "x", "--format", "json", *options])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every command does alike: one line on failure, never a traceback, clean exits."""
+"""Behaviour of all commands: errors in a line, tracebacks, signals and exit status."""
 
 import errno
 import os
@@ -35,7 +35,7 @@ def test_missing_command_prints_the_help(run, arguments):
 
 def test_output_closed_by_the_reader_is_no_error(tmp_path):
     reader, writer = os.pipe()
-    os.close(reader)  # gone before the first line, as ``head`` is gone before the last
+    os.close(reader)  # closed before the first line, like by ``head``
     with os.fdopen(writer, "w") as pipe:
         done = subprocess.run(
             [PROGRAM, "config", "sample"],
@@ -70,15 +70,15 @@ def test_failed_write_is_reported_in_one_line(arguments, tmp_path):
     assert done.stderr == "placement-sched: standard output: No space left on device\n"
 
 
-#: The number of the system call, by architecture.
+#: Number of the read system call by architecture.
 READ = {"x86_64": "0", "aarch64": "63"}
 
 
 @contextmanager
 def start_reading_command(directory: Path, *, interrupt: Any) -> Iterator[subprocess.Popen[str]]:
-    """Give a command that waits for its input, and was started with ``interrupt`` for SIGINT.
+    """Start a command that reads its input. ``interrupt`` is its handler of SIGINT.
 
-    A process inherits what is ignored: these tests may themselves be a job in the background.
+    Processes inherit ignored signals. The tests themselves may run in a background job.
     """
     before = signal.signal(signal.SIGINT, interrupt)
     try:
@@ -104,29 +104,29 @@ def start_reading_command(directory: Path, *, interrupt: Any) -> Iterator[subpro
 def test_interrupt_prints_one_line(tmp_path):
     with start_reading_command(tmp_path, interrupt=signal.default_int_handler) as process:
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=60)
-    assert told == "placement-sched: interrupted\n"
+        _, error = process.communicate(timeout=60)
+    assert error == "placement-sched: interrupted\n"
     assert process.returncode == 130
 
 
 def test_background_job_ignores_interrupt(tmp_path):
     with start_reading_command(tmp_path, interrupt=signal.SIG_IGN) as process:
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate("no JSON", timeout=60)
-    assert "interrupted" not in told
+        _, error = process.communicate("no JSON", timeout=60)
+    assert "interrupted" not in error
     assert process.returncode == 1
 
 
 def wait_until_reading(pid: int) -> None:
     """Wait until the process sleeps in a read of its standard input, a pipe."""
-    assert wait_until(lambda: is_reading(pid)), "it never asked for its input"
+    assert wait_until(lambda: is_reading(pid)), "it never read its input"
 
 
 def is_reading(pid: int) -> bool:
-    """Return whether a process waits for its standard input, as far as this kernel tells.
+    """Return whether a process waits for its standard input, if the kernel shows it.
 
-    Not every kernel says in what a process sleeps, but then with what it called it: 0, the first
-    argument of a read, is the standard input.
+    Some kernels do not show the wait channel. They show the system call: its first argument 0
+    is the standard input.
     """
     if "pipe" in Path(f"/proc/{pid}/wchan").read_text():
         return True
@@ -138,7 +138,7 @@ def is_reading(pid: int) -> bool:
 
 
 class FailingCommand:
-    """A module of commands whose one command fails as it is told."""
+    """A module with the command ``fail``, which raises an exception."""
 
     def __init__(self, failure: BaseException) -> None:
         self.failure = failure
@@ -152,7 +152,7 @@ class FailingCommand:
 
 @pytest.fixture
 def run_failing(monkeypatch, capsys):
-    """Run a command that raises ``failure``; return its status and what stderr says."""
+    """Return a function that runs a command that raises ``failure``: status and stderr."""
 
     def fail(failure: BaseException, *arguments: str) -> tuple[int, str]:
         monkeypatch.setitem(sys.modules, "failing", FailingCommand(failure))
@@ -168,9 +168,9 @@ def test_error_prints_its_message_in_one_line(run_failing):
 
 
 def test_unexpected_error_prints_one_line_and_the_debug_option(run_failing):
-    status, told = run_failing(RuntimeError("a\nb"))
+    status, error = run_failing(RuntimeError("a\nb"))
     assert status == 1
-    assert told == (
+    assert error == (
         "placement-sched: unexpected RuntimeError: a b (a defect; --debug shows the traceback)\n"
     )
 
@@ -183,15 +183,15 @@ def test_os_error_is_reported_without_the_debug_option(run_failing):
 
 
 def test_os_error_without_a_file_has_its_origin(run_failing):
-    """Such as a semaphore, where /dev/shm may not be written to."""
-    status, told = run_failing(PermissionError(errno.EACCES, "Permission denied"))
+    """For example an error at a semaphore, if /dev/shm is not writable."""
+    status, error = run_failing(PermissionError(errno.EACCES, "Permission denied"))
     assert status == 1
     assert re.fullmatch(
         r"placement-sched: Permission denied \(test_main\.py, \w+; --debug shows the traceback\)\n",
-        told,
+        error,
     )
 
 
 def test_debug_prints_a_traceback(run_failing):
-    _, told = run_failing(RuntimeError("a"), "--debug")
-    assert "Traceback" in told
+    _, error = run_failing(RuntimeError("a"), "--debug")
+    assert "Traceback" in error

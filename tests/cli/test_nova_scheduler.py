@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement-sched nova-scheduler`` with a configuration that it cannot start with."""
+"""``nova-scheduler`` with invalid configurations."""
 
 import pytest
 
@@ -15,7 +15,7 @@ OURS = "[placement_database]\nconnection = sqlite:///ours.db\n"
 
 
 def last_error_line(run, tmp_path, text, *more):
-    """Return the line that the command ends with."""
+    """Return the last line of stderr."""
     file = tmp_path / "nova.conf"
     file.write_text(text)
     done = run("nova-scheduler", "--config-file", str(file), *more)
@@ -27,7 +27,7 @@ def last_error_line(run, tmp_path, text, *more):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (OURS + NOVA.replace("[api_database]", "[other]"), "[api_database] connection is not set"),
         (NOVA, "[placement_database] connection is not set: name this service's database"),
@@ -37,8 +37,8 @@ def last_error_line(run, tmp_path, text, *more):
         (OURS + NOVA + "[scheduler]\nworkers = none\n", "[scheduler] workers"),
     ],
 )
-def test_missing_requirement_is_reported_in_one_line(run, tmp_path, text, told):
-    assert told in last_error_line(run, tmp_path, text)
+def test_missing_requirement_is_reported_in_one_line(run, tmp_path, text, message):
+    assert message in last_error_line(run, tmp_path, text)
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "many"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova-shadow``: a missing setting is named in a line."""
+"""``nova-shadow`` with missing settings."""
 
 import pytest
 
@@ -15,7 +15,7 @@ OURS = "[placement_database]\nconnection = sqlite:///sched.db\n"
 
 @pytest.fixture
 def run_shadow(tmp_path):
-    """Return a function that runs a command with these lines as its file."""
+    """Return a function that runs a command with a configuration file of these lines."""
 
     def run_program(lines, *arguments):
         file = tmp_path / "nova.conf"
@@ -27,7 +27,7 @@ def run_shadow(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "message"),
     [
         (BUS + OURS, "[api_database] connection is not set"),
         (BUS + NOVA, "[placement_database] connection is not set"),
@@ -38,9 +38,9 @@ def run_shadow(tmp_path):
         ),
     ],
 )
-def test_missing_requirement_is_reported_in_one_line(run_shadow, lines, said):
+def test_missing_requirement_is_reported_in_one_line(run_shadow, lines, message):
     done = run_shadow(lines, "nova-shadow")
     assert done.returncode == 1
-    assert done.stderr.startswith(f"placement-sched: {said}")
+    assert done.stderr.startswith(f"placement-sched: {message}")
     assert len(done.stderr.splitlines()) == 1
     assert "s3cret" not in done.stderr

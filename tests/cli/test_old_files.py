@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server that is started with an old nova.conf places requests as that file says."""
+"""Requests to a server with an old nova.conf."""
 
 from pathlib import Path
 
@@ -12,32 +12,33 @@ pytestmark = pytest.mark.system
 FILES = Path(__file__).parents[1] / "config" / "old_files"
 ISOLATED = {"id": "11111111-1111-4111-8111-111111111111"}
 
-#: Of each era's file what else a request has to say, and why it is as it is.
-QUESTIONS = [
-    # A negative multiplier of free memory packs hosts; cn1, of those not isolated, has the least.
+#: Files, requests and the selected hosts.
+REQUESTS = [
+    # The negative multiplier prefers hosts with less memory. cn1 is the smallest host not
+    # isolated.
     pytest.param("icehouse", {}, "cn1", id="icehouse-packs"),
     pytest.param("stein", {}, "cn1", id="stein-packs"),
-    # The isolated image and the isolated host are for each other.
+    # The isolated image may use only the isolated host.
     pytest.param("icehouse", {"image": ISOLATED}, "cn3", id="icehouse-isolates"),
     pytest.param("stein", {"image": ISOLATED}, "cn3", id="stein-isolates"),
-    # Hosts in no aggregate with a zone are in the default one.
+    # Hosts without an availability zone are in the default zone.
     pytest.param("icehouse", {"availability_zone": "site1"}, "cn1", id="icehouse-zone"),
     pytest.param("stein", {"availability_zone": "nova"}, "cn1", id="stein-zone"),
 ]
 
-#: The files describe an identity service, which means keystone; none is there to be asked.
+#: The files configure keystone, but no keystone runs.
 WITHOUT_KEYSTONE = {"OS_API__AUTH_STRATEGY": "noauth2"}
 
 
-@pytest.mark.parametrize(("era", "asked", "host"), QUESTIONS)
-def test_server_applies_an_old_configuration_file(serve, era, asked, host):
+@pytest.mark.parametrize(("era", "request_fields", "host"), REQUESTS)
+def test_server_applies_an_old_configuration_file(serve, era, request_fields, host):
     server = serve("--config-file", str(FILES / f"{era}.conf"), **WITHOUT_KEYSTONE)
     of_x86 = {"supported_hv_specs": [["x86_64", "qemu", "hvm"]]}
     memory = {"cn1": 16384, "cn2": 32768, "cn3": 65536}
     hosts = [report(name, memory_mb=size, **of_x86) for name, size in memory.items()]
     assert server.post("/scheduler/v1/compute_nodes", hosts)[0] in (200, 201)
     status, answer = server.post(
-        "/scheduler/v1/select_destinations", {"request_spec": spec(**asked)}
+        "/scheduler/v1/select_destinations", {"request_spec": spec(**request_fields)}
     )
     assert (status, selected_hosts(answer)) == (200, [host])
 
@@ -46,5 +47,5 @@ def test_ratios_of_an_old_file_apply_to_hosts_without_ratios(serve):
     server = serve("--config-file", str(FILES / "icehouse.conf"), **WITHOUT_KEYSTONE)
     server.post("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1)])
     path = "/scheduler/v1/select_destinations"
-    found = [server.post(path, {"request_spec": spec()})[0] for _ in range(17)]
-    assert found == [200] * 16 + [409]  # 16 virtual CPUs to each real one
+    statuses = [server.post(path, {"request_spec": spec()})[0] for _ in range(17)]
+    assert statuses == [200] * 16 + [409]  # 16 virtual CPUs per physical CPU

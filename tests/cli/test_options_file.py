@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``[scheduler] json_config_location``, as operators of a running server meet it."""
+"""``[scheduler] json_config_location`` of a running server."""
 
 import json
 import signal
@@ -16,13 +16,13 @@ NAME = "[scheduler] json_config_location"
 
 
 def first_host(server) -> str:
-    """Return the host that a request would get now."""
+    """Return the host that the next request would select."""
     body = {"request_spec": spec()}
     return selected_hosts(server.post("/scheduler/v1/explain", body)[1])[0]
 
 
 def first_hosts_of_workers(server) -> set[str]:
-    """Return what several requests would get, so that every worker is asked."""
+    """Return the hosts of several requests, which reach all workers."""
     return {first_host(server) for _ in range(16)}
 
 
@@ -36,8 +36,8 @@ def test_running_server_applies_changes_and_ignores_errors(serve, tmp_path, work
         f"[placement_database]\nconnection = sqlite:///{tmp_path}/file.db\n"
     )
     server = serve("--config-file", str(config), "--workers", workers)
-    told = f"{NAME}: {file}: there is no option 'acme_threshold': it is ignored"
-    assert told in server.log.read_text()
+    message = f"{NAME}: {file}: there is no option 'acme_threshold': it is ignored"
+    assert message in server.log.read_text()
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
     assert first_host(server) == "cn1"
     rewrite(file, '{"ram_weight_multiplier": 1.0}')
@@ -51,31 +51,31 @@ def test_running_server_applies_changes_and_ignores_errors(serve, tmp_path, work
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (None, "No such file or directory"),
         ("{", "it is not JSON: "),
         ('{"ram_weight_multiplier": "x"}', "ram_weight_multiplier: 'x' is not a number"),
     ],
 )
-def test_invalid_file_prevents_the_start_with_one_line(run, tmp_path, text, told):
+def test_invalid_file_prevents_the_start_with_one_line(run, tmp_path, text, message):
     if text is not None:
         (tmp_path / "scheduler.json").write_text(text)
     refused = run("serve", "--port", "0", **{OPTION: "scheduler.json"})
     assert refused.returncode == 1
     (line,) = refused.stderr.splitlines()
-    assert line.startswith(f"placement-sched: {NAME}: scheduler.json: {told}")
+    assert line.startswith(f"placement-sched: {NAME}: scheduler.json: {message}")
 
 
 @pytest.mark.parametrize(
-    ("text", "status", "told"),
+    ("text", "status", "message"),
     [
         ("{}", 0, "the configuration is valid"),
         ("[]", 1, f"error: {NAME}: scheduler.json: it is not a JSON object of options and values"),
         ('{"zzz": 1}', 0, f"warning: {NAME}: scheduler.json: there is no option 'zzz'"),
     ],
 )
-def test_validate_checks_the_options_file(run, tmp_path, text, status, told):
+def test_validate_checks_the_options_file(run, tmp_path, text, status, message):
     (tmp_path / "scheduler.json").write_text(text)
     checked = run("config", "validate", **{OPTION: "scheduler.json"})
-    assert (checked.returncode, checked.stdout) == (status, f"{told}\n")
+    assert (checked.returncode, checked.stdout) == (status, f"{message}\n")

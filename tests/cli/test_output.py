@@ -28,7 +28,7 @@ ROWS = [{"host": "cn2", "free": 65536, "traits": ["A", "B"]}, {"host": "cn1", "f
 
 @pytest.fixture
 def print_with(capsys, monkeypatch):
-    """Return what a command prints with these options."""
+    """Return a function that prints rows with output options and returns the output."""
     monkeypatch.delenv("COLUMNS", raising=False)
 
     def show(form: str, *columns: str, sort: str | None = None, is_show: bool = False) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGHUP, at which a running server reads its configuration files again."""
+"""Reloading of the configuration after SIGHUP."""
 
 import os
 import re
@@ -29,7 +29,7 @@ def config(tmp_path) -> Path:
 
 @pytest.fixture(params=["1", "2"])
 def server(request, serve, config):
-    """A server of one worker or two, with a small host and a large one."""
+    """A server with a small and a large host, with a single worker and with two workers."""
     server = serve("--config-file", str(config), "--workers", request.param)
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
     assert first_hosts_of_workers(server) == {"cn1"}
@@ -37,7 +37,7 @@ def server(request, serve, config):
 
 
 def reload_server(server, file: Path, text: str) -> None:
-    """Rewrite a configuration file, and let the server read it."""
+    """Rewrite a configuration file and send SIGHUP."""
     rewrite(file, text)
     server.process.send_signal(signal.SIGHUP)
 
@@ -79,8 +79,8 @@ def test_new_policies_apply_without_a_restart(server, config):
 def test_invalid_files_are_reported_and_change_nothing(server, config, text, why):
     reload_server(server, config, text)
     assert wait_until(lambda: KEPT in server.log.read_text())
-    told = next(line for line in server.log.read_text().splitlines() if KEPT in line)
-    assert why in told
+    line = next(line for line in server.log.read_text().splitlines() if KEPT in line)
+    assert why in line
     assert "Traceback" not in server.log.read_text()
     assert first_hosts_of_workers(server) == {"cn1"}
     reload_server(server, config, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
@@ -88,7 +88,7 @@ def test_invalid_files_are_reported_and_change_nothing(server, config, text, why
 
 
 def test_invalid_files_are_logged_once_with_the_time(server, config):
-    """By the process that gets the signal, for itself and all workers."""
+    """The main process logs it for all workers."""
     reload_server(server, config, "[filter_scheduler]\nram_weight_multiplier = much\n")
     assert wait_until(lambda: KEPT in server.log.read_text())
     assert first_hosts_of_workers(server) == {"cn1"}
@@ -155,7 +155,7 @@ def test_replacement_worker_uses_the_last_valid_settings(serve, config):
 
 @pytest.mark.exhaustive
 def test_worker_is_replaced_despite_an_invalid_options_file(serve, config, tmp_path):
-    """It uses the configuration alone until the options file can be used again."""
+    """Until the options file is valid again, it uses only the configuration."""
     options = tmp_path / "scheduler.json"
     rewrite(options, '{"ram_weight_multiplier": -1.0}')
     rewrite(config, f"[scheduler]\njson_config_location = {options}\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement-sched serve`` as a process: start, answers, workers, signals."""
+"""``placement-sched serve`` as a process: start, responses, workers and signals."""
 
 import asyncio
 import json
@@ -32,8 +32,8 @@ def ask(server, path="/placement/resource_providers"):
 
 
 def read_error(body: bytes) -> dict:
-    (told,) = json.loads(body)["errors"]
-    return told
+    (error,) = json.loads(body)["errors"]
+    return error
 
 
 def child_processes(server):
@@ -88,7 +88,7 @@ def test_access_log_is_common_format_with_the_request_id(serve):
     server = serve()
     _, headers, body = server.get("/placement/resource_providers?name=x%22%0Ay", token="a\nb"[:1])
     request_id = {key.lower(): value for key, value in headers.items()}["x-openstack-request-id"]
-    # The line follows the answer.
+    # The server writes the line after the response.
     assert wait_until(lambda: re.search(rf"{request_id} .* ms\n", server.log.read_text()))
     (line,) = [line for line in server.log.read_text().splitlines() if request_id in line]
     assert re.search(
@@ -128,7 +128,7 @@ def test_sigterm_waits_for_a_running_request(serve, tmp_path):
         waiting.start()
         (worker,) = child_processes(server)
         assert wait_until(lambda: has_client(worker))
-        time.sleep(0.5)  # the request follows its connection
+        time.sleep(0.5)  # The request follows the connection.
         server.process.terminate()
         assert wait_until(lambda: "stopping: SIGTERM" in server.log.read_text())
         time.sleep(2)
@@ -176,10 +176,10 @@ def test_connection_limit_reserves_files_for_the_worker():
         "import resource as r; r.setrlimit(r.RLIMIT_NOFILE, (200, {hard}));"
         "print(connections(), *r.getrlimit(r.RLIMIT_NOFILE))"
     )
-    for hard, told in ((700, "444 700 700"), (4000, "1024 1280 4000")):
+    for hard, limits in ((700, "444 700 700"), (4000, "1024 1280 4000")):
         command = [sys.executable, "-c", code.format(hard=hard)]
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
-        assert done.stdout.strip() == told
+        assert done.stdout.strip() == limits
 
 
 def test_port_in_use_is_reported_in_one_line(serve, run):
@@ -229,7 +229,7 @@ def test_localhost_and_ipv6_loopback_need_no_configuration(serve):
     ],
 )
 def test_invalid_arguments_are_reported_in_one_line(run, arguments, words):
-    # A look-up of a name that cannot be takes as long as the slowest name server.
+    # Look-ups of an unknown name last until the slowest name server has answered.
     refused = run("serve", *arguments, RES_OPTIONS="timeout:1 attempts:1")
     assert refused.returncode != 0
     assert words in refused.stderr
@@ -277,7 +277,7 @@ def test_signal_before_the_event_loop_stops_a_worker():
 
 
 def test_replacement_worker_accepts_a_newer_schema(serve, tmp_path):
-    """In a rolling upgrade; a server that starts on that schema is not ready."""
+    """During a rolling upgrade. A server that starts with that schema is not ready."""
     server = serve("--workers", "2")
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as newer:
         newer.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
@@ -380,9 +380,9 @@ def test_missing_database_is_503_until_it_exists(serve, postgresql_server):
         url = f"{postgresql_server.partition('@')[0]}@127.0.0.1:{port}/{rest}"
         server = serve(OS_PLACEMENT_DATABASE__CONNECTION=url, ready=None)
         server.wait_for("/placement/resource_providers", 503)
-        told = read_error(ask(server)[2])
-        assert told["detail"] == "the database does not answer"
-        assert "Traceback" not in json.dumps(told)
+        error = read_error(ask(server)[2])
+        assert error["detail"] == "the database does not answer"
+        assert "Traceback" not in json.dumps(error)
         with run_database_proxy((address, int(real_port or 5432)), listener):
             server.wait_for("/placement/resource_providers", 200)
 
@@ -415,12 +415,12 @@ def test_unexpected_error_is_500_with_a_traceback_in_the_log(serve, tmp_path):
         rival.execute("UPDATE traits SET name = x'ff' WHERE name = 'HW_CPU_X86_AVX2'")
         rival.commit()
     status, _, body = ask(server, "/placement/traits")
-    told = read_error(body)
+    error = read_error(body)
     assert status == 500
     assert "Traceback" not in body.decode()
     log = server.log.read_text()
     assert "Traceback" in log
-    assert told["request_id"] in log
+    assert error["request_id"] in log
     assert ask(server)[0] == 200
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""With ``use_json`` each request is a line with its ids, caller, route, status and time."""
+"""Request log lines of a server with ``use_json``."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from tests.support.servers import start_servers
 
 pytestmark = pytest.mark.system
 
-#: What is asked, with which token, and what the line says of it.
+#: Method, path and token of a request, and the API, route and status in its log line.
 REQUESTS = [
     ("GET", "/placement/traits", "admin", "placement", "/traits", 200),
     ("GET", "/scheduler/v1/decisions", "admin", "scheduler", "/v1/decisions", 200),
@@ -36,7 +36,7 @@ REQUESTS = [
 def read_line(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[..., tuple[dict, str]]]:
-    """Give a function that sends a request, and returns its line and its id."""
+    """Return a function that sends a request and returns its log line and its id."""
     folder = tmp_path_factory.mktemp("json")
     with identity.run_keystone() as keystone, start_servers(folder) as serve:
         (folder / "placement.conf").write_text(build_config(keystone.url))
@@ -47,9 +47,9 @@ def read_line(
             "stranger": "unknown",
         }
 
-        def asked(method: str, path: str, who: str, **more: object) -> tuple[dict, str]:
+        def send(method: str, path: str, user: str, **more: object) -> tuple[dict, str]:
             headers = {
-                "X-Auth-Token": tokens[who],
+                "X-Auth-Token": tokens[user],
                 "X-Openstack-Request-Id": NOVAS,
                 "OpenStack-API-Version": "placement 1.39",
             }
@@ -64,17 +64,17 @@ def read_line(
             own = answer.headers["x-openstack-request-id"]
             return json.loads(access_line(server, own)), own
 
-        yield asked
+        yield send
 
 
-@pytest.mark.parametrize(("method", "path", "who", "api", "route", "status"), REQUESTS)
+@pytest.mark.parametrize(("method", "path", "user", "api", "route", "status"), REQUESTS)
 def test_log_line_has_ids_caller_route_status_and_time(
-    read_line, method, path, who, api, route, status
+    read_line, method, path, user, api, route, status
 ):
-    line, own = read_line(method, path, who)
+    line, own = read_line(method, path, user)
     context, about = line["context"], line["extra"]
     assert (context["request_id"], context["global_request_id"]) == (own, NOVAS)
-    caller = {"admin": "ann", "reader": "bob"}.get(who)
+    caller = {"admin": "ann", "reader": "bob"}.get(user)
     assert (context["user"], context["project_id"]) == (caller, caller and "shop")
     assert (about["method"], about["path"]) == (method, path)
     assert (about["api"], about["route"], about["status"]) == (api, route, status)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``placement-sched serve`` writes, and where: the banner, and a log that starts and ends."""
+"""Output of ``placement-sched serve``: the banner on stdout, and the log."""
 
 import json
 import os
@@ -25,7 +25,7 @@ TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+"
 
 @pytest.fixture
 def run_until(tmp_path) -> Callable[..., tuple[str, str]]:
-    """Give a function that serves until a text is written, stops, and returns stdout and stderr."""
+    """Return a function that serves until a text appears, and returns stdout and stderr."""
 
     def run_until(text: str, *arguments: str, how=signal.SIGTERM, **variables: str):
         out, err = tmp_path / "stdout", tmp_path / "stderr"
@@ -51,8 +51,8 @@ def test_banner_is_on_stdout_and_log_on_stderr(run_until, how):
     assert re.fullmatch(r"placement-sched serves \S+ on [^\n]*\nthe console is at \S+\n", out)
     lines = err.splitlines()
     assert all(re.match(TIME, line) for line in lines)
-    told = [line.partition(" [-] ")[2] for line in lines if "cli.serve" in line]
-    assert told == [f"stopping: {how.name}", "stopped"]
+    messages = [line.partition(" [-] ")[2] for line in lines if "cli.serve" in line]
+    assert messages == [f"stopping: {how.name}", "stopped"]
     assert "refused to gracefully stop" not in err
 
 
@@ -66,7 +66,7 @@ def test_ineffective_line_is_a_warning_as_in_validate(run_until, run, tmp_path):
     text = "[api]\nauth_stratgy = keystone\n[scheduler]\nfoo = 1\n[no_such]\nx = 1\n"
     (tmp_path / "a.conf").write_text(text)
     validated = run("config", "validate", "--config-file", "a.conf").stdout.splitlines()
-    # The name by which the server knows the file, which may be started from elsewhere.
+    # The server logs the absolute path.
     expected = [
         re.sub(r"^a\.conf:(\d+): \w+: ", rf"{tmp_path}/a.conf:\1: ", line) for line in validated
     ]
@@ -87,7 +87,7 @@ def test_many_ineffective_lines_are_counted(run_until, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (
             "[api]\nauth_strategy = bogus\n",
@@ -106,13 +106,13 @@ def test_many_ineffective_lines_are_counted(run_until, tmp_path):
         ),
     ],
 )
-def test_invalid_value_is_reported_as_in_validate(run, tmp_path, text, told):
+def test_invalid_value_is_reported_as_in_validate(run, tmp_path, text, message):
     (tmp_path / "a.conf").write_text(text)
     validated = run("config", "validate", "--config-file", "a.conf")
-    assert validated.stdout == f"a.conf:2: error: {told}\n"
+    assert validated.stdout == f"a.conf:2: error: {message}\n"
     refused = run("serve", "--port", "0", "--config-file", "a.conf")
     assert refused.returncode == 1
-    assert refused.stderr.endswith(f"placement-sched: {tmp_path}/a.conf:2: {told}\n")
+    assert refused.stderr.endswith(f"placement-sched: {tmp_path}/a.conf:2: {message}\n")
 
 
 def test_invalid_value_in_the_environment_is_reported_by_variable(run):
@@ -124,27 +124,27 @@ def test_invalid_value_in_the_environment_is_reported_by_variable(run):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("auth_type = nonsense", "[keystone_authtoken] auth_type nonsense is not installed"),
         ("username = ann", "[keystone_authtoken] auth_type is not set"),
     ],
 )
-def test_invalid_keystone_is_reported_once_before_workers_start(run, tmp_path, text, told):
-    """Though nothing but the section says that keystone is meant."""
+def test_invalid_keystone_is_reported_once_before_workers_start(run, tmp_path, text, message):
+    """Only the section selects keystone."""
     (tmp_path / "a.conf").write_text(f"[keystone_authtoken]\n{text}\n")
     refused = run("serve", "--port", "0", "--config-file", "a.conf")
     assert refused.returncode == 1
     assert refused.stdout == ""
     assert refused.stderr.count("\n") == 1
-    assert refused.stderr.startswith(f"placement-sched: {told}")
+    assert refused.stderr.startswith(f"placement-sched: {message}")
     validated = run("config", "validate", "--config-file", "a.conf")
     assert validated.returncode == 1
-    assert validated.stdout.count(told) == 1
+    assert validated.stdout.count(message) == 1
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "message"),
     [
         ("postgresql://u:geheim@127.0.0.1:{port}/x", "127.0.0.1.*port {port}.*refused"),
         ("mysql://u:geheim@127.0.0.1:{port}/x", "127.0.0.1.*refused"),
@@ -152,8 +152,8 @@ def test_invalid_keystone_is_reported_once_before_workers_start(run, tmp_path, t
         ("mysql://u:geheim@no.such.host.invalid/x", "no.such.host.invalid"),
     ],
 )
-def test_unavailable_database_is_reported_once_with_the_reason(run_until, url, told):
-    with socket.socket() as taken:  # bound, but nothing listens
+def test_unavailable_database_is_reported_once_with_the_reason(run_until, url, message):
+    with socket.socket() as taken:  # bound, but not listening
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
         _, err = run_until(
@@ -161,13 +161,14 @@ def test_unavailable_database_is_reported_once_with_the_reason(run_until, url, t
             "--workers",
             "2",
             OS_PLACEMENT_DATABASE__CONNECTION=url.format(port=port),
-            # A look-up of a name that cannot be takes as long as the slowest name server.
+            # Look-ups of an unknown name last until the slowest name server has
+            # answered.
             RES_OPTIONS="timeout:1 attempts:1",
         )
     (line,) = [line for line in err.splitlines() if "starting without" in line]
     assert re.search(
         rf" starting without the database: the database does not answer: .*"
-        rf"{told.format(port=port)}",
+        rf"{message.format(port=port)}",
         line,
     )
     assert line.count("does not answer") == 1
@@ -176,13 +177,13 @@ def test_unavailable_database_is_reported_once_with_the_reason(run_until, url, t
 
 
 def send(server, **headers: str) -> str:
-    """Ask and return the id of the request."""
+    """Send a request and return its id."""
     _, answered, _ = server.get("/placement/traits", **headers)
     return {name.lower(): value for name, value in answered.items()}["x-openstack-request-id"]
 
 
 def access_line(server, request_id: str) -> str:
-    """Wait for the line of the access log, which follows the answer; others may come before it."""
+    """Wait for the access log line of a request, and return it."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
         for line in server.log.read_text().splitlines():
@@ -223,7 +224,7 @@ def test_request_lines_have_the_authenticated_caller(serve, tmp_path):
 
 
 def test_option_check_does_not_load_notification_libraries(tmp_path):
-    """oslo.messaging takes long, and brings eventlet along."""
+    """oslo.messaging takes long to load and imports eventlet."""
     (tmp_path / "a.conf").write_text("[api]\nauth_strategy = noauth2\n")
     code = (
         "import sys; from placement_sched.scheduler.plugins import read_settings;"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``/metrics`` of a server with several workers: the sum of all, also of those that died."""
+"""``/metrics`` of a server with several workers, including workers that ended."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,7 +13,7 @@ REQUESTS = 60
 
 
 def read_request_count(server) -> float:
-    """Return how often the list of traits was answered, as whichever worker is asked tells it."""
+    """Return the number of requests for traits, as any worker reports it."""
     status, _, body = server.get("/metrics", token="")
     assert status == 200
     return sum(
@@ -27,7 +27,7 @@ def read_request_count(server) -> float:
 def send_many_requests(server) -> None:
     with ThreadPoolExecutor(8) as pool:
         answers = pool.map(lambda _: server.get("/placement/traits")[0], range(REQUESTS))
-        assert set(answers) == {404}  # the oldest microversion knows no traits
+        assert set(answers) == {404}  # the oldest microversion has no traits
 
 
 def workers(server) -> list[psutil.Process]:

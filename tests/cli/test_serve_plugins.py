@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server with strangers' plugins: it does not start on a fault, and lives on after one."""
+"""A server with third-party plugins that fail at the start or in a request."""
 
 import re
 
@@ -22,7 +22,7 @@ def fail(spec_obj):
     if how == "recurse":
         fail(spec_obj)
     if how:
-        raise {"key": KeyError, "value": ValueError}[how]("told\\nin two lines")
+        raise {"key": KeyError, "value": ValueError}[how]("failure\\nin two lines")
 
 
 class Filter(BaseHostFilter):
@@ -47,7 +47,7 @@ class Request(BaseRequestFilter):
             fail(spec)
         return None
 """
-#: For the end of them: the process that imports them may make a filter, those that it forks not.
+#: Appended to PLUGINS: the filter can be created in the main process, but not in its workers.
 FAILS_IN_WORKERS = """
 import os
 
@@ -77,21 +77,22 @@ def test_failing_plugin_is_reported_and_the_server_continues(serve, tmp_path):
     for who, name in (("request", "Request"), ("filter", "Filter"), ("weigher", "Weigher")):
         for how, words in (
             ("key", "KeyError"),
-            ("value", "ValueError: told in two lines"),
+            ("value", "ValueError: failure in two lines"),
             ("recurse", "RecursionError"),
             ("leave", "SystemExit: 3"),
         ):
             asked = spec(scheduler_hints={"who": who, "how": how})
             for path in ("select_destinations", "explain"):
-                status, told = server.send("POST", f"/scheduler/v1/{path}", {"request_spec": asked})
-                (error,) = told["errors"]
+                body = {"request_spec": asked}
+                status, answer = server.send("POST", f"/scheduler/v1/{path}", body)
+                (error,) = answer["errors"]
                 assert (status, error["code"]) == (500, "scheduler.filter_error")
                 assert f"acme_raises.{name} failed: {words}" in error["detail"]
-    status, told = server.send(
+    status, answer = server.send(
         "POST", "/scheduler/v1/select_destinations", {"request_spec": spec()}
     )
     assert status == 200
-    assert told["selections"][0][0]["service_host"] == "cn1"
+    assert answer["selections"][0][0]["service_host"] == "cn1"
     assert server.process.poll() is None
     assert "Unexpected exit" not in server.log.read_text()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that send slowly, not at all, or read nothing hold a connection of ``serve``, no more."""
+"""Slow or silent clients of ``serve`` hold no more than their connection."""
 
 import re
 import resource
@@ -32,13 +32,13 @@ READS_NOTHING = (
     "GET /placement/traits HTTP/1.1\r\nHost: a\r\nX-Auth-Token: admin\r\n"
     f"OpenStack-API-Version: placement {LATEST}\r\n\r\n"
 ).encode() * 200
-#: Seconds for a machine that does other things beside the tests.
-GENEROUS = 60
+#: Timeout in seconds. The machine may be busy with other work.
+TIMEOUT = 60
 
 
 @pytest.fixture
 def raise_file_limit():
-    """Let this process, and the servers it starts, open the connections of these tests."""
+    """Raise the file limit of this process and of the servers that it starts."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, 4096)), hard))
     yield
@@ -54,7 +54,7 @@ def server(raise_file_limit, serve):
 
 @pytest.fixture
 def open_connection(server):
-    """Open a connection to the server, which has been sent something."""
+    """Open a connection to the server and send some bytes."""
     port = int(server.url.rpartition(":")[2])
     with ExitStack() as stack:
 
@@ -62,7 +62,7 @@ def open_connection(server):
             client = stack.enter_context(socket.socket())
             if window is not None:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
-            client.settimeout(GENEROUS)
+            client.settimeout(TIMEOUT)
             client.connect(("127.0.0.1", port))
             client.sendall(sent)
             return client
@@ -71,7 +71,7 @@ def open_connection(server):
 
 
 def measure_other_clients(server, rounds: int = 10) -> list[float]:
-    """Return the seconds that each request of a well-behaved client took."""
+    """Return the seconds that each request of a normal client took."""
     taken = []
     for number in range(rounds):
         for method, path in (
@@ -80,7 +80,7 @@ def measure_other_clients(server, rounds: int = 10) -> list[float]:
             ("PUT", f"/placement/traits/CUSTOM_{number}"),
         ):
             began = time.perf_counter()
-            client = HTTPConnection(server.url.removeprefix("http://"), timeout=GENEROUS)
+            client = HTTPConnection(server.url.removeprefix("http://"), timeout=TIMEOUT)
             headers = {"X-Auth-Token": "admin", **LATEST_HEADERS}
             client.request(method, path, headers=headers)
             assert client.getresponse().status in {200, 201}
@@ -90,7 +90,7 @@ def measure_other_clients(server, rounds: int = 10) -> list[float]:
 
 
 def read_until_closed(client: socket.socket) -> bytes:
-    """Return all that the server sends until it closes the connection."""
+    """Return all bytes until the server closes the connection."""
     text = b""
     while data := client.recv(2**16):
         text += data
@@ -131,7 +131,7 @@ def test_disconnects_within_a_body_leave_nothing_open(server, open_connection, r
             client.close()
             vanished += 1
     assert wait_until(lambda: worker.num_fds() <= before + 5)
-    # That they are gone is noticed: no request ends by its deadline, which is 408.
+    # A disconnect ends its request at once, not at the deadline (408).
     statuses = Counter(re.findall(r'" (\d{3}) \d+ req-', server.log.read_text()))
     assert statuses["400"] > vanished / 2
     assert statuses["408"] == 0

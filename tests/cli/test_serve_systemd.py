@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement-sched serve`` notifies systemd, and logs its stacks."""
+"""Notifications of ``placement-sched serve`` to systemd, and its logged stacks."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ def systemd(tmp_path):
 
 @pytest.fixture
 def start_with_watchdog(serve, tmp_path):
-    """Start a server under the watchdog, which gets two messages per second."""
+    """Return a function that starts a server with a watchdog of two messages per second."""
     variables = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "1000000"}
 
     def start(*arguments, **more):
@@ -64,7 +64,7 @@ def test_watchdog_is_not_notified_while_a_worker_hangs(start_with_watchdog, syst
     finally:
         os.kill(hanging, signal.SIGCONT)
     systemd.settimeout(60)
-    assert systemd.recv(100) == b"WATCHDOG=1"  # the killed worker counts no longer
+    assert systemd.recv(100) == b"WATCHDOG=1"  # the killed worker no longer counts
 
 
 def test_sigusr2_logs_stacks_and_the_service_continues(serve):

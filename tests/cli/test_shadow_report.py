@@ -23,7 +23,7 @@ AT = datetime(2026, 11, 22, 12, 0, 0)
 
 @pytest.fixture
 def results_file(sqlite_url):
-    """The file of a database with one disagreement."""
+    """A configuration file whose database has a single disagreement."""
     database = Database(make_settings(sqlite_url))
     decision = Decision(
         uuid="d1",

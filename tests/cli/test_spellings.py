@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spellings of commands: earlier names, ``help COMMAND``, and suggestions."""
+"""Deprecated names of commands, ``help COMMAND``, and suggestions."""
 
 import pytest
 

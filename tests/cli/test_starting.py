@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A command imports what it needs, and nothing for the others: so that it starts at once."""
+"""Imports of commands. Few imports make a command start fast."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ from tests.support.servers import environment
 
 pytestmark = pytest.mark.slow
 
-#: Runs command lines, one after the other, and prints which modules that took.
+#: Runs command lines in turn and prints the imported modules.
 MODULES = """
 import json, sys
 from placement_sched.cli.main import main
@@ -28,8 +28,8 @@ for arguments in json.loads(sys.argv[1]):
 print()
 print(json.dumps(sorted(sys.modules)))
 """
-#: All that is imported of ours before it is known which command is called.
-FIRST = {
+#: The modules of this package that are imported before the command is parsed.
+COMMON_MODULES = {
     "placement_sched",
     "placement_sched.cli",
     "placement_sched.cli.arguments",
@@ -39,7 +39,7 @@ FIRST = {
 
 
 def imported_modules(*commands: list[str]) -> set[str]:
-    """Return the modules that a process has imported at the end of these commands."""
+    """Return the modules that a process has imported after these commands."""
     done = subprocess.run(
         [sys.executable, "-c", MODULES, json.dumps(commands)],
         capture_output=True,
@@ -54,7 +54,7 @@ def imported_modules(*commands: list[str]) -> set[str]:
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], []], ids=str)
 def test_no_command_module_is_imported_without_a_command(arguments):
     found = imported_modules(arguments)
-    assert {name for name in found if name.startswith("placement_sched")} == FIRST
+    assert {name for name in found if name.startswith("placement_sched")} == COMMON_MODULES
     bare = subprocess.run(
         [sys.executable, "-c", "import json, sys; print(json.dumps(sorted(sys.modules)))"],
         capture_output=True,
@@ -62,8 +62,8 @@ def test_no_command_module_is_imported_without_a_command(arguments):
         timeout=240,
         check=True,
     )
-    beside = {name.partition(".")[0] for name in found - set(json.loads(bare.stdout))}
-    assert beside <= sys.stdlib_module_names | {"placement_sched"}
+    packages = {name.partition(".")[0] for name in found - set(json.loads(bare.stdout))}
+    assert packages <= sys.stdlib_module_names | {"placement_sched"}
 
 
 @pytest.mark.exhaustive
@@ -75,7 +75,7 @@ def test_command_help_imports_no_other_command(module):
 
 @pytest.mark.parametrize("module", GROUPS)
 def test_every_command_has_one_summary(module):
-    """It stands in the module, and in the list that is shown without importing the module."""
+    """The module and GROUPS both have the summary."""
     commands = Parser().add_subparsers()
     import_module(module).register(commands)
     shown = {action.dest: action.help for action in commands._choices_actions}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``status upgrade check``: placement-status' return codes and table."""
+"""``status upgrade check``: the return codes and the table of placement-status."""
 
 import json
 from datetime import timedelta
@@ -33,7 +33,7 @@ CHECKS = [
 
 @pytest.fixture
 def run_check(database, settings):
-    """Give a function that returns the code and the details of a check."""
+    """Return a function that returns the code and the details of a check."""
 
     def check(name: str) -> tuple[Code, str | None]:
         result = check_upgrade(database, settings)[name]
@@ -222,9 +222,9 @@ def test_warning_exits_with_1_and_failure_with_2(sqlite_url, sqlite_database, mo
         )
     )
     assert main(["status", "upgrade", "check"]) == 2
-    told = capsys.readouterr().out
-    assert "| Result: Failure" in told
-    assert all(len(line) <= 73 for line in told.splitlines())  # oslo.upgradecheck's width
+    printed = capsys.readouterr().out
+    assert "| Result: Failure" in printed
+    assert all(len(line) <= 73 for line in printed.splitlines())  # oslo.upgradecheck's width
 
 
 def test_json_of_placement_status_has_codes(sqlite_url, monkeypatch, capsys):

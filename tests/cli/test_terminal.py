@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees while a command works, and what goes elsewhere all the same."""
+"""Progress bars on a terminal."""
 
 import os
 import pty
@@ -14,8 +14,8 @@ pytestmark = pytest.mark.slow
 
 PROGRAM = """
 from placement_sched.cli.terminal import show_progress
-with show_progress("working") as told:
-    told(1, 2)
+with show_progress("working") as advance:
+    advance(1, 2)
     print("a line")
 """
 

@@ -13,7 +13,7 @@ from tests.support.nova_clouds import NovaCloud, sqlite_nova
 
 @pytest.fixture
 def nova(tmp_path: Path) -> Iterator[NovaCloud]:
-    """A nova of two cells, whose nova.conf names a database of ours that is yet to be made."""
+    """Two nova cells. own.conf names a database that does not exist yet."""
     cloud = sqlite_nova(tmp_path, "one", "two")
     (tmp_path / "nova.conf").write_text(f"[api_database]\nconnection = {cloud.api.url}\n")
     ours = f"[placement_database]\nconnection = sqlite:///{tmp_path / 'ours.db'}\n"
@@ -23,7 +23,7 @@ def nova(tmp_path: Path) -> Iterator[NovaCloud]:
 
 
 class CommandResult:
-    """What a command printed, and its exit status."""
+    """Output and exit status of a command."""
 
     def __init__(self, status: int, out: str, err: str) -> None:
         self.status, self.out, self.err = status, out, err
@@ -35,12 +35,12 @@ class CommandResult:
 
 @pytest.fixture
 def run(tmp_path: Path, nova: NovaCloud, capsys) -> Callable[..., CommandResult]:
-    """Run a command with both configuration files."""
+    """Return a function that runs a command with both configuration files."""
     files = [part for name in ("nova", "own") for part in ("--config-file", f"{name}.conf")]
 
     def run(*arguments: str) -> CommandResult:
-        given = [str(tmp_path / one) if one.endswith(".conf") else one for one in files]
-        status = main([*arguments, *given])
+        options = [str(tmp_path / part) if part.endswith(".conf") else part for part in files]
+        status = main([*arguments, *options])
         return CommandResult(status, *capsys.readouterr())
 
     return run

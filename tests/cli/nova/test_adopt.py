@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova adopt``: records the cloud, and reports what does not fit, each with what to do."""
+"""``nova adopt``: recorded objects, and misfits with their fixes."""
 
 from uuid import uuid4
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Databases that a command needs to follow nova: each that is missing is named in a line."""
+"""Missing databases of commands that follow nova."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_config_without_nova_is_reported_in_one_line(tmp_path, capsys):
 def test_config_without_placement_database_is_reported_in_one_line(
     nova, tmp_path, monkeypatch, capsys
 ):
-    """The default would be a new file in the working directory."""
+    """Otherwise the command would create a database in the working directory."""
     monkeypatch.chdir(tmp_path)
     assert main(["nova", "sync", "--config-file", "nova.conf"]) == 2
     assert capsys.readouterr().err == (

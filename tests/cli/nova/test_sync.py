@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova sync``: what it lists, what it writes, and its exit status."""
+"""``nova sync``: listed differences, written records and exit status."""
 
 import sqlite3
 from contextlib import closing
@@ -57,7 +57,7 @@ def test_sync_reports_the_number_of_written_records(run, nova):
 
 
 def count_unavailable_cells(folder):
-    """Return how many cells are recorded as away."""
+    """Return the number of cells that are recorded as away."""
     with closing(sqlite3.connect(folder / "ours.db")) as database:
         query = "SELECT count(*) FROM sched_cells WHERE away_since IS NOT NULL"
         return database.execute(query).fetchone()[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement audit`` finds what no recorded instance holds, and deletes it if asked."""
+"""``placement audit``: orphaned allocations, and their deletion."""
 
 import pytest
 
@@ -21,13 +21,13 @@ def cloud(app, capsys, database_url, monkeypatch):
 
 @pytest.fixture
 def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
-    """The cloud on SQLite alone."""
+    """The cloud on SQLite."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     return record_instance(Cloud(sqlite_app, capsys))
 
 
 def record_instance(cloud):
-    """Record an instance: where none is, no consumer can be judged."""
+    """Record an instance. Without recorded instances, the audit judges no consumer."""
     cloud.record(99)
     return cloud
 
@@ -91,7 +91,7 @@ def test_children_of_compute_nodes_are_audited_but_foreign_providers_are_not(clo
             {"resource_provider_generation": 0, "inventories": {"VGPU": {"total": 4}}},
             headers={"OpenStack-API-Version": "placement 1.38"},
         )
-    # Of a provider that neither is a host's nor shares it is not known whose it is.
+    # Allocations on a provider without a host are audited only if it is a sharing provider.
     cloud.app.put_json(
         f"/placement/resource_providers/{storage}/traits",
         {"resource_provider_generation": 1, "traits": ["MISC_SHARES_VIA_AGGREGATE"]},
@@ -126,10 +126,10 @@ def test_text_output_names_consumers_and_their_allocations(sqlite_cloud):
     ids=" ".join,
 )
 def test_invalid_input_prints_one_line_and_exits_with_127(sqlite_cloud, arguments):
-    status, printed, told = sqlite_cloud.run("audit", *arguments)
+    status, printed, error = sqlite_cloud.run("audit", *arguments)
     assert (status, printed) == (127, "")
-    assert told.startswith("placement-sched")
-    assert told.count("\n") == 1
+    assert error.startswith("placement-sched")
+    assert error.count("\n") == 1
 
 
 def test_unexpected_error_exits_with_1(monkeypatch, capsys):
@@ -161,7 +161,7 @@ def test_allocations_left_by_an_evacuation_are_deleted(cloud):
 
 
 def test_evacuating_instance_keeps_its_allocations(cloud):
-    """It is recorded on the host that is down until the evacuation is done."""
+    """Until the evacuation ends, it is recorded on the host that is down."""
     cloud.record(1, on=1)
     cloud.allocate(1, {CN1: {"VCPU": 1}, CN2: {"VCPU": 1}})
     force_down(cloud, "cn1")
@@ -175,7 +175,7 @@ def reasons(document):
 
 @pytest.fixture
 def no_instances(app, capsys, database_url, monkeypatch):
-    """A cloud in which no instance is recorded."""
+    """A cloud without recorded instances."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
     return Cloud(app, capsys)
 
@@ -206,7 +206,7 @@ def test_option_allows_deletion_without_recorded_instances(no_instances):
 
 
 def test_allocations_left_by_the_last_instance_of_a_host_are_found(cloud):
-    """An instance is recorded elsewhere, so instances are recorded in this database."""
+    """The recorded instance is on another host."""
     cloud.allocate(2, {CN2: {"VCPU": 1}})
     assert cloud.document("audit", "--delete")["code"] == 4
     assert cloud.held(2) == {}
@@ -228,7 +228,7 @@ def allocate_without_type(cloud, number, provider):
 @pytest.mark.parametrize("provider", [CN1, CN2], ids=["instances recorded", "none recorded"])
 @pytest.mark.parametrize("more", [(), ("--instances-are-all-recorded",)], ids=["", "vouched"])
 def test_consumer_without_a_type_is_reported_and_kept(cloud, provider, more):
-    """Nova's instances and migrations have no type, such as a resize that is not confirmed."""
+    """For example nova's instances, and migrations such as an unconfirmed resize."""
     allocate_without_type(cloud, 2, provider)
     cloud.allocate(3)
     document = cloud.document("audit", "--delete", *more)
@@ -240,11 +240,11 @@ def test_consumer_without_a_type_is_reported_and_kept(cloud, provider, more):
 
 def test_hint_for_consumers_without_a_type_names_their_option(sqlite_cloud):
     allocate_without_type(sqlite_cloud, 2, CN1)
-    status, printed, told = sqlite_cloud.run("audit", "--delete")
+    status, printed, error = sqlite_cloud.run("audit", "--delete")
     assert status == 6
     assert "not verified: 1 consumer of cn1: they have no consumer type" in printed
-    assert "--consumer" in told
-    assert "--instances-are-all-recorded" not in told
+    assert "--consumer" in error
+    assert "--instances-are-all-recorded" not in error
 
 
 def test_named_consumer_is_deleted_unless_it_is_an_instance(sqlite_cloud):
@@ -279,7 +279,7 @@ def test_host_with_unrecorded_instances_is_skipped(sqlite_cloud, reported, code)
 
 
 def test_consumer_on_a_host_without_reports_is_skipped(sqlite_cloud):
-    """As an instance that nova evacuates from one host to the other."""
+    """For example an instance that nova evacuates to another host."""
     other = node_uuid(11)
     headers = {"OpenStack-API-Version": "placement 1.38"}
     sqlite_cloud.app.post_json(
@@ -302,24 +302,24 @@ def test_text_output_gives_the_reason_and_fix_for_skipped_consumers(
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     cloud = Cloud(sqlite_app, capsys)
     cloud.allocate(1)
-    status, printed, told = cloud.run("audit", "--delete", "--verbose")
+    status, printed, error = cloud.run("audit", "--delete", "--verbose")
     assert status == 6
     assert printed.splitlines() == [
         "checked every compute node",
         f"consumer {uuid(1)} cannot be verified (cn1)",
         "not verified: 1 consumer of cn1: no instance is recorded in this database",
     ]
-    assert told.count("\n") == 1
-    assert "not deleted: the allocations of 1 consumer" in told
-    assert "--instances-are-all-recorded" in told
-    status, printed, told = cloud.run("audit")
-    assert (status, told) == (6, "")
+    assert error.count("\n") == 1
+    assert "not deleted: the allocations of 1 consumer" in error
+    assert "--instances-are-all-recorded" in error
+    status, printed, error = cloud.run("audit")
+    assert (status, error) == (6, "")
     assert printed.startswith("not verified: 1 consumer of cn1: ")
     assert printed.count("\n") == 1
 
 
 def test_database_of_openstack_placement_is_skipped(sqlite_cloud, sqlite_database):
-    """Though some of its instances are recorded here: others are nova's."""
+    """The database also has instances that are not recorded."""
     sqlite_cloud.record(1)
     sqlite_cloud.allocate(1)
     sqlite_cloud.allocate(2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement heal_allocations`` gives recorded instances what their flavors ask."""
+"""``placement heal_allocations`` creates the allocations that flavors require."""
 
 from uuid import UUID
 
@@ -27,7 +27,7 @@ def cloud(app, capsys, database_url, monkeypatch):
 
 @pytest.fixture
 def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
-    """The cloud on SQLite alone."""
+    """The cloud on SQLite."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     return Cloud(sqlite_app, capsys)
 
@@ -247,10 +247,10 @@ def test_allocations_without_project_remain_if_none_is_recorded(sqlite_cloud):
     ids=" ".join,
 )
 def test_invalid_input_prints_one_line_and_exits_with_127(sqlite_cloud, arguments):
-    status, printed, told = sqlite_cloud.run("heal_allocations", *arguments)
+    status, printed, error = sqlite_cloud.run("heal_allocations", *arguments)
     assert (status, printed) == (127, "")
-    assert told.startswith("placement-sched")
-    assert told.count("\n") == 1
+    assert error.startswith("placement-sched")
+    assert error.count("\n") == 1
 
 
 def test_unexpected_error_exits_with_255(monkeypatch, capsys):
@@ -286,13 +286,13 @@ def test_missing_database_is_reported_and_not_created(command, monkeypatch, tmp_
 
 
 def test_database_of_openstack_placement_is_healed_only_by_option(sqlite_cloud, sqlite_database):
-    """An instance without allocations may be one that nova has deleted since it was recorded."""
+    """An instance without allocations may have been deleted by nova since it was recorded."""
     sqlite_cloud.record(1)
     sqlite_cloud.record(2)
     sqlite_database.write(lambda connection: stamp_revision(connection, NEWEST))
-    status, printed, told = sqlite_cloud.run("heal_allocations")
-    assert (status, printed, told.count("\n")) == (9, "", 1)
-    assert "--instances-are-all-recorded" in told
+    status, printed, error = sqlite_cloud.run("heal_allocations")
+    assert (status, printed, error.count("\n")) == (9, "", 1)
+    assert "--instances-are-all-recorded" in error
     assert (sqlite_cloud.held(1), sqlite_cloud.held(2)) == ({}, {})
     assert heal(sqlite_cloud, "--dry-run") == 4
     assert heal(sqlite_cloud, "--instance", uuid(1)) == 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement sync_aggregates`` and ``sync_traits``: what is told, and with which status."""
+"""``placement sync_aggregates`` and ``sync_traits``: output and exit status."""
 
 import json
 
@@ -25,31 +25,31 @@ ASKING = {f"trait:{LICENSED}": "required"}
 
 @pytest.fixture
 def cloud(sqlite_url, sqlite_database, monkeypatch):
-    """An empty database that the command line is configured to."""
+    """An empty database with the configuration of the command line."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     return sqlite_database
 
 
 @pytest.fixture
-def answer(cloud, capsys):
-    """Run a command on the cloud; return its status, stdout and stderr."""
+def run_cli(cloud, capsys):
+    """Return a function that runs a command and returns its status, stdout and stderr."""
 
-    def answer(*arguments: str) -> tuple[int, str, str]:
+    def run_command(*arguments: str) -> tuple[int, str, str]:
         status = main(["placement", *arguments])
         printed = capsys.readouterr()
         return status, printed.out, printed.err
 
-    return answer
+    return run_command
 
 
-def test_sync_aggregates_prints_added_memberships(cloud, answer):
+def test_sync_aggregates_prints_added_memberships(cloud, run_cli):
     hosts = [f"cn{number}" for number in range(7)]
     for host in hosts:
         add_node(cloud, host)
     add_aggregate(cloud, "fast", hosts)
-    status, told, complained = answer("sync_aggregates")
-    assert (status, complained) == (0, "")
-    assert told.splitlines() == [
+    status, printed, error = run_cli("sync_aggregates")
+    assert (status, error) == (0, "")
+    assert printed.splitlines() == [
         "fast: 7 added (cn0, cn1, cn2, cn3, cn4 and 2 more)",
         "1 host aggregate, no differences in placement",
     ]
@@ -57,34 +57,34 @@ def test_sync_aggregates_prints_added_memberships(cloud, answer):
 
 
 @pytest.mark.parametrize("command", ["sync_aggregates", "sync_traits"])
-def test_own_database_needs_no_token(answer, monkeypatch, command):
+def test_own_database_needs_no_token(run_cli, monkeypatch, command):
     monkeypatch.setenv("OS_TOKEN", "")
-    status, _, complained = answer(command)
-    assert (status, complained) == (0, "")
+    status, _, error = run_cli(command)
+    assert (status, error) == (0, "")
 
 
-def test_verbose_sync_aggregates_prints_each_change(cloud, answer):
+def test_verbose_sync_aggregates_prints_each_change(cloud, run_cli):
     node = add_node(cloud, "cn1")
     add_aggregate(cloud, "fast", ["cn1"])
-    _, told, _ = answer("sync_aggregates", "--verbose")
-    assert told.splitlines()[0] == f"cn1 (provider {node}) added to fast"
+    _, printed, _ = run_cli("sync_aggregates", "--verbose")
+    assert printed.splitlines()[0] == f"cn1 (provider {node}) added to fast"
 
 
-def test_sync_aggregates_prints_and_removes_stale_memberships(cloud, answer):
+def test_sync_aggregates_prints_and_removes_stale_memberships(cloud, run_cli):
     add_node(cloud, "cn1")
     add_aggregate(cloud, "fast", ["cn1"])
-    answer("sync_aggregates")
+    run_cli("sync_aggregates")
     add_aggregate(cloud, "other")
     set_metadata(cloud, "fast", {})
     cloud.write(remove_memberships)
-    status, told, _ = answer("sync_aggregates")
+    status, printed, _ = run_cli("sync_aggregates")
     assert status == 0
-    assert told.splitlines() == [
+    assert printed.splitlines() == [
         "fast: 1 stale (cn1)",
         "1 stale memberships remain; --remove-stale removes them",
     ]
-    status, told, _ = answer("sync_aggregates", "--remove-stale")
-    assert told.splitlines()[0] == "fast: 1 removed (cn1)"
+    status, printed, _ = run_cli("sync_aggregates", "--remove-stale")
+    assert printed.splitlines()[0] == "fast: 1 removed (cn1)"
     assert read_members(cloud, "fast") == set()
 
 
@@ -92,13 +92,13 @@ def remove_memberships(connection):
     connection.exec_driver_sql("DELETE FROM sched_aggregate_hosts")
 
 
-def test_sync_aggregates_prints_json(cloud, answer):
+def test_sync_aggregates_prints_json(cloud, run_cli):
     node = add_node(cloud, "cn1")
     add_aggregate(cloud, "fast", ["cn1", "ghost"])
-    status, told, complained = answer("sync_aggregates", "--format", "json", "--verbose")
+    status, printed, error = run_cli("sync_aggregates", "--format", "json", "--verbose")
     detail = "host ghost has no service and no compute node"
     assert status == 4
-    assert json.loads(told) == {
+    assert json.loads(printed) == {
         "code": 4,
         "aggregates": [
             {
@@ -111,39 +111,39 @@ def test_sync_aggregates_prints_json(cloud, answer):
         ],
         "problems": [{"code": 4, "about": "ghost", "detail": detail}],
     }
-    assert complained.splitlines() == [
+    assert error.splitlines() == [
         f"cn1 (provider {node}) added to fast",
         f"placement-sched: {detail}",
     ]
 
 
-def test_sync_traits_prints_planned_and_applied_changes(cloud, answer):
+def test_sync_traits_prints_planned_and_applied_changes(cloud, run_cli):
     node = add_node(cloud, "win1")
     add_aggregate(cloud, "windows", ["win1"], ASKING)
-    assert answer("sync_traits", "--dry-run") == (
+    assert run_cli("sync_traits", "--dry-run") == (
         0,
         f"{LICENSED}: would be created\n{LICENSED}: would be added to 1 provider (win1)\n",
         "",
     )
     assert read_providers_with_trait(cloud) == set()
     done = f"{LICENSED}: created\n{LICENSED}: added to 1 provider (win1)\n"
-    assert answer("sync_traits") == (0, done, "")
+    assert run_cli("sync_traits") == (0, done, "")
     assert read_providers_with_trait(cloud) == {node}
-    assert answer("sync_traits")[1] == "all providers have the traits that aggregates require\n"
+    assert run_cli("sync_traits")[1] == "all providers have the traits that aggregates require\n"
     set_metadata(cloud, "windows", {f"trait:{LICENSED}": None})
-    _, told, _ = answer("sync_traits", "--verbose")
-    assert told.splitlines() == [
+    _, printed, _ = run_cli("sync_traits", "--verbose")
+    assert printed.splitlines() == [
         f"trait {LICENSED} removed from win1 (provider {node})",
         f"{LICENSED}: removed from 1 provider (win1)",
     ]
 
 
-def test_sync_traits_keeps_traits_of_a_recreated_provider(cloud, answer, sqlite_app):
+def test_sync_traits_keeps_traits_of_a_recreated_provider(cloud, run_cli, sqlite_app):
     path = f"/scheduler/v1/compute_nodes/{node_uuid(2)}"
     provider = f"/placement/resource_providers/{node_uuid(2)}"
     sqlite_app.put_json(path, build_report(2))
     add_aggregate(cloud, "lic", ["cn2"], ASKING)
-    assert answer("sync_traits")[1].endswith(f"{LICENSED}: added to 1 provider (cn2)\n")
+    assert run_cli("sync_traits")[1].endswith(f"{LICENSED}: added to 1 provider (cn2)\n")
     sqlite_app.delete(path)
     sqlite_app.put_json(path, build_report(2))
     generation = sqlite_app.get(provider).json["generation"]
@@ -151,16 +151,16 @@ def test_sync_traits_keeps_traits_of_a_recreated_provider(cloud, answer, sqlite_
     version = LATEST_HEADERS
     sqlite_app.put_json(f"{provider}/traits", by_hand, headers=version)
     set_metadata(cloud, "lic", {f"trait:{LICENSED}": None})
-    status, told, _ = answer("sync_traits", "--verbose")
-    assert (status, told) == (0, "all providers have the traits that aggregates require\n")
+    status, printed, _ = run_cli("sync_traits", "--verbose")
+    assert (status, printed) == (0, "all providers have the traits that aggregates require\n")
     assert read_providers_with_trait(cloud) == {node_uuid(2)}
 
 
-def test_sync_traits_prints_json(cloud, answer):
+def test_sync_traits_prints_json(cloud, run_cli):
     node = add_node(cloud, "win1")
     add_aggregate(cloud, "windows", ["win1"], {**ASKING, "trait:HW_NIX": "required"})
-    status, told, _ = answer("sync_traits", "--format", "json", "--aggregate", "windows")
-    document = json.loads(told)
+    status, printed, _ = run_cli("sync_traits", "--format", "json", "--aggregate", "windows")
+    document = json.loads(printed)
     assert status == document["code"] == 7
     assert document["created"] == [LICENSED]
     assert document["put"] == [{"trait": LICENSED, "host": "win1", "provider": node}]
@@ -208,10 +208,10 @@ def test_sync_traits_prints_json(cloud, answer):
         (["sync_aggregates", "--os-cloud", "nix"], "--os-cloud nix: Cloud nix was not found"),
     ],
 )
-def test_failed_sync_prints_one_line_and_exits_with_255(answer, arguments, words):
-    status, told, complained = answer(*arguments)
-    assert (status, told) == (255, "")
-    (line,) = complained.splitlines()
+def test_failed_sync_prints_one_line_and_exits_with_255(run_cli, arguments, words):
+    status, printed, error = run_cli(*arguments)
+    assert (status, printed) == (255, "")
+    (line,) = error.splitlines()
     assert words in line
 
 

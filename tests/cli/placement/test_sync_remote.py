@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement sync_*`` on services elsewhere, over real HTTP: by address and token, by clouds.yaml.
+"""``placement sync_*`` over HTTP, with addresses and a token or with clouds.yaml.
 
-The server is ours: for these commands one like OpenStack's placement, and one like nova. What is
-asked of OpenStack's placement itself stands in ``tests/coexistence``.
+A server of this project stands for both remote services. ``tests/coexistence`` has the tests with
+OpenStack's placement.
 """
 
 import json
@@ -22,7 +22,7 @@ ASKING = {f"trait:{LICENSED}": "required"}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    """A server with two hosts, of which one is in an aggregate."""
+    """A server with two hosts. cn1 is in an aggregate."""
     with serve_database(tmp_path_factory.mktemp("server")) as server:
         server.ask("POST", "/scheduler/v1/compute_nodes", [build_report(1), build_report(2)])
         body = {"aggregate": {"name": "windows"}}
@@ -35,7 +35,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def stale_cloud(server):
-    """The server, whose placement has neither the membership nor the trait yet."""
+    """The server without the membership and the trait in placement."""
     put_provider_values(server, "aggregates", [])
     put_provider_values(server, "traits", [])
     return server

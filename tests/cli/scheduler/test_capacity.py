@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``capacity``, on the database directly."""
+"""``capacity`` with direct access to the database."""
 
 import json
 
@@ -15,7 +15,7 @@ SIZES = ("--vcpus", "2", "--ram", "4096", "--disk", "20")
 
 @pytest.fixture
 def run_capacity(sqlite_app, sqlite_url, monkeypatch, capsys):
-    """Return what runs the command on a cloud of two hosts: status, stdout and stderr."""
+    """Return a function that runs the command on two hosts: status, stdout and stderr."""
     hosts = [report("cn1", memory_mb=8192), report("cn2", memory_mb=16384)]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", hosts)
     sizes = {"vcpus": 1, "ram": 2048, "disk": 10}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``explain`` of a cloud that is changed for one question."""
+"""``explain`` with simulated changes."""
 
 import json
 
@@ -13,25 +13,25 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def run_cli(sqlite_app, sqlite_url, monkeypatch, capsys):
-    """Run a command on a cloud of three hosts; return its status, stdout and stderr."""
+    """Return a function that runs a command on three hosts: status, stdout and stderr."""
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (1, 2, 3)])
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
 
-    def answer(*arguments: str) -> tuple[int, str, str]:
+    def run_command(*arguments: str) -> tuple[int, str, str]:
         status = main(arguments)
         printed = capsys.readouterr()
         return status, printed.out, printed.err
 
-    return answer
+    return run_command
 
 
 def host_names(printed: str) -> list[str]:
     return [one["host"] for one in json.loads(printed)["hosts"]]
 
 
-def explain_hosts(answer, *changes: str, vcpus: int = 1) -> list[str]:
+def explain_hosts(run_cli, *changes: str, vcpus: int = 1) -> list[str]:
     options = [word for change in changes for word in ("--change", change)]
-    status, out, err = answer("explain", "--vcpus", str(vcpus), "--format", "json", *options)
+    status, out, err = run_cli("explain", "--vcpus", str(vcpus), "--format", "json", *options)
     assert (status, err) == (0, "")
     return host_names(out)
 
@@ -80,7 +80,7 @@ def test_invalid_change_is_reported_in_one_line(run_cli, change, words):
     assert words in line
 
 
-#: Each line has the one above nine times.
+#: Each line repeats the previous line nine times.
 DOUBLED = "a0: &a0 [x, x]\n" + "\n".join(
     f"a{line}: &a{line} [{', '.join([f'*a{line - 1}'] * 9)}]" for line in range(1, 10)
 )

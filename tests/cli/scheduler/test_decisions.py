@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``decisions``: list, show, replay and purge, on the database directly and over HTTP."""
+"""``decisions``: list, show, replay and purge, on the database and over HTTP."""
 
 import json
 import os
@@ -30,10 +30,10 @@ SELECT = "/scheduler/v1/select_destinations"
 
 @pytest.fixture
 def cloud(sqlite_app, sqlite_url, monkeypatch):
-    """Three hosts and three decisions: instance 1 placed for nova, 2 tried, none for 3."""
+    """Three hosts and three decisions: a claim, no claim, and no valid host."""
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (1, 2, 3)])
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    # As the application of the tests has it, and wide enough for what is looked for.
+    # The service_down_time of the test application, and enough columns for the expected words.
     monkeypatch.setenv("OS_DEFAULT__SERVICE_DOWN_TIME", "86400")
     monkeypatch.setenv("COLUMNS", "200")
     headers = {"X-Openstack-Request-Id": NOVAS}
@@ -48,20 +48,20 @@ def cloud(sqlite_app, sqlite_url, monkeypatch):
 
 @pytest.fixture
 def run_cli(cloud, capsys):
-    """Run a command on the cloud; return its status, stdout and stderr."""
+    """Return a function that runs a command and returns its status, stdout and stderr."""
 
-    def answer(*arguments: str) -> tuple[int, str, str]:
+    def run_command(*arguments: str) -> tuple[int, str, str]:
         capsys.readouterr()
         status = main(["decisions", *arguments])
         printed = capsys.readouterr()
         return status, printed.out, printed.err
 
-    return answer
+    return run_command
 
 
-def list_uuids(answer, *arguments):
-    status, printed, told = answer("list", "--format", "json", *arguments)
-    assert (status, told) == (0, "")
+def list_uuids(run_cli, *arguments):
+    status, printed, error = run_cli("list", "--format", "json", *arguments)
+    assert (status, error) == (0, "")
     return [one["instances"][0]["uuid"] for one in json.loads(printed)["decisions"]]
 
 
@@ -115,22 +115,22 @@ def test_list_shows_outcome_request_and_hosts(run_cli):
 
 
 def test_list_by_rejected_host_shows_reasons_and_gaps(run_cli):
-    """The decisions that found a host did not count the search, which may have rejected it."""
+    """Decisions with a host recorded no rejections of the candidate search."""
     status, printed, _ = run_cli("list", "--refused", "cn2")
     words = " ".join(printed.split())
     assert status == 0
     assert "allocation_candidates resources VCPU:99: VCPU: " in words
     assert "3 decisions examined; the funnels of 0 are too short" in words
-    status, printed, told = run_cli("list", "--refused", "cn9")
+    status, printed, error = run_cli("list", "--refused", "cn9")
     words = " ".join(printed.split())
     assert words.startswith("no decision matches; 3 decisions are recorded, the newest from 20")
     assert "3 decisions examined; the funnels of 2 are too short" in words
-    assert (status, told.count("\n")) == (1, 1)
-    assert told.startswith("placement-sched: --refused: there is no host 'cn9'; did you mean 'cn")
+    assert (status, error.count("\n")) == (1, 1)
+    assert error.startswith("placement-sched: --refused: there is no host 'cn9'; did you mean 'cn")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--flavor", "nope"), "--flavor: there is no flavor 'nope'; there are: m1, m2.stored"),
         (("--flavor", "m2.store"), "--flavor: there is no flavor 'm2.store'; did you mean 'm2.st"),
@@ -146,12 +146,12 @@ def test_list_by_rejected_host_shows_reasons_and_gaps(run_cli):
     ],
 )
 @pytest.mark.parametrize("way", ["list", "list --format json", "list --follow"])
-def test_unknown_filter_value_is_reported_with_known_names(cloud, run_cli, way, arguments, told):
+def test_unknown_filter_value_is_reported_with_known_names(cloud, run_cli, way, arguments, message):
     document = {"name": "m2.stored", "vcpus": 1, "ram": 64, "disk": 1}
     cloud.post_json("/compute/v2.1/flavors", {"flavor": document})
     status, printed, error = run_cli(*way.split(), *arguments)
     assert status == 1
-    assert error.startswith(f"placement-sched: {told}")
+    assert error.startswith(f"placement-sched: {message}")
     if "json" in way:
         assert json.loads(printed)["decisions"] == []
 
@@ -165,7 +165,7 @@ def test_unknown_filter_value_is_reported_with_known_names(cloud, run_cli, way, 
     ],
 )
 def test_empty_list_names_the_recorded_decisions(run_cli, arguments):
-    """No flavor is stored: of m1 there are decisions, as of a flavor that was deleted."""
+    """No flavor m1 is stored, but decisions name it, as after a deletion."""
     status, printed, error = run_cli("list", *arguments)
     assert (status, error) == (0, "")
     assert re.fullmatch(
@@ -218,10 +218,10 @@ def test_invalid_input_is_reported_in_one_line(cloud, capsys, arguments, status,
         left = main(["decisions", *arguments])
     except SystemExit as leaving:
         left = leaving.code
-    told = capsys.readouterr().err
+    error = capsys.readouterr().err
     assert left == status
-    assert reason in told
-    assert told.count("\n") == 1
+    assert reason in error
+    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize("by", ["uuid", "request id", "flag", "instance"])
@@ -339,9 +339,9 @@ def test_purge_deletes_only_old_decisions(run_cli):
     status, printed, _ = run_cli("purge", "--older-than", "1h")
     assert (status, printed.split()[:2]) == (0, ["0", "decisions"])
     assert len(list_uuids(run_cli)) == 3
-    status, _, told = run_cli("purge", "--older-than", "long ago")
+    status, _, error = run_cli("purge", "--older-than", "long ago")
     assert status == 1
-    assert told.startswith("placement-sched: --older-than long ago: expected an age such as 90s")
+    assert error.startswith("placement-sched: --older-than long ago: expected an age such as 90s")
 
 
 def test_replay_under_recorded_settings_ignores_current_settings(run_cli, monkeypatch):
@@ -414,7 +414,7 @@ def test_unknown_decision_is_reported(cloud, capsys):
 
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
 def test_follow_ends_on_interrupt(cloud, sqlite_url, tmp_path, form):
-    """Ctrl-C is how it ends: status 0, and not a word on stderr."""
+    """Ctrl-C ends it with status 0 and an empty stderr."""
     out, err = tmp_path / "out", tmp_path / "err"
     variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
     arguments = ["decision", "list", "--follow", "--limit", "1", "--format", form]
@@ -451,9 +451,9 @@ def test_watch_ends_when_the_request_fits(cloud, run_cli, monkeypatch):
             cloud.post_json("/scheduler/v1/compute_nodes", [report("cn7", vcpus=99)])
 
     monkeypatch.setattr(commands, "sleep", pause)
-    status, printed, told = run_cli("watch", uuid, "--interval", "30s")
+    status, printed, error = run_cli("watch", uuid, "--interval", "30s")
     first, last = printed.splitlines()
-    assert (status, told, last) == (0, "", "fits now on cn7")
+    assert (status, error, last) == (0, "", "fits now on cn7")
     assert first.startswith("does not fit: 3 hosts meet all constraints but resources VCPU:99")
     assert pauses == [30.0, 30.0]
     status, printed, _ = run_cli("watch", "--instance", instance(3), "-f", "json")
@@ -513,9 +513,9 @@ def test_watch_goes_on_while_the_server_does_not_answer(cloud, run_cli, monkeypa
     ],
 )
 def test_watch_of_another_decision_is_an_error(run_cli, arguments, problem):
-    status, printed, told = run_cli("watch", *arguments)
+    status, printed, error = run_cli("watch", *arguments)
     assert (status, printed) == (1, "")
-    assert problem in told
+    assert problem in error
 
 
 @pytest.mark.parametrize("text", ["0s", "5", "soon", "999999999w"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans that are carried out: drains, failures and resumed runs."""
+"""Execution of plans: drains, failures and resumed runs."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from tests.support.servers import environment, wait_until
 
 pytestmark = pytest.mark.slow
 
-#: Ten instances on cn7, which the other hosts have space for.
+#: Ten instances on cn7. The other hosts have space for them.
 TEN = [instance(number) for number in range(1, 11)]
 DRAIN = ("host", "drain", "cn7")
 
@@ -50,16 +50,16 @@ def cloud(sqlite_app, nova):
 
 @pytest.fixture
 def run_cli(cloud, nova, sqlite_url, monkeypatch, capsys):
-    """Run a command on the cloud without pauses between polls."""
+    """Return a function that runs a command on the cloud without pauses between polls."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     monkeypatch.setattr(plan_execution, "POLL_SECONDS", 0.01)
 
-    def answer(*arguments: str) -> tuple[int, str, str]:
+    def run_command(*arguments: str) -> tuple[int, str, str]:
         status = main([*arguments, "--nova-url", nova.url])
         printed = capsys.readouterr()
         return status, printed.out, printed.err
 
-    return answer
+    return run_command
 
 
 def newest_run(app) -> dict:
@@ -348,7 +348,7 @@ def test_instances_that_only_nova_has_remain_after_a_drain(run_cli, cloud, nova)
     words = f"placement-sched: 2 instances remain on cn7 in nova: {', '.join(unknown)}\n"
     status, out, err = run_cli(*DRAIN, "--execute", "-f", "json")
     assert (status, err, json.loads(out)["state"]) == (1, words, "done")
-    # The plan has no moves now.
+    # The plan has no moves left.
     status, _, err = run_cli(*DRAIN, "--execute")
     assert (status, err) == (1, words)
     for uuid in unknown:

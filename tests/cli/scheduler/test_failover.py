@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``capacity --host-failures``, on the database directly."""
+"""``capacity --host-failures`` with direct access to the database."""
 
 import json
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def cloud(make_app, sqlite_settings, sqlite_url, monkeypatch):
-    """Two hosts, one of them disabled; an instance on the other."""
+    """Two hosts: cn1 has an instance, and cn2 is disabled."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     monkeypatch.setenv("OS_DEFAULT__SERVICE_DOWN_TIME", "86400")
     monkeypatch.setenv("COLUMNS", "100")
@@ -30,14 +30,14 @@ def cloud(make_app, sqlite_settings, sqlite_url, monkeypatch):
 
 @pytest.fixture
 def run_cli(cloud, capsys):
-    """Run a command; return its status, stdout and stderr."""
+    """Return a function that runs a command and returns its status, stdout and stderr."""
 
-    def answer(*arguments: str) -> tuple[int, str, str]:
+    def run_command(*arguments: str) -> tuple[int, str, str]:
         status = main(["host", *arguments])
         printed = capsys.readouterr()
         return status, printed.out, printed.err
 
-    return answer
+    return run_command
 
 
 def test_list_has_a_line_for_each_host(run_cli):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``plan``: changes from a file or from options, and what they come to."""
+"""``plan``: changes from a file or from options, and the moves that follow."""
 
 import json
 
@@ -14,17 +14,17 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def run_cli(sqlite_app, sqlite_url, monkeypatch, capsys):
-    """Run a command on a cloud of two hosts, with an instance on cn1."""
+    """Return a function that runs a command on two hosts, with an instance on cn1."""
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     select(sqlite_app, spec(instance(1), force_hosts=["cn1"]))
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
 
-    def answer(*arguments: str) -> tuple[int, str, str]:
+    def run_command(*arguments: str) -> tuple[int, str, str]:
         status = main(arguments)
         printed = capsys.readouterr()
         return status, printed.out, printed.err
 
-    return answer
+    return run_command
 
 
 def test_plan_from_a_file_lists_the_moves(run_cli, tmp_path):
@@ -54,7 +54,7 @@ def test_plan_applies_changes_of_file_and_options(run_cli, tmp_path):
         f"overrides: {{filter_scheduler.enabled_filters: [IsolatedHostsFilter], {hosts}: [cn2]}}\n"
     )
     assert "0 instances would move, 1 could not" in run_cli("plan", str(file))[1]
-    # The option counts more than the file.
+    # The option overrides the file.
     assert "1 instance would move" in run_cli("plan", str(file), "--override", f"{hosts}=[]")[1]
     assert "IsolatedHostsFilter" in run_cli("explain", "--vcpus", "1", "--changes", str(file))[1]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``policy list``, ``policy show``, and ``explain`` under a policy or several."""
+"""``policy list``, ``policy show``, and ``explain`` under policies."""
 
 import json
 
@@ -56,17 +56,17 @@ def cloud(make_app, sqlite_url, config, monkeypatch):
 
 @pytest.fixture
 def run_cli(cloud, config, capsys, monkeypatch):
-    """Run a command on the cloud, at 80 columns; return its status, stdout and stderr."""
+    """Return a function that runs a command at 80 columns: status, stdout and stderr."""
     monkeypatch.setenv("COLUMNS", "80")
 
-    def answer(*arguments: str) -> tuple[int, str, str]:
+    def run_command(*arguments: str) -> tuple[int, str, str]:
         words = 2 if arguments[0] == "policy" else 1
         head, rest = arguments[:words], arguments[words:]
         status = main([*head, "--config-file", str(config), *rest])
         printed = capsys.readouterr()
         return status, printed.out, printed.err
 
-    return answer
+    return run_command
 
 
 def test_list_shows_aggregates_and_options_of_each_policy(run_cli):
@@ -113,10 +113,10 @@ def test_json_equals_the_answer_of_the_api(run_cli, cloud, command):
 
 def test_unknown_policy_is_reported_in_one_line(run_cli):
     for arguments in (("policy", "show", "none"), ("explain", *SIZES, "--policy", "none")):
-        status, _, told = run_cli(*arguments)
+        status, _, error = run_cli(*arguments)
         assert status == 1
-        assert "there is no policy 'none'" in told
-        assert told.count("\n") == 1
+        assert "there is no policy 'none'" in error
+        assert error.count("\n") == 1
 
 
 def test_invalid_policy_is_shown_with_the_reason(run_cli, config):
@@ -197,19 +197,19 @@ def test_json_comparison_has_an_explanation_per_policy(run_cli):
 
 @pytest.mark.parametrize("compare", ["spread", "spread,", "spread,Spread"])
 def test_comparison_needs_two_policies(run_cli, compare):
-    status, _, told = run_cli("explain", *SIZES, "--compare", compare)
+    status, _, error = run_cli("explain", *SIZES, "--compare", compare)
     assert status == 1
-    assert "expected at least two policies" in told
+    assert "expected at least two policies" in error
 
 
 def test_policies_are_read_from_the_server_url(serve, sqlite_url, config, cloud, capsys):
     server = serve("--config-file", str(config), OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
-    for arguments, told in (
+    for arguments, text in (
         (("policy", "list"), "rack2"),
         (("policy", "show", "pack"), "nova.conf:6"),
         (("explain", *SIZES, "--compare", "pack,spread"), "best hosts"),
         (("explain", *SIZES, "--policy", "pack"), "Policy  pack"),
     ):
         assert main([*arguments, "--url", server.url]) == 0
-        assert told in capsys.readouterr().out
+        assert text in capsys.readouterr().out
     assert main(["policy", "show", "no/ne", "--url", server.url]) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``policy apply``, and the commands that tell which aggregates and hosts are at odds."""
+"""``policy apply``, and commands that report conflicts between aggregates and policies."""
 
 import json
 
@@ -22,7 +22,7 @@ CHANGED = f"{GONE}\n[dense]\ncpu_allocation_ratio = 16.0\n"
 
 
 class Cloud:
-    """Two hosts, one of them in an aggregate of the policy ``dense``, and the commands."""
+    """Two hosts. h1 is in an aggregate of the policy ``dense``."""
 
     def __init__(self, url, folder, make_app, capsys):
         self.url = url
@@ -36,7 +36,7 @@ class Cloud:
         self.api.add_host(self.dense, "h1")
 
     def configure(self, text):
-        """Change the configuration, as an operator does before the next start."""
+        """Change the configuration for the next start."""
         return settings_with_policies(self.url, self.folder, text)
 
     def run(self, *command):
@@ -45,14 +45,14 @@ class Cloud:
         return code, self.capsys.readouterr().out
 
     def read_ratio(self, host="h1"):
-        """Read the database itself: a request could let the application apply a changed file."""
+        """Read the ratio in the database. A request could apply the changed file."""
         with self.app.app.services.database.read() as connection:
             provider = resource_providers.by_uuid(connection, uuid_of(host))
             found = inventories.of_provider(connection, provider.id)
         return next(one.allocation_ratio for one in found if one.resource_class == "VCPU")
 
     def set_policy_in_database(self, policy):
-        """Put h1 under another policy as well, by a hand that asks nobody."""
+        """Write another policy for h1 into the tables, without the checks of the API."""
 
         def write_rows(connection):
             made = aggregates.create(connection, uuid_of("secret"), "secret", None, NOW)
@@ -71,7 +71,7 @@ def cloud(database_url, tmp_path, make_app, capsys):
 
 @pytest.fixture
 def sqlite_cloud(sqlite_url, tmp_path, make_app, capsys):
-    """The cloud on SQLite alone."""
+    """The cloud on SQLite."""
     return Cloud(sqlite_url, tmp_path, make_app, capsys)
 
 
@@ -173,7 +173,7 @@ def test_orphans_are_deleted_despite_policy_errors(sqlite_cloud):
     }
     headers = {"OpenStack-API-Version": "placement 1.38"}
     sqlite_cloud.app.put_json(f"/placement/allocations/{uuid_of('i')}", body, headers=headers)
-    # Where no instance at all is recorded, the audit judges no consumer.
+    # The audit judges consumers only if an instance is recorded.
     recorded = {"host": "h1", "node": "h1", "project_id": "p", "user_id": "u"}
     sqlite_cloud.app.put_json(f"/scheduler/v1/instances/{uuid_of('j')}", recorded)
     sqlite_cloud.configure(GONE)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def run_cli(sqlite_app, sqlite_url, monkeypatch, capsys):
-    """Run a command on a cloud of two hosts of 8 GB, with an instance of 3 GB on each."""
+    """Return a function that runs a command on two hosts of 8 GB with an instance of 3 GB."""
     reports = [report(name, memory_mb=8192) for name in ("cn1", "cn2")]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
     for at, host in enumerate(("cn1", "cn2"), 1):
@@ -25,12 +25,12 @@ def run_cli(sqlite_app, sqlite_url, monkeypatch, capsys):
     sqlite_app.post_json("/compute/v2.1/flavors", {"flavor": large}, headers=COMPUTE)
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
 
-    def answer(*arguments: str) -> tuple[int, str, str]:
+    def run_command(*arguments: str) -> tuple[int, str, str]:
         status = main(arguments)
         printed = capsys.readouterr()
         return status, printed.out, printed.err
 
-    return answer
+    return run_command
 
 
 def test_moves_that_free_capacity_are_printed_with_the_reason(run_cli):

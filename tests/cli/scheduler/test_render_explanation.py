@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an explanation looks to people."""
+"""Explanations as text for terminals."""
 
 import io
 
@@ -22,39 +22,39 @@ def render_text(document: dict, *arguments, width: int = 80, **options) -> str:
 
 
 def text_lines(document: dict, *arguments, **options) -> list[str]:
-    """What is shown, line by line, without what only aligns it."""
+    """Return the lines of an explanation without alignment."""
     return [
         " ".join(line.split()) for line in render_text(document, *arguments, **options).splitlines()
     ]
 
 
 def test_ignored_extra_specs_are_warnings_before_the_stages():
-    told = explanation(steps=[step("resources", "VCPU:1", 4, 4)])
-    assert "Warning" not in render_text(told)
+    document = explanation(steps=[step("resources", "VCPU:1", 4, 4)])
+    assert "Warning" not in render_text(document)
     detail = "ignored: flavor extra spec group_policy=bogus: expected none or isolate"
-    told["funnel"]["warnings"] = [{"key": "group_policy", "source": "flavor", "detail": detail}]
-    text = render_text(told, width=120)
+    document["funnel"]["warnings"] = [{"key": "group_policy", "source": "flavor", "detail": detail}]
+    text = render_text(document, width=120)
     assert f"Warning  {detail}" in text
     assert text.index("Warning") < text.index("Request filters")
 
 
 def test_stage_shows_counts_before_and_after_and_the_share():
-    told = text_lines(
+    lines = text_lines(
         explanation(
             steps=[step("resources", "VCPU:1", 4, 2, [("cn1", "full"), ("cn2", "full")])],
             filters=[stage(2, 1, [("cn3", "disabled")], name="ComputeFilter")],
             hosts=[host("cn4", 0.0)],
         )
     )
-    assert "4 2 ████████ resources VCPU:1" in told
-    assert "2 hosts: full (e.g. cn1)" in told
-    assert "2 1 ████ ComputeFilter" in told
-    assert "1 host: disabled (cn3)" in told
-    assert "1 host passed policy default" in told
+    assert "4 2 ████████ resources VCPU:1" in lines
+    assert "2 hosts: full (e.g. cn1)" in lines
+    assert "2 1 ████ ComputeFilter" in lines
+    assert "1 host: disabled (cn3)" in lines
+    assert "1 host passed policy default" in lines
 
 
 def test_stages_without_hosts_are_listed_by_name():
-    told = text_lines(
+    lines = text_lines(
         explanation(
             steps=[
                 step("resources", "VCPU:1", 1, 0, [("cn1", "full")]),
@@ -62,29 +62,29 @@ def test_stages_without_hosts_are_listed_by_name():
             ]
         )
     )
-    assert "not reached: required CUSTOM_A" in told
-    assert not [line for line in told if line.startswith("0 0")]
+    assert "not reached: required CUSTOM_A" in lines
+    assert not [line for line in lines if line.startswith("0 0")]
 
 
 def test_unlisted_rejected_hosts_are_counted():
-    told = text_lines(
+    lines = text_lines(
         explanation(
             steps=[step("resources", "VCPU:1", 9, 6, [("cn1", "full")]), step("limit", "5", 6, 5)],
             hosts=[host("cn9", 0.0)],
         )
     )
-    assert "2 more" in told
-    assert "1 removed" in told
+    assert "2 more" in lines
+    assert "1 removed" in lines
 
 
 def test_only_the_most_frequent_reasons_are_shown():
     reasons = [(f"cn{letter}", f"reason {letter}") for letter in "abcdefg"]
-    told = text_lines(
+    lines = text_lines(
         explanation(filters=[stage(8, 1, reasons, name="Some")], hosts=[host("cnh", 0.0)])
     )
-    assert "1 host: reason e (cne)" in told
-    assert "2 more" in told
-    assert not [line for line in told if "reason f" in line]
+    assert "1 host: reason e (cne)" in lines
+    assert "2 more" in lines
+    assert not [line for line in lines if "reason f" in line]
 
 
 def test_best_three_hosts_have_the_weight_of_each_weigher():
@@ -92,37 +92,37 @@ def test_best_three_hosts_have_the_weight_of_each_weigher():
         host(f"cn{number}", 3.0 - number, RAMWeigher=weight(1 / (number + 1), 4096 - number))
         for number in range(4)
     ]
-    told = text_lines(explanation(hosts=hosts, weighers=["RAMWeigher"]))
-    assert "Best 3 of 4 cn0 cn1 cn2" in told
-    assert "weight 3.000 2.000 1.000" in told
-    assert "RAMWeigher 1.000 (raw 4096) 0.500 (raw 4095) 0.333 (raw 4094)" in told
+    lines = text_lines(explanation(hosts=hosts, weighers=["RAMWeigher"]))
+    assert "Best 3 of 4 cn0 cn1 cn2" in lines
+    assert "weight 3.000 2.000 1.000" in lines
+    assert "RAMWeigher 1.000 (raw 4096) 0.500 (raw 4095) 0.333 (raw 4094)" in lines
 
 
 def test_amounts_behind_a_weight_are_shown():
     one = host("cn1", 1.0, Strands={**weight(1.0, -2), "detail": "leaves 4 VCPU"})
-    told = text_lines(explanation(hosts=[one], weighers=["Strands"]))
-    assert "cn1: Strands leaves 4 VCPU" in told
+    lines = text_lines(explanation(hosts=[one], weighers=["Strands"]))
+    assert "cn1: Strands leaves 4 VCPU" in lines
 
 
 def test_multiplier_other_than_1_is_shown():
     one = host("cn1", -1.0, RAMWeigher=weight(0.5, 4096, -2.0))
-    told = text_lines(explanation(hosts=[one], weighers=["RAMWeigher"]))
-    assert "RAMWeigher -2 x 0.500 = -1.000 (raw 4096)" in told
+    lines = text_lines(explanation(hosts=[one], weighers=["RAMWeigher"]))
+    assert "RAMWeigher -2 x 0.500 = -1.000 (raw 4096)" in lines
 
 
 def test_single_unweighed_host_has_only_its_weight():
-    told = text_lines(explanation(hosts=[host("cn1", 0.0)]))
-    assert told[told.index("Best 1 of 1 cn1") + 2] == "weight 0.000"
+    lines = text_lines(explanation(hosts=[host("cn1", 0.0)]))
+    assert lines[lines.index("Best 1 of 1 cn1") + 2] == "weight 0.000"
 
 
 def test_requested_hosts_are_not_labelled_best():
-    """Nor is their number to be taken for a rank."""
+    """Nor is their number shown as a rank."""
     document = explanation(filters=[stage(9, 7, name="ComputeFilter")], hosts=[host("cn5", 0.0)])
     document["verdicts"] = [{"host": "cn5", "node": "cn5", "rank": 6}]
-    told = text_lines(document)
-    assert "7 hosts passed policy default" in told
-    assert "Requested cn5" in told
-    assert "rank 6 of 7" in told
+    lines = text_lines(document)
+    assert "7 hosts passed policy default" in lines
+    assert "Requested cn5" in lines
+    assert "rank 6 of 7" in lines
 
 
 def test_many_weighers_fit_80_columns():
@@ -134,26 +134,26 @@ def test_many_weighers_fit_80_columns():
 
 
 def test_equal_allocations_are_shown_once():
-    told = text_lines(
+    lines = text_lines(
         explanation(hosts=[host("cn1", 0.0)]),
         [selection("i-1", "cn1", VCPU=1), selection("i-2", "cn2", VCPU=1)],
     )
-    assert "Claimed 2 instances on 2 hosts each VCPU=1" in told
-    assert "i-2 cn2 nova" in told
+    assert "Claimed 2 instances on 2 hosts each VCPU=1" in lines
+    assert "i-2 cn2 nova" in lines
 
 
 def test_different_allocations_are_shown_per_instance():
-    told = text_lines(
+    lines = text_lines(
         explanation(hosts=[host("cn1", 0.0)]),
         [selection("i-1", "cn1", VCPU=1), selection("i-2", "cn1", PCPU=1)],
         "Selected, not claimed",
     )
-    assert "Selected, not claimed 2 instances on 1 host" in told
-    assert "i-2 cn1 nova PCPU=1" in told
+    assert "Selected, not claimed 2 instances on 1 host" in lines
+    assert "i-2 cn1 nova PCPU=1" in lines
 
 
 def test_request_filters_show_their_changes():
-    told = text_lines(
+    lines = text_lines(
         explanation(
             request_filters=[
                 {"name": "quiet", "applied": False, "changes": {}},
@@ -166,9 +166,9 @@ def test_request_filters_show_their_changes():
             ]
         )
     )
-    assert "some aggregates: a, b, c, ... (4)" in told
-    assert "more by_trait: X: a; Y: b" in told
-    assert not [line for line in told if "quiet" in line]
+    assert "some aggregates: a, b, c, ... (4)" in lines
+    assert "more by_trait: X: a; Y: b" in lines
+    assert not [line for line in lines if "quiet" in line]
 
 
 def test_aggregates_have_names_only_outside_the_query():
@@ -182,11 +182,11 @@ def test_aggregates_have_names_only_outside_the_query():
     )
     document["funnel"]["allocation_candidates"]["query"] = f"member_of=%21in%3A{AGGREGATE}"
     assert "Query" not in render_text(document)
-    told = text_lines(document, names={AGGREGATE: "windows"}, verbose=True)
-    assert "forbidden_aggregates windows" in told
-    assert f"Query member_of=%21in%3A{AGGREGATE}" in told
-    assert "2 1 ████████ member_of !in:windows" in told
-    assert "1 host: in windows (cn1)" in told
+    lines = text_lines(document, names={AGGREGATE: "windows"}, verbose=True)
+    assert "forbidden_aggregates windows" in lines
+    assert f"Query member_of=%21in%3A{AGGREGATE}" in lines
+    assert "2 1 ████████ member_of !in:windows" in lines
+    assert "1 host: in windows (cn1)" in lines
 
 
 def test_terminal_without_unicode_gets_ascii_bars():
@@ -211,20 +211,20 @@ def test_answer_without_an_obstacle_is_rendered():
 
 def test_limit_is_shown_with_its_option():
     limit = step("limit", "5", 6, 5) | {"option": "[scheduler] max_placement_results"}
-    told = text_lines(explanation(steps=[limit], hosts=[host("cn1", 0.0)]))
-    assert "6 5 █████████████ limit 5 by [scheduler] max_placement_results" in told
+    lines = text_lines(explanation(steps=[limit], hosts=[host("cn1", 0.0)]))
+    assert "6 5 █████████████ limit 5 by [scheduler] max_placement_results" in lines
 
 
 def test_request_filter_without_changes_is_shown():
-    told = explanation(steps=[step("resources", "VCPU:1", 1, 1)])
+    document = explanation(steps=[step("resources", "VCPU:1", 1, 1)])
     report = {"name": "forbidden_aggregates", "applied": True, "elapsed_ms": 0.1, "changes": {}}
-    told["funnel"]["request_filters"] = [report]
-    assert "forbidden_aggregates changed nothing" in text_lines(told)
+    document["funnel"]["request_filters"] = [report]
+    assert "forbidden_aggregates changed nothing" in text_lines(document)
 
 
 def test_weight_of_zero_has_no_sign():
     weights = {"IoOpsWeigher": weight(0.0, 0.0, -1.0)}
-    told = explanation(
+    document = explanation(
         steps=[step("resources", "VCPU:1", 1, 1)], hosts=[host("cn1", 0.0, **weights)]
     )
-    assert "-0.000" not in render_text(told)
+    assert "-0.000" not in render_text(document)

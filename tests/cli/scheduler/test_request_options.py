@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrong questions: which option, or line of a file, is wrong, and what is expected."""
+"""Errors in the options and files of a request name the option or the line."""
 
 import pytest
 
@@ -16,12 +16,12 @@ EXPLAIN = ("explain", "--vcpus", "1")
 
 @pytest.fixture
 def error_of(sqlite_app, sqlite_url, monkeypatch, tmp_path, capsys):
-    """Run a command that fails on a cloud of one host; return what it says of the failure."""
+    """Return a function that runs a failing command on a host, and returns its error."""
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     monkeypatch.chdir(tmp_path)
 
-    def told(*arguments: str) -> str:
+    def run_failing(*arguments: str) -> str:
         capsys.readouterr()
         assert main(list(arguments)) == 1
         printed = capsys.readouterr()
@@ -29,10 +29,10 @@ def error_of(sqlite_app, sqlite_url, monkeypatch, tmp_path, capsys):
         (line,) = printed.err.splitlines()
         return line.removeprefix("placement-sched: ")
 
-    return told
+    return run_failing
 
 
-#: Lines of a file of changes, and what is wrong with it.
+#: Files of changes, and the error of each file.
 FILES = [
     ("- drain: [cn1]\n- drain: cn1", "f:2: drain: 'cn1' is not a list"),
     ("changes:\n- 5", "f:2: 5 is not an object"),

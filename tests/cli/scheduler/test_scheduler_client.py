@@ -31,16 +31,16 @@ def test_missing_aggregate_names_are_omitted():
 def test_timeout_error_says_the_server_may_still_be_working():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         base = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with pytest.raises(Unavailable) as told:
+        with pytest.raises(Unavailable) as error:
             build_client(base, timeout=0.2).post("explain", {})
-    assert told.value.detail == (
+    assert error.value.detail == (
         f"{base} did not answer within 0.2 s and may still process the request: "
         "increase --timeout SECONDS"
     )
 
 
 def answer_with_path(environ, start_response):
-    """Answer with the path of the request; redirect that of the host ``moved``."""
+    """Respond with the path of the request. Redirect requests for the host ``moved``."""
     path = environ["PATH_INFO"]
     location = [("Location", "/elsewhere")] if path.endswith("/moved") else []
     start_response("302 Found" if location else "200 OK", location)
@@ -71,10 +71,10 @@ def test_closed_connection_is_reported_without_a_retry():
 
         threading.Thread(target=close_connection).start()
         base = f"http://127.0.0.1:{server.getsockname()[1]}"
-        with pytest.raises(Unavailable) as told:
+        with pytest.raises(Unavailable) as error:
             build_client(base, timeout=60).post("select_destinations", {})
         reason = "Remote end closed connection without response"
-        assert told.value.detail == f"{base} does not answer: {reason}"
+        assert error.value.detail == f"{base} does not answer: {reason}"
         server.setblocking(False)
         with pytest.raises(BlockingIOError):
             server.accept()
@@ -107,7 +107,7 @@ def test_name_with_a_path_separator_is_refused(name):
 
 
 SIZES = ("--vcpus", "1", "--ram", "1", "--disk", "0")
-#: How Python hands over the argument $'\\xff'.
+#: Python passes the argument $'\\xff' as this text.
 BYTE = "\udcff"
 REQUESTS = [
     (["select", *SIZES, "--zone", BYTE], "--zone: "),
@@ -125,7 +125,7 @@ REQUESTS = [
 def test_argument_that_is_not_utf8_is_refused_with_its_place(
     sqlite_app, sqlite_url, monkeypatch, capsys, arguments, place, given
 ):
-    assert sqlite_app  # its database has tables
+    assert sqlite_app  # creates the tables of the database
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     main([*arguments, *given])
     error = capsys.readouterr().err

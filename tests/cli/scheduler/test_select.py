@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``select`` and ``explain``, on the database directly and by a server's address."""
+"""``select`` and ``explain``, on the database and with the address of a server."""
 
 import json
 
@@ -14,7 +14,7 @@ SIZES = ("--vcpus", "2", "--ram", "4096", "--disk", "20")
 
 @pytest.fixture
 def cloud(sqlite_app, sqlite_url, monkeypatch):
-    """Three hosts of 8 CPUs; the command line is configured to their database."""
+    """Three hosts of 8 CPUs, in the database of the command line."""
     reports = [
         {
             "uuid": f"0000000{number}-0000-4000-8000-000000000000",
@@ -38,14 +38,14 @@ def cloud(sqlite_app, sqlite_url, monkeypatch):
 
 @pytest.fixture
 def run_cli(cloud, capsys):
-    """Run a command on the cloud; return its status, stdout and stderr."""
+    """Return a function that runs a command and returns its status, stdout and stderr."""
 
-    def answer(*arguments: str) -> tuple[int, str, str]:
+    def run_command(*arguments: str) -> tuple[int, str, str]:
         status = main(arguments)
         printed = capsys.readouterr()
         return status, printed.out, printed.err
 
-    return answer
+    return run_command
 
 
 def read_allocations(cloud, instance: str) -> dict:
@@ -99,13 +99,13 @@ def test_select_without_a_claim_allocates_nothing(run_cli, cloud):
 
 
 def test_select_without_a_host_prints_the_obstacle(run_cli, cloud):
-    status, printed, told = run_cli("select", "--vcpus", "2", "--ram", "30000")
+    status, printed, error = run_cli("select", "--vcpus", "2", "--ram", "30000")
     assert status == 1
     assert "No valid host" in printed
-    assert told.startswith(
+    assert error.startswith(
         "placement-sched: no valid host: 3 hosts meet all constraints but resources MEM"
     )
-    assert told.count("\n") == 1
+    assert error.count("\n") == 1
     assert cloud.get("/scheduler/v1/instances").json["instances"] == []
 
 
@@ -132,12 +132,12 @@ def test_request_without_a_host_has_its_own_exit_status(run_cli, tmp_path, comma
 
 
 def test_json_select_without_a_host_prints_the_funnel(run_cli):
-    status, printed, told = run_cli("select", "--ram", "30000", "--format", "json")
+    status, printed, error = run_cli("select", "--ram", "30000", "--format", "json")
     document = json.loads(printed)
     assert status == 1
     assert document["code"] == "scheduler.no_valid_host"
     assert document["funnel"]["allocation_candidates"]["hosts"] == 0
-    assert told.count("\n") == 1
+    assert error.count("\n") == 1
 
 
 def test_repeated_select_claims_nothing_twice(run_cli, tmp_path):
@@ -171,8 +171,8 @@ def test_explain_shows_the_best_three_with_their_weights(run_cli):
 
 
 def test_explain_gives_the_verdict_on_a_host_first(run_cli):
-    status, printed, told = run_cli("explain", *SIZES, "--host", "cn2")
-    assert (status, told) == (0, "")
+    status, printed, error = run_cli("explain", *SIZES, "--host", "cn2")
+    assert (status, error) == (0, "")
     first, *rest = printed.splitlines()
     assert first.startswith("cn2  passed, rank 2 of 3, weight ")
     flat = [" ".join(line.split()) for line in rest]
@@ -193,20 +193,21 @@ def test_explain_gives_every_reason_of_a_host(run_cli):
 
 
 def test_explain_reports_an_unknown_host(run_cli):
-    status, printed, told = run_cli("explain", *SIZES, "--host", "cn7")
+    status, printed, error = run_cli("explain", *SIZES, "--host", "cn7")
     assert (status, printed) == (1, "")
-    assert told.startswith("placement-sched: --host: unknown host 'cn7'; did you mean 'cn")
+    assert error.startswith("placement-sched: --host: unknown host 'cn7'; did you mean 'cn")
 
 
 def test_explain_reports_known_hosts_despite_unknown_hosts(run_cli):
     hosts = ("--host", "mars", "--host", "cn1", "--host", "venus")
-    status, printed, told = run_cli("explain", *SIZES, *hosts)
+    status, printed, error = run_cli("explain", *SIZES, *hosts)
     assert status == 1
     assert printed.startswith("cn1  passed, rank 3 of 3")
     assert (
-        told == "placement-sched: --host: unknown hosts 'mars', 'venus'; there are: cn1, cn2, cn3\n"
+        error
+        == "placement-sched: --host: unknown hosts 'mars', 'venus'; there are: cn1, cn2, cn3\n"
     )
-    status, printed, told = run_cli("explain", *SIZES, *hosts, "--format", "json")
+    status, printed, error = run_cli("explain", *SIZES, *hosts, "--format", "json")
     assert status == 1
     verdicts = [one["verdict"] for one in json.loads(printed)["verdicts"]]
     assert verdicts == ["unknown", "passed", "unknown"]
@@ -355,25 +356,25 @@ def test_request_is_read_from_stdin(run):
 )
 @pytest.mark.parametrize("command", ["select", "explain"])
 def test_invalid_requests_are_reported_in_one_line(run_cli, command, arguments, words):
-    status, printed, told = run_cli(command, *arguments)
+    status, printed, error = run_cli(command, *arguments)
     assert status == 1
     assert printed == ""
-    assert words in told
-    assert told.count("\n") == 1
+    assert words in error
+    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize("text", ["[]", "{", "1"])
 def test_invalid_request_file_is_reported_by_name(run_cli, tmp_path, text):
     (tmp_path / "bad.json").write_text(text)
-    status, _, told = run_cli("explain", str(tmp_path / "bad.json"))
+    status, _, error = run_cli("explain", str(tmp_path / "bad.json"))
     assert status == 1
-    assert "bad.json: " in told
+    assert "bad.json: " in error
 
 
 def test_comparison_lists_policies_and_the_default(run_cli):
-    status, _, told = run_cli("explain", *SIZES, "--compare", "dense,sparse")
+    status, _, error = run_cli("explain", *SIZES, "--compare", "dense,sparse")
     assert status == 1
-    assert told.endswith("there is no policy 'dense'; there are: default\n")
+    assert error.endswith("there is no policy 'dense'; there are: default\n")
 
 
 @pytest.mark.parametrize(
@@ -390,18 +391,18 @@ def test_comparison_lists_policies_and_the_default(run_cli):
     ],
 )
 def test_invalid_explain_option_is_reported_by_name(run_cli, arguments, words):
-    status, printed, told = run_cli("explain", *SIZES, *arguments)
+    status, printed, error = run_cli("explain", *SIZES, *arguments)
     assert (status, printed) == (1, "")
-    assert told.startswith(f"placement-sched: {words}")
-    assert "$" not in told
+    assert error.startswith(f"placement-sched: {words}")
+    assert "$" not in error
 
 
 def test_json_path_in_a_file_is_not_replaced(run_cli, tmp_path):
     request = tmp_path / "request.json"
     request.write_text(json.dumps({"flavor": {"vcpus": -1, "memory_mb": 1}}))
-    status, _, told = run_cli("explain", str(request), "--override", "scheduler.max_attempts=2")
+    status, _, error = run_cli("explain", str(request), "--override", "scheduler.max_attempts=2")
     assert status == 1
-    assert "(at $.request_spec.flavor.vcpus)" in told
+    assert "(at $.request_spec.flavor.vcpus)" in error
 
 
 def test_error_of_a_server_is_reported_by_option(serve, run):
@@ -420,9 +421,9 @@ def test_timeout_must_be_a_number_of_seconds(run, seconds):
 
 
 def test_unknown_override_is_reported(run_cli):
-    status, _, told = run_cli("explain", *SIZES, "--override", "scheduler.nonsense=1")
+    status, _, error = run_cli("explain", *SIZES, "--override", "scheduler.nonsense=1")
     assert status == 1
-    assert "scheduler.nonsense" in told
+    assert "scheduler.nonsense" in error
 
 
 def test_request_is_sent_to_the_server_url(serve, run):
@@ -452,7 +453,7 @@ def test_answer_of_another_service_is_reported(serve, run):
 
 
 def test_unknown_zone_is_reported_with_the_nearest_name(run_cli):
-    """There are hosts; it is a request filter that refused."""
+    """A request filter rejects the request, although hosts exist."""
     status, printed, _ = run_cli("explain", *SIZES, "--zone", "novas")
     assert status == 0
     assert "has no resource provider" not in printed
@@ -484,9 +485,9 @@ def test_unwritable_report_is_reported_and_leaves_no_file(run_cli, tmp_path, com
         asked = ("--vcpus", "1", "--keep", "--format", "json")
         command = (*command[:-1], json.loads(run_cli("explain", *asked)[1])["decision"])
     before = sorted(tmp_path.rglob("*"))
-    status, printed, told = run_cli(*command, "--html", str(tmp_path / file))
+    status, printed, error = run_cli(*command, "--html", str(tmp_path / file))
     assert (status, printed) == (1, "")
-    assert told == f"placement-sched: --html {tmp_path / file}: {why}\n"
+    assert error == f"placement-sched: --html {tmp_path / file}: {why}\n"
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -537,10 +538,10 @@ def test_requests_of_a_file_are_placed_together(run_cli, cloud, tmp_path):
 
 def test_request_of_a_file_without_a_host_is_named(run_cli, cloud, tmp_path):
     path = write_requests(tmp_path, SMALL, {**SMALL, "memory_mb": 30000})
-    status, printed, told = run_cli("select", path, "--fail-on-no-host")
+    status, printed, error = run_cli("select", path, "--fail-on-no-host")
     assert (status, printed) == (3, "")
-    assert told.startswith("placement-sched: No valid host was found for requests[1]: ")
+    assert error.startswith("placement-sched: No valid host was found for requests[1]: ")
     assert cloud.get("/scheduler/v1/instances").json["instances"] == []
-    status, printed, told = run_cli("explain", path)
+    status, printed, error = run_cli("explain", path)
     assert (status, printed) == (1, "")
-    assert told == f"placement-sched: {path}: only select takes requests, name a request_spec\n"
+    assert error == f"placement-sched: {path}: only select takes requests, name a request_spec\n"
