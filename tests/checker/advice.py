@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Advice of ``explain`` carried out: on the cloud through the APIs, or on the request."""
+"""Advice of ``explain``, carried out on the cloud or on the request."""
 
 import math
 import re
@@ -17,7 +17,7 @@ class UnknownAdviceError(Exception):
 
 @dataclass(frozen=True)
 class Rejection:
-    """A reason of ``explain`` for which a host is rejected."""
+    """A rejection of a host in ``explain``, and its stage."""
 
     host: str
     stage: str
@@ -43,10 +43,10 @@ class Rejection:
 def carry_out(
     api: Api, cloud: Cloud, request: Request, rejection: Rejection, change: dict[str, Any]
 ) -> Request:
-    """Carry out a change, and return the request that it leads to.
+    """Carry out a change and return the changed request.
 
-    Raises UnknownAdviceError for an action that the checker does not know, and
-    UnexpectedStatusError if the API refuses the change.
+    Raises UnknownAdviceError for an unsupported action, and UnexpectedStatusError if the API
+    rejects the change.
     """
     action = change["action"]
     if action in ("ask", "ask_traits", "drop_constraint"):

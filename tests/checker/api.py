@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud behind the HTTP APIs: made, read, changed and removed."""
+"""Creation, reading, changes and removal of a cloud through the HTTP APIs."""
 
 import json
 from collections.abc import Callable
@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.checker.cloud import FAST, FORBIDDEN, LICENSED, Aggregate, Cloud, Inventory, Provider
 
-#: Sends method, path, headers and body; returns status and body.
+#: Sends a method, path, headers and body. Returns the status and the body.
 Send = Callable[[str, str, dict[str, str], bytes], tuple[int, bytes]]
 
 _HEADERS = {

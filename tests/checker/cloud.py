@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random small clouds, as values."""
+"""Random small clouds."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -48,7 +48,7 @@ class Provider:
 
 @dataclass(frozen=True)
 class Aggregate:
-    """A host aggregate, whose hosts' root providers are members of the aggregate of its uuid."""
+    """A host aggregate. Root providers of its hosts are in the placement aggregate."""
 
     uuid: str
     name: str
@@ -59,7 +59,7 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class Cloud:
-    """A cloud. Each root provider that does not share is the compute node of a host of its name."""
+    """A cloud. A root provider that does not share is a compute node with its host's name."""
 
     providers: dict[str, Provider]
     aggregates: dict[str, Aggregate]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers of the scheduler API, compared with the model and with the effect of their advice."""
+"""Comparison of the scheduler API with the model and with the effect of its advice."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -23,7 +23,7 @@ MAX_CHANGES = 8
 #: Maximum number of instances that are placed to count a capacity.
 MAX_CLAIMS = 60
 
-#: The kind of an answer, the answer in words, and whether it is true.
+#: The kind and the text of an answer, and whether the answer is true.
 Judgement = tuple[str, str, bool]
 
 

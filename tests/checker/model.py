@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which hosts a request may be placed on, by trying every combination of providers."""
+"""A model of the hosts that fit a request. It tries every combination of providers."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Request:
-    """A request: the groups of its flavor by suffix, "" for the rest of the flavor, and a zone."""
+    """A request: groups by suffix ("" for the flavor without suffixes), and a zone."""
 
     groups: dict[str, Group] = field(default_factory=dict)
     zone: str | None = None

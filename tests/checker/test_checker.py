@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler's answers on random clouds, checked by a model that shares no code with it."""
+"""The scheduler's answers on random clouds, compared with an independent model."""
 
 from collections.abc import Callable
 

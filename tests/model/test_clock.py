@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Durations are shown in a unit that people can picture."""
+"""Durations as text in a readable unit."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is told of a chosen host is JSON, whatever a filter left in its limits."""
+"""Limits of a chosen host as JSON."""
 
 import json
 
@@ -15,7 +15,7 @@ class Unserializable:
 
 
 @pytest.mark.parametrize(
-    ("limit", "told"),
+    ("limit", "text"),
     [
         (4.0, 4.0),
         (None, None),
@@ -24,7 +24,7 @@ class Unserializable:
         (Unserializable(), "odd"),
     ],
 )
-def test_infinite_limit_is_written_as_text(limit, told):
+def test_infinite_limit_is_written_as_text(limit, text):
     chosen = Selection(
         service_host="cn1",
         nodename="cn1",
@@ -35,4 +35,4 @@ def test_infinite_limit_is_written_as_text(limit, told):
         allocation_request=None,
         limits={"vcpu": limit},
     )
-    assert json.loads(orjson.dumps(chosen.as_json()))["limits"] == {"vcpu": told}
+    assert json.loads(orjson.dumps(chosen.as_json()))["limits"] == {"vcpu": text}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole number is an integer, however JSON wrote it."""
+"""Numbers of JSON documents. A whole number is an integer in any notation."""
 
 from datetime import UTC, datetime
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Summaries of rejections for people."""
+"""Summaries of rejections as text."""
 
 import pytest
 

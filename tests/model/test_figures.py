@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of a cloud, bounded to the largest zones and classes."""
+"""Figures of a cloud, limited to the largest zones and classes."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes in short are read as what they were made of, whatever the names of hosts."""
+"""The short form of simulated changes, compared with the long form."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plugins are told of an instance on a host, by the names that nova's instances have."""
+"""Instances of a host with the attribute names of nova."""
 
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.instance import HostInstance

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""UUIDs in each spelling, and similar names."""
+"""UUIDs in any spelling, and similar names."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statements and claims are counted in the statistics of the request, and of no other."""
+"""Statements and claims in the statistics of a request."""
 
 from threading import Thread
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one loop that tries again."""
+"""Retries of failed work."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from placement_sched.model.retry import retrying
 
 
 def make_failing_work(times, failure):
-    """Work that fails so often, and then returns the number of its calls."""
+    """Return work that fails a number of times, and then returns the number of its calls."""
     calls = []
 
     def work():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clouds with instances, and moves of their plans carried out through the API."""
+"""Clouds with instances, and execution of planned moves through the API."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ FLAVORS = {
 
 
 def make_cloud(app: Any, memory_gb: Mapping[str, int], zone: Sequence[str], **fields: Any) -> str:
-    """Report hosts, some in zone az1, and add an anti-affinity group; return its id."""
+    """Report hosts, some in zone az1. Add an anti-affinity group and return its id."""
     reports = [report(name, memory_mb=1024 * size, **fields) for name, size in memory_gb.items()]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     path = "/compute/v2.1/os-aggregates"
@@ -37,14 +37,14 @@ def make_cloud(app: Any, memory_gb: Mapping[str, int], zone: Sequence[str], **fi
 
 
 def place_instance(app: Any, number: int, fields: Mapping[str, Any]) -> bool:
-    """Place an instance if a host is found; return whether it is placed."""
+    """Place an instance if a host is found, and return whether it is placed."""
     body = {"request_spec": spec(instance(number), **fields)}
     answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
     return answer.status_int == 200
 
 
 def fill_random_cloud(app: Any, random: Random, hosts: int, number: int) -> list[str]:
-    """Make a random cloud with instances, some of them in a group; return their uuids."""
+    """Place instances in a random cloud, some in a group, and return their uuids."""
     names = [f"cn{index}" for index in range(1, hosts + 1)]
     sizes = {name: random.randint(8, 24) for name in names}
     group = make_cloud(app, sizes, names[: hosts // 2], vcpus=40)
@@ -62,7 +62,7 @@ def fill_random_cloud(app: Any, random: Random, hosts: int, number: int) -> list
 
 
 def host_of(app: Any, uuid: str) -> str:
-    """Return the host on which an instance is recorded."""
+    """Return the recorded host of an instance."""
     return app.get(f"/scheduler/v1/instances/{uuid}").json["host"]
 
 
@@ -132,7 +132,7 @@ def small_clouds(draw: Any) -> tuple[list[int], list[dict[str, Any]], set[str]]:
 def fill_small_cloud(
     app: Any, sizes: Sequence[int], requests: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Make a cloud of :func:`small_clouds`; return zone and group of each placed instance."""
+    """Create a cloud of :func:`small_clouds`, and return zone and group of each instance."""
     names = [f"cn{index}" for index in range(1, len(sizes) + 1)]
     group = make_cloud(app, dict(zip(names, sizes, strict=True)), names[::2])
     placed = {}

@@ -25,7 +25,7 @@ class Explanation:
 
     @property
     def order(self) -> list[str]:
-        """Return the names of the request filters, in the order in which they ran."""
+        """Return the names of the request filters in the order of their runs."""
         return [
             request_filter["name"] for request_filter in self.answer["funnel"]["request_filters"]
         ]
@@ -47,14 +47,14 @@ class Explanation:
 
 
 def explain_request(app, request_spec: dict[str, Any], **overrides: Any) -> Explanation:
-    """Return the explanation of a request, with ``group__option`` values laid over."""
+    """Return the explanation of a request. Options ``group__option`` override settings."""
     values = {key.replace("__", "."): value for key, value in overrides.items()}
     body = {"request_spec": request_spec, "overrides": values}
     return Explanation(app.post_json("/scheduler/v1/explain", body).json)
 
 
 def put_hosts(app, **traits: list[str]) -> None:
-    """Make hosts of these names, with these traits on their root providers."""
+    """Report hosts whose root providers have these traits."""
     app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in traits])
     hosts = [Host(name, {}, frozenset(entry)) for name, entry in traits.items()]
     add_traits(app.app.services.database, hosts)

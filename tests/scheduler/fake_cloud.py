@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cloud of request filters as plain values, and the results of filters."""
+"""A cloud for request filters without a database, and results of filters."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

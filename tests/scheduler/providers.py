@@ -29,7 +29,7 @@ def set_totals(app: TestApp, uuid: str, totals: Mapping[str, int]) -> None:
 def add_provider(
     app: TestApp, name: str, uuid: str | None = None, *, parent: str | None = None, **totals: int
 ) -> str:
-    """Add a provider with these totals; return its uuid."""
+    """Add a provider with these totals and return its uuid."""
     uuid = uuid or uuid_of(name)
     body = {"name": name, "uuid": uuid, "parent_provider_uuid": parent}
     app.post_json(PROVIDERS, body, headers=LATEST_HEADERS)

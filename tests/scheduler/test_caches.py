@@ -59,7 +59,7 @@ def test_only_changed_nodes_are_read_again(database):
     (first,) = read_nodes(database, cache, 1)
     assert read_nodes(database, cache, 1)[0] is first
     write_report(database, build_report(1, vcpus=64))
-    # The change counters, the versions of the nodes of its part, its report.
+    # Statements: change counters, versions of the nodes in the changed part, and the report.
     assert count_statements(database, cache, 1, 2) == 3
     assert [node.vcpus for node in read_nodes(database, cache, 1, 2)] == [64, 8]
     # A heartbeat needs no report.

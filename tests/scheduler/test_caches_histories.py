@@ -25,7 +25,7 @@ HOST = "cn1"
 
 
 class Failover:
-    """A database whose standby lags, and may take over."""
+    """A database with a standby that lags and can take over."""
 
     def __init__(self, database, folder):
         self.database = database
@@ -39,11 +39,11 @@ class Failover:
             yield connection
 
     def stop_replication(self):
-        """Let the standby receive nothing from now on."""
+        """Stop the replication to the standby."""
         self._copy(self._path, self._standby)
 
     def promote_standby(self, *, is_known=True):
-        """Let the standby take over; processes learn of that if ``is_known``."""
+        """Let the standby take over. Processes detect that if ``is_known``."""
         self.database.dispose()
         self._copy(self._standby, self._path)
         self.history = "second" if is_known else self.history
@@ -153,11 +153,12 @@ def test_cache_drops_a_lost_write(servers, kind):
     servers.promote_standby(is_known=False)
     write_other(servers.database)
     with servers.read() as connection:
-        # That the versions are the same is what this is about.
+        # Both histories have the same versions.
         assert make_reader(other_cache)(connection) == lost
         servers.history = connection.info[HISTORY] = "second"
         assert make_reader(cache)(connection) == make_reader(make())(connection) != lost
-        # One that began before, and ends now, does not bring back what it read.
+        # A read that began before the failover and ends after it does not restore old
+        # values.
         connection.info[HISTORY] = "first"
         make_reader(cache)(connection)
         connection.info[HISTORY] = "second"

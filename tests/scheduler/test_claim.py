@@ -18,7 +18,7 @@ WHOLE = flavor(memory_mb=65536)
 
 
 class RivalClaims:
-    """A clock that fills hosts at its first reading, which is the claim without filters of time."""
+    """A clock whose first reading (the claim, if no filter reads the time) fills hosts."""
 
     def __init__(self, app, hosts):
         self._app, self._hosts = app, list(hosts)
@@ -40,7 +40,7 @@ class RivalClaims:
 
 @pytest.fixture
 def cloud(app):
-    """Six hosts of one size, made in the order of their names: cn1 is the first to be locked."""
+    """Six equal hosts. Claims lock cn1 first."""
     for number in range(1, 7):
         app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{number}")])
     return app
@@ -48,7 +48,7 @@ def cloud(app):
 
 @pytest.fixture
 def scheduler_with_rivals(cloud, settings, make_app):
-    """Return a scheduler that is slower than rivals, who take these hosts before it claims."""
+    """Return a function that creates a scheduler. Rivals fill these hosts before its claim."""
 
     def scheduler(*taken, **options):
         options = {key.replace("__", "."): value for key, value in options.items()}

@@ -16,7 +16,7 @@ AMOUNTS = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
 
 @pytest.fixture
 def cloud(app):
-    """Two hosts; the instance 1 is on cn1, which is the larger."""
+    """Two hosts. Instance 1 is on cn1, the larger host."""
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=131072), report("cn2")])
     select(app, spec(instance(1)))
     return app

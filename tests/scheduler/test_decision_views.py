@@ -167,7 +167,7 @@ def test_replay_uses_settings_of_now_or_then(cloud, make_app):
     assert result["multiplier of RAMWeigher"]["now"] == -1.0
     weights = result["weights of cn1"]
     assert weights["then"]["RAMWeigher"] == -weights["now"]["RAMWeigher"] == 1.0
-    # What an explanation was asked for under holds in both.
+    # Overrides of the explanation apply to both runs.
     assert "multiplier of IoOpsWeigher" not in result
 
 

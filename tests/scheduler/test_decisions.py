@@ -40,7 +40,7 @@ def count_rows(database, table):
 
 @contextmanager
 def drop_table_temporarily(database, table):
-    """Take a table away for a while."""
+    """Rename a table for the time of a block."""
 
     def rename(before, after):
         statement = text(f"ALTER TABLE {before} RENAME TO {after}")

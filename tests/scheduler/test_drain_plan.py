@@ -38,7 +38,7 @@ def request_capacity(app, name):
 
 @pytest.fixture
 def app_without_timeout(database_url, make_app):
-    """An application whose questions may take long: the tests' machine may be busy."""
+    """An application with a long timeout, because the test machine may be busy."""
     long = {"scheduler.what_if_timeout": 600}
     return make_app(make_settings(database_url).with_overrides(long))
 
@@ -72,7 +72,7 @@ def test_plan_of_a_random_cloud_can_be_carried_out(app_without_timeout, seed):
         assert host_of(app, entry["instance"]) == entry["host"]
         assert entry["reason"]
     assert all(count["after"] == request_capacity(app, count["flavor"]) for count in counts)
-    # Nothing more is to be done, and the other instances are still stuck.
+    # The second plan has no moves, and the other instances are still stuck.
     second_plan = request_plan(app, {"drain": drained})
     assert second_plan["moves"] == []
     assert {entry["instance"] for entry in second_plan["stuck"]} == stuck
@@ -100,7 +100,7 @@ def test_plan_of_any_small_cloud_can_be_carried_out(
     for move in answer["moves"]:
         assert move["to"] not in drained
         carry_out_move(app, move, **stored[move["instance"]])
-    # What was stuck finds no host now either, and nothing more is to be done.
+    # Stuck instances still find no host, and the second plan has no moves.
     second_plan = request_plan(app, {"drain": sorted(drained)})
     assert (second_plan["moves"], {entry["instance"] for entry in second_plan["stuck"]}) == (
         [],
@@ -110,7 +110,7 @@ def test_plan_of_any_small_cloud_can_be_carried_out(
 
 @pytest.fixture
 def cloud(app):
-    """Three hosts with 8 GB; two instances with 3 GB on cn1."""
+    """Three hosts with 8 GB. Two instances with 3 GB are on cn1."""
     names = ("cn1", "cn2", "cn3")
     app.post_json("/scheduler/v1/compute_nodes", [report(name, memory_mb=8192) for name in names])
     for at in (1, 2):
@@ -210,7 +210,7 @@ MOVE = {
 
 @pytest.fixture
 def group_cloud(sqlite_app):
-    """Three hosts; an affinity group has one member, on cn1."""
+    """Three hosts and an affinity group with a single member on cn1."""
     return load_fleet(sqlite_app, FLEET)
 
 

@@ -102,7 +102,7 @@ def weights(settings):
     ids=["none", "flavor", "image", "other image", "ignored", "hint"],
 )
 def test_icehouse_filter_reads_dictionaries(passing_hosts, fields, passed):
-    # cn2 has no seat left, by the option of the file; cn9 no license at all.
+    # cn2 has no free seat, by the option of the file, and cn9 has no license.
     hosts = [
         build_host_state("cn1"),
         build_host_state("cn2", num_instances=1),
@@ -228,7 +228,8 @@ def test_run_with_plugins_of_all_eras(cloud):
 def test_two_instances_with_plugins_of_all_eras(cloud):
     request = spec(instance(1), instance(2), flavor=flavor(extra_specs={"license": "yes"}))
     answer = cloud.post_json("/scheduler/v1/select_destinations", {"request_spec": request}).json
-    # The project is on cn2 then, and its weigher likes that more than the rest dislike it.
+    # The weigher prefers cn2, which now has an instance of the project, more than others reject
+    # it.
     chosen = [selections[0]["service_host"] for selections in answer["selections"]]
     assert chosen == ["cn2", "cn2"]
 

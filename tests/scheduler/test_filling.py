@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several schedulers that fill a cloud at the same time."""
+"""Several schedulers that fill a cloud concurrently."""
 
 from collections import Counter
 from itertools import count
@@ -19,15 +19,15 @@ from tests.support.scheduling import flavor, instance, report, spec
 pytestmark = pytest.mark.slow
 
 SCHEDULERS = 4
-#: So many instances fit a host by its memory, by the names of the hosts.
+#: Maximum number of instances by host, limited by memory.
 CAPACITY = {f"cn{number:02}": 1 + number % 4 for number in range(16)}
 SMALL = flavor(memory_mb=4096)
-#: Reverses the order of the hosts: those with the least memory come first.
+#: Reverses the order of the hosts: hosts with little memory come first.
 STACKING = {"filter_scheduler__ram_weight_multiplier": -1.0}
 
 
 def fill_cloud(barrier, which, url, orders):
-    """Select a host for one instance after the other until none is found."""
+    """Select hosts for single instances until no host is found."""
     settings = make_settings(url, **orders[which % len(orders)])
     client = TestApp(create_app(settings))
     barrier.wait(120)
@@ -54,7 +54,7 @@ def test_schedulers_fill_a_cloud_completely(app, orders):
 
 
 def claim_by_placement(client, host, number):
-    """Claim memory of a host as any client of placement does; return the status."""
+    """Claim memory of a host through the Placement API, and return the status."""
     body = {
         "allocations": {uuid_of(host): {"resources": {"MEMORY_MB": 4096}}},
         "project_id": "p1",
@@ -68,7 +68,7 @@ def claim_by_placement(client, host, number):
 
 
 def fill_or_claim(barrier, which, url):
-    """Fill the cloud by selections; every other process by claims of hosts in reverse order."""
+    """Fill the cloud by selections, or by claims of hosts in reverse order (odd processes)."""
     if which % 2:
         return fill_cloud(barrier, which, url, [{}])
     client = TestApp(create_app(make_settings(url)))

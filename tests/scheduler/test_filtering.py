@@ -18,7 +18,7 @@ SPEC = build_spec()
 
 
 class RejectsWithReason(BaseHostFilter):
-    """Gives reasons, as ours do."""
+    """A filter that gives reasons, like the shipped filters."""
 
     names = ("cn2",)
 

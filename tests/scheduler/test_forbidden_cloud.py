@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cloud of 2 000 hosts and 20 aggregates with required traits, compared with a naive model."""
+"""2 000 hosts and 20 aggregates with required traits, compared with a naive model."""
 
 from dataclasses import dataclass
 from random import Random
@@ -31,7 +31,7 @@ class Aggregate:
 
     @property
     def traits(self) -> set[str]:
-        """Return the traits for which it is reserved."""
+        """Return the traits that the aggregate requires."""
         return {key[6:] for key, value in self.metadata.items() if value == "required"}
 
 
@@ -44,7 +44,7 @@ class ModelCloud:
     aggregates: tuple[Aggregate, ...]
 
     def candidates(self, required: set[str], memory_mb: int, *, is_enabled: bool) -> set[str]:
-        """Return the hosts that may take a request, looking at one after the other."""
+        """Return the hosts that a request can use. Each host is examined."""
         forbidden = {
             host
             for aggregate in self.aggregates

@@ -17,7 +17,7 @@ CALLS = []
 
 
 class TraitsFilter(BaseHostFilter):
-    """Accepts hosts whose added attributes say so."""
+    """Passes hosts by an added attribute."""
 
     def host_passes(self, host_state, spec_obj):
         return host_state.is_patched and "COMPUTE_NODE" not in host_state.traits

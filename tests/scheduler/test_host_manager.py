@@ -19,7 +19,7 @@ ONE, TWO, THREE, NEW = map(instance, (1, 2, 3, 4))
 
 
 class Records:
-    """Instances 1 and 2 on cn1, 3 on cn2, and the kinds of reads."""
+    """Instances 1 and 2 on cn1, 3 on cn2, and a list of the reads."""
 
     def __init__(self):
         self.every = [
@@ -77,7 +77,7 @@ def test_instances_of_the_request_are_read_without_the_others():
 def test_added_instances_are_on_one_host():
     records = Records()
     recorded = records.of(NEW, ONE)
-    # A host may have several nodes; what one of them is given is on the host.
+    # Nodes of a host share its instances.
     host, same_host, other_host = (recorded.on(name) for name in ("cn1", "cn1", "cn2"))
     host[NEW] = HostInstance(uuid=NEW)
     assert NEW in host
@@ -108,7 +108,7 @@ def test_recorded_image_with_invalid_properties_has_none():
 
 
 class ReadsInstances(BaseHostFilter):
-    """A stranger's filter, which declares nothing and counts."""
+    """A third-party filter that uses instances without a declaration."""
 
     def host_passes(self, host_state, _spec):
         flavors = {entry.flavor.name for entry in host_state.instances.values()}

@@ -20,7 +20,7 @@ REFUSED = "connection refused"
 
 @pytest.fixture
 def cloud(app):
-    """A host in each of two cells, and one in none."""
+    """A host in each of two cells, and a host without a cell."""
     reports = [report("cn1", cell_uuid=ONE), report("cn2", cell_uuid=TWO), report("cn3")]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     return app

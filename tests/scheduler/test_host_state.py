@@ -45,7 +45,7 @@ def host_state_of(**report):
 
 def test_host_state_has_the_names_of_nova_only():
     names = {name for name in dir(host_state_of()) if not name.startswith("_")}
-    # ``update`` is how nova fills one; ours are made whole.
+    # nova fills a host state with ``update``. This service creates it with all values.
     assert names == set(NOVA_NAMES.split()) - {"update"}
 
 
@@ -133,7 +133,7 @@ def test_instance_of_the_request_uses_resources():
 
 
 def reported_topology(*cells):
-    """Return what is reported of nodes, each a CPU for sharing, one for pinning and 1024 MB."""
+    """Return reported nodes with a shared CPU, a CPU for pinning and 1024 MB each."""
     plain = {"cpuset": [0], "pcpuset": [1], "memory": 1024, "siblings": [[0], [1]]}
     return {"cells": [{"id": number, **plain, **cell} for number, cell in enumerate(cells)]}
 
@@ -154,12 +154,12 @@ def test_numa_nodes_have_the_names_of_nova():
 def test_instances_of_one_request_do_not_share_pinned_cpus_or_memory():
     node = parse(build_report(numa_topology=reported_topology({}, {})), Defaults(now=NOW)).node
     state, other = make_host_state(node, SERVICE), make_host_state(node, SERVICE)
-    for taken in ([0, 1], [1, 1], [1, 1]):  # the third fits nowhere, and takes nothing
+    for taken in ([0, 1], [1, 1], [1, 1]):  # The third instance does not fit and uses nothing.
         state.consume_from_request(request_one_node())
         used = [len(cell.pinned_cpus) for cell in state.numa_topology.cells]
         assert sorted(used) == taken
     assert [cell.memory_usage for cell in state.numa_topology.cells] == [512, 512]
-    # What was read of the report is for all requests, and stays as it was.
+    # Other requests use the parsed report, so it does not change.
     assert other.numa_topology is node.numa_topology.topology
     assert [cell.memory_usage for cell in other.numa_topology.cells] == [0, 0]
 

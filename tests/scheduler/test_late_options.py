@@ -51,7 +51,7 @@ zone = north
 
 @pytest.fixture(autouse=True)
 def reset_option_files():
-    """Leave no file to the tests that follow in objects of the process."""
+    """Remove the configuration files from objects of the process after the test."""
     yield
     for conf in (CONF, cfg.CONF):
         read_files(conf)
@@ -59,7 +59,7 @@ def reset_option_files():
 
 @pytest.fixture
 def plugin_file(tmp_path, monkeypatch, request):
-    """Write a plugin that registers options of its own with an object, and its configuration."""
+    """Write a plugin that registers options of an object, and a configuration file."""
     package, name, conf = request.param
     module = f"late_{name.lower()}"
     text = MODULE.format(package=package, name=name, conf=conf, module=module)

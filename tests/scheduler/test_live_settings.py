@@ -193,7 +193,7 @@ def test_threads_use_the_old_settings_while_the_file_is_read(file, live_settings
 
 @pytest.fixture
 def cloud(file, sqlite_url, make_app, tmp_path):
-    """Three hosts under a scheduler with the file; cn3 has the most memory."""
+    """Three hosts, and a scheduler with an options file. cn3 has the most memory."""
     file.write_text("{}")
     config = tmp_path / "nova.conf"
     config.write_text(

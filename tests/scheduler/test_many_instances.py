@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests for many instances, weighed step by step and rejected by counting."""
+"""Requests for many instances: weights step by step, and rejection by counting."""
 
 from random import Random
 
@@ -71,7 +71,7 @@ def test_weights_of_an_earlier_instance_do_not_change():
 
 
 def cell(cpus):
-    """Return a NUMA node with so many CPUs, and memory for four instances of 512 MB."""
+    """Return a NUMA node with CPUs, and with memory for four instances of 512 MB."""
     pages = [{"size_kb": 4, "total": 2048 * 256, "used": 0, "reserved": 0}]
     return {
         "id": 0,
@@ -125,7 +125,7 @@ def test_selections_step_by_step_equal_those_of_complete_runs(
 
 @pytest.fixture
 def cloud(sqlite_app, monkeypatch):
-    """Three hosts with room for 16, 16 and 8 instances of one CPU; the count pays from 20 on."""
+    """Hosts for 16, 16 and 8 instances of a CPU. From 20 instances on, capacity is counted."""
     monkeypatch.setattr(selection, "_MIN_PAIRS", 60)
     sizes = {"cn1": 4, "cn2": 4, "cn3": 2}
     reports = [report(name, vcpus=vcpus) for name, vcpus in sizes.items()]

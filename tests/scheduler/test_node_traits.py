@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the providers of all enabled nodes have a trait, after any change."""
+"""Detection of a trait on the providers of all enabled nodes."""
 
 from contextlib import suppress
 
@@ -41,7 +41,7 @@ def all_nodes_have_trait(database):
 
 
 class SchedulerProcess:
-    """An application on a database that others change too."""
+    """An application on a database with other writers."""
 
     def __init__(self, app):
         self.app = app
@@ -148,7 +148,7 @@ def compute_answer(database):
 
 
 def write_randomly(database, random, settings):
-    """Do a random write to up to four nodes on up to four hosts; errors change nothing."""
+    """Do a random write to four nodes on four hosts. Rejected writes change nothing."""
     number, host = random.randint(1, 4), f"cn{random.randint(1, 4)}"
     uuid, uuids = node_uuid(number), [node_uuid(index) for index in range(1, 5)]
 

@@ -8,7 +8,7 @@ from tests.support.scheduling import flavor, instance, report, selected_hosts, s
 
 
 def topology(*pinned_spec, **cell):
-    """Return nodes with these CPUs for pinning each, and 4096 MB."""
+    """Return NUMA nodes with CPUs for pinning and 4096 MB each."""
     plain = {"cpuset": [], "memory": 4096}
     return {
         "cells": [
@@ -20,7 +20,7 @@ def topology(*pinned_spec, **cell):
 
 @pytest.fixture
 def cloud(sqlite_settings, make_app):
-    """Two hosts of four CPUs for pinning: of cn1 all are at one node, of cn2 two at each."""
+    """Two hosts of four CPUs for pinning: cn1 has a single node, cn2 has two nodes."""
     options = {"filter_scheduler.enabled_filters": ["NUMATopologyFilter"]}
     app = make_app(sqlite_settings.with_overrides(options))
     app.post_json(

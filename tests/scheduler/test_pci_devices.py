@@ -125,7 +125,7 @@ def cloud(database_url):
         )
         result.append(create_app(settings))
         app = Client(result[-1])
-        # The last NIC first: which is taken is not to hang on the order of pools.
+        # Pools in reverse order: the choice of a NIC must not depend on it.
         pools = [pool(count, rp_uuid=instance(900 + n)) for n, count in enumerate(vfs)][::-1]
         hosts = [report("cn1", pci_device_pools=pools), report("cn2")]
         app.post_json("/scheduler/v1/compute_nodes", hosts)
@@ -184,7 +184,7 @@ def test_rejection_has_the_number_of_devices(cloud):
 
 @pytest.mark.parametrize(("vfs", "totals"), [((2, 1), (1, 2)), ((1, 2), (2, 1))])
 def test_candidate_without_capacity_does_not_replace_another(cloud, vfs, totals):
-    # One NIC has a VF more than placement knows of, and the other has one less.
+    # The first NIC reports a VF more than placement has, and the second a VF less.
     app = cloud(*vfs, totals=totals)
     assert request_devices(app, *map(instance, (1, 2)), path=EXPLAIN)["outcome"] == "selected"
     assert (

@@ -26,7 +26,7 @@ def settings_with_filters(*names):
 
 
 def filter_order(*names):
-    """Return the names of the request filters in the order in which they run."""
+    """Return the names of the request filters in the order of their runs."""
     return [plugin.name for plugin in plugins_for(settings_with_filters(*names)).request_filters]
 
 
@@ -73,7 +73,7 @@ def test_run_has_the_configured_order(sqlite_app):
 
 @pytest.fixture
 def make_app_with(sqlite_url, make_app, tmp_path):
-    """Give a function that makes a client of a server with these lines in its file."""
+    """Return a function that creates a client of a server with a configuration file."""
 
     def make(text=""):
         file = tmp_path / "acme.conf"
@@ -163,7 +163,7 @@ def test_error_for_a_wrong_name_is_one_line_at_the_start(name, words, tmp_path, 
 
 @pytest.fixture
 def traced_module(tmp_path, monkeypatch):
-    """Give the path of a class whose module leaves a trace where it is imported."""
+    """Return the path of a class in a module whose import leaves a file."""
     trace = tmp_path / "imported"
     (tmp_path / "bomb.py").write_text(
         f"open({str(trace)!r}, 'w').close()\nfrom {ACME} import AcmeTrait as Bomb\n"
@@ -181,7 +181,7 @@ def test_overrides_import_no_code(sqlite_app, traced_module):
         (error,) = answer.json["errors"]
         assert f"scheduler.request_filters: '{path}'" in error["detail"]
     assert not trace.exists()
-    # The operator may, with the same words.
+    # The configuration may import the same path.
     assert filter_order(path)[-1] == "acme_trait"
     assert trace.exists()
 

@@ -28,7 +28,7 @@ ram_wieght_multiplier = 1.0
 
 @pytest.fixture
 def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
-    """Give a function that makes an application configured by a file of this text."""
+    """Return a function that creates an application with a configuration file."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     monkeypatch.setenv("OS_SCHEDULER__MAX_ATTEMPTS", "5")
 
@@ -51,7 +51,7 @@ def cloud(make_cloud):
 
 
 def add_aggregate(app, name, policy):
-    """Add an aggregate that names a policy; return its id."""
+    """Add an aggregate with a policy and return its id."""
     aggregate = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": name}}).json
     number = aggregate["aggregate"]["id"]
     body = {"set_metadata": {"metadata": {"sched_policy": policy}}}
@@ -108,7 +108,7 @@ def test_policy_lists_its_aggregates(cloud):
         ("default", "DEFAULT.cpu_allocation_ratio", 4.0, "configuration", "a.conf:2"),
         ("dense", "DEFAULT.cpu_allocation_ratio", 8.0, "policy", "a.conf:8"),
         ("sparse", "DEFAULT.cpu_allocation_ratio", 1.0, "policy", "a.conf:12"),
-        # By an older name, and what is not overridden.
+        # By an older name, and an option that is not overridden.
         ("dense", "filter_scheduler.host_subset_size", 3, "configuration", "a.conf:3"),
         ("default", "scheduler.max_attempts", 5, "environment", "OS_SCHEDULER__MAX_ATTEMPTS"),
         ("dense", "scheduler.max_attempts", 2, "policy", "a.conf:9"),

@@ -38,7 +38,7 @@ def spec_with_memory(size):
 
 
 def count_moves(free, placed, size, most):
-    """Return the minimal number of moves off one host that make ``size`` fit, by brute force."""
+    """Return the minimal number of moves off a single host that make ``size`` fit."""
     remaining = dict(free)
     for host, taken in placed:
         remaining[host] -= taken

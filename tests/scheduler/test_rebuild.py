@@ -22,7 +22,7 @@ def cloud(app):
 
 
 def place_instances(app, *numbers, host="cn1"):
-    """Place instances on a host, as new ones are."""
+    """Place new instances on a host."""
     uuids = [instance(number) for number in numbers or (1,)]
     select_host(app, scheduler_hints={}, force_hosts=[host], instance_uuids=uuids)
 

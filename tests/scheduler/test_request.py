@@ -48,7 +48,7 @@ def test_pinned_cpus_make_a_numa_node():
 
 @pytest.mark.parametrize("value", [None, {"cells": [{"cpuset": [0], "memory": 512}]}])
 def test_topology_of_the_request_does_not_change(value):
-    # What nova's API would refuse of the flavor, it has let through before.
+    # nova's API rejects such flavors now, but accepted them before.
     extra_specs = {"hw:cpu_policy": "dedicated", "resources:VCPU": "1"}
     document = {"numa_topology": value}
     spec = derive_defaults(build_spec(extra_specs, **document), document, settings_with())
@@ -137,7 +137,7 @@ OF_NET = f"/subnets?network_id={NET}"
 
 @pytest.fixture
 def fake_neutron():
-    """A routed network of two segments, a port on one of them, and one on none yet."""
+    """A routed network of two segments, a port on a segment, and a port without a segment."""
     with run_neutron() as neutron:
         neutron.add_subnet(SUBNET, NET, SEGMENT)
         neutron.add_subnet(SUBNET_2, NET, SEGMENT_2)

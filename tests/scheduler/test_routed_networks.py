@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests for routed networks and remote-managed ports, with a neutron."""
+"""Requests for routed networks and remote-managed ports, with a fake neutron."""
 
 from urllib.parse import parse_qs
 
@@ -24,7 +24,7 @@ SWITCH = "scheduler.query_placement_for_routed_network_aggregates"
 
 @pytest.fixture
 def fake_neutron():
-    """A network of two racks, and one that reaches everywhere."""
+    """A network of two racks and a network without segments."""
     with run_neutron() as neutron:
         neutron.add_subnet(SUBNET_1, NET, SEGMENT_1)
         neutron.add_subnet(SUBNET_2, NET, SEGMENT_2)
@@ -36,7 +36,7 @@ def fake_neutron():
 
 @pytest.fixture
 def make_cloud(database_url, make_app, tmp_path):
-    """Make a cloud that knows neutron at an address: cn1 in rack 1, cn2 in rack 2, cn3 in none."""
+    """Return a function that creates a cloud with a neutron: cn1 in rack 1, cn2 in rack 2."""
 
     def make(neutron: str | None, *lines: str):
         file = tmp_path / "a.conf"

@@ -11,7 +11,7 @@ from tests.support.versions import LATEST, LATEST_HEADERS
 
 @pytest.fixture
 def cloud(app):
-    """Three hosts, of which cn3 has the most memory."""
+    """Three hosts. cn3 has the most memory."""
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [report("cn1"), report("cn2", memory_mb=98304), report("cn3", memory_mb=131072)],
@@ -122,11 +122,11 @@ def test_instance_without_its_allocations_may_be_placed_again(cloud):
 
 
 def test_earlier_instances_of_a_request_count(cloud):
-    thirsty = spec(*map(instance, range(3)), flavor=flavor(memory_mb=60000))
+    large = spec(*map(instance, range(3)), flavor=flavor(memory_mb=60000))
     by_memory = {"filter_scheduler.io_ops_weight_multiplier": 0.0}
-    assert selected_hosts(explain(cloud, thirsty, overrides=by_memory)) == ["cn3", "cn2", "cn3"]
-    # A host on which an instance of this request is being built is busy with that, besides.
-    assert selected_hosts(select(cloud, thirsty)) == ["cn3", "cn2", "cn1"]
+    assert selected_hosts(explain(cloud, large, overrides=by_memory)) == ["cn3", "cn2", "cn3"]
+    # An instance in build counts as an I/O operation of its host.
+    assert selected_hosts(select(cloud, large)) == ["cn3", "cn2", "cn1"]
 
 
 def test_request_is_placed_completely_or_not_at_all(app):

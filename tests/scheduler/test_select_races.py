@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selections of several processes at the same time."""
+"""Concurrent selections by several processes."""
 
 from collections import Counter
 from dataclasses import replace
@@ -21,7 +21,7 @@ from tests.support.scheduling import flavor, instance, report, selected_hosts, s
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
-#: Fewer in the lanes that judge a change.
+#: Fewer rounds in the lanes for a change.
 ROUNDS = draws(20)
 RIVALS = 6
 WHOLE = flavor(memory_mb=65536)

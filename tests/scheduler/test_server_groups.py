@@ -25,7 +25,7 @@ UNKNOWN = "11111111-2222-4333-8444-555555555555"
 
 
 def cloud_on(url, make_app, **options):
-    """Three hosts, and no filter but the one that enforces anti-affinity."""
+    """Three hosts. Only the filter of anti-affinity is enabled."""
     settings = make_settings(
         url, filter_scheduler__enabled_filters=["ServerGroupAntiAffinityFilter"], **options
     )
@@ -227,7 +227,8 @@ def test_soft_policies_weigh_hosts_by_default(cloud, policy, expected):
 
 
 def test_number_of_statements_does_not_depend_on_members(sqlite_cloud):
-    # Another host, so that the last request finds one: otherwise more statements follow.
+    # With another host, the last request also finds a host. Without a host, more statements
+    # follow.
     sqlite_cloud.post_json("/scheduler/v1/compute_nodes", [report("cn4")])
     group = create_group(sqlite_cloud)
     select_hosts(sqlite_cloud, instance(9), path=EXPLAIN)  # fills the cache of names
@@ -269,7 +270,7 @@ def test_stored_group_has_at_most_a_thousand_members(cloud):
         cloud.get(f"{path}/{item}", status=404)
         held = cloud.get(f"/placement/allocations/{item}", headers=PLACEMENT).json
         assert held["allocations"] == {}
-    # A member may be recorded again, and another may replace a deleted one.
+    # A member may be recorded again, and a new member may replace a deleted member.
     cloud.put_json(f"{path}/{uuids[0]}", {"server_group": group, "host": "cn2"})
     cloud.delete(f"{path}/{uuids[0]}")
     cloud.put_json(f"{path}/{new[1]}", {"server_group": group})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanations with changes that are simulated for one request."""
+"""Explanations with simulated changes."""
 
 import pytest
 from sqlalchemy import select as query
@@ -15,7 +15,7 @@ COMPUTE = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
 
 @pytest.fixture
 def cloud(app):
-    """Three hosts, of which cn2 is the largest, and an aggregate that is a zone with cn3 in it."""
+    """Three hosts and a zone with cn3. cn2 is the largest host."""
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [report("cn1"), report("cn2", memory_mb=131072), report("cn3", memory_mb=32768)],

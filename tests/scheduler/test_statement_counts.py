@@ -43,8 +43,9 @@ def select_host(app, *instances, **changes):
     app.post_json("/scheduler/v1/select_destinations", body)
 
 
-#: The first request of all also loads reports and aggregates, and creates project and user; on
-#: SQLite the BEGIN of the claim is a statement of its own, and MySQL does not tell what is new.
+#: Statements of the first request and of the next request. The first request also loads reports and
+#: aggregates, and creates project and user. SQLite counts the BEGIN of the claim. MySQL does not
+#: return the new rows.
 SELECTION_COUNTS = {"sqlite": [25, 18], "postgresql": [24, 17], "mysql": [26, 19]}
 
 

@@ -14,7 +14,7 @@ def cloud(app):
 
 @pytest.fixture
 def windows_image(cloud):
-    """The uuid of an image that wants the trait."""
+    """The uuid of an image that requires the trait."""
     return store_image(cloud, "windows", **{"trait:CUSTOM_LICENSED": "required"})
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Third-party plugins: written for nova, with the import lines changed and nothing else."""
+"""Third-party plugins for nova, with changed import lines."""
 
 from oslo_config import cfg
 from oslo_log import log as logging
@@ -52,7 +52,7 @@ class AcmeWeigher(weights.BaseHostWeigher):
 
 
 class AcmeRequestFilter(BaseRequestFilter):
-    """Does nothing, always."""
+    """A request filter that changes nothing."""
 
     name = "acme"
 
@@ -64,7 +64,7 @@ class AcmeRequestFilter(BaseRequestFilter):
 
 
 class AcmeTrait(BaseRequestFilter):
-    """Requires a trait of the root provider; which one is an option of its own."""
+    """Requires the trait of its own option on the root provider."""
 
     name = "acme_trait"
     aliases = ("acme_label",)
@@ -91,7 +91,7 @@ class OurStyle(filters.BaseHostFilter):
 
 
 def acme_filters():
-    """Return several classes under one path, as nova's all_filters does."""
+    """Return several classes for a single path, like nova's all_filters."""
     return [AcmeFilter, OurStyle]
 
 
@@ -118,7 +118,7 @@ def recorded_request_filters():
 
 
 def broken():
-    """Return something that is no filter."""
+    """Return an object that is not a filter."""
     return [AcmeWeigher]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flavors and images by what they request of hardware."""
+"""Hardware requests of flavors and images."""
 
 import pytest
 
@@ -10,12 +10,12 @@ from placement_sched.model.image import Image
 
 
 def flavor_of(extra_specs, vcpus=4, memory_mb=4096):
-    """Return a flavor with these extra specs."""
+    """Return a flavor with extra specs."""
     return Flavor(name="f", vcpus=vcpus, memory_mb=memory_mb, extra_specs=extra_specs)
 
 
 def hardware_of(extra_specs, properties=(), **flavor):
-    """Return what a flavor, and an image with these properties as glance has them, request."""
+    """Return the requested hardware of a flavor and of an image with properties from glance."""
     image = Image.from_document({"properties": dict(properties)})
     return RequestedHardware(flavor_of(extra_specs, **flavor), image)
 

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCI devices of a host, as far as NUMA nodes care for them."""
+"""PCI devices of a host for tests of NUMA nodes."""
 
 from collections.abc import Collection
 
 
 class Stats:
-    """So many devices at each node; requests are served near these sets of nodes."""
+    """Devices by NUMA node, and the sets of nodes whose devices serve requests."""
 
     def __init__(
         self, pools: Collection[tuple[int | None, int]] = (), near: Collection[set[int]] = ()
     ) -> None:
         self.pools = [{"numa_node": node, "count": count} for node, count in pools]
         self.near = near
-        self.asked = []
+        self.calls = []
 
     def support_requests(self, requests, mapping, cells):
-        self.asked.append((requests, mapping))
+        self.calls.append((requests, mapping))
         return {cell.id for cell in cells} in self.near

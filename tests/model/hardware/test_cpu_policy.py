@@ -16,7 +16,7 @@ REALTIME = {"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0"}
 
 
 def read_cpus(name, key, by_flavor, by_image=None):
-    """Return what is requested of CPUs by one key, or that it is refused naming both."""
+    """Return the CPU request of a key, or assert that the error names both keys."""
     extra_specs = {} if by_flavor is None else {f"hw:{key}": by_flavor}
     properties = {} if by_image is None else {f"hw_{key}": by_image}
     keys = [f"'hw:{key}'"] + [f"'hw_{key}'"] * (by_image is not None)

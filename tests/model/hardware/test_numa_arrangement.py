@@ -166,12 +166,12 @@ def test_devices_equal_those_of_an_exhaustive_search(pools, requests, sockets, c
 
 
 class CountingPools(PciPools):
-    """Pools that count how often they are asked."""
+    """Pools that count the calls of ``support_requests``."""
 
     __slots__ = ("asked",)
 
     def support_requests(self, requests, provider_mapping=None, numa_cells=None):
-        self.asked = getattr(self, "asked", 0) + 1
+        self.calls = getattr(self, "calls", 0) + 1
         return super().support_requests(requests, provider_mapping, numa_cells)
 
 
@@ -202,7 +202,7 @@ def test_few_sets_of_sixteen_nodes_are_tried_for_devices(pools, count, nodes, fu
     devices = _gpus(pools, count)
     result = fit_to_host(build_host_topology(*cells), instance, None, devices)
     assert "cannot be served near NUMA nodes" in result.reason
-    assert devices.stats.asked == attempts
+    assert devices.stats.calls == attempts
 
 
 def test_search_of_a_request_is_limited_over_all_hosts(monkeypatch):
@@ -219,7 +219,7 @@ def test_search_of_a_request_is_limited_over_all_hosts(monkeypatch):
             build_host_topology(*cells), instance, limits, devices, None, budget
         )
         assert "not all sets of NUMA nodes were tried" in result.reason
-        attempts.append(devices.stats.asked)
+        attempts.append(devices.stats.calls)
     assert attempts[0] <= 100
     assert max(attempts[1:]) <= 10
 
@@ -233,7 +233,7 @@ def test_unfitting_nodes_are_rejected_without_a_search():
 
 
 def test_the_only_arrangement_is_found_in_few_steps():
-    # Without a look ahead the last two are found to lack room once for each set of the others.
+    # Without a look-ahead, every set of the others would be tried for the last two nodes.
     places = [list(range(16))] * 13 + [[0], [0, 1], [0, 1, 2]]
     budget = FitBudget(5_000)
     result = first_arrangement(places, lambda _some: True, effort=budget)
@@ -253,7 +253,7 @@ def test_search_for_further_candidates_is_limited_over_all_hosts(monkeypatch):
         build_host_topology(*cells), instance, limits, many, candidates, FitBudget(0)
     )
     assert read_error.reason.count("not all sets of NUMA nodes were tried") == 1
-    assert 10 < many.stats.asked < 100
+    assert 10 < many.stats.calls < 100
     left = fit_candidates(
         build_host_topology(*cells), instance, limits, few, candidates, FitBudget(0)
     )

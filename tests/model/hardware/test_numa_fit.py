@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The NUMA cells of an instance on those of a host (nova 34 observed)."""
+"""NUMA cells of an instance on the NUMA cells of a host (nova 34 observed)."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def cell_ids(found):
 
 
 def host_with_memory(*memory):
-    """Return a host whose nodes have so much memory and a CPU each."""
+    """Return a host whose nodes have these amounts of memory and a CPU."""
     return build_host_topology(
         *(build_cell(n, shared=[n], memory=mb) for n, mb in enumerate(memory))
     )

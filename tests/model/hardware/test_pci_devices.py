@@ -156,7 +156,7 @@ FOUR_POOLS = [pool(1, None, name="nowhere"), pool(1, 1, name="one"), pool(1, 0, 
 @pytest.mark.parametrize(
     ("policy", "nodes", "names"),
     [
-        # What is left after 1, 2, 3 and 4 devices were asked for; None where they are refused.
+        # Pools that remain after requests for 1, 2, 3 and 4 devices. None is a rejection.
         (None, None, ["one zero two", "zero two", "two", ""]),
         ("required", (), ["one zero two", "zero two", "two", ""]),
         (None, (0,), ["nowhere one two", "one two", None, None]),
@@ -314,7 +314,7 @@ def test_devices_are_counted_by_node_and_served_near_nodes():
     assert (dict(devices.near), devices.near[7]) == ({0: 3, 1: 1}, 0)
     assert devices.can_serve([build_instance_cell(0)])
     assert not devices.can_serve([build_instance_cell(0), build_instance_cell(1)])
-    assert stats.asked == [(REQUESTS.requests, {"pci": ["p1"]})] * 2
+    assert stats.calls == [(REQUESTS.requests, {"pci": ["p1"]})] * 2
 
 
 @pytest.mark.parametrize("stats", [None, (), ({"count": 1},)])
@@ -327,6 +327,6 @@ def test_request_without_devices_has_no_device_requests():
     assert devices_of(stats, None, {}) == Devices(stats, (), {})
     assert devices_of(stats, REQUESTS, {}) == Devices(stats, REQUESTS.requests, {})
     assert Devices(stats).can_serve([build_instance_cell(0)])
-    assert stats.asked == []
+    assert stats.calls == []
     assert PciPools.of([])
     assert PciPools.of([]).pools == list(PciPools.of([])) == []

@@ -17,7 +17,7 @@ NONE = frozenset()
 
 
 def one_node(**fields):
-    """Return one node that has the whole instance."""
+    """Return a single node with the whole instance."""
     return InstanceNUMACell(**{"id": 0, "cpuset": ALL, "memory": 4096, **fields})
 
 
@@ -181,7 +181,7 @@ def test_shares_that_do_not_add_up_are_refused(extra_specs, properties, named):
 TIS, CRB = "COMPUTE_SECURITY_TPM_TIS", "COMPUTE_SECURITY_TPM_CRB"
 OLD, NEW = "COMPUTE_SECURITY_TPM_1_2", "COMPUTE_SECURITY_TPM_2_0"
 SECURITY_KEY = "hw:tpm_secret_security"
-#: A property, its key, two of its values, and what flavor or image may set it to.
+#: A property, its key, two of its values, and valid values of flavor or image.
 SHARED_VALUES = [
     ("address_mode", "hw:maxphysaddr_mode", "emulate", "passthrough"),
     ("ephemeral_encryption_format", "hw:ephemeral_encryption_format", "plain", "luksv2"),

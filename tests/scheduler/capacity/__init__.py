@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capacity: how many more instances fit."""
+"""Capacity: the number of further instances that fit."""

@@ -7,7 +7,7 @@ from tests.support.scheduling import spec
 
 CAPACITY = "/scheduler/v1/capacity"
 SELECT = "/scheduler/v1/select_destinations"
-#: Enough that a cloud of these tests is full before.
+#: More than the capacity of every cloud of these tests.
 MAX_INSTANCES = 300
 
 
@@ -22,9 +22,9 @@ def read_capacity(
 
 
 def place_until_full(app: TestApp, after=lambda _selection: None, **fields: object) -> list[str]:
-    """Claim instances until no host is found; return the hosts.
+    """Claim instances until no host is found, and return the hosts.
 
-    ``after`` is called with each selection, as a host would report the new instance.
+    ``after`` is called with each selection, for example to report the instance like a host.
     """
     hosts: list[str] = []
     while len(hosts) < MAX_INSTANCES:

@@ -28,14 +28,14 @@ DEVICE = {"vendor_id": "10de", "product_id": "1db4", "numa_node": None, "count":
 
 @dataclass
 class HostReports:
-    """Hosts that report their instances, as nova-compute does."""
+    """Hosts that report their instances like nova-compute."""
 
     app: TestApp
     reports: dict[str, dict[str, Any]]
     spec: dict[str, Any]
 
     def report_instance(self, selection: dict[str, Any]) -> None:
-        """Report one more instance of the flavor on the host of a selection."""
+        """Report an instance of the flavor on the host of a selection."""
         entry, extra = self.reports[selection["service_host"]], self.spec["flavor"]["extra_specs"]
         entry["stats"] = {"num_instances": str(int(entry["stats"]["num_instances"]) + 1)}
         if "pci_passthrough:alias" in extra:
@@ -45,7 +45,7 @@ class HostReports:
             cell = next(
                 cell
                 for cell in entry["numa_topology"]["cells"]
-                if len(cell["cpuset"]) >= vcpus  # one instance never gets more than there is
+                if len(cell["cpuset"]) >= vcpus  # overcommit does not apply to a single instance
                 and cell["memory"] - cell["memory_usage"] >= memory
                 and 4 * len(cell["cpuset"]) - cell["cpu_usage"] >= vcpus
             )

@@ -46,7 +46,7 @@ def prepare_run(services, **fields):
 
 
 def count_by_node(app, **fields):
-    """Return all that is counted, by node."""
+    """Return the counts by node."""
     doubts = []
     with prepare_run(app.app.services, **fields) as run:
         counters, are_apart = count_hosts(run, Deadline.after(0), doubts)
@@ -100,7 +100,7 @@ def test_flavors_are_counted_on_every_database(database_url, log_of_changes, mak
         "request_spec": {"availability_zone": "az1"},
         "flavors": [flavor(), flavor(vcpus=2, memory_mb=512), flavor(memory_mb=131072)],
     }
-    for _ in range(2):  # the second time all that is remembered is there
+    for _ in range(2):  # the second count reads filled caches
         answers = app.post_json(CAPACITY, body).json["flavors"]
         assert [answer["capacity"] for answer in answers] == [4, 8 + 1, 0]
         assert [

@@ -32,7 +32,7 @@ def store_flavor(app, name, vcpus=1, ram=1024, disk=10):
 
 @pytest.fixture
 def cloud(app):
-    """Three hosts: cn1 runs out of memory, cn2 of CPUs, and cn3 has no room at all."""
+    """Three hosts: cn1 runs out of memory, cn2 runs out of CPUs, and cn3 is full."""
     hosts = [
         report("cn1", vcpus=16, memory_mb=4096),
         report("cn2", vcpus=2, memory_mb=65536),
@@ -103,7 +103,7 @@ OLD = "2020-01-01T00:00:00Z"
             3 + 5,
             2,
         ),
-        # A filter that reads instances has those placed before.
+        # ``host_state.instances`` includes the instances that are placed before.
         ("tests.scheduler.test_selection.Alone", [report("cn1"), report("cn2")], 2, 2),
     ],
 )

@@ -29,7 +29,7 @@ class Clock:
 
 @pytest.fixture
 def make_cloud(database_url):
-    """Make an application on a clock of its own; its hosts, cn1 with more memory than cn2."""
+    """Return a function that creates an application and its clock. cn1 is larger than cn2."""
     result = []
 
     def make(**options):

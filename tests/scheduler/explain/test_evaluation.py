@@ -65,7 +65,7 @@ def test_change_of_an_amount_to_request_or_to_free(cloud):
     assert (ask["action"], ask["amount"], ask["instead_of"]) == ("ask", 5536, 8192)
     assert ask["words"] == "request at most 5536 MB of MEMORY_MB"
     assert item["would_pass"] is True
-    # The amount that may be requested passes, one more does not.
+    # The suggested amount passes, a larger amount does not.
     smaller = [find_verdict(cloud, "cn1", spec(flavor=flavor(memory_mb=n))) for n in (5536, 5537)]
     assert [entry["verdict"] for entry in smaller] == ["passed", "rejected"]
     cloud.delete(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS)

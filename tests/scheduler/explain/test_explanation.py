@@ -19,7 +19,7 @@ OLD = "2020-01-01T00:00:00Z"
 
 @pytest.fixture
 def cloud(app):
-    """Ten hosts that differ in memory, one of them silent."""
+    """Ten hosts with different memory. One host is down."""
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [
@@ -181,7 +181,7 @@ def test_overrides_also_apply_to_the_request_groups(sqlite_app):
 
 @pytest.fixture
 def provider_cloud(sqlite_app):
-    """Three providers with capacity, as in OpenStack placement; no node was reported."""
+    """Three providers with capacity but without compute nodes, as in OpenStack placement."""
     for number in (1, 2, 3):
         name, totals = f"cmp{number}.cloud", {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 100}
         add_provider(sqlite_app, name, str(UUID(int=number)), **totals)

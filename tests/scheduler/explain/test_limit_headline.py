@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Headlines that say that the limit left out hosts."""
+"""Headlines about hosts beyond the limit."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.support.scheduling import flavor, report, spec
 
 pytestmark = pytest.mark.slow
 
-#: Equal GPUs of each host: as many candidates, of which the limit takes those of the first hosts.
+#: Each GPU gives a candidate. The limit is reached before the last host.
 GPUS = 8
 LIMIT = {"scheduler.max_placement_results": GPUS}
 BREADTH = {"placement.allocation_candidates_generation_strategy": "breadth-first"}
@@ -19,7 +19,7 @@ GPU = flavor(extra_specs={"resources1:VGPU": "1"})
 
 @pytest.fixture
 def cloud(sqlite_app):
-    """Three hosts with eight GPUs; the first has stopped reporting."""
+    """Three hosts with eight GPUs. The first host is down."""
     for name, seen in (("cn1", "2020-01-01T00:00:00Z"), ("cn2", None), ("cn3", None)):
         more = {"last_seen_up": seen} if seen else {}
         sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(name, **more)])

@@ -13,7 +13,7 @@ SEEN = 'last_seen_up: "2099-01-01T00:00:00Z"'
 SIZE = f"vcpus: 4, memory_mb: 8192, {SEEN}"
 SHARED = "00000000-0000-4000-8000-000000000001"
 ZONE, LICENSED = "00000000-0000-4000-8000-0000000000a1", "00000000-0000-4000-8000-0000000000a2"
-#: cn1 is in az1, its pool of disk is in no zone.
+#: cn1 is in az1. Its pool of disk is in no zone.
 POOL = f"""
 hosts:
 - {{host: cn1, {SIZE}, local_gb: 0, provider_aggregates: [{SHARED}, {ZONE}]}}
@@ -26,7 +26,7 @@ providers:
 aggregates:
 - {{name: az1, uuid: {ZONE}, availability_zone: az1, hosts: cn1}}
 """
-#: cn1 has a trait and its children do not; it is in an aggregate for those with a license.
+#: cn1 has a trait, its children do not. It is in an aggregate for licensed requests.
 TREE = f"""
 traits: [CUSTOM_OLD, CUSTOM_WIN]
 hosts:

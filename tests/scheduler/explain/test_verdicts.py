@@ -19,7 +19,7 @@ OLD = "2020-01-01T00:00:00Z"
 
 @pytest.fixture
 def cloud(sqlite_app):
-    """Ten hosts that differ in memory, one of them silent, one with two nodes of other names."""
+    """Ten hosts with different memory. A host is down, and another has two named nodes."""
     reports = [
         report(f"cn{n}", memory_mb=16384 * n, **({"last_seen_up": OLD} if n == 5 else {}))
         for n in range(1, 11)
@@ -331,7 +331,7 @@ def test_explanation_is_the_same_with_the_provider_cache(database_url, make_app,
 
 @pytest.fixture
 def huge_spec(cloud, monkeypatch):
-    """A request so large that only two of the hosts that it rejects are told everything."""
+    """A request whose size limits full explanations to two of the rejected hosts."""
     monkeypatch.setattr(module, "MIN_HOSTS_WITH_ALL_REASONS", 2)
     monkeypatch.setattr(module, "_BUDGET", 1000)
     specs = {f"capabilities:cpu_info:x{n}": "y" for n in range(100)}

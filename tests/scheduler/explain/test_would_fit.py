@@ -18,7 +18,7 @@ from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 
-#: The sentence about one host that has stopped reporting.
+#: The sentence about a single host that is down.
 SILENT = r"cn4 would fit, but its nova-compute last reported \d+ years ago"
 OLD = "2020-01-01T00:00:00Z"
 LICENSED = "CUSTOM_LICENSED_WINDOWS"
@@ -35,7 +35,7 @@ def passing_hosts(app, request, **more):
 
 @pytest.fixture
 def cloud(sqlite_app):
-    """Six hosts with 16 to 48 GB; cn5 and cn6 in win-lic, cn4 silent."""
+    """Six hosts with 16 to 48 GB. cn4 is down, cn5 and cn6 are in win-lic."""
     sizes = {"cn1": 16384, "cn2": 32768, "cn3": 32768, "cn4": 49152, "cn5": 49152, "cn6": 49152}
     reports = [
         report(name, memory_mb=size, **({"last_seen_up": OLD} if name == "cn4" else {}))
@@ -181,7 +181,7 @@ NAMES = [f"cn{index}" for index in range(6)]
 
 
 def report_hosts(app, sizes, silent):
-    """Report hosts of these sizes; the silent ones reported years ago."""
+    """Report hosts with these sizes. The ``silent`` hosts are down."""
     reports = [report(name, memory_mb=size) for name, size in zip(NAMES, sizes, strict=True)]
     for index in silent:
         reports[index]["last_seen_up"] = OLD
@@ -220,7 +220,7 @@ def test_every_sentence_is_exact_and_minimal(sqlite_app, sizes, silent, ignored,
             assert len(passing_hosts(app, request, overrides=overrides)) == hosts
         elif stages == ["ignore_hosts"]:
             assert len(passing_hosts(app, {**request, "ignore_hosts": []})) == hosts
-    # If changing one thing is enough for a host, no sentence has two.
+    # If a single change is enough for a host, no sentence has two changes.
     assert (1 in obstacles) == (bool(sentences) and len(sentences[0]["without"]) == 1)
 
 

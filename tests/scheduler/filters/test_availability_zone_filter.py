@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host filter by availability zone, after nova's "Filter Scheduler"; commas mean any zone."""
+"""Host filter by availability zones, after nova's "Filter Scheduler"."""
 
 import pytest
 

@@ -6,7 +6,7 @@ import pytest
 from placement_sched.errors import Invalid
 from placement_sched.scheduler.filters.extra_specs_ops import check, match
 
-#: Wanted value, then the host's values that match it and those that do not.
+#: The value of the extra spec, matching values of a host, and other values of a host.
 TABLE = [
     ("5", ["5"], ["5.0", "50", "", " 5 "]),
     ("abc def", ["abc def"], ["abc"]),

@@ -178,7 +178,7 @@ def test_instances_of_one_request_do_not_share_cpus():
 FILTER = NUMATopologyFilter.with_settings(settings_with())
 CPUS = st.lists(st.integers(0, 9), max_size=6)
 AMOUNT = st.sampled_from([0, 1, 512, 2**31 - 1])
-#: Whatever a report's door lets in, sense or no sense.
+#: Any topology that the schema of a report accepts.
 REPORTED = st.fixed_dictionaries(
     {
         "cpuset": CPUS,

@@ -22,7 +22,7 @@ def host(pools, *candidates):
 
 
 def spec(*counts, **fields):
-    """Return a request for so many devices of aliases nic-0, nic-1, ..."""
+    """Return a request for these numbers of devices of the aliases nic-0, nic-1, ..."""
     requests = [
         {
             "count": count,
@@ -55,7 +55,7 @@ def test_every_host_passes_without_devices(request_spec):
         ([pool(1)], (2,), "2 devices for PCI alias nic-0 requested; 1 free"),
         ([pool(1), pool(3, "9")], (2,),
          "2 devices for PCI alias nic-0 requested; 4 free, 1 with product_id 1520"),
-        # The second alias finds what the first has left.
+        # The second alias gets the devices that the first alias leaves.
         ([pool(3)], (2, 2), "2 devices for PCI alias nic-1 requested; 1 free"),
         ([], (1,), "1 device for PCI alias nic-0 requested; 0 free"),
         (None, (1, 2), "3 PCI devices requested, the host reports none"),

@@ -36,7 +36,7 @@ every = pytest.mark.parametrize("kind", [CoreFilter, DiskFilter, RamFilter])
 
 
 def host_with(kind, total, left, ratio, *metadata):
-    """Return a host by what it has, and what of that is used (CPUs) or free (the others)."""
+    """Return a host. ``left`` is the used amount of CPUs, or the free amount of others."""
     name, _ = NAMES[kind]
     fields = {
         CPU: {"vcpus_total": total, "vcpus_used": left},
@@ -47,7 +47,7 @@ def host_with(kind, total, left, ratio, *metadata):
 
 
 def request_for(kind, *amounts):
-    """Return a request for so many CPUs, MB, or GB of root and ephemeral disk and MB of swap."""
+    """Return a request for CPUs, for MB, or for GB of root and ephemeral disk and MB of swap."""
     names = {CPU: ["vcpus"], DISK: ["root_gb", "ephemeral_gb", "swap"], RAM: ["memory_mb"]}
     return build_spec(
         flavor={"name": "f", **dict(zip(names[NAMES[kind][0]], (*amounts, 0, 0, 0), strict=False))}
@@ -148,7 +148,7 @@ def test_instances_of_one_request_count_against_each_other(kind, total, left, am
     assert rejection(kind, host, amount) == reason
 
 
-#: What each host has, and what of that is used or free, so that nothing is left by its own ratio.
+#: Total and used or free amounts of a host that is full under its own ratio.
 FULL = {
     AggregateCoreFilter: (8, 16, 2.0),
     AggregateDiskFilter: (2, 0, 1.0),

@@ -20,7 +20,7 @@ LEVELS = ("trusted", "untrusted", "unknown")
 
 @pytest.fixture
 def service(tmp_path):
-    """A service that knows two hosts, and of a third one no sound time."""
+    """A service with three hosts. The time of the third host is invalid."""
     with run_attestation_service(tmp_path) as fake:
         fake.hosts = {
             "good": ("trusted", TIME),

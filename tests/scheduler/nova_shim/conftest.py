@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shim for the time of a test, and the plugins that need it."""
+"""The shim during a test, and the plugins that need it."""
 
 import builtins
 import sys

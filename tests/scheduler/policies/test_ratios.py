@@ -66,7 +66,7 @@ def test_ratios_of_a_host_are_those_of_the_first_valid_policy(policies, names, c
 
 @pytest.fixture
 def api(database_url, tmp_path, make_app):
-    """A cloud of three hosts: one under each policy of cpu density, one under none."""
+    """A cloud of three hosts: two under different policies, and a host without a policy."""
     api = AggregateApi(make_app(settings_with_policies(database_url, tmp_path, WITH_CORE_FILTER)))
     reports = [report(name, vcpus=8, vcpus_used=6) for name in ("high", "low", "plain")]
     api.app.post_json("/scheduler/v1/compute_nodes", reports)

@@ -12,7 +12,7 @@ FILTERS = "filter_scheduler"
 
 @pytest.fixture
 def read_policies(tmp_path):
-    """Read a file of this text, with what is to be overridden by a policy named ``dense``."""
+    """Return a function that reads a file and returns the overrides of the policy ``dense``."""
 
     def read_policies(section: str, more: str = "", name: str = "dense"):
         file = tmp_path / "nova.conf"

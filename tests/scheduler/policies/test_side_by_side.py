@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Concurrent requests under several policies, compared with services of one policy each."""
+"""Concurrent requests under several policies, compared with single-policy services."""
 
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
@@ -13,7 +13,7 @@ from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.slow
 
-#: What each policy overrides: another weight, other filters, another driver of its options.
+#: Overrides of each policy: weights, or filters with an option.
 POLICIES = {
     "pack": {"ram_weight_multiplier": "-1.0", "cpu_weight_multiplier": "0.0"},
     "spread": {"ram_weight_multiplier": "3.0", "disk_weight_multiplier": "0.5"},
@@ -25,10 +25,10 @@ REQUESTS = 120
 
 
 def read_service_settings(folder, url, name, *, alone):
-    """Return the settings of a service with all policies, or with one alone."""
+    """Return the settings of a service with all policies or with the named policy."""
     file = folder / f"{name}-{alone}.conf"
     file.write_text(
-        # However slow the tests are, a host that reported stays up.
+        # Hosts stay up, even if the tests are slow.
         "[DEFAULT]\nservice_down_time = 86400\n"
         f"[placement_database]\nconnection = {url}\n[api]\nauth_strategy = noauth2\n"
     )
@@ -48,7 +48,7 @@ def read_service_settings(folder, url, name, *, alone):
 
 @pytest.fixture
 def services(tmp_path, sqlite_url, make_app):
-    """The service with all policies, and for each policy one that has it alone."""
+    """The service with all policies, and a service for each policy."""
     every = make_app(read_service_settings(tmp_path, sqlite_url, "all", alone=False))
     random = Dice.of(7)
     reports = [
@@ -91,7 +91,7 @@ def with_aggregate(request_spec, uuid):
 
 
 def random_request(name, uuid, random):
-    """A request of a project, whose tag is on the aggregate of its policy, or of nobody's."""
+    """Return a random request that selects the policy by its project, or selects none."""
     request = spec(
         project_id=name,
         flavor=flavor(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Aggregates that a request may not use: the spec's examples, the edges, a naive model."""
+"""Aggregates that a request may not use: examples of the spec, and a naive model."""
 
 import os
 from uuid import UUID
@@ -38,11 +38,12 @@ BOTH = WINDOWS | XYZ
 @pytest.mark.parametrize(
     ("metadata", "extra_specs", "properties", "expected"),
     [
-        # The problem of the spec: an image without properties must not use the licensed hosts.
+        # The spec's first example: an image without properties must not use the licensed
+        # hosts.
         ([WINDOWS], {}, {}, [1]),
         ([WINDOWS], {}, WINDOWS, []),
         ([WINDOWS], {}, {"os_distro": "windows"}, [1]),
-        # The spec's aggregate that requires two traits, each from the flavor or from the image.
+        # The spec's second example: traits from both the flavor and the image.
         ([BOTH], {}, {}, [1]),
         ([BOTH], WINDOWS, {}, [1]),
         ([BOTH], {}, XYZ, [1]),
@@ -212,7 +213,7 @@ EXTRA_SPECS = st.dictionaries(
 
 @given(st.lists(METADATA, max_size=6), EXTRA_SPECS, METADATA)
 def test_forbidden_aggregates_equal_those_of_a_naive_model(metadata, extra_specs, properties):
-    # What the flavor forbids and the image requires is refused as a contradiction.
+    # A trait that the flavor forbids and the image requires is rejected as a contradiction.
     assume(not any(extra_specs.get(key) == "forbidden" for key in properties))
     required_traits = {
         key.partition(":")[2]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Request filter that maps zones to aggregates; commas mean any."""
+"""Request filter that maps availability zones to aggregates."""
 
 from uuid import UUID
 
@@ -110,7 +110,7 @@ def test_default_zone_is_the_configured_zone(default, metadata, changes):
     )
 
 
-#: How nova names hosts, and what it sends when an instance moves.
+#: Names of hosts in nova, and fields of a request that moves an instance.
 TARGETS = {
     "forced host": {"force_hosts": ["cn1"]},
     "forced node": {"force_nodes": ["cn1"]},
@@ -134,7 +134,7 @@ def test_known_zone_also_applies_to_requested_hosts_and_moves(target):
 
 @pytest.fixture
 def cloud(sqlite_app):
-    """A host in each of two zones, one in both by commas, and one in none."""
+    """Four hosts: in zone a, in zone b, in both zones, and in no zone."""
     put_hosts(sqlite_app, cn1=[], cn2=[], cn3=[], cn4=[])
     put_aggregate(sqlite_app, 1, {"availability_zone": "az1"}, "cn1")
     put_aggregate(sqlite_app, 2, {"availability_zone": "az2"}, "cn2")

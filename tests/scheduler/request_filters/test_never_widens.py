@@ -25,7 +25,7 @@ from tests.scheduler.random_requests import CUSTOM, NUMBERS, SPECS, TRANSLATED, 
 from tests.support.clouds import Cloud, Host, build_stock, load_cloud
 from tests.support.states import settings_with
 
-#: Everything that is switched off by default is on.
+#: Enable every option that is disabled by default.
 ALL_ON = settings_with(
     scheduler__limit_tenants_to_placement_aggregate=True,
     scheduler__query_placement_for_image_type_support=True,

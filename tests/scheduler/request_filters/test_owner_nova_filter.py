@@ -24,7 +24,7 @@ def request_group(requester_id, **fields):
 
 
 def device_request(*requested, requests=()):
-    """Return a request for these groups, and for these PCI devices."""
+    """Return a request for request groups and PCI devices."""
     request = InstancePCIRequests.from_document({"requests": list(requests)})
     return replace(build_spec(requested_resources=list(requested)), pci_requests=request)
 

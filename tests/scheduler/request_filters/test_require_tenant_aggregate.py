@@ -24,7 +24,7 @@ def uuids(*numbers):
 
 
 def required_aggregates(metadata, project="p1", **fields):
-    """Return the numbers of the aggregates to which the project is confined."""
+    """Return the numbers of the aggregates that the project requires."""
     outcome = run_filter(
         RequireTenantAggregate,
         build_spec(project_id=project, **fields),
@@ -96,7 +96,7 @@ def test_filter_is_off_by_default():
 
 @pytest.fixture
 def cloud(sqlite_app):
-    """A host for project p1, one for p2 and one for everybody."""
+    """A host for project p1, a host for p2, and a host for everybody."""
     put_hosts(sqlite_app, cn1=[], cn2=[], cn3=[])
     put_aggregate(sqlite_app, 1, P1, "cn1")
     put_aggregate(sqlite_app, 2, {"filter_tenant_id": "p2"}, "cn2")

@@ -112,7 +112,7 @@ def test_filter_runs_last_and_only_with_require():
 
 @pytest.fixture
 def cloud(sqlite_app):
-    """Two licensed hosts, one with the trait that is in no aggregate, and a plain one."""
+    """Two licensed hosts, a host with the trait outside of the aggregate, and a plain host."""
     licensed = ["CUSTOM_A"]
     put_hosts(sqlite_app, cn1=[], stray=licensed, win1=licensed, win2=licensed)
     put_aggregate(sqlite_app, 1, A, "win1", "win2")

@@ -21,7 +21,7 @@ AGGREGATES = {
 
 
 class Cloud:
-    """Segments of three racks; it records the queries."""
+    """Segments of three racks, and a record of the queries."""
 
     def __init__(self):
         self.queries = []

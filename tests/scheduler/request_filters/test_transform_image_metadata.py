@@ -66,7 +66,7 @@ def test_other_properties_and_the_flavor_require_nothing(properties):
     ("property_", "trait"),
     [
         ({"hw_emulation_architecture": "sparc"}, "COMPUTE_ARCH_SPARC"),
-        # os-traits has COMPUTE_VIOMMU_MODEL_INTEL; nova 34 looks for this one.
+        # nova 34 uses this name, although os-traits has COMPUTE_VIOMMU_MODEL_INTEL.
         ({"hw_viommu_model": "intel"}, "COMPUTE_VIOMMU_INTEL"),
     ],
 )

@@ -97,7 +97,7 @@ def test_multiplier_of_the_default_group_and_of_aggregates(kind, name, tmp_path)
 
 @pytest.fixture
 def cloud(sqlite_app):
-    """Three hosts, the first of which has most memory, weighed by groups above all."""
+    """Three hosts with a high weight of groups. cn1 has the most memory."""
     sizes = {"cn1": 131072, "cn2": 65536, "cn3": 32768}
     reports = [report(name, memory_mb=size) for name, size in sizes.items()]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
@@ -128,7 +128,7 @@ def test_instances_of_a_request_count_for_each_other(cloud):
 
 def test_members_are_read_in_one_statement_if_needed(cloud):
     cloud.put_json(f"/scheduler/v1/instances/{instance(1)}", {"host": "cn3", "node": "cn3"})
-    select_hosts(cloud, "soft-affinity", instance(2))  # what is kept from one request to the next
+    select_hosts(cloud, "soft-affinity", instance(2))  # fills the caches
     counts = {}
     for policy in ("soft-affinity", "soft-anti-affinity", None):
         group = {"policy": policy, "members": [instance(1)]} if policy else None

@@ -148,7 +148,7 @@ def test_recorded_instances_attract_requests_with_similar_images(sqlite_app):
     record = {"host": "cn2", "node": "cn2", "image": {"properties": WINDOWS}}
     sqlite_app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
     result, statements = {}, {}
-    for multiplier in (0.0, 0.0, 5.0):  # the first time fills what is kept between requests
+    for multiplier in (0.0, 0.0, 5.0):  # the first request fills caches
         key = "filter_scheduler.image_props_weight_multiplier"
         request = spec(instance(2), image={"properties": WINDOWS})
         body = {"request_spec": request, "overrides": {key: multiplier}}

@@ -146,7 +146,7 @@ def test_setting_may_have_the_name_in_the_documents_of_stein_and_train(tmp_path,
 
 @pytest.fixture
 def cloud(sqlite_app):
-    """Two hosts of which the smaller is the idler, and one that reports no metric."""
+    """Three hosts: a small idle host, a large busy host, and a host without metrics."""
     busy, idle = ([{"name": "cpu.idle.percent", "value": value}] for value in (10, 90))
     reports = [
         report("cn1", metrics=busy),
@@ -211,7 +211,7 @@ def test_infinite_weight_of_an_override_is_400(cloud):
 
 @pytest.fixture
 def cloud_with_metrics(cloud, sqlite_url, make_app, monkeypatch, tmp_path):
-    """The same hosts under a configuration that asks for a metric which one of them lacks."""
+    """The same hosts with a configured metric that cn3 does not report."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     file = tmp_path / "nova.conf"
     file.write_text(f"""[metrics]

@@ -28,7 +28,7 @@ NAME = "RequiredAggregatesByTraitWeigher"
 
 
 def weights(extra_specs, *metadata):
-    """Return the weight of one host for each list of metadata of its aggregates."""
+    """Return the weight of a host for each list of aggregate metadata."""
     hosts = [
         WeighedHost(build_host_state(aggregates=build_aggregates(*entry))) for entry in metadata
     ]
@@ -77,7 +77,7 @@ def test_weigher_runs_only_with_prefer():
 
 @pytest.fixture
 def cloud(sqlite_app):
-    """A licensed host with little memory beside a larger one that merely has the trait."""
+    """A licensed host with little memory, and a larger host with the trait only."""
     put_hosts(sqlite_app, stray=["CUSTOM_A"], win=["CUSTOM_A"])
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("win", memory_mb=8192)])
     put_aggregate(sqlite_app, 1, A, "win")
