@@ -33,8 +33,8 @@ def reported_candidates(answer: Mapping[str, Any], cloud: Cloud) -> set[str]:
     return {
         " + ".join(
             sorted(
-                " ".join([names[uuid], *sorted(f"{k}:{v}" for k, v in given["resources"].items())])
-                for uuid, given in request["allocations"].items()
+                " ".join([names[uuid], *sorted(f"{k}:{v}" for k, v in part["resources"].items())])
+                for uuid, part in request["allocations"].items()
             )
         )
         for request in answer["allocation_requests"]

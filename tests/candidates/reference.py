@@ -113,8 +113,9 @@ def _serves(cloud: Cloud, slot: _Slot, host: Host, root: Host) -> bool:
         avoided = avoided | own.aggregates | root.aggregates
     return (
         all(
-            name in host.stocks and fits(host.stocks[name].inventory, host.stocks[name].used, asked)
-            for name, asked in slot.resources
+            name in host.stocks
+            and fits(host.stocks[name].inventory, host.stocks[name].used, amount)
+            for name, amount in slot.resources
         )
         and not host.traits & group.traits.forbidden
         and (not group.suffix or _has_each(host.traits, group.traits))
@@ -183,11 +184,11 @@ def _fits_together(slots: list[_Slot], chosen: tuple[Host, ...]) -> bool:
 
 
 def _amounts(slots: list[_Slot], chosen: tuple[Host, ...]) -> Mapping[tuple[str, str], int]:
-    asked: Counter[tuple[str, str]] = Counter()
+    totals: Counter[tuple[str, str]] = Counter()
     for slot, host in zip(slots, chosen, strict=True):
         for name, amount in slot.resources:
-            asked[host.name, name] += amount
-    return asked
+            totals[host.name, name] += amount
+    return totals
 
 
 def _has_two_providers_of_a_tree(cloud: Cloud, chosen: tuple[Host, ...]) -> bool:

@@ -104,14 +104,14 @@ def ample_stocks(draw: st.DrawFn, name: str) -> Stock:
 @st.composite
 def tree_clouds(draw: st.DrawFn, most: int = 8, *, sharing: bool = True) -> Cloud:
     """Return a cloud of trees of any depth. Any provider may be a sharing provider."""
-    made: list[Host] = []
+    providers: list[Host] = []
     for number in range(draw(st.integers(3, most))):
-        parent = draw(st.sampled_from([None, *(host.name for host in made)]))
+        parent = draw(st.sampled_from([None, *(host.name for host in providers)]))
         names = draw(st.sets(st.sampled_from(CHILD_CLASSES), min_size=number % 2))
         traits = draw(st.sets(st.sampled_from(TRAITS), max_size=3))
         if sharing and draw(st.sampled_from([False, False, False, True])):
             traits.add(SHARES)
-        made.append(
+        providers.append(
             Host(
                 name=f"host-{number}",
                 stocks={name: draw(ample_stocks(name)) for name in sorted(names)},
@@ -120,7 +120,7 @@ def tree_clouds(draw: st.DrawFn, most: int = 8, *, sharing: bool = True) -> Clou
                 parent=parent,
             )
         )
-    return Cloud(tuple(made))
+    return Cloud(tuple(providers))
 
 
 @st.composite
@@ -136,7 +136,7 @@ def granular_groups(draw: st.DrawFn, suffix: str, least: int = 1) -> RequestGrou
                 )
             ),
             frozenset(
-                draw(_mostly_usual_drawn(st.sampled_from(TRAITS).map(lambda one: {one}), ()))
+                draw(_mostly_usual_drawn(st.sampled_from(TRAITS).map(lambda trait: {trait}), ()))
             ),
         ),
         aggregates=AggregateTerms(

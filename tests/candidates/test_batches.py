@@ -142,7 +142,7 @@ def test_last_matching_tree_is_found_under_a_limit(database, settings, options, 
     found = _find(
         database, TWO_CARDS, settings.with_overrides({MAX_CANDIDATES: 10, **options}), seed=2
     )
-    assert {as_found(one) for one in found.requests} == all_candidates(cloud, TWO_CARDS)
+    assert {as_found(request) for request in found.requests} == all_candidates(cloud, TWO_CARDS)
     assert _roots(found) == [uuid_of("CN059")] * 2
     # Trees without candidates are not read batch by batch.
     assert batch_sizes == [16, 1]
@@ -177,7 +177,7 @@ def test_trees_lacking_a_required_trait_are_skipped(
     # With this seed the matching tree is not in the first batch. Combining all exceeds the budget.
     small = settings.with_overrides({MAX_CANDIDATES: 10, **options, BUDGET: 40})
     found = _find(database, _query_over_several_providers(*traits), small, seed=2)
-    assert [dict(one.allocations) for one in found.requests] == [
+    assert [dict(request.allocations) for request in found.requests] == [
         {uuid_of("CN059"): {"VCPU": 1}, uuid_of("CN059 B"): {"DISK_GB": 1}}
     ]
     assert batch_sizes == [16, 1]
@@ -277,13 +277,13 @@ def test_random_sample_is_random_within_a_tree(sqlite_database, sqlite_settings)
 def test_depth_first_finishes_a_tree_and_breadth_first_alternates(
     database, settings, options, first
 ):
-    cloud = Cloud(tuple(one for number in range(4) for one in _tree(number, "ABC")))
+    cloud = Cloud(tuple(member for number in range(4) for member in _tree(number, "ABC")))
     load_cloud(database, cloud)
     found = _find(database, TWO_CARDS, settings.with_overrides({**options, MAX_CANDIDATES: 4}))
     assert _roots(found) == [uuid_of(f"CN{number:03}") for number in first]
     found = _find(database, TWO_CARDS, settings.with_overrides({**options, MAX_CANDIDATES: 20}))
-    given = Counter(_roots(found))
-    assert sorted(given.values()) == ([5, 5, 5, 5] if options else [2, 6, 6, 6])
+    counts = Counter(_roots(found))
+    assert sorted(counts.values()) == ([5, 5, 5, 5] if options else [2, 6, 6, 6])
 
 
 @pytest.mark.parametrize("options", [{}, BREADTH_FIRST, SHUFFLED], ids=["deep", "broad", "random"])

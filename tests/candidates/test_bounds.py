@@ -141,8 +141,8 @@ def _tree(providers, slots, free):
 
 
 def _rules(slots, *, isolate):
-    asked = tuple(Slot(suffix=str(number), amounts=((1, 1),)) for number in range(slots))
-    return Rules(slots=asked, isolate=isolate)
+    requested = tuple(Slot(suffix=str(number), amounts=((1, 1),)) for number in range(slots))
+    return Rules(slots=requested, isolate=isolate)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ LONG = "&".join(f"resources_{'A' * 50}{number}=SRIOV_NET_VF:1" for number in ran
 def test_candidates_cost_work_by_response_size(make_equal_children_app, query):
     query = query if "group_policy" in query else f"{query}&group_policy=none"
     reported = _get(make_equal_children_app(), f"{query}&limit=8").json["allocation_requests"]
-    steps = sum(len(dumps(one)) for one in reported) // CHARACTERS_PER_STEP
+    steps = sum(len(dumps(request)) for request in reported) // CHARACTERS_PER_STEP
     app = make_equal_children_app(**{BUDGET: steps // 2})
     (error,) = _get(app, f"{query}&limit=8", status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
@@ -280,8 +280,8 @@ def _pools_and_hosts(count, **stock):
 
 def test_hosts_with_equal_pools_are_searched_as_one_tree(database):
     load_cloud(database, _pools_and_hosts(200))
-    asked = (RequestGroup(suffix=str(n), resources=(("SRIOV_NET_VF", 1),)) for n in range(20))
-    query = CandidatesQuery(groups=tuple(asked), group_policy="isolate")
+    groups = (RequestGroup(suffix=str(n), resources=(("SRIOV_NET_VF", 1),)) for n in range(20))
+    query = CandidatesQuery(groups=tuple(groups), group_policy="isolate")
     with database.read() as connection:
         search = prepare(source_of(connection), query)
         trees = tree_search(query, search.names)
@@ -328,15 +328,15 @@ def test_sixty_member_of_sets_match_provider_or_root(database, settings):
         )
     serving = {uuid for request in found.requests for uuid in request.allocations}
     assert serving == {uuid_of(name) for name in ("CN0", "NUMA0", "NUMA2")}
-    left = [step.after for step in reported.steps if step.constraint == "member_of"]
-    assert left == [4] * 30 + [3] * 29 + [2]
+    remaining = [step.after for step in reported.steps if step.constraint == "member_of"]
+    assert remaining == [4] * 30 + [3] * 29 + [2]
 
 
 @pytest.mark.parametrize(("sets", "status"), [(3, 200), (4, 400)])
 def test_too_many_member_of_sets_are_rejected(make_equal_children_app, sets, status):
     app = make_equal_children_app(**{MEMBER_OF: 6})
-    some = [f"member_of={uuid_of(str(number))}" for number in range(sets)]
-    query = "&".join(["resources=VCPU:1,DISK_GB:1", *some])
+    terms = [f"member_of={uuid_of(str(number))}" for number in range(sets)]
+    query = "&".join(["resources=VCPU:1,DISK_GB:1", *terms])
     answer = _get(app, query, status=status).json
     if status == 400:
         assert answer["errors"][0]["code"] == "placement.query.too_complex"
@@ -345,8 +345,8 @@ def test_too_many_member_of_sets_are_rejected(make_equal_children_app, sets, sta
 
 
 def test_hundreds_of_member_of_sets_are_rejected(make_equal_children_app):
-    some = [f"member_of={uuid_of(str(number))}" for number in range(300)]
-    query = "&".join(["resources=VCPU:1", *some])
+    terms = [f"member_of={uuid_of(str(number))}" for number in range(300)]
+    query = "&".join(["resources=VCPU:1", *terms])
     (error,) = _get(make_equal_children_app(), query, status=400).json["errors"]
     assert error["code"] == "placement.query.too_complex"
 

@@ -101,9 +101,9 @@ def test_unchanged_cloud_takes_one_statement(make_caching_worker, kind):
 
 def test_worker_sees_writes_of_another_worker(make_caching_worker):
     query, cloud = CLOUDS["flat"]
-    one, other = (make_caching_worker(placement__providers_in_memory=True) for _ in range(2))
-    load_cloud(one.app.services.database, cloud)
-    assert len(_candidates_of_request(one, query).json["allocation_requests"]) == 4
+    worker, other = (make_caching_worker(placement__providers_in_memory=True) for _ in range(2))
+    load_cloud(worker.app.services.database, cloud)
+    assert len(_candidates_of_request(worker, query).json["allocation_requests"]) == 4
     body = {
         "allocations": {uuid_of("CN0"): {"resources": {"VCPU": 4}}},
         "project_id": "p",
@@ -113,9 +113,9 @@ def test_worker_sees_writes_of_another_worker(make_caching_worker):
     }
     path = f"/placement/allocations/{uuid_of('consumer')}"
     other.put_json(path, body, headers=LATEST_HEADERS)
-    assert len(_candidates_of_request(one, query).json["allocation_requests"]) == 3
+    assert len(_candidates_of_request(worker, query).json["allocation_requests"]) == 3
     other.delete(path, headers=LATEST_HEADERS)
-    assert len(_candidates_of_request(one, query).json["allocation_requests"]) == 4
+    assert len(_candidates_of_request(worker, query).json["allocation_requests"]) == 4
     new = {"uuid": uuid_of("new"), "name": "new"}
     other.post_json("/placement/resource_providers", new, headers=LATEST_HEADERS)
     stocks = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
@@ -123,15 +123,15 @@ def test_worker_sees_writes_of_another_worker(make_caching_worker):
     other.put_json(f"{place}/inventories", stocks, headers=LATEST_HEADERS)
     other.put_json("/placement/traits/CUSTOM_NEW", {}, headers=LATEST_HEADERS)
     assert (
-        _candidates_of_request(one, f"{query}&required=CUSTOM_NEW").json["allocation_requests"]
+        _candidates_of_request(worker, f"{query}&required=CUSTOM_NEW").json["allocation_requests"]
         == []
     )
     named = {"resource_provider_generation": 1, "traits": ["CUSTOM_NEW"]}
     other.put_json(f"{place}/traits", named, headers=LATEST_HEADERS)
-    found = _candidates_of_request(one, f"{query}&required=CUSTOM_NEW").json
+    found = _candidates_of_request(worker, f"{query}&required=CUSTOM_NEW").json
     assert list(found["provider_summaries"]) == [uuid_of("new")]
     other.delete(place, headers=LATEST_HEADERS)
-    assert len(_candidates_of_request(one, query).json["allocation_requests"]) == 4
+    assert len(_candidates_of_request(worker, query).json["allocation_requests"]) == 4
 
 
 def test_metrics_show_the_cache_size(make_caching_worker):

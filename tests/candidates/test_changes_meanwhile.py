@@ -48,7 +48,7 @@ CLOUD = Cloud(
         provider("tray", {"DISK_GB": 500}, under="shelf", traits=[SHARES], aggregates=["disk"]),
     )
 )
-LONE = Cloud(tuple(one for one in HOSTS if one.parent is None))
+LONE = Cloud(tuple(host for host in HOSTS if host.parent is None))
 
 
 def _query(vcpus):

@@ -124,12 +124,14 @@ def _check_steps(cloud, query, reported):
     steps = iter(reported.steps)
     for name, prefix in query_prefixes(query):
         step = next(steps)
-        left = {root for root in standing if has_provider_for_each_slot(cloud, prefix, cloud[root])}
+        remaining = {
+            root for root in standing if has_provider_for_each_slot(cloud, prefix, cloud[root])
+        }
         assert (step.constraint, step.detail) == name
-        assert (step.before, step.after) == (len(standing), len(left))
-        assert {one.host for one in step.rejected} == standing - left
-        assert all(one.reason for one in step.rejected)
-        standing = left
+        assert (step.before, step.after) == (len(standing), len(remaining))
+        assert {rejection.host for rejection in step.rejected} == standing - remaining
+        assert all(rejection.reason for rejection in step.rejected)
+        standing = remaining
     rest = list(steps)
     assert [step.constraint for step in rest] in ([], ["combination"])
     for step in rest:
@@ -137,7 +139,7 @@ def _check_steps(cloud, query, reported):
         assert len(step.rejected) == step.before - step.after
     if not rest:
         assert len(standing) == reported.hosts
-    assert all(one.after == two.before for one, two in pairwise(reported.steps))
+    assert all(earlier.after == later.before for earlier, later in pairwise(reported.steps))
 
 
 def _group(suffix="", required=(), **resources):
@@ -200,12 +202,12 @@ def test_dropping_violated_rules_makes_a_tree_match(
         assert find(source_of(connection), search, sqlite_settings, Random(7)).requests
 
 
-@pytest.mark.parametrize(("each", "lacking"), [(3, 2), (4, 4)])
+@pytest.mark.parametrize(("amount", "lacking"), [(3, 2), (4, 4)])
 def test_combined_capacity_shortage_is_reported_exactly(
-    sqlite_database, sqlite_settings, each, lacking
+    sqlite_database, sqlite_settings, amount, lacking
 ):
     query = CandidatesQuery(
-        groups=tuple(_group(suffix, SRIOV_NET_VF=each) for suffix in ("1", "2", "3")),
+        groups=tuple(_group(suffix, SRIOV_NET_VF=amount) for suffix in ("1", "2", "3")),
         group_policy="none",
     )
     (change,) = _rejection_of_single_tree(sqlite_database, sqlite_settings, ONE_CARD, query)
@@ -214,10 +216,10 @@ def test_combined_capacity_shortage_is_reported_exactly(
 
     def serves(more):
         hosts = [
-            replace(one, stocks=build_stock("SRIOV_NET_VF", 4 + more))
-            if one.name == "PF1_1"
-            else one
-            for one in ONE_CARD.hosts
+            replace(provider, stocks=build_stock("SRIOV_NET_VF", 4 + more))
+            if provider.name == "PF1_1"
+            else provider
+            for provider in ONE_CARD.hosts
         ]
         return bool(candidates_of(Cloud(tuple(hosts)), query)[uuid_of("CN")])
 

@@ -45,8 +45,10 @@ def test_unsuffixed_providers_share_required_traits(slots, carried, choices):
     found = _find_combinations(options, suffixes, carried, choices)
     expected = []
     for chosen in product(*options):
-        counted = [one for one, suffix in zip(chosen, suffixes, strict=True) if not suffix]
-        together = frozenset().union(*(carried.get(one, ()) for one in counted))
+        counted = [
+            provider for provider, suffix in zip(chosen, suffixes, strict=True) if not suffix
+        ]
+        together = frozenset().union(*(carried.get(provider, ()) for provider in counted))
         if all(traits & together for traits in choices):
             expected.append(chosen)
     assert sorted(found) == sorted(expected)

@@ -105,12 +105,12 @@ FLAT = {
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("limit", [None, 7])
-@pytest.mark.parametrize("asked", FLAT.values(), ids=FLAT)
-def test_loader_reads_only_returned_providers(database, settings, asked, limit):
+@pytest.mark.parametrize("group", FLAT.values(), ids=FLAT)
+def test_loader_reads_only_returned_providers(database, settings, group, limit):
     load_cloud(database, Cloud(tuple(build_hosts(60))))
     with database.read() as connection:
         source = LoadedProviders(connection)
-        search = prepare(source, CandidatesQuery(groups=(asked,), limit=limit))
+        search = prepare(source, CandidatesQuery(groups=(group,), limit=limit))
         found = find(source, search, settings, Random(1))
         with source.held() as (cloud, _):
             assert len(cloud) == len(found.providers) > 0
@@ -126,10 +126,10 @@ def build_trees(number):
 
 def test_few_trees_are_loaded_under_a_limit(sqlite_database, sqlite_settings):
     load_cloud(sqlite_database, Cloud(tuple(build_trees(200))))
-    asked = CandidatesQuery(groups=(build_group(VCPU=4, MEMORY_MB=1),), limit=5)
+    query = CandidatesQuery(groups=(build_group(VCPU=4, MEMORY_MB=1),), limit=5)
     with sqlite_database.read() as connection:
         source = LoadedProviders(connection)
-        found = find(source, prepare(source, asked), sqlite_settings, Random(1))
+        found = find(source, prepare(source, query), sqlite_settings, Random(1))
         with source.held() as (cloud, _):
             assert len(cloud) < 40
     assert len(found.requests) == 5
@@ -137,15 +137,15 @@ def test_few_trees_are_loaded_under_a_limit(sqlite_database, sqlite_settings):
 
 def test_sharing_providers_are_loaded_with_their_trees(sqlite_database, sqlite_settings):
     load_cloud(sqlite_database, Cloud(tuple(build_trees(20))))
-    asked = CandidatesQuery(groups=(build_group(VCPU=1, DISK_GB=1),))
+    query = CandidatesQuery(groups=(build_group(VCPU=1, DISK_GB=1),))
     with sqlite_database.read() as connection:
         source = LoadedProviders(connection)
-        search = prepare(source, asked)
+        search = prepare(source, query)
         found = find(source, search, sqlite_settings, Random(1))
         with record_statements(sqlite_database) as seen:
             described = source.whole_trees(found.providers)
     assert len(found.requests) == 10
     assert {uuid_of("pool"), uuid_of("CN001"), uuid_of("CN001 NUMA")} <= {
-        one.uuid for one in described
+        provider.uuid for provider in described
     }
     assert len(seen) == 0

@@ -51,9 +51,9 @@ def filled_database(database_url):
 @pytest.fixture
 def cache(filled_database, clock):
     """A cache without a background thread. The test calls its upkeep."""
-    made = ProviderCache(change_log, clock=clock)
-    assert is_current(made, filled_database)
-    return made
+    provider_cache = ProviderCache(change_log, clock=clock)
+    assert is_current(provider_cache, filled_database)
+    return provider_cache
 
 
 def is_current(cache, database) -> bool:

@@ -157,9 +157,15 @@ def test_impossible_request_is_explained_within_part_of_the_budget(app):
     specs = {f"resources:{name}": amount for name, amount in group.resources}
     specs |= {f"trait:{name}": "required" for any_of in group.traits.required for name in any_of}
     flavor = {"name": "f", "vcpus": 1, "memory_mb": 0, "root_gb": 0, "ephemeral_gb": 0, "swap": 0}
-    asked = {"flavor": flavor | {"extra_specs": specs}, "project_id": "p", "num_instances": 1}
+    request_spec = {
+        "flavor": flavor | {"extra_specs": specs},
+        "project_id": "p",
+        "num_instances": 1,
+    }
     answer = app.post_json(
-        "/scheduler/v1/select_destinations", {"request_spec": asked | {"image": None}}, status=409
+        "/scheduler/v1/select_destinations",
+        {"request_spec": request_spec | {"image": None}},
+        status=409,
     )
     (error,) = answer.json["errors"]
     candidates = error["funnel"]["allocation_candidates"]
@@ -195,7 +201,7 @@ def _nics(host, count, free):
 
 
 def test_hosts_beyond_the_limit_count_if_the_budget_is_spent(sqlite_database, sqlite_settings):
-    crowded = [one for n in range(3) for one in _nics(f"CN{n}", 6, 4)]
+    crowded = [provider for n in range(3) for provider in _nics(f"CN{n}", 6, 4)]
     load_cloud(sqlite_database, Cloud((*_nics("easy", 7, 4), *crowded)))
     query = CandidatesQuery(groups=CROWDED.groups, group_policy="none", limit=1)
     settings = sqlite_settings.with_overrides({BUDGET: 1000})
@@ -217,7 +223,7 @@ def test_host_beyond_the_explanation_budget_has_no_reason(
     )
     last = reported.steps[-1]
     assert (last.constraint, last.after) == ("combination", 0)
-    assert [one.reason for one in last.rejected] == [
+    assert [rejection.reason for rejection in last.rejected] == [
         "no providers serve all groups and classes together"
     ]
     assert reported.nearest_misses == NearMisses(complete=False)

@@ -78,9 +78,9 @@ def _render_answer(source, query, options, *, single_per_tree):
 def _check_cache_against_database(connection, cache, query, options, *, single_per_tree=False):
     """Compare the answer from the cache with the answer from the database."""
     assert cache.refresh(connection)
-    asked = {"query": query, "options": options, "single_per_tree": single_per_tree}
-    cached = _render_answer(CachedProviders(cache), **asked)
-    assert cached == _render_answer(LoadedProviders(connection), **asked)
+    search = {"query": query, "options": options, "single_per_tree": single_per_tree}
+    cached = _render_answer(CachedProviders(cache), **search)
+    assert cached == _render_answer(LoadedProviders(connection), **search)
 
 
 @pytest.mark.all_databases
@@ -110,17 +110,17 @@ def test_cached_trees_equal_the_database(database, settings, cloud, query, case,
 @EXAMPLES
 @given(
     cloud=st.one_of(clouds(), tree_clouds()),
-    asked=st.lists(queries(), min_size=2, max_size=4),
+    searches=st.lists(queries(), min_size=2, max_size=4),
     case=CASES,
     seed=st.integers(0, 2**30),
 )
-def test_cached_answers_follow_every_change(database, settings, cloud, asked, case, seed):
+def test_cached_answers_follow_every_change(database, settings, cloud, searches, case, seed):
     reload(database, cloud)
     log = RecordedChanges()
     cache, changer = ProviderCache(log), RandomChanger(log, Random(seed))
     options = settings.with_overrides(case)
     with database.read() as connection:
-        for query in asked:
+        for query in searches:
             _check_cache_against_database(connection, cache, query, options)
             for _ in range(changer.random.randint(0, 4)):
                 changer.apply_change(database)

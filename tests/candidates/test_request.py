@@ -19,7 +19,7 @@ def test_minimal_trait_sets_imply_all_sets(sets, held):
 
 
 @pytest.mark.parametrize(
-    ("ties", "left"),
+    ("ties", "expected"),
     [
         ([(5, 6)] * 1000, [(5, 6)]),
         ([(5, 6, 7), (7, 5, 6), (6, 5, 7)], [(5, 6, 7)]),
@@ -28,5 +28,5 @@ def test_minimal_trait_sets_imply_all_sets(sets, held):
         ([], []),
     ],
 )
-def test_equal_subtree_rules_are_merged(ties, left):
-    assert list(distinct_subtrees(ties)) == left
+def test_equal_subtree_rules_are_merged(ties, expected):
+    assert list(distinct_subtrees(ties)) == expected

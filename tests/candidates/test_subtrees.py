@@ -74,7 +74,7 @@ def _is_valid_choice(tree, rules, chosen):
     return all(
         any(
             all(top in tree.lineage[chosen[slot]] for slot in tied)
-            for top in {chosen[one] for one in tied}
+            for top in {chosen[slot_index] for slot_index in tied}
         )
         for tied in rules.subtrees
     )
@@ -94,7 +94,9 @@ def test_combinations_equal_exhaustive_search(many, isolate, monkeypatch):
         ]
         rules = _rules(groups, isolate=isolate, subtrees=tuple(tied))
         tree = _random_tree(dice, groups)
-        expected = {one for one in product(*tree.options) if _is_valid_choice(tree, rules, one)}
+        expected = {
+            chosen for chosen in product(*tree.options) if _is_valid_choice(tree, rules, chosen)
+        }
         found = list(combinations(tree, rules, WorkBudget(0)))
         assert len(found) == len(set(found))
         assert set(found) == expected

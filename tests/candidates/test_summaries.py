@@ -42,8 +42,10 @@ def put_allocation(app, consumer, uuid, amount):
     app.put_json(f"/placement/allocations/{consumer}", body, headers=LATEST_HEADERS)
 
 
-def read_summary(app, uuid, headers=LATEST_HEADERS, asked="VCPU"):
-    found = app.get(f"/placement/allocation_candidates?resources={asked}:1", headers=headers)
+def read_summary(app, uuid, headers=LATEST_HEADERS, resource_class="VCPU"):
+    found = app.get(
+        f"/placement/allocation_candidates?resources={resource_class}:1", headers=headers
+    )
     return found.json["provider_summaries"][uuid]
 
 
@@ -141,8 +143,8 @@ def test_usage_beyond_the_largest_amount_is_reported(app, provider):
     app.put_json(f"{path}/inventories", body, headers=LATEST_HEADERS)
     for _ in range(3):
         put_allocation(app, str(uuid4()), provider, MAX_INT)
-    for asked in ("VCPU", "MEMORY_MB"):
-        assert read_summary(app, provider, asked=asked)["resources"]["VCPU"] == {
+    for resource_class in ("VCPU", "MEMORY_MB"):
+        assert read_summary(app, provider, resource_class=resource_class)["resources"]["VCPU"] == {
             "capacity": 16 * MAX_INT,
             "used": 3 * MAX_INT,
         }

@@ -83,8 +83,8 @@ def test_from_1_29_whole_trees_are_summarized(cloud, version):
     assert _summary_names(answer) == {"CN", "NUMA", "PF", "other"}
     summaries = answer["provider_summaries"]
     assert {
-        NAMES[uuid]: (one["parent_provider_uuid"], one["root_provider_uuid"])
-        for uuid, one in summaries.items()
+        NAMES[uuid]: (summary["parent_provider_uuid"], summary["root_provider_uuid"])
+        for uuid, summary in summaries.items()
     } == {
         "CN": (None, uuid_of("CN")),
         "NUMA": (uuid_of("CN"), uuid_of("CN")),
@@ -119,7 +119,8 @@ def test_trees_of_sharing_providers_are_summarized_whole(cloud):
     assert reported_candidates(answer, CLOUD) == {"NUMA VCPU:4 + shelf DISK_GB:100"}
     assert _summary_names(answer) == {"CN", "NUMA", "PF", "array", "shelf", "controller"}
     assert {
-        NAMES[uuid]: one["root_provider_uuid"] for uuid, one in answer["provider_summaries"].items()
+        NAMES[uuid]: summary["root_provider_uuid"]
+        for uuid, summary in answer["provider_summaries"].items()
     } == {
         **dict.fromkeys(("CN", "NUMA", "PF"), uuid_of("CN")),
         **dict.fromkeys(("array", "shelf", "controller"), uuid_of("array")),
@@ -190,14 +191,14 @@ def _is_contradictory(terms):
 @given(cloud=tree_clouds(), query=queries(), limit=st.sampled_from([None, 1, 3]))
 def test_summaries_have_all_trees_of_candidates(app, cloud, query, limit):
     reload(app.app.services.database, cloud)
-    asked = replace(query, limit=limit).querystring()
+    parameters = replace(query, limit=limit).querystring()
     # The API rejects same_subtree of a suffix without an underscore,
-    assume("same_subtree=1" not in asked and "same_subtree=2" not in asked)
+    assume("same_subtree=1" not in parameters and "same_subtree=2" not in parameters)
     # a group without parameters,
     assume(all(group.parameters() for group in query.groups))
     # and a trait that is both required and forbidden.
     assume(not any(_is_contradictory(group.traits) for group in query.groups))
-    answer = _read_candidates(app, asked, LATEST)
+    answer = _read_candidates(app, parameters, LATEST)
     named = {
         uuid
         for request in answer["allocation_requests"]

@@ -133,8 +133,8 @@ def test_hosts_sharing_pools_are_searched_together(
     options = sqlite_settings.with_overrides({MAX_CANDIDATES: limit})
     together = _found_candidates(sqlite_database, OF_POOLS, options, alike=True)
     assert together == _found_candidates(sqlite_database, OF_POOLS, options, alike=False)
-    each = 2 + (disk_of_hosts > 0)
-    assert len(together.requests) == min(limit if limit > 0 else 1000, 30 * each)
+    per_host = 2 + (disk_of_hosts > 0)
+    assert len(together.requests) == min(limit if limit > 0 else 1000, 30 * per_host)
 
 
 def test_candidates_from_pools_only_are_returned_once(sqlite_database, sqlite_settings):
@@ -149,7 +149,7 @@ def test_candidates_from_pools_only_are_returned_once(sqlite_database, sqlite_se
 def test_mutually_sharing_hosts_have_one_candidate_each(sqlite_database, sqlite_settings):
     """P shares CPUs and Q shares disk, so that their own trees are candidates too."""
     shared = {"traits": [SHARES], "aggregates": ["rack"]}
-    hosts = [provider(f"CN{one:03}", {"VCPU": 8, "DISK_GB": 10}) for one in range(70)]
+    hosts = [provider(f"CN{number:03}", {"VCPU": 8, "DISK_GB": 10}) for number in range(70)]
     cloud = provider("P", {"VCPU": 8}, **shared), *hosts, provider("Q", {"DISK_GB": 10}, **shared)
     load_cloud(sqlite_database, Cloud(cloud))
     query = CandidatesQuery(
@@ -165,7 +165,8 @@ def test_trees_lacking_a_trait_cost_no_combinations(sqlite_database, sqlite_sett
     """The trait is on a provider that serves none of the requested classes."""
     hosts = _hosts(20, 12).hosts
     gold = [
-        provider(f"gold {one}", under=f"CN{one:03}", traits=["CUSTOM_GOLD"]) for one in range(20)
+        provider(f"gold {number}", under=f"CN{number:03}", traits=["CUSTOM_GOLD"])
+        for number in range(20)
     ]
     load_cloud(sqlite_database, Cloud((*hosts, *gold)))
     both = RequestGroup(

@@ -122,7 +122,7 @@ def _free_capacity(api: Api, cloud: Cloud, provider: Provider, change: dict[str,
             missing -= freed
             rest = {key: amount - (freed if key == name else 0) for key, amount in amounts.items()}
             rest = {key: amount for key, amount in rest.items() if amount}
-            others = {uuid: one for uuid, one in held.items() if uuid != provider.uuid}
+            others = {uuid: amounts for uuid, amounts in held.items() if uuid != provider.uuid}
             api.set_allocations(consumer, {**others, provider.uuid: rest} if rest else others)
     if missing:
         _set_inventory(api, provider, {"resource_class": name, "amount": missing})

@@ -57,7 +57,10 @@ class Api:
             body = {"name": provider.name, "uuid": provider.uuid}
             body |= {"parent_provider_uuid": provider.parent} if provider.parent else {}
             self.call("POST", _PROVIDERS, body)
-        uuids = {one.uuid: self._create_aggregate(one) for one in cloud.aggregates.values()}
+        uuids = {
+            aggregate.uuid: self._create_aggregate(aggregate)
+            for aggregate in cloud.aggregates.values()
+        }
         for provider in cloud.providers.values():
             self.set_inventories(provider.uuid, provider.inventories)
             self.set_traits(provider.uuid, provider.traits - {"COMPUTE_STATUS_DISABLED"})
@@ -115,7 +118,7 @@ class Api:
 
     def allocations(self, consumer: str) -> dict[str, dict[str, int]]:
         held = self.call("GET", f"/placement/allocations/{consumer}")["allocations"]
-        return {uuid: one["resources"] for uuid, one in held.items()}
+        return {uuid: allocation["resources"] for uuid, allocation in held.items()}
 
     def remove(self, consumers: frozenset[str]) -> None:
         for consumer in consumers:

@@ -94,7 +94,7 @@ def random_cloud(random: Random, layout: str) -> Cloud:
     names = [f"cn{number}" for number in range(1, random.randint(3, 5) + 1)]
     aggregates = dict(_random_aggregates(random, names))
     joined = {
-        name: frozenset(uuid for uuid, one in aggregates.items() if name in one.hosts)
+        name: frozenset(uuid for uuid, aggregate in aggregates.items() if name in aggregate.hosts)
         for name in names
     }
     pools = [_uuid(random) for _ in range(random.randint(1, 2))] if layout == "shared" else []
@@ -145,9 +145,9 @@ def _random_tree(random: Random, name: str, layout: str) -> Iterator[Provider]:
     if layout == "shared" and random.random() < 0.7:
         del whole["DISK_GB"]
     if layout == "numa":
-        parts = {one: whole.pop(one) for one in ("VCPU", "MEMORY_MB")}
+        parts = {name: whole.pop(name) for name in ("VCPU", "MEMORY_MB")}
         for number in range(2):
-            halves = {one: replace(held, total=held.total // 2) for one, held in parts.items()}
+            halves = {name: replace(held, total=held.total // 2) for name, held in parts.items()}
             traits = _random_traits(random, FAST, FORBIDDEN)
             yield Provider(_uuid(random), f"{name}-numa{number}", root, halves, traits)
     if layout == "nested":

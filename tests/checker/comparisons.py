@@ -119,8 +119,14 @@ def compare_explanations(case: Case) -> Iterator[Judgement]:
     verdicts = case.explain(sorted(case.cloud.hosts))["verdicts"]
     rejected = {
         verdict["host"]: [
-            Rejection(verdict["host"], one["stage"], one["name"], one["reason"], one["changes"])
-            for one in verdict["reasons"]
+            Rejection(
+                verdict["host"],
+                reason["stage"],
+                reason["name"],
+                reason["reason"],
+                reason["changes"],
+            )
+            for reason in verdict["reasons"]
         ]
         for verdict in verdicts
         if verdict["reasons"]
@@ -170,8 +176,10 @@ def _compare_first_changes(
     if would_pass is None:
         return
     host = rejections[0].host
-    firsts = {repr(one.changes[0]): one for one in rejections if one.changes}
-    subject = f"{host}: {'; '.join(one.changes[0]['words'] for one in firsts.values())}"
+    firsts = {
+        repr(rejection.changes[0]): rejection for rejection in rejections if rejection.changes
+    }
+    subject = f"{host}: {'; '.join(entry.changes[0]['words'] for entry in firsts.values())}"
     request, cloud = case.request, case.cloud
     try:
         for rejection in firsts.values():
@@ -194,10 +202,11 @@ def _compare_change(case: Case, rejection: Rejection, change: dict[str, Any]) ->
         return "change", f"{subject}; refused: {error}", False
     finally:
         case.restore()
-    left = [
-        Rejection(rejection.host, one["stage"], one["name"], "", []) for one in verdict["reasons"]
+    remaining = [
+        Rejection(rejection.host, reason["stage"], reason["name"], "", [])
+        for reason in verdict["reasons"]
     ]
-    stages = {(one.stage, one.constraint, one.suffix) for one in left}
+    stages = {(entry.stage, entry.constraint, entry.suffix) for entry in remaining}
     stage = (rejection.stage, rejection.constraint, rejection.suffix)
     return "change", subject, stage not in stages
 

@@ -85,11 +85,17 @@ def _may_serve(
     is_pool = SHARING in provider.traits
     own = provider.aggregates
     spanning = own | root.aggregates
-    zones = {one.uuid for one in cloud.aggregates.values() if one.zone == request.zone}
+    zones = {
+        aggregate.uuid for aggregate in cloud.aggregates.values() if aggregate.zone == request.zone
+    }
     if request.zone and not (own if is_pool else spanning) & zones:
         return False
-    required = frozenset().union(*(one.required for one in request.groups.values()))
-    reserved = {one.uuid for one in cloud.aggregates.values() if not one.required <= required}
+    required = frozenset().union(*(group.required for group in request.groups.values()))
+    reserved = {
+        aggregate.uuid
+        for aggregate in cloud.aggregates.values()
+        if not aggregate.required <= required
+    }
     return not spanning & reserved
 
 

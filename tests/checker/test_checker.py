@@ -31,7 +31,9 @@ def api(sqlite_url: str, make_app: Callable) -> Api:
 
 
 def _false_comparisons(api: Api, seeds: range, layout: str, part: str) -> list[Comparison]:
-    comparisons = [one for seed in seeds for one in compare(api, seed, layout, [part])]
+    comparisons = [
+        comparison for seed in seeds for comparison in compare(api, seed, layout, [part])
+    ]
     assert comparisons
     return [comparison for comparison in comparisons if not comparison.is_true]
 

@@ -70,7 +70,7 @@ def test_check_prints_json(cloud, capsys):
             "images": {"open": [], "forbidden": []},
         }
     ]
-    assert [one["kind"] for one in document["findings"]] == [
+    assert [finding["kind"] for finding in document["findings"]] == [
         "value_ignored",
         "trait_unknown",
         "not_in_placement",

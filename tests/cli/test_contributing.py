@@ -315,7 +315,7 @@ def test_added_plugins_take_part_in_decisions(run_in_copy):
     assert shown["hosts"][0]["weights"]["RecipeWeigher"]
     text = json.dumps(shown["funnel"])
     assert "rejected by the recipe" in text
-    names = [one["name"] for one in shown["funnel"]["request_filters"]]
+    names = [request_filter["name"] for request_filter in shown["funnel"]["request_filters"]]
     assert names[-2:] == ["AnotherRecipe", "recipe_request_filter"]
 
 

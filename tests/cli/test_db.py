@@ -31,8 +31,10 @@ def test_sync_creates_the_embedded_database(run, tmp_path):
     assert done.stdout == (
         f"sqlite:///placement_sched.db: schema brought to revision {newest_revision()}\n"
     )
-    with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as made:
-        ((traits,),) = made.execute("SELECT COUNT(*) FROM traits WHERE name = 'HW_CPU_X86_AVX2'")
+    with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as database:
+        ((traits,),) = database.execute(
+            "SELECT COUNT(*) FROM traits WHERE name = 'HW_CPU_X86_AVX2'"
+        )
     assert traits == 1
 
 

@@ -94,13 +94,13 @@ def kept_demo(tmp_path_factory) -> tuple[DemoUser, str]:
     newcomer = DemoUser(tmp_path_factory.mktemp("kept"))
     done = newcomer.run("demo", "--keep", "my cloud")
     assert (done.returncode, done.stderr) == (0, "")
-    left = {str(path.relative_to(newcomer.place / "work")) for path in newcomer.leftover_files()}
-    assert left == {"my cloud", "my cloud/demo.conf", "my cloud/placement_sched.db"}
+    files = {str(path.relative_to(newcomer.place / "work")) for path in newcomer.leftover_files()}
+    assert files == {"my cloud", "my cloud/demo.conf", "my cloud/placement_sched.db"}
     return newcomer, done.stdout
 
 
 def find_request(document: dict, name: str) -> dict:
-    (found,) = [one for one in document["requests"] if one["name"] == name]
+    (found,) = [request for request in document["requests"] if request["name"] == name]
     return found
 
 
@@ -156,17 +156,17 @@ def test_gpu_request_gets_a_host_with_a_free_gpu(demo_json):
 
 def test_ten_instances_are_claimed_in_their_zone(demo_json):
     ten = find_request(demo_json, "ten")
-    assert [one["instance"] for one in ten["claimed"]] == ten["request_spec"]["instance_uuids"]
-    assert len({one["instance"] for one in ten["claimed"]}) == 10
-    assert {one["availability_zone"] for one in ten["claimed"]} == {"az2"}
+    assert [claim["instance"] for claim in ten["claimed"]] == ten["request_spec"]["instance_uuids"]
+    assert len({claim["instance"] for claim in ten["claimed"]}) == 10
+    assert {claim["availability_zone"] for claim in ten["claimed"]} == {"az2"}
     assert len(set(claimed_hosts(demo_json, "ten"))) > 1
 
 
 @pytest.mark.parametrize("name", ["plain", "windows", "gpu", "ten"])
 def test_claims_equal_the_flavor(demo_json, name):
-    asked = find_request(demo_json, name)
-    flavor = asked["request_spec"]["flavor"]
-    for selection in asked["claimed"]:
+    request = find_request(demo_json, name)
+    flavor = request["request_spec"]["flavor"]
+    for selection in request["claimed"]:
         allocations = selection["allocation_request"]["allocations"]
         (part,) = allocations.values()
         assert list(allocations) == [selection["compute_node_uuid"]]
@@ -197,30 +197,30 @@ def test_impossible_request_has_a_single_obstacle(demo_json):
 
 
 def test_stage_counts_are_consistent(demo_json):
-    for one in demo_json["requests"]:
-        funnel = one["explanation"]["funnel"]
+    for request in demo_json["requests"]:
+        funnel = request["explanation"]["funnel"]
         stages = [*funnel["allocation_candidates"]["steps"], *funnel["filters"]]
         assert stages[0]["before"] == 300
         for stage, after in pairwise(stages):
             assert stage["after"] == after["before"]
         for stage in stages:
             assert stage["before"] - stage["after"] == len(stage["rejected"])
-        assert stages[-1]["after"] == len(one["explanation"]["hosts"])
+        assert stages[-1]["after"] == len(request["explanation"]["hosts"])
 
 
 def test_requests_are_shown_with_best_and_claimed_hosts(demo_output, demo_json):
     lines = [line.rstrip() for line in demo_output.splitlines()]
-    for number, one in enumerate(demo_json["requests"], start=1):
+    for number, request in enumerate(demo_json["requests"], start=1):
         text = request_section(demo_output, number)
-        assert text.startswith(one["title"])
-        assert f"Request  {one['asks']}" in lines
-        assert f"Look at  {one['look_at']}" in lines
+        assert text.startswith(request["title"])
+        assert f"Request  {request['asks']}" in lines
+        assert f"Look at  {request['look_at']}" in lines
         for host in [
-            *passing_hosts(demo_json, one["name"])[:3],
-            *claimed_hosts(demo_json, one["name"]),
+            *passing_hosts(demo_json, request["name"])[:3],
+            *claimed_hosts(demo_json, request["name"]),
         ]:
             assert host in text
-        for selection in one["claimed"]:
+        for selection in request["claimed"]:
             assert selection["instance"] in text
 
 
@@ -385,10 +385,10 @@ def test_invalid_directory_is_reported_in_one_line(demo_user, directory, complai
     assert done.stderr == f"placement-sched: {complaint}\n"
 
 
-def read_text(asked: Request) -> str:
+def read_text(request: Request) -> str:
     """Return the response, or an empty text if the server does not listen yet."""
     try:
-        with urlopen(asked, timeout=60) as answer:
+        with urlopen(request, timeout=60) as answer:
             return answer.read().decode()
     except OSError:
         return ""

@@ -73,7 +73,7 @@ def test_json_load_lists_every_change(run_fleet):
     status, printed, _ = run_fleet("load", "f.yaml", "--format", "json", "--dry-run")
     document = json.loads(printed)
     assert (status, document["dry_run"]) == (0, True)
-    assert [one["name"] for one in document["changes"] if one["kind"] == "host"] == [
+    assert [change["name"] for change in document["changes"] if change["kind"] == "host"] == [
         "cn1",
         "cn2",
         "cn3",

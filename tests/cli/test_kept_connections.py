@@ -62,8 +62,8 @@ def test_body_far_above_the_limit_is_413(port):
     headers = {"X-Auth-Token": "admin", **LATEST_HEADERS}
     with requests.Session() as session:
         body = b"{" * 70_000_000
-        asked = {"headers": {**headers, "Content-Type": "application/json"}, "timeout": 60}
-        assert session.post(address, body, **asked).status_code == 413
+        options = {"headers": {**headers, "Content-Type": "application/json"}, "timeout": 60}
+        assert session.post(address, body, **options).status_code == 413
         assert session.get(address, headers=headers, timeout=60).status_code == 200
 
 
@@ -86,14 +86,14 @@ def test_connection_is_kept_or_closed_after_a_chunked_body(port):
         *("Host: a", "X-Auth-Token: admin", f"OpenStack-API-Version: placement {LATEST}"),
         *("Content-Type: application/json", "Transfer-Encoding: chunked"),
     )
-    asked = b"".join(("\r\n".join([*lines, "", ""]).encode(), b"2\r\n{}\r\n0\r\n\r\n"))
+    request = b"".join(("\r\n".join([*lines, "", ""]).encode(), b"2\r\n{}\r\n0\r\n\r\n"))
     with closing(socket.create_connection(("127.0.0.1", port), timeout=60)) as connection:
-        connection.sendall(asked)
+        connection.sendall(request)
         status, closes = read_answer(connection)
         assert status in {201, 204, 411}  # uwsgi rejects chunked bodies
-        assert closes or read_next_status(connection, asked) == 204
+        assert closes or read_next_status(connection, request) == 204
 
 
-def read_next_status(connection: socket.socket, asked: bytes) -> int:
-    connection.sendall(asked)
+def read_next_status(connection: socket.socket, request: bytes) -> int:
+    connection.sendall(request)
     return read_answer(connection)[0]

@@ -78,20 +78,20 @@ def test_connections_wait_while_the_server_restarts(tmp_path):
         listening.listen()
         port = listening.getsockname()[1]
         answers: list[int] = []
-        asked = threading.Thread(
+        client = threading.Thread(
             target=lambda: answers.append(
                 requests.get(f"http://127.0.0.1:{port}/healthz", timeout=240).status_code
             )
         )
         for turn in range(2):
             if turn == 1:
-                asked.start()  # while no server runs
+                client.start()  # while no server runs
             server = _serving(listening, tmp_path)
             stack.callback(server.kill)
             url = f"http://127.0.0.1:{port}/healthz"
             assert requests.get(url, timeout=240).status_code == 200
             if turn == 1:
-                asked.join(timeout=240)
+                client.join(timeout=240)
             server.terminate()
             assert server.wait(timeout=120) == 0
         assert answers == [200]

@@ -126,8 +126,8 @@ def test_policies_in_use_are_kept_if_the_list_is_lost(serve, config):
     rewrite(config, POLICED)
     server = serve("--config-file", str(config), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
-    made = server.post("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack"}})[1]
-    action = f"/compute/v2.1/os-aggregates/{made['aggregate']['id']}/action"
+    answer = server.post("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack"}})[1]
+    action = f"/compute/v2.1/os-aggregates/{answer['aggregate']['id']}/action"
     server.post(action, {"set_metadata": {"metadata": {"sched_policy": "dense"}}})
     assert policies_of(server) == {"dense"}
     reload_server(server, config, POLICED.replace("1.0", "much"))
@@ -176,8 +176,8 @@ def test_worker_is_replaced_despite_an_invalid_options_file(serve, config, tmp_p
 
 def _server_with_policy_aggregate(server):
     server.post("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
-    made = server.post("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack"}})[1]
-    action = f"/compute/v2.1/os-aggregates/{made['aggregate']['id']}/action"
+    answer = server.post("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack"}})[1]
+    action = f"/compute/v2.1/os-aggregates/{answer['aggregate']['id']}/action"
     server.post(action, {"set_metadata": {"metadata": {"sched_policy": "dense"}}})
     server.post(action, {"add_host": {"host": "cn1"}})
 

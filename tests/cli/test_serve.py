@@ -157,7 +157,7 @@ def test_ctrl_c_stops_without_a_delay(serve):
 def has_client(worker: psutil.Process) -> bool:
     """Return whether a worker has a client."""
     found = worker.net_connections(kind="tcp")
-    return any(one.status == psutil.CONN_ESTABLISHED for one in found)
+    return any(connection.status == psutil.CONN_ESTABLISHED for connection in found)
 
 
 def put_class(server, name="CUSTOM_WAITED") -> int:
@@ -238,8 +238,8 @@ def test_invalid_arguments_are_reported_in_one_line(run, arguments, words):
 
 def test_two_workers_share_one_sqlite_database(serve):
     server = serve("--workers", "2")
-    made = [put_class(server, f"CUSTOM_{number}") for number in range(20)]
-    assert made == [201] * 20
+    statuses = [put_class(server, f"CUSTOM_{number}") for number in range(20)]
+    assert statuses == [201] * 20
     body = json.loads(ask(server, "/placement/resource_classes")[2])
     names = {entry["name"] for entry in body["resource_classes"]}
     assert {f"CUSTOM_{number}" for number in range(20)} <= names
@@ -289,8 +289,8 @@ def test_replacement_worker_accepts_a_newer_schema(serve, tmp_path):
     noted = "continues with the schema of a newer release"
     assert wait_until(lambda: server.log.read_text().count(noted) == 2)
     server.wait_for("/healthz/ready", 200)
-    made = [put_class(server, f"CUSTOM_{number}") for number in range(20)]
-    assert made == [201] * 20
+    statuses = [put_class(server, f"CUSTOM_{number}") for number in range(20)]
+    assert statuses == [201] * 20
     assert server.stop() == 0
     other = serve("--workers", "2", ready=None)
     other.wait_for("/healthz", 200)

@@ -153,9 +153,9 @@ def test_invalid_keystone_is_reported_once_before_workers_start(run, tmp_path, t
     ],
 )
 def test_unavailable_database_is_reported_once_with_the_reason(run_until, url, message):
-    with socket.socket() as taken:  # bound, but not listening
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    with socket.socket() as bound:  # bound, but not listening
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
         _, err = run_until(
             "starting without",
             "--workers",

@@ -81,9 +81,9 @@ def test_failing_plugin_is_reported_and_the_server_continues(serve, tmp_path):
             ("recurse", "RecursionError"),
             ("leave", "SystemExit: 3"),
         ):
-            asked = spec(scheduler_hints={"who": who, "how": how})
+            request_spec = spec(scheduler_hints={"who": who, "how": how})
             for path in ("select_destinations", "explain"):
-                body = {"request_spec": asked}
+                body = {"request_spec": request_spec}
                 status, answer = server.send("POST", f"/scheduler/v1/{path}", body)
                 (error,) = answer["errors"]
                 assert (status, error["code"]) == (500, "scheduler.filter_error")

@@ -72,7 +72,7 @@ def open_connection(server):
 
 def measure_other_clients(server, rounds: int = 10) -> list[float]:
     """Return the seconds that each request of a normal client took."""
-    taken = []
+    seconds = []
     for number in range(rounds):
         for method, path in (
             ("GET", "/healthz"),
@@ -85,8 +85,8 @@ def measure_other_clients(server, rounds: int = 10) -> list[float]:
             client.request(method, path, headers=headers)
             assert client.getresponse().status in {200, 201}
             client.close()
-            taken.append(time.perf_counter() - began)
-    return taken
+            seconds.append(time.perf_counter() - began)
+    return seconds
 
 
 def read_until_closed(client: socket.socket) -> bytes:
@@ -102,8 +102,8 @@ def test_many_slow_clients_do_not_delay_others(server, open_connection, record_p
     deaf = [open_connection(READS_NOTHING, window=4096) for _ in range(30)]
     half = [open_connection(HALF_BODY) for _ in range(200)]
     silent = [open_connection(sent) for sent in (HALF_HEAD, b"") for _ in range(200)]
-    taken = measure_other_clients(server)
-    assert max(taken) < MAX_BODY_WAIT / 2  # they do not wait for the others to end
+    seconds = measure_other_clients(server)
+    assert max(seconds) < MAX_BODY_WAIT / 2  # they do not wait for the others to end
     for client in half:
         text = read_until_closed(client)
         assert text.startswith(b"HTTP/1.1 408 ")

@@ -29,7 +29,7 @@ HOSTS = [f"cn{number}" for number in range(1, 21)]
 
 
 @pytest.mark.parametrize(
-    ("name", "known", "most", "wanted"),
+    ("name", "names", "most", "expected"),
     [
         ("cn77", HOSTS, 1, ("cn7",)),
         ("CN7", HOSTS, 1, ("cn7",)),
@@ -40,8 +40,8 @@ HOSTS = [f"cn{number}" for number in range(1, 21)]
         ("a", [], 3, ()),
     ],
 )
-def test_most_similar_names_come_first_in_any_case(name, known, most, wanted):
-    assert nearest(name, known, most) == wanted
+def test_most_similar_names_come_first_in_any_case(name, names, most, expected):
+    assert nearest(name, names, most) == expected
 
 
 def test_number_of_compared_names_is_limited(monkeypatch):
@@ -60,7 +60,7 @@ FEW, MANY = [f"c{number}" for number in range(10)], [f"c{number}" for number in 
 
 
 @pytest.mark.parametrize(
-    ("noun", "name", "known", "end"),
+    ("noun", "name", "names", "end"),
     [
         ("flavor", "m1.smal", ["m1.small", "m1.large"], "; did you mean 'm1.small'?"),
         ("flavor", "nope", ["m1.small", "c9", "c9"], "; there are: c9, m1.small"),
@@ -70,5 +70,5 @@ FEW, MANY = [f"c{number}" for number in range(10)], [f"c{number}" for number in 
         ("key", "x", MANY, ""),
     ],
 )
-def test_unknown_name_is_followed_by_similar_names(noun, name, known, end):
-    assert suggest_name(noun, name, known) == end
+def test_unknown_name_is_followed_by_similar_names(noun, name, names, end):
+    assert suggest_name(noun, name, names) == end

@@ -244,7 +244,7 @@ def candidates_with_the_trait(app):
     """Return the compute nodes that are candidates of a request with the trait."""
     path = f"/placement/allocation_candidates?resources=VCPU:1,DISK_GB:1&required={LICENSED}"
     summaries = app.get(path, headers=LATEST_HEADERS).json["provider_summaries"]
-    return {uuid for uuid, one in summaries.items() if "VCPU" in one["resources"]}
+    return {uuid for uuid, summary in summaries.items() if "VCPU" in summary["resources"]}
 
 
 def report_host(app, cloud, host):
@@ -302,7 +302,9 @@ def test_differing_aggregates_are_a_finding(cloud):
     add_node(cloud, "cn2")
     add_host_to_aggregate(cloud, "all", "cn2")
     cloud.write(lambda connection: remove_host_from_aggregate(connection, "all", "cn1"))
-    found = [(one.kind, one.aggregate, one.names) for one in run_check(cloud).findings]
+    found = [
+        (finding.kind, finding.aggregate, finding.names) for finding in run_check(cloud).findings
+    ]
     assert found == [
         (Kind.NOT_IN_PLACEMENT, "all", ("cn2",)),
         (Kind.STALE_IN_PLACEMENT, "all", ("cn1",)),

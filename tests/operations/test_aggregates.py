@@ -22,7 +22,7 @@ def add_hosts(database, number, hosts):
 
 
 def test_statement_count_is_independent_of_hosts(database, zone):
-    hosts = [f"h{each}" for each in range(30)]
+    hosts = [f"h{index}" for index in range(30)]
     for host in hosts:
         add_node(database, host)
     with record_statements(database) as few:
@@ -44,8 +44,8 @@ def test_one_invalid_host_rejects_all(database, zone):
 
 
 def test_long_lists_of_conflicting_hosts_are_shortened(database, zone):
-    for each in range(8):
-        add_node(database, f"h{each}")
-        add_instance(database, f"h{each}")
+    for index in range(8):
+        add_node(database, f"h{index}")
+        add_instance(database, f"h{index}")
     with pytest.raises(Conflict, match="h0, h1, h2, h3, h4 and 3 more"):
-        add_hosts(database, zone, [f"h{each}" for each in range(8)])
+        add_hosts(database, zone, [f"h{index}" for index in range(8)])

@@ -57,8 +57,8 @@ class Cloud:
     def remove(self, number, host):
         self._do(aggregates.remove_host, number, host)
 
-    def _do(self, work, *given):
-        self.database.write(lambda connection: work(connection, *given, NOW, self.policies))
+    def _do(self, work, *arguments):
+        self.database.write(lambda connection: work(connection, *arguments, NOW, self.policies))
 
     def ratios(self, number=1):
         """Return the ratios of VCPU, MEMORY_MB and DISK_GB of a host."""
@@ -234,7 +234,7 @@ def test_job_applies_the_current_configuration(cloud, database_url, tmp_path, te
     progress = []
     expected = int(ratios != EVERYTHING)
     done = aggregates.apply(
-        cloud.database, after.policies, lambda: NOW, lambda *each: progress.append(each)
+        cloud.database, after.policies, lambda: NOW, lambda *numbers: progress.append(numbers)
     )
     assert done == (1, expected)
     assert progress == [(1, 1)]
@@ -265,7 +265,7 @@ def count_statements(cloud, count):
     hosts = range(count * 100, count * 101)
     documents = [build_report(number) for number in hosts]
     cloud.report(*documents)
-    number = cloud.make(count, None, *(f"cn{each}" for each in hosts))
+    number = cloud.make(count, None, *(f"cn{host}" for host in hosts))
     with record_statements(cloud.database) as tagging:
         cloud.set_policy(number, "everything")
     with record_statements(cloud.database) as reporting:

@@ -36,7 +36,7 @@ def run_check(app, clock=utcnow):
     services = app.app.services
     with services.database.read() as connection:
         mismatches = check_cloud(connection, services.settings, clock)
-    return {one.kind: (one.number, one.names) for one in mismatches}
+    return {mismatch.kind: (mismatch.number, mismatch.names) for mismatch in mismatches}
 
 
 def uuid_of_node(app, host):
@@ -55,7 +55,7 @@ def test_consistent_cloud_has_no_findings(cloud):
 
 def test_down_or_disabled_services_are_reported(cloud):
     services = cloud.get("/compute/v2.1/os-services", headers=COMPUTE).json["services"]
-    ids = {one["host"]: one["id"] for one in services}
+    ids = {service["host"]: service["id"] for service in services}
     path = "/compute/v2.1/os-services"
     body = {"status": "disabled", "disabled_reason": "mend it"}
     cloud.put_json(f"{path}/{ids['cn1']}", body, headers=COMPUTE)

@@ -53,7 +53,7 @@ def hosts_with_trait(cloud, trait):
 
 
 def hosts_of_aggregate(cloud, aggregate):
-    (found,) = [one["hosts"] for one in cloud["aggregates"] if one["name"] == aggregate]
+    (found,) = [entry["hosts"] for entry in cloud["aggregates"] if entry["name"] == aggregate]
     return set(found)
 
 
@@ -109,9 +109,9 @@ def test_only_the_silent_host_is_down():
 def test_reported_usage_equals_instances():
     cloud = sample_cloud(NOW)
     used = defaultdict(Counter)
-    for one in cloud["instances"]:
-        used[one["host"]].update(one["allocations"][one["host"]])
-        used[one["host"]]["instances"] += 1
+    for instance in cloud["instances"]:
+        used[instance["host"]].update(instance["allocations"][instance["host"]])
+        used[instance["host"]]["instances"] += 1
     for report in cloud["hosts"]:
         on_host = used[report["host"]]
         assert report["vcpus_used"] == on_host["VCPU"]
@@ -136,10 +136,10 @@ def test_loading_creates_every_provider(loaded_sample_cloud, database):
         host = "az1-r07-gpu01"
         provider = resource_providers.by_uuid(connection, uuid_of(host))
         amounts = {
-            one.resource_class: one.total
-            for one in inventories.of_provider(connection, provider.id)
+            inventory.resource_class: inventory.total
+            for inventory in inventories.of_provider(connection, provider.id)
         }
-        carried = {one.name for one in traits.of_provider(connection, provider.id)}
+        carried = {trait.name for trait in traits.of_provider(connection, provider.id)}
         member_of = set(aggregates.of_provider(connection, provider.id))
     assert provider.name == host
     assert amounts == {"VCPU": 80, "MEMORY_MB": 524_288, "DISK_GB": 3_840, "VGPU": 8}
@@ -158,23 +158,28 @@ def test_loading_disables_one_host_and_its_provider(loaded_sample_cloud, databas
             if service.disabled
         ]
         provider = resource_providers.by_uuid(connection, uuid_of(DISABLED_HOST))
-        carried = {one.name for one in traits.of_provider(connection, provider.id)}
-    assert [(one.host, one.disabled_reason) for one in disabled] == [
+        carried = {trait.name for trait in traits.of_provider(connection, provider.id)}
+    assert [(service.host, service.disabled_reason) for service in disabled] == [
         (DISABLED_HOST, DISABLED_REASON)
     ]
     assert "COMPUTE_STATUS_DISABLED" in carried
 
 
 def test_loading_creates_instances_and_allocations(loaded_sample_cloud, database):
-    uuids = [one["uuid"] for one in loaded_sample_cloud["instances"]]
+    uuids = [allocation["uuid"] for allocation in loaded_sample_cloud["instances"]]
     with database.read() as connection:
-        recorded = {one.uuid: one.host for one in instances.by_uuids(connection, uuids)}
+        recorded = {
+            allocation.uuid: allocation.host for allocation in instances.by_uuids(connection, uuids)
+        }
         held = defaultdict(dict)
-        for one in allocations.of_consumers(connection, uuids):
-            held[one.consumer.uuid][one.resource_class] = one.used
-    assert recorded == {one["uuid"]: one["host"] for one in loaded_sample_cloud["instances"]}
+        for allocation in allocations.of_consumers(connection, uuids):
+            held[allocation.consumer.uuid][allocation.resource_class] = allocation.used
+    assert recorded == {
+        allocation["uuid"]: allocation["host"] for allocation in loaded_sample_cloud["instances"]
+    }
     assert held == {
-        one["uuid"]: one["allocations"][one["host"]] for one in loaded_sample_cloud["instances"]
+        allocation["uuid"]: allocation["allocations"][allocation["host"]]
+        for allocation in loaded_sample_cloud["instances"]
     }
 
 
@@ -186,13 +191,14 @@ def test_loading_creates_zones_and_reserved_aggregates(loaded_sample_cloud, data
             )
             for connection_name in (*ZONES, "licensed-windows", "gpu")
         }
-    assert {name: dict(one.metadata) for name, one in found.items()} == {
+    assert {name: dict(aggregate.metadata) for name, aggregate in found.items()} == {
         **{zone: {"availability_zone": zone} for zone in ZONES},
         "licensed-windows": {f"trait:{WINDOWS_TRAIT}": "required"},
         "gpu": {f"trait:{GPU_TRAIT}": "required"},
     }
-    assert {name: set(one.hosts) for name, one in found.items()} == {
-        one["name"]: set(one["hosts"]) for one in loaded_sample_cloud["aggregates"]
+    assert {name: set(aggregate.hosts) for name, aggregate in found.items()} == {
+        aggregate["name"]: set(aggregate["hosts"])
+        for aggregate in loaded_sample_cloud["aggregates"]
     }
 
 
@@ -215,8 +221,8 @@ def test_sample_cloud_is_not_over_allocated(loaded_sample_cloud, database):
 
 
 def test_instances_with_virtual_gpus_ask_for_them_when_they_move():
-    for one in sample_cloud(NOW)["instances"]:
-        used = one["allocations"][one["host"]].get("VGPU", 0)
-        asked = one["flavor"].get("extra_specs", {})
-        assert asked.get("resources:VGPU", "0") == str(used)
-        assert (asked.get(f"trait:{GPU_TRAIT}") == "required") == bool(used)
+    for instance in sample_cloud(NOW)["instances"]:
+        used = instance["allocations"][instance["host"]].get("VGPU", 0)
+        extra_specs = instance["flavor"].get("extra_specs", {})
+        assert extra_specs.get("resources:VGPU", "0") == str(used)
+        assert (extra_specs.get(f"trait:{GPU_TRAIT}") == "required") == bool(used)

@@ -40,7 +40,7 @@ def test_one_of_concurrent_creations_of_a_name_succeeds(database):
             return None
 
     created = run_concurrently(*(partial(rival, number) for number in range(4)))
-    assert sum(one is not None for one in created) == 1
+    assert sum(flavor is not None for flavor in created) == 1
 
 
 def test_private_flavor_is_visible_to_its_projects_and_administrators(database):
@@ -94,7 +94,7 @@ def test_statement_count_is_independent_of_extra_specs(database):
     create_flavor(database, "f")
     seen = []
     for number in (1, 40):
-        changes = {f"{number}-{each}": "v" for each in range(number)}
+        changes = {f"{number}-{index}": "v" for index in range(number)}
         with record_statements(database) as statements:
             run_operation(database, flavors.set_extra_specs, "f", changes, NOW)
         seen.append(len(statements))

@@ -32,10 +32,10 @@ def scrape_gauges(app):
 
 def gauge_values(families):
     return {
-        (one.name.removeprefix(PREFIX), *one.labels.values()): one.value
+        (sample.name.removeprefix(PREFIX), *sample.labels.values()): sample.value
         for family in families
-        for one in family.samples
-        if one.name.startswith(PREFIX)
+        for sample in family.samples
+        if sample.name.startswith(PREFIX)
     }
 
 
@@ -86,7 +86,9 @@ def test_unknown_flavor_is_shown_and_logged_once(make_watching_app, caplog):
     assert ("", "smal") not in found
     assert found["", "small"] == 12
     messages = [
-        one.getMessage() for one in caplog.records if "capacity_flavors" in one.getMessage()
+        record.getMessage()
+        for record in caplog.records
+        if "capacity_flavors" in record.getMessage()
     ]
     assert messages == [
         "[scheduler] capacity_flavors names 'smal', but no stored flavor has this name"
@@ -115,8 +117,8 @@ class CountedCapacity:
         self.calls += 1
         if self.failure:
             raise self.failure
-        one = FlavorCapacity(Reliability.EXACT, self.calls, {"az1": self.calls})
-        return CapacityFigures(self.now[0], dict.fromkeys(names, one))
+        capacity = FlavorCapacity(Reliability.EXACT, self.calls, {"az1": self.calls})
+        return CapacityFigures(self.now[0], dict.fromkeys(names, capacity))
 
 
 @pytest.fixture

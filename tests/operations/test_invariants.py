@@ -26,10 +26,10 @@ def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
     return with_one_instance(Cloud(sqlite_app, capsys))
 
 
-def with_one_instance(made: Cloud) -> Cloud:
-    made.record(1)
-    made.allocate(1)
-    return made
+def with_one_instance(cloud: Cloud) -> Cloud:
+    cloud.record(1)
+    cloud.allocate(1)
+    return cloud
 
 
 def test_status_is_0_if_all_invariants_hold(cloud):

@@ -37,7 +37,7 @@ def error_text(answer):
 
 
 @pytest.mark.parametrize(
-    ("api", "route"), CHANGING, ids=lambda one: one if isinstance(one, str) else one.path
+    ("api", "route"), CHANGING, ids=lambda value: value if isinstance(value, str) else value.path
 )
 def test_write_to_nova_managed_object_is_rejected_with_advice(nova_managed_app, api, route):
     path = re.sub(r"<[^>]+>", NODE, f"/{api}{route.path}")
@@ -56,7 +56,7 @@ def test_write_to_nova_managed_object_is_rejected_with_advice(nova_managed_app, 
 
 
 def test_every_write_of_nova_managed_resources_is_rejected():
-    asked = {
+    expected = {
         (api, route.method, route.path, route.action)
         for api, route in CHANGING
         if route.method != "GET"
@@ -69,9 +69,9 @@ def test_every_write_of_nova_managed_resources_is_rejected():
         if route.method != "GET" and api.name in {"compute", "scheduler"}
         if route.path.split("/")[2:3] and route.path.split("/")[2] in nouns
     }
-    (caching,) = writes - asked
+    (caching,) = writes - expected
     assert caching[2].endswith("/images")  # the caching of images changes nothing in nova
-    assert asked <= writes
+    assert expected <= writes
     assert {route.changes for _, route in CHANGING} == set(NovaNoun)
 
 
@@ -89,19 +89,19 @@ def test_placement_api_and_selections_work(nova_managed_app):
     nova_managed_app.post_json(
         "/placement/resource_providers", provider, headers=LATEST_HEADERS, status=200
     )
-    asked = {"request_spec": {"flavor": {"vcpus": 1, "memory_mb": 512}, "num_instances": 1}}
-    nova_managed_app.post_json("/scheduler/v1/explain", asked, status=200)
+    body = {"request_spec": {"flavor": {"vcpus": 1, "memory_mb": 512}, "num_instances": 1}}
+    nova_managed_app.post_json("/scheduler/v1/explain", body, status=200)
 
 
 def test_provider_aggregates_and_traits_are_unchanged(make_app, sqlite_settings):
     ours = make_app(sqlite_settings)
     ours.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    made = ours.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "gpu"}}).json
+    answer = ours.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "gpu"}}).json
     (service,) = ours.get("/compute/v2.1/os-services", headers=COMPUTE).json["services"]
     (provider,) = ours.get("/placement/resource_providers").json["resource_providers"]
     before = provider_state(ours, provider["uuid"])
     novas = make_app(sqlite_settings.with_overrides(NOVA))
-    action = f"/compute/v2.1/os-aggregates/{made['aggregate']['id']}/action"
+    action = f"/compute/v2.1/os-aggregates/{answer['aggregate']['id']}/action"
     novas.post_json(action, {"add_host": {"host": "cn1"}}, status=409)
     change = {"status": "disabled"}
     path = f"/compute/v2.1/os-services/{service['id']}"
@@ -132,8 +132,8 @@ def test_inventories_keep_nova_computes_ratios(make_app, sqlite_url, tmp_path):
         )
     )
     ours.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    wanted = {"aggregate": {"name": "dense"}}
-    made = ours.post_json("/compute/v2.1/os-aggregates", wanted).json["aggregate"]
+    body = {"aggregate": {"name": "dense"}}
+    made = ours.post_json("/compute/v2.1/os-aggregates", body).json["aggregate"]
     action = f"/compute/v2.1/os-aggregates/{made['id']}/action"
     ours.post_json(action, {"set_metadata": {"metadata": {"sched_policy": "dense"}}})
     ours.post_json(action, {"add_host": {"host": "cn1"}})

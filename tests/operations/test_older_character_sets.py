@@ -99,4 +99,4 @@ def test_storable_characters_are_stored(narrow_charset_app):
     found = narrow_charset_app.get(
         "/placement/resource_providers", {"name": name}, headers=HEADERS
     ).json
-    assert [one["name"] for one in found["resource_providers"]] == [name]
+    assert [provider["name"] for provider in found["resource_providers"]] == [name]

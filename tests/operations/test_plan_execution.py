@@ -75,7 +75,7 @@ def make_execution(nova, journal, **options):
 
 
 def add_servers(nova, number):
-    uuids = [instance(each) for each in range(1, number + 1)]
+    uuids = [instance(index) for index in range(1, number + 1)]
     for uuid in uuids:
         nova.add_server(uuid, "cn1")
     return uuids
@@ -171,7 +171,7 @@ def test_random_interruptions_never_repeat_a_move_that_nova_has_made(
     with run_nova() as nova:
         uuids = add_servers(nova, number)
         nova.polls = polls
-        nova.failing = {instance(each) for each in failing} & set(uuids)
+        nova.failing = {instance(index) for index in failing} & set(uuids)
         failures = len(nova.failing)
         journal = MemoryJournal(uuids)
         method = "cold" if is_cold else "live"
@@ -188,7 +188,7 @@ def test_random_interruptions_never_repeat_a_move_that_nova_has_made(
             except Killed:
                 continue
             if state == FAILED:
-                nova.failing -= {uuid for uuid, each in journal.states.items() if each == FAILED}
+                nova.failing -= {uuid for uuid, state in journal.states.items() if state == FAILED}
             if state == DONE:
                 break
         assert set(journal.states.values()) == {DONE}
@@ -198,4 +198,4 @@ def test_random_interruptions_never_repeat_a_move_that_nova_has_made(
         assert list(dict.fromkeys(begun)) == uuids
         assert nova.max_moving <= parallel
         repeated = {uuid for uuid, count in Counter(begun).items() if count > 1}
-        assert repeated <= {instance(each) for each in failing}
+        assert repeated <= {instance(index) for index in failing}

@@ -73,7 +73,7 @@ def test_failure_in_the_second_request_is_reported(write_filter):
 
 def test_imports_from_nova_need_the_shim(write_filter):
     file = write_filter("acme_nova", "", "import nova.conf\nfrom nova import quota\n")
-    shim, missing = (str(each) for each in check_source(file, settings_with().conf))
+    shim, missing = (str(problem) for problem in check_source(file, settings_with().conf))
     assert shim == (
         f"{file}:1: nova.conf: set [filter_scheduler] nova_shim = true, or change nova.conf to "
         "placement_sched.config"

@@ -27,7 +27,11 @@ def cloud(database):
 
 def loading_statements(statements):
     """Return the statements that load the rows of providers."""
-    return [one for one in statements if "UNION ALL" in one and "FROM inventories" in one]
+    return [
+        statement
+        for statement in statements
+        if "UNION ALL" in statement and "FROM inventories" in statement
+    ]
 
 
 def test_warm_up_loads_providers(database, settings, cloud):
@@ -37,10 +41,10 @@ def test_warm_up_loads_providers(database, settings, cloud):
 
 
 def test_empty_cloud_is_prepared(database, settings):
-    with record_statements(database) as asked:
+    with record_statements(database) as statements:
         warm_up(database, LoadedProviders, settings, Random(1))
-    assert asked
-    assert not loading_statements(asked)
+    assert statements
+    assert not loading_statements(statements)
 
 
 @pytest.mark.parametrize("name", ["VCPU", None], ids=["no such class", "too expensive"])

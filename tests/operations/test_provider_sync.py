@@ -128,13 +128,13 @@ def test_each_failure_has_novas_exit_code_and_others_continue(database):
     add_to_placement_aggregate(database, "all", *several)
     synced = sync_aggregates(*local_services(database), remove_stale=True)
     assert read_members(database, "all") == {good} | several
-    assert {(each.code, each.about) for each in synced.problems} == {
+    assert {(problem.code, problem.about) for problem in synced.problems} == {
         (SyncCode.SEVERAL_NODES, "several"),
         (SyncCode.NO_NODE, "serving"),
         (SyncCode.HOST_UNKNOWN, "ghost"),
         (SyncCode.NO_PROVIDER, "gone"),
     }
-    assert gone in next(each.detail for each in synced.problems if each.about == "gone")
+    assert gone in next(problem.detail for problem in synced.problems if problem.about == "gone")
     assert synced.code is SyncCode.SEVERAL_NODES
 
 
@@ -194,7 +194,7 @@ def test_host_that_joins_during_removal_is_added_back(sqlite_database):
     read_hosts, _ = local_services(sqlite_database)
     before = read_hosts()
     after = HostMap(
-        aggregates=tuple(aggregate_with_host(each, "late") for each in before.aggregates),
+        aggregates=tuple(aggregate_with_host(aggregate, "late") for aggregate in before.aggregates),
         known=before.known,
         nodes=before.nodes,
     )

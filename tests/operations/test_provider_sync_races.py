@@ -73,7 +73,7 @@ def set_provider_trait(database, dice, nodes, number):
     node, trait = dice.choice(nodes), f"CUSTOM_THEIRS_{number}"
     with database.read() as connection:
         provider = resource_providers.by_uuid(connection, node)
-        had = [each.id for each in traits.of_provider(connection, provider.id)]
+        had = [trait.id for trait in traits.of_provider(connection, provider.id)]
 
     def replace(connection):
         traits.add_missing(connection, [trait], NOW)

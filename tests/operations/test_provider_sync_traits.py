@@ -169,7 +169,9 @@ def test_host_with_unreported_node_keeps_the_trait(database):
     novas = OwnPlacement(database, lambda: NOW, own_hosts=False)
     synced = sync_traits(HostMapSequence(hosts_without_nodes(read_hosts(), "win1")), novas)
     assert synced.removed == set()
-    assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_NODE, "win1")]
+    assert [(problem.code, problem.about) for problem in synced.problems] == [
+        (SyncCode.NO_NODE, "win1")
+    ]
     assert read_providers_with_trait(database) == {node, other}
     assert read_synced_traits(database).keys() == {(node, LICENSED), (other, LICENSED)}
     set_metadata(database, "windows", NOT_ASKING)
@@ -278,7 +280,7 @@ def test_invalid_trait_is_rejected_and_others_are_set(sqlite_database, name):
     add_aggregate(sqlite_database, "odd", ["cn1"], {f"trait:{name}": "required", **ASKING})
     synced = sync_traits(*local_services(sqlite_database))
     assert synced.code is SyncCode.TRAIT_REFUSED
-    assert [(each.about, "aggregate odd" in each.detail) for each in synced.problems] == [
+    assert [(problem.about, "aggregate odd" in problem.detail) for problem in synced.problems] == [
         (name, True)
     ]
     assert synced.added == {(node, LICENSED)}
@@ -298,7 +300,7 @@ def test_host_without_provider_has_novas_exit_code(sqlite_database):
     add_aggregate(sqlite_database, "does not ask", ["elsewhere"])
     synced = sync_traits(*local_services(sqlite_database))
     assert read_providers_with_trait(sqlite_database) == {good}
-    assert {(each.code, each.about) for each in synced.problems} == {
+    assert {(problem.code, problem.about) for problem in synced.problems} == {
         (SyncCode.NO_NODE, "serving"),
         (SyncCode.HOST_UNKNOWN, "ghost"),
         (SyncCode.NO_PROVIDER, "gone"),
@@ -340,7 +342,7 @@ def test_dry_run_reports_hosts_without_provider(database):
     )
     assert planned.problems == done.problems
     assert done.added == {(node, LICENSED), (node, "CUSTOM_B")}
-    assert [(each.code, each.about) for each in planned.problems] == [
+    assert [(problem.code, problem.about) for problem in planned.problems] == [
         (SyncCode.NO_PROVIDER, "gone")
     ]
 

@@ -22,18 +22,18 @@ def hosts_with_service(database):
 
 def test_node_is_removed_with_its_provider(database, settings):
     record_report(database, settings, build_report(1), build_report(2))
-    made = database.write(
+    uuid = database.write(
         lambda connection: aggregates.create(connection, node_uuid(70), "a", None, NOW)
     )
     database.write(
-        lambda connection: aggregates.add_hosts(connection, made.id, ["cn1", "cn2"], NOW)
+        lambda connection: aggregates.add_hosts(connection, uuid.id, ["cn1", "cn2"], NOW)
     )
     remove_node(database)
     assert read_provider(database) is None
     assert read_provider(database, 2) is not None
     assert hosts_with_service(database) == ["cn2"]
     with database.read() as connection:
-        assert [one.host for one in compute_nodes.search(connection)] == ["cn2"]
+        assert [node.host for node in compute_nodes.search(connection)] == ["cn2"]
 
 
 def test_service_stays_while_its_host_has_another_node(database, settings):

@@ -35,7 +35,7 @@ def test_concurrent_heals_write_once(cloud, database):
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
-    assert sorted(one.instance for one in found if one.done) == [uuid(n) for n in range(8)]
+    assert sorted(result.instance for result in found if result.done) == [uuid(n) for n in range(8)]
     assert [cloud.held(number)[CN1]["VCPU"] for number in range(8)] == [4] * 8
 
 
@@ -61,6 +61,6 @@ def test_statement_count_is_independent_of_healed_instances(sqlite_cloud, sqlite
             database=sqlite_database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest()
         )
         with record_statements(sqlite_database) as seen:
-            assert all(one.done for one in healer.heal())
+            assert all(result.done for result in healer.heal())
         counts.append(len(seen))
     assert counts[1] == counts[2]

@@ -50,7 +50,10 @@ def read_provider(database, number=1):
 def inventories_of(database, number=1):
     with database.read() as connection:
         found = inventories.of_provider(connection, read_provider(database, number).id)
-    return {one.resource_class: (one.total, one.reserved, one.allocation_ratio) for one in found}
+    return {
+        inventory.resource_class: (inventory.total, inventory.reserved, inventory.allocation_ratio)
+        for inventory in found
+    }
 
 
 def traits_of(database, number=1):
@@ -97,9 +100,9 @@ def test_report_creates_node_service_provider_and_inventories(database, record_r
     with database.read() as connection:
         (service,) = services.search(connection)
         (disk,) = [
-            one
-            for one in inventories.of_provider(connection, made.id)
-            if one.resource_class == "DISK_GB"
+            inventory
+            for inventory in inventories.of_provider(connection, made.id)
+            if inventory.resource_class == "DISK_GB"
         ]
     assert (service.host, service.binary, service.last_seen_up) == ("cn1", "nova-compute", NOW)
     assert (disk.min_unit, disk.max_unit, disk.step_size) == (1, 100, 1)
@@ -191,15 +194,15 @@ def test_existing_provider_is_kept_and_renamed(database, record_reports):
     assert (after.id, after.name, after.generation) == (before.id, "cn1", before.generation)
 
 
-@pytest.mark.parametrize("known", [False, True], ids=["new node", "known node"])
-def test_duplicate_provider_name_is_rejected(database, record_reports, known):
+@pytest.mark.parametrize("existing", [False, True], ids=["new node", "known node"])
+def test_duplicate_provider_name_is_rejected(database, record_reports, existing):
     stranger = resource_providers.NewProvider(node_uuid(50), "cn1")
     database.write(lambda connection: resource_providers.create_many(connection, [stranger], NOW))
-    if known:
+    if existing:
         record_reports(build_report(1, hypervisor_hostname="other"))
-    with pytest.raises(Duplicate, match=node_uuid(50)) as taken:
+    with pytest.raises(Duplicate, match=node_uuid(50)) as error:
         record_reports(build_report(2), build_report(1))
-    assert taken.value.code == "scheduler.duplicate"
+    assert error.value.code == "scheduler.duplicate"
     assert read_provider(database, 2) is None
 
 
@@ -235,10 +238,10 @@ def test_new_node_joins_the_aggregates_of_its_host(database, record_reports):
 def test_moved_node_changes_aggregates(database, record_reports):
     record_reports(build_report(1), build_report(2), build_report(3))
     here, both = create_aggregate(database, 71, "cn1"), create_aggregate(database, 72, "cn1", "cn2")
-    there = create_aggregate(database, 73, "cn2")
+    aggregate = create_aggregate(database, 73, "cn2")
     record_reports(build_report(1, host="cn2"))
-    assert aggregates_of(database, 1) == {both, there}
-    assert aggregates_of(database, 2) == {both, there}
+    assert aggregates_of(database, 1) == {both, aggregate}
+    assert aggregates_of(database, 2) == {both, aggregate}
     record_reports(build_report(1, host="cn3"))
     assert aggregates_of(database, 1) == set()
     assert here
@@ -323,8 +326,8 @@ def test_statement_count_is_independent_of_reports(database, settings):
         with record_statements(database) as seen:
             record_report(database, settings, *fleet)
             record_report(database, settings, *fleet, now=LATER)
-            record_report(database, settings, *(one | {"vcpus": 9} for one in fleet))
-            record_report(database, settings, *(one | {"local_gb": 0} for one in fleet))
+            record_report(database, settings, *(document | {"vcpus": 9} for document in fleet))
+            record_report(database, settings, *(document | {"local_gb": 0} for document in fleet))
         counts[size] = len(seen)
     assert counts[20] == counts[600]
 

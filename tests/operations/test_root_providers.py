@@ -26,15 +26,15 @@ def record_reports(database, settings):
 
     def send_report(*documents):
         return record_report(
-            database, settings, *(one | {"inventories": False} for one in documents)
+            database, settings, *(document | {"inventories": False} for document in documents)
         )
 
     return send_report
 
 
 def create_provider(database, number, **fields):
-    asked = {"uuid": node_uuid(number), "name": f"node{number}", "parent_uuid": None} | fields
-    return database.write(lambda connection: reports.create(connection, now=NOW, **asked))
+    values = {"uuid": node_uuid(number), "name": f"node{number}", "parent_uuid": None} | fields
+    return database.write(lambda connection: reports.create(connection, now=NOW, **values))
 
 
 def test_provider_of_a_reported_node_joins_the_aggregates_of_its_host(app, record_reports):
@@ -68,10 +68,10 @@ def test_child_provider_joins_no_aggregate(database, record_reports):
 
 
 def test_provider_without_node_is_unchanged(database):
-    made = create_provider(database, 1)
-    assert (made.generation, made.parent_uuid) == (0, None)
+    provider = create_provider(database, 1)
+    assert (provider.generation, provider.parent_uuid) == (0, None)
     with database.read() as connection:
-        assert resource_providers.by_uuid(connection, node_uuid(1)) == made
+        assert resource_providers.by_uuid(connection, node_uuid(1)) == provider
 
 
 @pytest.mark.all_databases

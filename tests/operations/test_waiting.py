@@ -30,8 +30,8 @@ class Outbox:
             raise ServiceFailed(f"{address} answered 503", service="webhook")
 
     def take(self):
-        taken, self.sent = self.sent, []
-        return taken
+        sent, self.sent = self.sent, []
+        return sent
 
 
 @pytest.fixture

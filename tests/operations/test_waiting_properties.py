@@ -87,9 +87,9 @@ class Walk:
         answer = self.app.post_json(SELECT, body, status="*")
         own = set(request["instances"])
         self.waiting = {
-            decision: each
-            for decision, each in self.waiting.items()
-            if own.isdisjoint(each[0]["instances"])
+            decision: request
+            for decision, request in self.waiting.items()
+            if own.isdisjoint(request[0]["instances"])
         }
         if answer.status_int == 200:
             self.placed |= own
@@ -132,7 +132,7 @@ class Walk:
             self.task.run_round()
         assert sorted(evaluated) == sorted(due)
         noticed = [
-            (notice["decision"], [each["host"] for each in notice["instances"]])
+            (notice["decision"], [instance["host"] for instance in notice["instances"]])
             for notice in self.notices
         ]
         assert sorted(noticed) == sorted(fitting.items())

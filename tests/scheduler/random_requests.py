@@ -126,8 +126,8 @@ METADATA = subsets_of(
 WORLDS = st.builds(
     lambda metadata, common: FakeCloud(
         tuple(
-            replace(build_aggregate(number, **each), uuid=uuid_of(f"agg{number}"))
-            for number, each in zip(NUMBERS, metadata, strict=True)
+            replace(build_aggregate(number, **values), uuid=uuid_of(f"agg{number}"))
+            for number, values in zip(NUMBERS, metadata, strict=True)
         ),
         memberships=SEGMENTS,
         common_traits=frozenset(common),

@@ -50,12 +50,12 @@ def cloud(app):
 def scheduler_with_rivals(cloud, settings, make_app):
     """Return a function that creates a scheduler. Rivals fill these hosts before its claim."""
 
-    def scheduler(*taken, **options):
+    def scheduler(*rivals, **options):
         options = {key.replace("__", "."): value for key, value in options.items()}
         options["filter_scheduler.enabled_filters"] = ["AllHostsFilter"]
         own = make_app(settings).app.services.scheduler
         slower = replace(
-            own, clock=RivalClaims(cloud, taken), settings=settings.with_overrides(options)
+            own, clock=RivalClaims(cloud, rivals), settings=settings.with_overrides(options)
         )
         begin_stats()
         return slower
@@ -151,11 +151,11 @@ def test_other_candidate_of_the_best_host_is_before_the_next_host(cloud, schedul
 
     scheduler = scheduler_with_rivals()
     first = scheduler.select_destinations(request, claiming=ClaimMode.NONE).answer
-    (taken,) = set(first["selections"][0][0]["allocation_request"]["allocations"]) & set(cards)
+    (card,) = set(first["selections"][0][0]["allocation_request"]["allocations"]) & set(cards)
 
     def rival():
         body = {
-            "allocations": {taken: {"resources": {"CUSTOM_CARD": 1}}},
+            "allocations": {card: {"resources": {"CUSTOM_CARD": 1}}},
             "project_id": "rival",
             "user_id": "rival",
             "consumer_generation": None,
@@ -168,5 +168,5 @@ def test_other_candidate_of_the_best_host_is_before_the_next_host(cloud, schedul
     answer = replace(scheduler, clock=rival).select_destinations(request).answer
     assert selected_hosts(answer) == ["cn1"]
     provider_uuids = set(allocations(cloud, instance(1)))
-    assert provider_uuids == {uuid_of("cn1"), *cards} - {taken}
+    assert provider_uuids == {uuid_of("cn1"), *cards} - {card}
     assert sum(used.get("CUSTOM_CARD", 0) for used in usages(cloud)) == 2

@@ -235,7 +235,7 @@ def test_two_instances_with_plugins_of_all_eras(cloud):
 
 
 @pytest.mark.parametrize(
-    ("part", "there", "absent"),
+    ("part", "present", "absent"),
     [
         (lambda spec: spec.image, "properties", "id"),
         (lambda spec: spec.instance_group, "policy", "uuid"),
@@ -244,14 +244,14 @@ def test_two_instances_with_plugins_of_all_eras(cloud):
         (lambda spec: spec.limits, "vcpu", "disk_gb"),
     ],
 )
-def test_parts_of_a_request_support_in_as_in_nova(part, there, absent):
+def test_parts_of_a_request_support_in_as_in_nova(part, present, absent):
     spec = build_spec(
         instance_group={"policy": "affinity"},
         requested_destination={"host": "cn1"},
         retry={"num_attempts": 1, "hosts": []},
         limits={"vcpu": 4},
     )
-    assert there in part(spec)
+    assert present in part(spec)
     assert absent not in part(spec)
 
 

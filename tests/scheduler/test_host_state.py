@@ -154,10 +154,10 @@ def test_numa_nodes_have_the_names_of_nova():
 def test_instances_of_one_request_do_not_share_pinned_cpus_or_memory():
     node = parse(build_report(numa_topology=reported_topology({}, {})), Defaults(now=NOW)).node
     state, other = make_host_state(node, SERVICE), make_host_state(node, SERVICE)
-    for taken in ([0, 1], [1, 1], [1, 1]):  # The third instance does not fit and uses nothing.
+    for expected in ([0, 1], [1, 1], [1, 1]):  # The third instance does not fit and uses nothing.
         state.consume_from_request(request_one_node())
         used = [len(cell.pinned_cpus) for cell in state.numa_topology.cells]
-        assert sorted(used) == taken
+        assert sorted(used) == expected
     assert [cell.memory_usage for cell in state.numa_topology.cells] == [512, 512]
     # Other requests use the parsed report, so it does not change.
     assert other.numa_topology is node.numa_topology.topology

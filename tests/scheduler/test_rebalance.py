@@ -40,19 +40,19 @@ def spec_with_memory(size):
 def count_moves(free, placed, size, most):
     """Return the minimal number of moves off a single host that make ``size`` fit."""
     remaining = dict(free)
-    for host, taken in placed:
-        remaining[host] -= taken
+    for host, amount in placed:
+        remaining[host] -= amount
     for number in range(most + 1):
         for host in free:
             others = [entry for entry in free if entry != host]
-            mine = [taken for index, taken in placed if index == host]
+            mine = [amount for index, amount in placed if index == host]
             for items in combinations(mine, number):
                 if remaining[host] + sum(items) < size:
                     continue
                 for targets in product(others, repeat=number):
                     room = dict(remaining)
-                    for index, taken in zip(targets, items, strict=True):
-                        room[index] -= taken
+                    for index, amount in zip(targets, items, strict=True):
+                        room[index] -= amount
                     if min([room[other] for other in others], default=0) >= 0:
                         return number
     return None
@@ -86,7 +86,7 @@ def test_advice_is_as_good_as_brute_force_and_makes_room(
     answer = request_advice(app, request_spec=spec_with_memory(size), moves=3)
     assert dump_tables(app) == before
     minimum = count_moves(free, placed, size, 3)
-    exact = minimum in {None, 1} or len({taken for _, taken in placed}) < 2
+    exact = minimum in {None, 1} or len({amount for _, amount in placed}) < 2
     assert answer["complete"]
     if exact:
         assert answer["reached"] is (minimum is not None)

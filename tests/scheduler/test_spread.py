@@ -70,9 +70,9 @@ def soft_group(app, **options):
 
 def rejections(answer):
     (stage,) = (
-        each for each in answer["funnel"]["filters"] if each["name"] == "TopologySpreadFilter"
+        entry for entry in answer["funnel"]["filters"] if entry["name"] == "TopologySpreadFilter"
     )
-    return {each["host"]: each["reason"] for each in stage["rejected"]}
+    return {rejection["host"]: rejection["reason"] for rejection in stage["rejected"]}
 
 
 @pytest.mark.all_databases
@@ -157,7 +157,9 @@ def test_soft_spread_prefers_the_emptiest_rack(sqlite_cloud):
     hosts = selected_hosts(select_hosts(sqlite_cloud, *uuids, **spreading(group, SOFT)))
     assert hosts[:2] == ["cn4", "cn4"]
     plain = select_hosts(sqlite_cloud, instance(9), path=EXPLAIN, instance_group=group)
-    assert "TopologySpreadWeigher" not in [each["name"] for each in plain["funnel"]["weighers"]]
+    assert "TopologySpreadWeigher" not in [
+        weigher["name"] for weigher in plain["funnel"]["weighers"]
+    ]
 
 
 def test_only_domains_of_the_requested_zone_count(sqlite_cloud):
@@ -299,7 +301,7 @@ def test_claim_of_a_soft_spread_does_not_check_the_skew(sqlite_url, make_app):
         select_hosts(app, instance(number), instance_group=group, force_hosts=["cn1"])
     soft = {**HARD, "scheduler:spread_mode": "soft"}
     for number, hosts in ((3, ["cn1"]), (4, ["cn5"])):  # the fullest domain, and no domain
-        others = {f"cn{each}" for each in range(1, 6)}.difference(hosts)
+        others = {f"cn{index}" for index in range(1, 6)}.difference(hosts)
         request = spreading(group, soft, ignore_hosts=sorted(others))
         assert selected_hosts(select_hosts(app, instance(number), **request)) == hosts
 
@@ -397,7 +399,7 @@ def test_concurrent_joint_calls_keep_the_skew(cloud):
     scheduler = cloud.app.services.scheduler
 
     def place(number):
-        requests = [spec(instance(each), **spreading(group)) for each in (number, number + 1)]
+        requests = [spec(instance(index), **spreading(group)) for index in (number, number + 1)]
         return select_together(scheduler, *requests)
 
     with ThreadPoolExecutor(4) as rivals:

@@ -15,8 +15,8 @@ class ClassNames:
 
     def __init__(self, connection: Connection) -> None:
         columns = resource_classes.c
-        made, changed = columns.created_at, columns.updated_at
-        rows = connection.execute(select(columns.name, made, changed)).all()
+        created, changed = columns.created_at, columns.updated_at
+        rows = connection.execute(select(columns.name, created, changed)).all()
         self._made = {name: at for name, at, _ in rows}
         self._changed = {name: at or self._made[name] for name, _, at in rows}
 
@@ -32,25 +32,25 @@ class ClassNames:
             if at is None or (moment is not None and at < moment)
         )
 
-    def unchanged_since_request(self, asked: HeldAmounts) -> frozenset[str]:
+    def unchanged_since_request(self, requested: HeldAmounts) -> frozenset[str]:
         """Return the names that have the same meaning at every possible time of a request.
 
         Classes that were renamed are left out. If a requested class no longer exists, every
         class that was not requested may be that class: it can be renamed in the second of
         its creation.
         """
-        names = {name for _, name in asked}
+        names = {name for _, name in requested}
         original = {name for name, at in self._changed.items() if at == self._made[name]}
         return frozenset(original if names <= self._changed.keys() else original & names)
 
 
-def is_equal_amount(asked: HeldAmounts, held: HeldAmounts, same: Collection[str]) -> bool:
+def is_equal_amount(requested: HeldAmounts, held: HeldAmounts, same: Collection[str]) -> bool:
     """Return whether the held amounts are the requested amounts.
 
     The amounts of classes in ``same`` are compared by name. Other classes may have been renamed:
     only the amounts of each provider are compared, not the names.
     """
-    return asked == held or _split_amounts(asked, same) == _split_amounts(held, same)
+    return requested == held or _split_amounts(requested, same) == _split_amounts(held, same)
 
 
 def _split_amounts(

@@ -134,8 +134,8 @@ def _faults_of_place(row: Any, answer: Any) -> Iterator[DecisionFault]:
     if claims and row.is_later:  # the decision of a rebuild claims nothing
         yield RepeatedDecision(row.instance, row.recorded, row.decision)
     # Compared in Python, because a time may be unreadable.
-    made, at = row.made, row.at
-    if claims and row.is_unwritten and made is not None and at is not None and made < at:
+    created, at = row.made, row.at
+    if claims and row.is_unwritten and created is not None and at is not None and created < at:
         yield ClaimedBefore(row.instance, row.decision)
 
 

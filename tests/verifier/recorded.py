@@ -33,7 +33,7 @@ AS_CLAIMED = 1
 def fault_queries() -> Mapping[Fault, Select[Any]]:
     decided = _INSTANCES.decision_uuid == _DECISIONS.uuid
     names = (_INSTANCES.uuid.label("instance"), _DECISIONS.uuid.label("decision"))
-    made = select(*names, _DECISIONS.outcome, _DECISIONS.kind).join(decisions, decided)
+    placed_by = select(*names, _DECISIONS.outcome, _DECISIONS.kind).join(decisions, decided)
     placed = sa.exists().where(
         _PLACES.decision_uuid == _DECISIONS.uuid, _PLACES.instance_uuid == _INSTANCES.uuid
     )
@@ -43,7 +43,7 @@ def fault_queries() -> Mapping[Fault, Select[Any]]:
         )
         .outerjoin(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
         .where(_DECISIONS.id.is_(None)),
-        Fault.REFUSED_DECISION: made.where(sa.or_(~IS_CLAIM, ~placed)),
+        Fault.REFUSED_DECISION: placed_by.where(sa.or_(~IS_CLAIM, ~placed)),
     }
 
 
@@ -118,11 +118,11 @@ def _unchanged_claims_of(
     }
     held = held_amounts(connection, [instance for _, _, instance, _ in places])
     for decision, position, instance, at in places:
-        asked = _requested_amounts(chosen.get(decision), position)
-        if asked is None:
+        claimed = _requested_amounts(chosen.get(decision), position)
+        if claimed is None:
             yield UnreadableAnswer(instance, decision, position)
         else:
-            yield UnchangedClaim(instance, decision, at, asked, held.get(instance, {}))
+            yield UnchangedClaim(instance, decision, at, claimed, held.get(instance, {}))
 
 
 def parse_document(text: str) -> Any:

@@ -86,4 +86,4 @@ def _generations_of(connection: sa.Connection, of: Table) -> Generations:
     generation = func.coalesce(of.c.generation, 0)
     columns = (of.c.id, of.c.uuid, of.c.created_at, generation)
     rows = connection.execute(select(*columns)).all()
-    return {(number, uuid, made): last for number, uuid, made, last in rows}
+    return {(number, uuid, created): last for number, uuid, created, last in rows}

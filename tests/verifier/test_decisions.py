@@ -29,8 +29,8 @@ class Cloud:
         app.post_json("/scheduler/v1/compute_nodes", hosts)
 
     def place(self, *uuids, status=200, options=None, **changes):
-        asked = {"request_spec": spec(*uuids, **changes), **(options or {})}
-        return self.app.post_json(SELECT, asked, status=status).json
+        body = {"request_spec": spec(*uuids, **changes), **(options or {})}
+        return self.app.post_json(SELECT, body, status=status).json
 
     def free(self, uuid):
         self.app.delete(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS)
@@ -51,7 +51,7 @@ class Cloud:
         )
 
     def violated_invariants(self):
-        return sorted(one.invariant for one in run_verifier(self.database).violations)
+        return sorted(violation.invariant for violation in run_verifier(self.database).violations)
 
 
 @pytest.fixture
@@ -62,14 +62,14 @@ def cloud(app, database):
 @pytest.mark.parametrize("options", [{}, {"claim": False}], ids=str)
 @pytest.mark.parametrize("host", ["cn3", None])
 def test_placement_on_an_unselected_host_is_reported(cloud, host, options):
-    made = cloud.place(FIRST, force_hosts=["cn1"], options=options)["decision"]
+    decision = cloud.place(FIRST, force_hosts=["cn1"], options=options)["decision"]
     assert_invariants(cloud.database)
     break_tables(cloud.database, update(PLACES).values(host=host))
     (found,) = run_verifier(cloud.database).violations
     assert found.invariant is Fault.MISPLACED
     assert found.detail == (
-        f"decision {made} chose host cn1 for instance {FIRST}, and its place is recorded on host "
-        f"{host}"
+        f"decision {decision} chose host cn1 for instance {FIRST}, and its place is recorded on "
+        f"host {host}"
     )
 
 
@@ -95,14 +95,14 @@ def deletion_of_claim(uuid, *, held=False):
 
 @pytest.mark.parametrize("held", [False, True])
 def test_partially_lost_claim_is_reported(cloud, held):
-    made = cloud.place(FIRST, SECOND)["decision"]
+    decision = cloud.place(FIRST, SECOND)["decision"]
     assert_invariants(cloud.database)
     break_tables(cloud.database, *deletion_of_claim(SECOND, held=held))
     (found,) = run_verifier(cloud.database).violations
     assert found.invariant is Fault.UNPLACED
     assert found.detail == (
-        f"decision {made} was about instance {SECOND} at position 1, and no instance has its place "
-        "there"
+        f"decision {decision} was about instance {SECOND} at position 1, and no instance has its "
+        "place there"
     )
 
 
@@ -148,9 +148,9 @@ def test_placement_of_an_unrequested_instance_is_reported(cloud):
             select(PLACES.c.decision_uuid, 7, PLACES.c.instance_uuid).where(PLACES.c.position == 0),
         ),
     )
-    details = [one.detail for one in run_verifier(cloud.database).violations]
+    details = [violation.detail for violation in run_verifier(cloud.database).violations]
     assert cloud.violated_invariants() == [Fault.UNPLACED] * 2
-    assert [one.split(" was about ")[1] for one in details] == [
+    assert [detail.split(" was about ")[1] for detail in details] == [
         f"instance {SECOND} at position 1, and instance {OTHER} has its place there",
         f"no instance at position 7, and instance {FIRST} has its place there",
     ]
@@ -165,32 +165,34 @@ def test_decision_of_an_old_release_needs_no_placements(cloud):
 
 @pytest.mark.parametrize("text", ["{", "[]", "null", '{"instance_uuids": 5}', "{}"])
 def test_request_without_instances_is_reported(cloud, text):
-    made = cloud.place(FIRST)["decision"]
+    decision = cloud.place(FIRST)["decision"]
     break_tables(cloud.database, update(DECISIONS).values(request=text))
     (found,) = run_verifier(cloud.database).violations
     assert found.invariant is Fault.RECORD_UNREADABLE
-    assert found.detail == f"the record of decision {made} cannot be read: it names no instances"
+    assert (
+        found.detail == f"the record of decision {decision} cannot be read: it names no instances"
+    )
 
 
 def test_second_decision_for_a_claim_is_reported(cloud):
-    made = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
-    cloud.copy_decision(made)
+    decision = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
+    cloud.copy_decision(decision)
     (found,) = run_verifier(cloud.database).violations
     assert found.invariant is Fault.DECIDED_AGAIN
-    assert f"placed by decision {made}, and the later decision {OTHER}" in found.detail
+    assert f"placed by decision {decision}, and the later decision {OTHER}" in found.detail
 
 
 def test_instance_with_another_decision_than_its_claim_is_reported(cloud):
-    made = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
-    later = cloud.row_of(DECISIONS, made)["created_at"] + timedelta(seconds=5)
-    cloud.copy_decision(made, created_at=later)
+    decision = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
+    later = cloud.row_of(DECISIONS, decision)["created_at"] + timedelta(seconds=5)
+    cloud.copy_decision(decision, created_at=later)
     break_tables(cloud.database, update(tables.instances).values(decision_uuid=OTHER))
     assert cloud.violated_invariants() == [Fault.CLAIMED_BEFORE]
 
 
 def test_second_decision_without_claim_is_allowed(cloud):
-    made = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
-    cloud.copy_decision(made, kind="no_claim")
+    decision = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
+    cloud.copy_decision(decision, kind="no_claim")
     assert cloud.violated_invariants() == []
 
 
@@ -218,15 +220,15 @@ def test_evacuated_instance_holds_two_claims(cloud):
 def test_rebuild_claims_nothing_and_keeps_the_decision(cloud):
     cloud.place(FIRST, force_hosts=["cn1"])
     hints = {"_nova_check_type": ["rebuild"]}
-    asked = {"scheduler_hints": hints, "requested_destination": {"host": "cn1", "node": "cn1"}}
-    made = cloud.place(FIRST, **asked)
-    assert made["selections"][0][0]["allocation_request"] is None
+    fields = {"scheduler_hints": hints, "requested_destination": {"host": "cn1", "node": "cn1"}}
+    answer = cloud.place(FIRST, **fields)
+    assert answer["selections"][0][0]["allocation_request"] is None
     assert_invariants(cloud.database)
 
 
 def test_alternate_claimed_by_nova_is_allowed(cloud):
-    made = cloud.place(FIRST, options={"return_alternates": True})
-    *_, other = made["selections"][0]
+    answer = cloud.place(FIRST, options={"return_alternates": True})
+    *_, other = answer["selections"][0]
     cloud.free(FIRST)
     body = {
         "allocations": other["allocation_request"]["allocations"],
@@ -246,13 +248,13 @@ def test_alternate_claimed_by_nova_is_allowed(cloud):
 
 
 def test_deleted_decisions_are_not_compared(cloud):
-    made = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
+    decision = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
     cloud.free(FIRST)
     cloud.place(FIRST, force_hosts=["cn2"])
     break_tables(
         cloud.database,
-        PLACES.delete().where(PLACES.c.decision_uuid == made),
-        DECISIONS.delete().where(DECISIONS.c.uuid == made),
+        PLACES.delete().where(PLACES.c.decision_uuid == decision),
+        DECISIONS.delete().where(DECISIONS.c.uuid == decision),
     )
     assert_invariants(cloud.database)
 

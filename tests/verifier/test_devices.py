@@ -17,11 +17,11 @@ pytestmark = pytest.mark.slow
 
 FIRST, SECOND, THIRD = instance(1), instance(2), instance(3)
 SELECT = "/scheduler/v1/select_destinations"
-NIC, GPU = ({"vendor_id": "8086", "product_id": one} for one in ("1520", "9999"))
+NIC, GPU = ({"vendor_id": "8086", "product_id": product} for product in ("1520", "9999"))
 ALIASES = [
     json.dumps({"name": "nic", **NIC}),
     json.dumps({"name": "gpu", **GPU}),
-    *(json.dumps({"name": "any", "device_type": "type-PCI", **one}) for one in (NIC, GPU)),
+    *(json.dumps({"name": "any", "device_type": "type-PCI", **device}) for device in (NIC, GPU)),
 ]
 #: Time of the hosts' last report.
 SEEN = datetime.fromisoformat("2030-01-01T12:00:00")
@@ -45,7 +45,7 @@ class Cloud:
     def __init__(self, app, database, *pools):
         self.app, self.database = app, database
         pools = pools or (device_pool(1),)
-        hosts = [report(one, pci_device_pools=list(pools)) for one in ("cn1", "cn2")]
+        hosts = [report(host, pci_device_pools=list(pools)) for host in ("cn1", "cn2")]
         app.post_json("/scheduler/v1/compute_nodes", hosts)
         self.report_host(SEEN)
 
@@ -53,16 +53,16 @@ class Cloud:
         values = {"updated_at": SEEN, "last_seen_up": at}
         break_tables(self.database, update(tables.compute_nodes).values(**values))
 
-    def record(self, uuid, host, asked):
+    def record(self, uuid, host, instance_flavor):
         owner = {"project_id": "p1", "user_id": "u1"}
-        body = {"host": host, "node": host, **owner, "flavor": asked}
+        body = {"host": host, "node": host, **owner, "flavor": instance_flavor}
         self.app.put_json(f"/scheduler/v1/instances/{uuid}", body)
 
     def place(self, uuid, host, at, alias="nic:1", **changes):
-        asked = spec(uuid, force_hosts=[host], **changes)
-        decision = self.app.post_json(SELECT, {"request_spec": asked}).json["decision"]
+        request_spec = spec(uuid, force_hosts=[host], **changes)
+        decision = self.app.post_json(SELECT, {"request_spec": request_spec}).json["decision"]
         kept = json.dumps({**FLAVOR, **flavor_with_device(alias)})
-        request = json.dumps({**asked, "flavor": flavor_with_device(alias)})
+        request = json.dumps({**request_spec, "flavor": flavor_with_device(alias)})
         break_tables(
             self.database,
             update(tables.instances)
@@ -86,13 +86,13 @@ class Cloud:
 
     def device_violations(self, **options):
         found = run_verifier(self.database, pci__alias=ALIASES, **options).violations
-        assert {one.invariant for one in found} <= {Fault.PCI_DEVICES}
-        return [one.detail for one in found]
+        assert {violation.invariant for violation in found} <= {Fault.PCI_DEVICES}
+        return [violation.detail for violation in found]
 
     def is_device_missing(self, *uuids):
         details = self.device_violations()
         assert len(details) == len(uuids)
-        return all(any(f"instance {one} was" in each for each in details) for one in uuids)
+        return all(any(f"instance {uuid} was" in detail for detail in details) for uuid in uuids)
 
 
 @pytest.fixture

@@ -44,10 +44,12 @@ def run_and_list_violations(app, database, cells, *flavors, recorded=({"node": "
     same = {"host": "cn1", "numa_topology": {"cells": cells}}
     reports = [report(node, **same) for node in ("cn1", *others)]
     app.post_json("/scheduler/v1/compute_nodes", reports)
-    for number, (asked, where) in enumerate(zip(flavors, cycle(recorded), strict=False)):
-        body = {"host": "cn1", "project_id": "p", "user_id": "u", "flavor": asked}
+    for number, (instance_flavor, where) in enumerate(zip(flavors, cycle(recorded), strict=False)):
+        body = {"host": "cn1", "project_id": "p", "user_id": "u", "flavor": instance_flavor}
         app.put_json(f"/scheduler/v1/instances/{instance(number)}", body | where)
-    return [(one.invariant, one.detail) for one in run_verifier(database).violations]
+    return [
+        (violation.invariant, violation.detail) for violation in run_verifier(database).violations
+    ]
 
 
 ALONE = {"cpu_thread_policy": "isolate"}
@@ -139,9 +141,9 @@ def test_instance_without_node_is_on_the_only_node_of_its_host(app, database, re
 
 def test_instance_without_node_may_be_on_any_node(app, database):
     flavors, recorded = [pinned_flavor(2), pinned_flavor(2)], ({}, {"node": "cn1"})
-    asked = {"recorded": recorded, "others": ["cn2"]}
-    assert run_and_list_violations(app, database, [numa_cell(0, 3)], *flavors, **asked) == []
-    assert len(run_and_list_violations(app, database, [numa_cell(0, 1)], *flavors, **asked)) == 1
+    options = {"recorded": recorded, "others": ["cn2"]}
+    assert run_and_list_violations(app, database, [numa_cell(0, 3)], *flavors, **options) == []
+    assert len(run_and_list_violations(app, database, [numa_cell(0, 1)], *flavors, **options)) == 1
 
 
 def random_topology(dice):

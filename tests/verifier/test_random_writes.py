@@ -97,13 +97,15 @@ class Writer:
 
     def put_allocations(self, who, amounts):
         held = self._held(who)
-        wanted = {
+        allocations = {
             self._providers[which]: {"resources": {"VCPU": number}}
             for which, number in amounts.items()
             if number
         }
         self._send(
-            "PUT", f"/placement/allocations/{self._consumers[who]}", {**held, "allocations": wanted}
+            "PUT",
+            f"/placement/allocations/{self._consumers[who]}",
+            {**held, "allocations": allocations},
         )
 
     def transfer_allocations(self, giver, taker):
@@ -127,14 +129,16 @@ class Writer:
             traits = ["HW_CPU_X86_AVX"] if has else []
             self._send("PUT", path, {"resource_provider_generation": generation, "traits": traits})
 
-    def put_or_delete_class(self, there):
-        self._send("PUT" if there else "DELETE", f"/placement/resource_classes/{self._class}")
+    def put_or_delete_class(self, exists):
+        self._send("PUT" if exists else "DELETE", f"/placement/resource_classes/{self._class}")
 
     def place_instances(self, number, grouped):
         uuids = [str(uuid4()) for _ in range(number)]
         more = {"instance_group": self._group} if grouped else {}
-        asked = spec(*uuids, flavor=flavor(memory_mb=16384), **more)
-        answer = self._send("POST", "/scheduler/v1/select_destinations", {"request_spec": asked})
+        request_spec = spec(*uuids, flavor=flavor(memory_mb=16384), **more)
+        answer = self._send(
+            "POST", "/scheduler/v1/select_destinations", {"request_spec": request_spec}
+        )
         if answer.status_code == 200:
             self._placed += uuids
 
@@ -144,13 +148,13 @@ class Writer:
             self._send("DELETE", f"/placement/allocations/{uuid}")
             self._send("DELETE", f"/scheduler/v1/instances/{uuid}")
 
-    def report_or_remove_host(self, which, there):
+    def report_or_remove_host(self, which, exists):
         name = f"{self._mark}-host{which}"
         path = f"/scheduler/v1/compute_nodes/{report(name)['uuid']}"
-        self._send("PUT", path, report(name)) if there else self._send("DELETE", path)
+        self._send("PUT", path, report(name)) if exists else self._send("DELETE", path)
 
-    def add_or_remove_member(self, which, there):
-        action = "add_host" if there else "remove_host"
+    def add_or_remove_member(self, which, is_member):
+        action = "add_host" if is_member else "remove_host"
         body = {action: {"host": f"{self._mark}-host{which}"}}
         self._send("POST", f"/compute/v2.1/os-aggregates/{self._aggregate}/action", body)
 
@@ -193,15 +197,15 @@ def test_invariants_hold_after_any_writes(ticking_app, database, writes):
         writer.create_provider(which, None)
         writer.put_inventories(which, {"VCPU": 6})
     for which in range(HOSTS):
-        writer.report_or_remove_host(which, there=True)
+        writer.report_or_remove_host(which, exists=True)
     with assert_generations_grow(database):
-        for name, *taken in writes:
-            getattr(writer, name)(*taken)
+        for name, *arguments in writes:
+            getattr(writer, name)(*arguments)
     found = [
-        f"{one.invariant}: {one.detail}"
-        for one in run_verifier(database).violations
-        if one.invariant is not Invariant.OVER_CAPACITY
-        or not any(uuid in one.detail for uuid in writer.shrunk)
+        f"{violation.invariant}: {violation.detail}"
+        for violation in run_verifier(database).violations
+        if violation.invariant is not Invariant.OVER_CAPACITY
+        or not any(uuid in violation.detail for uuid in writer.shrunk)
     ]
     assert found == []
 
@@ -217,7 +221,7 @@ def test_random_writes_are_mostly_accepted(ticking_app, database):
         return answer
 
     writer._send = record_status
-    for name, *taken in (
+    for name, *arguments in (
         ("create_provider", 0, None),
         ("create_provider", 1, 0),
         ("move_provider", 1, None),
@@ -236,5 +240,5 @@ def test_random_writes_are_mostly_accepted(ticking_app, database):
         ("add_or_remove_member", 0, False),
         ("report_or_remove_host", 0, False),
     ):
-        getattr(writer, name)(*taken)
-    assert [one for one in seen if one[2] >= 400] == []
+        getattr(writer, name)(*arguments)
+    assert [response for response in seen if response[2] >= 400] == []

@@ -43,22 +43,22 @@ class Cloud:
             {"resource_provider_generation": 1, "traits": ["HW_GPU_API_VULKAN"]},
             headers=LATEST_HEADERS,
         )
-        made = app.post_json(
+        answer = app.post_json(
             "/compute/v2.1/os-server-groups",
             {"server_group": {"name": "apart", "policy": "anti-affinity"}},
             headers={"OpenStack-API-Version": "compute 2.64"},
         )
-        self.group = made.json["server_group"]["id"]
+        self.group = answer.json["server_group"]["id"]
         self.place(FIRST, SECOND, instance_group=self.group)
         self.place(FREE)
         aggregate = {"aggregate": {"name": "racks", "availability_zone": None}}
-        made = app.post_json("/compute/v2.1/os-aggregates", aggregate).json["aggregate"]
+        answer = app.post_json("/compute/v2.1/os-aggregates", aggregate).json["aggregate"]
         add = {"add_host": {"host": "cn1"}}
-        app.post_json(f"/compute/v2.1/os-aggregates/{made['id']}/action", add)
+        app.post_json(f"/compute/v2.1/os-aggregates/{answer['id']}/action", add)
 
     def place(self, *uuids, status=200, **changes):
-        asked = {"request_spec": spec(*uuids, **changes)}
-        return self.app.post_json(SELECT, asked, status=status).json
+        body = {"request_spec": spec(*uuids, **changes)}
+        return self.app.post_json(SELECT, body, status=status).json
 
 
 @pytest.fixture
@@ -427,9 +427,9 @@ def test_only_the_broken_invariant_is_reported(cloud, database, broken):
     statements, kinds, words = BROKEN[broken]
     break_tables(database, *statements)
     found = run_verifier(database).violations
-    assert {one.invariant for one in found} == kinds
-    details = [one.detail for one in found]
-    assert any(all(word in one for word in words) for one in details), details
+    assert {violation.invariant for violation in found} == kinds
+    details = [violation.detail for violation in found]
+    assert any(all(word in detail for word in words) for detail in details), details
 
 
 @pytest.mark.all_databases
@@ -439,9 +439,11 @@ def test_mutual_parents_are_a_loop(cloud, database):
         change_provider(CN1, parent_provider_id=id_of_aliased_provider(CN2)),
         change_provider(CN2, parent_provider_id=id_of_aliased_provider(CN1)),
     )
-    loops = [one for one in run_verifier(database).violations if "cycle" in one.detail]
+    loops = [
+        violation for violation in run_verifier(database).violations if "cycle" in violation.detail
+    ]
     assert len(loops) == 3  # cn1, cn2 and the child of cn1
-    assert {one.invariant for one in loops} == {Invariant.PARENT_LOOP}
+    assert {violation.invariant for violation in loops} == {Invariant.PARENT_LOOP}
 
 
 def id_of_aliased_provider(uuid):
@@ -501,7 +503,7 @@ def test_overreserved_inventory_without_allocations_is_valid(cloud, database):
     assert_invariants(database)
     assert run_verifier(database).allowed == ()
     break_tables(database, insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), FREE))
-    kinds = {one.invariant for one in run_verifier(database).violations}
+    kinds = {violation.invariant for violation in run_verifier(database).violations}
     assert Invariant.OVER_CAPACITY in kinds
 
 
@@ -509,13 +511,19 @@ def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(cloud, database)
     memory = tables.inventories.c.resource_class_id == id_of_class("MEMORY_MB")
     shrunk = update(tables.inventories).where(memory)
     earlier = {"created_at": LATER - timedelta(seconds=1)}
-    at_once = [change_allocations(one, updated_at=LATER) for one in (FIRST, SECOND, FREE)]
+    at_once = [change_allocations(uuid, updated_at=LATER) for uuid in (FIRST, SECOND, FREE)]
     small = {"total": 512, "max_unit": 512, "updated_at": LATER}
     break_tables(database, *at_once, shrunk.values(**small, **earlier))
     found = run_verifier(database)
     assert found.violations == ()
-    assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Fault.UNITS}
-    assert all("were both written at 2038-01-01 12:00:00" in one.detail for one in found.allowed)
+    assert {violation.invariant for violation in found.allowed} == {
+        Invariant.OVER_CAPACITY,
+        Fault.UNITS,
+    }
+    assert all(
+        "were both written at 2038-01-01 12:00:00" in violation.detail
+        for violation in found.allowed
+    )
     # An inventory that was created in that second did not shrink after the claim.
     break_tables(database, shrunk.values(created_at=LATER))
     assert run_verifier(database).allowed == ()
@@ -528,11 +536,14 @@ def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(cloud, databas
     break_tables(database, shrunk.values(total=512, max_unit=512, updated_at=LATER))
     found = run_verifier(database)
     assert found.violations == ()
-    assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Fault.UNITS}
-    assert all("2038-01-01 12:00:00" in one.detail for one in found.allowed)
+    assert {violation.invariant for violation in found.allowed} == {
+        Invariant.OVER_CAPACITY,
+        Fault.UNITS,
+    }
+    assert all("2038-01-01 12:00:00" in violation.detail for violation in found.allowed)
     # A later allocation is a violation.
     break_tables(database, change_allocations(FREE, updated_at=LATER + timedelta(seconds=1)))
-    kinds = {one.invariant for one in run_verifier(database).violations}
+    kinds = {violation.invariant for violation in run_verifier(database).violations}
     assert kinds == {Invariant.OVER_CAPACITY, Fault.UNITS}
 
 
@@ -567,8 +578,10 @@ def test_amount_below_one_is_always_a_violation(cloud, database, used):
     )
     found = run_verifier(database)
     assert found.allowed == ()
-    assert {one.invariant for one in found.violations} == {Fault.UNITS}
-    assert all("no inventory allows less than 1" in one.detail for one in found.violations)
+    assert {violation.invariant for violation in found.violations} == {Fault.UNITS}
+    assert all(
+        "no inventory allows less than 1" in violation.detail for violation in found.violations
+    )
     assert len(found.violations) == 3
 
 
@@ -580,7 +593,7 @@ def test_negative_amount_adds_no_capacity(cloud, database):
         change_allocations(FIRST, used=2_000_000),
         change_allocations(FREE, used=-3_000_000),
     )
-    kinds = {one.invariant for one in run_verifier(database).violations}
+    kinds = {violation.invariant for violation in run_verifier(database).violations}
     assert Invariant.OVER_CAPACITY in kinds
 
 
@@ -594,8 +607,8 @@ def test_unchanged_inventory_update_excuses_nothing(cloud, database):
         update(tables.allocations).values(created_at=long_ago, updated_at=long_ago),
         update(tables.allocations).where(memory).values(used=201_024),
     )
-    before = {one.detail for one in run_verifier(database).violations}
-    assert any("201024 MEMORY_MB of provider cn1" in one for one in before)
+    before = {violation.detail for violation in run_verifier(database).violations}
+    assert any("201024 MEMORY_MB of provider cn1" in detail for detail in before)
     for uuid in (CN1, CN2):
         path = f"/placement/resource_providers/{uuid}/inventories"
         held = cloud.app.get(path, headers=LATEST_HEADERS).json
@@ -605,12 +618,12 @@ def test_unchanged_inventory_update_excuses_nothing(cloud, database):
         alone = {**held["inventories"]["MEMORY_MB"], "resource_provider_generation": generation + 1}
         cloud.app.put_json(f"{path}/MEMORY_MB", alone, headers=LATEST_HEADERS)
     found = run_verifier(database)
-    assert ({one.detail for one in found.violations}, found.allowed) == (before, ())
+    assert ({violation.detail for violation in found.violations}, found.allowed) == (before, ())
 
 
 @pytest.mark.all_databases
 def test_max_server_per_host_is_respected(cloud, database):
-    together = [change_instance(one, host="cn1", node="cn1") for one in (FIRST, SECOND)]
+    together = [change_instance(uuid, host="cn1", node="cn1") for uuid in (FIRST, SECOND)]
     together += [*move_allocations(FIRST, CN1), *move_allocations(SECOND, CN1)]
     break_tables(database, *together, update(tables.server_groups).values(max_server_per_host=2))
     assert_invariants(database)
@@ -622,7 +635,7 @@ POOL = instance(88)
 def put_allocations(app, uuid, **by_provider):
     held = app.get(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS).json
     owner = {"project_id": "p1", "user_id": "u1", "consumer_type": "INSTANCE"}
-    parts = {one: {"resources": some} for one, some in by_provider.items()}
+    parts = {provider: {"resources": amounts} for provider, amounts in by_provider.items()}
     body = {**owner, "consumer_generation": None, **held, "allocations": parts}
     app.put_json(f"/placement/allocations/{uuid}", body, headers=LATEST_HEADERS)
 
@@ -698,7 +711,7 @@ def test_nova_record_counts_if_read_after_the_allocations(cloud, database, read_
         *move_allocations(FREE, CN1),
         change_allocations(FREE, updated_at=LATER),
     )
-    assert {one.invariant for one in run_verifier(database).violations} == kinds
+    assert {violation.invariant for violation in run_verifier(database).violations} == kinds
 
 
 def test_claims_of_deleted_instances_are_ignored(cloud, database):
@@ -747,19 +760,25 @@ def test_instance_claimed_on_another_host_is_not_compared(cloud, database):
 
 def test_rejected_request_leaves_no_partial_rows(cloud, database):
     cloud.place(instance(11), instance(12), flavor=flavor(memory_mb=60000), status=200)
-    asked = [instance(number) for number in range(20, 24)]
-    cloud.place(*asked, flavor=flavor(memory_mb=60000), status=409)
+    uuids = [instance(number) for number in range(20, 24)]
+    cloud.place(*uuids, flavor=flavor(memory_mb=60000), status=409)
     assert_invariants(database)
     with database.read() as connection:
-        assert instances.by_uuids(connection, asked) == ()
+        assert instances.by_uuids(connection, uuids) == ()
 
 
 CELL = {"id": 0, "cpuset": [], "pcpuset": [0, 1, 2], "memory": 65536, "pinned_cpus": []}
 PINNED = flavor(vcpus=2, extra_specs={"hw:cpu_policy": "dedicated"})
 
 
-def put_instance(app, uuid, asked):
-    body = {"host": "cn1", "node": "cn1", "project_id": "p", "user_id": "u", "flavor": asked}
+def put_instance(app, uuid, instance_flavor):
+    body = {
+        "host": "cn1",
+        "node": "cn1",
+        "project_id": "p",
+        "user_id": "u",
+        "flavor": instance_flavor,
+    }
     app.put_json(f"/scheduler/v1/instances/{uuid}", body)
 
 
@@ -792,4 +811,13 @@ def test_very_many_violations_are_truncated(sqlite_database, monkeypatch):
     break_tables(sqlite_database, *broken)
     found = run_verifier(sqlite_database)
     assert found.cut == {Invariant.NO_PROVIDER}
-    assert len([one for one in found.violations if one.invariant is Invariant.NO_PROVIDER]) == 3
+    assert (
+        len(
+            [
+                violation
+                for violation in found.violations
+                if violation.invariant is Invariant.NO_PROVIDER
+            ]
+        )
+        == 3
+    )

@@ -41,7 +41,7 @@ def test_json_lists_every_kind_of_record_by_name(run, nova):
     done = run("nova", "adopt", "--format", "json")
     document = done.json
     assert (done.status, document["code"]) == (0, 0)
-    found = {one["kind"]: one for one in document["unfit"]}
+    found = {misfit["kind"]: misfit for misfit in document["unfit"]}
     assert found.keys() == {"service_forced_down", "node_without_provider"}
     assert found["service_forced_down"]["number"] == 12
     assert found["service_forced_down"]["names"] == [f"cn{number:02}" for number in range(12)]

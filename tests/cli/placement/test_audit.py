@@ -46,7 +46,8 @@ def test_orphaned_allocations_are_listed_and_not_deleted(cloud):
     found = cloud.document("audit")
     assert (found["code"], found["consumers"], found["deleted"]) == (3, 1, 0)
     assert [
-        (one["consumer"], one["resource_provider"], one["resources"]) for one in found["orphaned"]
+        (orphan["consumer"], orphan["resource_provider"], orphan["resources"])
+        for orphan in found["orphaned"]
     ] == [(gone, CN1, {"VCPU": 1, "MEMORY_MB": 512}), (gone, CN2, {"DISK_GB": 3})]
     assert cloud.held(2) != {}
 
@@ -99,7 +100,9 @@ def test_children_of_compute_nodes_are_audited_but_foreign_providers_are_not(clo
     )
     cloud.allocate(2, {child: {"VGPU": 1}})
     cloud.allocate(3, {storage: {"VGPU": 1}})
-    assert [one["resource_provider"] for one in cloud.document("audit")["orphaned"]] == [child]
+    assert [orphan["resource_provider"] for orphan in cloud.document("audit")["orphaned"]] == [
+        child
+    ]
     assert cloud.document("audit", "--resource-provider", storage)["consumers"] == 1
 
 
@@ -170,7 +173,10 @@ def test_evacuating_instance_keeps_its_allocations(cloud):
 
 
 def reasons(document):
-    return {one["consumer"]: (one["reason"], one["about"]) for one in document["not_judged"]}
+    return {
+        consumer["consumer"]: (consumer["reason"], consumer["about"])
+        for consumer in document["not_judged"]
+    }
 
 
 @pytest.fixture

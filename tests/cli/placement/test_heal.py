@@ -38,7 +38,7 @@ def heal(cloud, *arguments: str) -> int:
 
 def outcomes(cloud, *arguments: str) -> dict[str, str]:
     found = cloud.document("heal_allocations", *arguments)["instances"]
-    return {one["uuid"]: one["outcome"] for one in found}
+    return {result["uuid"]: result["outcome"] for result in found}
 
 
 def test_instance_gets_the_allocations_of_its_flavor(cloud):

@@ -174,8 +174,8 @@ def test_unexpected_answer_of_a_service_is_reported_in_one_line(
     stale_cloud, capsys, monkeypatch, arguments, status, words
 ):
     monkeypatch.setattr("placement_sched.clients.session.RETRIES", 0)
-    given = [each.format(stale_cloud.url) for each in arguments]
-    assert main(["placement", "sync_aggregates", *addresses(stale_cloud), *given]) == status
+    options = [argument.format(stale_cloud.url) for argument in arguments]
+    assert main(["placement", "sync_aggregates", *addresses(stale_cloud), *options]) == status
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("placement-sched: http://127.0.0.1:")
     assert words in line

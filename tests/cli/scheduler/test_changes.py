@@ -26,7 +26,7 @@ def run_cli(sqlite_app, sqlite_url, monkeypatch, capsys):
 
 
 def host_names(printed: str) -> list[str]:
-    return [one["host"] for one in json.loads(printed)["hosts"]]
+    return [host["host"] for host in json.loads(printed)["hosts"]]
 
 
 def explain_hosts(run_cli, *changes: str, vcpus: int = 1) -> list[str]:
@@ -37,7 +37,7 @@ def explain_hosts(run_cli, *changes: str, vcpus: int = 1) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("change", "vcpus", "left"),
+    ("change", "vcpus", "expected"),
     [
         ("drain=cn1,cn2", 1, ["cn3"]),
         ("remove=cn3", 1, ["cn1", "cn2"]),
@@ -47,8 +47,8 @@ def explain_hosts(run_cli, *changes: str, vcpus: int = 1) -> list[str]:
         ('{"drain": ["cn1"]}', 1, ["cn2", "cn3"]),
     ],
 )
-def test_change_may_be_text_or_json(run_cli, change, vcpus, left):
-    assert explain_hosts(run_cli, change, vcpus=vcpus) == left
+def test_change_may_be_text_or_json(run_cli, change, vcpus, expected):
+    assert explain_hosts(run_cli, change, vcpus=vcpus) == expected
 
 
 def test_changes_in_a_file_precede_those_of_options(run_cli, tmp_path):

@@ -62,11 +62,11 @@ def run_cli(cloud, capsys):
 def list_uuids(run_cli, *arguments):
     status, printed, error = run_cli("list", "--format", "json", *arguments)
     assert (status, error) == (0, "")
-    return [one["instances"][0]["uuid"] for one in json.loads(printed)["decisions"]]
+    return [decision["instances"][0]["uuid"] for decision in json.loads(printed)["decisions"]]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "wanted"),
+    ("arguments", "expected"),
     [
         ([], [3, 2, 1]),
         (["--outcome", "selected"], [2, 1]),
@@ -85,8 +85,8 @@ def list_uuids(run_cli, *arguments):
         (["--refused", "cn3"], [3, 1]),
     ],
 )
-def test_list_applies_filters(run_cli, arguments, wanted):
-    assert list_uuids(run_cli, *arguments) == [instance(number) for number in wanted]
+def test_list_applies_filters(run_cli, arguments, expected):
+    assert list_uuids(run_cli, *arguments) == [instance(number) for number in expected]
 
 
 def test_list_has_columns_of_the_failed_stage_and_its_reason(run_cli):
@@ -227,8 +227,8 @@ def test_invalid_input_is_reported_in_one_line(cloud, capsys, arguments, status,
 @pytest.mark.parametrize("by", ["uuid", "request id", "flag", "instance"])
 def test_decision_is_found_by_any_id(cloud, run_cli, by):
     (uuid,) = [
-        one["uuid"]
-        for one in cloud.get(f"/scheduler/v1/decisions?request_id={NOVAS}").json["decisions"]
+        decision["uuid"]
+        for decision in cloud.get(f"/scheduler/v1/decisions?request_id={NOVAS}").json["decisions"]
     ]
     arguments = {
         "uuid": [uuid],
@@ -299,7 +299,10 @@ def test_replay_shows_differences_side_by_side(cloud, run_cli):
     assert "then now" in words
     assert f"{host}: allocation_candidates root_required" in words
     document = json.loads(run_cli("replay", NOVAS, "--settings", "then", "--format", "json")[1])
-    assert {one["what"] for one in document["differences"]} >= {"hosts found", "first hosts"}
+    assert {difference["what"] for difference in document["differences"]} >= {
+        "hosts found",
+        "first hosts",
+    }
 
 
 def test_replay_without_changes_reports_no_difference(run_cli):
@@ -320,7 +323,7 @@ def test_explanation_is_recorded_with_its_overrides(run_cli, capsys):
 
 
 @pytest.mark.parametrize(
-    ("wanted", "left"),
+    ("options", "remaining"),
     [
         (("--kind", "no_claim"), [3, 1]),
         (("--outcome", "no_valid_host"), [2, 1]),
@@ -328,11 +331,11 @@ def test_explanation_is_recorded_with_its_overrides(run_cli, capsys):
         ((), []),
     ],
 )
-def test_purge_deletes_only_the_selected_kind_and_outcome(run_cli, wanted, left):
-    status, printed, _ = run_cli("purge", "--all", "--format", "json", *wanted)
+def test_purge_deletes_only_the_selected_kind_and_outcome(run_cli, options, remaining):
+    status, printed, _ = run_cli("purge", "--all", "--format", "json", *options)
     document = json.loads(printed)
-    assert (status, document["decisions"], document["dry_run"]) == (0, 3 - len(left), False)
-    assert list_uuids(run_cli) == [instance(number) for number in left]
+    assert (status, document["decisions"], document["dry_run"]) == (0, 3 - len(remaining), False)
+    assert list_uuids(run_cli) == [instance(number) for number in remaining]
 
 
 def test_purge_deletes_only_old_decisions(run_cli):
@@ -351,7 +354,7 @@ def test_replay_under_recorded_settings_ignores_current_settings(run_cli, monkey
     def changed_fields(settings):
         arguments = ("replay", "--instance", instance(2), "--settings", settings)
         differences = json.loads(run_cli(*arguments, "--format", "json")[1])["differences"]
-        return {one["what"] for one in differences}
+        return {difference["what"] for difference in differences}
 
     assert name in changed_fields("now")
     assert changed_fields("then") == set()
@@ -379,7 +382,10 @@ def test_follow_prints_each_new_decision_once(cloud):
     assert next(coming) == []
     for number in (4, 5):
         scheduler.select_destinations(spec(instance(number)), claiming=ClaimMode.NONE)
-    assert [one["instances"][0]["uuid"] for one in next(coming)] == [instance(5), instance(4)]
+    assert [decision["instances"][0]["uuid"] for decision in next(coming)] == [
+        instance(5),
+        instance(4),
+    ]
     assert next(coming) == []
 
 
@@ -389,7 +395,7 @@ def test_follow_starts_with_an_empty_list(cloud):
     assert next(coming) == []
     scheduler.select_destinations(spec(instance(4)), claiming=ClaimMode.NONE)
     scheduler.select_destinations(spec(instance(5), project_id="p3"), claiming=ClaimMode.NONE)
-    assert [one["instances"][0]["uuid"] for one in next(coming)] == [instance(5)]
+    assert [decision["instances"][0]["uuid"] for decision in next(coming)] == [instance(5)]
 
 
 @pytest.mark.parametrize("command", ["list", "show", "replay"])
@@ -418,8 +424,8 @@ def test_follow_ends_on_interrupt(cloud, sqlite_url, tmp_path, form):
     out, err = tmp_path / "out", tmp_path / "err"
     variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
     arguments = ["decision", "list", "--follow", "--limit", "1", "--format", form]
-    with Path(os.devnull).open() as given, out.open("w") as stdout, err.open("w") as stderr:
-        streams = [given, stdout, stderr]
+    with Path(os.devnull).open() as stdin, out.open("w") as stdout, err.open("w") as stderr:
+        streams = [stdin, stdout, stderr]
         process = start(arguments, cwd=tmp_path, env=variables, streams=streams)
         try:
             header = form == "csv"

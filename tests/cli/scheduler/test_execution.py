@@ -98,7 +98,7 @@ def test_each_start_is_recorded_as_a_decision_of_kind_move(run_cli, cloud):
     run_cli(*DRAIN, "--execute")
     decisions = cloud.get("/scheduler/v1/decisions?kind=move").json["decisions"]
     assert len(decisions) == 10
-    by_uuid = {each["uuid"]: each["instances"][0] for each in decisions}
+    by_uuid = {decision["uuid"]: decision["instances"][0] for decision in decisions}
     for move in newest_run(cloud)["moves"]:
         place = by_uuid[move["decision"]]
         assert (place["uuid"], place["host"]) == (move["instance"], move["to"])
@@ -113,7 +113,7 @@ def test_nothing_is_sent_to_nova_without_execute(run_cli, cloud, nova, command):
     status, out, err = run_cli(*command)
     assert (status, err) == (0, "")
     assert "cn7" in out
-    assert [each for each in nova.seen if each[0] != "GET"] == []
+    assert [request for request in nova.seen if request[0] != "GET"] == []
     assert cloud.get("/scheduler/v1/plan_runs").json["plan_runs"] == []
 
 
@@ -336,7 +336,7 @@ def test_stuck_instances_are_shown_with_their_reasons(run_cli, cloud, nova):
     status, out, _ = run_cli(*DRAIN, "--execute")
     run = newest_run(cloud)
     assert (status, run["state"], run["counts"]["done"]) == (1, "done", 8)
-    assert [each["instance"] for each in run["stuck"]] == TEN[8:]
+    assert [stuck["instance"] for stuck in run["stuck"]] == TEN[8:]
     assert "Stuck: 2" in out
     assert run["stuck"][0]["reason"] in " ".join(out.split())
 
@@ -360,7 +360,7 @@ def test_instances_that_only_nova_has_remain_after_a_drain(run_cli, cloud, nova)
 def test_disabled_host_keeps_its_reason(run_cli, nova):
     nova.add_service("cn7", reason="broken fan")
     assert "host cn7 is disabled: broken fan" in run_cli(*DRAIN, "--execute")[1]
-    assert [each for each in nova.seen if each[0] == "PUT"] == []
+    assert [request for request in nova.seen if request[0] == "PUT"] == []
 
 
 @pytest.mark.parametrize(

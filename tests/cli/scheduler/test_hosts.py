@@ -73,7 +73,7 @@ def test_policy_column_is_shown_if_a_host_has_a_policy(run_cli, cloud):
 )
 def test_filters_narrow_the_list(run_cli, filters, found):
     _, printed, _ = run_cli("list", "--format", "json", *filters)
-    assert [one["host"] for one in json.loads(printed)["hosts"]] == found
+    assert [host["host"] for host in json.loads(printed)["hosts"]] == found
 
 
 @pytest.mark.parametrize(
@@ -130,5 +130,5 @@ def test_hosts_are_read_from_the_server_url(run_cli, cloud):
         asking = ("--format", "json", "--url", url, "--token", "admin")
         _, listed, _ = run_cli("list", "--trait", "COMPUTE_STATUS_DISABLED", *asking)
         _, shown, _ = run_cli("show", "cn2", *asking)
-    assert [one["host"] for one in json.loads(listed)["hosts"]] == ["cn2"]
+    assert [host["host"] for host in json.loads(listed)["hosts"]] == ["cn2"]
     assert json.loads(shown)["state"] == "disabled"

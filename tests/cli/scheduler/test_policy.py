@@ -105,7 +105,9 @@ def test_json_equals_the_answer_of_the_api(run_cli, cloud, command):
     assert status == 0
     document = json.loads(printed)
     found = (
-        next(one for one in document if one["name"] == "pack") if command == ("list",) else document
+        next(policy for policy in document if policy["name"] == "pack")
+        if command == ("list",)
+        else document
     )
     assert found["options"]["filter_scheduler.max_instances_per_host"]["value"] == 5
     assert found["aggregates"][0]["name"] == "rack2"
@@ -188,11 +190,11 @@ def test_comparison_prints_the_obstacle(run_cli):
 def test_json_comparison_has_an_explanation_per_policy(run_cli):
     _, printed, _ = run_cli("explain", *SIZES, "--compare", "pack,spread", "--format", "json")
     document = json.loads(printed)
-    assert {name: one["policy"] for name, one in document.items()} == {
+    assert {name: explanation["policy"] for name, explanation in document.items()} == {
         "pack": "pack",
         "spread": "spread",
     }
-    assert [one["hosts"][0]["host"] for one in document.values()] == ["cn3", "cn2"]
+    assert [explanation["hosts"][0]["host"] for explanation in document.values()] == ["cn3", "cn2"]
 
 
 @pytest.mark.parametrize("compare", ["spread", "spread,", "spread,Spread"])

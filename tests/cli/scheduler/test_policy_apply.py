@@ -49,16 +49,18 @@ class Cloud:
         with self.app.app.services.database.read() as connection:
             provider = resource_providers.by_uuid(connection, uuid_of(host))
             found = inventories.of_provider(connection, provider.id)
-        return next(one.allocation_ratio for one in found if one.resource_class == "VCPU")
+        return next(
+            inventory.allocation_ratio for inventory in found if inventory.resource_class == "VCPU"
+        )
 
     def set_policy_in_database(self, policy):
         """Write another policy for h1 into the tables, without the checks of the API."""
 
         def write_rows(connection):
-            made = aggregates.create(connection, uuid_of("secret"), "secret", None, NOW)
-            aggregates.add_hosts(connection, made.id, ["h1"], NOW)
+            aggregate = aggregates.create(connection, uuid_of("secret"), "secret", None, NOW)
+            aggregates.add_hosts(connection, aggregate.id, ["h1"], NOW)
             aggregates.host_aggregates.change_metadata(
-                connection, made.id, {"sched_policy": policy}, NOW
+                connection, aggregate.id, {"sched_policy": policy}, NOW
             )
 
         self.app.app.services.database.write(write_rows)

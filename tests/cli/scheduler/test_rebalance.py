@@ -19,8 +19,8 @@ def run_cli(sqlite_app, sqlite_url, monkeypatch, capsys):
     reports = [report(name, memory_mb=8192) for name in ("cn1", "cn2")]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
     for at, host in enumerate(("cn1", "cn2"), 1):
-        asked = spec(instance(at), flavor=flavor(memory_mb=3072), force_hosts=[host])
-        select(sqlite_app, asked)
+        request_spec = spec(instance(at), flavor=flavor(memory_mb=3072), force_hosts=[host])
+        select(sqlite_app, request_spec)
     large = {"name": "m1.large", "vcpus": 1, "ram": 6144, "disk": 1}
     sqlite_app.post_json("/compute/v2.1/flavors", {"flavor": large}, headers=COMPUTE)
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)

@@ -120,14 +120,14 @@ REQUESTS = [
 ]
 
 
-@pytest.mark.parametrize("given", [[], ["--url", "http://127.0.0.1:1"]], ids=["direct", "url"])
+@pytest.mark.parametrize("url_options", [[], ["--url", "http://127.0.0.1:1"]], ids=["direct", "url"])
 @pytest.mark.parametrize(("arguments", "place"), REQUESTS)
 def test_argument_that_is_not_utf8_is_refused_with_its_place(
-    sqlite_app, sqlite_url, monkeypatch, capsys, arguments, place, given
+    sqlite_app, sqlite_url, monkeypatch, capsys, arguments, place, url_options
 ):
     assert sqlite_app  # creates the tables of the database
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    main([*arguments, *given])
+    main([*arguments, *url_options])
     error = capsys.readouterr().err
     assert error.startswith(f"placement-sched: {place}")
     assert "\n" not in error[:-1]

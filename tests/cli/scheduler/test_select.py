@@ -75,7 +75,7 @@ def test_select_claims_for_each_instance(run_cli, cloud):
     document = json.loads(printed)
     assert len(document["selections"]) == 2
     decision = cloud.get("/scheduler/v1/instances").json
-    claimed = [read_allocations(cloud, one["uuid"]) for one in decision["instances"]]
+    claimed = [read_allocations(cloud, entry["uuid"]) for entry in decision["instances"]]
     assert len(claimed) == 2
     for held in claimed:
         ((_, part),) = held.items()
@@ -209,7 +209,7 @@ def test_explain_reports_known_hosts_despite_unknown_hosts(run_cli):
     )
     status, printed, error = run_cli("explain", *SIZES, *hosts, "--format", "json")
     assert status == 1
-    verdicts = [one["verdict"] for one in json.loads(printed)["verdicts"]]
+    verdicts = [verdict["verdict"] for verdict in json.loads(printed)["verdicts"]]
     assert verdicts == ["unknown", "passed", "unknown"]
 
 
@@ -236,7 +236,7 @@ def test_overrides_may_be_json_or_text(run_cli):
     arguments = ("explain", *SIZES, "--override", override, "--override", text)
     _, printed, _ = run_cli(*arguments, "--format", "json")
     document = json.loads(printed)
-    assert [one["name"] for one in document["funnel"]["filters"]] == ["AllHostsFilter"]
+    assert [stage["name"] for stage in document["funnel"]["filters"]] == ["AllHostsFilter"]
     assert {"name": "RAMWeigher", "multiplier": -1.0} in document["funnel"]["weighers"]
 
 
@@ -482,8 +482,8 @@ def test_explain_writes_a_report_and_prints_the_answer(run_cli, tmp_path):
 def test_unwritable_report_is_reported_and_leaves_no_file(run_cli, tmp_path, command, file, why):
     (tmp_path / "taken").mkdir()
     if command[-1] == "KEPT":
-        asked = ("--vcpus", "1", "--keep", "--format", "json")
-        command = (*command[:-1], json.loads(run_cli("explain", *asked)[1])["decision"])
+        options = ("--vcpus", "1", "--keep", "--format", "json")
+        command = (*command[:-1], json.loads(run_cli("explain", *options)[1])["decision"])
     before = sorted(tmp_path.rglob("*"))
     status, printed, error = run_cli(*command, "--html", str(tmp_path / file))
     assert (status, printed) == (1, "")

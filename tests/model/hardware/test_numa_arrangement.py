@@ -254,11 +254,11 @@ def test_search_for_further_candidates_is_limited_over_all_hosts(monkeypatch):
     )
     assert read_error.reason.count("not all sets of NUMA nodes were tried") == 1
     assert 10 < many.stats.calls < 100
-    left = fit_candidates(
+    remaining = fit_candidates(
         build_host_topology(*cells), instance, limits, few, candidates, FitBudget(0)
     )
-    assert candidates[: len(left)] == left
-    assert 10 < len(left) < 50
+    assert candidates[: len(remaining)] == remaining
+    assert 10 < len(remaining) < 50
     spent = FitBudget(0)
     fit_candidates(build_host_topology(*cells), instance, limits, many, candidates, spent)
     assert (

@@ -272,15 +272,15 @@ PLAIN = build_host_topology(build_cell_with_networks(0), build_cell_with_network
     ],
 )
 def test_chosen_cells_reach_all_networks(physnets, tunneled, cell_ids, is_reachable):
-    asked = NetworkMetadata(physnets=frozenset(physnets), tunneled=tunneled)
-    assert bind_to_nodes(NETWORKS, asked) == asked
-    assert can_reach_networks([NETWORKS.cells[node] for node in cell_ids], asked) is is_reachable
+    networks = NetworkMetadata(physnets=frozenset(physnets), tunneled=tunneled)
+    assert bind_to_nodes(NETWORKS, networks) == networks
+    assert can_reach_networks([NETWORKS.cells[node] for node in cell_ids], networks) is is_reachable
 
 
 def test_networks_without_a_cell_are_ignored():
-    asked = NetworkMetadata(physnets=frozenset("ax"), tunneled=True)
-    assert bind_to_nodes(PLAIN, asked) == NetworkMetadata()
-    assert bind_to_nodes(NETWORKS, asked).physnets == {"a"}
+    networks = NetworkMetadata(physnets=frozenset("ax"), tunneled=True)
+    assert bind_to_nodes(PLAIN, networks) == NetworkMetadata()
+    assert bind_to_nodes(NETWORKS, networks).physnets == {"a"}
     assert bind_to_nodes(NETWORKS, None) == NetworkMetadata()
 
 
@@ -338,18 +338,18 @@ def test_usage_includes_memory_pages_and_cpus(instance, expected):
 
 
 @pytest.mark.parametrize(
-    ("host", "taken"),
+    ("host", "expected"),
     [
         (build_cell(pinned=range(4), siblings=CORES), [0, 1]),
         (build_cell(shared=range(8), pinned=range(8), siblings=THREADS), [0, 1, 4, 5]),
     ],
     ids=["cores of one thread", "a host of former days"],
 )
-def test_isolated_cpus_take_their_cores(host, taken):
+def test_isolated_cpus_take_their_cores(host, expected):
     instance = build_instance_topology(
         build_instance_cell(pinned=[0, 1], cpu_thread_policy="isolate")
     )
-    assert usage_of_cells(build_host_topology(host), instance) == [(0, 512, taken, [])]
+    assert usage_of_cells(build_host_topology(host), instance) == [(0, 512, expected, [])]
 
 
 def test_other_cells_and_the_original_topology_are_unchanged():

@@ -130,7 +130,7 @@ def test_specs_are_compared_once_with_equal_pools(number):
 
 
 @pytest.mark.parametrize(
-    ("kind", "asked", "fits"),
+    ("kind", "requested", "fits"),
     [
         ("type-PCI", None, True),
         ("type-VF", None, True),
@@ -144,8 +144,8 @@ def test_specs_are_compared_once_with_equal_pools(number):
     ],
 )
 @pytest.mark.parametrize("make", [request, port])
-def test_physical_functions_and_vdpa_devices_must_be_requested(make, kind, asked, fits):
-    free, spec = {"dev_type": kind} if kind else {}, {"dev_type": asked} if asked else {}
+def test_physical_functions_and_vdpa_devices_must_be_requested(make, kind, requested, fits):
+    free, spec = {"dev_type": kind} if kind else {}, {"dev_type": requested} if requested else {}
     assert PciPools.of([pool(**free)]).support_requests([make(1, spec)]) is fits
 
 
@@ -177,19 +177,19 @@ def test_affinity_policy_decides_which_devices_are_taken(policy, nodes, names):
     results = []
     for count in range(1, 5):
         pools = PciPools.of(FOUR_POOLS, topology(0, 0, 1))
-        asked = [request(count, numa_policy=policy)]
-        fits = pools.support_requests(asked, None, numa_cells)
+        requests = [request(count, numa_policy=policy)]
+        fits = pools.support_requests(requests, None, numa_cells)
         if fits:
-            pools.apply_requests(asked, None, numa_cells)
+            pools.apply_requests(requests, None, numa_cells)
         results.append(" ".join(first["name"] for first in pools.pools) if fits else None)
     assert results == names
 
 
 @pytest.mark.parametrize("host", [topology(0, 0, None), topology(0, None), None])
 def test_socket_policy_needs_the_sockets_of_all_nodes(host):
-    asked = [request(numa_policy="socket")]
-    assert not PciPools.of([pool(1, 1)], host).support_requests(asked, None, cells(0))
-    assert PciPools.of([pool(1, 0)], host).support_requests(asked, None, cells(0))
+    requests = [request(numa_policy="socket")]
+    assert not PciPools.of([pool(1, 1)], host).support_requests(requests, None, cells(0))
+    assert PciPools.of([pool(1, 0)], host).support_requests(requests, None, cells(0))
 
 
 POOLS_OF_PROVIDERS = [pool(2, name="a", rp_uuid=A), pool(2, name="b", rp_uuid=B), pool(2, name="-")]
@@ -242,9 +242,9 @@ def test_provider_of_several_pools_is_refused():
 
 def test_sufficient_near_devices_hide_the_candidate_as_in_nova():
     pools = [pool(1, 0, rp_uuid=A), pool(5, 1, rp_uuid=B)]
-    asked, mappings = [request(numa_policy="preferred")], {"r-0": [A]}
-    assert isinstance(remaining_pools(pools, asked, mappings, cells(1)), str)
-    assert remaining_pools(pools, asked, mappings) == [(None, 5)]
+    requests, mappings = [request(numa_policy="preferred")], {"r-0": [A]}
+    assert isinstance(remaining_pools(pools, requests, mappings, cells(1)), str)
+    assert remaining_pools(pools, requests, mappings) == [(None, 5)]
 
 
 def test_requests_are_served_one_after_the_other():
@@ -266,7 +266,7 @@ def test_request_for_no_device_needs_a_matching_pool_as_in_nova():
 
 
 @pytest.mark.parametrize(
-    ("pools", "asked", "free", "reason"),
+    ("pools", "requested", "free", "reason"),
     [
         ([], request(), 0, "1 device for PCI alias nic requested; 0 free"),
         ([pool(1, product_id="1"), pool(2)], request(3, {"product_id": "1520"}), 2,
@@ -286,10 +286,10 @@ def test_request_for_no_device_needs_a_matching_pool_as_in_nova():
           "required)")),
     ],
 )  # fmt: skip
-def test_rejection_has_requested_and_free_devices(pools, asked, free, reason):
-    rejection = PciPools.of(pools).why_not([asked], None, cells(1, 0))
+def test_rejection_has_requested_and_free_devices(pools, requested, free, reason):
+    rejection = PciPools.of(pools).why_not([requested], None, cells(1, 0))
     assert rejection.reason == reason
-    assert (rejection.asked, rejection.has) == (asked.count, free)
+    assert (rejection.asked, rejection.has) == (requested.count, free)
 
 
 def test_pools_of_a_report_are_parsed_once_and_not_changed():

@@ -97,14 +97,14 @@ def test_stranded_amounts_equal_those_after_placing_one_by_one(sizes, hosts):
     free = table.read(states)
     mean, for_all = table.stranded(free)
     for number, amounts in enumerate(hosts):
-        left = [
+        remaining = [
             fill_one_by_one(
                 dict(zip(CLASSES, amounts, strict=True)), dict(zip(CLASSES, size, strict=True))
             )
             for size in dict.fromkeys(sizes)
         ]
         for place, name in enumerate(CLASSES):
-            values = [each[name] for each in left]
+            values = [amounts[name] for amounts in remaining]
             assert mean[number, place] == pytest.approx(sum(values) / len(values))
             assert for_all[number, place] == min(values)
 

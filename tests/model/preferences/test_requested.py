@@ -23,14 +23,14 @@ def preferences(extra_specs, **properties):
 
 
 def test_traits_of_flavor_and_image_are_preferred():
-    wanted = preferences(
+    expected = preferences(
         {PREFER: "CUSTOM_A, CUSTOM_B,", AVOID: "CUSTOM_C"}, **{"trait:CUSTOM_D": "preferred"}
     )
-    assert [*wanted.preferred] == ["CUSTOM_A", "CUSTOM_B", "CUSTOM_D"]
-    assert wanted.avoided == {"CUSTOM_C": OF_FLAVOR.format("avoid_traits")}
-    assert wanted.preferred["CUSTOM_D"] == "$.request_spec.image.properties['trait:CUSTOM_D']"
-    assert wanted.score({"CUSTOM_A", "CUSTOM_C", "CUSTOM_D", "CUSTOM_X"}) == 1
-    assert wanted.names == {"CUSTOM_A", "CUSTOM_B", "CUSTOM_C", "CUSTOM_D"}
+    assert [*expected.preferred] == ["CUSTOM_A", "CUSTOM_B", "CUSTOM_D"]
+    assert expected.avoided == {"CUSTOM_C": OF_FLAVOR.format("avoid_traits")}
+    assert expected.preferred["CUSTOM_D"] == "$.request_spec.image.properties['trait:CUSTOM_D']"
+    assert expected.score({"CUSTOM_A", "CUSTOM_C", "CUSTOM_D", "CUSTOM_X"}) == 1
+    assert expected.names == {"CUSTOM_A", "CUSTOM_B", "CUSTOM_C", "CUSTOM_D"}
 
 
 @pytest.mark.parametrize("value", ["required", "forbidden", "PREFERRED", 1])

@@ -155,7 +155,7 @@ def documents(draw):
         {
             "name": name,
             "metadata": draw(_KEYED),
-            "hosts": [one for one in names if one in _PLAIN and draw(st.booleans())],
+            "hosts": [name for name in names if name in _PLAIN and draw(st.booleans())],
             **draw(
                 st.fixed_dictionaries({}, optional={"uuid": _UUIDS})
                 if name != "zone"
@@ -201,13 +201,13 @@ def documents(draw):
                         "user": _TEXTS,
                         "vm_state": st.none() | st.just("error"),
                         "task_state": st.just("resize_prep"),
-                        "flavor": st.sampled_from([one["name"] for one in flavors])
+                        "flavor": st.sampled_from([flavor["name"] for flavor in flavors])
                         if flavors
                         else st.just({"vcpus": 1, "memory_mb": 2, "extra_specs": {"a": "1"}}),
-                        "image": st.sampled_from([one["id"] for one in images])
+                        "image": st.sampled_from([image["id"] for image in images])
                         if images
                         else st.just({"id": "x"}),
-                        "server_group": st.sampled_from([one.get("uuid") for one in groups])
+                        "server_group": st.sampled_from([group.get("uuid") for group in groups])
                         if groups
                         else st.none(),
                         "metadata": _MAPS,

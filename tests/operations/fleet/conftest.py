@@ -29,7 +29,7 @@ class LoadableCloud:
     def load(self, text: str, *, dry_run: bool = False) -> list[tuple[str, str, str]]:
         """Load a fleet file and return the changes."""
         found = self.fleet.load(text, "f.yaml", dry_run=dry_run, progress=lambda _what: None)
-        return [(one.action, one.kind, one.name) for one in found]
+        return [(change.action, change.kind, change.name) for change in found]
 
     def dump(self) -> str:
         return self.fleet.dump()

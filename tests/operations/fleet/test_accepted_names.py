@@ -70,14 +70,14 @@ def rename_root(app, name):
 
 
 def put_inventory(app, name="q"):
-    made = create_provider(app, name)
+    provider = create_provider(app, name)
     app.put_json(
         f"/placement/resource_providers/{ONE}/inventories",
         {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 9}}},
         headers=LATEST_HEADERS,
         expect_errors=True,
     )
-    return made
+    return provider
 
 
 def put_allocations(app, uuid=TWO, **changes):
@@ -105,10 +105,10 @@ def owner_writer(key):
 
 
 def put_allocations_of(app, name):
-    made = put_inventory(app, name)
-    if made.status_int == 200:
+    provider = put_inventory(app, name)
+    if provider.status_int == 200:
         assert put_allocations(app).status_int == 204
-    return made
+    return provider
 
 
 def instance_writer(key):
@@ -175,9 +175,9 @@ def aggregate_writer(key):
 
 def metadata_writer(metadata):
     def give(app, text):
-        made = aggregate_writer("name")(app, "g").json["aggregate"]["id"]
+        aggregate = aggregate_writer("name")(app, "g").json["aggregate"]["id"]
         action = {"set_metadata": {"metadata": metadata(text)}}
-        return post_compute(app, f"os-aggregates/{made}/action", action)
+        return post_compute(app, f"os-aggregates/{aggregate}/action", action)
 
     return give
 
@@ -189,8 +189,8 @@ def image_writer(body):
 
 
 def tag_image(app, tag):
-    made = image_writer(lambda _: {})(app, "").json["id"]
-    return app.put(f"/image/v2/images/{made}/tags/{quote(tag, safe='')}", expect_errors=True)
+    image = image_writer(lambda _: {})(app, "").json["id"]
+    return app.put(f"/image/v2/images/{image}/tags/{quote(tag, safe='')}", expect_errors=True)
 
 
 def allocation_document(**owner):

@@ -36,17 +36,17 @@ def assert_dump_restores(cloud, empty):
 )
 @given(document=documents())
 def test_dump_and_load_restore_the_cloud(empty_cloud, document):
-    one, other = empty_cloud(), empty_cloud()
+    first, other = empty_cloud(), empty_cloud()
     # Under make test-only WHAT=explore, open databases would exceed the limit of open files.
-    with close_databases_at_end(one, other):
-        one.load(to_yaml(document))
-        dumped = one.dump()
+    with close_databases_at_end(first, other):
+        first.load(to_yaml(document))
+        dumped = first.dump()
         other.load(dumped)
-        assert differences(one.state, other.state) == differences(other.state, one.state) == ()
-        assert one.state == other.state
+        assert differences(first.state, other.state) == differences(other.state, first.state) == ()
+        assert first.state == other.state
         assert other.dump() == dumped
         # Loading the document or the dump again changes nothing.
-        assert one.load(to_yaml(document)) == one.load(dumped) == []
+        assert first.load(to_yaml(document)) == first.load(dumped) == []
 
 
 @contextmanager
@@ -98,8 +98,8 @@ def test_cloud_created_by_apis_is_restored(app, cloud, empty_cloud):
             for number in (1, 2, 3)
         ],
     )
-    made = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "az"}}).json
-    number = made["aggregate"]["id"]
+    aggregate = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "az"}}).json
+    number = aggregate["aggregate"]["id"]
     for action in (
         {"add_host": {"host": "cn1"}},
         {"set_metadata": {"metadata": {"availability_zone": "z", "k": "07"}}},

@@ -75,21 +75,25 @@ allocations:
 
 
 def read_provider(cloud, name):
-    (found,) = [one for one in cloud.state.providers.values() if one.name == name]
+    (found,) = [provider for provider in cloud.state.providers.values() if provider.name == name]
     return found
 
 
 def read_instance(cloud, name):
-    (found,) = [one for one in cloud.state.instances.values() if one.display_name == name]
+    (found,) = [
+        instance for instance in cloud.state.instances.values() if instance.display_name == name
+    ]
     return found
 
 
 def allocations_by_provider_name(cloud, name):
     state = cloud.state
-    names = {uuid: one.name for uuid, one in state.providers.items()}
+    names = {uuid: provider.name for uuid, provider in state.providers.items()}
     consumer = state.consumers.get(read_instance(cloud, name).uuid)
     return (
-        {names[uuid]: dict(some) for uuid, some in consumer.allocations.items()} if consumer else {}
+        {names[uuid]: dict(amounts) for uuid, amounts in consumer.allocations.items()}
+        if consumer
+        else {}
     )
 
 
@@ -98,7 +102,7 @@ def test_load_creates_the_whole_cloud(cloud):
     state = cloud.state
     assert {node.host for node in state.nodes.values()} == {"cn1", "cn2", "cn3"}
     cn1, gpu = read_provider(cloud, "cn1"), read_provider(cloud, "cn2_gpu1")
-    assert {name: one.total for name, one in cn1.inventories.items()} == {
+    assert {name: inventory.total for name, inventory in cn1.inventories.items()} == {
         "VCPU": 8,
         "MEMORY_MB": 4096,
         "DISK_GB": 100,
@@ -106,12 +110,12 @@ def test_load_creates_the_whole_cloud(cloud):
     assert gpu.parent == read_provider(cloud, "cn2").uuid
     assert (gpu.traits, gpu.inventories["VGPU"].total) == ({"CUSTOM_FAST"}, 4)
     assert read_provider(cloud, "cn3").traits == {"HW_CPU_X86_AVX", "COMPUTE_STATUS_DISABLED"}
-    zones = {one.name: one for one in state.aggregates.values()}
+    zones = {aggregate.name: aggregate for aggregate in state.aggregates.values()}
     assert zones["az1"].hosts == {"cn1", "cn2"}
     assert cn1.aggregates == {zones["az1"].uuid}
     assert state.services["cn3", "nova-compute"].disabled_reason == "broken"
     assert state.flavors["s1"].flavor.extra_specs == {"hw:x": "1"}
-    (secret,) = [one for one in state.flavors.values() if one.flavor.name == "secret"]
+    (secret,) = [flavor for flavor in state.flavors.values() if flavor.flavor.name == "secret"]
     assert secret.projects == {"p", "q"}
     (image,) = state.images.values()
     assert image.tags == {"a", "b"}
@@ -153,7 +157,7 @@ def test_metrics_are_accepted_in_nova_computes_format(sqlite_cloud):
         """
     )
     (node,) = sqlite_cloud.state.nodes.values()
-    assert [one.value for one in node.reported_metrics] == [25, 100, 1, None]
+    assert [metric.value for metric in node.reported_metrics] == [25, 100, 1, None]
     assert node.reported_metrics[3].numa_membw_values == {"0": 10, "1": 43}
     assert sqlite_cloud.load(sqlite_cloud.dump()) == []
 
@@ -227,13 +231,13 @@ def test_objects_in_the_file_are_updated(cloud):
     )
     cn1, cn2, cn3 = (read_provider(cloud, f"cn{number}") for number in (1, 2, 3))
     assert cn1.traits == {"CUSTOM_OTHER"}
-    assert {name: one.total for name, one in cn1.inventories.items()} == {
+    assert {name: inventory.total for name, inventory in cn1.inventories.items()} == {
         "VCPU": 8,
         "MEMORY_MB": 4096,
         "DISK_GB": 100,
         "VGPU": 2,
     }
-    assert {name: one.total for name, one in cn2.inventories.items()} == {
+    assert {name: inventory.total for name, inventory in cn2.inventories.items()} == {
         "VCPU": 16,
         "MEMORY_MB": 4096,
     }
@@ -305,7 +309,9 @@ def test_host_changes_zone_if_both_aggregates_are_given(sqlite_cloud):
           - {name: az2, hosts: []}
         """
     )
-    zones = {one.name: one.hosts for one in sqlite_cloud.state.aggregates.values()}
+    zones = {
+        aggregate.name: aggregate.hosts for aggregate in sqlite_cloud.state.aggregates.values()
+    }
     assert (zones["az2"], zones["az3"]) == (set(), {"cn3"})
 
 
@@ -588,7 +594,10 @@ instances:
 def assert_over_capacity_is_allowed(cloud):
     found = run_verifier(cloud.database)
     assert found.violations == ()
-    assert {one.invariant for one in found.allowed} == {Invariant.OVER_CAPACITY, Fault.UNITS}
+    assert {violation.invariant for violation in found.allowed} == {
+        Invariant.OVER_CAPACITY,
+        Fault.UNITS,
+    }
 
 
 @pytest.mark.all_databases
@@ -607,7 +616,7 @@ def test_load_onto_a_shrunk_host_violates_no_invariant(cloud):
     assert_over_capacity_is_allowed(cloud)
     # A later allocation did not exist before the inventory shrank.
     break_tables(cloud.database, update(allocations).values(updated_at=NOW + timedelta(seconds=1)))
-    assert {one.invariant for one in run_verifier(cloud.database).violations} == {
+    assert {violation.invariant for violation in run_verifier(cloud.database).violations} == {
         Invariant.OVER_CAPACITY,
         Fault.UNITS,
     }
@@ -625,7 +634,7 @@ def test_concurrent_writes_during_a_load_are_kept(cloud):
         - {name: victim, inventories: {DISK_GB: {total: 100}}}
         """
     )
-    providers = {one.name: one for one in cloud.state.providers.values()}
+    providers = {provider.name: provider for provider in cloud.state.providers.values()}
 
     def write_rows(connection):
         provider_trees.remove(connection, providers["victim"].uuid)
@@ -642,6 +651,6 @@ def test_concurrent_writes_during_a_load_are_kept(cloud):
 
     text = "aggregates: [{name: racks, hosts: [cn1]}]"
     cloud.fleet.load(text, "f.yaml", dry_run=False, progress=write_in_between)
-    after = {one.name: one for one in cloud.state.providers.values()}
+    after = {provider.name: provider for provider in cloud.state.providers.values()}
     assert "victim" not in after
     assert after["shared"].inventories["DISK_GB"].total == 555

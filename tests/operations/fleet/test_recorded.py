@@ -12,8 +12,8 @@ def test_recorded_document_is_unchanged(sqlite_cloud):
     flavor = {"vcpus": 4, "swap": "", "extra_specs": {"a": 1, "b": "c", "d": 1.5}, "id": None}
     image = {"tags": ["t"], "properties": {"a": True, "mappings": [{"a": [1, {"b": None}]}]}}
     uuid = uuid_of("one")
-    given = orjson.dumps([{"uuid": uuid, "flavor": flavor, "image": image}]).decode()
-    sqlite_cloud.load(f"instances: {given}")
+    text = orjson.dumps([{"uuid": uuid, "flavor": flavor, "image": image}]).decode()
+    sqlite_cloud.load(f"instances: {text}")
     instance = sqlite_cloud.state.instances[uuid]
     assert orjson.dumps(instance.flavor) == orjson.dumps(flavor)
     assert orjson.dumps(instance.image) == orjson.dumps(image)

@@ -190,9 +190,11 @@ INVENTORIES = st.builds(
 
 
 @given(INVENTORIES, st.integers(0, 40), st.integers(1, 50))
-def test_suggested_amount_is_the_nearest_that_fits(inventory, used, asked):
+def test_suggested_amount_is_the_nearest_that_fits(inventory, used, amount):
     free = inventory.capacity - used
     fitting_amounts = [n for n in range(1, 60) if n <= free and matches_units(inventory, n)]
     room = UsedInventory(inventory, used)
-    assert largest_below(room, asked) == max((n for n in fitting_amounts if n < asked), default=0)
-    assert smallest_above(room, asked) == min((n for n in fitting_amounts if n > asked), default=0)
+    assert largest_below(room, amount) == max((n for n in fitting_amounts if n < amount), default=0)
+    assert smallest_above(room, amount) == min(
+        (n for n in fitting_amounts if n > amount), default=0
+    )

@@ -51,9 +51,9 @@ def test_ten_of_many_unknown_hosts_have_a_warning(cloud, monkeypatch):
     compared = []
     suggested = funnel.suggest_name
 
-    def record_name(noun, name, known):
+    def record_name(noun, name, names):
         compared.append(name)
-        return suggested(noun, name, known)
+        return suggested(noun, name, names)
 
     monkeypatch.setattr(funnel, "suggest_name", record_name)
     answer = explain(cloud, spec(ignore_hosts=[f"mars-{number}" for number in range(500)]))

@@ -123,9 +123,9 @@ def test_ten_of_many_unknown_hosts_have_near_names(cloud, monkeypatch):
     compared = []
     nearest = module.nearest
 
-    def record_name(name, known, most):
+    def record_name(name, names, most):
         compared.append(name)
-        return nearest(name, known, most)
+        return nearest(name, names, most)
 
     monkeypatch.setattr(module, "nearest", record_name)
     names = [f"cn7{number}" for number in range(100, 600)]

@@ -161,7 +161,7 @@ def report_usage(app, sizes):
     """
     reports = []
     for host in app.get("/scheduler/v1/hosts").json["hosts"]:
-        used = {name: each["used"] for name, each in host["resources"].items()}
+        used = {name: resource["used"] for name, resource in host["resources"].items()}
         usage = {
             "memory_mb": 1024 * sizes[int(host["host"].removeprefix("cn")) - 1],
             "memory_mb_used": used["MEMORY_MB"],
@@ -174,4 +174,4 @@ def report_usage(app, sizes):
 
 
 def count_stuck(answer):
-    return {each["name"]: len(each["nowhere"]) for each in answer["failures"]}
+    return {failure["name"]: len(failure["nowhere"]) for failure in answer["failures"]}

@@ -58,7 +58,7 @@ def test_instances_without_a_place_are_listed_with_what_is_lacking(app):
     fill(app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
     place(app, 9, "cn2", flavor="large")
     answer = compute(app)
-    (failure,) = [each for each in answer["failures"] if each["name"] == "cn2"]
+    (failure,) = [entry for entry in answer["failures"] if entry["name"] == "cn2"]
     assert (failure["state"], failure["hosts"], failure["instances"]) == ("uncovered", ["cn2"], 2)
     (nowhere,) = failure["nowhere"]
     assert (nowhere["uuid"], nowhere["flavor"], nowhere["host"]) == (instance(9), "large", "cn2")
@@ -76,7 +76,7 @@ def test_uncovered_host_is_not_exact_if_another_order_may_place_all(sqlite_app):
         place(sqlite_app, number, "cn1", flavor=name)
     # The large instance goes to cn2, and a medium instance to cn3. The other way round all fit.
     answer = compute(sqlite_app, remaining=False)
-    assert [len(each["nowhere"]) for each in answer["failures"]] == [1]
+    assert [len(failure["nowhere"]) for failure in answer["failures"]] == [1]
     assert not answer["exact"]
     assert answer["bound"] == (
         "1 hosts are uncovered because placing the instances largest first found no placement: "
@@ -123,7 +123,7 @@ def test_members_of_an_affinity_group_are_simulated(sqlite_app):
     for number in (1, 2):
         place(sqlite_app, number, "cn1", flavor="small", instance_group=group)
     (failure,) = compute(sqlite_app)["failures"]
-    assert {each["uuid"] for each in failure["nowhere"]} == {instance(1), instance(2)}
+    assert {entry["uuid"] for entry in failure["nowhere"]} == {instance(1), instance(2)}
     assert "ServerGroupAffinityFilter" in failure["nowhere"][0]["reason"]
 
 

@@ -69,8 +69,8 @@ def check(app, answer, sets):
         if hosts in failures:
             if answer["exact"] and failures[hosts]["instances"] <= MOST_INSTANCES:
                 assert not has_placement(app, hosts)
-            assert {each["uuid"] for each in failures[hosts]["nowhere"]} == stuck != set()
-            assert all(each["reason"] for each in failures[hosts]["nowhere"])
+            assert {entry["uuid"] for entry in failures[hosts]["nowhere"]} == stuck != set()
+            assert all(entry["reason"] for entry in failures[hosts]["nowhere"])
         elif stuck:
             assert has_placement(app, hosts)
 

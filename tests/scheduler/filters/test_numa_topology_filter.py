@@ -163,10 +163,10 @@ def test_instances_of_one_request_do_not_share_cpus():
     )
     cell = {"cpuset": [], "pcpuset": [0, 1], "memory": 256, "cpu_policy": "dedicated"}
     spec = build_spec(numa_topology={"cells": [cell]})
-    for taken in ([0, 1], [0, 1, 2, 3]):
+    for pinned in ([0, 1], [0, 1, 2, 3]):
         assert rejection(host, spec) is None
         host.consume_from_request(spec)
-        assert sorted(host.numa_topology.cells[0].pinned_cpus) == taken
+        assert sorted(host.numa_topology.cells[0].pinned_cpus) == pinned
     assert rejection(host, spec) == (
         "NUMA node 0 of the instance fits on no NUMA node of the host: "
         "NUMA node 1: 2 dedicated CPUs requested, 1 of 1 dedicated CPUs free; "
@@ -201,7 +201,7 @@ REPORTED = st.fixed_dictionaries(
         ),
     }
 )
-ASKED = st.fixed_dictionaries(
+CELLS_OF_REQUEST = st.fixed_dictionaries(
     {
         "cpuset": CPUS,
         "pcpuset": st.none() | CPUS,
@@ -215,16 +215,16 @@ ASKED = st.fixed_dictionaries(
 
 @given(
     cells=st.lists(REPORTED, max_size=3),
-    asked=st.lists(ASKED, min_size=1, max_size=3),
+    requested=st.lists(CELLS_OF_REQUEST, min_size=1, max_size=3),
     emulator=st.sampled_from([None, "isolate", "share"]),
     ratio=st.sampled_from([None, 0.0, 1e-9, 1.0, 1e30]),
 )
-def test_no_report_makes_the_filter_fail(cells, asked, emulator, ratio):
+def test_no_report_makes_the_filter_fail(cells, requested, emulator, ratio):
     numbered = [{"id": number, **cell} for number, cell in enumerate(cells)]
     host = build_host_state(
         numa_topology=numa_topology({"cells": numbered}).topology, cpu_allocation_ratio=ratio
     )
-    spec = build_spec(numa_topology={"cells": asked, "emulator_threads_policy": emulator})
+    spec = build_spec(numa_topology={"cells": requested, "emulator_threads_policy": emulator})
     for _ in range(2):
         if FILTER.rejection(host, spec) is None:
             host.consume_from_request(spec)

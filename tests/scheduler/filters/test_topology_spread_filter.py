@@ -58,10 +58,10 @@ def test_instance_may_stay_on_its_host():
 def test_suggested_changes_let_the_host_pass():
     spec, host = request(cn1=3, cn3=1), build_host_state("cn1")
     changes = list(TopologySpreadFilter().suggested_changes(host, spec))
-    assert [(each.action, each.words, each.values) for each in changes] == [
+    assert [(change.action, change.words, change.values) for change in changes] == [
         ("raise_skew", "raise max_skew to 3", {"max_skew": 3}),
         ("leave_group", "request an instance outside the server group", {}),
     ]
-    assert [reason(each.spec, "cn1") for each in changes] == [None, None]
+    assert [reason(change.spec, "cn1") for change in changes] == [None, None]
     (only,) = TopologySpreadFilter().suggested_changes(build_host_state("cn4"), spec)
     assert only.action == "leave_group"

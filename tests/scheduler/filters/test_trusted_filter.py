@@ -48,9 +48,9 @@ def spec_with_level(level):
     return build_spec({"trust:trusted_host": level} if level is not None else {})
 
 
-def find_passing_hosts(plugin, wanted, *names):
+def find_passing_hosts(plugin, level, *names):
     hosts = [build_host_state("any", name) for name in names]
-    return [host.nodename for host in run_filters([plugin], hosts, spec_with_level(wanted)).hosts]
+    return [host.nodename for host in run_filters([plugin], hosts, spec_with_level(level)).hosts]
 
 
 @pytest.mark.parametrize(

@@ -132,9 +132,9 @@ def test_objects_in_the_caches_of_the_process_take_no_statement(make_app, sqlite
         ),
         in_memory=True,
     )
-    for each in (app, plain):
-        count_statements(each, 5)
-        each.app.services.scheduler.memory.provider_cache.wait(10)
+    for client in (app, plain):
+        count_statements(client, 5)
+        client.app.services.scheduler.memory.provider_cache.wait(10)
     assert count_statements(app, 5) == count_statements(plain, 5)
 
 
@@ -171,7 +171,7 @@ def test_metadata_are_not_read_without_a_plugin_that_uses_them(make_app, sqlite_
         body = {"request_spec": spec(scheduler_hints={"same_host": [instance(1)]})}
         answer = app.post_json("/scheduler/v1/explain", body).json
     assert [host["host"] for host in answer["hosts"]] == ["cn1"]
-    assert not [each for each in statements if "sched_instances.metadata" in each]
+    assert not [statement for statement in statements if "sched_instances.metadata" in statement]
 
 
 def test_lookup_outside_of_a_request_fails():

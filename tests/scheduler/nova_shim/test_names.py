@@ -23,7 +23,7 @@ class A(filters.BaseHostFilter):
 
 
 def test_every_import_and_use_is_found():
-    names = {each.name: each.line for each in list_names(SOURCE)}
+    names = {use.name: use.line for use in list_names(SOURCE)}
     assert names == {
         "nova.conf": 2,
         "nova.context": 3,
@@ -41,7 +41,7 @@ def test_every_import_and_use_is_found():
 
 def test_imports_without_a_use_are_found():
     found = list_names("import nova.conf\nnova.conf.CONF\n", imports_only=True)
-    assert [each.name for each in found] == ["nova.conf"]
+    assert [use.name for use in found] == ["nova.conf"]
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def test_allocations_and_trees_are_read(client):
     allocations = client.get_allocations_for_consumer(None, instance(1))
     assert allocations[uuid]["resources"]["VCPU"] == 1
     assert client.get_allocs_for_consumer(None, instance(1))["project_id"] == "p1"
-    assert [each["name"] for each in client.get_providers_in_tree(None, uuid)] == ["cn1"]
+    assert [provider["name"] for provider in client.get_providers_in_tree(None, uuid)] == ["cn1"]
 
 
 @pytest.mark.parametrize("name", ["put", "set_inventory_for_provider", "_ensure_resource_provider"])

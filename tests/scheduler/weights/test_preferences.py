@@ -59,7 +59,7 @@ class DrawnCloud:
         return [metadata for metadata, hosts in self.aggregates if host in hosts]
 
     def multiplier(self, host: str, option: str) -> Fraction:
-        values = [each[option] for each in self.metadata(host) if option in each]
+        values = [metadata[option] for metadata in self.metadata(host) if option in metadata]
         return min(map(Fraction, values), default=Fraction(self.multipliers[option]))
 
     def traits_wanted(self, host: str) -> int:
@@ -173,7 +173,7 @@ def test_hosts_are_in_the_order_of_the_rule(make_new_app, cloud, is_cached, weig
 def test_each_instance_gets_the_best_remaining_host(make_new_app, cloud, is_cached, number):
     app = make_cloud(make_new_app, cloud, is_cached=is_cached)
     places = Counter({name: host.places for name, host in cloud.hosts.items()})
-    uuids = [instance(each) for each in range(1, min(number, places.total()) + 1)]
+    uuids = [instance(index) for index in range(1, min(number, places.total()) + 1)]
     for host in selected_hosts(select_hosts(app, *uuids, **cloud.request)):
         names = sorted(+places)
         preference = cloud.weigh(names)

@@ -79,8 +79,8 @@ def strand(state, sizes, amounts):
     """Return the units that a placement strands on a host, by placing instances in turn."""
 
     def mean_left(free):
-        left = [fill_one_by_one(free, by_class(size)) for size in sizes]
-        return [sum(each[name] for each in left) / len(left) for name in CLASSES]
+        remaining = [fill_one_by_one(free, by_class(size)) for size in sizes]
+        return [sum(amounts[name] for amounts in remaining) / len(remaining) for name in CLASSES]
 
     free = by_class(state)
     after = {name: free[name] - need for name, need in zip(CLASSES, amounts, strict=True)}
@@ -106,7 +106,7 @@ def test_weight_equals_the_amount_stranded_by_placing_one_by_one(sizes, free, am
     request = build_request(
         Flavor(vcpus=amounts[0], memory_mb=1024 * amounts[1], root_gb=amounts[2]), *flavors
     )
-    hosts = [host(f"cn{number}", *each) for number, each in enumerate(free)]
+    hosts = [host(f"cn{number}", *amounts) for number, amounts in enumerate(free)]
     raw = raw_weights(StrandedResourcesWeigher, hosts, request, **OPTIONS)
     for number, each in enumerate(free):
         assert raw[f"cn{number}"] == pytest.approx(-strand(each, sizes, amounts), abs=1e-9)
@@ -120,14 +120,14 @@ def test_host_left_wholly_usable_weighs_at_least_as_much_as_equal_hosts(sizes, f
         Flavor(vcpus=amounts[0], memory_mb=1024 * amounts[1], root_gb=amounts[2]), *flavors
     )
 
-    def is_usable(each, less=(0, 0, 0)):
-        rest = [amount - need for amount, need in zip(each, less, strict=True)]
+    def is_usable(amounts, less=(0, 0, 0)):
+        rest = [amount - need for amount, need in zip(amounts, less, strict=True)]
         return all(
             not any(fill_one_by_one(by_class(rest), by_class(size)).values()) for size in sizes
         )
 
-    hosts = {f"cn{number}": each for number, each in enumerate(free) if is_usable(each)}
-    states = [host(name, *each) for name, each in hosts.items()]
+    hosts = {f"cn{number}": amounts for number, amounts in enumerate(free) if is_usable(amounts)}
+    states = [host(name, *amounts) for name, amounts in hosts.items()]
     if len(states) < 2:
         return
     raw = raw_weights(StrandedResourcesWeigher, states, request, **OPTIONS)
@@ -221,7 +221,9 @@ def test_explanation_has_the_amounts():
     flavors = [build_flavor(2, 4096), build_flavor(4, 8192)]
     hosts = [host("cn1", 8, 8, disk=0), host("cn2", 8, 16, disk=0)]
     run = weigh(StrandedResourcesWeigher, hosts, build_request(SMALL, *flavors), **OPTIONS)
-    details = {each.host: each.weights[NAME].as_json()["detail"] for each in run.host_reports()}
+    details = {
+        report.host: report.weights[NAME].as_json()["detail"] for report in run.host_reports()
+    }
     assert details == {
         "cn1": "leaves 5 VCPU and 3,072 MEMORY_MB that no flavor can use, and strands 2 VCPU and "
         "5,120 MEMORY_MB more for the average flavor",
@@ -277,7 +279,9 @@ def test_amounts_equal_those_of_a_capacity_report(cloud):
             run = scheduler.prepare_run(connection, request, DecisionSeed.drawn(scheduler.random))
         table = FlavorTable.of(run.filtered_request.spec.cloud_flavors, {})
         rows = table.stranded(table.read(run.hosts))[1].tolist()
-        amounts = {each.host: row[:3] for each, row in zip(run.hosts, rows, strict=True)}
+        amounts = {
+            host_report.host: row[:3] for host_report, row in zip(run.hosts, rows, strict=True)
+        }
         answer = read_capacity(cloud, query={"per": "host"}, flavor="m2")
         for part in answer["per"]:
             stranded = [part["stranded"].get(name, 0) for name in CLASSES]

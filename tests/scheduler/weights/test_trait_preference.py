@@ -65,7 +65,7 @@ def test_hosts_with_preferred_traits_come_first(cloud):
     assert {"name": NAME, "multiplier": 1000.0} in answer.answer["funnel"]["weighers"]
     weights = [host["weights"][NAME] for host in answer.answer["hosts"]]
     assert weights[0] == weight(1.0, 2.0, 1000.0)
-    assert [each["raw"] for each in weights] == [2.0, 1.0, 0.0, -1.0]
+    assert [weight["raw"] for weight in weights] == [2.0, 1.0, 0.0, -1.0]
     image = spec(image={"properties": {"trait:CUSTOM_C": "preferred"}})
     assert explain_request(cloud, image).hosts == ["cn4", "cn1", "cn2", "cn3"]
     option = {"filter_scheduler__trait_preference_weight_multiplier": -1.0}
