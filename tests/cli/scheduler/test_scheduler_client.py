@@ -120,7 +120,9 @@ REQUESTS = [
 ]
 
 
-@pytest.mark.parametrize("url_options", [[], ["--url", "http://127.0.0.1:1"]], ids=["direct", "url"])
+@pytest.mark.parametrize(
+    "url_options", [[], ["--url", "http://127.0.0.1:1"]], ids=["direct", "url"]
+)
 @pytest.mark.parametrize(("arguments", "place"), REQUESTS)
 def test_argument_that_is_not_utf8_is_refused_with_its_place(
     sqlite_app, sqlite_url, monkeypatch, capsys, arguments, place, url_options

@@ -168,7 +168,7 @@ def test_devices_equal_those_of_an_exhaustive_search(pools, requests, sockets, c
 class CountingPools(PciPools):
     """Pools that count the calls of ``support_requests``."""
 
-    __slots__ = ("asked",)
+    __slots__ = ("calls",)
 
     def support_requests(self, requests, provider_mapping=None, numa_cells=None):
         self.calls = getattr(self, "calls", 0) + 1
