@@ -309,14 +309,14 @@ def test_in_tree_uuid_compares_like_the_database(filled_database, settings):
     filled_database.write(lambda connection: connection.execute(upper.where(changed)))
     group = RequestGroup(resources=(("VCPU", 1),), in_tree=uuid_of("CN1"))
     query, cache = CandidatesQuery(groups=(group,)), ProviderCache(RecordedChanges())
-    found = []
+    roots = []
     with filled_database.read() as connection:
         cache.refresh(connection)
         for source in (LoadedProviders(connection), CachedProviders(cache)):
             answer = find(source, prepare(source, query), settings, Random(1))
-            found.append([request.root_uuid for request in answer.requests])
+            roots.append([request.root_uuid for request in answer.requests])
     on_mariadb = filled_database.url.get_backend_name() == "mysql"
-    assert found == [[uuid_of("CN1").upper()] if on_mariadb else []] * 2
+    assert roots == [[uuid_of("CN1").upper()] if on_mariadb else []] * 2
 
 
 class TestComparing:
@@ -349,10 +349,10 @@ class TestComparing:
             filled_database.write(lambda writing: writing.execute(changed))
             assert cache.refresh(connection)
             assert (uuid_of("held") in _found_roots(cache, settings)) is True
-            found = cache.compare(connection)
-            assert len(found) == (4 if column == "generation" else 1)
+            repaired = cache.compare(connection)
+            assert len(repaired) == (4 if column == "generation" else 1)
             assert cache.compare(connection) == frozenset()
-        assert cache.figures.repairs == len(found)
+        assert cache.figures.repairs == len(repaired)
         assert "differ from the database" in caplog.text
         assert (uuid_of("held") in _found_roots(cache, settings)) == (column == "generation")
 

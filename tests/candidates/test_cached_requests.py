@@ -128,8 +128,8 @@ def test_worker_sees_writes_of_another_worker(make_caching_worker):
     )
     named = {"resource_provider_generation": 1, "traits": ["CUSTOM_NEW"]}
     other.put_json(f"{place}/traits", named, headers=LATEST_HEADERS)
-    found = _candidates_of_request(worker, f"{query}&required=CUSTOM_NEW").json
-    assert list(found["provider_summaries"]) == [uuid_of("new")]
+    answer = _candidates_of_request(worker, f"{query}&required=CUSTOM_NEW").json
+    assert list(answer["provider_summaries"]) == [uuid_of("new")]
     other.delete(place, headers=LATEST_HEADERS)
     assert len(_candidates_of_request(worker, query).json["allocation_requests"]) == 4
 

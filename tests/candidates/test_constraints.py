@@ -36,5 +36,5 @@ def test_member_of_terms_match_one_of_provider_and_root(app, of_root, of_child, 
     root = create_provider(app, "root", of_root)
     create_provider(app, "child", of_child, root)
     query = f"resources=VCPU:1&member_of={ONE}&member_of={OTHER}"
-    found = app.get(f"/placement/allocation_candidates?{query}", headers=LATEST_HEADERS).json
-    assert len(found["allocation_requests"]) == count
+    answer = app.get(f"/placement/allocation_candidates?{query}", headers=LATEST_HEADERS).json
+    assert len(answer["allocation_requests"]) == count

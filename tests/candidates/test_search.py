@@ -54,8 +54,8 @@ def test_search_equals_the_naive_model(database, settings, cloud, group):
 @given(cloud=clouds(), group=groups(), limit=st.integers(1, 4))
 def test_limit_keeps_the_first_by_provider_id(database, settings, cloud, group, limit):
     reload(database, cloud)
-    found = _uuids(_search(database, group, settings, limit))
-    assert found == _expected_uuids(cloud, group)[:limit]
+    uuids = _uuids(_search(database, group, settings, limit))
+    assert uuids == _expected_uuids(cloud, group)[:limit]
 
 
 @pytest.fixture
@@ -69,10 +69,10 @@ def test_random_sample_has_the_right_size_and_only_fitting_providers(
     database, settings, twenty_hosts
 ):
     shuffled = settings.with_overrides({"placement.randomize_allocation_candidates": True})
-    found = _uuids(_search(database, RequestGroup(resources=(("VCPU", 1),)), shuffled, 5))
-    assert len(set(found)) == 5
-    assert set(found) <= {host.uuid for host in twenty_hosts}
-    assert found != [host.uuid for host in twenty_hosts[:5]]
+    uuids = _uuids(_search(database, RequestGroup(resources=(("VCPU", 1),)), shuffled, 5))
+    assert len(set(uuids)) == 5
+    assert set(uuids) <= {host.uuid for host in twenty_hosts}
+    assert uuids != [host.uuid for host in twenty_hosts[:5]]
 
 
 def test_configured_maximum_limits_every_answer(database, settings, twenty_hosts):

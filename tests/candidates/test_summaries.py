@@ -43,10 +43,10 @@ def put_allocation(app, consumer, uuid, amount):
 
 
 def read_summary(app, uuid, headers=LATEST_HEADERS, resource_class="VCPU"):
-    found = app.get(
+    answer = app.get(
         f"/placement/allocation_candidates?resources={resource_class}:1", headers=headers
     )
-    return found.json["provider_summaries"][uuid]
+    return answer.json["provider_summaries"][uuid]
 
 
 def test_usage_is_current_after_allocations_are_deleted(app, provider):

@@ -40,8 +40,8 @@ def _create_provider(app, uuid, total, trait):
 
 
 def _read_summary(app, uuid):
-    found = app.get("/placement/allocation_candidates?resources=VCPU:1", headers=LATEST_HEADERS)
-    reported = found.json["provider_summaries"][uuid]
+    answer = app.get("/placement/allocation_candidates?resources=VCPU:1", headers=LATEST_HEADERS)
+    reported = answer.json["provider_summaries"][uuid]
     return reported["resources"]["VCPU"]["capacity"], reported["traits"]
 
 

@@ -179,8 +179,8 @@ def test_commands_of_a_group_options_and_values_are_offered(complete_in_bash):
 
 def test_files_are_offered_for_file_arguments(complete_in_bash, tmp_path):
     (tmp_path / "placement.conf").touch()
-    found = complete_in_bash("serve", "--config-file", f"{tmp_path}/pl")
-    assert found == {f"{tmp_path}/placement.conf"}
+    completions = complete_in_bash("serve", "--config-file", f"{tmp_path}/pl")
+    assert completions == {f"{tmp_path}/placement.conf"}
 
 
 @pytest.mark.parametrize("shell", SHELLS)

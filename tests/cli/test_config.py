@@ -343,8 +343,8 @@ _BUS = "[oslo_messaging_notifications]\n"
     ],
 )
 def test_invalid_message_bus_is_reported(validate, text, status, message):
-    found, printed = validate(text)
-    assert (found, printed[: len(message)]) == (status, message)
+    exit_status, printed = validate(text)
+    assert (exit_status, printed[: len(message)]) == (status, message)
     assert printed.count("\n") == 1
 
 

@@ -53,8 +53,8 @@ def imported_modules(*commands: list[str]) -> set[str]:
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], []], ids=str)
 def test_no_command_module_is_imported_without_a_command(arguments):
-    found = imported_modules(arguments)
-    assert {name for name in found if name.startswith("placement_sched")} == COMMON_MODULES
+    modules = imported_modules(arguments)
+    assert {name for name in modules if name.startswith("placement_sched")} == COMMON_MODULES
     bare = subprocess.run(
         [sys.executable, "-c", "import json, sys; print(json.dumps(sorted(sys.modules)))"],
         capture_output=True,
@@ -62,15 +62,15 @@ def test_no_command_module_is_imported_without_a_command(arguments):
         timeout=240,
         check=True,
     )
-    packages = {name.partition(".")[0] for name in found - set(json.loads(bare.stdout))}
+    packages = {name.partition(".")[0] for name in modules - set(json.loads(bare.stdout))}
     assert packages <= sys.stdlib_module_names | {"placement_sched"}
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("module", GROUPS)
 def test_command_help_imports_no_other_command(module):
-    found = imported_modules(*([name, "--help"] for name in GROUPS[module]))
-    assert GROUPS.keys() & found == {module}
+    modules = imported_modules(*([name, "--help"] for name in GROUPS[module]))
+    assert GROUPS.keys() & modules == {module}
 
 
 @pytest.mark.parametrize("module", GROUPS)

@@ -146,16 +146,16 @@ def test_disabled_filter_suppresses_exclusion_findings(cloud, asking, kind):
     sync_traits(*local_services(cloud))
     drop_image(cloud, "windows")
     add_flavor(cloud, "m1.other", asking)
-    off, found = run_check(cloud, scheduler__enable_isolated_aggregate_filtering=False).findings
+    off, finding = run_check(cloud, scheduler__enable_isolated_aggregate_filtering=False).findings
     assert off.kind is Kind.FILTER_OFF
-    assert found.kind is kind
-    assert found.detail.endswith(", so once the filter is on no request may use the hosts")
+    assert finding.kind is kind
+    assert finding.detail.endswith(", so once the filter is on no request may use the hosts")
 
 
 def drop_image(database, name):
     def write_rows(connection):
-        (found,) = images.by_name_or_uuid(connection, name)
-        images.remove(connection, found)
+        (image,) = images.by_name_or_uuid(connection, name)
+        images.remove(connection, image)
 
     database.write(write_rows)
 

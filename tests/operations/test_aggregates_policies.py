@@ -62,8 +62,8 @@ class Cloud:
 
     def ratios(self, number=1):
         """Return the ratios of VCPU, MEMORY_MB and DISK_GB of a host."""
-        found = self.columns(number, inventories.c.allocation_ratio)
-        return tuple(pytest.approx(found[name]) if name in found else None for name in RATIOS)
+        ratios = self.columns(number, inventories.c.allocation_ratio)
+        return tuple(pytest.approx(ratios[name]) if name in ratios else None for name in RATIOS)
 
     def columns(self, number, column):
         query = (

@@ -244,5 +244,5 @@ def test_ambiguous_option_name_needs_its_group(run, tmp_path):
         ("acme.ram_weight_multiplier", "the configuration is valid\n"),
     ):
         (tmp_path / "a.conf").write_text(f"{text}{name} = 2.0\n")
-        found = run("config", "validate", "--config-file", "a.conf", PYTHONPATH=str(tmp_path))
-        assert found.stdout.replace(f"{tmp_path}/", "") == printed
+        checked = run("config", "validate", "--config-file", "a.conf", PYTHONPATH=str(tmp_path))
+        assert checked.stdout.replace(f"{tmp_path}/", "") == printed

@@ -185,18 +185,18 @@ def test_loading_creates_instances_and_allocations(loaded_sample_cloud, database
 
 def test_loading_creates_zones_and_reserved_aggregates(loaded_sample_cloud, database):
     with database.read() as connection:
-        found = {
+        snapshot = {
             connection_name: host_aggregates.by_id(
                 connection, host_aggregates.id_of_name(connection, connection_name)
             )
             for connection_name in (*ZONES, "licensed-windows", "gpu")
         }
-    assert {name: dict(aggregate.metadata) for name, aggregate in found.items()} == {
+    assert {name: dict(aggregate.metadata) for name, aggregate in snapshot.items()} == {
         **{zone: {"availability_zone": zone} for zone in ZONES},
         "licensed-windows": {f"trait:{WINDOWS_TRAIT}": "required"},
         "gpu": {f"trait:{GPU_TRAIT}": "required"},
     }
-    assert {name: set(aggregate.hosts) for name, aggregate in found.items()} == {
+    assert {name: set(aggregate.hosts) for name, aggregate in snapshot.items()} == {
         aggregate["name"]: set(aggregate["hosts"])
         for aggregate in loaded_sample_cloud["aggregates"]
     }

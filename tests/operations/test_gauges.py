@@ -39,8 +39,8 @@ def gauge_values(families):
     }
 
 
-def without_age(found):
-    return {key: value for key, value in found.items() if key != ("_age_seconds",)}
+def without_age(values):
+    return {key: value for key, value in values.items() if key != ("_age_seconds",)}
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def make_watching_app(settings, make_app):
 
 
 def test_chosen_flavors_are_shown_in_all_and_by_zone(make_watching_app):
-    found = scrape_gauges(make_watching_app("small", "large"))
-    assert 0 <= found["_age_seconds",] < MAX_AGE
-    assert without_age(found) == {
+    values = scrape_gauges(make_watching_app("small", "large"))
+    assert 0 <= values["_age_seconds",] < MAX_AGE
+    assert without_age(values) == {
         ("", "small"): 12,
         ("", "large"): 3,
         ("_by_zone", "small", "az1"): 4,
@@ -81,10 +81,10 @@ def test_no_gauges_without_the_option(make_watching_app):
 
 def test_unknown_flavor_is_shown_and_logged_once(make_watching_app, caplog):
     app = make_watching_app("smal", "small")
-    found = without_age(scrape_gauges(app))
-    assert found["_state", "smal", "unknown"] == 1
-    assert ("", "smal") not in found
-    assert found["", "small"] == 12
+    values = without_age(scrape_gauges(app))
+    assert values["_state", "smal", "unknown"] == 1
+    assert ("", "smal") not in values
+    assert values["", "small"] == 12
     messages = [
         record.getMessage()
         for record in caplog.records
@@ -101,10 +101,10 @@ def test_invalid_flavor_is_shown_as_rejected(make_watching_app):
     app.post_json(FLAVORS, {"flavor": sizes}, headers=ADMIN)
     extra = {"extra_specs": {"resources:CUSTOM_NOWHERE": "1"}}
     app.post_json(f"{FLAVORS}/odd/os-extra_specs", extra, headers=ADMIN)
-    found = without_age(scrape_gauges(app))
-    assert found["_state", "odd", "refused"] == 1
-    assert ("", "odd") not in found
-    assert found["", "small"] == 12
+    values = without_age(scrape_gauges(app))
+    assert values["_state", "odd", "refused"] == 1
+    assert ("", "odd") not in values
+    assert values["", "small"] == 12
 
 
 class CountedCapacity:
@@ -139,8 +139,8 @@ def test_flavors_are_counted_at_most_once_a_minute(gauge_clock):
     gauges = CapacityGauges(lambda: ["small"], count := CountedCapacity(gauge_clock), None)
     assert collect_gauges(gauges) == {}
     gauge_clock[0] += MAX_AGE - 1
-    found = collect_gauges(gauges)
-    assert (found["", "small"], found["_age_seconds",], count.calls) == (1, MAX_AGE - 1, 1)
+    values = collect_gauges(gauges)
+    assert (values["", "small"], values["_age_seconds",], count.calls) == (1, MAX_AGE - 1, 1)
     gauge_clock[0] += 1
     assert (
         collect_gauges(gauges)["_age_seconds",] == MAX_AGE

@@ -34,8 +34,8 @@ def with_one_instance(cloud: Cloud) -> Cloud:
 
 def test_status_is_0_if_all_invariants_hold(cloud):
     assert cloud.run("audit", "--invariants") == (0, "all invariants hold\n", "")
-    found = cloud.document("audit", "--invariants")
-    assert found == {
+    document = cloud.document("audit", "--invariants")
+    assert document == {
         "code": 0,
         "checked": {
             "providers": 2,
@@ -58,8 +58,10 @@ def test_status_is_7_with_a_line_per_violation(cloud, database):
         f"allocation_without_consumer: {expected}\n1 violation of 1 invariant\n",
         "",
     )
-    found = cloud.document("audit", "--invariants")
-    assert found["violations"] == [{"invariant": "allocation_without_consumer", "detail": expected}]
+    document = cloud.document("audit", "--invariants")
+    assert document["violations"] == [
+        {"invariant": "allocation_without_consumer", "detail": expected}
+    ]
 
 
 def test_allowed_state_is_shown_and_no_violation(sqlite_cloud, sqlite_database):

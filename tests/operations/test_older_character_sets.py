@@ -96,7 +96,7 @@ def test_unstorable_character_is_rejected_and_named(narrow_charset_app, method, 
 def test_storable_characters_are_stored(narrow_charset_app):
     name = "h\N{LATIN SMALL LETTER U WITH DIAERESIS}t"
     narrow_charset_app.post_json("/placement/resource_providers", {"name": name}, headers=HEADERS)
-    found = narrow_charset_app.get(
+    document = narrow_charset_app.get(
         "/placement/resource_providers", {"name": name}, headers=HEADERS
     ).json
-    assert [provider["name"] for provider in found["resource_providers"]] == [name]
+    assert [provider["name"] for provider in document["resource_providers"]] == [name]

@@ -29,8 +29,8 @@ def add_to_placement_aggregate(database, name, *providers):
     """Add providers to a placement aggregate without nova."""
 
     def write_rows(connection):
-        found = resource_providers.by_uuids(connection, providers).values()
-        ids = [provider.id for provider in found]
+        rows = resource_providers.by_uuids(connection, providers).values()
+        ids = [provider.id for provider in rows]
         aggregates.add_members(connection, aggregate_uuid(name), ids, NOW)
 
     database.write(write_rows)

@@ -100,8 +100,8 @@ def test_second_sync_changes_nothing(database):
     assert (synced.created, synced.added, synced.removed) == ([], set(), set())
     assert len(statements) == 6
     with database.read() as connection:
-        found = resource_providers.by_uuids(connection, nodes).values()
-    assert {provider.generation for provider in found} == {1}
+        rows = resource_providers.by_uuids(connection, nodes).values()
+    assert {provider.generation for provider in rows} == {1}
 
 
 def test_statement_count_is_independent_of_batch_size(database):
@@ -397,11 +397,11 @@ def shared_database(sqlite_template, tmp_path_factory):
 def sync_state(database, nodes):
     """Return the aggregate members, providers with traits, generations and synced traits."""
     with database.read() as connection:
-        found = resource_providers.by_uuids(connection, nodes.values()).values()
+        rows = resource_providers.by_uuids(connection, nodes.values()).values()
     return (
         {name: read_members(database, name) for name in "abc"},
         {trait: read_providers_with_trait(database, trait) for trait in TRAITS},
-        {provider.uuid: provider.generation for provider in found},
+        {provider.uuid: provider.generation for provider in rows},
         read_synced_traits(database),
     )
 

@@ -22,16 +22,16 @@ NO_OWNER = ("no-project", "no-user")
 def test_instance_recorded_during_the_audit_keeps_allocations(cloud, database):
     cloud.allocate(2)
     auditor = Auditor(database=database, clock=utcnow, no_owner=NO_OWNER)
-    found = auditor.find()
+    orphans = auditor.find()
     cloud.record(2)
-    assert auditor.delete(found, lambda _done, _total: None).deleted == 0
+    assert auditor.delete(orphans, lambda _done, _total: None).deleted == 0
     assert cloud.held(2) != {}
 
 
 def test_batch_is_retried_after_a_concurrent_write(sqlite_cloud, sqlite_database, monkeypatch):
     sqlite_cloud.allocate(2)
     auditor = Auditor(database=sqlite_database, clock=utcnow, no_owner=NO_OWNER)
-    found = auditor.find()
+    orphans = auditor.find()
     replace, rejections = operation.allocations.replace, [operation.ConcurrentUpdate("rival")]
 
     def raise_conflict(*arguments):
@@ -40,7 +40,7 @@ def test_batch_is_retried_after_a_concurrent_write(sqlite_cloud, sqlite_database
         replace(*arguments)
 
     monkeypatch.setattr(operation.allocations, "replace", raise_conflict)
-    assert auditor.delete(found, lambda _done, _total: None).deleted == 1
+    assert auditor.delete(orphans, lambda _done, _total: None).deleted == 1
 
 
 @pytest.mark.all_databases
@@ -77,7 +77,7 @@ def test_statement_count_is_independent_of_orphans(sqlite_cloud, sqlite_database
 def test_unverifiable_allocation_is_kept(sqlite_cloud, sqlite_database):
     sqlite_cloud.allocate(2)
     auditor = Auditor(database=sqlite_database, clock=utcnow, no_owner=NO_OWNER)
-    found = auditor.find()
+    orphans = auditor.find()
     sqlite_database.write(lambda connection: stamp_revision(connection, NEWEST))
-    assert auditor.delete(found, lambda _done, _total: None).deleted == 0
+    assert auditor.delete(orphans, lambda _done, _total: None).deleted == 0
     assert sqlite_cloud.held(2) != {}

@@ -24,18 +24,20 @@ NO_OWNER = ("no-project", "no-user")
 def test_concurrent_heals_write_once(cloud, database):
     for number in range(8):
         cloud.record(number, flavor={**FLAVOR, "vcpus": 4})
-    found = []
+    results = []
 
     def work():
         healer = Healer(database=database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest())
-        found.extend(healer.heal())
+        results.extend(healer.heal())
 
     threads = [threading.Thread(target=work) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
-    assert sorted(result.instance for result in found if result.done) == [uuid(n) for n in range(8)]
+    assert sorted(result.instance for result in results if result.done) == [
+        uuid(n) for n in range(8)
+    ]
     assert [cloud.held(number)[CN1]["VCPU"] for number in range(8)] == [4] * 8
 
 
@@ -47,8 +49,8 @@ def test_repeated_conflicts_are_reported(sqlite_cloud, sqlite_database, monkeypa
 
     monkeypatch.setattr(operation.allocations, "replace", raise_conflict)
     healer = Healer(database=sqlite_database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest())
-    (found,) = healer.heal()
-    assert (found.outcome.value, found.reason) == ("failed", "a rival was faster")
+    (result,) = healer.heal()
+    assert (result.outcome.value, result.reason) == ("failed", "a rival was faster")
 
 
 def test_statement_count_is_independent_of_healed_instances(sqlite_cloud, sqlite_database):

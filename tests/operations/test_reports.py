@@ -49,17 +49,17 @@ def read_provider(database, number=1):
 
 def inventories_of(database, number=1):
     with database.read() as connection:
-        found = inventories.of_provider(connection, read_provider(database, number).id)
+        rows = inventories.of_provider(connection, read_provider(database, number).id)
     return {
         inventory.resource_class: (inventory.total, inventory.reserved, inventory.allocation_ratio)
-        for inventory in found
+        for inventory in rows
     }
 
 
 def traits_of(database, number=1):
     with database.read() as connection:
-        found = traits.of_provider(connection, read_provider(database, number).id)
-    return {trait.name for trait in found}
+        rows = traits.of_provider(connection, read_provider(database, number).id)
+    return {trait.name for trait in rows}
 
 
 def aggregates_of(database, number=1):

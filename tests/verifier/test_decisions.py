@@ -65,9 +65,9 @@ def test_placement_on_an_unselected_host_is_reported(cloud, host, options):
     decision = cloud.place(FIRST, force_hosts=["cn1"], options=options)["decision"]
     assert_invariants(cloud.database)
     break_tables(cloud.database, update(PLACES).values(host=host))
-    (found,) = run_verifier(cloud.database).violations
-    assert found.invariant is Fault.MISPLACED
-    assert found.detail == (
+    (violation,) = run_verifier(cloud.database).violations
+    assert violation.invariant is Fault.MISPLACED
+    assert violation.detail == (
         f"decision {decision} chose host cn1 for instance {FIRST}, and its place is recorded on "
         f"host {host}"
     )
@@ -98,9 +98,9 @@ def test_partially_lost_claim_is_reported(cloud, held):
     decision = cloud.place(FIRST, SECOND)["decision"]
     assert_invariants(cloud.database)
     break_tables(cloud.database, *deletion_of_claim(SECOND, held=held))
-    (found,) = run_verifier(cloud.database).violations
-    assert found.invariant is Fault.UNPLACED
-    assert found.detail == (
+    (violation,) = run_verifier(cloud.database).violations
+    assert violation.invariant is Fault.UNPLACED
+    assert violation.detail == (
         f"decision {decision} was about instance {SECOND} at position 1, and no instance has its "
         "place there"
     )
@@ -167,19 +167,20 @@ def test_decision_of_an_old_release_needs_no_placements(cloud):
 def test_request_without_instances_is_reported(cloud, text):
     decision = cloud.place(FIRST)["decision"]
     break_tables(cloud.database, update(DECISIONS).values(request=text))
-    (found,) = run_verifier(cloud.database).violations
-    assert found.invariant is Fault.RECORD_UNREADABLE
+    (violation,) = run_verifier(cloud.database).violations
+    assert violation.invariant is Fault.RECORD_UNREADABLE
     assert (
-        found.detail == f"the record of decision {decision} cannot be read: it names no instances"
+        violation.detail
+        == f"the record of decision {decision} cannot be read: it names no instances"
     )
 
 
 def test_second_decision_for_a_claim_is_reported(cloud):
     decision = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
     cloud.copy_decision(decision)
-    (found,) = run_verifier(cloud.database).violations
-    assert found.invariant is Fault.DECIDED_AGAIN
-    assert f"placed by decision {decision}, and the later decision {OTHER}" in found.detail
+    (violation,) = run_verifier(cloud.database).violations
+    assert violation.invariant is Fault.DECIDED_AGAIN
+    assert f"placed by decision {decision}, and the later decision {OTHER}" in violation.detail
 
 
 def test_instance_with_another_decision_than_its_claim_is_reported(cloud):

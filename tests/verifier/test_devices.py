@@ -85,9 +85,9 @@ class Cloud:
         break_tables(self.database, change.values(created_at=before.created_at))
 
     def device_violations(self, **options):
-        found = run_verifier(self.database, pci__alias=ALIASES, **options).violations
-        assert {violation.invariant for violation in found} <= {Fault.PCI_DEVICES}
-        return [violation.detail for violation in found]
+        violations = run_verifier(self.database, pci__alias=ALIASES, **options).violations
+        assert {violation.invariant for violation in violations} <= {Fault.PCI_DEVICES}
+        return [violation.detail for violation in violations]
 
     def is_device_missing(self, *uuids):
         details = self.device_violations()

@@ -53,8 +53,8 @@ def test_growing_generations_are_valid(client, database):
 def test_fallen_generation_is_reported(client, database, table, words):
     before = read_generations(database)
     break_tables(database, update(table).values(generation=0))
-    (found,) = fallen_generations(before, read_generations(database))
-    assert words in found.detail
+    (violation,) = fallen_generations(before, read_generations(database))
+    assert words in violation.detail
 
 
 @pytest.mark.all_databases
@@ -105,16 +105,16 @@ def test_acknowledged_allocations_are_valid(client, database, writes):
     ],
 )
 def test_consumer_with_other_allocations_is_reported(client, database, writes, expected):
-    (found,) = lost_writes(database, _acknowledged_writes(*writes))
-    assert found.detail == (
+    (violation,) = lost_writes(database, _acknowledged_writes(*writes))
+    assert violation.detail == (
         f"consumer {CONSUMER} holds 1 VCPU of {CN1}, and by the answers to its writes {expected}"
     )
 
 
 def test_missing_consumer_is_reported(client, database):
     client.delete(f"/placement/allocations/{CONSUMER}", headers=LATEST_HEADERS)
-    (found,) = lost_writes(database, _acknowledged_writes((HELD, True)))
-    assert f"consumer {CONSUMER} holds nothing, and by the answers" in found.detail
+    (violation,) = lost_writes(database, _acknowledged_writes((HELD, True)))
+    assert f"consumer {CONSUMER} holds nothing, and by the answers" in violation.detail
     assert lost_writes(database, _acknowledged_writes((HELD, True), ({}, False))) == ()
 
 

@@ -201,13 +201,13 @@ def test_invariants_hold_after_any_writes(ticking_app, database, writes):
     with assert_generations_grow(database):
         for name, *arguments in writes:
             getattr(writer, name)(*arguments)
-    found = [
+    violations = [
         f"{violation.invariant}: {violation.detail}"
         for violation in run_verifier(database).violations
         if violation.invariant is not Invariant.OVER_CAPACITY
         or not any(uuid in violation.detail for uuid in writer.shrunk)
     ]
-    assert found == []
+    assert violations == []
 
 
 def test_random_writes_are_mostly_accepted(ticking_app, database):

@@ -411,9 +411,9 @@ BROKEN = {
 
 def test_cloud_written_by_the_apis_has_no_violations(cloud, database):
     assert_invariants(database)
-    found = run_verifier(database)
-    assert (found.violations, found.allowed, found.cut) == ((), (), frozenset())
-    assert dict(found.checked) == {
+    verified = run_verifier(database)
+    assert (verified.violations, verified.allowed, verified.cut) == ((), (), frozenset())
+    assert dict(verified.checked) == {
         "providers": 3,
         "inventories": 7,
         "allocations": 9,
@@ -426,9 +426,9 @@ def test_cloud_written_by_the_apis_has_no_violations(cloud, database):
 def test_only_the_broken_invariant_is_reported(cloud, database, broken):
     statements, kinds, words = BROKEN[broken]
     break_tables(database, *statements)
-    found = run_verifier(database).violations
-    assert {violation.invariant for violation in found} == kinds
-    details = [violation.detail for violation in found]
+    violations = run_verifier(database).violations
+    assert {violation.invariant for violation in violations} == kinds
+    details = [violation.detail for violation in violations]
     assert any(all(word in detail for word in words) for detail in details), details
 
 
@@ -457,9 +457,9 @@ def test_provider_with_a_duplicate_uuid_spelling_is_reported(cloud, database):
         values = dict(connection.execute(row).mappings().one())
     again = {"id": ABSENT, "root_provider_id": ABSENT, "uuid": CN2.replace("-", ""), "name": "x"}
     break_tables(database, insert(tables.resource_providers).values(values | again))
-    (found,) = run_verifier(database).violations
-    assert found.invariant is Invariant.PROVIDER_TWICE
-    assert f"provider {CN2} has 2 records, in different spellings" in found.detail
+    (violation,) = run_verifier(database).violations
+    assert violation.invariant is Invariant.PROVIDER_TWICE
+    assert f"provider {CN2} has 2 records, in different spellings" in violation.detail
 
 
 def test_two_spellings_of_a_consumer_are_reported(sqlite_database, sqlite_app):
@@ -474,9 +474,9 @@ def test_two_spellings_of_a_consumer_are_reported(sqlite_database, sqlite_app):
         insert(tables.consumers).values(values),
         insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), lower.upper()),
     )
-    (found,) = run_verifier(sqlite_database).violations
-    assert found.invariant is Invariant.CONSUMER_TWICE
-    assert f"consumer {lower} has 2 records" in found.detail
+    (violation,) = run_verifier(sqlite_database).violations
+    assert violation.invariant is Invariant.CONSUMER_TWICE
+    assert f"consumer {lower} has 2 records" in violation.detail
 
 
 def test_consumer_with_a_duplicate_uuid_spelling_is_reported(cloud, database):
@@ -489,9 +489,9 @@ def test_consumer_with_a_duplicate_uuid_spelling_is_reported(cloud, database):
         insert(tables.consumers).values(values | {"id": ABSENT, "uuid": plain}),
         insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), plain),
     )
-    (found,) = run_verifier(database).violations
-    assert found.invariant is Invariant.CONSUMER_TWICE
-    assert f"consumer {FREE} has 2 records" in found.detail
+    (violation,) = run_verifier(database).violations
+    assert violation.invariant is Invariant.CONSUMER_TWICE
+    assert f"consumer {FREE} has 2 records" in violation.detail
 
 
 @pytest.mark.all_databases
@@ -514,15 +514,15 @@ def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(cloud, database)
     at_once = [change_allocations(uuid, updated_at=LATER) for uuid in (FIRST, SECOND, FREE)]
     small = {"total": 512, "max_unit": 512, "updated_at": LATER}
     break_tables(database, *at_once, shrunk.values(**small, **earlier))
-    found = run_verifier(database)
-    assert found.violations == ()
-    assert {violation.invariant for violation in found.allowed} == {
+    verified = run_verifier(database)
+    assert verified.violations == ()
+    assert {violation.invariant for violation in verified.allowed} == {
         Invariant.OVER_CAPACITY,
         Fault.UNITS,
     }
     assert all(
         "were both written at 2038-01-01 12:00:00" in violation.detail
-        for violation in found.allowed
+        for violation in verified.allowed
     )
     # An inventory that was created in that second did not shrink after the claim.
     break_tables(database, shrunk.values(created_at=LATER))
@@ -534,13 +534,13 @@ def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(cloud, databas
         tables.inventories.c.resource_class_id == id_of_class("MEMORY_MB")
     )
     break_tables(database, shrunk.values(total=512, max_unit=512, updated_at=LATER))
-    found = run_verifier(database)
-    assert found.violations == ()
-    assert {violation.invariant for violation in found.allowed} == {
+    verified = run_verifier(database)
+    assert verified.violations == ()
+    assert {violation.invariant for violation in verified.allowed} == {
         Invariant.OVER_CAPACITY,
         Fault.UNITS,
     }
-    assert all("2038-01-01 12:00:00" in violation.detail for violation in found.allowed)
+    assert all("2038-01-01 12:00:00" in violation.detail for violation in verified.allowed)
     # A later allocation is a violation.
     break_tables(database, change_allocations(FREE, updated_at=LATER + timedelta(seconds=1)))
     kinds = {violation.invariant for violation in run_verifier(database).violations}
@@ -562,9 +562,9 @@ def test_many_shrunk_inventories_do_not_hide_violations(cloud, database, monkeyp
         change_allocations(SECOND, updated_at=later),
     )
     details = {
-        found.detail
-        for found in run_verifier(database).violations
-        if found.invariant is Invariant.OVER_CAPACITY
+        violation.detail
+        for violation in run_verifier(database).violations
+        if violation.invariant is Invariant.OVER_CAPACITY
     }
     (detail,) = details
     assert f"allocated at {later}" in detail
@@ -576,13 +576,13 @@ def test_amount_below_one_is_always_a_violation(cloud, database, used):
     break_tables(
         database, later, change_allocations(FREE, used=used), change_consumer(FREE, generation=2)
     )
-    found = run_verifier(database)
-    assert found.allowed == ()
-    assert {violation.invariant for violation in found.violations} == {Fault.UNITS}
+    verified = run_verifier(database)
+    assert verified.allowed == ()
+    assert {violation.invariant for violation in verified.violations} == {Fault.UNITS}
     assert all(
-        "no inventory allows less than 1" in violation.detail for violation in found.violations
+        "no inventory allows less than 1" in violation.detail for violation in verified.violations
     )
-    assert len(found.violations) == 3
+    assert len(verified.violations) == 3
 
 
 def test_negative_amount_adds_no_capacity(cloud, database):
@@ -617,8 +617,11 @@ def test_unchanged_inventory_update_excuses_nothing(cloud, database):
         assert after["resource_provider_generation"] == generation + 1
         alone = {**held["inventories"]["MEMORY_MB"], "resource_provider_generation": generation + 1}
         cloud.app.put_json(f"{path}/MEMORY_MB", alone, headers=LATEST_HEADERS)
-    found = run_verifier(database)
-    assert ({violation.detail for violation in found.violations}, found.allowed) == (before, ())
+    verified = run_verifier(database)
+    assert ({violation.detail for violation in verified.violations}, verified.allowed) == (
+        before,
+        (),
+    )
 
 
 @pytest.mark.all_databases
@@ -661,8 +664,8 @@ def test_instance_with_extra_allocations_is_on_its_host(cloud, database):
         put_allocations(app, FREE, **held)
         assert_invariants(database)
     put_allocations(app, FREE, **{CN2: {"VCPU": 1}, POOL: {"DISK_GB": 10}})
-    (found,) = run_verifier(database).violations
-    assert found.invariant is Invariant.ANOTHER_HOST
+    (violation,) = run_verifier(database).violations
+    assert violation.invariant is Invariant.ANOTHER_HOST
 
 
 def test_record_without_host_or_in_a_task_is_valid(cloud, database):
@@ -731,15 +734,15 @@ def test_claim_in_an_unavailable_cell_needs_no_record(cloud, database):
     break_tables(database, gone, away, of_cell)
     assert_invariants(database)
     break_tables(database, update(tables.cells).values(away_since=None))
-    (found,) = run_verifier(database).violations
-    assert found.invariant is Invariant.NOT_RECORDED
+    (violation,) = run_verifier(database).violations
+    assert violation.invariant is Invariant.NOT_RECORDED
 
 
 def test_instance_freed_by_its_client_is_a_decision_without_claim(cloud, database):
     cloud.app.delete(f"/placement/allocations/{FREE}", headers=LATEST_HEADERS)
-    (found,) = run_verifier(database).violations
-    assert found.invariant is Invariant.NOT_CLAIMED
-    assert f"instance {FREE} was placed on host cn" in found.detail
+    (violation,) = run_verifier(database).violations
+    assert violation.invariant is Invariant.NOT_CLAIMED
+    assert f"instance {FREE} was placed on host cn" in violation.detail
 
 
 def test_instance_with_changed_allocations_is_not_compared(cloud, database):
@@ -787,11 +790,11 @@ def test_host_with_too_few_cpus_for_pinning_is_reported(app, database):
     put_instance(app, FIRST, PINNED)
     assert_invariants(database)
     put_instance(app, SECOND, PINNED)
-    (found,) = run_verifier(database).violations
-    assert found.invariant is Fault.PINNED_CPUS
-    assert "on host cn1 pin 4 CPUs, and it has 3 for pinning" in found.detail
-    assert FIRST in found.detail
-    assert SECOND in found.detail
+    (violation,) = run_verifier(database).violations
+    assert violation.invariant is Fault.PINNED_CPUS
+    assert "on host cn1 pin 4 CPUs, and it has 3 for pinning" in violation.detail
+    assert FIRST in violation.detail
+    assert SECOND in violation.detail
 
 
 def test_isolated_emulator_cpu_counts_as_pinned(app, database):
@@ -800,22 +803,22 @@ def test_isolated_emulator_cpu_counts_as_pinned(app, database):
     put_instance(app, FIRST, flavor(vcpus=2, extra_specs=specs))
     assert_invariants(database)
     put_instance(app, SECOND, flavor(vcpus=1, extra_specs={"hw:cpu_policy": "dedicated"}))
-    (found,) = run_verifier(database).violations
-    assert found.invariant is Fault.PINNED_CPUS
-    assert "on host cn1 pin 4 CPUs, and it has 3 for pinning" in found.detail
+    (violation,) = run_verifier(database).violations
+    assert violation.invariant is Fault.PINNED_CPUS
+    assert "on host cn1 pin 4 CPUs, and it has 3 for pinning" in violation.detail
 
 
 def test_very_many_violations_are_truncated(sqlite_database, monkeypatch):
     monkeypatch.setattr("placement_sched.operations.invariants.MAX_VIOLATIONS", 3)
     broken = [insert_allocation(ABSENT, id_of_class("VCPU"), FREE) for _ in range(5)]
     break_tables(sqlite_database, *broken)
-    found = run_verifier(sqlite_database)
-    assert found.cut == {Invariant.NO_PROVIDER}
+    verified = run_verifier(sqlite_database)
+    assert verified.cut == {Invariant.NO_PROVIDER}
     assert (
         len(
             [
                 violation
-                for violation in found.violations
+                for violation in verified.violations
                 if violation.invariant is Invariant.NO_PROVIDER
             ]
         )

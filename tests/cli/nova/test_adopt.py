@@ -41,11 +41,11 @@ def test_json_lists_every_kind_of_record_by_name(run, nova):
     done = run("nova", "adopt", "--format", "json")
     document = done.json
     assert (done.status, document["code"]) == (0, 0)
-    found = {misfit["kind"]: misfit for misfit in document["unfit"]}
-    assert found.keys() == {"service_forced_down", "node_without_provider"}
-    assert found["service_forced_down"]["number"] == 12
-    assert found["service_forced_down"]["names"] == [f"cn{number:02}" for number in range(12)]
-    assert found["service_forced_down"]["remedy"].startswith("openstack compute service set --up")
+    misfits = {misfit["kind"]: misfit for misfit in document["unfit"]}
+    assert misfits.keys() == {"service_forced_down", "node_without_provider"}
+    assert misfits["service_forced_down"]["number"] == 12
+    assert misfits["service_forced_down"]["names"] == [f"cn{number:02}" for number in range(12)]
+    assert misfits["service_forced_down"]["remedy"].startswith("openstack compute service set --up")
     assert "12 (cn00, cn01, " in run("nova", "adopt").out
     assert "cn09 and 2 more)" in run("nova", "adopt").out
 

@@ -17,27 +17,27 @@ def test_check_lists_each_difference_and_writes_nothing(run, nova, tmp_path):
     uuid = nova.add_instance("cn1")
     before = nova.rows()
     for _ in range(2):
-        found = run("nova", "sync", "--check")
-        assert found.status == 1
-        assert "+ compute node cn1\n" in found.out
-        assert f"+ instance {uuid}\n" in found.out
-        assert found.out.endswith("ours.db: 3 differences; nothing was written\n")
+        result = run("nova", "sync", "--check")
+        assert result.status == 1
+        assert "+ compute node cn1\n" in result.out
+        assert f"+ instance {uuid}\n" in result.out
+        assert result.out.endswith("ours.db: 3 differences; nothing was written\n")
     assert run("nova", "sync").status == 0
     assert run("nova", "sync", "--check").out.endswith("no differences; nothing was written\n")
     nova.cells["one"].change("compute_nodes", {"uuid": node}, vcpus_used=9)
     nova.cells["one"].delete_softly("instances", uuid=uuid)
-    found = run("nova", "sync", "--check")
-    assert f"- instance {uuid}\n" in found.out
-    assert "~ compute node cn1: " in found.out
+    result = run("nova", "sync", "--check")
+    assert f"- instance {uuid}\n" in result.out
+    assert "~ compute node cn1: " in result.out
     assert {"api", "cell0", "one", "two"} == before.keys()
 
 
 def test_json_has_counts_and_differences(run, nova):
     run("nova", "sync")
     nova.add_host("cn1")
-    found = run("nova", "sync", "--check", "--format", "json")
-    document = found.json
-    assert (found.status, document["code"], document["check"]) == (1, 1, True)
+    result = run("nova", "sync", "--check", "--format", "json")
+    document = result.json
+    assert (result.status, document["code"], document["check"]) == (1, 1, True)
     assert document["read"]["compute nodes"] == {"read": 1, "new": 1, "changed": 0, "gone": 0}
     assert {"noun": "compute nodes", "change": "new", "name": "cn1", "fields": []} in document[
         "differences"

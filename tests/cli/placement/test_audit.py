@@ -43,11 +43,11 @@ def test_orphaned_allocations_are_listed_and_not_deleted(cloud):
     cloud.record(1)
     cloud.allocate(1)
     gone = cloud.allocate(2, {CN1: {"VCPU": 1, "MEMORY_MB": 512}, CN2: {"DISK_GB": 3}})
-    found = cloud.document("audit")
-    assert (found["code"], found["consumers"], found["deleted"]) == (3, 1, 0)
+    document = cloud.document("audit")
+    assert (document["code"], document["consumers"], document["deleted"]) == (3, 1, 0)
     assert [
         (orphan["consumer"], orphan["resource_provider"], orphan["resources"])
-        for orphan in found["orphaned"]
+        for orphan in document["orphaned"]
     ] == [(gone, CN1, {"VCPU": 1, "MEMORY_MB": 512}), (gone, CN2, {"DISK_GB": 3})]
     assert cloud.held(2) != {}
 
@@ -152,9 +152,9 @@ def test_allocations_left_by_an_evacuation_are_deleted(cloud):
     cloud.allocate(1, {CN1: {"VCPU": 1}, CN2: {"VCPU": 1}})
     assert cloud.document("audit")["orphaned"] == []  # a host that is up deletes them itself
     force_down(cloud, "cn1")
-    (found,) = cloud.document("audit")["orphaned"]
-    assert (found["consumer"], found["resource_provider"]) == (uuid(1), CN1)
-    assert found["runs_on"] == "cn2"
+    (orphan,) = cloud.document("audit")["orphaned"]
+    assert (orphan["consumer"], orphan["resource_provider"]) == (uuid(1), CN1)
+    assert orphan["runs_on"] == "cn2"
     printed = cloud.run("audit")[1]
     assert f"instance {uuid(1)} is on cn2 now and holds 1 VCPU of cn1" in printed
     assert cloud.document("audit", "--resource_provider", CN2)["orphaned"] == []
@@ -189,9 +189,9 @@ def no_instances(app, capsys, database_url, monkeypatch):
 def test_nothing_is_deleted_if_no_instance_is_recorded(no_instances):
     no_instances.allocate(1)
     no_instances.allocate(2, {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}})
-    found = no_instances.document("audit")
-    assert (found["code"], found["orphaned"], found["consumers"]) == (6, [], 0)
-    assert reasons(found) == {
+    document = no_instances.document("audit")
+    assert (document["code"], document["orphaned"], document["consumers"]) == (6, [], 0)
+    assert reasons(document) == {
         uuid(1): ("no_instance_recorded", ["cn1"]),
         uuid(2): ("no_instance_recorded", ["cn1", "cn2"]),
     }

@@ -37,8 +37,8 @@ def heal(cloud, *arguments: str) -> int:
 
 
 def outcomes(cloud, *arguments: str) -> dict[str, str]:
-    found = cloud.document("heal_allocations", *arguments)["instances"]
-    return {result["uuid"]: result["outcome"] for result in found}
+    rows = cloud.document("heal_allocations", *arguments)["instances"]
+    return {result["uuid"]: result["outcome"] for result in rows}
 
 
 def test_instance_gets_the_allocations_of_its_flavor(cloud):
@@ -84,8 +84,8 @@ def test_an_instance_booted_from_a_volume_gets_no_root_disk(sqlite_cloud):
 
 def test_dry_run_prints_changes_and_writes_nothing(cloud):
     cloud.record(1)
-    found = cloud.document("heal_allocations", "--dry-run")
-    assert found == {
+    document = cloud.document("heal_allocations", "--dry-run")
+    assert document == {
         "code": 4,
         "instances": [
             {"uuid": uuid(1), "outcome": "created", "allocations": {CN1: HELD}, "reason": None}

@@ -54,11 +54,11 @@ def test_change_may_be_text_or_json(run_cli, change, vcpus, expected):
 def test_changes_in_a_file_precede_those_of_options(run_cli, tmp_path):
     for text in ("changes:\n- add: {like: cn1}\n", '[{"add": {"like": "cn1"}}]'):
         (tmp_path / "changes").write_text(text)
-        found = run_cli(
+        output = run_cli(
             *("explain", "--vcpus", "1", "--format", "json"),
             *("--changes", str(tmp_path / "changes"), "--change", "drain=cn1,cn1+1"),
         )
-        assert host_names(found[1]) == ["cn2", "cn3"]
+        assert host_names(output[1]) == ["cn2", "cn3"]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_policy_column_is_shown_if_a_host_has_a_policy(run_cli, cloud):
 
 
 @pytest.mark.parametrize(
-    ("filters", "found"),
+    ("filters", "hosts"),
     [
         (["--state", "disabled"], ["cn2"]),
         (["--state", "disabled", "--state", "up"], ["cn1", "cn2"]),
@@ -71,9 +71,9 @@ def test_policy_column_is_shown_if_a_host_has_a_policy(run_cli, cloud):
     ],
     ids=" ".join,
 )
-def test_filters_narrow_the_list(run_cli, filters, found):
+def test_filters_narrow_the_list(run_cli, filters, hosts):
     _, printed, _ = run_cli("list", "--format", "json", *filters)
-    assert [host["host"] for host in json.loads(printed)["hosts"]] == found
+    assert [host["host"] for host in json.loads(printed)["hosts"]] == hosts
 
 
 @pytest.mark.parametrize(

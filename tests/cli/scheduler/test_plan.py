@@ -36,9 +36,9 @@ def test_plan_from_a_file_lists_the_moves(run_cli, tmp_path):
 
 
 def test_plan_is_printed_as_json(run_cli):
-    found = json.loads(run_cli("plan", "--change", "drain=cn1", "--format", "json")[1])
-    assert found["moves"] == [{"instance": instance(1), "from": "cn1", "to": "cn2"}]
-    assert found["stuck"] == []
+    document = json.loads(run_cli("plan", "--change", "drain=cn1", "--format", "json")[1])
+    assert document["moves"] == [{"instance": instance(1), "from": "cn1", "to": "cn2"}]
+    assert document["stuck"] == []
 
 
 def test_plan_applies_changes_of_file_and_options(run_cli, tmp_path):

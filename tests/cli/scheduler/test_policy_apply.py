@@ -48,9 +48,9 @@ class Cloud:
         """Read the ratio in the database. A request could apply the changed file."""
         with self.app.app.services.database.read() as connection:
             provider = resource_providers.by_uuid(connection, uuid_of(host))
-            found = inventories.of_provider(connection, provider.id)
+            rows = inventories.of_provider(connection, provider.id)
         return next(
-            inventory.allocation_ratio for inventory in found if inventory.resource_class == "VCPU"
+            inventory.allocation_ratio for inventory in rows if inventory.resource_class == "VCPU"
         )
 
     def set_policy_in_database(self, policy):

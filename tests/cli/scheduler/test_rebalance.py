@@ -42,8 +42,8 @@ def test_moves_that_free_capacity_are_printed_with_the_reason(run_cli):
 
 def test_advice_is_printed_as_json(run_cli):
     out = run_cli("rebalance", "--goal", "pack", "--moves", "1", "--format", "json")[1]
-    found = json.loads(out)
-    assert (found["reached"], len(found["moves"])) == (True, 1)
+    document = json.loads(out)
+    assert (document["reached"], len(document["moves"])) == (True, 1)
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def instance_with_memory(*memory):
 
 
 @pytest.mark.parametrize(
-    ("host", "instance", "found"),
+    ("host", "instance", "expected"),
     [
         (host_with_memory(512), instance_with_memory(512), [0]),
         (host_with_memory(512, 512), instance_with_memory(512, 512), [0, 1]),
@@ -82,15 +82,15 @@ def instance_with_memory(*memory):
         ),
     ],
 )
-def test_each_cell_gets_its_own_host_cell(host, instance, found):
-    assert cell_ids(fit_to_host(host, instance)) == found
+def test_each_cell_gets_its_own_host_cell(host, instance, expected):
+    assert cell_ids(fit_to_host(host, instance)) == expected
 
 
 def test_cell_is_evaluated_only_for_its_own_request():
-    found = fit_to_host(
+    fitted = fit_to_host(
         host_with_memory(1024, 1024, 1024), instance_with_memory(512, 512, 2048), build_limits()
     )
-    assert cell_ids(found).startswith("NUMA node 2 of the instance fits on no NUMA node")
+    assert cell_ids(fitted).startswith("NUMA node 2 of the instance fits on no NUMA node")
 
 
 def test_page_size_is_chosen_for_each_host_cell():
@@ -128,7 +128,7 @@ def test_emulator_gets_its_cpu_on_the_first_node_only():
 
 
 @pytest.mark.parametrize(
-    ("near_cells", "found"),
+    ("near_cells", "expected"),
     [
         ([{0, 1}], [0, 1]),
         ([{1, 2}], [1, 2]),
@@ -141,15 +141,15 @@ def test_emulator_gets_its_cpu_on_the_first_node_only():
         ),
     ],
 )
-def test_chosen_nodes_are_near_devices(near_cells, found):
+def test_chosen_nodes_are_near_devices(near_cells, expected):
     devices = Devices(Stats([(2, 2)], near_cells), ["request"])
     assert sorted(
         cell_ids(fit_to_host(host_with_memory(512, 512, 512), TWO_CELLS, build_limits(), devices))
-    ) == sorted(found)
+    ) == sorted(expected)
 
 
 @pytest.mark.parametrize(
-    ("physnets", "tunneled", "found"),
+    ("physnets", "tunneled", "expected"),
     [
         ("a", False, [0]),
         ("b", False, [1]),
@@ -165,7 +165,7 @@ def test_chosen_nodes_are_near_devices(near_cells, found):
         ),
     ],
 )
-def test_chosen_nodes_are_near_networks(physnets, tunneled, found):
+def test_chosen_nodes_are_near_networks(physnets, tunneled, expected):
     host = build_host_topology(
         build_cell_with_networks(0, "a"), build_cell_with_networks(1, "b", tunneled=True)
     )
@@ -177,15 +177,15 @@ def test_chosen_nodes_are_near_networks(physnets, tunneled, found):
                 host, build_instance_topology(build_instance_cell(shared=[0])), network_limits
             )
         )
-        == found
+        == expected
     )
 
 
-@pytest.mark.parametrize(("packing", "found"), [(False, [1]), (True, [0])])
-def test_packing_limit_decides_which_cell_is_first(packing, found):
+@pytest.mark.parametrize(("packing", "expected"), [(False, [1]), (True, [0])])
+def test_packing_limit_decides_which_cell_is_first(packing, expected):
     host = build_host_topology(build_cell(0, shared=[0], memory_usage=1), build_cell(1, shared=[1]))
     instance = build_instance_topology(build_instance_cell(shared=[0]))
-    assert cell_ids(fit_to_host(host, instance, build_limits(packing=packing))) == found
+    assert cell_ids(fit_to_host(host, instance, build_limits(packing=packing))) == expected
 
 
 ONE_CELL = build_instance_topology(build_instance_cell(shared=[0]))

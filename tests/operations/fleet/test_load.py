@@ -592,9 +592,9 @@ instances:
 
 
 def assert_over_capacity_is_allowed(cloud):
-    found = run_verifier(cloud.database)
-    assert found.violations == ()
-    assert {violation.invariant for violation in found.allowed} == {
+    verified = run_verifier(cloud.database)
+    assert verified.violations == ()
+    assert {violation.invariant for violation in verified.allowed} == {
         Invariant.OVER_CAPACITY,
         Fault.UNITS,
     }

@@ -75,13 +75,13 @@ def test_numbers_of_the_broken_host_count_its_instances_of_all_flavors(sqlite_ap
     fill(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1"])
     store_flavor(sqlite_app, "tiny", ram=512)
     place(sqlite_app, 9, "cn1", flavor="tiny")
-    found = read_row(compute(sqlite_app))
+    row = read_row(compute(sqlite_app))
     monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
     bounds = read_row(compute(sqlite_app))
-    assert (found["at_most"], bounds["at_most"]) == (1, 2)
+    assert (row["at_most"], bounds["at_most"]) == (1, 2)
     assert bounds["breaks"] == {"domain": "cn1", "instances": 3, "placed": 2}
     # A further instance is on cn1.
-    assert found["breaks"] == {"domain": "cn1", "instances": 4, "placed": 3}
+    assert row["breaks"] == {"domain": "cn1", "instances": 4, "placed": 3}
 
 
 def test_instances_of_a_replaced_flavor_of_the_same_name_prove_nothing(sqlite_app, monkeypatch):
@@ -120,15 +120,15 @@ def test_bounds_contain_the_number_that_simulations_find(
     fill_small_cloud(app, sizes, requests)
     report_usage(app, sizes)
     store_flavor(app, name, ram=1024 * int(name[1:]), disk=1)
-    found = read_row(compute(app), name)
+    row = read_row(compute(app), name)
     with monkeypatch.context() as patch:
         patch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
         bounds = read_row(compute(app), name)
-    assert bounds["remaining"] <= found["remaining"]
+    assert bounds["remaining"] <= row["remaining"]
     if bounds["at_most"] is not None:
-        assert found["remaining"] <= bounds["at_most"]
-    assert found["exact"]
-    check_by_placing(app, sizes, name, found)
+        assert row["remaining"] <= bounds["at_most"]
+    assert row["exact"]
+    check_by_placing(app, sizes, name, row)
 
 
 def check_by_placing(app, sizes, name, row):
