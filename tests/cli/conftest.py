@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures that run ``placement-sched`` in another process."""
+"""Fixtures that run ``placement-sched``, in this process or in another process."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from placement_sched.cli.main import main
 from tests.support import program
 from tests.support.servers import Server, environment, start_servers
 
@@ -26,3 +27,15 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Return a function that starts a server on a free port. The server stops at the end."""
     with start_servers(tmp_path) as serve:
         yield serve
+
+
+@pytest.fixture
+def run_main(capsys) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that runs a command in this process: status, stdout and stderr."""
+
+    def run_main(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        status = main(list(arguments))
+        return status, *capsys.readouterr()
+
+    return run_main

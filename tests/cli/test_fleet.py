@@ -2,6 +2,7 @@
 """``fleet load`` and ``fleet dump``, as people and programs use them."""
 
 import json
+from functools import partial
 
 import pytest
 
@@ -17,18 +18,12 @@ instances: [{name: web, host: cn1, flavor: small}]
 
 
 @pytest.fixture
-def run_fleet(sqlite_url, tmp_path, monkeypatch, capsys):
+def run_fleet(sqlite_url, tmp_path, monkeypatch, run_main):
     """Return a function that runs a command on an empty database, next to a fleet file."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "f.yaml").write_text(FILE)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        status = main(["fleet", *arguments])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return run
+    return partial(run_main, "fleet")
 
 
 def test_load_prints_changes_by_ranges(run_fleet, sqlite_url):

@@ -2,6 +2,7 @@
 """``placement sync_aggregates`` and ``sync_traits``: output and exit status."""
 
 import json
+from functools import partial
 
 import pytest
 
@@ -31,15 +32,9 @@ def cloud(sqlite_url, sqlite_database, monkeypatch):
 
 
 @pytest.fixture
-def run_cli(cloud, capsys):
+def run_cli(cloud, run_main):
     """Return a function that runs a command and returns its status, stdout and stderr."""
-
-    def run_command(*arguments: str) -> tuple[int, str, str]:
-        status = main(["placement", *arguments])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return run_command
+    return partial(run_main, "placement")
 
 
 def test_sync_aggregates_prints_added_memberships(cloud, run_cli):

@@ -2,10 +2,10 @@
 """``capacity`` with direct access to the database."""
 
 import json
+from functools import partial
 
 import pytest
 
-from placement_sched.cli.main import main
 from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
@@ -14,7 +14,7 @@ SIZES = ("--vcpus", "2", "--ram", "4096", "--disk", "20")
 
 
 @pytest.fixture
-def run_capacity(sqlite_app, sqlite_url, monkeypatch, capsys):
+def run_capacity(sqlite_app, sqlite_url, monkeypatch, run_main):
     """Return a function that runs the command on two hosts: status, stdout and stderr."""
     hosts = [report("cn1", memory_mb=8192), report("cn2", memory_mb=16384)]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", hosts)
@@ -24,13 +24,7 @@ def run_capacity(sqlite_app, sqlite_url, monkeypatch, capsys):
         body = {"flavor": {"name": name, **sizes}}
         sqlite_app.post_json("/compute/v2.1/flavors", body, headers=headers)
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-
-    def counted(*arguments: str) -> tuple[int, str, str]:
-        status = main(["capacity", *arguments])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return counted
+    return partial(run_main, "capacity")
 
 
 def test_capacity_is_printed_with_the_limiting_resource(run_capacity):

@@ -5,24 +5,17 @@ import json
 
 import pytest
 
-from placement_sched.cli.main import main
 from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def run_cli(sqlite_app, sqlite_url, monkeypatch, capsys):
+def run_cli(sqlite_app, sqlite_url, monkeypatch, run_main):
     """Return a function that runs a command on three hosts: status, stdout and stderr."""
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (1, 2, 3)])
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-
-    def run_command(*arguments: str) -> tuple[int, str, str]:
-        status = main(arguments)
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return run_command
+    return run_main
 
 
 def host_names(printed: str) -> list[str]:

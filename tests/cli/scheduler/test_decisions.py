@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -47,16 +48,9 @@ def cloud(sqlite_app, sqlite_url, monkeypatch):
 
 
 @pytest.fixture
-def run_cli(cloud, capsys):
+def run_cli(cloud, run_main):
     """Return a function that runs a command and returns its status, stdout and stderr."""
-
-    def run_command(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
-        status = main(["decisions", *arguments])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return run_command
+    return partial(run_main, "decisions")
 
 
 def list_uuids(run_cli, *arguments):

@@ -49,17 +49,11 @@ def cloud(sqlite_app, nova):
 
 
 @pytest.fixture
-def run_cli(cloud, nova, sqlite_url, monkeypatch, capsys):
+def run_cli(cloud, nova, sqlite_url, monkeypatch, run_main):
     """Return a function that runs a command on the cloud without pauses between polls."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     monkeypatch.setattr(plan_execution, "POLL_SECONDS", 0.01)
-
-    def run_command(*arguments: str) -> tuple[int, str, str]:
-        status = main([*arguments, "--nova-url", nova.url])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return run_command
+    return lambda *arguments: run_main(*arguments, "--nova-url", nova.url)
 
 
 def newest_run(app) -> dict:

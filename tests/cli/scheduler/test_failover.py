@@ -2,28 +2,22 @@
 """``capacity --host-failures`` with direct access to the database."""
 
 import json
+from functools import partial
 
 import pytest
 
-from placement_sched.cli.main import main
 from tests.scheduler.failover.test_report import fill, place
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def run_failover(sqlite_app, sqlite_url, monkeypatch, capsys):
+def run_failover(sqlite_app, sqlite_url, monkeypatch, run_main):
     """Return a function that runs the command on two hosts, and returns status and output."""
     fill(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
     place(sqlite_app, 9, "cn2", flavor="large")
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-
-    def run(*arguments):
-        status = main(["capacity", *arguments])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return run
+    return partial(run_main, "capacity")
 
 
 def test_uncovered_hosts_are_printed_with_what_is_lacking(run_failover):

@@ -2,6 +2,7 @@
 """``host list`` and ``host show``."""
 
 import json
+from functools import partial
 
 import pytest
 
@@ -29,15 +30,9 @@ def cloud(make_app, sqlite_settings, sqlite_url, monkeypatch):
 
 
 @pytest.fixture
-def run_cli(cloud, capsys):
+def run_cli(cloud, run_main):
     """Return a function that runs a command and returns its status, stdout and stderr."""
-
-    def run_command(*arguments: str) -> tuple[int, str, str]:
-        status = main(["host", *arguments])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return run_command
+    return partial(run_main, "host")
 
 
 def test_list_has_a_line_for_each_host(run_cli):

@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from placement_sched.cli.main import main
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import instance, report, spec
 
@@ -13,18 +12,12 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def run_cli(sqlite_app, sqlite_url, monkeypatch, capsys):
+def run_cli(sqlite_app, sqlite_url, monkeypatch, run_main):
     """Return a function that runs a command on two hosts, with an instance on cn1."""
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     select(sqlite_app, spec(instance(1), force_hosts=["cn1"]))
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-
-    def run_command(*arguments: str) -> tuple[int, str, str]:
-        status = main(arguments)
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return run_command
+    return run_main
 
 
 def test_plan_from_a_file_lists_the_moves(run_cli, tmp_path):

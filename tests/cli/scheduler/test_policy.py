@@ -55,16 +55,14 @@ def cloud(make_app, sqlite_url, config, monkeypatch):
 
 
 @pytest.fixture
-def run_cli(cloud, config, capsys, monkeypatch):
+def run_cli(cloud, config, run_main, monkeypatch):
     """Return a function that runs a command at 80 columns: status, stdout and stderr."""
     monkeypatch.setenv("COLUMNS", "80")
 
     def run_command(*arguments: str) -> tuple[int, str, str]:
         words = 2 if arguments[0] == "policy" else 1
         head, rest = arguments[:words], arguments[words:]
-        status = main([*head, "--config-file", str(config), *rest])
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
+        return run_main(*head, "--config-file", str(config), *rest)
 
     return run_command
 

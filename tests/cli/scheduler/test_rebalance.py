@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from placement_sched.cli.main import main
 from tests.scheduler.carrying_out import COMPUTE
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import flavor, instance, report, spec
@@ -14,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def run_cli(sqlite_app, sqlite_url, monkeypatch, capsys):
+def run_cli(sqlite_app, sqlite_url, monkeypatch, run_main):
     """Return a function that runs a command on two hosts of 8 GB with an instance of 3 GB."""
     reports = [report(name, memory_mb=8192) for name in ("cn1", "cn2")]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
@@ -24,13 +23,7 @@ def run_cli(sqlite_app, sqlite_url, monkeypatch, capsys):
     large = {"name": "m1.large", "vcpus": 1, "ram": 6144, "disk": 1}
     sqlite_app.post_json("/compute/v2.1/flavors", {"flavor": large}, headers=COMPUTE)
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-
-    def run_command(*arguments: str) -> tuple[int, str, str]:
-        status = main(arguments)
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return run_command
+    return run_main
 
 
 def test_moves_that_free_capacity_are_printed_with_the_reason(run_cli):

@@ -37,15 +37,9 @@ def cloud(sqlite_app, sqlite_url, monkeypatch):
 
 
 @pytest.fixture
-def run_cli(cloud, capsys):
+def run_cli(cloud, run_main):
     """Return a function that runs a command and returns its status, stdout and stderr."""
-
-    def run_command(*arguments: str) -> tuple[int, str, str]:
-        status = main(arguments)
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return run_command
+    return run_main
 
 
 def read_allocations(cloud, instance: str) -> dict:
