@@ -451,12 +451,15 @@ def id_of_aliased_provider(uuid):
     return select(inner.c.id).where(inner.c.uuid == uuid).scalar_subquery()
 
 
-def test_provider_with_a_duplicate_uuid_spelling_is_reported(cloud, database):
-    row = select(tables.resource_providers).where(tables.resource_providers.c.uuid == CN2)
+def insert_copy(database, table, uuid, **values):
     with database.read() as connection:
-        values = dict(connection.execute(row).mappings().one())
-    again = {"id": ABSENT, "root_provider_id": ABSENT, "uuid": CN2.replace("-", ""), "name": "x"}
-    break_tables(database, insert(tables.resource_providers).values(values | again))
+        row = connection.execute(select(table).where(table.c.uuid == uuid)).mappings().one()
+    return insert(table).values({**row, "id": ABSENT, **values})
+
+
+def test_provider_with_a_duplicate_uuid_spelling_is_reported(cloud, database):
+    changes = {"root_provider_id": ABSENT, "uuid": CN2.replace("-", ""), "name": "x"}
+    break_tables(database, insert_copy(database, tables.resource_providers, CN2, **changes))
     (violation,) = run_verifier(database).violations
     assert violation.invariant is Invariant.PROVIDER_TWICE
     assert f"provider {CN2} has 2 records, in different spellings" in violation.detail
@@ -465,13 +468,9 @@ def test_provider_with_a_duplicate_uuid_spelling_is_reported(cloud, database):
 def test_two_spellings_of_a_consumer_are_reported(sqlite_database, sqlite_app):
     lower = "aaaaaaaa-0000-4000-8000-000000000001"
     Cloud(sqlite_app).place(lower)
-    row = select(tables.consumers).where(tables.consumers.c.uuid == lower)
-    with sqlite_database.read() as connection:
-        values = dict(connection.execute(row).mappings().one())
-    values |= {"id": ABSENT, "uuid": lower.upper()}
     break_tables(
         sqlite_database,
-        insert(tables.consumers).values(values),
+        insert_copy(sqlite_database, tables.consumers, lower, uuid=lower.upper()),
         insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), lower.upper()),
     )
     (violation,) = run_verifier(sqlite_database).violations
@@ -480,13 +479,10 @@ def test_two_spellings_of_a_consumer_are_reported(sqlite_database, sqlite_app):
 
 
 def test_consumer_with_a_duplicate_uuid_spelling_is_reported(cloud, database):
-    row = select(tables.consumers).where(tables.consumers.c.uuid == FREE)
-    with database.read() as connection:
-        values = dict(connection.execute(row).mappings().one())
     plain = FREE.replace("-", "")
     break_tables(
         database,
-        insert(tables.consumers).values(values | {"id": ABSENT, "uuid": plain}),
+        insert_copy(database, tables.consumers, FREE, uuid=plain),
         insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), plain),
     )
     (violation,) = run_verifier(database).violations
@@ -774,20 +770,20 @@ CELL = {"id": 0, "cpuset": [], "pcpuset": [0, 1, 2], "memory": 65536, "pinned_cp
 PINNED = flavor(vcpus=2, extra_specs={"hw:cpu_policy": "dedicated"})
 
 
-def put_instance(app, uuid, instance_flavor):
-    body = {
-        "host": "cn1",
-        "node": "cn1",
-        "project_id": "p",
-        "user_id": "u",
-        "flavor": instance_flavor,
-    }
+def put_instance(app, uuid, document):
+    body = {"host": "cn1", "node": "cn1", "project_id": "p", "user_id": "u", "flavor": document}
     app.put_json(f"/scheduler/v1/instances/{uuid}", body)
 
 
-def test_host_with_too_few_cpus_for_pinning_is_reported(app, database):
+@pytest.mark.parametrize(
+    ("vcpus", "more_specs"),
+    [(2, {}), (1, {"hw:emulator_threads_policy": "isolate"})],
+    ids=["CPUs of instances", "isolated emulator"],
+)
+def test_host_with_too_few_cpus_for_pinning_is_reported(app, database, vcpus, more_specs):
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1", numa_topology={"cells": [CELL]})])
-    put_instance(app, FIRST, PINNED)
+    specs = {"hw:cpu_policy": "dedicated", **more_specs}
+    put_instance(app, FIRST, flavor(vcpus=vcpus, extra_specs=specs))
     assert_invariants(database)
     put_instance(app, SECOND, PINNED)
     (violation,) = run_verifier(database).violations
@@ -795,17 +791,6 @@ def test_host_with_too_few_cpus_for_pinning_is_reported(app, database):
     assert "on host cn1 pin 4 CPUs, and it has 3 for pinning" in violation.detail
     assert FIRST in violation.detail
     assert SECOND in violation.detail
-
-
-def test_isolated_emulator_cpu_counts_as_pinned(app, database):
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", numa_topology={"cells": [CELL]})])
-    specs = {"hw:cpu_policy": "dedicated", "hw:emulator_threads_policy": "isolate"}
-    put_instance(app, FIRST, flavor(vcpus=2, extra_specs=specs))
-    assert_invariants(database)
-    put_instance(app, SECOND, flavor(vcpus=1, extra_specs={"hw:cpu_policy": "dedicated"}))
-    (violation,) = run_verifier(database).violations
-    assert violation.invariant is Fault.PINNED_CPUS
-    assert "on host cn1 pin 4 CPUs, and it has 3 for pinning" in violation.detail
 
 
 def test_very_many_violations_are_truncated(sqlite_database, monkeypatch):

@@ -33,7 +33,6 @@ def cloud(sqlite_url, sqlite_database, monkeypatch):
 
 @pytest.fixture
 def run_cli(cloud, run_main):
-    """Return a function that runs a command and returns its status, stdout and stderr."""
     return partial(run_main, "placement")
 
 

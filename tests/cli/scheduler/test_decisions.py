@@ -49,7 +49,6 @@ def cloud(sqlite_app, sqlite_url, monkeypatch):
 
 @pytest.fixture
 def run_cli(cloud, run_main):
-    """Return a function that runs a command and returns its status, stdout and stderr."""
     return partial(run_main, "decisions")
 
 
