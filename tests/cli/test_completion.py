@@ -61,7 +61,6 @@ def complete_in_bash(tmp_path_factory):
 
 
 def program_environment() -> dict[str, str]:
-    """Return an environment with the program on its path."""
     return environment(PATH=os.pathsep.join([str(BIN), os.environ["PATH"]]))
 
 

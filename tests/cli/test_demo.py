@@ -70,7 +70,6 @@ def demo_user(tmp_path) -> DemoUser:
 
 @pytest.fixture(scope="module")
 def demo_output(tmp_path_factory) -> str:
-    """The text output of the demo."""
     newcomer = DemoUser(tmp_path_factory.mktemp("shown"))
     done = newcomer.run("demo")
     assert (done.returncode, done.stderr) == (0, "")
@@ -80,7 +79,6 @@ def demo_output(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="module")
 def demo_json(tmp_path_factory) -> dict:
-    """The JSON output of the demo."""
     newcomer = DemoUser(tmp_path_factory.mktemp("document"))
     done = newcomer.run("demo", "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")

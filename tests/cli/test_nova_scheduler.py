@@ -15,7 +15,6 @@ OURS = "[placement_database]\nconnection = sqlite:///ours.db\n"
 
 
 def last_error_line(run, tmp_path, text, *more):
-    """Return the last line of stderr."""
     file = tmp_path / "nova.conf"
     file.write_text(text)
     done = run("nova-scheduler", "--config-file", str(file), *more)

@@ -49,7 +49,6 @@ def configured_cloud(database, database_url, tmp_path):
 
 @pytest.fixture
 def sqlite_configured_cloud(sqlite_database, sqlite_url, tmp_path):
-    """The cloud of ``configured_cloud`` on SQLite."""
     return ConfiguredCloud(
         Cloud(sqlite_database, settings_with_policies(sqlite_url, tmp_path)), sqlite_url, tmp_path
     )

@@ -38,7 +38,6 @@ NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 @pytest.fixture
 def loaded_sample_cloud(database, settings):
-    """The sample cloud in the database."""
     cloud = sample_cloud(NOW)
     database.write(lambda connection: load(connection, cloud, settings, NOW))
     return cloud

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from placement_sched.errors import Conflict
 from placement_sched.operations import plan_runs
 from tests.exploring import draws
-from tests.scheduler.carrying_out import fill_small_cloud, host_of, make_application, small_clouds
+from tests.scheduler.plan_moves import fill_small_cloud, host_of, make_application, small_clouds
 from tests.support.scheduling import instance
 
 EXECUTOR = instance(101)

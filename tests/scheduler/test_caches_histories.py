@@ -39,7 +39,6 @@ class Failover:
             yield connection
 
     def stop_replication(self):
-        """Stop the replication to the standby."""
         self._copy(self._path, self._standby)
 
     def promote_standby(self, *, is_known=True):

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.conftest import make_settings
 from tests.exploring import draws
-from tests.scheduler.carrying_out import (
+from tests.scheduler.plan_moves import (
     COMPUTE,
     FLAVORS,
     carry_out_move,

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.exploring import draws
-from tests.scheduler.carrying_out import carry_out_move, host_of, make_application, read_usage
+from tests.scheduler.plan_moves import carry_out_move, host_of, make_application, read_usage
 from tests.scheduler.test_scheduler import explain, select
 from tests.scheduler.test_simulation import dump_tables
 from tests.support.fleets import load_fleet

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.checks import Violation
-from tests.verifier import class_names, recorded, references
+from tests.verifier import class_names, recorded_claims, references
 from tests.verifier.model import AcknowledgedWrites, Fault, GenerationsSeen
 from tests.verifier.sentences import amounts_of, violation_of
 
@@ -39,7 +39,7 @@ def _find_fallen(before: GenerationsSeen, after: GenerationsSeen) -> _Found:
 
 
 def _find_lost(connection: Connection, writes: AcknowledgedWrites) -> _Found:
-    held = recorded.held_amounts(connection, sorted(writes.by_consumer))
+    held = recorded_claims.held_amounts(connection, sorted(writes.by_consumer))
     # The times of the writes are not recorded. A renamed class may have had its old name.
     names = class_names.ClassNames(connection)
     for consumer, expected in writes.by_consumer.items():

@@ -9,7 +9,14 @@ from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.checks import Verified
 from placement_sched.operations import invariants
 from placement_sched.operations.cloud_check import CloudFault, differing_aggregates
-from tests.verifier import amounts, class_names, decided, hosts_hardware, recorded, references
+from tests.verifier import (
+    amounts,
+    class_names,
+    decisions,
+    hosts_hardware,
+    recorded_claims,
+    references,
+)
 from tests.verifier.model import Fault
 from tests.verifier.sentences import amounts_of, violation_of
 
@@ -20,19 +27,19 @@ _Found = Iterator[tuple[Fault, Mapping[str, object]]]
 _QUERIES = {
     Fault.UNITS: amounts.ignored_units_query(),
     **references.fault_queries(),
-    **recorded.fault_queries(),
+    **recorded_claims.fault_queries(),
 }
 _OF_AGGREGATES = {
     CloudFault.AGGREGATE_LACKS_HOSTS: Fault.NOT_IN_PLACEMENT,
     CloudFault.AGGREGATE_HAS_OTHER_HOSTS: Fault.STALE_IN_PLACEMENT,
 }
-_OF_DECISIONS: Mapping[type[decided.DecisionFault], Fault] = {
-    decided.MisplacedInstance: Fault.MISPLACED,
-    decided.RepeatedDecision: Fault.DECIDED_AGAIN,
-    decided.ClaimedBefore: Fault.CLAIMED_BEFORE,
-    decided.UnplacedInstance: Fault.UNPLACED,
-    decided.RequestUnreadable: Fault.RECORD_UNREADABLE,
-    recorded.UnreadableAnswer: Fault.DECISION_UNREADABLE,
+_OF_DECISIONS: Mapping[type[decisions.DecisionFault], Fault] = {
+    decisions.MisplacedInstance: Fault.MISPLACED,
+    decisions.RepeatedDecision: Fault.DECIDED_AGAIN,
+    decisions.ClaimedBefore: Fault.CLAIMED_BEFORE,
+    decisions.UnplacedInstance: Fault.UNPLACED,
+    decisions.RequestUnreadable: Fault.RECORD_UNREADABLE,
+    recorded_claims.UnreadableAnswer: Fault.DECISION_UNREADABLE,
 }
 
 
@@ -61,14 +68,14 @@ def _find_faults(connection: Connection, settings: Settings) -> _Found:
 
 
 def _faults_of_claims(connection: Connection) -> _Found:
-    unreadable = set[recorded.UnreadableAnswer]()
-    for fault in decided.find_faults(connection, MAX_DECISIONS):
-        if isinstance(fault, recorded.UnreadableAnswer):
+    unreadable = set[recorded_claims.UnreadableAnswer]()
+    for fault in decisions.find_faults(connection, MAX_DECISIONS):
+        if isinstance(fault, recorded_claims.UnreadableAnswer):
             unreadable.add(fault)
         yield _OF_DECISIONS[type(fault)], fault._asdict()
     names = class_names.ClassNames(connection)
-    for claim in recorded.unchanged_claims(connection, MAX_DECISIONS):
-        if isinstance(claim, recorded.UnreadableAnswer):
+    for claim in recorded_claims.unchanged_claims(connection, MAX_DECISIONS):
+        if isinstance(claim, recorded_claims.UnreadableAnswer):
             if claim not in unreadable:
                 yield Fault.DECISION_UNREADABLE, claim._asdict()
         elif not class_names.is_equal_amount(claim.claimed, claim.held, names.since(claim.at)):

@@ -27,7 +27,6 @@ def cloud(app, capsys, database_url, monkeypatch):
 
 @pytest.fixture
 def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
-    """The cloud on SQLite."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     return Cloud(sqlite_app, capsys)
 

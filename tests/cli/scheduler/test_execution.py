@@ -11,7 +11,7 @@ import pytest
 
 from placement_sched.cli.main import main
 from placement_sched.operations import plan_execution
-from tests.scheduler.carrying_out import carry_out_move, host_of
+from tests.scheduler.plan_moves import carry_out_move, host_of
 from tests.scheduler.test_scheduler import select
 from tests.support import program
 from tests.support.nova_api import run_nova

@@ -73,7 +73,6 @@ def cloud(database_url, tmp_path, make_app, capsys):
 
 @pytest.fixture
 def sqlite_cloud(sqlite_url, tmp_path, make_app, capsys):
-    """The cloud on SQLite."""
     return Cloud(sqlite_url, tmp_path, make_app, capsys)
 
 

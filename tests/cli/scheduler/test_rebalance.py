@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.scheduler.carrying_out import COMPUTE
+from tests.scheduler.plan_moves import COMPUTE
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import flavor, instance, report, spec
 

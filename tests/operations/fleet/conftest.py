@@ -65,5 +65,4 @@ def empty_cloud(sqlite_template: Path, tmp_path_factory) -> Iterator[Callable[[]
 
 @pytest.fixture
 def sqlite_cloud(empty_cloud) -> LoadableCloud:
-    """An empty cloud on SQLite."""
     return empty_cloud()

@@ -31,7 +31,6 @@ def policed_cloud(database, database_url, tmp_path):
 
 @pytest.fixture
 def sqlite_policed_cloud(sqlite_database, sqlite_url, tmp_path):
-    """The cloud of ``policed_cloud`` on SQLite."""
     return LoadableCloud(sqlite_database, settings_with_policies(sqlite_url, tmp_path))
 
 

@@ -46,7 +46,6 @@ def prepare_run(services, **fields):
 
 
 def count_by_node(app, **fields):
-    """Return the counts by node."""
     doubts = []
     with prepare_run(app.app.services, **fields) as run:
         counters, are_apart = count_hosts(run, Deadline.after(0), doubts)

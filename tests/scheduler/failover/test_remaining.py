@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from placement_sched.scheduler.failover import remaining as failover_remaining
 from tests.exploring import draws
 from tests.scheduler.capacity.test_report import ADMIN, FLAVORS, store_flavor
-from tests.scheduler.carrying_out import fill_small_cloud, make_application, small_clouds
 from tests.scheduler.failover.test_report import compute, fill, place
+from tests.scheduler.plan_moves import fill_small_cloud, make_application, small_clouds
 from tests.support.scheduling import flavor, instance, report, spec
 
 NODES = "/scheduler/v1/compute_nodes"

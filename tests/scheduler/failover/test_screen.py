@@ -13,7 +13,7 @@ from placement_sched.scheduler.failover.screen import FailedLoad, RequestOnHosts
 from placement_sched.scheduler.simulation import DISABLED, DRAINED
 from placement_sched.store import simulation
 from tests.exploring import draws
-from tests.scheduler.carrying_out import fill_small_cloud, make_application, small_clouds
+from tests.scheduler.plan_moves import fill_small_cloud, make_application, small_clouds
 
 FAILOVER = "/scheduler/v1/failover_capacity"
 VF = "CUSTOM_VF"

@@ -13,7 +13,7 @@ from placement_sched.db.collations import is_same_uuid
 from placement_sched.db.tables import consumers, decision_places, decisions, instances
 from placement_sched.model.decision import SELECT, SELECTED
 from placement_sched.model.names import canonical_uuid
-from tests.verifier.recorded import AS_CLAIMED, UnreadableAnswer, parse_document
+from tests.verifier.recorded_claims import AS_CLAIMED, UnreadableAnswer, parse_document
 
 _DECISIONS, _PLACES = decisions.c, decision_places.c
 _INSTANCES, _CONSUMERS = instances.c, consumers.c

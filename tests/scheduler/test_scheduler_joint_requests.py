@@ -12,7 +12,7 @@ from placement_sched.app import create_app
 from placement_sched.model.request_stats import begin_stats, request_stats
 from tests.conftest import make_settings
 from tests.exploring import draws
-from tests.scheduler.carrying_out import make_application
+from tests.scheduler.plan_moves import make_application
 from tests.scheduler.providers import share_pool
 from tests.scheduler.test_claim import RivalClaims
 from tests.scheduler.test_scheduler import allocations, select, usages
