@@ -157,15 +157,10 @@ def test_impossible_request_is_explained_within_part_of_the_budget(app):
     specs = {f"resources:{name}": amount for name, amount in group.resources}
     specs |= {f"trait:{name}": "required" for any_of in group.traits.required for name in any_of}
     flavor = {"name": "f", "vcpus": 1, "memory_mb": 0, "root_gb": 0, "ephemeral_gb": 0, "swap": 0}
-    request_spec = {
-        "flavor": flavor | {"extra_specs": specs},
-        "project_id": "p",
-        "num_instances": 1,
-    }
+    flavor |= {"extra_specs": specs}
+    document = {"flavor": flavor, "project_id": "p", "num_instances": 1, "image": None}
     answer = app.post_json(
-        "/scheduler/v1/select_destinations",
-        {"request_spec": request_spec | {"image": None}},
-        status=409,
+        "/scheduler/v1/select_destinations", {"request_spec": document}, status=409
     )
     (error,) = answer.json["errors"]
     candidates = error["funnel"]["allocation_candidates"]

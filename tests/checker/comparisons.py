@@ -119,14 +119,8 @@ def compare_explanations(case: Case) -> Iterator[Judgement]:
     verdicts = case.explain(sorted(case.cloud.hosts))["verdicts"]
     rejected = {
         verdict["host"]: [
-            Rejection(
-                verdict["host"],
-                reason["stage"],
-                reason["name"],
-                reason["reason"],
-                reason["changes"],
-            )
-            for reason in verdict["reasons"]
+            Rejection(verdict["host"], row["stage"], row["name"], row["reason"], row["changes"])
+            for row in verdict["reasons"]
         ]
         for verdict in verdicts
         if verdict["reasons"]
@@ -176,9 +170,7 @@ def _compare_first_changes(
     if would_pass is None:
         return
     host = rejections[0].host
-    firsts = {
-        repr(rejection.changes[0]): rejection for rejection in rejections if rejection.changes
-    }
+    firsts = {repr(entry.changes[0]): entry for entry in rejections if entry.changes}
     subject = f"{host}: {'; '.join(entry.changes[0]['words'] for entry in firsts.values())}"
     request, cloud = case.request, case.cloud
     try:
@@ -203,8 +195,7 @@ def _compare_change(case: Case, rejection: Rejection, change: dict[str, Any]) ->
     finally:
         case.restore()
     remaining = [
-        Rejection(rejection.host, reason["stage"], reason["name"], "", [])
-        for reason in verdict["reasons"]
+        Rejection(rejection.host, row["stage"], row["name"], "", []) for row in verdict["reasons"]
     ]
     stages = {(entry.stage, entry.constraint, entry.suffix) for entry in remaining}
     stage = (rejection.stage, rejection.constraint, rejection.suffix)

@@ -85,17 +85,12 @@ def _may_serve(
     is_pool = SHARING in provider.traits
     own = provider.aggregates
     spanning = own | root.aggregates
-    zones = {
-        aggregate.uuid for aggregate in cloud.aggregates.values() if aggregate.zone == request.zone
-    }
+    aggregates = cloud.aggregates.values()
+    zones = {aggregate.uuid for aggregate in aggregates if aggregate.zone == request.zone}
     if request.zone and not (own if is_pool else spanning) & zones:
         return False
-    required = frozenset().union(*(group.required for group in request.groups.values()))
-    reserved = {
-        aggregate.uuid
-        for aggregate in cloud.aggregates.values()
-        if not aggregate.required <= required
-    }
+    required = frozenset().union(*(part.required for part in request.groups.values()))
+    reserved = {aggregate.uuid for aggregate in aggregates if not aggregate.required <= required}
     return not spanning & reserved
 
 

@@ -67,12 +67,8 @@ def test_report_is_printed_as_json(run_shadow, results_file):
         run_shadow(results_file, "nova-shadow", "report", "--format", "json").stdout
     )
     assert (report["agreement"], report["verdicts"]) == (0.0, {"other_host": 1})
-    (disagreement,) = report["disagreements"]
-    assert (disagreement["our_host"], disagreement["nova_host"], disagreement["request_id"]) == (
-        "cn1",
-        "cn2",
-        "req-1",
-    )
+    (row,) = report["disagreements"]
+    assert (row["our_host"], row["nova_host"], row["request_id"]) == ("cn1", "cn2", "req-1")
 
 
 @pytest.mark.parametrize(

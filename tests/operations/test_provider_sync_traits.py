@@ -50,6 +50,14 @@ def remove_trait_manually(database, provider, trait=LICENSED):
     database.write(write_rows)
 
 
+def changes_of(synced):
+    return synced.created, synced.added, synced.removed
+
+
+def problems_of(synced):
+    return {(problem.code, problem.about) for problem in synced.problems}
+
+
 def read_synced_traits(database):
     with database.read() as connection:
         return synced_traits.read(connection).pairs
@@ -169,9 +177,7 @@ def test_host_with_unreported_node_keeps_the_trait(database):
     novas = OwnPlacement(database, lambda: NOW, own_hosts=False)
     synced = sync_traits(HostMapSequence(hosts_without_nodes(read_hosts(), "win1")), novas)
     assert synced.removed == set()
-    assert [(problem.code, problem.about) for problem in synced.problems] == [
-        (SyncCode.NO_NODE, "win1")
-    ]
+    assert problems_of(synced) == {(SyncCode.NO_NODE, "win1")}
     assert read_providers_with_trait(database) == {node, other}
     assert read_synced_traits(database).keys() == {(node, LICENSED), (other, LICENSED)}
     set_metadata(database, "windows", NOT_ASKING)
@@ -300,7 +306,7 @@ def test_host_without_provider_has_novas_exit_code(sqlite_database):
     add_aggregate(sqlite_database, "does not ask", ["elsewhere"])
     synced = sync_traits(*local_services(sqlite_database))
     assert read_providers_with_trait(sqlite_database) == {good}
-    assert {(problem.code, problem.about) for problem in synced.problems} == {
+    assert problems_of(synced) == {
         (SyncCode.NO_NODE, "serving"),
         (SyncCode.HOST_UNKNOWN, "ghost"),
         (SyncCode.NO_PROVIDER, "gone"),
@@ -320,11 +326,7 @@ def test_dry_run_reports_changes_without_writing(sqlite_database):
         read_providers_with_trait(sqlite_database, "CUSTOM_NEW"),
     ) == ({one}, set())
     done = sync_traits(*local_services(sqlite_database))
-    assert (planned.created, planned.added, planned.removed) == (
-        done.created,
-        done.added,
-        done.removed,
-    )
+    assert changes_of(planned) == changes_of(done)
     assert (done.added, done.removed) == ({(two, "CUSTOM_NEW")}, {(one, LICENSED)})
 
 
@@ -335,16 +337,11 @@ def test_dry_run_reports_hosts_without_provider(database):
     add_aggregate(database, "a", ["cn1", "gone"], asking)
     planned = sync_traits(*local_services(database), dry_run=True)
     done = sync_traits(*local_services(database))
-    assert (planned.created, planned.added, planned.removed) == (
-        done.created,
-        done.added,
-        done.removed,
-    )
+    assert changes_of(planned) == changes_of(done)
     assert planned.problems == done.problems
     assert done.added == {(node, LICENSED), (node, "CUSTOM_B")}
-    assert [(problem.code, problem.about) for problem in planned.problems] == [
-        (SyncCode.NO_PROVIDER, "gone")
-    ]
+    (problem,) = planned.problems
+    assert (problem.code, problem.about) == (SyncCode.NO_PROVIDER, "gone")
 
 
 def test_own_metadata_is_reread_under_lock(database):
@@ -424,17 +421,13 @@ def test_sync_is_idempotent_and_traits_are_requested_or_manual(
         sync_traits(*local_services(shared_database))
         assert sync_state(shared_database, nodes) == once
         for trait in TRAITS:
-            required = {
-                nodes[host]
-                for aggregate in cloud
-                if trait in aggregate["traits"]
-                for host in aggregate["hosts"]
-            }
-            manual = {nodes[host] for host, name in by_hand if name == trait}
-            assert read_providers_with_trait(shared_database, trait) == required | manual
+            members = [aggregate["hosts"] for aggregate in cloud if trait in aggregate["traits"]]
+            manual = {host for host, name in by_hand if name == trait}
+            expected = {nodes[host] for host in manual.union(*members)}
+            assert read_providers_with_trait(shared_database, trait) == expected
         for name, aggregate in zip("abc", cloud, strict=False):
-            members = {nodes[host] for host in aggregate["hosts"]}
-            assert read_members(shared_database, name) == members
+            expected = {nodes[host] for host in aggregate["hosts"]}
+            assert read_members(shared_database, name) == expected
 
 
 def make_aggregates(database, cloud):

@@ -97,15 +97,13 @@ class Writer:
 
     def put_allocations(self, who, amounts):
         held = self._held(who)
-        allocations = {
+        amounts = {
             self._providers[which]: {"resources": {"VCPU": number}}
             for which, number in amounts.items()
             if number
         }
         self._send(
-            "PUT",
-            f"/placement/allocations/{self._consumers[who]}",
-            {**held, "allocations": allocations},
+            "PUT", f"/placement/allocations/{self._consumers[who]}", held | {"allocations": amounts}
         )
 
     def transfer_allocations(self, giver, taker):
@@ -135,10 +133,8 @@ class Writer:
     def place_instances(self, number, grouped):
         uuids = [str(uuid4()) for _ in range(number)]
         more = {"instance_group": self._group} if grouped else {}
-        request_spec = spec(*uuids, flavor=flavor(memory_mb=16384), **more)
-        answer = self._send(
-            "POST", "/scheduler/v1/select_destinations", {"request_spec": request_spec}
-        )
+        body = {"request_spec": spec(*uuids, flavor=flavor(memory_mb=16384), **more)}
+        answer = self._send("POST", "/scheduler/v1/select_destinations", body)
         if answer.status_code == 200:
             self._placed += uuids
 

@@ -99,9 +99,8 @@ def test_children_of_compute_nodes_are_audited_but_foreign_providers_are_not(clo
     )
     cloud.allocate(2, {child: {"VGPU": 1}})
     cloud.allocate(3, {storage: {"VGPU": 1}})
-    assert [orphan["resource_provider"] for orphan in cloud.document("audit")["orphaned"]] == [
-        child
-    ]
+    (orphan,) = cloud.document("audit")["orphaned"]
+    assert orphan["resource_provider"] == child
     assert cloud.document("audit", "--resource-provider", storage)["consumers"] == 1
 
 
@@ -172,10 +171,7 @@ def test_evacuating_instance_keeps_its_allocations(cloud):
 
 
 def reasons(document):
-    return {
-        consumer["consumer"]: (consumer["reason"], consumer["about"])
-        for consumer in document["not_judged"]
-    }
+    return {row["consumer"]: (row["reason"], row["about"]) for row in document["not_judged"]}
 
 
 @pytest.fixture
