@@ -4,6 +4,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from placement_sched.model.candidates_query import (
@@ -13,7 +14,15 @@ from placement_sched.model.candidates_query import (
     TraitTerms,
 )
 from placement_sched.model.provider import MAX_INT, Inventory
+from tests.exploring import draws
 from tests.support.clouds import Cloud, Host, Stock, uuid_of
+
+
+def examples(number: int) -> settings:
+    """Return the settings of a property test with fixtures."""
+    checks = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    return settings(max_examples=draws(number), deadline=None, suppress_health_check=checks)
+
 
 CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB")
 TRAITS = ("HW_CPU_X86_AVX", "HW_CPU_X86_AVX2", "STORAGE_DISK_SSD", "CUSTOM_GOLD")

@@ -8,7 +8,7 @@ from collections import Counter
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.candidates import batches
@@ -20,17 +20,12 @@ from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES, all_candidates, as_found
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
-from tests.candidates.strategies import queries, tree_clouds
-from tests.exploring import draws
+from tests.candidates.strategies import examples, queries, tree_clouds
 from tests.support.clouds import NOW, Cloud, Host, build_stock, load_cloud, uuid_of
 
 pytestmark = pytest.mark.usefixtures("each_source")
 
-EXAMPLES = settings(
-    max_examples=draws(30),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+EXAMPLES = examples(30)
 BREADTH_FIRST = {"placement.allocation_candidates_generation_strategy": "breadth-first"}
 SHUFFLED = {"placement.randomize_allocation_candidates": True}
 MAX_CANDIDATES = "placement.max_allocation_candidates"

@@ -5,23 +5,18 @@ from collections import Counter
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.candidates.search import find, prepare
 from tests.candidates.reference import all_candidates, as_found, candidates_of
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
-from tests.candidates.strategies import queries, tree_clouds
-from tests.exploring import draws
+from tests.candidates.strategies import examples, queries, tree_clouds
 
 pytestmark = pytest.mark.usefixtures("each_source")
 
-EXAMPLES = settings(
-    max_examples=draws(40),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+EXAMPLES = examples(40)
 STRATEGIES = st.sampled_from(["depth-first", "breadth-first"])
 SHUFFLED = "placement.randomize_allocation_candidates"
 STRATEGY = "placement.allocation_candidates_generation_strategy"

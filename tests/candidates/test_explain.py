@@ -7,8 +7,7 @@ from itertools import combinations, pairwise
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import settings as examples
+from hypothesis import given
 from sqlalchemy import select
 
 from placement_sched.candidates.explain import SearchRun, explain, iterate_steps, rejections_by_root
@@ -22,17 +21,12 @@ from tests.candidates.prefixes import constraint_names, query_prefixes, query_wi
 from tests.candidates.reference import all_candidates, candidates_of, has_provider_for_each_slot
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
-from tests.candidates.strategies import clouds, groups, queries, tree_clouds
-from tests.exploring import draws
+from tests.candidates.strategies import clouds, examples, groups, queries, tree_clouds
 from tests.support.clouds import Cloud, Host, build_stock, load_cloud, uuid_of
 
 pytestmark = pytest.mark.usefixtures("each_source")
 
-EXAMPLES = examples(
-    max_examples=draws(40),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+EXAMPLES = examples(40)
 
 
 def _explain(database, query, settings, view=EVERYTHING):

@@ -4,7 +4,7 @@
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.api.placement.allocation_candidates import render
@@ -19,17 +19,12 @@ from placement_sched.model.candidates_query import CandidatesQuery
 from placement_sched.store.placement import provider_state
 from tests.candidates.changing import RandomChanger, RecordedChanges
 from tests.candidates.reload import reload
-from tests.candidates.strategies import clouds, groups, queries, tree_clouds
-from tests.exploring import draws
+from tests.candidates.strategies import clouds, examples, groups, queries, tree_clouds
 from tests.support.clouds import uuid_of
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = settings(
-    max_examples=draws(40),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+EXAMPLES = examples(40)
 FIELDS = (
     SummaryFields(classes=None, traits=True, tree=True),
     SummaryFields(classes=None, traits=False, tree=False),

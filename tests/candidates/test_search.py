@@ -4,7 +4,7 @@
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.candidates.search import find, prepare
@@ -13,17 +13,12 @@ from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 from tests.candidates.reference import candidates_of
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
-from tests.candidates.strategies import clouds, groups
-from tests.exploring import draws
+from tests.candidates.strategies import clouds, examples, groups
 from tests.support.clouds import Cloud, Host, build_stock, load_cloud
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("each_source")]
 
-EXAMPLES = settings(
-    max_examples=draws(40),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+EXAMPLES = examples(40)
 
 
 def _search(database, group, options, limit=None):

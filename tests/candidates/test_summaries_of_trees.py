@@ -6,7 +6,7 @@ from random import Random
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from sqlalchemy import update
 
@@ -18,8 +18,7 @@ from tests.candidates.documented import provider, reported_candidates
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
-from tests.candidates.strategies import queries, tree_clouds
-from tests.exploring import draws
+from tests.candidates.strategies import examples, queries, tree_clouds
 from tests.support.clouds import Cloud, load_cloud, uuid_of
 from tests.support.versions import LATEST, LATEST_HEADERS
 
@@ -183,11 +182,7 @@ def _is_contradictory(terms):
     return any(names <= terms.forbidden for names in terms.required)
 
 
-@settings(
-    max_examples=draws(30),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples(30)
 @given(cloud=tree_clouds(), query=queries(), limit=st.sampled_from([None, 1, 3]))
 def test_summaries_have_all_trees_of_candidates(app, cloud, query, limit):
     reload(app.app.services.database, cloud)

@@ -4,7 +4,7 @@
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.candidates.batches import CandidateBatches
@@ -16,8 +16,7 @@ from tests.candidates.documented import provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
 from tests.candidates.sources import provider_cache_enabled, source_of
-from tests.candidates.strategies import queries, tree_clouds
-from tests.exploring import draws
+from tests.candidates.strategies import examples, queries, tree_clouds
 from tests.support.clouds import Cloud, load_cloud
 
 MAX_CANDIDATES = "placement.max_allocation_candidates"
@@ -72,11 +71,7 @@ def _found_candidates(database, query, options, *, alike=True, batch=None):
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=draws(100),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+@examples(100)
 @given(
     cloud=tree_clouds(most=10),
     query=queries(),
