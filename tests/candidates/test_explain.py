@@ -118,14 +118,14 @@ def _check_steps(cloud, query, reported):
     steps = iter(reported.steps)
     for name, prefix in query_prefixes(query):
         step = next(steps)
-        remaining = {
-            root for root in standing if has_provider_for_each_slot(cloud, prefix, cloud[root])
+        rejected = {
+            root for root in standing if not has_provider_for_each_slot(cloud, prefix, cloud[root])
         }
         assert (step.constraint, step.detail) == name
-        assert (step.before, step.after) == (len(standing), len(remaining))
-        assert {rejection.host for rejection in step.rejected} == standing - remaining
+        assert (step.before, step.after) == (len(standing), len(standing - rejected))
+        assert {rejection.host for rejection in step.rejected} == rejected
         assert all(rejection.reason for rejection in step.rejected)
-        standing = remaining
+        standing -= rejected
     rest = list(steps)
     assert [step.constraint for step in rest] in ([], ["combination"])
     for step in rest:

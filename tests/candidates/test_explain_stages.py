@@ -16,9 +16,7 @@ def _rejection_steps(database, settings, cloud, query):
     load_cloud(database, cloud)
     _, reported = _explain(database, query, settings)
     return {
-        f"{step.constraint} {step.detail}".strip(): [
-            rejection.reason for rejection in step.rejected
-        ]
+        f"{step.constraint} {step.detail}".strip(): [host.reason for host in step.rejected]
         for step in reported.steps
         if step.rejected
     }

@@ -25,10 +25,7 @@ LOG = "sched_provider_changes"
 
 
 class Clock:
-    """A clock that a test sets forward."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
+    now = 0.0
 
     def __call__(self) -> float:
         return self.now
@@ -70,15 +67,18 @@ def execute_statement(database, statement):
     database.write(lambda connection: connection.execute(text(statement)))
 
 
+def drop_trigger(database):
+    of_table = " ON resource_providers" if database.url.get_backend_name() == "postgresql" else ""
+    execute_statement(database, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
+
+
 def change_generations(database):
     changed = update(resource_providers).values(generation=resource_providers.c.generation + 1)
     database.write(lambda connection: connection.execute(changed))
 
 
 def test_dropped_triggers_are_detected(filled_database, cache, clock, caplog):
-    kind = filled_database.url.get_backend_name()
-    of_table = " ON resource_providers" if kind == "postgresql" else ""
-    execute_statement(filled_database, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
+    drop_trigger(filled_database)
     change_generations(filled_database)
     cache.run_refresh(filled_database.read)
     assert not is_current(cache, filled_database)
@@ -96,10 +96,7 @@ def test_idle_worker_detects_lost_triggers(filled_database, clock):
     is_current(cache, filled_database)
     cache.wait(10)
     assert is_current(cache, filled_database)
-    of_table = (
-        " ON resource_providers" if filled_database.url.get_backend_name() == "postgresql" else ""
-    )
-    execute_statement(filled_database, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
+    drop_trigger(filled_database)
     change_generations(filled_database)
     clock.now += cache_module.MAX_LATE_PAUSE + 1
     is_current(cache, filled_database)
@@ -110,9 +107,7 @@ def test_idle_worker_detects_lost_triggers(filled_database, clock):
 
 
 def test_recreated_triggers_are_detected(filled_database, cache):
-    kind = filled_database.url.get_backend_name()
-    of_table = " ON resource_providers" if kind == "postgresql" else ""
-    execute_statement(filled_database, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
+    drop_trigger(filled_database)
     change_generations(filled_database)
     sync_schema(filled_database)
     assert is_current(cache, filled_database)

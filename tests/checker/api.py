@@ -57,10 +57,8 @@ class Api:
             body = {"name": provider.name, "uuid": provider.uuid}
             body |= {"parent_provider_uuid": provider.parent} if provider.parent else {}
             self.call("POST", _PROVIDERS, body)
-        uuids = {
-            aggregate.uuid: self._create_aggregate(aggregate)
-            for aggregate in cloud.aggregates.values()
-        }
+        aggregates = cloud.aggregates.values()
+        uuids = {aggregate.uuid: self._create_aggregate(aggregate) for aggregate in aggregates}
         for provider in cloud.providers.values():
             self.set_inventories(provider.uuid, provider.inventories)
             self.set_traits(provider.uuid, provider.traits - {"COMPUTE_STATUS_DISABLED"})

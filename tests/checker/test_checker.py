@@ -31,9 +31,7 @@ def api(sqlite_url: str, make_app: Callable) -> Api:
 
 
 def _false_comparisons(api: Api, seeds: range, layout: str, part: str) -> list[Comparison]:
-    comparisons = [
-        comparison for seed in seeds for comparison in compare(api, seed, layout, [part])
-    ]
+    comparisons = [item for seed in seeds for item in compare(api, seed, layout, [part])]
     assert comparisons
     return [comparison for comparison in comparisons if not comparison.is_true]
 

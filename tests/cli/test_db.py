@@ -32,9 +32,8 @@ def test_sync_creates_the_embedded_database(run, tmp_path):
         f"sqlite:///placement_sched.db: schema brought to revision {newest_revision()}\n"
     )
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as database:
-        ((traits,),) = database.execute(
-            "SELECT COUNT(*) FROM traits WHERE name = 'HW_CPU_X86_AVX2'"
-        )
+        query = "SELECT COUNT(*) FROM traits WHERE name = 'HW_CPU_X86_AVX2'"
+        ((traits,),) = database.execute(query)
     assert traits == 1
 
 

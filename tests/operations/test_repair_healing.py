@@ -35,9 +35,8 @@ def test_concurrent_heals_write_once(cloud, database):
         thread.start()
     for thread in threads:
         thread.join(timeout=60)
-    assert sorted(result.instance for result in results if result.done) == [
-        uuid(n) for n in range(8)
-    ]
+    healed = sorted(result.instance for result in results if result.done)
+    assert healed == [uuid(n) for n in range(8)]
     assert [cloud.held(number)[CN1]["VCPU"] for number in range(8)] == [4] * 8
 
 

@@ -169,10 +169,8 @@ def test_request_without_instances_is_reported(cloud, text):
     break_tables(cloud.database, update(DECISIONS).values(request=text))
     (violation,) = run_verifier(cloud.database).violations
     assert violation.invariant is Fault.RECORD_UNREADABLE
-    assert (
-        violation.detail
-        == f"the record of decision {decision} cannot be read: it names no instances"
-    )
+    words = f"the record of decision {decision} cannot be read: it names no instances"
+    assert violation.detail == words
 
 
 def test_second_decision_for_a_claim_is_reported(cloud):

@@ -292,10 +292,8 @@ def test_replay_shows_differences_side_by_side(cloud, run_cli):
     assert "then now" in words
     assert f"{host}: allocation_candidates root_required" in words
     document = json.loads(run_cli("replay", NOVAS, "--settings", "then", "--format", "json")[1])
-    assert {difference["what"] for difference in document["differences"]} >= {
-        "hosts found",
-        "first hosts",
-    }
+    differences = {row["what"] for row in document["differences"]}
+    assert differences >= {"hosts found", "first hosts"}
 
 
 def test_replay_without_changes_reports_no_difference(run_cli):
@@ -375,10 +373,8 @@ def test_follow_prints_each_new_decision_once(cloud):
     assert next(coming) == []
     for number in (4, 5):
         scheduler.select_destinations(spec(instance(number)), claiming=ClaimMode.NONE)
-    assert [decision["instances"][0]["uuid"] for decision in next(coming)] == [
-        instance(5),
-        instance(4),
-    ]
+    uuids = [decision["instances"][0]["uuid"] for decision in next(coming)]
+    assert uuids == [instance(5), instance(4)]
     assert next(coming) == []
 
 

@@ -103,9 +103,7 @@ def test_json_equals_the_answer_of_the_api(run_cli, cloud, command):
     assert status == 0
     document = json.loads(printed)
     found = (
-        next(policy for policy in document if policy["name"] == "pack")
-        if command == ("list",)
-        else document
+        next(row for row in document if row["name"] == "pack") if command == ("list",) else document
     )
     assert found["options"]["filter_scheduler.max_instances_per_host"]["value"] == 5
     assert found["aggregates"][0]["name"] == "rack2"

@@ -49,9 +49,7 @@ class Cloud:
         with self.app.app.services.database.read() as connection:
             provider = resource_providers.by_uuid(connection, uuid_of(host))
             rows = inventories.of_provider(connection, provider.id)
-        return next(
-            inventory.allocation_ratio for inventory in rows if inventory.resource_class == "VCPU"
-        )
+        return next(row.allocation_ratio for row in rows if row.resource_class == "VCPU")
 
     def set_policy_in_database(self, policy):
         """Write another policy for h1 into the tables, without the checks of the API."""

@@ -75,15 +75,13 @@ allocations:
 
 
 def read_provider(cloud, name):
-    (found,) = [provider for provider in cloud.state.providers.values() if provider.name == name]
-    return found
+    (provider,) = [row for row in cloud.state.providers.values() if row.name == name]
+    return provider
 
 
 def read_instance(cloud, name):
-    (found,) = [
-        instance for instance in cloud.state.instances.values() if instance.display_name == name
-    ]
-    return found
+    (instance,) = [row for row in cloud.state.instances.values() if row.display_name == name]
+    return instance
 
 
 def allocations_by_provider_name(cloud, name):
@@ -91,7 +89,7 @@ def allocations_by_provider_name(cloud, name):
     names = {uuid: provider.name for uuid, provider in state.providers.items()}
     consumer = state.consumers.get(read_instance(cloud, name).uuid)
     return (
-        {names[uuid]: dict(amounts) for uuid, amounts in consumer.allocations.items()}
+        {names[key]: dict(amounts) for key, amounts in consumer.allocations.items()}
         if consumer
         else {}
     )
@@ -309,9 +307,7 @@ def test_host_changes_zone_if_both_aggregates_are_given(sqlite_cloud):
           - {name: az2, hosts: []}
         """
     )
-    zones = {
-        aggregate.name: aggregate.hosts for aggregate in sqlite_cloud.state.aggregates.values()
-    }
+    zones = {zone.name: zone.hosts for zone in sqlite_cloud.state.aggregates.values()}
     assert (zones["az2"], zones["az3"]) == (set(), {"cn3"})
 
 

@@ -194,7 +194,7 @@ def test_suggested_amount_is_the_nearest_that_fits(inventory, used, amount):
     free = inventory.capacity - used
     fitting_amounts = [n for n in range(1, 60) if n <= free and matches_units(inventory, n)]
     room = UsedInventory(inventory, used)
-    assert largest_below(room, amount) == max((n for n in fitting_amounts if n < amount), default=0)
-    assert smallest_above(room, amount) == min(
-        (n for n in fitting_amounts if n > amount), default=0
-    )
+    smaller = (n for n in fitting_amounts if n < amount)
+    assert largest_below(room, amount) == max(smaller, default=0)
+    larger = (n for n in fitting_amounts if n > amount)
+    assert smallest_above(room, amount) == min(larger, default=0)

@@ -221,9 +221,7 @@ def test_explanation_has_the_amounts():
     flavors = [build_flavor(2, 4096), build_flavor(4, 8192)]
     hosts = [host("cn1", 8, 8, disk=0), host("cn2", 8, 16, disk=0)]
     run = weigh(StrandedResourcesWeigher, hosts, build_request(SMALL, *flavors), **OPTIONS)
-    details = {
-        report.host: report.weights[NAME].as_json()["detail"] for report in run.host_reports()
-    }
+    details = {row.host: row.weights[NAME].as_json()["detail"] for row in run.host_reports()}
     assert details == {
         "cn1": "leaves 5 VCPU and 3,072 MEMORY_MB that no flavor can use, and strands 2 VCPU and "
         "5,120 MEMORY_MB more for the average flavor",
@@ -279,9 +277,7 @@ def test_amounts_equal_those_of_a_capacity_report(cloud):
             run = scheduler.prepare_run(connection, request, DecisionSeed.drawn(scheduler.random))
         table = FlavorTable.of(run.filtered_request.spec.cloud_flavors, {})
         rows = table.stranded(table.read(run.hosts))[1].tolist()
-        amounts = {
-            host_report.host: row[:3] for host_report, row in zip(run.hosts, rows, strict=True)
-        }
+        amounts = {state.host: row[:3] for state, row in zip(run.hosts, rows, strict=True)}
         answer = read_capacity(cloud, query={"per": "host"}, flavor="m2")
         for part in answer["per"]:
             stranded = [part["stranded"].get(name, 0) for name in CLASSES]
