@@ -30,7 +30,7 @@ from placement_sched.scheduler.filters import BaseHostFilter
 
 
 class RecipeFilter(BaseHostFilter):
-    """Refuses the host ``[filter_scheduler] recipe_host``."""
+    """Rejects the host ``[filter_scheduler] recipe_host``."""
 
     options = (
         ("filter_scheduler", cfg.IntOpt("recipe_host", default=1, help="A host's number.")),

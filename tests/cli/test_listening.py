@@ -140,7 +140,7 @@ def test_invalid_socket_is_reported_in_one_line(tmp_path, kind, count, message):
     assert (done.returncode, done.stderr) == (1, f"placement-sched: {message}\n")
 
 
-def test_public_address_without_login_is_refused(tmp_path):
+def test_public_address_without_login_is_rejected(tmp_path):
     """The socket's address is checked, not ``--host``."""
     program = PASSING.replace('"127.0.0.1"', '"0.0.0.0"')
     done = serve_socket(tmp_path, program, "tcp", "1")

@@ -182,7 +182,7 @@ def hide_openstacksdk(monkeypatch):
         yield
 
 
-def test_cloud_without_openstacksdk_is_refused_with_the_extra(run_show, monkeypatch):
+def test_cloud_without_openstacksdk_is_rejected_with_the_extra(run_show, monkeypatch):
     with hide_openstacksdk(monkeypatch):
         _, _, error = run_show("--os-cloud", "here")
     words = "--os-cloud needs openstacksdk: pip install 'placement-sched[osc]'"
@@ -207,7 +207,7 @@ def test_noauth2_token_is_admin_on_this_machine(host):
         (["--token", "a", "--os-cloud", "b"], "--token cannot be combined with --os-cloud"),
     ],
 )
-def test_options_without_a_login_are_refused(run_show, options, words):
+def test_options_without_a_login_are_rejected(run_show, options, words):
     status, _, error = run_show(*options)
     assert status == 1
     assert error.startswith(f"placement-sched: {words}")

@@ -147,7 +147,7 @@ def test_expect_continue_is_answered(open_connection):
     assert client.recv(2**16).startswith(b"HTTP/1.1 400 ")
 
 
-def test_expect_continue_for_a_too_large_body_is_refused(open_connection):
+def test_expect_continue_for_a_too_large_body_is_rejected(open_connection):
     head = HALF_BODY.replace(b"Length: 1000", b"Length: 70000000\r\nExpect: 100-continue")
     client = open_connection(head.partition(b"{")[0])
     text = read_until_closed(client)

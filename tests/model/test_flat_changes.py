@@ -19,7 +19,7 @@ def test_short_form_of_added_hosts_equals_the_long_form(like):
 
 
 @pytest.mark.parametrize("text", ["lift=cn1", "drain=", "{", "aggregate=x:y"])
-def test_an_invalid_change_is_refused_by_its_name(text):
+def test_an_invalid_change_is_rejected_by_its_name(text):
     with pytest.raises(Invalid, match="line"):
         change_of(text, "line")
 

@@ -70,7 +70,7 @@ def test_each_option_sets_its_field_of_the_spec():
         ({"image": "a", "image_properties": {"b": "c"}}, NOT_WITH_PROPERTIES),
     ],
 )
-def test_contradicting_options_are_refused_by_name(options, message):
+def test_contradicting_options_are_rejected_by_name(options, message):
     with pytest.raises(Invalid) as rejection:
         FlatRequest(**options).as_spec(LABELS)
     assert rejection.value.detail == message
@@ -88,7 +88,7 @@ def test_option_values_are_parsed_as_json_if_possible():
 
 
 @pytest.mark.parametrize("text", ["nonsense", "=value"])
-def test_a_text_without_an_equals_sign_is_refused(text):
+def test_a_text_without_an_equals_sign_is_rejected(text):
     with pytest.raises(Invalid) as rejection:
         pairs([text], "Extra specs")
     assert rejection.value.detail == f"Extra specs {text}: expected KEY=VALUE"

@@ -80,7 +80,7 @@ def test_raw_properties_get_the_names_and_values_of_nova(raw, expected):
         ("img_signature_hash_method", "sha-224"),
     ],
 )
-def test_invalid_value_is_refused_under_its_original_name(name, value):
+def test_invalid_value_is_rejected_under_its_original_name(name, value):
     with pytest.raises(Invalid, match=f"image property '{name}'|hw_scsi_model"):
         properties_from({name: value})
 
@@ -138,7 +138,7 @@ def test_image_document_is_parsed():
     assert image.required_traits == {"A"}
 
 
-def test_properties_with_a_cpu_on_two_nodes_are_refused():
+def test_properties_with_a_cpu_on_two_nodes_are_rejected():
     raw = {f"hw_numa_cpus.{node}": "0-65535" for node in range(128)}
     with pytest.raises(Invalid, match=r"'hw_numa_cpus\.1': a CPU is on two nodes"):
         properties_from(raw)

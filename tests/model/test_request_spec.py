@@ -126,12 +126,12 @@ def test_limits_and_request_level_params_are_attributes():
 
 
 @pytest.mark.parametrize("noun", ["flavor", "image"])
-def test_name_of_a_stored_flavor_or_image_is_refused(noun):
+def test_name_of_a_stored_flavor_or_image_is_rejected(noun):
     with pytest.raises(NotFound, match=f"no stored {noun} 'x'"):
         spec_of(**{noun: "x"})
 
 
-def test_invalid_image_property_is_refused_by_name():
+def test_invalid_image_property_is_rejected_by_name():
     with pytest.raises(Invalid, match="hw_cpu_policy"):
         spec_of(image={"properties": {"hw_cpu_policy": "some"}})
 

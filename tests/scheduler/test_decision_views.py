@@ -45,7 +45,7 @@ def replay_differences(app, uuid, **how):
 
 @st.composite
 def random_clouds(draw):
-    """Return reports of hosts, many of them alike, some with a child provider of VGPUs."""
+    """Return reports of hosts, many of them equal, some with a child provider of VGPUs."""
     memory = st.sampled_from([8192, 16384, 16384])
     sizes = draw(st.lists(st.tuples(memory, st.integers(0, 2)), min_size=1, max_size=12))
     return [

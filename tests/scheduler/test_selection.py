@@ -51,14 +51,14 @@ class RecordingIndexes(BaseHostFilter):
 
 
 class WithoutNewInstances(BaseHostFilter):
-    """Refuses a host with an instance of this request."""
+    """Rejects a host with an instance of this request."""
 
     def host_passes(self, host_state, _spec):
         return host_state.num_instances == 0
 
 
 class Alone(BaseHostFilter):
-    """Refuses a host with an instance in ``host_state.instances``."""
+    """Rejects a host with an instance in ``host_state.instances``."""
 
     def host_passes(self, host_state, _spec):
         return not host_state.instances

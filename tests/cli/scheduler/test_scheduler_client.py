@@ -101,7 +101,7 @@ def test_certificate_is_verified_with_the_bundle_of_the_environment(
 
 
 @pytest.mark.parametrize("name", [".", ".."])
-def test_name_with_a_path_separator_is_refused(name):
+def test_name_with_a_path_separator_is_rejected(name):
     with pytest.raises(Invalid, match="is not allowed in a URL"):
         build_client("http://127.0.0.1:1").show("hosts", name)
 
@@ -124,7 +124,7 @@ REQUESTS = [
     "url_options", [[], ["--url", "http://127.0.0.1:1"]], ids=["direct", "url"]
 )
 @pytest.mark.parametrize(("arguments", "place"), REQUESTS)
-def test_argument_that_is_not_utf8_is_refused_with_its_place(
+def test_argument_that_is_not_utf8_is_rejected_with_its_place(
     sqlite_app, sqlite_url, monkeypatch, capsys, arguments, place, url_options
 ):
     assert sqlite_app  # creates the tables of the database

@@ -135,7 +135,7 @@ def test_realtime_mask_of_the_image_takes_precedence(extra_specs, properties, ex
         ),
     ],
 )
-def test_invalid_realtime_masks_are_refused(extra_specs, properties, names):
+def test_invalid_realtime_masks_are_rejected(extra_specs, properties, names):
     cpus = hardware_of({"hw:cpu_realtime": "true", **extra_specs}, properties).cpus
     assert names in read_error(lambda: cpus.realtime)
 
@@ -258,5 +258,5 @@ def test_thread_policies_apply_to_pinned_cpus():
         ({POLICY: "mixed", MASK: "1", **REALTIME}, (POLICY, MASK, "hw:cpu_realtime")),
     ],
 )
-def test_keys_that_contradict_the_policy_are_refused_by_name(extra_specs, names):
+def test_keys_that_contradict_the_policy_are_rejected_by_name(extra_specs, names):
     read_error(lambda: pinning(extra_specs), *names)

@@ -46,7 +46,7 @@ def test_numbers_ranges_and_exclusions_are_parsed(text, cpus):
         "9" * 5000,
     ],
 )
-def test_an_invalid_part_is_refused(text):
+def test_an_invalid_part_is_rejected(text):
     with pytest.raises(ValueError, match=r"number|ends before|exceeds"):
         parse_cpus(text)
 
@@ -82,6 +82,6 @@ def test_a_leading_caret_excludes_cpus_from_all(mask, cpus):
     assert masked_cpus(flavor_of({}, vcpus=0), "^0", "x") == set()
 
 
-def test_all_cpus_refuses_more_than_are_supported():
+def test_all_cpus_rejects_more_than_are_supported():
     with pytest.raises(Invalid, match="flavor has 2000000000 vcpus"):
         all_cpus(flavor_of({}, vcpus=2_000_000_000))

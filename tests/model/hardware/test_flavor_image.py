@@ -26,7 +26,7 @@ def test_value_of_flavor_or_image_is_used(extra_specs, properties, value, source
     assert both.source("tpm_version") == source
 
 
-def test_different_values_are_refused_with_both_keys():
+def test_different_values_are_rejected_with_both_keys():
     both = hardware_of({KEY: "2.0"}, {NAME: "1.2"})
     message = f"{FLAVOR} is '2.0', {IMAGE} is '1.2': they must be equal"
     assert read_error(lambda: both.agreed_value("tpm_version")) == message

@@ -208,7 +208,7 @@ POOLS_OF_PROVIDERS = [pool(2, name="a", rp_uuid=A), pool(2, name="b", rp_uuid=B)
         ({"r-0": [A], "r-1": [A], "r-2": [A]}, 3,
          "6 free, 0 of the allocation candidate's providers (3 of provider-a)"),
         ({"r-0": [C]}, 1, "6 free, 0 of the allocation candidate's providers (1 of provider-c)"),
-        # Requests whose ids begin alike have devices of their own.
+        # Requests whose ids have the same prefix use different devices.
         ({"r-0": [A], "rr-0": [B], "r-x-0": [B]}, 1, [("-", 2), ("a", 1), ("b", 2)]),
     ],
 )  # fmt: skip
@@ -231,7 +231,7 @@ def test_providers_of_a_candidate_take_precedence_over_the_request():
     ]
 
 
-def test_provider_of_several_pools_is_refused():
+def test_provider_of_several_pools_is_rejected():
     pools = [pool(2, rp_uuid=A, x="1"), pool(2, rp_uuid=A, x="2"), pool(2, rp_uuid=B)]
     rejection = (
         "6 free, 2 of the allocation candidate's providers (1 of provider-b), but devices of "

@@ -44,7 +44,7 @@ def test_requests_are_read_from_a_document():
     ],
     ids=["requests", "specs", "keys"],
 )
-def test_too_many_requests_or_keys_are_refused(requests, message):
+def test_too_many_requests_or_keys_are_rejected(requests, message):
     with pytest.raises(Invalid, match=message):
         InstancePCIRequests.from_document({"requests": requests})
     keys = {f"key{number}": "1" for number in range(MAX_PCI_SPEC_KEYS // MAX_PCI_REQUESTS)}
@@ -110,14 +110,14 @@ def test_affinity_policy_takes_precedence_over_the_alias(by_flavor, by_image, po
     ("by_flavor", "by_image", "named"),
     [({KEY: "far"}, {}, (KEY,)), ({KEY: "socket"}, {NAME: "legacy"}, (KEY, NAME))],
 )
-def test_unknown_or_different_affinity_policies_are_refused(by_flavor, by_image, named):
+def test_unknown_or_different_affinity_policies_are_rejected(by_flavor, by_image, named):
     read_error(lambda: read_pci_requests("gpu:1", by_image, **by_flavor), *named)
 
 
 @pytest.mark.parametrize(
     "value", ["", "nic", "nic:", "nic:x", "nic:1,", "nic:1:2", "tpu:1", ":1", "nic:-1", "nic:99999"]
 )
-def test_invalid_requests_are_refused_naming_the_key(value):
+def test_invalid_requests_are_rejected_naming_the_key(value):
     with pytest.raises(Invalid, match=r"^flavor extra spec 'pci_passthrough:alias': "):
         read_pci_requests(value)
 
@@ -237,12 +237,12 @@ def test_alias_in_placement_may_have_a_resource_class_for_ids():
         ([{"name": "a", **IDS}, {"name": "a", **IDS}], False, "device_type"),
     ],
 )
-def test_invalid_aliases_are_refused_with_the_reason(specs, in_placement, why):
+def test_invalid_aliases_are_rejected_with_the_reason(specs, in_placement, why):
     with pytest.raises(ConfigurationError, match=rf"^\[pci\] alias .*{why}"):
         read_aliases(*specs, in_placement=in_placement)
 
 
 @pytest.mark.parametrize("text", ["", "{", "nic", "[" * 100_000])
-def test_alias_that_is_not_json_is_refused(text):
+def test_alias_that_is_not_json_is_rejected(text):
     with pytest.raises(ConfigurationError, match=r"^\[pci\] alias .*it is not valid JSON"):
         aliases_of([text], in_placement=False)

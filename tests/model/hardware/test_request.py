@@ -96,12 +96,12 @@ def test_topology_spreads_pinned_cpus_over_its_nodes():
         ({"hw:numa_nodes": "1"}, {"hw_numa_nodes": "1"}),
     ],
 )
-def test_contradictions_are_refused_without_a_numa_request(extra_specs, properties):
+def test_contradictions_are_rejected_without_a_numa_request(extra_specs, properties):
     hardware = hardware_of(extra_specs, properties)
     read_error(lambda: hardware.numa_topology, *extra_specs, *properties)
 
 
-def test_topology_of_an_empty_thread_policy_or_too_many_cpus_is_refused():
+def test_topology_of_an_empty_thread_policy_or_too_many_cpus_is_rejected():
     hardware = hardware_of({"hw:numa_nodes": "1", "hw:cpu_thread_policy": ""})
     assert "'hw:cpu_thread_policy' is empty" in read_error(lambda: hardware.numa_topology)
     hardware = hardware_of({"hw:cpu_policy": "dedicated"}, vcpus=2_000_000_000)
@@ -127,7 +127,7 @@ def test_number_of_nodes_is_read_from_flavor_or_image(by_flavor, by_image, count
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "02", "two", "999999999", "9" * 5000])
-def test_invalid_or_repeated_number_of_nodes_is_refused(value):
+def test_invalid_or_repeated_number_of_nodes_is_rejected(value):
     read_error(lambda: read_cells({NODES: value}, {}), NODES)
     read_error(lambda: read_cells({}, {NAME: "0"}), NAME)
     read_error(lambda: read_cells({NODES: "2"}, {NAME: "2"}), NODES, NAME)
@@ -173,7 +173,7 @@ def test_shares_are_equal_unless_flavor_or_image_set_them():
         (node_keys([], ["1"]), node_keys([], ["1"], "hw_numa"), ("hw:numa_mem.0", "hw_numa_mem.0")),
     ],
 )
-def test_shares_that_do_not_add_up_are_refused(extra_specs, properties, named):
+def test_shares_that_do_not_add_up_are_rejected(extra_specs, properties, named):
     number = {} if NODES in extra_specs or NAME in properties else {NODES: "2"}
     read_error(lambda: read_cells(number | extra_specs, properties), *named)
 
@@ -288,7 +288,7 @@ def test_tpm_traits_and_secret_security_are_those_of_the_version(
         ({"hw:tpm_version": "2.0", SECURITY_KEY: "moon"}, {}, [SECURITY_KEY]),
     ],
 )
-def test_tpm_with_unknown_or_different_values_is_refused(extra_specs, properties, names):
+def test_tpm_with_unknown_or_different_values_is_rejected(extra_specs, properties, names):
     read_error(lambda: read_device("tpm_secret_security", extra_specs, properties), *names)
 
 
@@ -331,7 +331,7 @@ def test_page_size_is_in_kib_or_a_keyword(by_flavor, by_image, size):
         ({PAGE_SIZE: "small"}, {PAGE_SIZE_PROPERTY: "small"}, (PAGE_SIZE, PAGE_SIZE_PROPERTY)),
     ],
 )
-def test_invalid_page_sizes_are_refused(by_flavor, by_image, names):
+def test_invalid_page_sizes_are_rejected(by_flavor, by_image, names):
     read_error(lambda: hardware_of(by_flavor, by_image).memory.page_size, *names)
 
 
@@ -427,5 +427,5 @@ def test_encryption_trait_follows_the_model(extra_specs, properties, trait):
         ),
     ],
 )
-def test_contradicting_encryption_keys_are_refused_by_name(extra_specs, properties, names):
+def test_contradicting_encryption_keys_are_rejected_by_name(extra_specs, properties, names):
     read_error(lambda: hardware_of(extra_specs, properties).memory.encryption, *names)

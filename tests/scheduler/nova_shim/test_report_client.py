@@ -37,6 +37,6 @@ def test_allocations_and_trees_are_read(client):
 
 
 @pytest.mark.parametrize("name", ["put", "set_inventory_for_provider", "_ensure_resource_provider"])
-def test_write_methods_are_refused(client, name):
+def test_write_methods_are_rejected(client, name):
     with pytest.raises(AttributeError, match="plugins can only read placement"):
         getattr(client, name)

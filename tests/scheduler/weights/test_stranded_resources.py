@@ -114,7 +114,7 @@ def test_weight_equals_the_amount_stranded_by_placing_one_by_one(sizes, free, am
 
 @given(st.lists(SIZES, min_size=1, max_size=4, unique=True), st.lists(FREE, min_size=2), SIZES)
 def test_host_left_wholly_usable_weighs_at_least_as_much_as_equal_hosts(sizes, free, amounts):
-    """Of hosts that are wholly usable before, a host that stays so is best."""
+    """All compared hosts are wholly usable before the placement."""
     flavors = [Flavor(vcpus=c, memory_mb=1024 * m, root_gb=d) for c, m, d in sizes]
     request = build_request(
         Flavor(vcpus=amounts[0], memory_mb=1024 * amounts[1], root_gb=amounts[2]), *flavors
@@ -146,7 +146,7 @@ def test_whole_hosts_are_kept_for_large_flavors():
 
 
 def test_amounts_stay_in_the_proportion_of_the_flavors():
-    """The memory of a host without CPUs would be of no use."""
+    """Memory on a host without free CPUs cannot be used."""
     hosts = [host("cn1", 8, 8), host("cn2", 16, 8)]
     cpus = build_flavor(8, 2048)
     assert best(hosts, build_request(cpus, build_flavor(1, 1024))) == "cn2"
@@ -176,7 +176,7 @@ def test_whole_numa_nodes_are_kept():
 
 
 def test_huge_pages_are_kept():
-    """Memory of small pages comes from hosts without huge pages for flavors that need them."""
+    """Instances with small pages avoid hosts with huge pages that another flavor needs."""
     huge = pinned(4, 8)
     hosts = [
         with_nodes("cn1", build_cell(0, 4, 8, shared=4)),
@@ -188,7 +188,7 @@ def test_huge_pages_are_kept():
 
 
 def test_devices_are_kept():
-    """CPUs come from hosts without devices for flavors that need them."""
+    """Instances without devices avoid hosts with devices that another flavor needs."""
     gpu = build_flavor(4, 4096, extra_specs={"pci_passthrough:alias": "gpu:1"})
     hosts = [host("cn1", 8, 8, pci_stats=pools((0, 2))), host("cn2", 8, 8, pci_stats=pools())]
     plain = build_flavor(2, 2048)
@@ -269,7 +269,7 @@ def explain(app, **fields):
 
 
 def test_amounts_equal_those_of_a_capacity_report(cloud):
-    """Amounts that no flavor can use, of a cloud with a flavor, are stranded for this flavor."""
+    """In a cloud with a single flavor, the report counts the amounts stranded for this flavor."""
     for state in ("empty", "with an instance"):
         with cloud.app.services.database.read() as connection:
             scheduler = cloud.app.services.scheduler
