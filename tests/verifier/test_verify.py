@@ -454,9 +454,9 @@ def id_of_aliased_provider(uuid):
     return select(inner.c.id).where(inner.c.uuid == uuid).scalar_subquery()
 
 
-def insert_copy(database, table, uuid, **values):
+def insert_copy(database, table, original, **values):
     with database.read() as connection:
-        row = connection.execute(select(table).where(table.c.uuid == uuid)).mappings().one()
+        row = connection.execute(select(table).where(table.c.uuid == original)).mappings().one()
     return insert(table).values({**row, "id": ABSENT, **values})
 
 
