@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Galera clusters of a test's own: three nodes of MariaDB on free ports of loopback."""
+"""Galera clusters of three MariaDB nodes on free ports of loopback."""
 
 import os
 import pwd
@@ -20,20 +20,20 @@ import pytest
 
 from tests.support.loopback import reserve_port
 
-#: Set by CI: a Galera that is not installed is then a failure, not a skip.
+#: Set by CI: without Galera a test then fails and is not skipped.
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_GALERA"))
 PROVIDER = Path("/usr/lib/galera/libgalera_smm.so")
-#: What the tests need beside the provider.
+#: Programs that a cluster needs in addition to the provider.
 PROGRAMS = ("mariadbd", "mariadb-install-db", "rsync", "setpriv")
-#: Whom the servers run as where the tests are the superuser's.
+#: The account of the servers if root runs the tests.
 SYSTEM = "mysql"
 ACCOUNT, PASSWORD = "sched", "secret"
 NODES = 3
-#: Seconds within which a node is expected to have joined, or to have noticed that one is away.
+#: Maximum seconds until a node has joined, or has noticed that another node is gone.
 PATIENCE = 120.0
-#: The settings of a node that operators are given.
+#: The settings of a node in the guide for operators.
 NODE = Path(__file__).parents[2] / "deploy/galera/node.cnf"
-#: What else the tests set: small, and for addresses of loopback alone.
+#: Further settings: little memory, and addresses of loopback only.
 SETTINGS = {
     "bind-address": "127.0.0.1",
     "innodb-buffer-pool-size": "32M",
@@ -43,8 +43,8 @@ SETTINGS = {
     "skip-name-resolve": "ON",
     "wsrep-node-address": "127.0.0.1",
 }
-#: The first sends what was written to nodes that were away for a moment; by the others a node that
-#: is gone is known to be in some seconds, and a killed one finds the others again.
+#: A large enough write-set cache for short absences, and timeouts that detect a failed node in
+#: seconds.
 PROVIDER_SETTINGS = {
     "gcache.size": "64M",
     "evs.keepalive_period": "PT0.5S",
@@ -61,8 +61,8 @@ def _documented_settings() -> dict[str, str]:
 
 
 def missing_programs() -> str | None:
-    """Return what a cluster needs and is not installed; None where all is."""
-    lacking = [one for one in PROGRAMS if shutil.which(one) is None]
+    """Return a sentence that names the missing programs, or None."""
+    lacking = [name for name in PROGRAMS if shutil.which(name) is None]
     if not PROVIDER.exists():
         lacking.append(str(PROVIDER))
     return f"Galera is not installed: {', '.join(lacking)} is missing" if lacking else None
@@ -70,7 +70,7 @@ def missing_programs() -> str | None:
 
 @dataclass
 class Node:
-    """A server of a cluster, with its data in a folder."""
+    """A server of a cluster and the folder of its data."""
 
     folder: Path
     port: int
@@ -81,11 +81,11 @@ class Node:
 
     @property
     def log(self) -> Path:
-        """Return the file of its error log."""
+        """Return the path of its error log."""
         return self.folder / "error.log"
 
     def start(self, others: str = "") -> None:
-        """Start it in the cluster of these addresses, or as the first node of a new one."""
+        """Start the server in the cluster of these addresses, or as the first node of a cluster."""
         options = {
             **_documented_settings(),
             **SETTINGS,
@@ -101,7 +101,7 @@ class Node:
             ),
         }
         words = [f"--{name}={value}" for name, value in options.items()]
-        # With this process it ends as well.
+        # The server ends with this process.
         command = _system_account_command(
             "--pdeathsig", "KILL", "mariadbd", "--no-defaults", *words
         )
@@ -118,11 +118,11 @@ class Node:
 
     def url(self, database: str = "") -> str:
         """Return the SQLAlchemy URL of a database."""
-        where = f"127.0.0.1:{self.port}/{database}"
-        return f"mysql+pymysql://{ACCOUNT}:{PASSWORD}@{where}?ssl_disabled=true"
+        address = f"127.0.0.1:{self.port}/{database}"
+        return f"mysql+pymysql://{ACCOUNT}:{PASSWORD}@{address}?ssl_disabled=true"
 
     def query(self, statement: str, database: str | None = None) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement, which is committed at once."""
+        """Execute a statement, commit it, and return its rows."""
         with (
             pymysql.connect(
                 host="127.0.0.1",
@@ -141,93 +141,93 @@ class Node:
             return list(cursor.fetchall())
 
     def status(self, name: str) -> str | None:
-        """Return a status variable of Galera; None where the node does not answer."""
+        """Return a status variable of Galera, or None if the node does not answer."""
         with suppress(pymysql.MySQLError):
             for _name, value in self.query(f"SHOW GLOBAL STATUS LIKE 'wsrep_{name}'"):
                 return str(value)
         return None
 
-    def wait_until(self, true: Callable[[], bool], what: str) -> None:
-        """Ask again until it is so; fail where the node ends meanwhile, or it never is."""
+    def wait_until(self, is_met: Callable[[], bool], problem: str) -> None:
+        """Wait until a condition is met, or fail if the node ends or after ``PATIENCE``."""
         end = time.monotonic() + PATIENCE
-        while not true():
-            ended = self.process is not None and self.process.poll() is not None
-            if ended or time.monotonic() > end:
-                told = self.log.read_text(errors="replace")[-5000:] if self.log.exists() else ""
-                pytest.fail(f"the node at {self.port} {what}: {told}")
+        while not is_met():
+            has_ended = self.process is not None and self.process.poll() is not None
+            if has_ended or time.monotonic() > end:
+                log = self.log.read_text(errors="replace")[-5000:] if self.log.exists() else ""
+                pytest.fail(f"the node at {self.port} {problem}: {log}")
             time.sleep(0.1)
 
     def wait_for_members(self, number: int) -> None:
-        """Wait until it serves in a cluster of so many."""
+        """Wait until the node serves in a cluster of ``number`` nodes."""
 
-        def served() -> bool:
-            known = (self.status("local_state_comment"), self.status("cluster_size"))
-            return known == ("Synced", str(number))
+        def is_synced() -> bool:
+            state = (self.status("local_state_comment"), self.status("cluster_size"))
+            return state == ("Synced", str(number))
 
-        self.wait_until(served, f"is not in a cluster of {number}")
+        self.wait_until(is_synced, f"is not in a cluster of {number}")
 
     def kill(self) -> None:
-        """End it as if its machine lost its power."""
+        """End the server as a power failure would."""
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """End it in order."""
+        """Shut the server down."""
         self._end(signal.SIGTERM)
 
-    def _end(self, how: signal.Signals) -> None:
+    def _end(self, number: signal.Signals) -> None:
         if self.process is not None:
-            self.process.send_signal(how)
+            self.process.send_signal(number)
             self.process.wait(timeout=PATIENCE)
             self.process = None
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Three nodes; each takes writes."""
+    """Three nodes that all accept writes."""
 
     nodes: tuple[Node, ...]
 
     @property
     def addresses(self) -> str:
-        """Return where its nodes speak to each other."""
-        return ",".join(f"127.0.0.1:{one.group_port}" for one in self.nodes)
+        """Return the replication addresses of the nodes."""
+        return ",".join(f"127.0.0.1:{node.group_port}" for node in self.nodes)
 
     def start(self) -> None:
-        """Start all, one after the other."""
+        """Start the nodes in turn."""
         first, *others = self.nodes
         first.start()
         first.wait_for_members(1)
-        for number, one in enumerate(others, start=2):
-            one.start(self.addresses)
-            one.wait_for_members(number)
+        for number, node in enumerate(others, start=2):
+            node.start(self.addresses)
+            node.wait_for_members(number)
 
     def rejoin(self, node: Node) -> None:
-        """Start a node that was away, and wait until it serves."""
+        """Start an ended node, and wait until it serves."""
         node.start(self.addresses)
         node.wait_for_members(len(self.running))
 
     def settle(self) -> None:
-        """Wait until each node shows all that was committed on any."""
-        for one in self.running:
-            one.query("SET STATEMENT wsrep_sync_wait = 1 FOR SELECT 1")
+        """Wait until each node has applied all commits."""
+        for node in self.running:
+            node.query("SET STATEMENT wsrep_sync_wait = 1 FOR SELECT 1")
 
     @property
     def running(self) -> list[Node]:
-        """Return the nodes that were started and not ended."""
-        return [one for one in self.nodes if one.process is not None]
+        """Return the nodes that are running."""
+        return [node for node in self.nodes if node.process is not None]
 
     def count(self, name: str) -> int:
-        """Return the sum of a counter of Galera over all nodes that answer."""
-        return sum(int(one.status(name) or 0) for one in self.running)
+        """Return the sum of a Galera counter over the nodes that answer."""
+        return sum(int(node.status(name) or 0) for node in self.running)
 
 
 @contextmanager
 def new_cluster() -> Iterator[Cluster]:
-    """Give a cluster of three nodes, all running; skip the test where Galera is not installed."""
-    if lacking := missing_programs():
+    """Start a cluster of three nodes, or skip the test without Galera."""
+    if problem := missing_programs():
         if REQUIRED:
-            pytest.fail(lacking)
-        pytest.skip(lacking)
+            pytest.fail(problem)
+        pytest.skip(problem)
     folder = Path(tempfile.mkdtemp(prefix="placement_sched_galera_"))
     _give_to_system_account(folder)
     with ExitStack() as stack:
@@ -240,14 +240,14 @@ def new_cluster() -> Iterator[Cluster]:
 
 
 def _kill_nodes(cluster: Cluster) -> None:
-    for one in cluster.running:
-        one.kill()
+    for node in cluster.running:
+        node.kill()
 
 
 def _system_account_command(*words: str) -> list[str]:
-    """Return a command under an account that is not the superuser's.
+    """Return a command that runs under an account other than root.
 
-    rsync, which copies a node's data to another, would else write as an account that may not.
+    Otherwise rsync, which copies a node's data, would write files that the server cannot read.
     """
     if os.geteuid() != 0:
         return ["setpriv", *words]
@@ -263,7 +263,7 @@ def _give_to_system_account(folder: Path) -> None:
 def _new_node(stack: ExitStack, folder: Path) -> Node:
     folder.mkdir()
     _give_to_system_account(folder)
-    # Beside the usual tables an account that may do everything, from everywhere.
+    # Create the usual tables and an account with all privileges from every host.
     accounts = folder / "accounts.sql"
     accounts.write_text(
         "FLUSH PRIVILEGES;\n"

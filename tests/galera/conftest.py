@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cluster for all tests of this folder, and an application on each of its nodes."""
+"""A cluster shared by the tests of this folder, and an application on each node."""
 
 from collections.abc import Callable, Iterator
 from uuid import uuid4
@@ -17,14 +17,14 @@ from tests.verifier.verify import verify
 
 @pytest.fixture(scope="session")
 def shared_cluster() -> Iterator[Cluster]:
-    """Give the cluster of tests that leave all its nodes running."""
+    """Start the cluster of the tests that leave all nodes running."""
     with new_cluster() as cluster:
         yield cluster
 
 
 @pytest.fixture
 def galera(shared_cluster: Cluster) -> Cluster:
-    """Give a cluster whose three nodes all serve."""
+    """Return the cluster when all three nodes serve."""
     for node in shared_cluster.nodes:
         node.wait_for_members(len(shared_cluster.nodes))
     return shared_cluster
@@ -32,7 +32,7 @@ def galera(shared_cluster: Cluster) -> Cluster:
 
 @pytest.fixture(scope="session")
 def prepared_database(shared_cluster: Cluster) -> str:
-    """Give the name of a database on the cluster that has the schema."""
+    """Return the name of a database on the cluster that has the schema."""
     name, first = f"ps_{uuid4().hex[:12]}", shared_cluster.nodes[0]
     first.query(f"CREATE DATABASE {name}")
     database = Database(make_settings(first.url(name)))
@@ -43,7 +43,7 @@ def prepared_database(shared_cluster: Cluster) -> str:
 
 @pytest.fixture
 def galera_database(galera: Cluster, prepared_database: str) -> str:
-    """Give the name of an empty, prepared database."""
+    """Return the name of an empty database that has the schema."""
     empty(galera.nodes[0].url(prepared_database))
     galera.settle()
     return prepared_database
@@ -53,11 +53,11 @@ def galera_database(galera: Cluster, prepared_database: str) -> str:
 def nodes(
     galera: Cluster, galera_database: str, make_app: Callable[..., Client]
 ) -> Iterator[Nodes]:
-    """Give an application on each node, all on one database; verify at the end what must hold."""
-    settings = [make_settings(one.url(galera_database)) for one in galera.nodes]
-    yield Nodes(galera, galera_database, tuple(make_app(one) for one in settings))
+    """Start an application on each node, and verify the shared database afterwards."""
+    settings = [make_settings(node.url(galera_database)) for node in galera.nodes]
+    yield Nodes(galera, galera_database, tuple(make_app(values) for values in settings))
     galera.settle()
     database = Database(settings[0])
-    found = verify(database, settings[0])
+    report = verify(database, settings[0])
     database.dispose()
-    assert found.violations == ()
+    assert report.violations == ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tests ask of applications that each are on another node of a cluster."""
+"""Requests to applications on different nodes of a cluster."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -14,16 +14,15 @@ from tests.galera.cluster import Cluster
 from tests.support.concurrency import run_concurrently
 from tests.support.versions import LATEST_HEADERS
 
-#: How often each race is run: a few times in a suite, 300 times for a proof.
+#: Rounds of each race: few in a suite, 300 for a proof.
 ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_GALERA_ROUNDS", "15"))
-#: What one node is asked: its number, a method, a path, a body, and a microversion that is not the
-#: newest one where it is to be another.
-Ask = tuple[int, str, str, Any] | tuple[int, str, str, Any, str]
+#: A request: number of the node, method, path, body, and a microversion other than the newest.
+Request = tuple[int, str, str, Any] | tuple[int, str, str, Any, str]
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """Applications on one database, each on another node."""
+    """Applications that share a database through different nodes."""
 
     cluster: Cluster
     database: str
@@ -32,7 +31,7 @@ class Nodes:
     def request(
         self, node: int, method: str, path: str, body: Any = None, version: str | None = None
     ) -> TestResponse:
-        """Send a request through a node; return the answer, whatever it is."""
+        """Send a request through a node, and return the response of any status."""
         client, headers = self.clients[node], LATEST_HEADERS
         if version is not None:
             headers = {"OpenStack-API-Version": version}
@@ -42,45 +41,45 @@ class Nodes:
         return send(path, body, headers=headers, expect_errors=True)
 
     def create(self, method: str, path: str, body: Any = None) -> Any:
-        """Send a request that succeeds through the first node, and wait until all nodes have it."""
-        answer = self.request(0, method, path, body)
-        assert answer.status_int < 300, answer.text
+        """Send a request that succeeds to the first node, and wait until it is replicated."""
+        response = self.request(0, method, path, body)
+        assert response.status_int < 300, response.text
         self.cluster.settle()
-        return answer.json if answer.body else None
+        return response.json if response.body else None
 
-    def send_concurrently(self, *requests: Ask) -> list[TestResponse]:
-        """Send requests at the same moment, each in a thread; wait until all nodes have them."""
-        answers = run_concurrently(*(partial(self.request, *request) for request in requests))
-        assert None not in answers
+    def send_concurrently(self, *requests: Request) -> list[TestResponse]:
+        """Send requests concurrently, and wait until all nodes have applied them."""
+        responses = run_concurrently(*(partial(self.request, *request) for request in requests))
+        assert None not in responses
         self.cluster.settle()
-        return answers
+        return responses
 
     def read_rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement, which are the same on all nodes once all have them."""
+        """Return the rows of a statement, which must be equal on all nodes."""
         self.cluster.settle()
-        first, *others = [one.query(statement, self.database) for one in self.cluster.running]
-        assert all(one == first for one in others)
+        first, *others = [node.query(statement, self.database) for node in self.cluster.running]
+        assert all(rows == first for rows in others)
         return first
 
 
 def node_pairs(rounds: int = ROUNDS) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Yield the numbers of rounds, each with two nodes: every pair, in either order, in turn."""
-    both = [(one, other) for one in range(3) for other in range(3) if one != other]
+    """Yield round numbers, each with the next ordered pair of nodes."""
+    pairs = [(first, second) for first in range(3) for second in range(3) if first != second]
     for number in range(rounds):
-        yield number, both[number % len(both)]
+        yield number, pairs[number % len(pairs)]
 
 
 def failed_rounds(rounds: Iterator[Any], race: Callable[..., None]) -> list[str]:
-    """Run a race in each round; return what was wrong in those in which it did not hold."""
-    wrong = []
-    for one in rounds:
+    """Run a race in each round, and return the failures."""
+    failures = []
+    for arguments in rounds:
         try:
-            race(*one)
+            race(*arguments)
         except AssertionError as failure:
-            wrong.append(f"{one}: {failure}")
-    return wrong
+            failures.append(f"{arguments}: {failure}")
+    return failures
 
 
-def statuses(answers: Iterable[TestResponse]) -> list[int]:
-    """Return the statuses of answers in ascending order."""
-    return sorted(one.status_int for one in answers)
+def statuses(responses: Iterable[TestResponse]) -> list[int]:
+    """Return the statuses of responses in ascending order."""
+    return sorted(response.status_int for response in responses)

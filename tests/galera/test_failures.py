@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes that are killed and come back, and what a service on the others goes on with.
+"""Failures of nodes while a service writes proxied the other nodes.
 
-``PLACEMENT_SCHED_TEST_GALERA_WRITES`` is how many writes are acknowledged, 240 by default.
+``PLACEMENT_SCHED_TEST_GALERA_WRITES`` is the number of acknowledged writes, 240 by default.
 """
 
 import os
@@ -33,7 +33,7 @@ HAPROXY = NODE.with_name("haproxy.cfg")
 
 @contextmanager
 def haproxy_port(cluster, folder: Path):
-    """Give the port of HAProxy before the nodes, configured as operators are shown."""
+    """Run HAProxy with the configuration of the guide, and yield its port."""
     program = shutil.which("haproxy")
     if program is None:
         (pytest.fail if REQUIRED else pytest.skip)("HAProxy is not installed")
@@ -61,62 +61,62 @@ def readiness_status(client) -> int:
 def create_shared_provider(nodes) -> str:
     uuid = nodes.create("POST", PROVIDERS, {"name": "shared"})["uuid"]
     inventories = {"VCPU": {"total": 1_000_000}}
-    asked = {"resource_provider_generation": 0, "inventories": inventories}
-    nodes.create("PUT", f"{PROVIDERS}/{uuid}/inventories", asked)
+    body = {"resource_provider_generation": 0, "inventories": inventories}
+    nodes.create("PUT", f"{PROVIDERS}/{uuid}/inventories", body)
     return uuid
 
 
 def rows_on_all_nodes(nodes) -> set[str]:
-    """Return what all nodes have of what was written."""
+    """Return the providers and claims, which must be equal on all nodes."""
     nodes.cluster.settle()
-    found = nodes.read_rows("SELECT uuid FROM resource_providers ORDER BY uuid")
-    held = nodes.read_rows("SELECT consumer_id FROM allocations ORDER BY consumer_id")
-    return {f"provider {one}" for (one,) in found} | {f"claim {one}" for (one,) in held}
+    providers = nodes.read_rows("SELECT uuid FROM resource_providers ORDER BY uuid")
+    consumers = nodes.read_rows("SELECT consumer_id FROM allocations ORDER BY consumer_id")
+    return {f"provider {uuid}" for (uuid,) in providers} | {
+        f"claim {uuid}" for (uuid,) in consumers
+    }
 
 
-@pytest.mark.parametrize("how", ["kill", "stop"])
-def test_acknowledged_writes_survive_a_rejoining_node(
-    nodes, galera, galera_database, make_app, tmp_path, how, record_property
+@pytest.mark.parametrize("end", ["kill", "stop"])
+def test_acknowledged_writes_remain_after_a_node_ends_and_rejoins(
+    nodes, galera, galera_database, make_app, tmp_path, end, record_property
 ):
     first = galera.nodes[0]
     with haproxy_port(galera, tmp_path) as port:
         url = first.url(galera_database).replace(f":{first.port}/", f":{port}/")
-        through = make_app(make_settings(url))
-        assert wait_until(lambda: readiness_status(through) == 200)
+        proxied = make_app(make_settings(url))
+        assert wait_until(lambda: readiness_status(proxied) == 200)
         shared = create_shared_provider(nodes)
-        with Writers([through, *nodes.clients[1:]], shared) as writers:
-            writers.total_written(WRITES // 3)
-            getattr(first, how)()
-            writers.total_written(2 * WRITES // 3)
+        with Writers([proxied, *nodes.clients[1:]], shared) as writers:
+            writers.wait_for_writes(WRITES // 3)
+            getattr(first, end)()
+            writers.wait_for_writes(2 * WRITES // 3)
             galera.rejoin(first)
-            writers.total_written(WRITES)
+            writers.wait_for_writes(WRITES)
     assert set(writers.acknowledged) <= rows_on_all_nodes(nodes)
-    # Of the other nodes none was refused; the proxy has to notice first.
+    # The other nodes reject no write. The proxy returns 503 until it notices the failure.
     assert {status for _, status in writers.statuses} <= {200, 204, 503}
     assert {**writers.statuses}.get(("claim", 503), 0) <= WRITES // 10
     (used,) = nodes.read_rows("SELECT sum(used), count(*) FROM allocations")
     assert used[0] == used[1]
-    record_property(TRIED, f"{len(writers.acknowledged)} writes, 1 node of 3 ended by {how}")
+    record_property(TRIED, f"{len(writers.acknowledged)} writes, 1 node of 3 ended by {end}")
 
 
 def test_certification_failures_are_hidden_from_clients(nodes, galera, record_property):
     shared = create_shared_provider(nodes)
     before = galera.count("local_cert_failures") + galera.count("local_bf_aborts")
     with Writers(nodes.clients, shared) as writers:
-        writers.total_written(WRITES)
-    refused = galera.count("local_cert_failures") + galera.count("local_bf_aborts") - before
-    assert refused > 0
+        writers.wait_for_writes(WRITES)
+    failures = galera.count("local_cert_failures") + galera.count("local_bf_aborts") - before
+    assert failures > 0
     assert set(writers.statuses) == {("provider", 200), ("claim", 204)}
     assert set(writers.acknowledged) <= rows_on_all_nodes(nodes)
-    record_property(
-        TRIED, f"{len(writers.acknowledged)} writes, {refused} transactions refused and retried"
-    )
+    record_property(TRIED, f"{len(writers.acknowledged)} writes, {failures} transactions retried")
 
 
 def test_node_without_quorum_rejects_requests_until_it_rejoins(nodes, galera):
     last = galera.nodes[2]
-    for one in galera.nodes[:2]:
-        one.kill()
+    for node in galera.nodes[:2]:
+        node.kill()
     try:
         assert wait_until(lambda: last.status("cluster_status") != "Primary")
         answer = nodes.request(2, "POST", PROVIDERS, {"name": "refused"})
@@ -125,8 +125,8 @@ def test_node_without_quorum_rejects_requests_until_it_rejoins(nodes, galera):
         assert readiness_status(nodes.clients[2]) == 503
     finally:
         last.query("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true'")
-        for one in galera.nodes[:2]:
-            galera.rejoin(one)
+        for node in galera.nodes[:2]:
+            galera.rejoin(node)
     assert nodes.request(2, "POST", PROVIDERS, {"name": "taken"}).status_int == 200
     assert nodes.read_rows("SELECT name FROM resource_providers") == [("taken",)]
 
@@ -136,18 +136,18 @@ def test_schema_upgrade_during_writes_on_another_node(nodes, galera):
     shared = create_shared_provider(nodes)
     for node, client in enumerate(nodes.clients):
         assert nodes.request(node, "GET", PROVIDERS).status_int == 200
-        # From here on as a release that knows nothing of that table.
+        # As a release without that table writes.
         client.app.services.database.marks_commits = False
     first = galera.nodes[0]
     for statement in (f"DROP TABLE {last_table}", "DELETE FROM placement_sched_alembic_version"):
         first.query(statement, nodes.database)
     galera.settle()
     with Writers(nodes.clients[1:], shared) as writers:
-        writers.total_written(WRITES // 6)
+        writers.wait_for_writes(WRITES // 6)
         database = Database(make_settings(first.url(nodes.database)))
         sync(database, utcnow)
         database.dispose()
-        writers.total_written(len(writers.acknowledged) + WRITES // 6)
+        writers.wait_for_writes(len(writers.acknowledged) + WRITES // 6)
     assert set(writers.statuses) == {("provider", 200), ("claim", 204)}
     assert set(writers.acknowledged) <= rows_on_all_nodes(nodes)
     assert nodes.read_rows(f"SELECT count(*) FROM {last_table}") == [(0,)]
@@ -165,6 +165,6 @@ def test_causal_reads_see_writes_of_other_nodes(galera, galera_database, make_ap
     ]
     for number in range(60):
         writer, reader = clients[number % 3], clients[(number + 1) % 3]
-        asked = {"name": f"p{number}"}
-        made = writer.post_json(PROVIDERS, asked, headers=LATEST_HEADERS).json
+        body = {"name": f"p{number}"}
+        made = writer.post_json(PROVIDERS, body, headers=LATEST_HEADERS).json
         reader.get(f"{PROVIDERS}/{made['uuid']}", headers=LATEST_HEADERS)

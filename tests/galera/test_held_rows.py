@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writers that lock a row which they leave as it is, against others on other nodes at that moment.
-
-``tests/galera/test_races.py`` has the invariants of groups, trees, classes and claims.
-"""
+"""Races between writers that only lock a row and writers on other nodes that change it."""
 
 from contextlib import suppress
 from functools import partial
@@ -21,9 +18,9 @@ pytestmark = pytest.mark.system
 
 PROVIDERS = "/placement/resource_providers"
 INSTANCES = "/scheduler/v1/instances"
-#: The last version in which replacing a provider's aggregates leaves its generation as it is.
-UNCOUNTED, COUNTED = "placement 1.18", "placement 1.19"
-#: The providers of an aggregate that are gone, and the aggregates that a provider is in.
+#: Until 1.18, replacing a provider's aggregates leaves its generation unchanged.
+WITHOUT_GENERATION, WITH_GENERATION = "placement 1.18", "placement 1.19"
+#: Deleted providers that are still members of an aggregate, and the aggregates of a provider.
 ORPHANS = (
     "SELECT resource_provider_id FROM resource_provider_aggregates AS pair "
     "JOIN placement_aggregates AS aggregate ON aggregate.id = pair.aggregate_id "
@@ -43,8 +40,8 @@ def create_provider(nodes):
 
 
 def replace_aggregates_request(node, uuid, aggregate):
-    """What makes an aggregate the only one of a provider, as clients before 1.19 ask for it."""
-    return node, "PUT", f"{PROVIDERS}/{uuid}/aggregates", [aggregate], UNCOUNTED
+    """Return a request that replaces a provider's aggregates, as clients before 1.19 send it."""
+    return node, "PUT", f"{PROVIDERS}/{uuid}/aggregates", [aggregate], WITHOUT_GENERATION
 
 
 def test_deleted_provider_is_in_no_aggregate(nodes):
@@ -63,50 +60,55 @@ def test_deleted_provider_is_in_no_aggregate(nodes):
 
 def test_last_replacement_of_aggregates_wins(nodes):
     def race(_number, via):
-        uuid, wanted = create_provider(nodes), [str(uuid4()), str(uuid4())]
+        uuid, aggregates = create_provider(nodes), [str(uuid4()), str(uuid4())]
         answers = nodes.send_concurrently(
-            *(replace_aggregates_request(n, uuid, one) for n, one in zip(via, wanted, strict=True))
+            *(
+                replace_aggregates_request(node, uuid, aggregate)
+                for node, aggregate in zip(via, aggregates, strict=True)
+            )
         )
         assert statuses(answers) == [200, 200]
-        assert nodes.read_rows(MEMBER.format(uuid)) in [[(one,)] for one in wanted]
+        assert nodes.read_rows(MEMBER.format(uuid)) in [[(uuid,)] for uuid in aggregates]
 
     assert failed_rounds(node_pairs(), race) == []
 
 
 def test_aggregate_replacements_with_and_without_generation_do_not_mix(nodes):
     def race(_number, via):
-        uuid, wanted = create_provider(nodes), [str(uuid4()), str(uuid4())]
-        asked = {"aggregates": wanted[:1], "resource_provider_generation": 0}
-        counted = (via[0], "PUT", f"{PROVIDERS}/{uuid}/aggregates", asked, COUNTED)
+        uuid, aggregates = create_provider(nodes), [str(uuid4()), str(uuid4())]
+        body = {"aggregates": aggregates[:1], "resource_provider_generation": 0}
+        counted = (via[0], "PUT", f"{PROVIDERS}/{uuid}/aggregates", body, WITH_GENERATION)
         answers = nodes.send_concurrently(
-            counted, replace_aggregates_request(via[1], uuid, wanted[1])
+            counted, replace_aggregates_request(via[1], uuid, aggregates[1])
         )
         assert statuses(answers) == [200, 200]
-        assert nodes.read_rows(MEMBER.format(uuid)) in [[(one,)] for one in wanted]
+        assert nodes.read_rows(MEMBER.format(uuid)) in [[(uuid,)] for uuid in aggregates]
 
     assert failed_rounds(node_pairs(), race) == []
 
 
-def test_aggregate_replacement_without_generation_keeps_the_provider(nodes):
+def test_aggregate_replacement_without_generation_leaves_the_provider_unchanged(nodes):
     uuid = create_provider(nodes)
-    shown = f"SELECT * FROM resource_providers WHERE uuid = '{uuid}'"
-    before = nodes.read_rows(shown)
+    provider_rows = f"SELECT * FROM resource_providers WHERE uuid = '{uuid}'"
+    before = nodes.read_rows(provider_rows)
     assert nodes.request(*replace_aggregates_request(1, uuid, str(uuid4()))).status_int == 200
-    assert nodes.read_rows(shown) == before
+    assert nodes.read_rows(provider_rows) == before
 
 
 def test_deleted_instance_gets_no_allocations(nodes):
     nodes.create("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1024)])
-    database = [one.app.services.database for one in nodes.clients]
+    databases = [client.app.services.database for client in nodes.clients]
     flavor = {"vcpus": 1, "memory_mb": 0, "root_gb": 0}
 
     def race(_number, via):
         uuid = str(uuid4())
-        recorded = {"host": "cn1", "node": "cn1", "project_id": "p", "user_id": "u"}
-        nodes.create("PUT", f"{INSTANCES}/{uuid}", {**recorded, "flavor": flavor})
+        instance = {"host": "cn1", "node": "cn1", "project_id": "p", "user_id": "u"}
+        nodes.create("PUT", f"{INSTANCES}/{uuid}", {**instance, "flavor": flavor})
         heals, deletes = via
-        wanted = HealRequest(instance=uuid)
-        healer = Healer(database=database[heals], clock=utcnow, no_owner=("p", "u"), wanted=wanted)
+        request = HealRequest(instance=uuid)
+        healer = Healer(
+            database=databases[heals], clock=utcnow, no_owner=("p", "u"), wanted=request
+        )
         _, answer = run_concurrently(
             partial(run_heal, healer),
             partial(nodes.request, deletes, "DELETE", f"{INSTANCES}/{uuid}"),
@@ -118,6 +120,6 @@ def test_deleted_instance_gets_no_allocations(nodes):
 
 
 def run_heal(healer):
-    """What a repair of an instance does, which may be gone before it begins."""
+    """Repair the allocations of an instance that another client may delete."""
     with suppress(NotFound):
         list(healer.heal())

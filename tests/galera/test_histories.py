@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes of a cluster share one history: what is remembered stays as a proxy alternates."""
+"""All nodes of a cluster have the same history, so caches are valid on each of them."""
 
 import pytest
 
@@ -10,13 +10,13 @@ pytestmark = pytest.mark.system
 
 
 def test_nodes_of_a_cluster_share_one_epoch(galera):
-    found = []
+    histories = []
     for node in galera.nodes:
         database = Database(make_settings(node.url("mysql")))
         with database.read():
-            found.append(database.history)
+            histories.append(database.history)
         database.dispose()
-    assert len(found) > 1
-    assert set(found) == {
+    assert len(histories) > 1
+    assert set(histories) == {
         ("wsrep_cluster_state_uuid", galera.nodes[0].status("cluster_state_uuid"))
     }

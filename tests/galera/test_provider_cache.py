@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The provider cache of each node follows what is written through all nodes."""
+"""The provider cache of each node applies the writes through all nodes."""
 
 from itertools import count
 from random import Random
@@ -24,20 +24,20 @@ STEPS = 150
 
 @pytest.fixture
 def databases(galera, galera_database):
-    """The database through each node, with the triggers of the change log."""
-    found = [
+    """Give the database through each node, with the triggers of the change log."""
+    databases = [
         Database(make_settings(node.url(galera_database), placement__providers_in_memory=True))
         for node in galera.nodes
     ]
-    sync_schema(found[0])
+    sync_schema(databases[0])
     galera.settle()
-    yield found
-    for database in found:
+    yield databases
+    for database in databases:
         database.dispose()
 
 
-def write_transactions(connection, provider):
-    """Allocate something of a provider that no other transaction writes."""
+def insert_allocation(connection, provider):
+    """Insert an allocation on a provider that no other transaction writes."""
     row = {"id": next(NUMBERS), "resource_provider_id": provider, "resource_class_id": 0}
     connection.execute(insert(tables.allocations), {**row, "consumer_id": "c", "used": 1})
 
@@ -49,12 +49,12 @@ def test_copies_apply_transactions_of_all_nodes(galera, databases, seed):
     writers = [database.writer.connect() for database in databases for _ in range(2)]
     for step in range(STEPS):
         writer = random.choice(writers)
-        what = random.choice(["write", "write", "commit", "commit", "roll back", "follow"])
-        if what == "write":
-            write_transactions(writer, 1 + step)
-        elif what == "commit":
+        action = random.choice(["write", "write", "commit", "commit", "roll back", "follow"])
+        if action == "write":
+            insert_allocation(writer, 1 + step)
+        elif action == "commit":
             writer.commit()
-        elif what == "roll back":
+        elif action == "roll back":
             writer.rollback()
         else:
             galera.settle()
@@ -85,9 +85,9 @@ def test_requests_use_the_cache_on_every_node(galera, galera_database, databases
         uuid = f"00000000-0000-4000-8000-00000000000{number}"
         body = {"name": f"cn{number}", "uuid": uuid}
         app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
-        stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
+        inventories = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
         path = f"/placement/resource_providers/{uuid}/inventories"
-        app.put_json(path, stock, headers=LATEST_HEADERS)
+        app.put_json(path, inventories, headers=LATEST_HEADERS)
         galera.settle()
         for other in apps:
             answer = other.get(query, headers=LATEST_HEADERS).json
@@ -106,7 +106,7 @@ def test_cache_equals_the_database_after_writes_on_all_nodes(galera, databases):
         assert cache.refresh(connection)
         for step in range(30):
             databases[step % 3].write(
-                lambda writing, step=step: write_transactions(writing, 1 + step % 5)
+                lambda writing, step=step: insert_allocation(writing, 1 + step % 5)
             )
         galera.settle()
         assert cache.refresh(connection)
@@ -114,7 +114,7 @@ def test_cache_equals_the_database_after_writes_on_all_nodes(galera, databases):
 
 
 def test_cache_follows_a_node_that_was_killed_and_rejoined(galera, databases):
-    """Its connections are lost; what the others wrote meanwhile is in its log afterwards."""
+    """The change log of a rejoined node has the writes of the other nodes in its absence."""
     node, database = galera.nodes[2], databases[2]
     cache = ProviderCache(change_log)
     with database.read() as connection:
@@ -122,7 +122,7 @@ def test_cache_follows_a_node_that_was_killed_and_rejoined(galera, databases):
     node.kill()
     for step in range(40):
         databases[step % 2].write(
-            lambda writing, step=step: write_transactions(writing, 1 + step % 7)
+            lambda writing, step=step: insert_allocation(writing, 1 + step % 7)
         )
     galera.rejoin(node)
     galera.settle()
@@ -130,7 +130,7 @@ def test_cache_follows_a_node_that_was_killed_and_rejoined(galera, databases):
     with database.read() as connection:
         for step in range(6):
             databases[step % 3].write(
-                lambda writing, step=step: write_transactions(writing, 1 + step % 7)
+                lambda writing, step=step: insert_allocation(writing, 1 + step % 7)
             )
         galera.settle()
         assert cache.refresh(connection)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invariants that locks keep, against writers on different nodes at the same moment.
+"""Races between writers on different nodes: invariants that locks keep.
 
-A lock of one node is unknown to the others; what they know of each other is which rows a
-transaction changed. The number of rounds is ``PLACEMENT_SCHED_TEST_GALERA_ROUNDS``.
+A lock of a node does not bind the others. A node only learns the rows that other nodes changed.
+``PLACEMENT_SCHED_TEST_GALERA_ROUNDS`` is the number of rounds.
 """
 
 from uuid import uuid4
@@ -25,45 +25,45 @@ SELECT = "/scheduler/v1/select_destinations"
 
 @pytest.fixture
 def cloud(nodes):
-    """Two hosts with much room."""
+    """Two hosts with large inventories."""
     plenty = {"vcpus": 1024, "memory_mb": 4194304, "local_gb": 100000}
     nodes.create("POST", NODES, [report(n, **plenty) for n in ("cn1", "cn2")])
     return nodes
 
 
 def create_group(nodes, policy):
-    asked = {"server_group": {"name": "g", "policy": policy}}
+    body = {"server_group": {"name": "g", "policy": policy}}
     nodes.cluster.settle()
     headers = {"OpenStack-API-Version": "compute 2.64"}
-    answer = nodes.clients[0].post_json(GROUPS, asked, headers=headers)
+    answer = nodes.clients[0].post_json(GROUPS, body, headers=headers)
     nodes.cluster.settle()
     return answer.json["server_group"]["id"]
 
 
 def selection_request(host, group):
-    """Ask for a place in a group, on one of the two hosts."""
+    """Return a request for a group member on this host."""
     other = {"cn1": "cn2", "cn2": "cn1"}[host]
     return {"request_spec": spec(instance_group=group, ignore_hosts=[other])}
 
 
 def create_provider(nodes, name=None, parent=None):
-    asked = {"name": name or str(uuid4()), "parent_provider_uuid": parent}
-    return nodes.create("POST", PROVIDERS, asked)["uuid"]
+    body = {"name": name or str(uuid4()), "parent_provider_uuid": parent}
+    return nodes.create("POST", PROVIDERS, body)["uuid"]
 
 
 def move_request(uuid, parent):
-    """What moves a provider under another."""
+    """Return a request that moves a provider under another provider."""
     return "PUT", f"{PROVIDERS}/{uuid}", {"name": uuid, "parent_provider_uuid": parent}
 
 
 def test_affinity_group_members_are_on_one_host(cloud):
     def race(_number, via):
         group = create_group(cloud, "affinity")
-        asks = [
-            (node, "POST", SELECT, selection_request(f"cn{at}", group))
-            for at, node in enumerate(via, 1)
+        requests = [
+            (node, "POST", SELECT, selection_request(f"cn{number}", group))
+            for number, node in enumerate(via, 1)
         ]
-        answers = cloud.send_concurrently(*asks)
+        answers = cloud.send_concurrently(*requests)
         hosts = cloud.read_rows(f"SELECT host FROM sched_instances WHERE server_group = '{group}'")
         assert statuses(answers) == [200, 409]
         assert len(hosts) == 1
@@ -84,7 +84,7 @@ def test_anti_affinity_group_members_are_on_different_hosts(cloud):
 
 @pytest.fixture
 def racks(galera, galera_database, make_app):
-    """Two racks of a host each, and applications with the filter that spreads groups."""
+    """Two racks of a host each, and applications with the topology spread filter."""
     options = {"filter_scheduler__enabled_filters": ["TopologySpreadFilter"]}
     settings = [make_settings(node.url(galera_database), **options) for node in galera.nodes]
     nodes = Nodes(galera, galera_database, tuple(make_app(each) for each in settings))
@@ -98,14 +98,14 @@ def racks(galera, galera_database, make_app):
     return nodes
 
 
-def test_members_of_eight_claimants_are_spread_over_racks(racks):
+def test_eight_concurrent_members_are_spread_evenly_over_racks(racks):
     spread = flavor(extra_specs={"scheduler:spread_by": "rack", "scheduler:max_skew": "1"})
 
     def race(_number, _via):
         group = create_group(racks, "soft-affinity")
         requests = [
-            (at % 3, "POST", SELECT, {"request_spec": spec(instance_group=group, flavor=spread)})
-            for at in range(8)
+            (node % 3, "POST", SELECT, {"request_spec": spec(instance_group=group, flavor=spread)})
+            for node in range(8)
         ]
         assert statuses(racks.send_concurrently(*requests)) == [200] * 8
         hosts = racks.read_rows(
@@ -134,11 +134,11 @@ def test_deleted_group_has_no_instances(cloud):
 
 def test_concurrent_moves_make_no_loop(nodes):
     def race(_number, via):
-        one, other = create_provider(nodes), create_provider(nodes)
+        first, second = create_provider(nodes), create_provider(nodes)
         answers = nodes.send_concurrently(
-            (via[0], *move_request(one, other)), (via[1], *move_request(other, one))
+            (via[0], *move_request(first, second)), (via[1], *move_request(second, first))
         )
-        # Who comes later finds a loop, or that the tree has just been changed.
+        # The later request finds a loop, or the change of the tree by the other.
         assert statuses(answers) in ([200, 400], [200, 409])
 
     assert failed_rounds(node_pairs(), race) == []
@@ -147,14 +147,14 @@ def test_concurrent_moves_make_no_loop(nodes):
 def test_new_child_is_in_the_tree_of_its_moved_parent(nodes):
     def race(_number, via):
         top, parent, child = create_provider(nodes), create_provider(nodes), str(uuid4())
-        asked = {"name": child, "uuid": child, "parent_provider_uuid": parent}
-        move, create = (via[0], *move_request(parent, top)), (via[1], "POST", PROVIDERS, asked)
-        moved, created = (one.status_int for one in nodes.send_concurrently(move, create))
+        body = {"name": child, "uuid": child, "parent_provider_uuid": parent}
+        move, create = (via[0], *move_request(parent, top)), (via[1], "POST", PROVIDERS, body)
+        moved, created = (answer.status_int for answer in nodes.send_concurrently(move, create))
         roots = nodes.read_rows(
             "SELECT root.uuid FROM resource_providers AS child JOIN resource_providers AS root "
             f"ON root.id = child.root_provider_id WHERE child.uuid = '{child}'"
         )
-        # Who comes later may find that the tree has just been changed.
+        # The later request may find the change of the tree by the other.
         root = top if moved == 200 else parent
         assert {moved, created} <= {200, 409}
         assert roots == [(root,)] * (created == 200)
@@ -169,10 +169,10 @@ def test_deleted_class_has_no_inventory(nodes):
         name = f"CUSTOM_RACE_{number}"
         nodes.create("PUT", f"{CLASSES}/{name}")
         generation = nodes.create("GET", f"{PROVIDERS}/{uuid}")["generation"]
-        asked = {"resource_provider_generation": generation, "inventories": {name: {"total": 1}}}
+        body = {"resource_provider_generation": generation, "inventories": {name: {"total": 1}}}
         puts, deletes = via
         answers = nodes.send_concurrently(
-            (puts, "PUT", f"{PROVIDERS}/{uuid}/inventories", asked),
+            (puts, "PUT", f"{PROVIDERS}/{uuid}/inventories", body),
             (deletes, "DELETE", f"{CLASSES}/{name}", None),
         )
         orphans = nodes.read_rows(
@@ -186,30 +186,30 @@ def test_deleted_class_has_no_inventory(nodes):
 
 
 def create_aggregate(nodes, name, zone=None):
-    """Make an aggregate, and return what puts a host into it."""
-    asked = {"aggregate": {"name": name, "availability_zone": zone}}
-    made = nodes.create("POST", AGGREGATES, asked)["aggregate"]
+    """Create an aggregate, and return the request that adds the host of this name."""
+    body = {"aggregate": {"name": name, "availability_zone": zone}}
+    made = nodes.create("POST", AGGREGATES, body)["aggregate"]
     return "POST", f"{AGGREGATES}/{made['id']}/action", {"add_host": {"host": name}}
 
 
-def members_of(nodes):
+def providers_in_aggregates(nodes):
     """Return the names of all providers that are in an aggregate."""
-    found = nodes.read_rows(
+    rows = nodes.read_rows(
         "SELECT provider.name FROM resource_providers AS provider "
         "JOIN resource_provider_aggregates AS member "
         "ON member.resource_provider_id = provider.id"
     )
-    return {name for (name,) in found}
+    return {name for (name,) in rows}
 
 
 def test_new_node_is_in_the_aggregate_its_host_joins(nodes):
     def race(number, via):
         host = f"host{number}"
         join = create_aggregate(nodes, host)
-        known, new = (report(f"{host}{which}", host=host) for which in "ab")
-        nodes.create("POST", NODES, [known])
-        nodes.send_concurrently((via[0], *join), (via[1], "POST", NODES, [new]))
-        assert {f"{host}a", f"{host}b"} <= members_of(nodes)
+        first, second = (report(f"{host}{letter}", host=host) for letter in "ab")
+        nodes.create("POST", NODES, [first])
+        nodes.send_concurrently((via[0], *join), (via[1], "POST", NODES, [second]))
+        assert {f"{host}a", f"{host}b"} <= providers_in_aggregates(nodes)
 
     assert failed_rounds(node_pairs(), race) == []
 
@@ -218,40 +218,40 @@ def test_provider_created_by_nova_compute_is_in_aggregates_of_its_host(nodes):
     def race(number, via):
         host = f"own{number}"
         join = create_aggregate(nodes, host)
-        known, new = (report(f"{host}{which}", host=host, inventories=False) for which in "ab")
-        nodes.create("POST", NODES, [known])
+        reports = [report(f"{host}{letter}", host=host, inventories=False) for letter in "ab"]
+        nodes.create("POST", NODES, reports[:1])
         first, second = (
-            ("POST", PROVIDERS, {"name": one["hypervisor_hostname"], "uuid": one["uuid"]})
-            for one in (known, new)
+            ("POST", PROVIDERS, {"name": node["hypervisor_hostname"], "uuid": node["uuid"]})
+            for node in reports
         )
-        # Its host joins an aggregate meanwhile; then its node is reported meanwhile.
+        # The host joins an aggregate concurrently. Then the node is reported concurrently.
         nodes.send_concurrently((via[0], *join), (via[1], *first))
-        nodes.send_concurrently((via[0], "POST", NODES, [new]), (via[1], *second))
-        assert {f"{host}a", f"{host}b"} <= members_of(nodes)
+        nodes.send_concurrently((via[0], "POST", NODES, reports[1:]), (via[1], *second))
+        assert {f"{host}a", f"{host}b"} <= providers_in_aggregates(nodes)
 
     assert failed_rounds(node_pairs(), race) == []
 
 
 def test_host_of_a_new_instance_cannot_change_zone(nodes):
-    # It fills a host, so that only the host of the round fits.
-    asked = {"availability_zone": "nova", "flavor": flavor(memory_mb=60000)}
+    # The instance fills a host, so that only the host of the round fits.
+    request_spec = spec(availability_zone="nova", flavor=flavor(memory_mb=60000))
 
     def race(number, via):
         host = f"zone{number}"
         join = create_aggregate(nodes, host, zone=host)
         nodes.create("POST", NODES, [report(host)])
-        select = (via[0], "POST", SELECT, {"request_spec": spec(**asked)})
+        select = (via[0], "POST", SELECT, {"request_spec": request_spec})
         answers = nodes.send_concurrently(select, (via[1], *join))
         assert statuses(answers) == [200, 409]
 
     assert failed_rounds(node_pairs(), race) == []
 
 
-def test_capacity_for_one_is_claimed_once(nodes):
+def test_last_capacity_is_claimed_once(nodes):
     def race(number, _via):
         uuid = create_provider(nodes)
-        asked = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
-        nodes.create("PUT", f"{PROVIDERS}/{uuid}/inventories", asked)
+        body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
+        nodes.create("PUT", f"{PROVIDERS}/{uuid}/inventories", body)
         claim = {
             "allocations": {uuid: {"resources": {"VCPU": 8}}},
             "project_id": "p",
@@ -260,7 +260,7 @@ def test_capacity_for_one_is_claimed_once(nodes):
             "consumer_type": "INSTANCE",
         }
         answers = nodes.send_concurrently(
-            *((which % 3, "PUT", f"/placement/allocations/{uuid4()}", claim) for which in range(6))
+            *((node % 3, "PUT", f"/placement/allocations/{uuid4()}", claim) for node in range(6))
         )
         (used,) = nodes.read_rows(
             "SELECT sum(used), count(*) FROM allocations JOIN resource_providers AS provider "
@@ -272,9 +272,9 @@ def test_capacity_for_one_is_claimed_once(nodes):
     assert failed_rounds(node_pairs(), race) == []
 
 
-def test_group_slot_for_one_is_given_once(nodes):
+def test_last_host_is_selected_once(nodes):
     whole = flavor(memory_mb=65536)
     for number in range(ROUNDS):
-        nodes.create("POST", "/scheduler/v1/compute_nodes", [report(f"cn{number}")])
-        asks = [(n, "POST", SELECT, {"request_spec": spec(flavor=whole)}) for n in (0, 1, 2)]
-        assert statuses(nodes.send_concurrently(*asks)) == [200, 409, 409]
+        nodes.create("POST", NODES, [report(f"cn{number}")])
+        requests = [(n, "POST", SELECT, {"request_spec": spec(flavor=whole)}) for n in (0, 1, 2)]
+        assert statuses(nodes.send_concurrently(*requests)) == [200, 409, 409]

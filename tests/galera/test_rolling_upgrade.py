@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last release and this one on one cluster, while its servers and its schema are replaced."""
+"""A rolling upgrade on a cluster from the last release to this release, under writes."""
 
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -33,7 +33,7 @@ KEPT = (
 
 
 class Remote:
-    """A server as the client of an application."""
+    """A server with the methods of a test application's client."""
 
     def __init__(self, server):
         self._server = server
@@ -45,7 +45,7 @@ class Remote:
         return self._sent("PUT", path, body, headers)
 
     def _sent(self, method, path, body, headers):
-        # What webtest calls the status.
+        # webtest's name of the status.
         sent = {name: value for name, value in headers.items() if name != "X-Auth-Token"}
         return SimpleNamespace(status_int=self._server.send(method, path, body, **sent)[0])
 
@@ -57,7 +57,7 @@ def last_release(tmp_path_factory):
 
 @pytest.fixture
 def name(galera):
-    """The name of a new database."""
+    """Give the name of a new database."""
     name = f"ps_{uuid4().hex[:12]}"
     galera.nodes[0].query(f"CREATE DATABASE {name}")
     galera.settle()
@@ -67,15 +67,15 @@ def name(galera):
 
 @pytest.fixture
 def release(galera, name, last_release, tmp_path):
-    """Give a function that starts a server of a release at a node; it returns a client of it."""
+    """Give a function that starts a server of a release at a node, and returns its client."""
     with ExitStack() as stack:
 
-        def start(which, node):
+        def start(version, node):
             server = start_server(
-                command=[*release_command(which), "serve", "--port", "{port}"],
+                command=[*release_command(version), "serve", "--port", "{port}"],
                 folder=tmp_path,
-                log=tmp_path / f"{which}-{node}.log",
-                variables=release_environment(which, last_release, galera.nodes[node].url(name)),
+                log=tmp_path / f"{version}-{node}.log",
+                variables=release_environment(version, last_release, galera.nodes[node].url(name)),
             )
             return stack.enter_context(server)
 
@@ -83,11 +83,11 @@ def release(galera, name, last_release, tmp_path):
 
 
 def create_shared_provider(server):
-    asked = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 1_000_000}}}
+    inventories = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 1_000_000}}}
     version = LATEST_HEADERS["OpenStack-API-Version"]
-    made = server.ask("POST", PROVIDERS, {"name": "shared"}, version)
-    server.ask("PUT", f"{PROVIDERS}/{made['uuid']}/inventories", asked, version)
-    return made["uuid"]
+    provider = server.ask("POST", PROVIDERS, {"name": "shared"}, version)
+    server.ask("PUT", f"{PROVIDERS}/{provider['uuid']}/inventories", inventories, version)
+    return provider["uuid"]
 
 
 def test_both_releases_write_during_a_rolling_upgrade(
@@ -103,32 +103,32 @@ def test_both_releases_write_during_a_rolling_upgrade(
     galera.settle()
     part = WRITES // 4
     acknowledged, statuses = [], set()
-    # The schema is changed through one node, while the last release writes through the others.
-    with Writers([Remote(one) for one in old], shared) as writers:
-        writers.total_written(part)
+    # The schema is upgraded through a node while the last release writes through the others.
+    with Writers([Remote(server) for server in old], shared) as writers:
+        writers.wait_for_writes(part)
         assert newest_revision() in sync_schema("this", last_release, first.url(name), tmp_path)
-        writers.total_written(len(writers.acknowledged) + part)
-        # A server of this release joins them, at the third node.
+        writers.wait_for_writes(len(writers.acknowledged) + part)
+        # A server of this release starts at the third node.
         with Writers([Remote(release("this", 0))], shared, turn=1) as joined:
-            joined.total_written(part)
-        writers.total_written(len(writers.acknowledged) + part)
+            joined.wait_for_writes(part)
+        writers.wait_for_writes(len(writers.acknowledged) + part)
         acknowledged += joined.acknowledged
         statuses |= set(joined.statuses)
     acknowledged += writers.acknowledged
     statuses |= set(writers.statuses)
-    # And takes the place of one.
+    # It replaces a server of the last release.
     assert old[0].stop() == 0
     with Writers([Remote(release("this", 1)), Remote(old[1])], shared, turn=2) as writers:
-        writers.total_written(part)
+        writers.wait_for_writes(part)
     acknowledged += writers.acknowledged
     statuses |= set(writers.statuses)
     assert statuses == {("provider", 200), ("claim", 204)}
     galera.settle()
     for node in galera.nodes:
         assert node.query(REVISION, name) == [(newest_revision(),)]
-        assert set(acknowledged) <= {one for (one,) in node.query(KEPT, name)}
+        assert set(acknowledged) <= {uuid for (uuid,) in node.query(KEPT, name)}
     settings = make_settings(first.url(name))
     database = Database(settings)
     assert verify(database, settings).violations == ()
     database.dispose()
-    record_property(TRIED, f"{len(acknowledged)} writes, schema {before[0][0]} upgraded meanwhile")
+    record_property(TRIED, f"{len(acknowledged)} writes, schema {before[0][0]} upgraded under load")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions that a writer on another node has ended start again, whatever they do next."""
+"""Transactions that a writer on another node aborts are retried."""
 
 import pytest
 from sqlalchemy import text
@@ -12,19 +12,19 @@ pytestmark = pytest.mark.system
 
 @pytest.fixture
 def database(galera, galera_database):
-    """A database as the first node serves it, with a table of one row."""
+    """The database through the first node, with a table that has a single row."""
     galera.nodes[0].query(
         "CREATE OR REPLACE TABLE seen (id INT PRIMARY KEY, n INT)", galera_database
     )
     galera.nodes[0].query("INSERT INTO seen VALUES (1, 0)", galera_database)
     galera.settle()
-    made = Database(make_settings(galera.nodes[0].url(galera_database)))
-    yield made
-    made.dispose()
+    database = Database(make_settings(galera.nodes[0].url(galera_database)))
+    yield database
+    database.dispose()
     galera.nodes[0].query("DROP TABLE seen", galera_database)
 
 
-def executed_statements(connection):
+def read_row(connection):
     return connection.execute(text("SELECT n FROM seen")).all()
 
 
@@ -32,21 +32,21 @@ def insert_row(connection):
     return connection.execute(text("INSERT IGNORE INTO seen VALUES (2, 0)"))
 
 
-def committed_rows(_connection):
-    """Go on to COMMIT."""
+def commit(_connection):
+    """Do nothing more before COMMIT."""
 
 
-@pytest.mark.parametrize("go_on", [executed_statements, insert_row, committed_rows])
-def test_transaction_aborted_by_another_node_is_retried(galera, galera_database, database, go_on):
+@pytest.mark.parametrize("finish", [read_row, insert_row, commit])
+def test_transaction_aborted_by_another_node_is_retried(galera, galera_database, database, finish):
     runs = []
 
     def write_rows(connection):
-        runs.append(go_on)
+        runs.append(finish)
         connection.execute(text("UPDATE seen SET n = n + 1 WHERE id = 1"))
         if len(runs) == 1:
             galera.nodes[1].query("UPDATE seen SET n = 10 WHERE id = 1", galera_database)
             galera.settle()
-        go_on(connection)
+        finish(connection)
 
     database.write(write_rows)
     galera.settle()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``db sync`` through all nodes at the same moment, as servers that start together do it."""
+"""``db sync`` through all nodes concurrently, as servers that start together run it."""
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -23,9 +23,9 @@ from tests.verifier.verify import verify
 
 pytestmark = pytest.mark.exhaustive
 
-#: A new database takes seconds to make; each round makes one.
+#: Rounds that each create a database, which takes seconds.
 FRESH = max(2, ROUNDS // 5)
-LOOKS = 10 * FRESH
+CHECKS = 10 * FRESH
 TABLES = (
     "SELECT table_name, column_name FROM information_schema.columns "
     "WHERE table_schema = '{}' ORDER BY 1, 2"
@@ -34,7 +34,7 @@ TABLES = (
 
 @pytest.fixture
 def make_database(galera):
-    """Give a function that makes a database; it returns its name and its URL at each node."""
+    """Give a function that creates a database, and returns its name and its URL at each node."""
     with ExitStack() as stack:
 
         def make():
@@ -49,23 +49,23 @@ def make_database(galera):
 
 @pytest.fixture
 def sync_at_once(galera, tmp_path):
-    """Give a function that runs the command on each of these databases, all at the same moment."""
+    """Give a function that runs ``db sync`` on these databases concurrently."""
 
     def run(urls):
         def sync(url):
             variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=url)
             return program.run("db", "sync", cwd=tmp_path, env=variables)
 
-        for done in run_concurrently(*(partial(sync, url) for url in urls)):
-            assert done.returncode == 0, done.stderr
+        for result in run_concurrently(*(partial(sync, url) for url in urls)):
+            assert result.returncode == 0, result.stderr
         galera.settle()
 
     return run
 
 
 @pytest.fixture
-def checked(galera):
-    """Give a function that checks what there is."""
+def check_schema(galera):
+    """Give a function that checks the tables, revision and traits of a database."""
 
     def check(name, expected):
         for node in galera.nodes:
@@ -83,17 +83,17 @@ def checked(galera):
 
 
 def test_concurrent_sync_on_all_nodes_creates_the_schema_once(
-    galera, make_database, sync_at_once, checked, prepared_database
+    galera, make_database, sync_at_once, check_schema, prepared_database
 ):
     expected = galera.nodes[0].query(TABLES.format(prepared_database))
     for _round in range(FRESH):
         name, urls = make_database()
         sync_at_once(urls)
-        checked(name, expected)
+        check_schema(name, expected)
 
 
 def test_concurrent_sync_on_all_nodes_upgrades_the_schema_once(
-    galera, make_database, sync_at_once, checked, prepared_database
+    galera, make_database, sync_at_once, check_schema, prepared_database
 ):
     expected = galera.nodes[0].query(TABLES.format(prepared_database))
     name, urls = make_database()
@@ -107,11 +107,11 @@ def test_concurrent_sync_on_all_nodes_upgrades_the_schema_once(
             galera.nodes[0].query(statement, name)
         galera.settle()
         sync_at_once(urls)
-        checked(name, expected)
+        check_schema(name, expected)
 
 
 def test_schema_check_during_a_change_through_another_node(
-    galera, make_database, checked, prepared_database
+    galera, make_database, check_schema, prepared_database
 ):
     name, urls = make_database()
     database = Database(make_settings(urls[0]))
@@ -125,10 +125,10 @@ def test_schema_check_during_a_change_through_another_node(
                 galera.nodes[1].query(f"ALTER TABLE {table} COMMENT = '{len(changes)}'", name)
                 changes.append(table)
 
-    with ThreadPoolExecutor() as beside:
-        changing = beside.submit(change)
+    with ThreadPoolExecutor() as executor:
+        changing = executor.submit(change)
         try:
-            for _round in range(LOOKS):
+            for _round in range(CHECKS):
                 sync(database, utcnow)
         finally:
             done.set()
@@ -136,24 +136,24 @@ def test_schema_check_during_a_change_through_another_node(
     assert changes
     database.dispose()
     galera.settle()
-    checked(name, expected)
+    check_schema(name, expected)
 
 
 def test_schema_is_created_after_a_killed_sync(
-    galera, make_database, sync_at_once, checked, prepared_database
+    galera, make_database, sync_at_once, check_schema, prepared_database
 ):
     name, urls = make_database()
-    # The lock that it has left.
+    # The lock that a killed process leaves.
     galera.nodes[0].query(
         f"CREATE TABLE {LOCK_TABLE} (node INT) COMMENT='2026-01-02 03:04:05 a/1'", name
     )
     galera.settle()
     sync_at_once(urls)
-    checked(name, galera.nodes[0].query(TABLES.format(prepared_database)))
+    check_schema(name, galera.nodes[0].query(TABLES.format(prepared_database)))
 
 
 def test_schema_is_not_touched_during_another_sync(
-    galera, make_database, sync_at_once, checked, prepared_database
+    galera, make_database, sync_at_once, check_schema, prepared_database
 ):
     name, urls = make_database()
     now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
@@ -166,4 +166,4 @@ def test_schema_is_not_touched_during_another_sync(
     assert galera.nodes[0].query("SHOW TABLES", name) == [(LOCK_TABLE,)]
     galera.nodes[0].query(f"DROP TABLE {LOCK_TABLE}", name)
     waiting.join(timeout=120)
-    checked(name, galera.nodes[0].query(TABLES.format(prepared_database)))
+    check_schema(name, galera.nodes[0].query(TABLES.format(prepared_database)))

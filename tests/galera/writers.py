@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Threads that write through nodes until they are told to stop, and know what was acknowledged."""
+"""Threads that write through nodes until they are stopped."""
 
 from collections import Counter
 from itertools import count
@@ -12,9 +12,9 @@ PROVIDERS = "/placement/resource_providers"
 
 
 class Writers:
-    """Threads that write through applications: providers of their own, claims of a shared one.
+    """Threads that write through applications: new providers, and claims on a shared provider.
 
-    What several of one test write is distinguished by ``turn``.
+    ``turn`` makes the uuids of several groups of writers in a test unique.
     """
 
     def __init__(self, clients, shared: str, turn: int = 0) -> None:
@@ -55,6 +55,6 @@ class Writers:
                     if answer.status_int < 300:
                         self.acknowledged.append(f"{what} {uuid}")
 
-    def total_written(self, number: int) -> None:
-        """Wait until so many writes are acknowledged."""
+    def wait_for_writes(self, number: int) -> None:
+        """Wait until at least ``number`` writes are acknowledged."""
         assert wait_until(lambda: len(self.acknowledged) >= number, 400), self.statuses
