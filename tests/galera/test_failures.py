@@ -71,9 +71,7 @@ def rows_on_all_nodes(nodes) -> set[str]:
     nodes.cluster.settle()
     providers = nodes.read_rows("SELECT uuid FROM resource_providers ORDER BY uuid")
     consumers = nodes.read_rows("SELECT consumer_id FROM allocations ORDER BY consumer_id")
-    return {f"provider {uuid}" for (uuid,) in providers} | {
-        f"claim {uuid}" for (uuid,) in consumers
-    }
+    return {f"provider {p}" for (p,) in providers} | {f"claim {c}" for (c,) in consumers}
 
 
 @pytest.mark.parametrize("end", ["kill", "stop"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server of the races, started as its users start it."""
+"""The fixture that starts a server, shared with the tests of the command line."""
 
 from tests.cli.conftest import serve
 

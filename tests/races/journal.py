@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order in which writes took effect, as the database itself notes it down.
+"""A journal of writes in commit order, recorded by triggers of the database.
 
-Triggers write a row for every change of an allocation or a total, and for every raise of a
-provider's generation. A transaction that claims, shrinks or reshapes holds the provider's lock
-until it ends, and raises the generation last: what it did is what its session noted of the provider
-since the raise before. Deleting a consumer's allocations takes no such lock and raises nothing; it
-is counted when it is noted, which is before it is done. What is rolled back leaves no rows.
+Triggers insert a row for every change of an allocation or total, and for every new generation of a
+provider. A transaction that claims, shrinks or reshapes locks the provider until it ends, and
+increases the generation last. Its changes of a provider are thus the rows of its session since the
+previous generation. The deletion of a consumer's allocations takes no such lock and increases no
+generation, and counts when its row is inserted. Transactions that roll back leave no rows.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ _KINDS = {
     "postgresql": ("SERIAL PRIMARY KEY", "pg_backend_pid()"),
     "mysql": ("INTEGER AUTO_INCREMENT PRIMARY KEY", "CONNECTION_ID()"),
 }
-#: Table, event, and the notes to be made: what of which provider, and how much.
+#: Table, event, and the rows to insert: kind, provider and amount.
 _NOTES = (
     ("allocations", "INSERT", [("used", "NEW.resource_provider_id", "NEW.used")]),
     ("allocations", "DELETE", [("used", "OLD.resource_provider_id", "-OLD.used")]),
@@ -39,7 +39,7 @@ _NOTES = (
 )
 
 
-#: Waits for every transaction that has written to the journal and is not over.
+#: Statements that wait for every open transaction that has written to the journal.
 _WAITS = {
     "sqlite": (),
     "postgresql": ("LOCK TABLE race_journal IN SHARE MODE",),
@@ -49,7 +49,7 @@ _WAITS = {
 
 @dataclass(frozen=True)
 class Excess:
-    """A write that used more of a provider than before, and more than there is."""
+    """A write that increased the use of a provider above its total."""
 
     provider: int
     generation: int
@@ -59,7 +59,7 @@ class Excess:
 
 @contextmanager
 def journal_writes(database: Database) -> Iterator[None]:
-    """Let the database note down every write meanwhile; the notes of before are gone."""
+    """Record all writes to the database in a new journal."""
     kind = database.url.get_backend_name()
     _execute_statements(database, _create_statements(kind))
     try:
@@ -69,82 +69,83 @@ def journal_writes(database: Database) -> Iterator[None]:
 
 
 def wait_for_writes(database: Database) -> None:
-    """Wait until each write that a client has begun is done or undone, also one that was killed.
+    """Wait until no transaction is open, including transactions of killed clients.
 
-    A server may take a while to read the last that a killed client sent, which may be a COMMIT, or
-    to see that nothing more comes. SQLite has no server: what a process did ends with it.
+    A server may take a while to read the last packets of a killed client, such as a COMMIT, or to
+    notice its end. SQLite has no server, so transactions end with their process.
     """
 
-    def write_rows(connection: Connection) -> None:
+    def lock_journal(connection: Connection) -> None:
         for statement in _WAITS[database.url.get_backend_name()]:
             connection.exec_driver_sql(statement)
 
-    database.write(write_rows)
+    database.write(lock_journal)
 
 
 def replay_journal(database: Database, totals: dict[int, int]) -> tuple[Counter[int], list[Excess]]:
-    """Return what is used of each provider in the end, and the writes that used too much.
+    """Return the final usage of each provider, and the writes that exceeded the total.
 
-    ``totals`` are those of the start, by the providers' numbers.
+    ``totals`` maps ids of providers to their totals at the start.
     """
     with database.read() as connection:
         rows = connection.execute(text("SELECT * FROM race_journal ORDER BY id")).all()
     used: Counter[int] = Counter()
-    rose: dict[int, Counter[int]] = {provider: Counter() for provider in totals}
-    now, excesses = dict(totals), []
+    increases: dict[int, Counter[int]] = {provider: Counter() for provider in totals}
+    totals, excesses = dict(totals), []
     for row in rows:
         provider = row.provider_id
         if row.kind == "total":
-            now[provider] = row.amount
+            totals[provider] = row.amount
         elif row.kind == "used":
             used[provider] += row.amount
-            rose[provider][row.session] += row.amount
+            increases[provider][row.session] += row.amount
         else:
-            if rose[provider][row.session] > 0 and used[provider] > now[provider]:
-                excesses.append(Excess(provider, row.amount, used[provider], now[provider]))
-            rose[provider].clear()
+            has_increased = increases[provider][row.session] > 0
+            if has_increased and used[provider] > totals[provider]:
+                excesses.append(Excess(provider, row.amount, used[provider], totals[provider]))
+            increases[provider].clear()
     return used, excesses
 
 
 def _execute_statements(database: Database, statements: list[str]) -> None:
-    def write_rows(connection: Connection) -> None:
+    def execute_all(connection: Connection) -> None:
         for statement in statements:
             connection.exec_driver_sql(statement)
 
-    database.write(write_rows)
+    database.write(execute_all)
 
 
 def _create_statements(kind: str) -> list[str]:
     key, session = _KINDS[kind]
     columns = f"id {key}, session INTEGER, provider_id INTEGER, kind VARCHAR(5), amount INTEGER"
-    made = [f"CREATE TABLE race_journal ({columns})"]
+    statements = [f"CREATE TABLE race_journal ({columns})"]
     for table, event, notes in _NOTES:
         name = _trigger_name(table, event)
         body = " ".join(
             "INSERT INTO race_journal (session, provider_id, kind, amount) "
-            f"VALUES ({session}, {provider}, '{what}', {amount});"
-            for what, provider, amount in notes
+            f"VALUES ({session}, {provider}, '{kind_of_row}', {amount});"
+            for kind_of_row, provider, amount in notes
         )
         if kind == "postgresql":
-            made.append(
+            statements.append(
                 f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS "
                 f"$$ BEGIN {body} RETURN NULL; END $$"
             )
             body = f"EXECUTE FUNCTION {name}()"
         else:
             body = f"BEGIN {body} END"
-        made.append(f"CREATE TRIGGER {name} AFTER {event} ON {table} FOR EACH ROW {body}")
-    return made
+        statements.append(f"CREATE TRIGGER {name} AFTER {event} ON {table} FOR EACH ROW {body}")
+    return statements
 
 
 def _drop_statements(kind: str) -> list[str]:
     names = [(table, _trigger_name(table, event)) for table, event, _notes in _NOTES]
     if kind == "postgresql":
-        # A trigger goes with its function.
-        gone = [f"DROP FUNCTION {name}() CASCADE" for _table, name in names]
+        # CASCADE drops the trigger with its function.
+        statements = [f"DROP FUNCTION {name}() CASCADE" for _table, name in names]
     else:
-        gone = [f"DROP TRIGGER {name}" for _table, name in names]
-    return [*gone, "DROP TABLE race_journal"]
+        statements = [f"DROP TRIGGER {name}" for _table, name in names]
+    return [*statements, "DROP TABLE race_journal"]
 
 
 def _trigger_name(table: str, event: str) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The level at which transactions run, whatever the server's default is."""
+"""The isolation level of transactions, independent of the server's default."""
 
 import pytest
 from sqlalchemy import text
@@ -9,7 +9,7 @@ from tests.conftest import make_settings
 
 pytestmark = pytest.mark.system
 
-#: Where a session reads its level, and what it says for READ COMMITTED.
+#: The query for a session's isolation level, and its result for READ COMMITTED.
 _LEVELS = {
     "postgresql": ("SHOW transaction_isolation", "read committed"),
     "mysql": ("SELECT @@tx_isolation", "READ-COMMITTED"),
@@ -17,9 +17,9 @@ _LEVELS = {
 
 
 @pytest.mark.parametrize("kind", _LEVELS)
-def test_writes_see_the_last_committed_write(request, kind):
-    """At REPEATABLE READ, MariaDB's default, they would see a picture older than their lock."""
+def test_writes_are_read_committed(request, kind):
+    """At REPEATABLE READ, MariaDB's default, a write reads a snapshot older than its lock."""
     database = Database(make_settings(request.getfixturevalue(f"{kind}_server")))
-    ask, expected = _LEVELS[kind]
-    assert database.write(lambda connection: connection.scalar(text(ask))) == expected
+    query, expected = _LEVELS[kind]
+    assert database.write(lambda connection: connection.scalar(text(query))) == expected
     database.dispose()

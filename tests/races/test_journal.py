@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal of a race tells a write that used too much from those that did not."""
+"""The journal of a race reports writes that exceed capacity, and no others."""
 
 from collections.abc import Callable
 
@@ -23,10 +23,12 @@ def provider(database):
 
 
 @pytest.fixture
-def make_writer(database, provider) -> Write:
-    """Give a function that does in one transaction what is said, without asking for room."""
+def write(database, provider) -> Write:
+    """Give a function that writes these values in a transaction, without a check of capacity."""
 
-    def write(used: int | None = None, total: int | None = None, *, raised: bool = True) -> None:
+    def write_values(
+        used: int | None = None, total: int | None = None, *, raised: bool = True
+    ) -> None:
         statements = []
         if used is not None:
             statements.append("DELETE FROM allocations")
@@ -40,48 +42,48 @@ def make_writer(database, provider) -> Write:
         if raised:
             statements.append("UPDATE resource_providers SET generation = generation + 1")
 
-        def write_rows(connection) -> None:
+        def execute_all(connection) -> None:
             for statement in statements:
                 connection.execute(text(statement))
 
-        database.write(write_rows)
+        database.write(execute_all)
 
-    return write
+    return write_values
 
 
-def test_full_provider_can_shrink_and_release(database, provider, make_writer):
+def test_full_provider_can_shrink_and_release(database, provider, write):
     with journal_writes(database):
-        make_writer(used=40)
-        make_writer(total=24)
-        make_writer(used=30)  # still more than there is, but less than before
-        make_writer(used=0, raised=False)
-        make_writer(used=24)
+        write(used=40)
+        write(total=24)
+        write(used=30)  # above the total, but below the usage before
+        write(used=0, raised=False)
+        write(used=24)
         assert replay_journal(database, {provider.id: 40}) == ({provider.id: 24}, [])
 
 
-def test_allocation_on_a_shrunk_provider_is_an_excess(database, provider, make_writer):
+def test_allocation_on_a_shrunk_provider_is_an_excess(database, provider, write):
     with journal_writes(database):
-        make_writer(used=30)
-        make_writer(total=24)
-        make_writer(used=31)
+        write(used=30)
+        write(total=24)
+        write(used=31)
         first = provider.generation
         excess = Excess(provider.id, first + 3, 31, 24)
         assert replay_journal(database, {provider.id: 40}) == ({provider.id: 31}, [excess])
 
 
-def test_one_unit_over_capacity_is_reported(database, provider, make_writer):
+def test_one_unit_over_capacity_is_reported(database, provider, write):
     with journal_writes(database):
-        make_writer(used=41)
+        write(used=41)
         assert len(replay_journal(database, {provider.id: 40})[1]) == 1
 
 
-def test_rolled_back_write_is_ignored(database, provider, make_writer):
-    def write_rows(connection) -> None:
+def test_rolled_back_write_is_ignored(database, provider, write):
+    def increase_generation_and_fail(connection) -> None:
         connection.execute(text("UPDATE resource_providers SET generation = 99"))
         raise RuntimeError
 
     with journal_writes(database):
-        make_writer(used=1)
+        write(used=1)
         with pytest.raises(RuntimeError):
-            database.write(write_rows)
+            database.write(increase_generation_and_fail)
         assert replay_journal(database, {provider.id: 40}) == ({provider.id: 1}, [])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sixteen clients fill ten small providers while the server's workers are killed.
+"""Races of sixteen clients for ten small providers while the server's workers are killed.
 
-``PLACEMENT_SCHED_TEST_RACE_SECONDS`` says for how long on each database, 10 by default.
+``PLACEMENT_SCHED_TEST_RACE_SECONDS`` is the duration on each database, 10 by default.
 """
 
 import logging
@@ -34,12 +34,12 @@ LOG = logging.getLogger(__name__)
 
 SECONDS = float(os.environ.get("PLACEMENT_SCHED_TEST_RACE_SECONDS", "10"))
 WRITERS, WORKERS, PROVIDERS = 16, 3, 10
-#: Seconds between two kills at most; each is at any moment, also while workers start.
+#: Maximum seconds between two kills. A kill may hit a worker that is starting.
 PAUSE = 3.0
 
 
 class Killer(threading.Thread):
-    """Kills any worker of a server with SIGKILL, again and again."""
+    """A thread that repeatedly kills a random worker of a server with SIGKILL."""
 
     def __init__(self, server: psutil.Process) -> None:
         super().__init__(daemon=True)
@@ -50,7 +50,9 @@ class Killer(threading.Thread):
     def run(self) -> None:
         while not self._over.wait(random.uniform(0.05, PAUSE)):
             with suppress(psutil.NoSuchProcess, IndexError):
-                workers = [one for one in self._server.children() if one.status() != "zombie"]
+                workers = [
+                    process for process in self._server.children() if process.status() != "zombie"
+                ]
                 random.choice(workers).kill()
                 self.killed += 1
 
@@ -63,13 +65,13 @@ class Killer(threading.Thread):
 def race_results(
     database, database_url, serve, record_property
 ) -> Iterator[tuple[list[str], list[WriterResult]]]:
-    """What sixteen writers tell of ten providers, having raced against a server in trouble."""
+    """Run the writers and the killer, and return the providers and the writers' results."""
     providers = [make_provider(database, VCPU=TOTALS[-1]) for _ in range(PROVIDERS)]
     server = serve(*("--workers", str(WORKERS)), OS_PLACEMENT_DATABASE__CONNECTION=database_url)
     killer = Killer(psutil.Process(server.process.pid))
     with journal_writes(database):
         killer.start()
-        told = run_in_processes(
+        results = run_in_processes(
             WRITERS, write_at_random, server.url, providers, SECONDS, database_url
         )
         killer.stop()
@@ -77,51 +79,55 @@ def race_results(
         assert killer.killed >= SECONDS // PAUSE - 1
         assert server.process.poll() is None
         wait_for_writes(database)
-        yield providers, told
+        yield providers, results
 
 
-def test_acknowledged_writes_are_complete_and_rejected_ones_absent(
+def test_acknowledged_writes_are_complete_and_rejected_writes_absent(
     database, race_results, record_property
 ):
-    providers, told = race_results
+    providers, results = race_results
     expected = {
         (consumer, provider): amount
-        for tale in told
-        for consumer, amounts in tale.holds.items()
+        for result in results
+        for consumer, amounts in result.holds.items()
         for provider, amount in amounts.items()
     }
     assert used_in_database(database) == expected
     with database.read() as connection:
         known = set(connection.scalars(select(consumers_table.c.uuid)))
     assert known == {consumer for consumer, _provider in expected}
-    check_inventories(database, providers, told)
+    check_inventories(database, providers, results)
     check_usages(database, providers, expected)
     check_capacity(database, providers)
-    # Totals are lowered below what is used, which is then given up in part: check_room knows when.
+    # Some totals were lowered below the usage. check_capacity compares at the moment of each write.
     assert_invariants(database, but={Invariant.OVER_CAPACITY})
-    check_race_coverage(told)
-    writes = sum(tale.ends.total() for tale in told)
+    check_race_coverage(results)
+    writes = sum(result.statuses.total() for result in results)
     record_property(TRIED, f"{writes} writes of {WRITERS} writers")
 
 
 def used_in_database(database: Database) -> dict[tuple[str, str], int]:
     with database.read() as connection:
         names = list(connection.scalars(select(allocations_table.c.consumer_id).distinct()))
-        found = allocations.of_consumers(connection, names)
-        rows = connection.scalar(select(func.count()).select_from(allocations_table))
-    held = {(one.consumer.uuid, one.provider_uuid): one.used for one in found}
-    assert len(held) == rows, "an allocation is there twice, or its consumer is not"
+        rows = allocations.of_consumers(connection, names)
+        number = connection.scalar(select(func.count()).select_from(allocations_table))
+    held = {(row.consumer.uuid, row.provider_uuid): row.used for row in rows}
+    assert len(held) == number, "an allocation is duplicate or lacks its consumer"
     return held
 
 
-def check_inventories(database: Database, providers: list[str], told: list[WriterResult]) -> None:
-    """The last acknowledged total stands; no generation let two writes through."""
+def check_inventories(
+    database: Database, providers: list[str], results: list[WriterResult]
+) -> None:
+    """Check the total of each provider, and that each generation had a single write."""
     for provider in providers:
-        shrinks = [one for tale in told for one in tale.shrinks if one.provider == provider]
-        sure = [one for one in shrinks if one.sure]
-        assert all(count == 1 for count in Counter(one.over for one in sure).values())
-        last = max(sure, key=lambda one: one.over, default=None)
-        possible = {one.total for one in shrinks if last is None or one.over > last.over}
+        shrinks = [
+            shrink for result in results for shrink in result.shrinks if shrink.provider == provider
+        ]
+        sure = [shrink for shrink in shrinks if shrink.sure]
+        assert all(count == 1 for count in Counter(shrink.over for shrink in sure).values())
+        last = max(sure, key=lambda shrink: shrink.over, default=None)
+        possible = {shrink.total for shrink in shrinks if last is None or shrink.over > last.over}
         possible.add(TOTALS[-1] if last is None else last.total)
         with database.read() as connection:
             found = resource_providers.by_uuid(connection, provider)
@@ -132,7 +138,7 @@ def check_inventories(database: Database, providers: list[str], told: list[Write
 def check_usages(
     database: Database, providers: list[str], expected: dict[tuple[str, str], int]
 ) -> None:
-    """What is used of a provider is what its consumers hold."""
+    """Compare the usage of each provider with the allocations of its consumers."""
     for provider in providers:
         held = sum(amount for (_name, on), amount in expected.items() if on == provider)
         with database.read() as connection:
@@ -142,27 +148,29 @@ def check_usages(
 
 
 def check_capacity(database: Database, providers: list[str]) -> None:
-    """No write ever used more of a provider than it had at that moment.
+    """Check that no write exceeded the total that its provider had at that moment.
 
-    Only a total that was lowered below what was used already leaves one with more used than there
-    is, and then nobody gets more of it.
+    A provider has more used than its total only if its total was lowered below the usage.
     """
     with database.read() as connection:
         found = resource_providers.by_uuids(connection, providers)
         now = {
-            one.uuid: usages.of_provider(connection, one.uuid)[1]["VCPU"] for one in found.values()
+            uuid: usages.of_provider(connection, uuid)[1]["VCPU"]
+            for uuid in (provider.uuid for provider in found.values())
         }
-    numbers = {one.id: one.uuid for one in found.values()}
+    numbers = {provider.id: provider.uuid for provider in found.values()}
     used, excesses = replay_journal(database, dict.fromkeys(numbers, TOTALS[-1]))
     assert excesses == []
     assert {numbers[provider]: amount for provider, amount in used.items()} == now
 
 
-def check_race_coverage(told: list[WriterResult]) -> None:
-    """Every kind of request was acknowledged and refused, and some had no answer."""
-    ends: Counter[tuple[str, int | None]] = sum((tale.ends for tale in told), Counter())
-    LOG.info("%s", dict(sorted(ends.items(), key=str)))
-    kinds = {kind for kind, _status in ends}
+def check_race_coverage(results: list[WriterResult]) -> None:
+    """Check that every kind of request succeeded and failed, and some had no response."""
+    statuses: Counter[tuple[str, int | None]] = sum(
+        (result.statuses for result in results), Counter()
+    )
+    LOG.info("%s", dict(sorted(statuses.items(), key=str)))
+    kinds = {kind for kind, _status in statuses}
     assert kinds == {
         "PUT /allocations",
         "POST /allocations",
@@ -170,11 +178,11 @@ def check_race_coverage(told: list[WriterResult]) -> None:
         "POST /reshaper",
         "PUT /resource_providers",
     }
-    assert {kind for kind, status in ends if status in {200, 204}} == kinds
-    assert {kind for kind, status in ends if status == 409} >= {
+    assert {kind for kind, status in statuses if status in {200, 204}} == kinds
+    assert {kind for kind, status in statuses if status == 409} >= {
         "PUT /allocations",
         "POST /allocations",
         "POST /reshaper",
     }
-    assert any(status is None for _kind, status in ends)
-    assert {status for _kind, status in ends} <= {200, 204, 404, 409, 503, None}
+    assert any(status is None for _kind, status in statuses)
+    assert {status for _kind, status in statuses} <= {200, 204, 404, 409, 503, None}

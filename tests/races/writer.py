@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One of many clients that write allocations and inventories at random, and remember what held.
+"""A client that writes allocations and inventories at random and records the results.
 
-A request ends in one of three ways: acknowledged, refused, or without an answer because the worker
-that had it was killed. What had no answer was done wholly or not at all: the consumers' generations
-say which, and no one else touches this writer's consumers.
+A request is acknowledged, rejected, or without a response because its worker was killed. Without a
+response it was applied completely or not at all. The consumers' generations distinguish the two,
+because no other client changes the consumers of this writer.
 """
 
 import json
@@ -22,9 +22,9 @@ from tests.conftest import make_settings
 from tests.races.journal import wait_for_writes
 from tests.support.versions import LATEST
 
-#: The totals that an inventory is given at random: the largest is the room of a provider at most.
+#: Possible totals of an inventory. The largest is the initial total.
 TOTALS = range(24, 41)
-#: Seconds after which it is a fault that no worker answers.
+#: Maximum seconds until a worker responds.
 _PATIENCE = 120
 _HEADERS = {
     "X-Auth-Token": "admin",
@@ -33,15 +33,15 @@ _HEADERS = {
     "Content-Type": "application/json",
 }
 
-#: What a consumer holds: units of VCPU by provider.
+#: The VCPU that a consumer has allocated, by provider.
 Amounts = Mapping[str, int]
 
 
 @dataclass(frozen=True)
 class CapacityReduction:
-    """A total given to a provider's inventory, over the generation that the writer had seen.
+    """A new total of an inventory, written over the generation ``over``.
 
-    ``sure`` is False where no answer said whether it was done.
+    ``sure`` is False if the request had no response.
     """
 
     provider: str
@@ -52,12 +52,12 @@ class CapacityReduction:
 
 @dataclass(frozen=True)
 class WriterResult:
-    """What a writer knows at the end."""
+    """The result of a writer."""
 
     holds: Mapping[str, Amounts]
     shrinks: tuple[CapacityReduction, ...]
-    #: How often each kind of request ended in each status; None is no answer.
-    ends: Counter[tuple[str, int | None]]
+    #: Number of requests by kind and status. The status is None without a response.
+    statuses: Counter[tuple[str, int | None]]
 
 
 @dataclass
@@ -67,7 +67,7 @@ class _Consumer:
 
 
 class Writer:
-    """Writes to a server, which works on ``database``, until told to stop."""
+    """A writer to a server that works on ``database``."""
 
     def __init__(self, url: str, seed: int, providers: list[str], database: Database) -> None:
         self._address = urlsplit(url).netloc
@@ -76,10 +76,10 @@ class Writer:
         self._providers = providers
         self._consumers = {str(uuid4()): _Consumer() for _ in range(3)}
         self._shrinks: list[CapacityReduction] = []
-        self._ends: Counter[tuple[str, int | None]] = Counter()
+        self._statuses: Counter[tuple[str, int | None]] = Counter()
 
     def write_until(self, end: float) -> WriterResult:
-        """Write at random until the wall clock says ``end``."""
+        """Write at random until the wall clock reaches ``end``."""
         kinds = [self._put] * 6 + [self._post] * 4 + [self._delete, self._reshape, self._reshape]
         kinds += [self._shrink] * 2
         while time.time() < end:
@@ -87,7 +87,7 @@ class Writer:
         return WriterResult(
             {name: consumer.amounts for name, consumer in self._consumers.items()},
             tuple(self._shrinks),
-            self._ends,
+            self._statuses,
         )
 
     def _put(self) -> None:
@@ -114,7 +114,7 @@ class Writer:
             self._shrinks.append(CapacityReduction(provider, over, total, sure=status == 200))
 
     def _reshape(self) -> None:
-        """Give a provider another total and a consumer other amounts, both or neither."""
+        """Change a provider's total and a consumer's allocations in a single request."""
         provider, total = self._dice.choice(self._providers), self._dice.choice(TOTALS)
         (name,), wanted = self._choose(1), self._amounts()
         over = self._generation_of(provider)
@@ -154,43 +154,43 @@ class Writer:
         return generation
 
     def _record_result(self, wanted: Mapping[str, Amounts], status: int | None) -> bool:
-        """Note what the consumers hold now; return whether the request was done."""
-        done = status == 204 if status is not None else self._was_applied(wanted)
-        if done:
+        """Record the consumers' allocations, and return whether the request was applied."""
+        is_applied = status == 204 if status is not None else self._was_applied(wanted)
+        if is_applied:
             for name, amounts in wanted.items():
-                known = self._consumers[name].generation
-                generation = (known or 0) + 1 if amounts else None
-                self._consumers[name] = _Consumer(generation, amounts)
-        return done
+                generation = self._consumers[name].generation
+                next_generation = (generation or 0) + 1 if amounts else None
+                self._consumers[name] = _Consumer(next_generation, amounts)
+        return is_applied
 
     def _was_applied(self, wanted: Mapping[str, Amounts]) -> bool:
-        """Return whether a request without an answer was done; it must be so for all or none."""
+        """Read from the server whether a request without a response was applied."""
         wait_for_writes(self._database)
-        told = set()
+        results = set()
         for name, amounts in wanted.items():
-            found = self._find(name)
-            known = self._consumers[name]
-            if found == known and amounts == known.amounts == {}:
-                continue  # Nothing was to be done for this one.
-            after = _Consumer((known.generation or 0) + 1 if amounts else None, amounts)
-            assert found in (known, after), f"{name}: {found}, neither {known} nor {after}"
-            told.add(found == after)
-        assert len(told) <= 1, f"a request was half done: {wanted}"
-        return told == {True}
+            current, before = self._read_consumer(name), self._consumers[name]
+            if current == before and amounts == before.amounts == {}:
+                continue  # The request does not change this consumer.
+            after = _Consumer((before.generation or 0) + 1 if amounts else None, amounts)
+            assert current in (before, after), f"{name}: {current}, neither {before} nor {after}"
+            results.add(current == after)
+        assert len(results) <= 1, f"a request was half applied: {wanted}"
+        return results == {True}
 
-    def _find(self, name: str) -> _Consumer:
-        told = self._get(f"/allocations/{name}")
+    def _read_consumer(self, name: str) -> _Consumer:
+        document = self._get(f"/allocations/{name}")
         amounts = {
-            provider: one["resources"]["VCPU"] for provider, one in told["allocations"].items()
+            provider: allocation["resources"]["VCPU"]
+            for provider, allocation in document["allocations"].items()
         }
-        return _Consumer(told.get("consumer_generation"), amounts)
+        return _Consumer(document.get("consumer_generation"), amounts)
 
     def _get(self, path: str) -> dict[str, Any]:
-        """Return what the server says, asking until a worker answers."""
+        """Return a document, repeating the request until a worker responds."""
         end = time.monotonic() + _PATIENCE
         answer = None
         while time.monotonic() < end:
-            answer = self._ask("GET", path)
+            answer = self._request("GET", path)
             if answer is not None and answer[0] == 200:
                 document: dict[str, Any] = json.loads(answer[1])
                 return document
@@ -198,12 +198,12 @@ class Writer:
         raise AssertionError(f"{path}: {answer}")
 
     def _send(self, method: str, path: str, body: object = None) -> int | None:
-        answer = self._ask(method, path, body)
+        answer = self._request(method, path, body)
         status = None if answer is None else answer[0]
-        self._ends[f"{method} /{path.split('/')[1]}", status] += 1
+        self._statuses[f"{method} /{path.split('/')[1]}", status] += 1
         return status
 
-    def _ask(self, method: str, path: str, body: object = None) -> tuple[int, bytes] | None:
+    def _request(self, method: str, path: str, body: object = None) -> tuple[int, bytes] | None:
         connection = HTTPConnection(self._address, timeout=120)
         try:
             connection.request(
@@ -220,10 +220,10 @@ class Writer:
             connection.close()
 
 
-def write_at_random(barrier, which, url, providers, seconds, database_url) -> list[WriterResult]:
-    """Write for so many seconds, as one process of several."""
+def write_at_random(barrier, seed, url, providers, seconds, database_url) -> list[WriterResult]:
+    """Write at random for this number of seconds in a process of several."""
     database = Database(make_settings(database_url, placement_database__lock_timeout=120))
-    writer = Writer(url, which, providers, database)
+    writer = Writer(url, seed, providers, database)
     barrier.wait(120)
     try:
         return [writer.write_until(time.time() + seconds)]
