@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A running server, a few reported hosts, and the unmodified ``openstack`` client."""
+"""Servers, reported hosts, and the unmodified ``openstack`` client."""
 
 import json
 import subprocess
@@ -18,7 +18,7 @@ from tests.support.clouds import uuid_of
 from tests.support.servers import BIN, Server, environment, serve_database
 
 HOSTS = ("cn1", "cn2", "cn3", "cn4")
-#: The traits of the hosts' providers; cn4 has none.
+#: The traits of the hosts' providers, without cn4, which has no traits.
 TRAITS = {
     "cn1": ["HW_CPU_X86_AVX2"],
     "cn2": ["CUSTOM_LICENSED", "HW_CPU_X86_AVX2"],
@@ -28,14 +28,14 @@ TRAITS = {
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server, for tests of whole lists of hosts too: use ``hosts``, and make no others."""
+    """A server for tests of whole lists, whose only hosts are the hosts of ``hosts``."""
     with serve_database(tmp_path_factory.mktemp("server")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def busy_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Another server, where tests make what they like under names of their own."""
+    """A server for tests that create objects under unique names."""
     with serve_database(tmp_path_factory.mktemp("busy_server")) as server:
         yield server
 
@@ -44,7 +44,7 @@ def busy_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def each_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """A server on an embedded database, and one on PostgreSQL; tests make what they like there."""
+    """A server on SQLite or PostgreSQL, for tests that create objects under unique names."""
     folder = tmp_path_factory.mktemp(f"{request.param}_server")
     with ExitStack() as stack:
         connection = None
@@ -57,14 +57,14 @@ def each_server(
 def each_client(
     each_server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator["Versioned"]:
-    """The clients of each of these servers, by microversion of the compute API."""
+    """The clients of this server, by microversion of the compute API."""
     with Versioned(Client(tmp_path_factory.mktemp("each"), each_server.url)) as clients:
         yield clients
 
 
 @pytest.fixture(scope="session")
 def hosts(server: Server) -> dict[str, str]:
-    """A few hosts that have reported, with traits: provider uuids by host name."""
+    """Report hosts with traits, and return their provider uuids by host name."""
     server.ask(
         "POST",
         "/scheduler/v1/compute_nodes",
@@ -123,7 +123,7 @@ class Client:
 
     @contextmanager
     def session(self) -> Iterator["Session"]:
-        """Give a client that runs its commands one after another in a single process."""
+        """Start a client that runs its commands in a single process."""
         with subprocess.Popen(
             [sys.executable, Path(__file__).with_name("many_commands.py")],
             stdin=subprocess.PIPE,
@@ -143,20 +143,20 @@ class Client:
         assert done.returncode == 0, done.stderr
 
     def json(self, *arguments: str) -> Any:
-        """Run a command that shows something, and return what."""
+        """Run a command, and return its output as JSON."""
         done = self.run(*arguments, "-f", "json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
     def rejection(self, *arguments: str) -> str:
-        """Run a command that must fail, and return what it tells on stderr."""
+        """Run a command that must fail, and return its standard error."""
         done = self.run(*arguments)
         assert done.returncode != 0, done.stdout
         return done.stderr
 
 
 class Session(Client):
-    """The same command, its runs sharing one process; ``first`` stands before each."""
+    """The ``openstack`` command in a single process, each time with the arguments ``first``."""
 
     first: tuple[str, ...] = ()
 
@@ -174,10 +174,10 @@ class Session(Client):
 
 
 class Versioned(ExitStack):
-    """Clients of a server, one for each microversion of the compute API that is spoken.
+    """Clients of a server by microversion of the compute API.
 
-    Each has a process of its own: the importing of it all costs more than a second, and within
-    one process the client keeps to the first microversion that it was told.
+    Each has its own process. The imports take more than a second, and within a process the client
+    keeps the first microversion.
     """
 
     def __init__(self, client: Client) -> None:
@@ -186,7 +186,7 @@ class Versioned(ExitStack):
         self._sessions: dict[str, Session] = {}
 
     def __call__(self, version: str = "") -> Session:
-        """Return the client that speaks ``version``, or else the newest that both know."""
+        """Return the client of a microversion, by default the newest that both sides support."""
         if version not in self._sessions:
             session = self.enter_context(self._client.session())
             session.first = ("--os-compute-api-version", version) if version else ()
@@ -196,7 +196,7 @@ class Versioned(ExitStack):
 
 @pytest.fixture(scope="session")
 def openstack(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Client:
-    """The client, configured by a clouds.yaml that names this server's three APIs."""
+    """The client with a clouds.yaml that names the three APIs of the server."""
     return Client(tmp_path_factory.mktemp("client"), server.url)
 
 
@@ -204,10 +204,10 @@ def openstack(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Clien
 def session_of(
     busy_server: Server, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], Session]]:
-    """Give a function that returns a busy server's client of a placement microversion.
+    """Give a function that returns the client for a microversion of placement.
 
-    Each has a process of its own: the importing of it all costs more than a second, and within
-    one process the client keeps to the first microversion that it was told.
+    Each has its own process. The imports take more than a second, and within a process the client
+    keeps the first microversion.
     """
     openstack = Client(tmp_path_factory.mktemp("busy_client"), busy_server.url)
     sessions: dict[str, Session] = {}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs many ``openstack`` commands in one process, which saves each of them the start of Python.
+"""Run many ``openstack`` commands in a single process, which starts Python only once.
 
-Reads a JSON list of arguments per line and answers with a JSON list per line: the exit status,
-what the command wrote, and what it complained of.
+Each line of input is a JSON list of arguments. Each line of output is a JSON list of the exit
+status, standard output and standard error.
 """
 
 import contextlib
@@ -15,20 +15,20 @@ from openstackclient.shell import main
 
 
 def run_command(arguments: list[str]) -> tuple[int, str, str]:
-    """Run one command as the ``openstack`` script does."""
+    """Run a command as the ``openstack`` script does."""
     with (
-        contextlib.redirect_stdout(io.StringIO()) as told,
-        contextlib.redirect_stderr(io.StringIO()) as complained,
+        contextlib.redirect_stdout(io.StringIO()) as output,
+        contextlib.redirect_stderr(io.StringIO()) as errors,
     ):
         try:
             status = main(arguments)
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else 2
-    return status, told.getvalue(), complained.getvalue()
+    return status, output.getvalue(), errors.getvalue()
 
 
 if __name__ == "__main__":
-    # Commands that read what is piped to them, as ``image create`` does, are piped nothing.
+    # Commands that read standard input, such as ``image create``, read nothing.
     lines = os.fdopen(os.dup(0))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.stdin = os.fdopen(0)

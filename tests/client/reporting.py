@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts that report to a server of the client tests, and recorded instances on them."""
+"""Reports of hosts to a server of the client tests, and recorded instances."""
 
 from uuid import uuid4
 
@@ -8,7 +8,7 @@ from tests.support.servers import Server
 
 
 def report_host(server: Server, host: str, **fields: object) -> str:
-    """Have a host report; return the uuid of its node."""
+    """Report a host, and return the uuid of its node."""
     uuid = uuid_of(host)
     body = {
         "host": host,
@@ -28,7 +28,7 @@ def report_host(server: Server, host: str, **fields: object) -> str:
 
 
 def record_instance(server: Server, host: str, name: str) -> str:
-    """Record an instance on a host; return its address."""
+    """Record an instance on a host, and return its path."""
     address = f"/scheduler/v1/instances/{uuid4()}"
     server.ask("PUT", address, {"host": host, "node": host, "display_name": name})
     return address

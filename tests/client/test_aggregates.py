@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host aggregates through the unmodified ``openstack`` client, of today and of earlier days."""
+"""Host aggregates through current and old microversions of the ``openstack`` client."""
 
 import pytest
 
@@ -91,7 +91,7 @@ def test_images_to_cache_are_accepted(each_server, client):
 
 
 def test_old_client_creates_aggregates(each_server, each_client):
-    """2.79 is Train's."""
+    """Use microversion 2.79, the newest of Train."""
     client = each_client("2.79")
     report_host(each_server, "ag3")
     client("aggregate", "create", "--property", "trait:CUSTOM_LICENSED=required", "train")

@@ -5,7 +5,7 @@ import pytest
 
 from tests.support.reports import build_report
 
-# What the client says of its own future.
+# The client warns of its own deprecations.
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
 
 

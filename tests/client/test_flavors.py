@@ -68,14 +68,14 @@ def test_flavors_are_listed_over_pages(client):
 
 def test_invalid_property_is_reported(client, each_client):
     client("flavor", "create", "--id", "bad1", "--ram", "1", "life.bad")
-    wrong = ("flavor", "set", "--property", "hw:cpu_policy=pinned", "life.bad")
-    told = each_client("2.86").rejection(*wrong)
-    assert "'pinned' is not one of: dedicated, shared, mixed" in told
+    arguments = ("flavor", "set", "--property", "hw:cpu_policy=pinned", "life.bad")
+    error = each_client("2.86").rejection(*arguments)
+    assert "'pinned' is not one of: dedicated, shared, mixed" in error
     client("flavor", "delete", "bad1")
 
 
 def test_old_client_creates_flavors(each_client):
-    """2.72 is Stein's."""
+    """Use microversion 2.72, the newest of Stein."""
     client = each_client("2.72")
     trait = {"trait:CUSTOM_LICENSED": "required"}
     made = ("--ram", "64", "--property", "trait:CUSTOM_LICENSED=required", "life.stein")

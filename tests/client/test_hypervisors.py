@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hypervisors through the unmodified ``openstack`` client, of today and of earlier days."""
+"""Hypervisors through current and old microversions of the ``openstack`` client."""
 
 import pytest
 
@@ -13,7 +13,7 @@ STATS = {"num_instances": 3, "io_workload": 1, "uptime": UPTIME}
 
 @pytest.fixture(scope="module")
 def uuids(each_server):
-    """Two hosts that report; the uuids of their nodes."""
+    """Report two hosts, and return the uuids of their nodes."""
     return [
         report_host(each_server, "hv1", stats=STATS, cpu_info={"arch": "x86_64"}),
         report_host(each_server, "hv2"),
@@ -33,12 +33,12 @@ def test_hypervisors_are_listed_matched_and_paged(each_client, uuids):
     }
     matched = client.json("hypervisor", "list", "--matching", "hv")
     assert {each["ID"] for each in matched} == set(uuids)
-    told = client.rejection("hypervisor", "list", "--matching", "nothing-like-it")
-    assert "No hypervisor matching 'nothing-like-it' could be found" in told
+    error = client.rejection("hypervisor", "list", "--matching", "nothing-like-it")
+    assert "No hypervisor matching 'nothing-like-it' could be found" in error
     paged = client.json("hypervisor", "list", "--limit", "1")
     assert {each["ID"] for each in paged} == listed.keys()
-    behind = client.json("hypervisor", "list", "--marker", uuids[0])
-    assert uuids[0] not in {each["ID"] for each in behind}
+    after = client.json("hypervisor", "list", "--marker", uuids[0])
+    assert uuids[0] not in {each["ID"] for each in after}
 
 
 def test_hypervisor_is_shown_with_uptime_service_and_aggregates(each_server, each_client, uuids):
@@ -64,7 +64,7 @@ def test_hypervisor_statistics_are_summed(each_client, uuids):
 
 @pytest.mark.parametrize("version", ["2.1", "2.72"])
 def test_old_client_shows_resource_totals(each_client, uuids, version):
-    """2.1 is what everybody spoke once; 2.72 is Stein's, which names hypervisors by uuid."""
+    """Use 2.1, and 2.72 of Stein, which names hypervisors by uuid."""
     client = each_client(version)
     rows = client.json("hypervisor", "list", "--long")
     (row,) = (each for each in rows if each["Hypervisor Hostname"] == "hv1")

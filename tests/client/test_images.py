@@ -21,16 +21,16 @@ def client(each_client):
 
 @pytest.fixture
 def create_image(each_server):
-    """Give a function that has an image made, not by the client, and returns its id."""
-    made = []
+    """Give a function that creates an image without the client, and returns its id."""
+    created = []
 
-    def give(name, **attributes):
-        made.append(each_server.ask("POST", URL, {"name": name, **attributes})["id"])
-        return made[-1]
+    def create(name, **attributes):
+        created.append(each_server.ask("POST", URL, {"name": name, **attributes})["id"])
+        return created[-1]
 
-    yield give
-    left = {image["id"] for image in each_server.ask("GET", f"{URL}?limit=1000")["images"]}
-    for uuid in left.intersection(made):
+    yield create
+    remaining = {image["id"] for image in each_server.ask("GET", f"{URL}?limit=1000")["images"]}
+    for uuid in remaining.intersection(created):
         each_server.ask("DELETE", f"{URL}/{uuid}")
 
 
@@ -62,8 +62,8 @@ def test_image_is_created_with_traits_changed_shown_and_deleted(client):
     )
     shown = client.json("image", "show", made["id"])
     assert shown["tags"] == ["licensed"]
-    gone = {"trait:CUSTOM_LICENSED", "path/with~signs", "os_distro"}
-    assert not gone & shown["properties"].keys()
+    removed = {"trait:CUSTOM_LICENSED", "path/with~signs", "os_distro"}
+    assert not removed & shown["properties"].keys()
     assert shown["properties"]["trait:HW_CPU_X86_AVX2"] == "required"
     client("image", "delete", "windows-2026")
     assert "No Image found" in client.rejection("image", "show", made["id"])
@@ -74,21 +74,21 @@ def test_images_are_listed_by_property_tag_name_and_visibility(client, create_im
     first = create_image("list-a", tags=["listed"], **{"trait:CUSTOM_LISTED": "required"})
     second = create_image("list-b", tags=["listed", "other"], visibility="public")
 
-    def found(*arguments):
+    def list_ids(*arguments):
         return {row["ID"] for row in client.json("image", "list", *arguments)}
 
-    assert {first, second} <= found()
-    assert found(*trait) == {first}
-    assert found("--tag", "listed") == {first, second}
-    assert found("--tag", "listed", "--tag", "other") == {second}
-    assert found("--name", "list-a") == {first}
-    assert found("--public", "--tag", "listed") == {second}
-    assert found("--status", "active", "--tag", "listed") == set()
+    assert {first, second} <= list_ids()
+    assert list_ids(*trait) == {first}
+    assert list_ids("--tag", "listed") == {first, second}
+    assert list_ids("--tag", "listed", "--tag", "other") == {second}
+    assert list_ids("--name", "list-a") == {first}
+    assert list_ids("--public", "--tag", "listed") == {second}
+    assert list_ids("--status", "active", "--tag", "listed") == set()
     (row,) = client.json("image", "list", "--long", "--name", "list-a")
     assert (row["Status"], row["Visibility"], row["Tags"]) == ("queued", "shared", ["listed"])
-    assert found("--limit", "1", "--sort", "name:asc", "--tag", "listed") <= {first, second}
-    # Both may be of one second, whose order is by uuid: one of the two comes after the other.
-    after = [found("--tag", "listed", "--marker", uuid) for uuid in (first, second)]
+    assert list_ids("--limit", "1", "--sort", "name:asc", "--tag", "listed") <= {first, second}
+    # Images of the same second are in order of their uuids, so either may come first.
+    after = [list_ids("--tag", "listed", "--marker", uuid) for uuid in (first, second)]
     assert after in ([{second}, set()], [set(), {first}])
 
 
@@ -118,8 +118,8 @@ def test_hidden_image_is_shown_and_listed_on_demand(client, create_image):
 def test_upload_is_refused_and_leaves_no_image(client, tmp_path):
     data = tmp_path / "disk.raw"
     data.write_bytes(b"\0" * 3_000_000)
-    told = client.rejection("image", "create", "--file", str(data), "with-data")
-    assert "No image data is stored here" in told
+    error = client.rejection("image", "create", "--file", str(data), "with-data")
+    assert "No image data is stored here" in error
     assert "with-data" not in {row["Name"] for row in client.json("image", "list", "--all")}
 
 
@@ -156,9 +156,9 @@ def test_deactivation_needs_an_active_image(client, create_image):
 
 def test_image_cannot_be_shared_with_a_single_project(client, create_image):
     create_image("to-share")
-    told = client.rejection("image", "add", "project", "to-share", "shop")
-    assert "404" in told
-    assert "Traceback" not in told
+    error = client.rejection("image", "add", "project", "to-share", "shop")
+    assert "404" in error
+    assert "Traceback" not in error
 
 
 def test_import_is_not_offered(client):
@@ -166,6 +166,6 @@ def test_import_is_not_offered(client):
 
 
 def test_errors_are_reported_in_one_line(client):
-    told = client.rejection("image", "create", "--property", "os_glance_x=1", "reserved")
-    assert "Attribute 'os_glance_x' is reserved." in told
-    assert "Traceback" not in told
+    error = client.rejection("image", "create", "--property", "os_glance_x=1", "reserved")
+    assert "Attribute 'os_glance_x' is reserved." in error
+    assert "Traceback" not in error

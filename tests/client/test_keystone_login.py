@@ -25,7 +25,7 @@ SIZES = ("--vcpus", "1", "--ram", "512", "--disk", "1")
 
 @pytest.fixture(scope="module")
 def run_with_login(tmp_path_factory):
-    """Run a program that finds its cloud in clouds.yaml, and return its process."""
+    """Give a function that runs a program with a clouds.yaml, and returns its result."""
     needs_peer()
     folder = tmp_path_factory.mktemp("cloud")
     with run_keystone(folder / "keystone") as keystone:

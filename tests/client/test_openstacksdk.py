@@ -10,13 +10,13 @@ from openstack import exceptions
 from tests.support.servers import Server
 from tests.support.versions import LATEST
 
-# What the client says of its own future.
+# The client warns of its own deprecations.
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
 
 
 @pytest.fixture(scope="module")
 def connection(busy_server: Server):
-    """A connection as the ``clouds.yaml`` of the documentation makes it."""
+    """A connection like that of the ``clouds.yaml`` in the documentation."""
     with openstack.connect(
         load_yaml_config=False,
         load_envvars=False,
@@ -35,7 +35,7 @@ def placement(connection):
 
 @pytest.fixture
 def name():
-    """A name that no other test gives."""
+    """Return a unique name."""
     return f"sdk{uuid4().hex[:8]}"
 
 
@@ -167,12 +167,12 @@ def test_candidates_are_claimed_shown_counted_and_freed(placement, provider, nam
     assert not any(usage.resources for usage in placement.usages(project))
 
 
-ASKED = "OpenStack-API-Version"
+VERSION_HEADER = "OpenStack-API-Version"
 
 
 def test_adapter_calls_use_their_microversion(placement, provider):
     shown = placement.get(f"/resource_providers/{provider.id}", microversion="1.0")
-    assert shown.headers[ASKED] == "placement 1.0"
+    assert shown.headers[VERSION_HEADER] == "placement 1.0"
     assert set(shown.json()) == {"uuid", "name", "generation", "links"}
     newest = placement.get(f"/resource_providers/{provider.id}", microversion=LATEST)
     assert newest.json()["root_provider_uuid"] == provider.id
@@ -180,8 +180,7 @@ def test_adapter_calls_use_their_microversion(placement, provider):
     assert refused.status_code == 406
 
 
-def test_adapter_requests_of_nova_are_served(placement, provider):
-    """The calls of nova's report client: stock, ask for candidates, claim one, look, free."""
+def test_requests_of_novas_report_client_succeed(placement, provider):
     put = placement.put(
         f"/resource_providers/{provider.id}/inventories",
         json={"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}},

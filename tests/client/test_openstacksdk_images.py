@@ -9,13 +9,13 @@ from openstack import exceptions
 
 from tests.support.servers import Server
 
-# What the client says of its own future.
+# The client warns of its own deprecations.
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
 
 
 @pytest.fixture(scope="module")
 def image(busy_server: Server):
-    """The image proxy of a connection as the ``clouds.yaml`` of the documentation makes it."""
+    """The image proxy of a connection like that of the ``clouds.yaml`` in the documentation."""
     with openstack.connect(
         load_yaml_config=False,
         load_envvars=False,
@@ -28,7 +28,7 @@ def image(busy_server: Server):
 
 @pytest.fixture
 def name():
-    """A name that no other test gives."""
+    """Return a unique name."""
     return f"sdk{uuid4().hex[:8]}"
 
 
@@ -99,7 +99,7 @@ def test_schemas_and_import_methods_are_shown(image):
     assert image.get_import_info().import_methods["value"] == []
 
 
-def test_upload_is_refused_and_leaves_no_image(image, name):
+def test_rejected_upload_leaves_no_image(image, name):
     with pytest.raises(exceptions.HttpException, match="No image data is stored here"):
         image.create_image(name, data=b"\0" * 1_000_000)
     assert list(image.images(name=name)) == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command of osc-placement, run for real against a running server."""
+"""Every command of osc-placement against a running server."""
 
 import json
 import re
@@ -17,7 +17,7 @@ PROJECT, USER = "6f70656e737461636b", "a2d4c6e8f0b1a3c5"
 
 
 class Placement:
-    """The commands as an operator of a certain microversion gives them."""
+    """The commands with a microversion of placement."""
 
     def __init__(self, session_of, version=LATEST):
         self._session_of = session_of
@@ -28,29 +28,29 @@ class Placement:
         return Placement(self._session_of, version)
 
     def run(self, words, *arguments):
-        """Run a command that must succeed and shows nothing."""
+        """Run a command that must succeed without output."""
         done = self._commands.run(*self._version, *words.split(), *arguments)
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip() == ""
 
     def show(self, words, *arguments):
-        """Run a command that shows something and return what."""
+        """Run a command, and return its output as JSON."""
         done = self._commands.run(*self._version, *words.split(), *arguments, "-f", "json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
     def rejection(self, words, *arguments):
-        """Run a command that must fail and return what it complains of."""
+        """Run a command that must fail, and return its standard error."""
         done = self._commands.run(*self._version, *words.split(), *arguments)
         assert done.returncode != 0, done.stdout
         return done.stderr
 
-    def provider(self, name, **stock):
-        """Make a provider that has this much of these classes; return its uuid."""
+    def provider(self, name, **totals):
+        """Create a provider with these totals by resource class, and return its uuid."""
         uuid = self.show("resource provider create", name)["uuid"]
-        if stock:
-            given = [f"--resource={one}={total}" for one, total in stock.items()]
-            self.show("resource provider inventory set", uuid, *given)
+        if totals:
+            resources = [f"--resource={key}={total}" for key, total in totals.items()]
+            self.show("resource provider inventory set", uuid, *resources)
         return uuid
 
 
@@ -61,16 +61,18 @@ def placement(session_of):
 
 @pytest.fixture
 def name():
-    """A name that no other test gives."""
+    """Return a unique name."""
     return f"p{uuid4().hex[:8]}"
 
 
 def test_every_command_is_tested_in_this_file():
     text = Path(__file__).read_text()
-    given = {each.name.replace("_", " ") for each in entry_points(group="openstack.placement.v1")}
-    assert len(given) == 31
-    run = set(re.findall(r"""(?:run|show|refusal)\(\s*"([a-z ]+)\"""", text))
-    assert given - run == set()
+    commands = {
+        each.name.replace("_", " ") for each in entry_points(group="openstack.placement.v1")
+    }
+    assert len(commands) == 31
+    tested = set(re.findall(r"""(?:run|show|rejection)\(\s*"([a-z ]+)\"""", text))
+    assert commands - tested == set()
 
 
 def test_providers_are_created_shown_listed_changed_and_deleted(placement, name):
@@ -291,11 +293,11 @@ def tree(placement, name):
 
 
 def amounts(rows):
-    """The allocations of each candidate, by provider."""
-    found = {}
+    """Return the allocations of each candidate by provider."""
+    candidates = {}
     for row in rows:
-        found.setdefault(row["#"], {})[row["resource provider"]] = row["allocation"]
-    return list(found.values())
+        candidates.setdefault(row["#"], {})[row["resource provider"]] = row["allocation"]
+    return list(candidates.values())
 
 
 def test_candidates_use_the_tree_and_its_shared_disk(placement, tree):
@@ -310,7 +312,7 @@ def test_candidates_use_the_tree_and_its_shared_disk(placement, tree):
     }
 
 
-def test_granular_candidates_obey_their_group_policy(placement, tree):
+def test_granular_candidates_follow_their_group_policy(placement, tree):
     wanted = ("--group", "1", "--resource", f"{tree['kind']}=1", "--group", "2")
     given = (*wanted, "--resource", f"{tree['kind']}=1", "--group-policy", "isolate")
     found = amounts(placement.show("allocation candidate list", *given))
@@ -320,13 +322,13 @@ def test_granular_candidates_obey_their_group_policy(placement, tree):
     assert placement.show("allocation candidate list", *two) == []
 
 
-def test_candidates_obey_traits_and_limit(placement, tree):
-    ask = ("--resource", f"{tree['kind']}=1")
-    assert len(amounts(placement.show("allocation candidate list", *ask))) == 2
-    assert len(amounts(placement.show("allocation candidate list", *ask, "--limit", "1"))) == 1
+def test_candidates_meet_traits_and_limit(placement, tree):
+    query = ("--resource", f"{tree['kind']}=1")
+    assert len(amounts(placement.show("allocation candidate list", *query))) == 2
+    assert len(amounts(placement.show("allocation candidate list", *query, "--limit", "1"))) == 1
     first = tree["devices"][0]
     placement.show("resource provider trait set", first, "--trait", "HW_GPU_API_VULKAN")
-    rows = placement.show("allocation candidate list", *ask, "--required", "HW_GPU_API_VULKAN")
+    rows = placement.show("allocation candidate list", *query, "--required", "HW_GPU_API_VULKAN")
     assert list(amounts(rows)[0]) == [first]
-    rows = placement.show("allocation candidate list", *ask, "--forbidden", "HW_GPU_API_VULKAN")
+    rows = placement.show("allocation candidate list", *query, "--forbidden", "HW_GPU_API_VULKAN")
     assert list(amounts(rows)[0]) == [tree["devices"][1]]

@@ -48,7 +48,7 @@ def licensed_aggregate(server, hosts):
         (("--member-of", "LICENSED", "--limit", "10"), ["cn2", "cn3"]),
     ],
 )
-def test_candidates_obey_every_constraint(openstack, hosts, licensed_aggregate, constraints, found):
+def test_candidates_meet_every_constraint(openstack, hosts, licensed_aggregate, constraints, found):
     given = [licensed_aggregate if each == "LICENSED" else each for each in constraints]
     command = (*VERSION, "allocation", "candidate", "list", "--resource", "VCPU=1")
     rows = openstack.json(*command, "--resource", "MEMORY_MB=512", *given)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack scheduler``: the commands of the plugin, in the unmodified ``openstack`` client."""
+"""The commands of the plugin in the unmodified ``openstack`` client."""
 
 import json
 

@@ -5,13 +5,13 @@ import openstack
 import pytest
 from openstack import exceptions
 
-# What the client says of its own future.
+# The client warns of its own deprecations.
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
 
 
 @pytest.fixture(scope="module")
 def compute(busy_server):
-    """A connection as the ``clouds.yaml`` of the documentation makes it."""
+    """The compute proxy of a connection like that of the ``clouds.yaml`` in the documentation."""
     with openstack.connect(
         load_yaml_config=False,
         load_envvars=False,

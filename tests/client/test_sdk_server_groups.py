@@ -4,7 +4,7 @@
 import pytest
 from openstack import exceptions
 
-# What the client says of its own future.
+# The client warns of its own deprecations.
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
 
 

@@ -7,12 +7,12 @@ from openstack import exceptions
 
 from tests.client.reporting import read_traits, record_instance, report_host
 
-# What the client says of its own future.
+# The client warns of its own deprecations.
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
 
 
 def connect_sdk(server, **options):
-    """Return a connection as the ``clouds.yaml`` of the documentation makes it."""
+    """Return a connection like that of the ``clouds.yaml`` in the documentation."""
     return openstack.connect(
         load_yaml_config=False,
         load_envvars=False,
@@ -68,7 +68,7 @@ def test_hypervisor_is_found_listed_and_shown_with_its_instances(compute, each_s
 
 @pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedFieldWarning")
 @pytest.mark.filterwarnings("ignore::openstack.warnings.LegacyAPIWarning")
-def test_totals_and_uptime_need_the_version_of_stein(stein_compute, each_server):
+def test_totals_and_uptime_are_shown_at_steins_microversion(stein_compute, each_server):
     uuid = report_host(each_server, "sdk-h2", stats={"num_instances": 2, "uptime": "up 1 day"})
     shown = stein_compute.get_hypervisor(uuid)
     assert (shown.vcpus, shown.memory_used, shown.running_vms) == (8, 512, 2)

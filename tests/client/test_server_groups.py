@@ -48,7 +48,7 @@ def test_soft_groups_are_listed_over_pages(client):
     for policy in ("soft-affinity", "soft-anti-affinity"):
         client("server", "group", "create", "--policy", policy, f"life.{policy}")
     listed = client.json("server", "group", "list")
-    # The client asks for page after page of this length, and sends no offset.
+    # The client requests pages of this length without an offset.
     assert client.json("server", "group", "list", "--limit", "1") == listed
     only = client.json("server", "group", "list", "--limit", "1", "--max-items", "1")
     assert only == listed[:1]
@@ -57,8 +57,8 @@ def test_soft_groups_are_listed_over_pages(client):
 
 def test_invalid_rule_is_reported(client):
     rule = ("--policy", "affinity", "--rule", "max_server_per_host=2")
-    told = client.rejection("server", "group", "create", *rule, "life.bad")
-    assert "Only anti-affinity policy supports rules" in told
+    error = client.rejection("server", "group", "create", *rule, "life.bad")
+    assert "Only anti-affinity policy supports rules" in error
 
 
 def test_old_client_shows_policies(each_client):

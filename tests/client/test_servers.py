@@ -6,7 +6,7 @@ from openstack import exceptions
 
 from tests.support.scheduling import instance
 
-# What the client says of its own future.
+# The client warns of its own deprecations.
 pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
 
 WEB, DB, THEIRS = (instance(number) for number in (901, 902, 903))
@@ -14,7 +14,7 @@ WEB, DB, THEIRS = (instance(number) for number in (901, 902, 903))
 
 @pytest.fixture(scope="module")
 def server(each_server):
-    """A server with three recorded instances, of which one is of another project."""
+    """A server with three recorded instances in two projects."""
     image = each_server.ask("POST", "/image/v2/images", {"name": "life.image"})["id"]
     group = each_server.ask(
         "POST",
@@ -91,7 +91,7 @@ def test_servers_are_filtered_by_their_fields(client):
 def test_server_is_shown_by_name_and_by_id(client):
     shown = client.json("server", "show", "life-web")
     by_id = client.json("server", "show", WEB)
-    # By name the client looks servers up in a list, which does not tell their groups.
+    # For a name the client searches a list, and the list has no server groups.
     assert by_id == {**shown, "server_groups": by_id["server_groups"]}
     assert len(by_id["server_groups"]) == 1
     told = ("id", "status", "OS-EXT-SRV-ATTR:host", "OS-EXT-STS:vm_state", "project_id")
@@ -108,9 +108,9 @@ def test_old_client_lists_servers(server, each_client):
     assert client.json("server", "show", WEB)["flavor"] == "fl1"
 
 
-def test_server_deletion_is_refused(client):
-    told = client.rejection("server", "delete", "life-web")
-    assert "cannot be created, changed or deleted" in told
+def test_server_deletion_is_rejected(client):
+    error = client.rejection("server", "delete", "life-web")
+    assert "cannot be created, changed or deleted" in error
 
 
 def test_openstacksdk_lists_and_finds_servers(server, sdk_of):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute services through the unmodified ``openstack`` client, of today and of earlier days."""
+"""Compute services through current and old microversions of the ``openstack`` client."""
 
 import pytest
 
@@ -11,9 +11,9 @@ DISABLED = "COMPUTE_STATUS_DISABLED"
 
 
 def read_row(client, host):
-    """Return what the client lists of the service of a host."""
-    (found,) = client.json("compute", "service", "list", "--host", host, "--long")
-    return found
+    """Return the row of a host's service."""
+    (row,) = client.json("compute", "service", "list", "--host", host, "--long")
+    return row
 
 
 def test_service_is_listed_disabled_forced_down_and_deleted(each_server, each_client):
@@ -57,15 +57,15 @@ def test_service_of_a_host_with_instances_is_not_deleted(each_server, each_clien
     client = each_client()
     report_host(each_server, "sv2")
     address = record_instance(each_server, "sv2", "web")
-    told = client.rejection("compute", "service", "delete", read_row(client, "sv2")["ID"])
-    assert "Unable to delete compute service that is hosting instances" in told
+    error = client.rejection("compute", "service", "delete", read_row(client, "sv2")["ID"])
+    assert "Unable to delete compute service that is hosting instances" in error
     each_server.ask("DELETE", address)
     client("compute", "service", "delete", read_row(client, "sv2")["ID"])
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.72"])
 def test_old_client_changes_services(each_server, each_client, version):
-    """2.1 is what everybody spoke once; 2.72 is Stein's, which names services by uuid."""
+    """Use 2.1, and 2.72 of Stein, which names services by uuid."""
     client = each_client(version)
     provider = report_host(each_server, "sv3")
     change = ("compute", "service", "set", "sv3", "nova-compute")

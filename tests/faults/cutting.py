@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A TCP proxy before a database, which cuts connections at their COMMITs."""
+"""A TCP proxy in front of a database that cuts connections at their COMMIT."""
 
 import re
 import select
@@ -12,31 +12,31 @@ from enum import Enum
 
 from sqlalchemy.engine import make_url
 
-#: Seconds for which :attr:`Cut.LATE` keeps a COMMIT back.
+#: The delay of a COMMIT by :attr:`Cut.LATE`, in seconds.
 DELAY = 0.3
-#: The longest silence, in seconds.
-_HUSHED = 120
+#: Maximum seconds until held data are passed on.
+_MAX_HOLD = 120
 _PIECE = 2**16
-#: That of a transaction that has written, which leaves its mark in the same query. A new connection
-#: commits as well, before any work has begun.
+#: A COMMIT of a transaction that has written, and inserts its commit mark in the same query. A new
+#: connection also commits, before any transaction begins.
 _COMMIT = re.compile(rb"\bsched_commit_marks\b.*\bCOMMIT\b", re.DOTALL)
 
 
 class Cut(Enum):
-    """What becomes of a COMMIT."""
+    """The effect of a cut on a COMMIT."""
 
-    #: It never comes to the database.
+    #: The COMMIT does not reach the database.
     BEFORE = "before"
-    #: It is sent on, and the connection cut in the same moment.
+    #: The connection is cut while the COMMIT is sent on.
     UNDER_WAY = "under way"
-    #: The database has answered, and the answer does not come to the client.
+    #: The database has responded, and the response does not reach the client.
     ANSWERED = "answered"
-    #: The client has lost its connection for a while when the COMMIT comes to the database.
+    #: The COMMIT reaches the database a while after the client has lost its connection.
     LATE = "late"
 
 
 class CuttingProxy(threading.Thread):
-    """Passes connections on to a server; each of ``plan`` cuts one COMMIT."""
+    """A proxy that cuts connections at their next COMMITs according to ``plan``."""
 
     def __init__(self, server: tuple[str, int], listening: socket.socket | None = None) -> None:
         super().__init__(daemon=True)
@@ -44,21 +44,21 @@ class CuttingProxy(threading.Thread):
         self._listening = listening or socket.create_server(("127.0.0.1", 0))
         self._over = threading.Event()
         self.host, self.port = self._listening.getsockname()
-        #: What becomes of the next COMMITs; those after them pass.
+        #: The cuts of the next COMMITs. Later COMMITs pass.
         self.plan: list[Cut] = []
-        #: Whether the database is away, for all connections; and whether from the next cut on.
+        #: Whether the database is away now, and whether it goes away at the next cut.
         self.away = False
         self.then_away = False
         self._clients: set[socket.socket] = set()
-        #: How many were cut.
+        #: Number of COMMITs that were cut.
         self.cuts = 0
-        #: Whether the next COMMIT is kept back, with all that comes after it on any connection.
-        self.hushes_commit = False
-        self._speaks = threading.Event()
-        self._speaks.set()
+        #: Whether to hold back the next COMMIT and all data that follow on any connection.
+        self.holds_commit = False
+        self._passes = threading.Event()
+        self._passes.set()
 
     def run(self) -> None:
-        """Pass connections on until :meth:`stop`."""
+        """Pass connections on until the proxy is stopped."""
         while not self._over.is_set():
             with suppress(OSError):
                 client, _address = self._listening.accept()
@@ -69,59 +69,59 @@ class CuttingProxy(threading.Thread):
                 threading.Thread(target=self._pass, args=(client,), daemon=True).start()
 
     def stop(self) -> None:
-        """Take no more connections, and cut those that there are."""
+        """Accept no more connections, and cut the open connections."""
         self._over.set()
         self.release_data()
-        # Else the database might wait for one whose end is never heard of, with its locks.
+        # The database might otherwise wait for a client whose end it does not notice.
         self.cut_connections()
         with suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
 
     def set_target(self, server: tuple[str, int]) -> None:
-        """Pass new connections on to another server."""
+        """Pass new connections on to this server."""
         self._server = server
 
     def hold_back_data(self) -> None:
-        """Keep back what either side says, on all connections, until :meth:`speak`.
+        """Hold back the data of both sides on all connections until :meth:`release_data`.
 
-        The kernel goes on to acknowledge what a client sends, and new connections.
+        The kernel still acknowledges packets and new connections.
         """
-        self._speaks.clear()
+        self._passes.clear()
 
     def release_data(self) -> None:
-        """Pass everything on again, first what was kept back."""
-        self.hushes_commit = False
-        self._speaks.set()
+        """Pass on the data that were held back, and all later data."""
+        self.holds_commit = False
+        self._passes.set()
 
     def cut_connections(self) -> None:
-        """Cut all connections that there are."""
+        """Cut all open connections."""
         while self._clients:
             with suppress(OSError):
                 self._clients.pop().shutdown(socket.SHUT_RDWR)
 
     def _pass(self, client: socket.socket) -> None:
         with client, suppress(OSError), socket.create_connection(self._server) as server:
-            for one in (client, server):
-                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            # select() takes no descriptor above 1023, of which a long run of tests has some.
-            both = select.poll()
-            for one in (client, server):
-                both.register(one, select.POLLIN)
+            for connection in (client, server):
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            # select() accepts no descriptor above 1023, and a long run of tests reaches that.
+            poll = select.poll()
+            for connection in (client, server):
+                poll.register(connection, select.POLLIN)
             while True:
-                ready = {number for number, _ in both.poll()}
+                ready = {number for number, _ in poll.poll()}
                 if server.fileno() in ready:
                     piece = server.recv(_PIECE)
-                    self._speaks.wait(_HUSHED)
+                    self._passes.wait(_MAX_HOLD)
                     client.sendall(piece)
                 else:
                     piece = client.recv(_PIECE)
                     if _COMMIT.search(piece) and self.plan:
                         self._cut(client, server, piece)
                         return
-                    if self.hushes_commit and _COMMIT.search(piece):
+                    if self.holds_commit and _COMMIT.search(piece):
                         self.hold_back_data()
-                    self._speaks.wait(_HUSHED)
+                    self._passes.wait(_MAX_HOLD)
                     server.sendall(piece)
                 if not piece:
                     return
@@ -145,18 +145,18 @@ class CuttingProxy(threading.Thread):
 def run_proxy(
     url: str, listening: socket.socket | None = None
 ) -> Iterator[tuple[CuttingProxy, str]]:
-    """Give a proxy before the server of a database, and the URL that goes through it.
+    """Run a proxy in front of the server of a database, and yield the proxy and its URL.
 
-    It listens on a port of loopback, or where ``listening`` does.
+    It listens on ``listening``, or on a new port of loopback.
     """
     direct = make_url(url)
     ports = {"postgresql": 5432, "mysql": 3306}
-    where = (direct.host or "127.0.0.1", direct.port or ports[direct.get_backend_name()])
-    proxy = CuttingProxy(where, listening)
+    address = (direct.host or "127.0.0.1", direct.port or ports[direct.get_backend_name()])
+    proxy = CuttingProxy(address, listening)
     proxy.start()
-    through = direct.set(host=proxy.host, port=proxy.port)
+    proxied = direct.set(host=proxy.host, port=proxy.port)
     try:
-        yield proxy, through.render_as_string(hide_password=False)
+        yield proxy, proxied.render_as_string(hide_password=False)
     finally:
         proxy.stop()
         proxy.join(timeout=60)

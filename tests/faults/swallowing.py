@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A network of two machines on this one, which may swallow all packets; only root can make it."""
+"""A network namespace as a second machine, whose packets can be dropped. Needs root."""
 
 import ctypes
 import os
@@ -14,24 +14,24 @@ from uuid import uuid4
 
 import pytest
 
-#: Addresses of networks for tests of devices (RFC 2544): here, and on the other machine.
-HERE, THERE = "198.18.77.1", "198.18.77.2"
+#: Addresses for tests of devices (RFC 2544): of this machine and of the namespace.
+LOCAL, REMOTE = "198.18.77.1", "198.18.77.2"
 _NEW_NETWORK = 0x40000000  # CLONE_NEWNET
 
 
 @dataclass(frozen=True)
 class Network:
-    """The way to the other machine, and what listens there."""
+    """A network to the namespace, and a socket that listens there."""
 
     name: str
     listening: socket.socket
 
     def drop_packets(self) -> None:
-        """Let no packet come back, and no error be said."""
-        _ip("-n", self.name, "route", "replace", "blackhole", f"{HERE}/32")
+        """Drop all packets from the namespace without an error."""
+        _ip("-n", self.name, "route", "replace", "blackhole", f"{LOCAL}/32")
 
     def pass_packets(self) -> None:
-        """Let packets come back again."""
+        """Pass packets from the namespace again."""
         _ip("-n", self.name, "route", "flush", "type", "blackhole")
 
 
@@ -41,7 +41,7 @@ def _ip(*words: str) -> None:
 
 @contextmanager
 def lossy_network() -> Iterator[Network]:
-    """Give a network to a namespace of its own; skip the test where none may be made."""
+    """Create a namespace with a network to it, or skip the test if that is not possible."""
     if shutil.which("ip") is None:
         pytest.skip("iproute2 is not installed")
     name = f"ps{uuid4().hex[:10]}"
@@ -52,31 +52,31 @@ def lossy_network() -> Iterator[Network]:
             _ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
             stack.callback(_ip, "link", "delete", name)
         except subprocess.CalledProcessError as failure:
-            pytest.skip(f"no network can be made here: {failure.stderr.decode()}")
-        _ip("address", "add", f"{HERE}/30", "dev", name)
+            pytest.skip(f"no network namespace can be created: {failure.stderr.decode()}")
+        _ip("address", "add", f"{LOCAL}/30", "dev", name)
         _ip("link", "set", name, "up")
-        _ip("-n", name, "address", "add", f"{THERE}/30", "dev", "eth0")
+        _ip("-n", name, "address", "add", f"{REMOTE}/30", "dev", "eth0")
         _ip("-n", name, "link", "set", "eth0", "up")
         listening = stack.enter_context(_listen_in_namespace(name))
         yield Network(name, listening)
 
 
 def _listen_in_namespace(name: str) -> socket.socket:
-    """Return a socket that listens there; a socket stays in the namespace it was made in."""
-    made = []
+    """Return a socket in the namespace. It stays there when the thread has ended."""
+    sockets = []
 
     def listen() -> None:
-        # Of this thread alone, which ends then.
+        # setns applies to this thread only.
         libc = ctypes.CDLL(None, use_errno=True)
-        there = os.open(f"/run/netns/{name}", os.O_RDONLY)
+        namespace = os.open(f"/run/netns/{name}", os.O_RDONLY)
         try:
-            if libc.setns(there, _NEW_NETWORK):
+            if libc.setns(namespace, _NEW_NETWORK):
                 raise OSError(ctypes.get_errno(), "setns")
-            made.append(socket.create_server((THERE, 0)))
+            sockets.append(socket.create_server((REMOTE, 0)))
         finally:
-            os.close(there)
+            os.close(namespace)
 
     thread = threading.Thread(target=listen)
     thread.start()
     thread.join(timeout=60)
-    return made[0]
+    return sockets[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A write whose COMMIT loses its answer is answered truly: done once, and said to be done.
+"""Writes whose COMMIT gets no response are done once, and reported as done.
 
 ``PLACEMENT_SCHED_TEST_CUT_COMMITS`` is the number of COMMITs that are cut on each database, 24 by
 default.
@@ -34,26 +34,26 @@ SELECT = "/scheduler/v1/select_destinations"
 
 @dataclass
 class Writes:
-    """Sends each kind of write through a proxy, and looks by itself whether it was done once."""
+    """Sends each kind of write through a proxy, and checks through another application."""
 
     app: TestApp
     proxy: CuttingProxy
     #: An application whose connections are not cut.
-    looking: TestApp
+    direct_app: TestApp
     provider: str = field(default_factory=lambda: str(uuid4()))
     host: str = field(default_factory=lambda: f"cn-{uuid4()}")
 
     def __post_init__(self) -> None:
         self._send("post", "/resource_providers", {"uuid": self.provider, "name": self.provider})
         self.put_inventories()
-        many = {"vcpus": 10_000, "memory_mb": 100_000_000, "local_gb": 1_000_000}
-        self.app.post_json("/scheduler/v1/compute_nodes", [report(self.host, **many)])
+        large = {"vcpus": 10_000, "memory_mb": 100_000_000, "local_gb": 1_000_000}
+        self.app.post_json("/scheduler/v1/compute_nodes", [report(self.host, **large)])
 
     @property
     def write_kinds(self) -> list[Callable[..., None]]:
         return [
             self.put_of_new_consumer,
-            self.put_of_known_consumer,
+            self.put_of_existing_consumer,
             self.post_of_two_consumers,
             self.delete_of_consumer,
             self.put_inventories,
@@ -69,7 +69,7 @@ class Writes:
     def put_of_new_consumer(self, *cuts: Cut) -> None:
         self._check_claim(str(uuid4()), 1, None, *cuts)
 
-    def put_of_known_consumer(self, *cuts: Cut) -> None:
+    def put_of_existing_consumer(self, *cuts: Cut) -> None:
         consumer = str(uuid4())
         self._check_claim(consumer, 1, None)
         self._check_claim(consumer, 2, 1, *cuts)
@@ -91,8 +91,8 @@ class Writes:
 
     def put_inventories(self, *cuts: Cut) -> None:
         before, total = self._generation(), random.randint(10_000, 99_000)
-        stock = {"VCPU": {"total": total}}
-        body = {"resource_provider_generation": before, "inventories": stock}
+        inventories = {"VCPU": {"total": total}}
+        body = {"resource_provider_generation": before, "inventories": inventories}
         answer = self._send("put", f"{self._path}/inventories", body, *cuts)
         assert answer.json["resource_provider_generation"] == before + 1
         found = self._read_resource(f"{self._path}/inventories")
@@ -118,21 +118,21 @@ class Writes:
 
     def put_traits(self, *cuts: Cut) -> None:
         before = self._generation()
-        wanted = [random.choice(["HW_CPU_X86_AVX", "HW_CPU_X86_SSE"]), "STORAGE_DISK_SSD"]
-        if self._read_resource(f"{self._path}/traits")["traits"] == sorted(wanted):
-            wanted = ["HW_CPU_X86_AVX2"]
-        body = {"resource_provider_generation": before, "traits": wanted}
+        traits = [random.choice(["HW_CPU_X86_AVX", "HW_CPU_X86_SSE"]), "STORAGE_DISK_SSD"]
+        if self._read_resource(f"{self._path}/traits")["traits"] == sorted(traits):
+            traits = ["HW_CPU_X86_AVX2"]
+        body = {"resource_provider_generation": before, "traits": traits}
         self._send("put", f"{self._path}/traits", body, *cuts)
         found = self._read_resource(f"{self._path}/traits")
-        assert sorted(found["traits"]) == sorted(wanted)
+        assert sorted(found["traits"]) == sorted(traits)
         assert found["resource_provider_generation"] == before + 1
 
     def put_aggregates(self, *cuts: Cut) -> None:
-        before, wanted = self._generation(), [str(uuid4())]
-        body = {"resource_provider_generation": before, "aggregates": wanted}
+        before, aggregates = self._generation(), [str(uuid4())]
+        body = {"resource_provider_generation": before, "aggregates": aggregates}
         self._send("put", f"{self._path}/aggregates", body, *cuts)
         found = self._read_resource(f"{self._path}/aggregates")
-        assert found["aggregates"] == wanted
+        assert found["aggregates"] == aggregates
         assert found["resource_provider_generation"] == before + 1
 
     def put_of_trait(self, *cuts: Cut) -> None:
@@ -178,16 +178,16 @@ class Writes:
         return generation
 
     def _send(self, method: str, path: str, body: object, *cuts: Cut) -> Any:
-        """Send a request whose COMMITs are cut; it must be said to be done."""
+        """Send a request with cut COMMITs, which must nevertheless succeed."""
         self.proxy.plan = list(cuts)
         send = getattr(self.app, method if body is None else f"{method}_json")
-        given = () if body is None else (body,)
-        answer = send(f"/placement{path}", *given, headers=LATEST_HEADERS)
+        arguments = () if body is None else (body,)
+        answer = send(f"/placement{path}", *arguments, headers=LATEST_HEADERS)
         assert self.proxy.plan == [], "a COMMIT was not cut"
         return answer
 
     def _read_resource(self, path: str, *, status: int = 200, empty: bool = False) -> Any:
-        found = self.looking.get(
+        found = self.direct_app.get(
             f"/placement{path}", headers=LATEST_HEADERS, status=204 if empty else status
         )
         return None if empty else found.json
@@ -205,14 +205,13 @@ def writes(database_url, proxied_database, make_app) -> Writes:
     return Writes(make_app(make_settings(url)), proxy, make_app(make_settings(database_url)))
 
 
-def test_answer_agrees_with_the_database_after_a_cut_commit(writes, database, record_property):
-    """Each kind of write, at each kind of cut in turn; some are cut twice running."""
+def test_write_succeeds_once_when_its_commit_is_cut(writes, database, record_property):
     twice = [[Cut.BEFORE, cut] for cut in (Cut.ANSWERED, Cut.UNDER_WAY)]
     plans = [*([cut] for cut in Cut), *twice]
     kinds = writes.write_kinds
     done = 0
     while writes.proxy.cuts < CUTS:
-        # In six rounds every kind meets every plan.
+        # Six rounds combine every kind with every plan.
         kinds[done % len(kinds)](*plans[(done // len(kinds) + done) % len(plans)])
         done += 1
     assert_invariants(database)

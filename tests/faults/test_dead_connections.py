@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the database closes one connection after the other, nothing ends in an error of ours."""
+"""A database that repeatedly closes connections causes no error other than 503."""
 
 import threading
 from collections import Counter
@@ -14,28 +14,28 @@ from tests.faults.cutting import run_proxy
 from tests.support.invariants import assert_invariants
 from tests.support.versions import LATEST_HEADERS
 
-#: A file closes no connection.
+#: SQLite has no connections that a server could close.
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True),
 ]
-#: How often SQLAlchemy's pool itself looks for an open connection.
-LOOKS = 2
+#: Number of times that SQLAlchemy's pool replaces a closed connection.
+POOL_ATTEMPTS = 2
 CUTS = 40
 
 
 @pytest.fixture
 def close_next_connections(monkeypatch):
-    """Let so many of the next connections be closed when they are taken, and count them."""
-    left = [0]
+    """Give a list whose item is the number of next connections that are found closed."""
+    remaining = [0]
     is_open = engine.is_open
 
     def check_is_open(dialect, connection):
-        left[0] -= 1
-        return left[0] < 0 and is_open(dialect, connection)
+        remaining[0] -= 1
+        return remaining[0] < 0 and is_open(dialect, connection)
 
     monkeypatch.setattr(engine, "is_open", check_is_open)
-    return left
+    return remaining
 
 
 def post_provider(app, **more):
@@ -49,7 +49,7 @@ def post_provider(app, **more):
 
 
 def test_closed_connection_is_replaced(app, close_next_connections):
-    for number in range(1, LOOKS * errors._MAX_CONNECT_ATTEMPTS):
+    for number in range(1, POOL_ATTEMPTS * errors._MAX_CONNECT_ATTEMPTS):
         close_next_connections[0] = number
         post_provider(app, status=200)
         close_next_connections[0] = number
@@ -69,36 +69,36 @@ def test_closed_connections_are_503_with_the_reason(app, close_next_connections)
     post_provider(app, status=200)
 
 
-def test_connections_cut_at_any_time_give_an_answer_or_503(
-    database_url, database, make_app, record_property
-):
+def test_cut_connections_cause_no_error_but_503(database_url, database, make_app, record_property):
     with run_proxy(database_url) as (proxy, url):
         app = make_app(make_settings(url))
         post_provider(app, status=200)
-        over = threading.Event()
-        ends: Counter[int] = Counter()
+        stopped = threading.Event()
+        statuses: Counter[int] = Counter()
 
         def send():
-            while not over.is_set():
-                ends[post_provider(app, expect_errors=True).status_int] += 1
+            while not stopped.is_set():
+                statuses[post_provider(app, expect_errors=True).status_int] += 1
                 answer = app.get(
                     "/placement/resource_providers?name=none",
                     headers=LATEST_HEADERS,
                     expect_errors=True,
                 )
-                ends[answer.status_int] += 1
+                statuses[answer.status_int] += 1
 
         threads = [threading.Thread(target=send) for _ in range(3)]
         for thread in threads:
             thread.start()
         for number in range(CUTS):
-            over.wait(0.01 + 0.003 * (number % 7))
+            stopped.wait(0.01 + 0.003 * (number % 7))
             proxy.cut_connections()
-        over.set()
+        stopped.set()
         for thread in threads:
             thread.join(timeout=120)
-    assert set(ends) <= {200, 503}, ends
-    assert ends[200] > 0
+    assert set(statuses) <= {200, 503}, statuses
+    assert statuses[200] > 0
     assert_invariants(database)
-    of = database.reader.dialect.name
-    record_property(TRIED, f"all connections cut {CUTS} times on {of}, {ends.total()} requests")
+    kind = database.reader.dialect.name
+    record_property(
+        TRIED, f"all connections cut {CUTS} times on {kind}, {statuses.total()} requests"
+    )

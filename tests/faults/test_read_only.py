@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A database that takes no writes: they are refused with the reason, and accepted again after."""
+"""Writes to a read-only database are 503 with the reason until it accepts writes again."""
 
 import os
 import shutil
@@ -44,7 +44,7 @@ def write_provider(app, status):
 
 
 def check_read_only(app):
-    """Writes are refused, again and again; what is read is read."""
+    """Check that writes are 503 with the reason, and reads succeed."""
     for _ in range(3):
         answer = write_provider(app, 503)
         assert "read-only" in answer.json["errors"][0]["detail"]
@@ -63,10 +63,10 @@ def check_writable(app):
 
 
 def check_ready_soon(app):
-    """The service is ready without a write, once the readers may be closed again."""
-    until = time.monotonic() + 3 * PAUSE
+    """Check that the service becomes ready without a write, once its read connections expire."""
+    deadline = time.monotonic() + 3 * PAUSE
     while TestApp(app.app).get("/healthz/ready", expect_errors=True).status_code != 200:
-        assert time.monotonic() < until
+        assert time.monotonic() < deadline
         time.sleep(PAUSE / 10)
 
 
@@ -78,7 +78,7 @@ def prepare_database(url):
 
 @contextmanager
 def run_replicated_postgresql() -> Iterator[tuple[PostgreSQL, PostgreSQL]]:
-    """Give a prepared primary, and a standby that has all that is committed there."""
+    """Run a primary with the schema, and a standby that has applied every commit."""
     with run_primary_and_standby(synchronous=True) as (primary, standby):
         primary.ask("ALTER SYSTEM SET synchronous_commit = remote_apply")
         primary.ask("SELECT pg_reload_conf()")
@@ -88,7 +88,7 @@ def run_replicated_postgresql() -> Iterator[tuple[PostgreSQL, PostgreSQL]]:
 
 @contextmanager
 def run_replicas_behind_proxy() -> Iterator[tuple[PostgreSQL, PostgreSQL, CuttingProxy, str]]:
-    """Give a primary and its standby, a proxy that leads to the standby, and the proxy's URL."""
+    """Run a primary and its standby, and a proxy that leads to the standby."""
     with run_replicated_postgresql() as (primary, standby):
         primary.ask("ALTER SYSTEM RESET synchronous_standby_names")
         primary.ask("SELECT pg_reload_conf()")
@@ -119,7 +119,7 @@ def test_mariadb_accepts_writes_after_read_only_mode(make_app, record_property):
         check_writable(app)
         server.run("SET GLOBAL read_only = 1")
         check_read_only(app)
-        # Who may write all the same is not refused.
+        # The superuser may write to a read-only server.
         check_writable(make_app(make_settings(server.url("placement", "root"))))
         server.run("SET GLOBAL read_only = 0")
         check_writable(app)
@@ -142,7 +142,7 @@ def test_mariadb_accepts_writes_after_a_read_only_engine(make_app, record_proper
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("first", ["a write", "the question whether it is ready"])
+@pytest.mark.parametrize("first", ["a write", "a readiness check"])
 def test_read_only_postgresql_sessions_are_replaced(make_app, first, record_property):
     with run_postgresql() as server:
         server.ask("CREATE DATABASE placement")
@@ -169,17 +169,17 @@ def test_connections_to_a_standby_are_closed_periodically(make_app, record_prope
     with run_replicated_postgresql() as (_primary, standby):
         app = make_app(make_settings(standby.url()))
         opened = []
-        listen(app.app.services.database.reader.pool, "connect", lambda *_new: opened.append(1))
-        began = time.monotonic()
+        listen(app.app.services.database.reader.pool, "connect", lambda *_: opened.append(1))
+        start = time.monotonic()
         for _ in range(30):
             TestApp(app.app).get("/healthz/ready", status=503)
-        assert len(opened) <= 2 + (time.monotonic() - began) / PAUSE
+        assert len(opened) <= 2 + (time.monotonic() - start) / PAUSE
         app.app.services.database.dispose()
-    record_property(TRIED, "1 standby of PostgreSQL asked often whether it takes writes")
+    record_property(TRIED, "1 standby of PostgreSQL with frequent readiness checks")
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("first", ["a write", "the question whether it is ready"])
+@pytest.mark.parametrize("first", ["a write", "a readiness check"])
 def test_read_only_mariadb_sessions_are_replaced(make_app, first, record_property):
     with run_mariadb() as server:
         url = server.new_database()
@@ -199,13 +199,13 @@ def test_read_only_mariadb_sessions_are_replaced(make_app, first, record_propert
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("first", ["a write", "the question whether it is ready"])
+@pytest.mark.parametrize("first", ["a write", "a readiness check"])
 def test_write_is_read_after_a_proxy_switches_to_the_primary(make_app, first, record_property):
     with run_replicas_behind_proxy() as (primary, standby, proxy, url):
         app = make_app(make_settings(url))
         check_read_only(app)
         standby.ask("SELECT pg_wal_replay_pause()")
-        # Only connections that are made from now on lead to the primary.
+        # Only new connections lead to the primary.
         proxy.set_target(("127.0.0.1", primary.port))
         if first != "a write":
             check_ready_soon(app)
@@ -217,25 +217,25 @@ def test_write_is_read_after_a_proxy_switches_to_the_primary(make_app, first, re
 
 
 @pytest.mark.chaos
-def test_reading_worker_leaves_the_standby_after_a_proxy_switch(
+def test_read_connections_move_to_the_primary_after_a_proxy_switch(
     make_app, monkeypatch, record_property
 ):
     with run_replicas_behind_proxy() as (primary, standby, proxy, url):
-        reads = make_app(make_settings(url))
-        reads.get("/placement/resource_providers", headers=LATEST_HEADERS)
+        app = make_app(make_settings(url))
+        app.get("/placement/resource_providers", headers=LATEST_HEADERS)
         standby.ask("SELECT pg_wal_replay_pause()")
         proxy.set_target(("127.0.0.1", primary.port))
         uuid = write_provider(make_app(make_settings(primary.url())), 200).json["uuid"]
-        # The time until connections are checked again is over.
+        # Let connections be checked at once.
         monkeypatch.setattr(transaction, "CHECK_AGAIN", 0.0)
-        reads.get(f"/placement/resource_providers/{uuid}", headers=LATEST_HEADERS)
-        reads.app.services.database.dispose()
-    record_property(TRIED, "1 proxy that leads from a standby to its primary, and a mere reader")
+        app.get(f"/placement/resource_providers/{uuid}", headers=LATEST_HEADERS)
+        app.app.services.database.dispose()
+    record_property(TRIED, "1 proxy that leads from a standby to its primary, and a reading worker")
 
 
 @contextmanager
 def without_root_permissions() -> Iterator[None]:
-    """Let the process be bound by the permissions of files."""
+    """Run as an account that file permissions restrict."""
     before = os.geteuid()
     if before == 0:
         os.seteuid(NOBODY)
@@ -247,7 +247,7 @@ def without_root_permissions() -> Iterator[None]:
 
 @pytest.fixture
 def database_file(sqlite_template) -> Iterator[Path]:
-    """A database file in a folder that all may reach and write in."""
+    """A database file in a folder that every account may write to."""
     folder = Path(tempfile.mkdtemp(prefix="placement_sched_read_only_"))
     folder.chmod(0o777)
     path = folder / "own.db"
@@ -257,7 +257,7 @@ def database_file(sqlite_template) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("at_start", [True, False], ids=["from the start", "later"])
-def test_sqlite_file_accepts_writes_once_permission_is_given(
+def test_sqlite_file_accepts_writes_after_a_change_of_permissions(
     database_file, make_app, at_start, record_property
 ):
     def set_permissions(mode):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What MariaDB acknowledges with a semi-synchronous replica is there where that takes over."""
+"""Writes that MariaDB acknowledges with a semi-synchronous replica survive a failover."""
 
 import threading
 
@@ -17,7 +17,7 @@ from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.chaos
 
-#: A trait that is written, and what counts it.
+#: The name of a trait, and the query that counts traits of a name.
 LOST, HAS = "CUSTOM_LOST", "SELECT count(*) FROM placement.traits WHERE name = "
 WAITING = "SHOW STATUS LIKE 'Rpl_semi_sync_master_wait_sessions'"
 
@@ -29,7 +29,7 @@ def test_unreplicated_write_is_not_acknowledged_after_a_restart(wait_point):
         run_semi_synchronous_pair(wait_point) as (primary, replica),
         run_proxy(primary.new_database()) as (proxy, url),
     ):
-        # A statement that reads may take a second; the look at what was done may take longer.
+        # Only the timeout of reads is short. The query whether a COMMIT succeeded may take longer.
         database = Database(make_settings(url, placement_database__read_timeout=1))
         sync(database, utcnow)
         database.write(lambda connection: connection.execute(insert(traits).values(name="CUSTOM")))
@@ -43,7 +43,7 @@ def test_unreplicated_write_is_not_acknowledged_after_a_restart(wait_point):
 
         writer = threading.Thread(target=write)
         writer.start()
-        # Its COMMIT waits for the replica; a restart shows it to all.
+        # The COMMIT waits for the replica, and is visible after a restart.
         assert wait_until(lambda: int(primary.ask(WAITING)[1]) == 1)
         primary.kill()
         primary.start()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A database that says nothing, and closes nothing: a request ends, and says why.
+"""Requests end with a reason when a database closes no connection and does not respond.
 
-Either a proxy is silent whose kernel acknowledges what it is sent, or a network swallows packets.
+The cause is a proxy that holds back data, or a network that drops packets.
 """
 
 import threading
@@ -30,9 +30,9 @@ pytestmark = [
     pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True),
 ]
 PROVIDERS = "/placement/resource_providers"
-#: Seconds: for a statement, for its answer after that, and for a connection (libpq's least).
+#: Seconds for a statement, for its response after that, and for a connection (libpq's minimum).
 READ, GRACE, CONNECT = 1, 1, 2
-#: In so many seconds a request ends on any machine; the defaults are many times longer.
+#: Maximum seconds of a request in these tests. The defaults are many times longer.
 MAX_SECONDS = 20
 SLEEP = {"postgresql": "SELECT pg_sleep(60)", "mysql": "SELECT SLEEP(60)"}
 
@@ -53,21 +53,21 @@ def post_provider(app, **more):
     return app.post_json(PROVIDERS, body, headers=LATEST_HEADERS, **more)
 
 
-def check_ends_soon(ask):
-    """Return the answer of a request, which must come soon."""
-    began = time.monotonic()
-    answer = ask()
-    assert time.monotonic() - began < MAX_SECONDS
+def check_ends_soon(send):
+    """Return the response, which must arrive within ``MAX_SECONDS``."""
+    start = time.monotonic()
+    answer = send()
+    assert time.monotonic() - start < MAX_SECONDS
     return answer
 
 
 def check_unavailable(app):
-    """Check that all kinds of requests are 503 with the reason."""
-    for ask in (
+    """Check that each kind of request is 503 with the reason."""
+    for send in (
         lambda: post_provider(app, status=503),
         lambda: app.get(PROVIDERS, headers=LATEST_HEADERS, status=503),
     ):
-        answer = check_ends_soon(ask)
+        answer = check_ends_soon(send)
         assert "does not answer" in answer.json["errors"][0]["detail"]
         assert answer.headers["Retry-After"] == "1"
     ready = check_ends_soon(lambda: app.get("/healthz/ready", status=503))
@@ -81,7 +81,7 @@ def check_served(app):
 
 
 @pytest.mark.chaos
-def test_requests_end_during_a_silent_proxy_and_recover(database_url, database, make_app):
+def test_requests_end_and_recover_when_a_proxy_holds_back_data(database_url, database, make_app):
     with run_proxy(database_url) as (proxy, url):
         app = make_app(make_settings(add_timeouts(url), placement_database__read_timeout=READ))
         check_served(app)
@@ -92,9 +92,9 @@ def test_requests_end_during_a_silent_proxy_and_recover(database_url, database, 
     assert_invariants(database)
 
 
-def test_readiness_fails_quickly_during_a_silent_proxy(database_url, make_app):
+def test_readiness_fails_quickly_when_a_proxy_holds_back_data(database_url, make_app):
     with run_proxy(database_url) as (proxy, url):
-        # Other requests are given a minute and more.
+        # Other requests have a timeout of a minute or more.
         app = make_app(make_settings(add_timeouts(url)))
         check_served(app)
         proxy.hold_back_data()
@@ -105,32 +105,34 @@ def test_readiness_fails_quickly_during_a_silent_proxy(database_url, make_app):
 
 
 @pytest.mark.chaos
-@pytest.mark.parametrize("again", [False, True], ids=["stays silent", "speaks in time"])
-def test_delayed_commit_is_reported_correctly(database_url, database, make_app, monkeypatch, again):
-    monkeypatch.setattr(transaction_module, "MAX_COMMIT_QUERY_TIME", 10.0 if again else 0.0)
+@pytest.mark.parametrize("resumes", [False, True], ids=["stays silent", "resumes in time"])
+def test_delayed_commit_is_reported_correctly(
+    database_url, database, make_app, monkeypatch, resumes
+):
+    monkeypatch.setattr(transaction_module, "MAX_COMMIT_QUERY_TIME", 10.0 if resumes else 0.0)
     with run_proxy(database_url) as (proxy, url):
         app = make_app(make_settings(add_timeouts(url), placement_database__read_timeout=READ))
         check_served(app)
-        proxy.hushes_commit = True
-        if again:
-            speaking = threading.Timer(READ + GRACE + 1, proxy.release_data)
-            speaking.start()
+        proxy.holds_commit = True
+        if resumes:
+            timer = threading.Timer(READ + GRACE + 1, proxy.release_data)
+            timer.start()
         body = {"uuid": str(uuid4()), "name": str(uuid4())}
         answer = check_ends_soon(
             lambda: app.post_json(PROVIDERS, body, headers=LATEST_HEADERS, expect_errors=True)
         )
-        if again:
+        if resumes:
             assert answer.status_int == 200
-            speaking.join(60)
+            timer.join(60)
         else:
             assert answer.status_int == 503
             assert "not known whether it was done" in answer.json["errors"][0]["detail"]
-            # Now the COMMIT comes to the database, or its transaction is over.
+            # The COMMIT reaches the database now, or its transaction has ended.
             proxy.release_data()
         check_served(app)
         found = app.get(f"{PROVIDERS}?uuid={body['uuid']}", headers=LATEST_HEADERS)
         assert len(found.json["resource_providers"]) <= 1
-        if again:
+        if resumes:
             assert len(found.json["resource_providers"]) == 1
     assert_invariants(database)
 
@@ -150,7 +152,7 @@ def test_schema_change_has_no_timeout(database_url):
 
 @pytest.fixture
 def tcp_timeout(monkeypatch):
-    """Give up a machine that has vanished after two seconds or three."""
+    """Give up a machine that does not respond for two to three seconds."""
     for name, number in {
         "keepalives_idle": 1,
         "keepalives_interval": 1,
@@ -162,7 +164,7 @@ def tcp_timeout(monkeypatch):
 
 @pytest.mark.chaos
 @pytest.mark.usefixtures("tcp_timeout")
-def test_requests_end_during_packet_loss_and_recover(database_url, database, make_app):
+def test_requests_end_and_recover_when_packets_are_lost(database_url, database, make_app):
     with lossy_network() as network, run_proxy(database_url, network.listening) as (_proxy, url):
         app = make_app(make_settings(add_timeouts(url)))
         check_served(app)
@@ -176,7 +178,7 @@ def test_requests_end_during_packet_loss_and_recover(database_url, database, mak
 
 @pytest.mark.chaos
 @pytest.mark.usefixtures("tcp_timeout")
-def test_pending_statement_ends_during_packet_loss(database_url):
+def test_running_statement_ends_when_packets_are_lost(database_url):
     with lossy_network() as network, run_proxy(database_url, network.listening) as (_proxy, url):
         database = Database(make_settings(add_timeouts(url)))
         timer = threading.Timer(0.5, network.drop_packets)
