@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An attestation service asked over HTTPS: what it tells, and how it is told that it does not."""
+"""Requests to an attestation service over HTTPS, and reports of its failures."""
 
 from datetime import datetime
 
@@ -27,11 +27,11 @@ def attestation(attestation_service):
 
 
 def failure_detail(attestation) -> str:
-    with pytest.raises(ServiceFailed) as told:
+    with pytest.raises(ServiceFailed) as failure:
         attestation.poll(["cn1"])
-    assert told.value.service == "attestation"
-    assert "\n" not in told.value.detail
-    return told.value.detail
+    assert failure.value.service == "attestation"
+    assert "\n" not in failure.value.detail
+    return failure.value.detail
 
 
 def test_hosts_are_polled_in_one_request(attestation_service, attestation):
@@ -43,7 +43,7 @@ def test_hosts_are_polled_in_one_request(attestation_service, attestation):
     assert attestation_service.blobs == [None]
 
 
-def test_request_identifies_the_client(attestation_service):
+def test_request_contains_the_configured_blob(attestation_service):
     Attestation(attestation_service.url, verify=attestation_service.ca_file, blob="let-me-in").poll(
         ["cn1"]
     )
@@ -74,20 +74,20 @@ def test_certificate_of_another_ca_is_rejected(attestation_service, tmp_path):
     other = tmp_path / "other.pem"
     trustme.CA().cert_pem.write_to_path(str(other))
     for verify in (str(other), True):
-        told = failure_detail(Attestation(attestation_service.url, verify=verify))
-        assert told.startswith(f"{attestation_service.url} does not answer: ")
-        assert "certificate" in told
+        detail = failure_detail(Attestation(attestation_service.url, verify=verify))
+        assert detail.startswith(f"{attestation_service.url} does not answer: ")
+        assert "certificate" in detail
     assert attestation_service.seen == []
 
 
 def test_certificate_for_another_name_is_rejected(tmp_path):
     with run_attestation_service(tmp_path, "attestation.example.org") as service:
-        told = failure_detail(Attestation(service.url, verify=service.ca_file))
-    assert "certificate" in told
+        detail = failure_detail(Attestation(service.url, verify=service.ca_file))
+    assert "certificate" in detail
     assert service.seen == []
 
 
-def test_insecure_accepts_any_certificate_with_a_warning(attestation_service, caplog):
+def test_unverified_certificate_is_accepted_with_a_warning(attestation_service, caplog):
     level = Attestation(attestation_service.url, verify=False).poll(["cn1"])["cn1"]
     assert level.trust == "trusted"
     (record,) = caplog.records
@@ -98,32 +98,32 @@ def test_insecure_accepts_any_certificate_with_a_warning(attestation_service, ca
 
 
 def test_missing_ca_file_is_reported(attestation_service):
-    told = failure_detail(Attestation(attestation_service.url, verify="/no/such/file"))
-    assert "/no/such/file" in told
+    detail = failure_detail(Attestation(attestation_service.url, verify="/no/such/file"))
+    assert "/no/such/file" in detail
 
 
 def test_unavailable_service_is_reported(attestation_service):
-    url = "https://127.0.0.1:1"  # no program is given port 1 as a free one
-    told = failure_detail(Attestation(url, verify=attestation_service.ca_file))
-    assert told == f"{url} does not answer: Connection refused"
+    url = "https://127.0.0.1:1"  # port 1 is never assigned as a free port
+    detail = failure_detail(Attestation(url, verify=attestation_service.ca_file))
+    assert detail == f"{url} does not answer: Connection refused"
 
 
 def test_slow_service_times_out(attestation_service):
     attestation_service.awake.clear()
-    told = failure_detail(
+    detail = failure_detail(
         Attestation(attestation_service.url, verify=attestation_service.ca_file, timeout=0.2)
     )
-    assert "timed out" in told
+    assert "timed out" in detail
     assert len(attestation_service.seen) <= 1
 
 
 def test_service_without_tls_is_reported(attestation_service):
-    told = failure_detail(
+    detail = failure_detail(
         Attestation(
             attestation_service.url.replace("https:", "http:"), verify=attestation_service.ca_file
         )
     )
-    assert "does not answer" in told
+    assert "does not answer" in detail
 
 
 @pytest.mark.parametrize(

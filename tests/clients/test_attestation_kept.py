@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long what an attestation service said of hosts holds."""
+"""The lifetime of cached attestation levels."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -13,18 +13,18 @@ START = datetime(2026, 1, 1, 12)
 
 
 class Service:
-    """Says the same of every host, as of a moment."""
+    """An attestation service that returns the same level for every host."""
 
     def __init__(self) -> None:
         self.polled: list[list[str]] = []
-        self.says: Level | None = Level("trusted", START)
+        self.level: Level | None = Level("trusted", START)
         self.down = False
 
     def poll(self, hosts):
         self.polled.append(list(hosts))
         if self.down:
             raise ServiceFailed("it is down", service="attestation")
-        return dict.fromkeys(hosts, self.says) if self.says else {}
+        return dict.fromkeys(hosts, self.level) if self.level else {}
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def service():
 
 @pytest.fixture
 def levels_at(service):
-    """Return a function that tells the level of hosts at so many seconds after the start."""
+    """Give a function that returns the levels of hosts, some seconds after the start."""
     now = [START]
     attested = AttestedHosts(service.poll, lifetime=60, clock=lambda: now[0])
 
@@ -46,15 +46,15 @@ def levels_at(service):
     return levels
 
 
-def poll_times(service, at, *seconds):
-    """Return at which of these moments the service is asked of a host."""
-    asked = []
+def poll_times(service, levels_at, *seconds):
+    """Return the seconds of the polls that the service receives."""
+    polls = []
     for moment in seconds:
         before = len(service.polled)
-        at(moment, "cn1")
+        levels_at(moment, "cn1")
         if len(service.polled) > before:
-            asked.append(moment)
-    return asked
+            polls.append(moment)
+    return polls
 
 
 def test_trust_level_is_cached_for_its_lifetime(service, levels_at):
@@ -67,12 +67,12 @@ def test_outdated_trust_level_is_polled_again_after_a_pause(service, levels_at):
 
 
 def test_trust_level_from_the_future_is_cached_longer(service, levels_at):
-    service.says = Level("trusted", START + timedelta(seconds=30))
+    service.level = Level("trusted", START + timedelta(seconds=30))
     assert poll_times(service, levels_at, 0, 61, 90, 91) == [0, 91]
 
 
 def test_unknown_host_is_cached_for_a_lifetime(service, levels_at):
-    service.says = None
+    service.level = None
     assert levels_at(0, "cn1") == ["unknown"]
     assert poll_times(service, levels_at, 1, 60, 61) == [61]
 
@@ -108,6 +108,6 @@ def test_no_hosts_need_no_poll(service, levels_at):
 def test_concurrent_threads_share_one_poll(service, levels_at):
     hosts = [f"cn{number}" for number in range(100)]
     with ThreadPoolExecutor(8) as threads:
-        told = list(threads.map(lambda _: levels_at.attested.levels(hosts), range(64)))
+        levels = list(threads.map(lambda _: levels_at.attested.levels(hosts), range(64)))
     assert len(service.polled) == 1
-    assert all(one == told[0] for one in told)
+    assert all(each == levels[0] for each in levels)

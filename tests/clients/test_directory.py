@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host aggregates read from a compute API, as nova's API reference has it."""
+"""Host aggregates read from a compute API as nova's API reference describes it."""
 
 from urllib.parse import parse_qs, urlsplit
 
@@ -27,7 +27,7 @@ def hypervisor(number: int, host: str | None = None) -> dict:
 
 
 def paged_answers(hypervisors: list[dict], max_limit: int = PAGE_SIZE):
-    """Answer as nova does with ``limit`` and ``marker``, at most ``max_limit`` at a time."""
+    """Return a function that pages like nova, with at most ``max_limit`` items per page."""
 
     def answer(target: str) -> dict:
         query = parse_qs(urlsplit(target).query)
@@ -102,7 +102,7 @@ def test_smaller_pages_are_read_to_the_end(max_limit):
     assert len(read_documents(documents).nodes) == 7
 
 
-def test_nova_ignoring_the_marker_is_an_error():
+def test_hypervisors_are_read_once_if_nova_ignores_the_marker():
     hypervisors = [hypervisor(each) for each in range(3)]
     documents = nova_documents([]) | {"/v2.1/os-hypervisors/detail": {"hypervisors": hypervisors}}
     door = InProcess(answer_with_documents(documents))
@@ -121,10 +121,10 @@ def test_nova_ignoring_the_marker_is_an_error():
     ],
 )
 def test_unsupported_nova_is_reported(version, status, words):
-    with pytest.raises(ServiceFailed) as told:
+    with pytest.raises(ServiceFailed) as failure:
         read_documents(nova_documents([]), version=version, status=status)
-    assert words in told.value.detail
-    assert told.value.service == "compute"
+    assert words in failure.value.detail
+    assert failure.value.service == "compute"
 
 
 @pytest.mark.parametrize("strange", [[], {}, {"aggregates": [{}]}, {"aggregates": [1]}])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Neutron asked over HTTP: what it tells, and how it is told that it does not."""
+"""Requests to neutron over HTTP, and reports of its failures."""
 
 import pytest
 
@@ -15,7 +15,7 @@ NET, OTHER_NET, FLAT, PORT, SUBNET, SUBNET_2, SUBNET_6, SEGMENT, SEGMENT_2 = (
 
 @pytest.fixture
 def neutron_service():
-    """A routed network of two segments, one with an IPv6 subnet as well, and one that is flat."""
+    """A routed network of two segments with IPv4 and IPv6 subnets, and an unrouted network."""
     with run_neutron() as neutron:
         neutron.add_subnet(SUBNET, NET, SEGMENT)
         neutron.add_subnet(SUBNET_6, NET, SEGMENT)
@@ -80,10 +80,10 @@ def test_no_network_is_routed_without_the_segment_extension(neutron_service, neu
 def test_extensions_are_cached(neutron_service):
     now = [0.0]
     neutron = build_neutron_client(neutron_service.url, clock=lambda: now[0])
-    for moment, asked in ((0, 1), (599, 1), (600, 2), (700, 2)):
+    for moment, requests in ((0, 1), (599, 1), (600, 2), (700, 2)):
         now[0] = moment
         neutron.segments_of_subnet(SUBNET)
-        assert neutron_service.seen.count("/extensions") == asked, moment
+        assert neutron_service.seen.count("/extensions") == requests, moment
 
 
 @pytest.mark.parametrize("suffix", ["", "/", "/v2.0", "/v2.0/"])
@@ -94,25 +94,25 @@ def test_endpoint_can_include_the_version(neutron_service, suffix):
 
 
 def failure_detail(work) -> str:
-    with pytest.raises(ServiceFailed) as told:
+    with pytest.raises(ServiceFailed) as failure:
         work()
-    assert told.value.service == "network"
-    assert "\n" not in told.value.detail
-    return told.value.detail
+    assert failure.value.service == "network"
+    assert "\n" not in failure.value.detail
+    return failure.value.detail
 
 
 def test_unavailable_neutron_is_reported():
-    told = failure_detail(lambda: build_neutron_client(NOWHERE).port(PORT))
-    assert told == f"{NOWHERE} does not answer: Connection refused"
+    detail = failure_detail(lambda: build_neutron_client(NOWHERE).port(PORT))
+    assert detail == f"{NOWHERE} does not answer: Connection refused"
 
 
 def test_slow_neutron_times_out(neutron_service):
     neutron_service.awake.clear()
-    told = failure_detail(
+    detail = failure_detail(
         lambda: build_neutron_client(neutron_service.url, timeout=0.05).port(PORT)
     )
-    assert told.startswith(f"{neutron_service.url} does not answer: ")
-    assert "timed out" in told
+    assert detail.startswith(f"{neutron_service.url} does not answer: ")
+    assert "timed out" in detail
 
 
 REFUSED = {"NeutronError": {"type": "x", "message": "The resource is gone.", "detail": ""}}

@@ -81,11 +81,11 @@ def test_host_without_a_compute_service_is_none(nova):
 
 
 @pytest.mark.parametrize("host", ["", "CN1"])
-def test_service_of_another_host_is_not_taken(nova, host):
+def test_service_of_another_host_is_not_returned(nova, host):
     assert nova.compute_service(host) is None
 
 
-def test_caller_who_does_not_see_hosts_is_an_error(nova_service, nova):
+def test_missing_host_of_a_server_is_an_error(nova_service, nova):
     nova_service.is_admin = False
     with pytest.raises(ServiceFailed, match=r"did not answer GET /servers/\S+ as the compute API"):
         nova.server(INSTANCE)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A placement changed over its API: ours here, OpenStack's in ``tests/coexistence``."""
+"""A placement changed through its API: ours here, OpenStack's in ``tests/coexistence``."""
 
 import errno
 import json
@@ -41,12 +41,12 @@ from tests.support.in_process import (
 )
 
 URL = "http://elsewhere/placement"
-ASKING = {f"trait:{LICENSED}": "required"}
+TRAIT_REQUIRED = {f"trait:{LICENSED}": "required"}
 
 
 @pytest.fixture
 def placement_app(sqlite_app):
-    """Our own placement API."""
+    """Our own Placement API."""
     return InProcess(wsgi_handler(sqlite_app.app))
 
 
@@ -56,7 +56,7 @@ def placement(placement_app):
 
 
 def recorded_aggregates(record):
-    """The aggregate of each pair of provider and trait in a record."""
+    """Return the aggregate of each recorded provider and trait."""
     return {pair: entry.aggregate for pair, entry in record.entries.items()}
 
 
@@ -89,7 +89,7 @@ def test_stale_memberships_are_removed(placement, sqlite_database):
 
 def test_traits_are_only_added_without_a_record(placement, sqlite_database):
     node = add_node(sqlite_database, "cn1")
-    add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
+    add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_REQUIRED)
     read_hosts = host_map_reader(sqlite_database)
     synced = sync_traits(read_hosts, placement)
     assert (synced.created, synced.added) == ([LICENSED], {(node, LICENSED)})
@@ -99,21 +99,21 @@ def test_traits_are_only_added_without_a_record(placement, sqlite_database):
     assert read_providers_with_trait(sqlite_database) == {node}
 
 
-def test_dry_run_reports_changes(placement_app, placement, sqlite_database):
+def test_dry_run_reports_changes_and_writes_nothing(placement_app, placement, sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_node(sqlite_database, "gone", provider=False)
-    add_aggregate(sqlite_database, "a", ["cn1", "gone"], ASKING)
+    add_aggregate(sqlite_database, "a", ["cn1", "gone"], TRAIT_REQUIRED)
     read_hosts = host_map_reader(sqlite_database)
-    told = sync_traits(read_hosts, placement, dry_run=True)
-    assert (told.code, told.added) == (SyncCode.NO_PROVIDER, {(node, LICENSED)})
+    planned = sync_traits(read_hosts, placement, dry_run=True)
+    assert (planned.code, planned.added) == (SyncCode.NO_PROVIDER, {(node, LICENSED)})
     assert {seen.partition(" ")[0] for seen in placement_app.seen} == {"GET"}
     done = sync_traits(read_hosts, placement)
-    assert (done.code, done.added, done.problems) == (told.code, told.added, told.problems)
+    assert (done.code, done.added, done.problems) == (planned.code, planned.added, planned.problems)
 
 
 def test_only_recorded_traits_are_removed(placement_app, sqlite_database, tmp_path):
     ours, theirs = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
-    add_aggregate(sqlite_database, "a", ["cn1", "cn2"], ASKING)
+    add_aggregate(sqlite_database, "a", ["cn1", "cn2"], TRAIT_REQUIRED)
     add_unrecorded_trait(sqlite_database, theirs)
     read_hosts, file = host_map_reader(sqlite_database), tmp_path / "put.json"
     service = placement_service(placement_app, URL)
@@ -133,7 +133,7 @@ def test_record_adds_new_aggregates_and_drops_removed_traits(
 ):
     node, deleted = add_node(sqlite_database, "cn1"), "00000000-0000-4000-8000-000000000000"
     add_aggregate(sqlite_database, "a", ["cn1"])
-    add_aggregate(sqlite_database, "b", ["cn1"], ASKING)
+    add_aggregate(sqlite_database, "b", ["cn1"], TRAIT_REQUIRED)
     add_unrecorded_trait(sqlite_database, node)
     record = TraitFile(tmp_path / "put.json", URL)
     entry = TraitEntry(aggregate_uuid("a"))
@@ -144,16 +144,16 @@ def test_record_adds_new_aggregates_and_drops_removed_traits(
     assert recorded_aggregates(record) == {(node, LICENSED): aggregate_uuid("b")}
 
 
-@pytest.mark.parametrize("runs_meanwhile", [0, 1])
+@pytest.mark.parametrize("runs_before_removal", [0, 1])
 @pytest.mark.parametrize("changed_before", [True, False])
 def test_manual_trait_on_a_recreated_provider_is_kept(
-    placement_app, sqlite_database, tmp_path, runs_meanwhile, changed_before
+    placement_app, sqlite_database, tmp_path, runs_before_removal, changed_before
 ):
-    """Its generation is lower; or where it is the same, the last change was at another time."""
+    """The recreated provider has a lower generation, or the same and another time of change."""
     node = add_node(sqlite_database, "cn1")
     if changed_before:
         add_unrecorded_trait(sqlite_database, node, "CUSTOM_OTHER")
-    add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
+    add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_REQUIRED)
     read_hosts, service = host_map_reader(sqlite_database), placement_service(placement_app, URL)
 
     def run(*, dry_run=False):
@@ -163,7 +163,7 @@ def test_manual_trait_on_a_recreated_provider_is_kept(
     assert run().added == {(node, LICENSED)}
     recreate_provider(sqlite_database, node)
     add_unrecorded_trait(sqlite_database, node)
-    for _ in range(runs_meanwhile):
+    for _ in range(runs_before_removal):
         assert run().added == set()
         assert recorded_aggregates(TraitFile(tmp_path / "put.json", service.place)) == {}
     set_metadata(sqlite_database, "a", {f"trait:{LICENSED}": None})
@@ -174,9 +174,9 @@ def test_manual_trait_on_a_recreated_provider_is_kept(
 
 
 def test_record_has_the_last_seen_provider_generation(placement_app, sqlite_database, tmp_path):
-    """So one made anew has to be changed more often than that before it passes for it."""
+    """A recreated provider is recognised until its generation passes the recorded generation."""
     node = add_node(sqlite_database, "cn1")
-    add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
+    add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_REQUIRED)
     record = TraitFile(tmp_path / "put.json", URL)
     placement = RemotePlacement(placement_service(placement_app, URL), record)
     sync_traits(host_map_reader(sqlite_database), placement)
@@ -204,7 +204,7 @@ def test_recorded_trait_without_generation_is_removed(placement_app, sqlite_data
 
 
 class InvisibleProvider(InProcess):
-    """A door at which nobody answers who looks at one provider."""
+    """A Placement API that fails for requests of a single provider."""
 
     def send(self, request, **options):
         if request.url.rpartition("/")[0].endswith("/resource_providers"):
@@ -217,7 +217,7 @@ def test_trait_is_recorded_if_the_provider_cannot_be_read(
 ):
     monkeypatch.setattr("placement_sched.clients.session.RETRIES", 0)
     node = add_node(sqlite_database, "cn1")
-    add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
+    add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_REQUIRED)
     record = TraitFile(tmp_path / "put.json", URL)
     service = placement_service(InvisibleProvider(wsgi_handler(sqlite_app.app)), URL)
     synced = sync_traits(host_map_reader(sqlite_database), RemotePlacement(service, record))
@@ -228,7 +228,7 @@ def test_trait_is_recorded_if_the_provider_cannot_be_read(
 
 
 class ConcurrentWriter(InProcess):
-    """A door at which somebody changes the provider between reading and writing, some times."""
+    """A Placement API with another writer, which changes the provider before our next writes."""
 
     def __init__(self, application, database, provider, times, prefix="CUSTOM_RIVAL") -> None:
         super().__init__(wsgi_handler(application))
@@ -245,7 +245,7 @@ class ConcurrentWriter(InProcess):
 @pytest.mark.parametrize("times", [1, MAX_ATTEMPTS - 1])
 def test_concurrently_changed_provider_is_retried(sqlite_app, sqlite_database, times):
     node = add_node(sqlite_database, "cn1")
-    add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
+    add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_REQUIRED)
     for synchronise in (sync_aggregates, sync_traits):
         prefix = f"CUSTOM_{synchronise.__name__.upper()}"
         door = ConcurrentWriter(sqlite_app.app, sqlite_database, node, times, prefix)
@@ -272,7 +272,7 @@ def test_constantly_changing_provider_is_reported_and_others_change(sqlite_app, 
     assert read_members(sqlite_database, "a") == {idle}
 
 
-def test_concurrent_syncs_have_the_result_of_one(sqlite_app, sqlite_database):
+def test_concurrent_syncs_have_the_result_of_a_single_sync(sqlite_app, sqlite_database):
     nodes = {add_node(sqlite_database, f"cn{number}") for number in range(6)}
     hosts = [f"cn{number}" for number in range(6)]
     for name in ("a", "b"):
@@ -343,10 +343,10 @@ def test_concurrent_syncs_have_the_result_of_one(sqlite_app, sqlite_database):
 )
 def test_malformed_response_is_reported(answer, words):
     placement = RemotePlacement(placement_service(InProcess(answer), URL))
-    with pytest.raises(ServiceFailed) as told:
+    with pytest.raises(ServiceFailed) as failure:
         placement.providers_with("aggregates", ["a"])
-    assert words in told.value.detail
-    assert told.value.service == "placement"
+    assert words in failure.value.detail
+    assert failure.value.service == "placement"
 
 
 def test_newer_microversion_is_406(sqlite_app):
@@ -472,14 +472,14 @@ class LostConnection(InProcess):
 @pytest.mark.parametrize("writes", [0, 1, 2])
 @pytest.mark.parametrize("is_late", [False, True])
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_resumed_run_needs_no_write_of_the_last_second(
+def test_next_run_completes_an_interrupted_run(
     sqlite_app, sqlite_database, tmp_path, monkeypatch, writes, is_late, is_killed
 ):
-    """A killed process has written its plan only, in both directions."""
+    """A killed process has recorded only its plan."""
     monkeypatch.setattr("placement_sched.clients.session.RETRIES", 0)
     nodes = {add_node(sqlite_database, name) for name in ("cn1", "cn2", "cn3")}
     theirs = add_node(sqlite_database, "cn4")
-    add_aggregate(sqlite_database, "a", ["cn1", "cn2", "cn3", "cn4"], ASKING)
+    add_aggregate(sqlite_database, "a", ["cn1", "cn2", "cn3", "cn4"], TRAIT_REQUIRED)
     add_unrecorded_trait(sqlite_database, theirs)
     read_hosts, file = host_map_reader(sqlite_database), tmp_path / "put.json"
 
@@ -515,7 +515,7 @@ def test_changes_before_a_placement_failure_are_recorded(
 ):
     monkeypatch.setattr("placement_sched.clients.session.RETRIES", 0)
     nodes = sorted(add_node(sqlite_database, f"cn{number}") for number in range(4))
-    add_aggregate(sqlite_database, "a", [f"cn{number}" for number in range(4)], ASKING)
+    add_aggregate(sqlite_database, "a", [f"cn{number}" for number in range(4)], TRAIT_REQUIRED)
     failure, file = requests.ConnectionError("gone"), tmp_path / "put.json"
     door = LostConnection(sqlite_app.app, failure, 2, is_late=False)
     service = placement_service(door, URL)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Another service asked as a group of the configuration tells, with keystoneauth's options."""
+"""Clients of other services from keystoneauth's options in a group."""
 
 import pytest
 
@@ -26,7 +26,7 @@ PASSWORD = {
 
 @pytest.fixture
 def make_neutron(tmp_path):
-    """Return the neutron of a file with these options; other groups by name."""
+    """Give a function that returns the neutron client of a file with these groups."""
 
     def neutron_with(options, **groups):
         file = tmp_path / "a.conf"
@@ -44,15 +44,15 @@ def make_neutron(tmp_path):
 
 @pytest.fixture
 def keystone():
-    with identity.run_keystone() as found:
-        yield found
+    with identity.run_keystone() as service:
+        yield service
 
 
 @pytest.fixture
 def neutron_service():
-    with neutron.run_neutron() as found:
-        found.add_port(PORT, NET)
-        yield found
+    with neutron.run_neutron() as service:
+        service.add_port(PORT, NET)
+        yield service
 
 
 @pytest.mark.parametrize("options", [{}, {"region_name": "here", "timeout": "5"}])
@@ -68,16 +68,16 @@ def test_endpoint_without_auth_sends_no_token(make_neutron, neutron_service):
 
 def test_catalogue_endpoint_is_used_with_a_token(make_neutron, keystone, neutron_service):
     keystone.services["network"] = neutron_service.url
-    found = make_neutron({**PASSWORD, "auth_url": f"{keystone.url}/v3"})
-    assert found.port(PORT) == Port(network_id=NET)
+    client = make_neutron({**PASSWORD, "auth_url": f"{keystone.url}/v3"})
+    assert client.port(PORT) == Port(network_id=NET)
     assert neutron_service.tokens[0] in keystone._tokens
 
 
 def test_auth_section_option_is_used(make_neutron, keystone, neutron_service):
     keystone.services["network"] = neutron_service.url
     elsewhere = {**PASSWORD, "auth_url": f"{keystone.url}/v3"}
-    found = make_neutron({"auth_section": "both", "region_name": "here"}, both=elsewhere)
-    assert found.port(PORT) == Port(network_id=NET)
+    client = make_neutron({"auth_section": "both", "region_name": "here"}, both=elsewhere)
+    assert client.port(PORT) == Port(network_id=NET)
 
 
 def test_deprecated_option_names_work(make_neutron, keystone, neutron_service):
@@ -102,11 +102,11 @@ def test_missing_endpoint_is_reported_on_use(
     make_neutron, keystone, neutron_service, changes, words
 ):
     keystone.services["network"] = neutron_service.url
-    found = make_neutron({**PASSWORD, "auth_url": f"{keystone.url}/v3", **changes})
-    with pytest.raises(ServiceFailed) as told:
-        found.port(PORT)
-    assert words in told.value.detail
-    assert "\n" not in told.value.detail
+    client = make_neutron({**PASSWORD, "auth_url": f"{keystone.url}/v3", **changes})
+    with pytest.raises(ServiceFailed) as failure:
+        client.port(PORT)
+    assert words in failure.value.detail
+    assert "\n" not in failure.value.detail
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_missing_endpoint_is_reported_on_use(
     ],
 )
 def test_invalid_auth_options_are_a_configuration_error(make_neutron, options, words):
-    with pytest.raises(ConfigurationError) as told:
+    with pytest.raises(ConfigurationError) as failure:
         make_neutron(options)
-    assert told.value.detail.startswith("[neutron]")
-    assert words in told.value.detail
+    assert failure.value.detail.startswith("[neutron]")
+    assert words in failure.value.detail

@@ -13,7 +13,7 @@ from placement_sched.clients.systemd import Notifier
 
 @pytest.fixture
 def notification_socket(tmp_path, monkeypatch):
-    """A notification socket, as systemd passes it."""
+    """The socket of systemd's notifications."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind(str(tmp_path / "notify"))
         receiver.settimeout(20)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notices by HTTP: accepted, refused, redirected, and to addresses that do not answer."""
+"""Notices over HTTP that are accepted, rejected, redirected or not answered."""
 
 import json
 import socket

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenStack's placement, as the tests beside it may ask for it."""
+"""OpenStack's placement on the databases of these tests."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ MIGRATE = Path(__file__).with_name("migrate.py")
 
 
 class OpenStack:
-    """The other service's commands on a database."""
+    """Commands of OpenStack placement on a database."""
 
     def __init__(self, url: str) -> None:
         self.url = peer_url(url)
@@ -49,9 +49,9 @@ class OpenStack:
 
 
 def peer_url(url: str) -> str:
-    """Return the database's URL with the drivers that openstack-placement runs with.
+    """Return the database's URL with the drivers of openstack-placement.
 
-    The database learns from it who connects, so that :mod:`tests.coexistence.ledger` can tell.
+    The URL also identifies the client for :mod:`tests.coexistence.ledger`.
     """
     parsed = make_url(url)
     if parsed.get_backend_name() == "postgresql":
@@ -66,7 +66,7 @@ def _peer() -> None:
     if PEER_PYTHON.exists():
         return
     assert not os.environ.get("PLACEMENT_SCHED_REQUIRE_PEER"), f"there is no {PEER_PYTHON}"
-    pytest.skip("openstack-placement is not installed beside us; make peer does it")
+    pytest.skip("openstack-placement is not installed; make peer installs it")
 
 
 @pytest.fixture(params=KINDS)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who wrote which allocations in which order, as the database itself notes it down.
+"""A ledger of the allocations that both services write, recorded by triggers.
 
-Triggers write a row for every change of an allocation and for every raise of a provider's
-generation. Both services raise it, under the lock of the provider's row, in the transaction that
-changes what is allocated: so the generations are the order of the writes, and what was written
-belongs to the next raise on the same connection. What is rolled back leaves no rows.
+Triggers insert a row for every change of an allocation and for every new generation of a provider.
+Both services increase the generation in the transaction that changes the allocations, with the
+provider's row locked. The generations therefore order the writes, and changes of allocations belong
+to the next generation on the same connection. Transactions that roll back leave no rows.
 """
 
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ _MYSQL = (
 
 @dataclass(frozen=True)
 class LedgerWrite:
-    """A committed write: which service made it, and what it left allocated on the provider."""
+    """A committed write: its service, and the provider's usage before and after it."""
 
     generation: int
     by_peer: bool
@@ -77,39 +77,39 @@ class LedgerWrite:
 def create_ledger(database: Database) -> None:
     statements = _MYSQL if database.url.get_backend_name() == "mysql" else _POSTGRESQL
 
-    def write_rows(connection: Connection) -> None:
+    def execute_all(connection: Connection) -> None:
         for statement in statements:
             connection.exec_driver_sql(statement)
 
-    database.write(write_rows)
+    database.write(execute_all)
 
 
 def writes_by_provider(database: Database) -> dict[int, list[LedgerWrite]]:
     with database.read() as connection:
         rows = connection.execute(text("SELECT * FROM ledger ORDER BY id")).all()
     pending: dict[tuple[int, int], int] = {}
-    raises: dict[int, list[tuple[int, bool, int]]] = {}
+    changes: dict[int, list[tuple[int, bool, int]]] = {}
     for row in rows:
         key = (row.session, row.provider_id)
         if row.generation is None:
             pending[key] = pending.get(key, 0) + row.amount
         else:
-            raises.setdefault(row.provider_id, []).append(
+            changes.setdefault(row.provider_id, []).append(
                 (row.generation, row.service == "peer", pending.pop(key, 0))
             )
-    assert not any(pending.values()), "allocations were changed and no generation raised"
-    return {provider: _chain_by_generation(made) for provider, made in raises.items()}
+    assert not any(pending.values()), "allocations were changed without a new generation"
+    return {provider: _chain_by_generation(made) for provider, made in changes.items()}
 
 
-def _chain_by_generation(raises: list[tuple[int, bool, int]]) -> list[LedgerWrite]:
-    generations = [generation for generation, _by_peer, _change in raises]
-    assert len(set(generations)) == len(generations), "two writes raised one generation"
-    told, held = [], 0
-    for generation, by_peer, change in sorted(raises):
-        told.append(LedgerWrite(generation, by_peer, held, held + change))
-        held += change
-    return told
+def _chain_by_generation(changes: list[tuple[int, bool, int]]) -> list[LedgerWrite]:
+    generations = [generation for generation, _by_peer, _change in changes]
+    assert len(set(generations)) == len(generations), "two writes set the same generation"
+    writes, used = [], 0
+    for generation, by_peer, change in sorted(changes):
+        writes.append(LedgerWrite(generation, by_peer, used, used + change))
+        used += change
+    return writes
 
 
-def writes_over_capacity(made: list[LedgerWrite], capacity: int) -> list[LedgerWrite]:
-    return [one for one in made if one.after > capacity and one.after > one.before]
+def writes_over_capacity(writes: list[LedgerWrite], capacity: int) -> list[LedgerWrite]:
+    return [write for write in writes if write.after > capacity and write.after > write.before]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings a database to a revision of OpenStack placement's, with that service's own migrations."""
+"""Upgrade a database to a revision of OpenStack placement with its own migrations."""
 
 import os
 import sys

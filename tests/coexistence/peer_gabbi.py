@@ -1,23 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the gabbi files of OpenStack placement's own tests against a server over HTTP.
+"""Run the gabbi files of OpenStack placement's own tests against a server over HTTP.
 
-Run by the interpreter of the peer's virtual environment: ``python peer_gabbi.py DATABASE_URL``,
-where the database is the one that the server under test serves. It reads requests as lines of
-JSON and answers each with one line; the first line that goes out is ``ready``.
+The interpreter of the peer's virtual environment runs ``python peer_gabbi.py DATABASE_URL`` with
+the database of the server under test. It reads requests as lines of JSON, and writes a line for
+each response. The first line of output is ``ready``.
 
-``{"start": FILE}`` runs the fixture of a file, which makes its resource providers in the
-database, and answers with the options and the policy rules that the fixture asks for.
-``{"run": URL, "lenient": URL}`` sends the requests of that file to the first URL, over one
-kept-alive connection, then stops the fixture, and answers with the number of tests, failures and
-skipped tests.
+``{"start": FILE}`` starts the fixture of a file, which creates its resource providers in the
+database, and returns the options and policy rules that the fixture sets.
+``{"run": URL, "lenient": URL}`` sends the requests of the file to the first URL over a kept-alive
+connection, stops the fixture, and returns the number of tests, the failures and the skipped tests.
 
-Two things of the files do not fit a service that is served over HTTP below a path:
+Two expectations of the files do not fit a service that is served over HTTP below a path:
 
-* They expect links as they are where the service is at the root. The path of the URL is put before
-  each path that they expect in an answer.
-* One request has ``Content-Length: hi mom``, which is not HTTP: a server refuses it before the
-  application sees it. It is sent to the first URL, which must answer 400, and then to the lenient
-  one, whose server hands it to the same application.
+* The expected links begin at the root. The path of the URL is put before each expected
+  path.
+* A request has ``Content-Length: hi mom``, which is not HTTP, and a server rejects it before the
+  application reads it. It is sent to the first URL, which must return 400, and then to the lenient
+  URL, whose server passes it to the same application.
 """
 
 import json
@@ -36,7 +35,7 @@ from placement.tests.functional.fixtures import gabbits
 from placement.tests.unit import policy_fixture
 
 FOLDER = Path(gabbits.__file__).parents[1] / "gabbits"
-#: The options that the fixtures set, and the defaults that they rely on.
+#: The options that the fixtures set or rely on.
 OPTIONS = {
     "api": ["auth_strategy"],
     "oslo_policy": ["enforce_new_defaults"],
@@ -46,7 +45,7 @@ OPTIONS = {
 
 def main():
     answers = os.fdopen(os.dup(1), "w")
-    # What the fixtures print or log is not part of an answer.
+    # Output and logs of the fixtures are not part of a response.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
@@ -60,7 +59,7 @@ def main():
         question = json.loads(line)
         if "start" in question:
             if story is not None:
-                story.stop()  # unless it was run: then its server did not start
+                story.stop()  # if the server did not start, the fixture is still running
             story = Story(FOLDER / question["start"], served)
             answer = story.start()
         else:
@@ -70,7 +69,7 @@ def main():
 
 
 class PeerService:
-    """The database of the server under test, in the place of one that the fixtures would make."""
+    """The database of the server under test, which replaces the database of the fixtures."""
 
     def __init__(self, url):
         self._url = url
@@ -89,7 +88,7 @@ class PeerService:
 
 
 class Story:
-    """One gabbi file with its fixture."""
+    """A gabbi file with its fixture."""
 
     def __init__(self, path, served):
         self._path = path
@@ -117,7 +116,7 @@ class Story:
     def run(self, url, lenient):
         address = urlsplit(url)
         http = KeepAliveHttp(address.netloc, urlsplit(lenient).netloc)
-        # gabbi gives each test a client of its own, which would make a connection each.
+        # gabbi gives each test its own client and thus its own connection.
         suitemaker.httpclient = http
         result = unittest.TestResult()
         try:
@@ -160,9 +159,9 @@ def _is_path(value):
 
 
 class KeepAliveHttp:
-    """gabbi's client, as requests and keystoneauth are: head and body are sent one after another.
+    """An HTTP client for gabbi that sends head and body separately, like requests does.
 
-    gabbi's own client refuses to send the request whose Content-Length is not a number.
+    gabbi's own client does not send a request whose Content-Length is not a number.
     """
 
     def __init__(self, host, lenient):
@@ -177,16 +176,16 @@ class KeepAliveHttp:
         self._lenient.close()
 
     def request(self, absolute_uri, method, body, headers, redirect, timeout):
-        assert not redirect, "no file asks for this"
+        assert not redirect, "no file requests this"
         seen, content = _exchange(self._connection, absolute_uri, method, body, headers)
         if not headers.get("content-length", "0").isdecimal():
-            assert seen["status"] == "400", "the server's own answer"
+            assert seen["status"] == "400", "the server itself must reject the request"
             return _exchange(self._lenient, absolute_uri, method, body, headers)
         return seen, content
 
 
 def _exchange(connection, url, method, body, headers):
-    target = httpx.URL(url).raw_path.decode()  # spaces encoded, as gabbi's own client has it
+    target = httpx.URL(url).raw_path.decode()  # spaces are encoded, as in gabbi's own client
     connection.putrequest(method, target, skip_accept_encoding=True)
     for name, value in headers.items():
         connection.putheader(name, value.encode())
@@ -197,7 +196,7 @@ def _exchange(connection, url, method, body, headers):
         answer = connection.getresponse()
         content = answer.read()
     except OSError:
-        connection.close()  # this test fails, and the next one starts with a connection
+        connection.close()  # this test fails, and the next test starts with a new connection
         raise
     seen = httpx.Headers(answer.getheaders())
     seen["status"], seen["reason"] = str(answer.status), answer.reason

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random writes to some providers, by one of two services that share a database."""
+"""Random writes to a few providers by either of two services that share a database."""
 
 from collections.abc import Callable
 from random import Random
@@ -16,7 +16,7 @@ Ask = Callable[..., dict]
 
 
 class Cloud:
-    """Some providers and consumers, and changes to them that one of the services makes."""
+    """A few providers and consumers that either service changes at random."""
 
     def __init__(self, sides: tuple[Side, Side], dice: Random) -> None:
         self._sides, self._dice = sides, dice
@@ -27,18 +27,18 @@ class Cloud:
             self.put_inventories(uuid, CAPACITY)
 
     def change(self) -> None:
-        way = self._dice.choice(
+        write = self._dice.choice(
             [self._claim, self._claim, self._move, self._free, self._change_inventory]
         )
-        way()
+        write()
 
     def put_inventories(self, uuid: str, total: int) -> None:
-        known = self._write("GET", f"/resource_providers/{uuid}/inventories")
+        current = self._write("GET", f"/resource_providers/{uuid}/inventories")
         self._write(
             "PUT",
             f"/resource_providers/{uuid}/inventories",
             {
-                "resource_provider_generation": known["resource_provider_generation"],
+                "resource_provider_generation": current["resource_provider_generation"],
                 "inventories": {
                     name: {"total": total} for name in ("VCPU", "MEMORY_MB", "DISK_GB")
                 },

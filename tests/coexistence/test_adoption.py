@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adopting what OpenStack placement's own migrations made, of every revision, on every database."""
+"""Adoption of databases of every revision of OpenStack placement, on every database."""
 
 import pytest
 from sqlalchemy import MetaData
@@ -30,10 +30,10 @@ def database(empty_url):
 
 
 def schema_of(database: Database) -> dict[str, object]:
-    found = MetaData()
+    metadata = MetaData()
     names = [table.name for table in PLACEMENT_TABLES]
     with database.read() as connection:
-        found.reflect(connection, only=lambda name, _metadata: name in names)
+        metadata.reflect(connection, only=lambda name, _metadata: name in names)
     return {
         name: (
             sorted(
@@ -50,7 +50,7 @@ def schema_of(database: Database) -> dict[str, object]:
                 if not str(index.name).startswith("sched_")
             ),
         )
-        for name, table in found.tables.items()
+        for name, table in metadata.tables.items()
     }
 
 
@@ -81,7 +81,7 @@ def test_both_services_serve_the_adopted_database(database, empty_url, revision)
     adopt(database, utcnow)
     ours, peer = Ours(empty_url), Peer(peer_url(empty_url))
     try:
-        # Three of its eight are used.
+        # Three of the eight VCPU are used.
         for number, side in enumerate((peer, ours, peer, ours)):
             assert put_allocation(side, provider, number, 1).status == 204
         for number, side in enumerate((peer, ours), 4):
@@ -91,12 +91,12 @@ def test_both_services_serve_the_adopted_database(database, empty_url, revision)
             f"/resource_providers/{provider}/allocations",
             "/usages?project_id=demo",
         ):
-            # From 1.38 on the other service cannot sum a project's usage on PostgreSQL.
-            told, beside = (
+            # From 1.38 on the peer cannot sum a project's usage on PostgreSQL.
+            our_reply, peer_reply = (
                 side.ask(build_request("GET", target, version="1.37")) for side in (ours, peer)
             )
-            assert told.document == beside.document, (target, beside)
-        assert told.document == {"usages": {"VCPU": 7}}
+            assert our_reply.document == peer_reply.document, (target, peer_reply)
+        assert our_reply.document == {"usages": {"VCPU": 7}}
     finally:
         ours.close()
         peer.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both services write to one database in turns, and each reads what the other wrote."""
+"""Both services write to a database alternately, and each reads the writes of the other."""
 
 from collections.abc import Callable, Iterator
 from itertools import cycle
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.system
 
 Ask = Callable[..., dict]
 
-#: Reshaping is for services.
+#: Reshaping needs the role service.
 ROLES = {"X-Roles": "admin,service"}
 
 
@@ -35,20 +35,20 @@ def both_services(shared_url: str) -> Iterator[tuple[Ours, Peer]]:
 
 
 @pytest.fixture(params=[0, 1], ids=["ours-first", "peer-first"])
-def make_writer(request: pytest.FixtureRequest, both_services: tuple[Side, Side]) -> Ask:
+def write(request: pytest.FixtureRequest, both_services: tuple[Side, Side]) -> Ask:
     turns = cycle(both_services if request.param == 0 else both_services[::-1])
 
-    def write(method: str, target: str, document: object = ...) -> dict:
+    def send(method: str, target: str, document: object = ...) -> dict:
         reply = next(turns).ask(build_request(method, target, document))
         assert reply.status in {200, 201, 204}, (method, target, reply)
         return reply.document
 
-    return write
+    return send
 
 
 @pytest.fixture
-def make_reader(both_services: tuple[Side, Side]) -> Ask:
-    def read(target: str, version: str = PEER_LATEST) -> dict:
+def read(both_services: tuple[Side, Side]) -> Ask:
+    def compare(target: str, version: str = PEER_LATEST) -> dict:
         ours, peer = (
             side.ask(build_request("GET", target, version=version)) for side in both_services
         )
@@ -56,14 +56,14 @@ def make_reader(both_services: tuple[Side, Side]) -> Ask:
         assert in_canonical_order(ours.document) == in_canonical_order(peer.document), target
         return ours.document
 
-    return read
+    return compare
 
 
 def in_canonical_order(document: object) -> object:
     if isinstance(document, dict):
         return {key: in_canonical_order(value) for key, value in document.items()}
     if isinstance(document, list):
-        return sorted((in_canonical_order(one) for one in document), key=repr)
+        return sorted((in_canonical_order(item) for item in document), key=repr)
     return document
 
 
@@ -79,87 +79,85 @@ def allocations_body(
     }
 
 
-def test_both_services_change_a_consumer_alternately(make_writer, make_reader):
-    provider = create_host(make_writer, make_reader)
+def test_both_services_change_a_consumer_alternately(write, read):
+    provider = create_host(write, read)
     consumer = str(uuid4())
     for generation, amount in enumerate((1, 4, 2, 8, 3)):
         body = allocations_body(provider, amount, generation or None, "INSTANCE")
-        make_writer("PUT", f"/allocations/{consumer}", body)
-        held = make_reader(f"/allocations/{consumer}")
+        write("PUT", f"/allocations/{consumer}", body)
+        held = read(f"/allocations/{consumer}")
         assert held["allocations"][provider]["resources"] == {"VCPU": amount}
         assert held["consumer_generation"] == generation + 1
-        assert make_reader(f"/resource_providers/{provider}/usages")["usages"] == {"VCPU": amount}
-    make_writer("DELETE", f"/allocations/{consumer}")
-    assert make_reader(f"/allocations/{consumer}")["allocations"] == {}
+        assert read(f"/resource_providers/{provider}/usages")["usages"] == {"VCPU": amount}
+    write("DELETE", f"/allocations/{consumer}")
+    assert read(f"/allocations/{consumer}")["allocations"] == {}
 
 
-def test_names_created_by_one_service_are_accepted_by_the_other(make_writer, make_reader):
-    provider = create_host(make_writer, make_reader)
+def test_names_created_by_one_service_are_accepted_by_the_other(write, read):
+    provider = create_host(write, read)
     aggregate = str(uuid4())
     mark = uuid4().hex[:8].upper()
     for turn in range(4):
         custom = f"CUSTOM_{mark}_{turn}"
-        make_writer("PUT", f"/resource_classes/{custom}")
-        make_writer("PUT", f"/traits/{custom}")
+        write("PUT", f"/resource_classes/{custom}")
+        write("PUT", f"/traits/{custom}")
         consumer = str(uuid4())
-        make_writer(
+        write(
             "PUT",
             f"/allocations/{consumer}",
             allocations_body(provider, 1, None, f"TURN_{turn % 2}", project=mark),
         )
-        assert make_reader(f"/allocations/{consumer}")["consumer_type"] == f"TURN_{turn % 2}"
-        generation = make_reader(f"/resource_providers/{provider}")["generation"]
-        make_writer(
+        assert read(f"/allocations/{consumer}")["consumer_type"] == f"TURN_{turn % 2}"
+        generation = read(f"/resource_providers/{provider}")["generation"]
+        write(
             "PUT",
             f"/resource_providers/{provider}/traits",
             {"resource_provider_generation": generation, "traits": [custom, "HW_CPU_X86_AVX2"]},
         )
-        make_writer(
+        write(
             "PUT",
             f"/resource_providers/{provider}/aggregates",
             {"resource_provider_generation": generation + 1, "aggregates": [aggregate]},
         )
-        assert make_reader(f"/resource_providers/{provider}/aggregates")["aggregates"] == [
-            aggregate
-        ]
-        assert custom in make_reader(f"/resource_providers/{provider}/traits")["traits"]
-        assert make_reader(f"/allocation_candidates?resources=VCPU:1&required={custom}")[
+        assert read(f"/resource_providers/{provider}/aggregates")["aggregates"] == [aggregate]
+        assert custom in read(f"/resource_providers/{provider}/traits")["traits"]
+        assert read(f"/allocation_candidates?resources=VCPU:1&required={custom}")[
             "allocation_requests"
         ]
-    # From 1.38 on the peer answers this with 500 on PostgreSQL.
-    assert make_reader(f"/usages?project_id={mark}", version="1.37")["usages"] == {"VCPU": 4}
-    make_reader("/resource_classes")
-    assert len(make_reader(f"/traits?name=startswith:CUSTOM_{mark}")["traits"]) == 4
+    # From 1.38 on the peer returns 500 for this on PostgreSQL.
+    assert read(f"/usages?project_id={mark}", version="1.37")["usages"] == {"VCPU": 4}
+    read("/resource_classes")
+    assert len(read(f"/traits?name=startswith:CUSTOM_{mark}")["traits"]) == 4
 
 
-def test_stale_generation_is_rejected_by_the_other_service(both_services, make_writer, make_reader):
-    provider = create_host(make_writer, make_reader)
+def test_stale_generation_is_rejected_by_the_other_service(both_services, write, read):
+    provider = create_host(write, read)
     for side in both_services:
-        generation = make_reader(f"/resource_providers/{provider}")["generation"]
+        generation = read(f"/resource_providers/{provider}")["generation"]
         total = {"total": 20 + generation}
         body = {"resource_provider_generation": generation, "inventories": {"VCPU": total}}
-        make_writer("PUT", f"/resource_providers/{provider}/inventories", body)
+        write("PUT", f"/resource_providers/{provider}/inventories", body)
         late = side.ask(build_request("PUT", f"/resource_providers/{provider}/inventories", body))
         assert (late.status, late.error["code"]) == (409, "placement.concurrent_update")
-    make_reader(f"/resource_providers/{provider}/inventories")
+    read(f"/resource_providers/{provider}/inventories")
 
 
-def test_trees_and_reshapes_are_visible_to_the_other_service(make_writer, make_reader):
-    root = create_host(make_writer, make_reader)
+def test_trees_and_reshapes_are_visible_to_the_other_service(write, read):
+    root = create_host(write, read)
     consumer = str(uuid4())
-    make_writer("PUT", f"/allocations/{consumer}", allocations_body(root, 4, None, "INSTANCE"))
+    write("PUT", f"/allocations/{consumer}", allocations_body(root, 4, None, "INSTANCE"))
     child = str(uuid4())
-    make_writer(
+    write(
         "POST",
         "/resource_providers",
         {"name": f"child-{child}", "uuid": child, "parent_provider_uuid": root},
     )
     for source, target in ((root, child), (child, root)):
-        make_writer("POST", "/reshaper", reshaper_body(make_reader, consumer, source, target))
-        assert set(make_reader(f"/allocations/{consumer}")["allocations"]) == {target}
-        assert make_reader(f"/resource_providers/{source}/inventories")["inventories"] == {}
-        assert make_reader(f"/resource_providers?in_tree={root}")["resource_providers"]
-        candidates = make_reader(f"/allocation_candidates?resources=VCPU:1&in_tree={root}")
+        write("POST", "/reshaper", reshaper_body(read, consumer, source, target))
+        assert set(read(f"/allocations/{consumer}")["allocations"]) == {target}
+        assert read(f"/resource_providers/{source}/inventories")["inventories"] == {}
+        assert read(f"/resource_providers?in_tree={root}")["resource_providers"]
+        candidates = read(f"/allocation_candidates?resources=VCPU:1&in_tree={root}")
         assert len(candidates["allocation_requests"]) == 1
 
 
@@ -176,9 +174,9 @@ def reshaper_body(read: Ask, consumer: str, source: str, target: str) -> dict:
     held = read(f"/allocations/{consumer}")
     inventories = {}
     for provider in (source, target):
-        there = read(f"/resource_providers/{provider}/inventories")
+        current = read(f"/resource_providers/{provider}/inventories")
         inventories[provider] = {
-            "resource_provider_generation": there["resource_provider_generation"],
+            "resource_provider_generation": current["resource_provider_generation"],
             "inventories": {"VCPU": {"total": 16}} if provider == target else {},
         }
     return {

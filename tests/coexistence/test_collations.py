@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both services on one database of MariaDB with a table in another collation."""
+"""Both services on a MariaDB database with a table in another collation."""
 
 import pytest
 from sqlalchemy import text
@@ -16,7 +16,7 @@ from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
 
-#: The collation of MariaDB's newer releases for the character set of older ones.
+#: The default collation of newer releases of MariaDB for the character set of older releases.
 OTHER = "utf8mb3_uca1400_ai_ci"
 TABLES = (
     "consumer_types",
@@ -55,7 +55,7 @@ def requests(consumer: str) -> list[Request]:
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_both_services_answer_with_a_table_in_another_collation(tmp_path, table):
+def test_both_services_work_with_a_table_in_another_collation(tmp_path, table):
     with empty_database("mysql", tmp_path, "CHARACTER SET utf8mb3") as url:
         OpenStack(url).manage("db", "sync")
         database = Database(make_settings(url))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova 34's API accepts our extra specs, and only ours for preferences."""
+"""nova 34's API accepts all our extra specs except preferred traits."""
 
 import json
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A database can be given back to OpenStack placement: with the commands of the guide."""
+"""The commands of the guide give a database back to OpenStack placement."""
 
 import re
 import shutil
@@ -45,39 +45,39 @@ def _schema_names(url):
     with engine.connect() as connection:
         inspector = inspect(connection)
         tables = inspector.get_table_names()
-        indexes = [one["name"] for table in tables for one in inspector.get_indexes(table)]
+        indexes = [index["name"] for table in tables for index in inspector.get_indexes(table)]
         triggers = list(connection.scalars(text(_TRIGGERS[connection.dialect.name])))
     engine.dispose()
     return sorted(map(str, (*tables, *indexes, *triggers)))
 
 
-def line_of(program):
+def documented_command(program):
     (line,) = re.findall(rf"^   \$ ({program} .*(?:\n    .*)?)", PAGE, re.MULTILINE)
     return re.sub(r"\\\n\s+", "", line)
 
 
 def _run_leave_command(url, folder=ROOT):
-    place = make_url(url)
+    parsed = make_url(url)
     program = {"postgresql": "psql", "mysql": "mariadb", "sqlite": "sqlite3"}
-    name = program[place.get_backend_name()]
-    line = line_of(name)
-    plain = place.set(drivername=place.get_backend_name()).render_as_string(hide_password=False)
-    there = {
+    name = program[parsed.get_backend_name()]
+    command = documented_command(name)
+    plain = parsed.set(drivername=parsed.get_backend_name()).render_as_string(hide_password=False)
+    replacements = {
         "psql": ("postgresql://placement@db.example.com/placement", plain),
         "mariadb": (
             "--host=db.example.com --user=placement --password placement",
-            f"--host={place.host} --port={place.port or 3306} --user={place.username} "
-            + str(place.database),
+            f"--host={parsed.host} --port={parsed.port or 3306} --user={parsed.username} "
+            + str(parsed.database),
         ),
-        "sqlite3": ("placement.db", str(place.database)),
+        "sqlite3": ("placement.db", str(parsed.database)),
     }
-    of_page, here = there[name]
-    assert of_page in line
+    documented, actual = replacements[name]
+    assert documented in command
     find_program(name)
     return subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", line.replace(of_page, here)],
+        ["bash", "-euo", "pipefail", "-c", command.replace(documented, actual)],
         cwd=folder,
-        env=environment(MYSQL_PWD=str(place.password or "")),
+        env=environment(MYSQL_PWD=str(parsed.password or "")),
         capture_output=True,
         text=True,
         timeout=240,
@@ -89,9 +89,11 @@ def _make_provider(side):
     uuid = str(uuid4())
     made = side.ask(build_request("POST", "/resource_providers", {"uuid": uuid, "name": uuid}))
     assert made.status == 200, made
-    stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
+    inventories = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
     assert (
-        side.ask(build_request("PUT", f"/resource_providers/{uuid}/inventories", stock)).status
+        side.ask(
+            build_request("PUT", f"/resource_providers/{uuid}/inventories", inventories)
+        ).status
         == 200
     )
     return uuid
@@ -118,7 +120,7 @@ def test_leaving_restores_the_database_before_adoption(empty_url):
     assert {one["uuid"] for one in found} == set(kept)
 
 
-def test_command_fails_at_the_first_statement_that_fails(empty_url, tmp_path):
+def test_leave_command_stops_at_the_first_failed_statement(empty_url, tmp_path):
     OpenStack(empty_url).manage("db", "sync")
     statements = tmp_path / "doc" / "source" / "leaving"
     shutil.copytree(STATEMENTS, statements)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the two services compare names, on each database, as the guide documents."""
+"""Comparison of names by the two services on each database, as the guide documents it."""
 
 import pytest
 
@@ -15,13 +15,13 @@ from tests.support.versions import PEER_LATEST
 pytestmark = pytest.mark.system
 
 UUID = "5cbe600a-0000-4000-8000-000000000001"
-MADE = [
+SETUP = [
     Request("PUT", "/traits/CUSTOM_A", PEER_LATEST),
     Request("PUT", "/resource_classes/CUSTOM_A", PEER_LATEST),
     Request("POST", "/resource_providers", PEER_LATEST, {"name": "Host", "uuid": UUID}),
 ]
-#: Questions with a name in another case, and the databases on which the peer finds it.
-QUESTIONS = {
+#: Queries with a name in another case, and the databases whose rows then match on the peer.
+QUERIES = {
     "/traits?name=in:custom_a": {"mysql"},
     "/traits?name=in:CUSTOM_A%20": {"mysql"},
     "/traits?name=startswith:cus": {"sqlite", "mysql"},
@@ -41,7 +41,7 @@ def sides(empty_url):
     adopt(database, utcnow)
     database.dispose()
     ours = Ours(empty_url)
-    for request in MADE:
+    for request in SETUP:
         assert ours.ask(request).status in {200, 201}
     theirs = Peer(empty_url, peer=peer_url(empty_url))
     yield ours, theirs
@@ -57,6 +57,6 @@ def is_found(side, target):
 def test_only_the_peer_matches_names_in_another_case(sides, empty_url):
     ours, theirs = sides
     kind = empty_url.partition(":")[0].partition("+")[0]
-    for target, databases in QUESTIONS.items():
+    for target, databases in QUERIES.items():
         assert not is_found(ours, target), target
         assert is_found(theirs, target) == (kind in databases), target

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gabbi files of OpenStack placement's own tests pass against ``placement-sched serve``."""
+"""The gabbi files of OpenStack placement pass against ``placement-sched serve``."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -22,12 +22,12 @@ pytestmark = pytest.mark.system
 RUNNER = Path(__file__).with_name("peer_gabbi.py")
 FOLDERS = "lib/python3*/site-packages/placement/tests/functional/gabbits"
 FILES = sorted(PEER_PYTHON.parents[1].glob(f"{FOLDERS}/*.yaml"))
-#: How many tests the files of openstack-placement 16.0.0 have.
+#: Number of tests in the files of openstack-placement 16.0.0.
 TESTS = 1316
 
 
 class Servers:
-    """Servers on one database, one for each set of options that a fixture asks for."""
+    """Servers on the same database, each with the options of a fixture."""
 
     def __init__(self, serve: Any, folder: Path, url: str, *, has_cache: bool) -> None:
         self._serve = serve

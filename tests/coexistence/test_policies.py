@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of the Placement API are called and set as OpenStack placement's own are."""
+"""The policy rules of the Placement API have OpenStack placement's names and defaults."""
 
 import subprocess
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cache of a worker follows what either service writes: each change, as soon as it is made."""
+"""The provider cache of a worker sees each write of either service at once."""
 
 from collections.abc import Iterator
 from random import Random
@@ -60,10 +60,10 @@ QUERIES = (
 
 
 class CloudWithTraitsAndAggregates(Cloud):
-    """A cloud of which everything changes."""
+    """A cloud whose traits, aggregates and providers also change."""
 
     def change(self) -> None:
-        ways = [
+        writes = [
             super().change,
             super().change,
             self._change_traits,
@@ -71,24 +71,24 @@ class CloudWithTraitsAndAggregates(Cloud):
             self._create_provider,
             self._delete_provider,
         ]
-        self._dice.choice(ways)()
+        self._dice.choice(writes)()
 
     def _random_provider(self) -> tuple[str, int]:
         uuid = self._dice.choice(self._providers)
-        known = self._write("GET", f"/resource_providers/{uuid}")
-        return f"/resource_providers/{uuid}", known["generation"]
+        provider = self._write("GET", f"/resource_providers/{uuid}")
+        return f"/resource_providers/{uuid}", provider["generation"]
 
     def _change_traits(self) -> None:
         path, generation = self._random_provider()
         self._write("PUT", "/traits/CUSTOM_GOLD")
-        some = self._dice.sample(TRAITS, self._dice.randint(0, 2))
-        body = {"resource_provider_generation": generation, "traits": some}
+        traits = self._dice.sample(TRAITS, self._dice.randint(0, 2))
+        body = {"resource_provider_generation": generation, "traits": traits}
         self._write("PUT", f"{path}/traits", body)
 
     def _change_aggregates(self) -> None:
         path, generation = self._random_provider()
-        some = self._dice.sample(AGGREGATES, self._dice.randint(0, 2))
-        body = {"resource_provider_generation": generation, "aggregates": some}
+        aggregates = self._dice.sample(AGGREGATES, self._dice.randint(0, 2))
+        body = {"resource_provider_generation": generation, "aggregates": aggregates}
         self._write("PUT", f"{path}/aggregates", body)
 
     def _create_provider(self) -> None:
@@ -119,13 +119,13 @@ def writers(shared_url: str) -> Iterator[tuple[Ours, Peer]]:
 
 def _render_answer(connection, source, query, settings):
     search = prepare(source, query)
-    found = find(source, search, settings, Random(1))
-    trees = source.whole_trees(found.providers) if found.trees is None else found.trees
-    shown = render_summaries(source, trees)
-    run = SearchRun(connection, source, search, found, settings, NodeNames())
+    result = find(source, search, settings, Random(1))
+    trees = source.whole_trees(result.providers) if result.trees is None else result.trees
+    summaries = render_summaries(source, trees)
+    run = SearchRun(connection, source, search, result, settings, NodeNames())
     return (
-        render(found.requests, Version(1, 39)),
-        b"".join(shown),
+        render(result.requests, Version(1, 39)),
+        b"".join(summaries),
         explain(run, explanation.EVERYTHING),
     )
 
@@ -134,7 +134,7 @@ def _render_answer(connection, source, query, settings):
 def test_cache_sees_writes_of_both_services(shared_url, writers, seed):
     settings = make_settings(shared_url, placement__providers_in_memory=True)
     database, cache = Database(settings), ProviderCache(change_log)
-    sync_schema(database)  # which makes the triggers
+    sync_schema(database)  # creates the triggers
     cloud = CloudWithTraitsAndAggregates(writers, Random(seed))
     answers = set()
     for number in range(CHANGES):

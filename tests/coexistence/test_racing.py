@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both services claim from the same providers at the same moment."""
+"""Races of both services for the same providers."""
 
 import logging
 import os
@@ -29,13 +29,13 @@ LOG = logging.getLogger(__name__)
 
 ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_ROUNDS", "20"))
 CAPACITY = 8
-#: Processes of each service; ``make test-only WHAT=chaos`` has eight.
+#: Number of processes of each service: eight in ``make test-only WHAT=chaos``.
 EACH = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_EACH", "2"))
-#: How often they may all be started before one is to have met another.
+#: Maximum number of races until both services have had a success.
 ATTEMPTS = 5
 
-#: Which service answered (True: the peer's), what was asked, and the status and error code.
-Answer = tuple[bool, tuple[str, str], int, str | None]
+#: Whether the peer answered, the provider and consumer, the status and the error code.
+Result = tuple[bool, tuple[str, str], int, str | None]
 
 
 @pytest.fixture(scope="module")
@@ -65,35 +65,36 @@ def put_allocations_request(
     return Request("PUT", f"/allocations/{consumer}", version=PEER_LATEST, document=body)
 
 
-def claim_each_whole(barrier, which, url, providers) -> list[Answer]:
+def claim_each_whole(barrier, which, url, providers) -> list[Result]:
     service = open_side(which, url)
-    told = []
+    results = []
     for provider in providers:
         consumer = str(uuid4())
         barrier.wait(120)
         reply = service.ask(put_allocations_request(consumer, {provider: CAPACITY}, None))
-        told.append((which % 2 == 1, (provider, consumer), reply.status, reply.error.get("code")))
+        code = reply.error.get("code")
+        results.append((which % 2 == 1, (provider, consumer), reply.status, code))
     service.close()
-    return told
+    return results
 
 
 def change_amounts(barrier, which, url, providers, number) -> list[tuple[bool, str, dict, int]]:
     service, dice = open_side(which, url), random.Random(which)
     consumers = {str(uuid4()): (None, {}) for _ in range(3)}
-    refused = 0
+    rejections = 0
     barrier.wait(120)
     for _ in range(number):
         consumer = dice.choice(list(consumers))
         generation, _held = consumers[consumer]
-        wanted = {provider: dice.randint(1, 4) for provider in providers}
-        reply = service.ask(put_allocations_request(consumer, wanted, generation))
+        amounts = {provider: dice.randint(1, 4) for provider in providers}
+        reply = service.ask(put_allocations_request(consumer, amounts, generation))
         if reply.status == 204:
-            consumers[consumer] = ((generation or 0) + 1, wanted)
+            consumers[consumer] = ((generation or 0) + 1, amounts)
         else:
-            refused += 1
+            rejections += 1
             assert reply.status == 409 or which % 2 == 1, reply
     service.close()
-    return [(which % 2 == 1, name, held, refused) for name, (_, held) in consumers.items()]
+    return [(which % 2 == 1, name, held, rejections) for name, (_, held) in consumers.items()]
 
 
 def test_concurrent_whole_claims_of_both_services_never_overcommit(
@@ -102,21 +103,21 @@ def test_concurrent_whole_claims_of_both_services_never_overcommit(
     attempts = 0
     while not race_for_whole_providers(database, shared_url):
         attempts += 1
-        assert attempts < ATTEMPTS, "ours never won: the race was none"
+        assert attempts < ATTEMPTS, "our service never won, so there was no race"
     claims = (attempts + 1) * ROUNDS * 2 * EACH
     record_property(TRIED, f"{claims} claims of whole providers by both services")
 
 
 def race_for_whole_providers(database: Database, shared_url: str) -> bool:
     providers = [make_provider(database, VCPU=CAPACITY) for _ in range(ROUNDS)]
-    told = run_in_processes(2 * EACH, claim_each_whole, shared_url, providers)
-    made = writes_by_provider(database)
+    results = run_in_processes(2 * EACH, claim_each_whole, shared_url, providers)
+    writes = writes_by_provider(database)
     rounds = 0
     for provider in providers:
         ours = {
             consumer: (status, code)
-            for peer, (asked, consumer), status, code in told
-            if asked == provider and not peer
+            for by_peer, (claimed, consumer), status, code in results
+            if claimed == provider and not by_peer
         }
         assert set(ours.values()) <= {(204, None), (409, "placement.undefined_code")}
         won = {consumer for consumer, (status, _code) in ours.items() if status == 204}
@@ -124,44 +125,44 @@ def race_for_whole_providers(database: Database, shared_url: str) -> bool:
         held = used_by_consumer(database, provider)
         assert {held[consumer] for consumer in won} <= {CAPACITY}
         assert not held.keys() & (ours.keys() - won)
-        too_many = writes_over_capacity(made[provider_id(database, provider)], CAPACITY)
-        assert all(one.by_peer for one in too_many)
-        rounds += bool(too_many)
+        excesses = writes_over_capacity(writes[provider_id(database, provider)], CAPACITY)
+        assert all(write.by_peer for write in excesses)
+        rounds += bool(excesses)
     LOG.info("the peer allocated too much in %d of %d rounds", rounds, ROUNDS)
-    # The peer leaves consumers of claims that it refuses, and allocates too much.
+    # The peer overcommits, and leaves the consumers of claims that it rejects.
     assert_invariants(database, but={Invariant.OVER_CAPACITY, Invariant.NO_ALLOCATIONS})
-    winners = Counter(peer for peer, _asked, status, _code in told if status == 204)
+    winners = Counter(by_peer for by_peer, _claim, status, _code in results if status == 204)
     return winners[False] > 0
 
 
 @pytest.mark.all_databases
-def test_concurrent_changes_of_both_services_are_atomic_and_fit(
+def test_concurrent_changes_of_both_services_are_atomic_and_within_capacity(
     database, shared_url, record_property
 ):
     attempts = 0
     while not race_of_changes(database, shared_url):
         attempts += 1
-        assert attempts < ATTEMPTS, "there was room for all, or one of the services never won"
+        assert attempts < ATTEMPTS, "no claim was rejected, or a service never won"
     changes = (attempts + 1) * 2 * ROUNDS * 2 * EACH
     record_property(TRIED, f"{changes} changes of amounts by both services")
 
 
 def race_of_changes(database: Database, shared_url: str) -> bool:
-    both = True
+    both_wrote = True
     capacity = 2 * CAPACITY
     providers = [make_provider(database, VCPU=capacity) for _ in range(2)]
-    told = run_in_processes(2 * EACH, change_amounts, shared_url, providers, 2 * ROUNDS)
-    made = writes_by_provider(database)
+    results = run_in_processes(2 * EACH, change_amounts, shared_url, providers, 2 * ROUNDS)
+    writes = writes_by_provider(database)
     for provider in providers:
         held = used_by_consumer(database, provider)
-        for peer, consumer, amounts, _refused in told:
-            if not peer:
+        for by_peer, consumer, amounts, _rejections in results:
+            if not by_peer:
                 assert held.get(consumer, 0) == amounts.get(provider, 0)
-        history = made[provider_id(database, provider)]
+        history = writes[provider_id(database, provider)]
         assert history[-1].after == sum(held.values())
-        assert all(one.by_peer for one in writes_over_capacity(history, capacity))
-        both = both and {one.by_peer for one in history} == {True, False}
-    return both and any(refused for peer, _, _, refused in told if not peer)
+        assert all(write.by_peer for write in writes_over_capacity(history, capacity))
+        both_wrote = both_wrote and {write.by_peer for write in history} == {True, False}
+    return both_wrote and any(rejections for by_peer, _, _, rejections in results if not by_peer)
 
 
 def provider_id(database: Database, provider: str) -> int:

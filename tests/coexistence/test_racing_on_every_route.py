@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both services write at the same moment, by every route of placement, on the same few names."""
+"""Races of both services on every write route of placement, with few names."""
 
 import os
 import random
@@ -23,19 +23,18 @@ from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
 
-#: Processes of each service; ``make test-only WHAT=chaos`` has eight.
+#: Number of processes of each service: eight in ``make test-only WHAT=chaos``.
 EACH = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_EACH", "2"))
-#: Requests of each process.
+#: Number of requests of each process.
 WRITES = choose_count(60, 80)
-#: How often they may all be started until each service has done a third of what there is to do.
+#: Maximum number of races until each service has succeeded on a third of the routes.
 ATTEMPTS = 3
-#: What is deleted by neither: the other service does not look whether the class of an inventory
-#: that it writes is still there.
+#: Neither service deletes resource classes, because the peer does not check whether the class of an
+#: inventory that it writes still exists.
 BY_NEITHER = "DELETE /placement/resource_classes/<name>"
-#: What the other service does not write here. Its claims are raced in ``test_racing.py``, where a
-#: ledger tells which are too many. It does not lock what it deletes or moves: two moves at once may
-#: leave a loop of providers, and of a provider that it deletes may be left what is written at the
-#: same moment.
+#: Routes that the peer does not use. ``test_racing.py`` has races for its claims, with a
+#: ledger that detects overcommitment. The peer takes no locks when it deletes or moves providers:
+#: two moves may leave a loop, and a concurrent write may leave rows of a deleted provider.
 NOT_BY_PEER = {
     "PUT /placement/allocations/<consumer_uuid>",
     "POST /placement/allocations",
@@ -45,28 +44,30 @@ NOT_BY_PEER = {
     "DELETE /placement/resource_providers/<uuid>",
 }
 
-#: Whether the peer answered, by which way, and with what status.
+#: Whether the peer answered, the route and the status.
 Answer = tuple[bool, str, int]
 
 
 class Writer:
-    """Writes to one of the services at random, one request after the other."""
+    """Sends random writes to a service."""
 
-    def __init__(self, which: int, url: str, ways: list[WriteRoute]) -> None:
+    def __init__(self, which: int, url: str, routes: list[WriteRoute]) -> None:
         self._is_peer = which % 2 == 1
         self._service = Peer(peer_url(url)) if self._is_peer else Ours(url)
         self._dice = random.Random(which)
         self._world = World(self._dice, self._get)
-        self._ways = [way for way in ways if not (self._is_peer and way.name in NOT_BY_PEER)]
+        self._routes = [
+            route for route in routes if not (self._is_peer and route.name in NOT_BY_PEER)
+        ]
         self.answers: Counter[Answer] = Counter()
 
     def write(self) -> None:
-        way = self._dice.choice(self._ways)
-        path = self._world.path(way.rule)
-        body = self._world.body(way.name)
-        version = way.version.removeprefix("placement ")
-        reply = self._ask(way.method, path, version, ... if body is None else body)
-        self.answers[self._is_peer, way.name, reply.status] += 1
+        route = self._dice.choice(self._routes)
+        path = self._world.path(route.rule)
+        body = self._world.body(route.name)
+        version = route.version.removeprefix("placement ")
+        reply = self._ask(route.method, path, version, ... if body is None else body)
+        self.answers[self._is_peer, route.name, reply.status] += 1
 
     def close(self) -> None:
         self._service.close()
@@ -80,8 +81,10 @@ class Writer:
         return self._service.ask(Request(method, target, version=version, document=document))
 
 
-def write_at_random(barrier, which: int, url: str, ways: list[WriteRoute]) -> list[Counter[Answer]]:
-    writer = Writer(which, url, ways)
+def write_at_random(
+    barrier, which: int, url: str, routes: list[WriteRoute]
+) -> list[Counter[Answer]]:
+    writer = Writer(which, url, routes)
     barrier.wait(120)
     for _ in range(WRITES):
         writer.write()
@@ -99,22 +102,24 @@ def database(shared_url):
 @pytest.mark.all_databases
 def test_concurrent_writes_on_every_route_keep_invariants(database, shared_url, record_property):
     application = create_app(make_settings(shared_url))
-    every = [
-        way for way in list_write_routes(Client(application)) if way.rule.startswith("/placement/")
+    all_routes = [
+        route
+        for route in list_write_routes(Client(application))
+        if route.rule.startswith("/placement/")
     ]
-    ways = [way for way in every if way.name != BY_NEITHER]
+    routes = [route for route in all_routes if route.name != BY_NEITHER]
     application.close()
     answers: Counter[Answer] = Counter()
     for _ in range(ATTEMPTS):
         with assert_generations_grow(database):
-            for one in run_in_processes(2 * EACH, write_at_random, shared_url, ways):
-                answers.update(one)
+            for counts in run_in_processes(2 * EACH, write_at_random, shared_url, routes):
+                answers.update(counts)
         done = {(by, name) for by, name, status in answers if status < 300}
-        each = [sum(by == is_peer for by, _ in done) for is_peer in (False, True)]
-        if min(each) >= len(ways) / 3:
+        totals = [sum(by == is_peer for by, _ in done) for is_peer in (False, True)]
+        if min(totals) >= len(routes) / 3:
             break
-    assert min(each) >= len(ways) / 3, answers
-    failed = {key: many for key, many in answers.items() if not key[0] and key[2] >= 500}
+    assert min(totals) >= len(routes) / 3, answers
+    failed = {key: number for key, number in answers.items() if not key[0] and key[2] >= 500}
     assert failed == {}
     assert_invariants(database)
-    record_property(TRIED, f"{answers.total()} writes by {len(ways)} routes of both services")
+    record_property(TRIED, f"{answers.total()} writes by {len(routes)} routes of both services")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``audit`` and ``heal_allocations`` leave alone in a database that nova uses, too."""
+"""``audit`` and ``heal_allocations`` keep the rows of nova in an adopted database."""
 
 import json
 import shutil
@@ -31,13 +31,13 @@ from tests.support.versions import PEER_LATEST_HEADERS
 pytestmark = pytest.mark.system
 
 HOSTS = (1, 2)
-#: Instances of each host, as nova makes their allocations: without a consumer type.
+#: Number of instances of each host. Their allocations have no consumer type, as nova's.
 OF_EACH = 3
 ADMIN = {"X-Auth-Token": "admin", **PEER_LATEST_HEADERS}
 FLAVOR = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
 
 
-#: What nova and its operators have put on providers.
+#: A trait and an aggregate that nova or its operators have set.
 TRAIT, AGGREGATE = "CUSTOM_LICENSED", "cccccccc-0000-4000-8000-000000000001"
 
 
@@ -119,7 +119,7 @@ def _fill_by_peer(peer, host):
             },
         ),
     ]
-    # nova has disabled the last host.
+    # The last host is disabled in nova.
     disabled = ["COMPUTE_STATUS_DISABLED"] if host == HOSTS[-1] else []
     bodies += [
         ("PUT", f"/traits/{TRAIT}", ...),
@@ -150,7 +150,7 @@ def _fill_by_peer(peer, host):
 def peer_rows(url):
     database = Database(make_settings(url))
     with database.read() as connection:
-        found = {
+        rows = {
             table.name: {
                 tuple(value for key, value in row._mapping.items() if not key.endswith("_at"))
                 for row in connection.execute(select(table))
@@ -158,7 +158,7 @@ def peer_rows(url):
             for table in THEIRS
         }
     database.dispose()
-    return found
+    return rows
 
 
 def count_allocations(url):
@@ -178,13 +178,13 @@ def run_command(capsys, *arguments):
 def test_audit_keeps_novas_allocations_after_adoption(adopted_app, empty_url, capsys):
     before = count_allocations(empty_url)
     assert before == 2 * len(HOSTS) * OF_EACH
-    status, found, told = run_command(capsys, "audit", "--delete")
-    assert (status, found["code"], found["orphaned"], found["deleted"]) == (6, 6, [], 0)
-    assert len(found["not_judged"]) == len(HOSTS) * OF_EACH
-    assert {one["reason"] for one in found["not_judged"]} == {"adopted_database"}
-    assert "not deleted: the allocations of 6 consumers" in told
+    status, result, errors = run_command(capsys, "audit", "--delete")
+    assert (status, result["code"], result["orphaned"], result["deleted"]) == (6, 6, [], 0)
+    assert len(result["not_judged"]) == len(HOSTS) * OF_EACH
+    assert {entry["reason"] for entry in result["not_judged"]} == {"adopted_database"}
+    assert "not deleted: the allocations of 6 consumers" in errors
     assert count_allocations(empty_url) == before
-    # Nor once some instances are placed by this service, and so are recorded.
+    # The allocations also remain after this service has placed and recorded an instance.
     adopted_app.post_json(
         "/scheduler/v1/select_destinations",
         {"request_spec": {"project_id": "p", "flavor": FLAVOR, "image": None}},
@@ -192,8 +192,8 @@ def test_audit_keeps_novas_allocations_after_adoption(adopted_app, empty_url, ca
     now = count_allocations(empty_url)
     assert now > before
     for arguments in ([], ["--resource_provider", node_uuid(1)]):
-        status, found, _ = run_command(capsys, "audit", "--delete", *arguments)
-        assert (status, found["deleted"], count_allocations(empty_url)) == (6, 0, now)
+        status, result, _ = run_command(capsys, "audit", "--delete", *arguments)
+        assert (status, result["deleted"], count_allocations(empty_url)) == (6, 0, now)
 
 
 def test_heal_does_not_recreate_allocations_freed_by_nova(adopted_app, empty_url, capsys):
@@ -202,14 +202,14 @@ def test_heal_does_not_recreate_allocations_freed_by_nova(adopted_app, empty_url
         f"/scheduler/v1/instances/{gone}",
         {"host": "cn1", "node": "cn1", "project_id": "demo", "user_id": "u", "flavor": FLAVOR},
     )
-    # As nova-compute does when the instance is deleted.
+    # nova-compute deletes the allocations of a deleted instance.
     adopted_app.delete(f"/placement/allocations/{gone}", headers=ADMIN)
     before = count_allocations(empty_url)
-    status, found, told = run_command(capsys, "heal_allocations")
-    assert (status, found) == (9, {"code": 9, "instances": []})
-    assert "--instances-are-all-recorded" in told
-    status, found, _ = run_command(capsys, "heal_allocations", "--dry-run")
-    assert (status, [one["uuid"] for one in found["instances"]]) == (4, [gone])
+    status, result, errors = run_command(capsys, "heal_allocations")
+    assert (status, result) == (9, {"code": 9, "instances": []})
+    assert "--instances-are-all-recorded" in errors
+    status, result, _ = run_command(capsys, "heal_allocations", "--dry-run")
+    assert (status, [entry["uuid"] for entry in result["instances"]]) == (4, [gone])
     assert count_allocations(empty_url) == before
     status, _, _ = run_command(capsys, "heal_allocations", "--instances-are-all-recorded")
     assert (status, count_allocations(empty_url)) == (0, before + 3)
@@ -232,7 +232,7 @@ _LINKS = ("placement_aggregates", "resource_provider_aggregates", "resource_prov
     ],
     ids=" ".join,
 )
-def test_no_command_deletes_rows_of_nova(adopted_sqlite, arguments):
+def test_command_keeps_rows_of_nova(adopted_sqlite, arguments):
     app, url = adopted_sqlite
     reports = [build_report(host, inventories=False) for host in HOSTS]
     app.post_json("/scheduler/v1/compute_nodes", reports)
@@ -246,7 +246,7 @@ def test_no_command_deletes_rows_of_nova(adopted_sqlite, arguments):
     assert peer_rows(url) == before
 
 
-def test_report_of_the_guide_changes_no_rows_of_nova(adopted_sqlite):
+def test_report_without_inventories_changes_no_rows_of_nova(adopted_sqlite):
     app, url = adopted_sqlite
     before = peer_rows(url)
     app.post_json(
@@ -266,10 +266,11 @@ def test_report_with_inventories_replaces_only_three_classes(adopted_sqlite):
     for name in ("allocations", "consumers", *_LINKS):
         assert after[name] == before[name]
     target = f"/placement/resource_providers/{node_uuid(1)}/inventories"
-    found = app.get(target, headers=ADMIN).json["inventories"]
-    assert {name: one["total"] for name, one in found.items()} == {
+    inventories = app.get(target, headers=ADMIN).json["inventories"]
+    assert {name: inventory["total"] for name, inventory in inventories.items()} == {
         "VCPU": 8,
         "MEMORY_MB": 131072,
         "PCPU": 8,
     }
-    assert (found["VCPU"]["allocation_ratio"], found["MEMORY_MB"]["reserved"]) == (4.0, 0)
+    assert inventories["VCPU"]["allocation_ratio"] == 4.0
+    assert inventories["MEMORY_MB"]["reserved"] == 0

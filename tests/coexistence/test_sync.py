@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenStack's placement is kept in step with host aggregates of our compute API, over HTTP."""
+"""Sync of OpenStack's placement with host aggregates of our compute API over HTTP."""
 
 from functools import partial
 
@@ -35,9 +35,9 @@ from tests.support.reports import build_report, node_uuid
 
 pytestmark = pytest.mark.system
 
-ASKING = {f"trait:{LICENSED}": "required"}
+TRAIT_REQUIRED = {f"trait:{LICENSED}": "required"}
 THEIRS = "http://theirs"
-#: cn1 to cn3 have providers there; cn4 has none.
+#: Numbers of the hosts that have providers. The host cn4 has no provider.
 WITH_PROVIDER = (1, 2, 3)
 
 
@@ -67,15 +67,13 @@ def read_hosts(sqlite_app):
     return partial(read_remote_hosts, service)
 
 
-def request_peer(other, method, path, body=...):
-    return other.ask(Request(method, path, version="1.20", document=body))
+def request_peer(peer, method, path, body=...):
+    return peer.ask(Request(method, path, version="1.20", document=body))
 
 
-def read_from_peer(other, number, what):
-    document = request_peer(
-        other, "GET", f"/resource_providers/{node_uuid(number)}/{what}"
-    ).document
-    return set(document[what])
+def read_from_peer(peer, number, noun):
+    path = f"/resource_providers/{node_uuid(number)}/{noun}"
+    return set(request_peer(peer, "GET", path).document[noun])
 
 
 def test_aggregates_are_synchronized_and_stay_equal(
@@ -104,7 +102,7 @@ def test_aggregates_are_synchronized_and_stay_equal(
 def test_traits_are_added_and_removed_and_others_kept(
     peer_service, licensed_trait_peer, read_hosts, sqlite_database, tmp_path
 ):
-    add_aggregate(sqlite_database, "windows", ["cn1", "cn2"], ASKING)
+    add_aggregate(sqlite_database, "windows", ["cn1", "cn2"], TRAIT_REQUIRED)
     service, file = placement_service(licensed_trait_peer, THEIRS), tmp_path / "put.json"
     by_hand = RemotePlacement(service)
     by_hand.create_trait(LICENSED)
@@ -126,16 +124,17 @@ def test_traits_are_added_and_removed_and_others_kept(
 
 
 class ConcurrentWriter(InProcess):
-    """A door at which the provider's generation moves between reading and writing, once."""
+    """A Placement API with another writer, which changes the provider before our next write."""
 
     def __init__(self, other, number) -> None:
         super().__init__(peer_handler(other))
         self.other, self.number = other, number
-        self.moved = False
+        self.has_changed = False
 
     def send(self, request, **options):
-        if request.method == "PUT" and "/resource_providers/" in request.url and not self.moved:
-            self.moved = True
+        is_write = request.method == "PUT" and "/resource_providers/" in request.url
+        if is_write and not self.has_changed:
+            self.has_changed = True
             other = RemotePlacement(placement_service(InProcess(peer_handler(self.other)), THEIRS))
             other.change(build_trait_addition("HW_CPU_X86_AVX2", {node_uuid(self.number): ""}))
         return super().send(request, **options)
@@ -145,7 +144,7 @@ class ConcurrentWriter(InProcess):
 def test_concurrently_changed_provider_is_retried(
     peer_service, licensed_trait_peer, read_hosts, sqlite_database, synchronise
 ):
-    add_aggregate(sqlite_database, "windows", ["cn1"], ASKING)
+    add_aggregate(sqlite_database, "windows", ["cn1"], TRAIT_REQUIRED)
     pauses = []
     placement = RemotePlacement(
         placement_service(ConcurrentWriter(peer_service, 1), THEIRS), pause=pauses.append
