@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of MariaDB in several collations: what is found, what works, and what is created."""
+"""Tables of MariaDB in several collations: comparison, searches and adoption."""
 
 import pytest
 from sqlalchemy import text
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 USUAL = "utf8mb3_general_ci"
 OTHERS = ("utf8mb3_unicode_ci", "utf8mb4_unicode_ci")
-#: The tables whose texts OpenStack placement compares with no other table's.
+#: Tables whose texts OpenStack placement never compares with texts of another table.
 TABLES = (
     "consumer_types",
     "placement_aggregates",
@@ -60,11 +60,11 @@ def adopted(openstack):
 
 
 def execute_statements(database: Database, *statements: str) -> None:
-    def write_rows(connection):
+    def execute_all(connection):
         for statement in statements:
             connection.execute(text(statement))
 
-    database.write(write_rows)
+    database.write(execute_all)
 
 
 def convert_table(database: Database, table: str, collation: str) -> None:
@@ -76,8 +76,10 @@ def convert_table(database: Database, table: str, collation: str) -> None:
 
 def change_default(database: Database, collation: str) -> None:
     name = collation.partition("_")[0]
-    place = database.url.database
-    execute_statements(database, f"ALTER DATABASE {place} CHARACTER SET {name} COLLATE {collation}")
+    name_of_database = database.url.database
+    execute_statements(
+        database, f"ALTER DATABASE {name_of_database} CHARACTER SET {name} COLLATE {collation}"
+    )
 
 
 def mismatches(database: Database):
@@ -97,10 +99,10 @@ def collations(database: Database) -> dict[str, str]:
 
 
 def place_instance(database: Database) -> None:
-    """Let hosts report, claim, search with traits and aggregates, explain, and verify."""
+    """Report hosts, claim, search with traits and aggregates, explain, and verify."""
     settings = make_settings(database.url.render_as_string(hide_password=False))
-    served = create_app(settings)
-    app = TestApp(served, extra_environ={"HTTP_X_AUTH_TOKEN": "admin"})
+    application = create_app(settings)
+    app = TestApp(application, extra_environ={"HTTP_X_AUTH_TOKEN": "admin"})
     try:
         app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
         app.put("/placement/traits/CUSTOM_A", headers=LATEST_HEADERS)
@@ -119,24 +121,24 @@ def place_instance(database: Database) -> None:
             headers=LATEST_HEADERS,
         ).json
         assert list(found["provider_summaries"]) == [uuid]
-        traited = flavor(extra_specs={"trait:CUSTOM_A": "required"})
-        request = {"request_spec": spec(INSTANCE, flavor=traited)}
+        flavor_with_trait = flavor(extra_specs={"trait:CUSTOM_A": "required"})
+        request = {"request_spec": spec(INSTANCE, flavor=flavor_with_trait)}
         selected = app.post_json("/scheduler/v1/select_destinations", request).json
         assert selected["selections"][0][0]["service_host"] == "cn2"
         held = app.get(f"/placement/allocations/{INSTANCE}", headers=LATEST_HEADERS).json
         assert list(held["allocations"]) == [uuid]
         explained = app.post_json(
-            "/scheduler/v1/explain", {"request_spec": spec(flavor=traited)}
+            "/scheduler/v1/explain", {"request_spec": spec(flavor=flavor_with_trait)}
         ).json
         assert explained["funnel"]
         usages = app.get("/placement/usages?project_id=p1", headers=LATEST_HEADERS).json
         assert usages["usages"]
     finally:
-        served.close()
+        application.close()
     assert not verify(database, settings).violations
     with database.read() as connection:
         assert orphans(connection) == ()
-        # For the candidate search in memory, which a failed read only switches off.
+        # The provider cache reads this. A failed read would only disable the cache.
         assert sum(len(rows.providers) for rows in read_all_providers(connection)) == 2
 
 
@@ -237,7 +239,7 @@ def test_added_consumer_types_table_has_the_schema_collation(tmp_path):
 
 
 def test_adopted_database_in_another_collation_works(adopted):
-    """As earlier releases left it, if the default collation had changed before."""
+    """Earlier releases left such a database if the default collation had changed."""
     execute_statements(
         adopted, *(conversion_of(table, OTHERS[0]) for table in OWN_TABLES if texts_of(table))
     )

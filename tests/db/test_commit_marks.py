@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a transaction is done can be asked of the database, and is settled by asking."""
+"""Marks in the database show whether a transaction has committed, and a query decides it."""
 
 from datetime import timedelta
 
@@ -64,7 +64,7 @@ def test_failed_mark_leaves_no_open_transaction(database):
         mark_commit(connection, mark)
         with pytest.raises(DBAPIError):
             connection.commit()
-    # The connection is used again, and commits what is its own.
+    # The connection is reused, and commits only the next transaction.
     database.write(lambda connection: add_aggregate(connection, "two"))
     assert aggregates_in_database(database) == {uuid_of("two")}
 
@@ -81,7 +81,7 @@ def test_rollback_removes_the_mark(database):
     assert read_marks(database) == {}
 
 
-# On tables with the triggers of the log of changes, a statement writes by them without any row.
+# The triggers of the change log let a statement write rows although it matches no row.
 @pytest.mark.parametrize("statement", ["SELECT 1", "DELETE FROM sched_commit_marks"])
 def test_read_only_transaction_leaves_no_mark(database, statement):
     with database.writer.begin() as connection:
@@ -108,42 +108,42 @@ def test_running_transaction_is_undecided(database, monkeypatch):
 
 
 def test_marks_are_unique_and_ascending(database_url):
-    several = [new_mark() for _ in range(1000)]
-    assert len(set(several)) == 1000
-    assert {len(mark) for mark in several} == {32}
-    assert [mark[:12] for mark in several] == sorted(mark[:12] for mark in several)
+    marks = [new_mark() for _ in range(1000)]
+    assert len(set(marks)) == 1000
+    assert {len(mark) for mark in marks} == {32}
+    assert [mark[:12] for mark in marks] == sorted(mark[:12] for mark in marks)
 
 
 @pytest.fixture
 def delete_old_marks(database, monkeypatch):
-    """Delete old marks; each call comes a minute after the last."""
+    """Give a function that deletes old marks, each time a minute later."""
     moment = [0.0]
     monkeypatch.setattr(periodic, "monotonic", lambda: moment[0])
     database.enable_commit_marks()
-    upkeep = LogRetention(database)
+    retention = LogRetention(database)
 
-    def call():
+    def delete():
         moment[0] += PAUSE + 1
-        upkeep()
+        retention()
 
-    return call
+    return delete
 
 
 def leave_marks(database, minutes):
-    """Leave marks of these ages; those whose names begin so have refused a COMMIT."""
+    """Insert marks of these ages. A name with ``refused`` is a mark that prevented a COMMIT."""
     moment = {
         "postgresql": "SELECT timezone('UTC', clock_timestamp())",
         "mysql": "SELECT UTC_TIMESTAMP(6)",
     }
 
-    def age(connection):
+    def insert_marks(connection):
         now = connection.exec_driver_sql(moment[connection.dialect.name]).scalar_one()
-        for name, old in minutes.items():
-            then = now - timedelta(minutes=old)
+        for name, age in minutes.items():
+            then = now - timedelta(minutes=age)
             row = {"id": name, "created_at": then, "done": int(not name.startswith("refused"))}
             connection.execute(insert(table), row)
 
-    database.write(age)
+    database.write(insert_marks)
 
 
 def test_old_marks_are_deleted_once_a_minute(database, delete_old_marks):
@@ -165,12 +165,12 @@ def test_marks_from_the_future_are_deleted(database, delete_old_marks):
 
 def test_new_marks_are_kept_after_a_clock_change(database, delete_old_marks):
     delete_old_marks()
-    # The clock is set forward by two days, or back: so these are of just now.
+    # The clock is set forward or back by two days, so these marks are new.
     ages = {"before": 2880, "refused_before": 2880}
     with database.read() as connection:
         now = connection.exec_driver_sql(transaction._NOW[connection.dialect.name]).scalar_one()
         leave_marks(database, ages)
-        # As the last look saw the time.
+        # The time of the last deletion.
         last = now - timedelta(minutes=2881)
         assert transaction.forget_old_marks(connection, last) >= now
         assert ages.keys() <= read_marks(database).keys()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections of the drivers: limits of silence, answers of Galera, and what they do not keep."""
+"""Connections of the drivers: session settings, prepared statements and lost results."""
 
 import pytest
 from pymysql.connections import MySQLResult
@@ -14,9 +14,9 @@ from tests.conftest import make_settings
 
 pytestmark = pytest.mark.all_databases
 
-#: More often than psycopg sends a statement before it prepares it.
+#: More executions than psycopg needs to prepare a statement.
 OFTEN = 8
-#: The packet that ends an answer.
+#: The packet that ends a result.
 ENDING = b"\xfe\x00\x00\x02\x00"
 
 
@@ -29,7 +29,7 @@ def database(request):
 
 @pytest.fixture
 def mariadb(mysql_server):
-    """A driver's connection to MariaDB, of an engine for transactions."""
+    """The driver's connection to MariaDB of an engine for writes."""
     database = Database(make_settings(mysql_server))
     with database.writer.connect() as connection:
         driver = connection.connection.driver_connection
@@ -81,10 +81,10 @@ def test_transaction_restores_lost_session_settings(postgresql_server):
     with database.snapshot() as connection:
         assert settings_of(connection) == ["7s", "off", "8s"]
 
-    def write_rows(connection):
+    def lose_settings(connection):
         connection.execute(text("COMMIT; SET lock_timeout = 0; SET jit = on"))
 
-    database.write(write_rows)
+    database.write(lose_settings)
     assert database.write(settings_of) == ["7s", "off", "0"]
     database.dispose()
 
@@ -107,7 +107,7 @@ def test_truncated_result_is_a_lost_connection(mariadb, monkeypatch):
 
 def test_second_end_of_result_is_not_the_next_result(mariadb):
     send_statement(mariadb, "SELECT 1")
-    for _ in range(2):  # the rest has the numbers of this answer
+    for _ in range(2):  # the remaining packets have the numbers of this result
         mariadb._read_packet()
     with pytest.raises(OperationalError, match="Lost connection"):
         mariadb.query("SELECT 2")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the options of ``[placement_database]`` do to URL, sessions and log."""
+"""The options of ``[placement_database]``: URL, sessions, pool and log."""
 
 import logging
 import re
@@ -26,20 +26,20 @@ def engine_settings(url: str, **values: object):
 
 @pytest.fixture
 def open_database():
-    made = []
+    databases = []
 
-    def opened(url: str, **values: object) -> Database:
-        made.append(Database(engine_settings(url, **values)))
-        return made[-1]
+    def open_with_options(url: str, **values: object) -> Database:
+        databases.append(Database(engine_settings(url, **values)))
+        return databases[-1]
 
-    yield opened
-    for database in made:
+    yield open_with_options
+    for database in databases:
         database.dispose()
 
 
 @pytest.fixture
 def sql_log(caplog):
-    """The level of SQLAlchemy's log, put back at the end."""
+    """Restore the level of SQLAlchemy's log at the end."""
     logger = logging.getLogger("sqlalchemy.engine")
     level = logger.level
     yield caplog
@@ -47,7 +47,7 @@ def sql_log(caplog):
 
 
 def query_value(database: Database, sql: str) -> object:
-    """Return the one value of a query, the same to readers and writers."""
+    """Return the value of a query, which must be equal for reads and writes."""
     with database.read() as connection:
         read = connection.exec_driver_sql(sql).scalar()
     assert database.write(lambda connection: connection.exec_driver_sql(sql).scalar()) == read
@@ -76,7 +76,7 @@ def test_sql_mode_option_is_used(open_database, mysql_server):
     assert query_value(database, "SELECT @@sql_mode") == "ANSI_QUOTES"
 
 
-def test_empty_sql_mode_keeps_the_servers(open_database, mysql_server):
+def test_empty_sql_mode_keeps_the_mode_of_the_server(open_database, mysql_server):
     database = open_database(mysql_server, mysql_sql_mode="")
     assert query_value(database, "SELECT @@sql_mode = @@global.sql_mode") == 1
 
@@ -116,8 +116,8 @@ def test_traced_statement_names_the_caller(open_database, sql_log, request, kind
     with database.read() as connection:
         change_counters.version(connection, "any")
     signed = re.compile(r"SELECT .*/\* store/change_counters\.py:\d+ version \*/", re.DOTALL)
-    told = [record.getMessage() for record in sql_log.records]
-    assert any(signed.search(line) for line in told) == traced
+    messages = [record.getMessage() for record in sql_log.records]
+    assert any(signed.search(message) for message in messages) == traced
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_connection_debug_controls_the_sql_log(
 ):
     database = open_database(sqlite_url, connection_debug=verbosity)
     query_value(database, "SELECT 40 + 2")
-    told = [record.getMessage() for record in sql_log.records if "sqlalchemy" in record.name]
-    assert any("SELECT 40 + 2" in line for line in told) == statement
-    assert any("Row (42,)" in line for line in told) == row
+    messages = [record.getMessage() for record in sql_log.records if "sqlalchemy" in record.name]
+    assert any("SELECT 40 + 2" in message for message in messages) == statement
+    assert any("Row (42,)" in message for message in messages) == row
 
 
 def test_unknown_database_type_is_rejected():

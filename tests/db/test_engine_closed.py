@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections that the database closed while they waited in the pool are replaced unnoticed."""
+"""Pooled connections that the database has closed are replaced without an error."""
 
 from time import monotonic, sleep
 
@@ -20,7 +20,7 @@ IDS = {
     "AND id <> CONNECTION_ID()",
 }
 KILL = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}
-#: What MariaDB says where a connection ended by itself before it could be closed.
+#: The error of MariaDB if a connection has ended before KILL.
 GONE = 1094
 
 
@@ -31,19 +31,19 @@ def url(request):
 
 @pytest.fixture
 def open_database():
-    made = []
+    databases = []
 
-    def opened(url):
-        made.append(Database(make_settings(url)))
-        return made[-1]
+    def open_at(url):
+        databases.append(Database(make_settings(url)))
+        return databases[-1]
 
-    yield opened
-    for database in made:
+    yield open_at
+    for database in databases:
         database.dispose()
 
 
 def close_other_connections(database):
-    """Close all connections but the one that does it, and wait until they are gone."""
+    """Close all connections but this, and wait until they are gone."""
     backend = database.url.get_backend_name()
     with database.read() as connection:
         for number in connection.scalars(text(IDS[backend])).all():
@@ -64,15 +64,15 @@ def select_one(connection):
 def test_reads_continue_after_idle_connections_are_closed(open_database, url):
     database, other = open_database(url), open_database(url)
     for _ in range(2):
-        with database.read() as one, database.read() as another:
-            assert (select_one(one), select_one(another)) == (1, 1)
+        with database.read() as first, database.read() as second:
+            assert (select_one(first), select_one(second)) == (1, 1)
         close_other_connections(other)
-        with database.read() as one, database.read() as another:
-            assert (select_one(one), select_one(another)) == (1, 1)
+        with database.read() as first, database.read() as second:
+            assert (select_one(first), select_one(second)) == (1, 1)
         assert database.write(select_one) == 1
 
 
-def test_connections_are_not_pinged(database):
+def test_read_sends_no_ping(database):
     with database.read() as connection:
         select_one(connection)
     begin_stats()
@@ -81,9 +81,9 @@ def test_connections_are_not_pinged(database):
     assert request_stats().statements == 1
 
 
-def test_connection_lost_before_rollback_is_discarded_silently(open_database, url, caplog):
+def test_lost_connection_is_discarded_without_a_log_line(open_database, url, caplog):
     database, other = open_database(url), open_database(url)
-    # As after a COMMIT that was refused: SQLAlchemy leaves the ROLLBACK to the pool.
+    # After a rejected COMMIT, SQLAlchemy leaves the ROLLBACK to the pool.
     connection = database.writer.raw_connection()
     connection.cursor().execute("SELECT 1")
     close_other_connections(other)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A statement that would run for ever is stopped, and leaves nothing running."""
+"""A statement that exceeds the read timeout is stopped on the server."""
 
 from time import monotonic, sleep
 
@@ -12,9 +12,9 @@ from tests.support.servers import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.all_databases]
 
-#: After so many a statement is stopped; short ones take less on a slow machine, too.
+#: The read timeout in seconds. Short statements take less even on a slow machine.
 SECONDS = 2
-#: More rows than any machine counts in the time of a test.
+#: A count of more rows than a machine can count during a test.
 ENDLESS = "SELECT COUNT(*) FROM traits AS a, traits AS b, traits AS c, traits AS d, traits AS e"
 RUNNING = {
     "postgresql": "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
@@ -34,32 +34,32 @@ def short_timeout_database(settings):
 def _running(database):
     backend = database.url.get_backend_name()
     if backend == "sqlite":
-        return 0  # it runs in this process and has ended
+        return 0  # SQLite runs in this process, so the statement has ended
     with database.read() as connection:
         return connection.scalar(text(RUNNING[backend]))
 
 
 def test_endless_statement_is_stopped_and_unavailable(short_timeout_database, database):
-    began = monotonic()
+    start = monotonic()
     with (
         pytest.raises(Unavailable, match="read_timeout"),
         short_timeout_database.read() as connection,
     ):
         connection.scalar(text(ENDLESS))
-    assert monotonic() - began < 60
-    # Asked by one that has the time: what looks may be slow, too.
+    assert monotonic() - start < 60
+    # This query has the default timeout, because it may be slow.
     assert wait_until(lambda: not _running(database))
 
 
 def test_connection_is_usable_after_a_stopped_statement(short_timeout_database):
     with pytest.raises(Unavailable), short_timeout_database.read() as connection:
         connection.scalar(text(ENDLESS))
-    sleep(SECONDS + 0.1)  # a deadline counts from the statement's own begin
+    sleep(SECONDS + 0.1)  # the timeout of a statement starts with the statement
     with short_timeout_database.read() as connection:
         assert connection.scalar(text("SELECT COUNT(*) FROM traits"))
 
 
-@pytest.mark.parametrize("timeout", [0, 60], ids=["no bound", "the default"])
+@pytest.mark.parametrize("timeout", [0, 60], ids=["no timeout", "the default"])
 def test_short_statement_is_not_stopped(settings, timeout):
     database = Database(settings.with_overrides({"placement_database.read_timeout": timeout}))
     with database.read() as connection:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A frequent statement gives, counts and raises what a statement of SQLAlchemy does."""
+"""Frequent statements have the rows, counts and errors of SQLAlchemy's statements."""
 
 from datetime import datetime
 
@@ -34,13 +34,13 @@ def test_repeated_statement_returns_equal_rows(database):
     rows = [{"name": "CUSTOM_A", "created_at": NOW}, {"name": "CUSTOM_B", "updated_at": NOW}]
     database.write(lambda connection: [connection.execute(insert(traits), row) for row in rows])
     named = FrequentStatement(NAMED)
-    stocked = FrequentStatement(select(inventories.c.total, inventories.c.allocation_ratio))
+    inventory = FrequentStatement(select(inventories.c.total, inventories.c.allocation_ratio))
     with database.read() as connection:
         for _ in range(3):
-            (found,) = named.rows(connection, {"name": "CUSTOM_A"})
-            assert tuple(found) == ("CUSTOM_A", NOW, None)
+            (row,) = named.rows(connection, {"name": "CUSTOM_A"})
+            assert tuple(row) == ("CUSTOM_A", NOW, None)
             assert not named.rows(connection, {"name": "%(name)s"})
-            ((total, ratio),) = stocked.rows(connection, {})
+            ((total, ratio),) = inventory.rows(connection, {})
             assert (total, ratio, type(ratio)) == (8, 1.0, float)
 
 
@@ -57,45 +57,45 @@ def test_statements_are_counted_in_transactions(database):
 
 
 def test_engine_listeners_are_called(database):
-    named, seen = FrequentStatement(NAMED), []
-    event.listen(database.reader, "before_cursor_execute", lambda *given: seen.append(given[2]))
+    named, executed = FrequentStatement(NAMED), []
+    event.listen(database.reader, "before_cursor_execute", lambda *args: executed.append(args[2]))
     with database.read() as connection:
         named.rows(connection, {"name": "CUSTOM_A"})
-    assert [statement.split()[0] for statement in seen] == ["SELECT"]
+    assert [statement.split()[0] for statement in executed] == ["SELECT"]
 
 
 def test_failing_statement_raises_sqlalchemy_errors(postgresql):
-    asked = FrequentStatement(select(table("only_later", column("id")).c.id))
+    statement = FrequentStatement(select(table("only_later", column("id")).c.id))
     with postgresql.read() as connection:
         with pytest.raises(ProgrammingError) as failure:
-            asked.rows(connection, {})
+            statement.rows(connection, {})
         assert "only_later" in failure.value.statement
         connection.execute(text("CREATE TEMPORARY TABLE only_later (id INTEGER)"))
-        assert not asked.rows(connection, {})
+        assert not statement.rows(connection, {})
         with pytest.raises(DataError, match="NUL"):
             FrequentStatement(NAMED).rows(connection, {"name": "a\0b"})
 
 
 def test_lost_connection_is_replaced(postgresql):
-    asked = FrequentStatement(select(literal_column("1").label("one")))
+    statement = FrequentStatement(select(literal_column("1").label("one")))
     with postgresql.read() as connection:
-        asked.rows(connection, {})
+        statement.rows(connection, {})
         own = connection.scalar(text("SELECT pg_backend_pid()"))
         with postgresql.read() as killer:
             killer.exec_driver_sql(f"SELECT pg_terminate_backend({own})")
         with pytest.raises(OperationalError) as failure:
-            asked.rows(connection, {})
+            statement.rows(connection, {})
         assert failure.value.connection_invalidated
     with postgresql.read() as connection:
-        assert asked.rows(connection, {}) == [(1,)]
+        assert statement.rows(connection, {}) == [(1,)]
 
 
-def test_cached_plan_survives_a_table_change(postgresql):
-    asked = FrequentStatement(select(text("* FROM changing")))
+def test_statement_works_after_a_change_of_its_table(postgresql):
+    statement = FrequentStatement(select(text("* FROM changing")))
     with postgresql.read() as connection:
         connection.execute(text("CREATE TEMPORARY TABLE changing (a INTEGER)"))
         connection.execute(text("INSERT INTO changing VALUES (1)"))
         for _ in range(3):
-            assert [tuple(row) for row in asked.rows(connection, {})] == [(1,)]
+            assert [tuple(row) for row in statement.rows(connection, {})] == [(1,)]
         connection.execute(text("ALTER TABLE changing ADD COLUMN b INTEGER DEFAULT 2"))
-        assert [tuple(row) for row in asked.rows(connection, {})] == [(1, 2)]
+        assert [tuple(row) for row in statement.rows(connection, {})] == [(1, 2)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each connection knows the history that it reads, and those of a past one are closed."""
+"""The history of each connection, and the replacement of connections of a past history."""
 
 import pytest
 from sqlalchemy import text
@@ -36,18 +36,18 @@ def driver_of(connection):
     return connection.connection.driver_connection
 
 
-def test_connections_to_a_server_have_one_epoch_without_a_statement(settings):
+def test_connections_read_their_epoch_without_a_statement(settings):
     database = Database(settings)
     begin_stats()
     assert database.history is None
-    with database.read() as one, database.read() as other:
-        assert epoch_of(one) == epoch_of(other) == database.history is not None
+    with database.read() as first, database.read() as second:
+        assert epoch_of(first) == epoch_of(second) == database.history is not None
     assert database.write(epoch_of) == database.history
     assert request_stats().statements == 0
     database.dispose()
 
 
-def test_sqlite_file_has_one_epoch(sqlite_database):
+def test_sqlite_file_has_no_epoch(sqlite_database):
     with sqlite_database.read() as connection:
         assert epoch_of(connection) is None
 
@@ -61,27 +61,27 @@ def test_new_connection_has_no_transaction_open(engine, histories):
 
 def test_connection_of_a_past_epoch_is_replaced(engine, histories, caplog):
     with engine.connect() as connection:
-        old, here = driver_of(connection), histories.current
+        old, current = driver_of(connection), histories.current
     histories.current = ("another server",)
     with engine.connect() as connection:
         assert driver_of(connection) is not old
-        assert epoch_of(connection) == histories.current == here
+        assert epoch_of(connection) == histories.current == current
     assert "another server has taken over" in caplog.text
 
 
 def test_epoch_of_a_connection_follows_a_pooler_server_change(engine, histories):
     with engine.connect() as connection:
-        driver, here = driver_of(connection), histories.current
+        driver, current = driver_of(connection), histories.current
         connection.info[HISTORY] = histories.current = ("former server",)
         histories.ask_again(engine.dialect.name, driver, connection.info)
-        assert epoch_of(connection) == histories.current == here
+        assert epoch_of(connection) == histories.current == current
 
 
 def test_epoch_is_readable_by_any_postgresql_user(postgresql_server):
     database = Database(make_settings(postgresql_server))
-    asked = "SELECT has_function_privilege('public', 'pg_postmaster_start_time()', 'execute')"
+    query = "SELECT has_function_privilege('public', 'pg_postmaster_start_time()', 'execute')"
     with database.read() as connection:
-        assert connection.scalar(text(asked))
+        assert connection.scalar(text(query))
         assert connection.info[HISTORY] == database.history
     database.dispose()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One process of all holds a lease, until it no longer renews it."""
+"""A single process holds a lease until it no longer renews it."""
 
 import os
 import signal
@@ -22,14 +22,14 @@ from tests.support.statements import record_statements
 pytestmark = pytest.mark.all_databases
 
 NAME = "work"
-#: Long enough that no test outlives it.
+#: Seconds that no test outlives.
 LONG = 10_000
-#: Seconds that a dead process still holds its lease, in the tests with processes.
+#: Seconds until the lease of a dead process ends, in the tests with processes.
 SHORT = 3
 
 
 def _expire_lease(database):
-    """Let an hour and more go by for the database."""
+    """Move the end of the lease back by more than an hour."""
     with database.read() as connection:
         (row,) = connection.execute(select(leases)).all()
     past = row.expires_at - timedelta(seconds=LONG + 3600)
@@ -37,10 +37,10 @@ def _expire_lease(database):
 
 
 def test_first_process_acquires_and_keeps_the_lease(database):
-    one, other = (Lease(database, NAME, LONG) for _ in range(2))
-    assert one.is_held()
+    first, other = (Lease(database, NAME, LONG) for _ in range(2))
+    assert first.is_held()
     assert not other.is_held()
-    assert one.is_held()
+    assert first.is_held()
 
 
 def test_leases_with_different_names_are_independent(database):
@@ -49,17 +49,17 @@ def test_leases_with_different_names_are_independent(database):
 
 
 def test_expired_lease_is_taken_over(database, monkeypatch):
-    one, other = (Lease(database, NAME, LONG) for _ in range(2))
-    assert one.is_held()
+    first, other = (Lease(database, NAME, LONG) for _ in range(2))
+    assert first.is_held()
     _expire_lease(database)
     assert other.is_held()
     later = time.monotonic() + LONG
     monkeypatch.setattr(module, "monotonic", lambda: later)
-    assert not one.is_held()
+    assert not first.is_held()
 
 
-def _move_clock(database, by):
-    """Let the lease end so much later, as if the database's clock had gone back by so much."""
+def _move_lease_end(database, by):
+    """Move the end of the lease forward, as if the database's clock had gone back."""
     with database.read() as connection:
         (row,) = connection.execute(select(leases)).all()
     later = row.expires_at + by
@@ -67,11 +67,11 @@ def _move_clock(database, by):
 
 
 def test_lease_from_before_the_clock_went_back_is_free(database):
-    one, other = (Lease(database, NAME, LONG) for _ in range(2))
-    assert one.is_held()
-    _move_clock(database, timedelta(seconds=LONG / 2))
+    first, other = (Lease(database, NAME, LONG) for _ in range(2))
+    assert first.is_held()
+    _move_lease_end(database, timedelta(seconds=LONG / 2))
     assert not other.is_held()
-    _move_clock(database, timedelta(days=365))
+    _move_lease_end(database, timedelta(days=365))
     assert other.is_held()
     assert not Lease(database, NAME, LONG).is_held()
 
@@ -91,13 +91,13 @@ def test_lease_is_renewed_after_half_its_time(database, monkeypatch):
 
 
 def test_released_lease_is_free_at_once(database):
-    one, other = (Lease(database, NAME, LONG) for _ in range(2))
-    assert one.is_held()
+    first, other = (Lease(database, NAME, LONG) for _ in range(2))
+    assert first.is_held()
     other.release()
     assert not other.is_held()
-    one.release()
+    first.release()
     assert other.is_held()
-    assert not one.is_held()
+    assert not first.is_held()
 
 
 def test_lease_times_come_from_the_database(database):
@@ -118,21 +118,21 @@ def test_lease_is_not_held_without_the_database():
     database.dispose()
 
 
-def hold_lease(url, seconds, notes):
-    """Note again and again whether this process holds the lease, until it is killed."""
+def hold_lease(url, seconds, records):
+    """Record again and again whether this process holds the lease, until it is killed."""
     lease = Lease(Database(make_settings(url)), NAME, seconds)
     while True:
-        began = time.monotonic()
+        start = time.monotonic()
         if lease.is_held():
-            notes.put((os.getpid(), began))
+            records.put((os.getpid(), start))
         time.sleep(0.05)
 
 
 @pytest.mark.system
 def test_another_process_takes_over_when_the_holder_is_killed(database_url):
-    notes = PROCESSES.Manager().Queue()
+    records = PROCESSES.Manager().Queue()
     processes = [
-        PROCESSES.Process(target=hold_lease, args=(database_url, SHORT, notes), daemon=True)
+        PROCESSES.Process(target=hold_lease, args=(database_url, SHORT, records), daemon=True)
         for _ in range(3)
     ]
     for process in processes:
@@ -141,8 +141,8 @@ def test_another_process_takes_over_when_the_holder_is_killed(database_url):
         seen = []
 
         def workers():
-            while not notes.empty():
-                seen.append(notes.get())
+            while not records.empty():
+                seen.append(records.get())
             return {pid for pid, _ in seen}
 
         assert wait_until(lambda: len(workers()) == 1 and len(seen) > 20)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The migrations make what ``db/tables.py`` says, on every database, and spare what is there."""
+"""The migrations create the tables of ``db/tables.py``, and keep existing tables and rows."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 def empty_database_of_any_kind(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> Iterator[Database]:
-    """A database with nothing in it at all."""
+    """A database without tables."""
     if request.param == "sqlite":
         yield from _open_database(f"sqlite:///{tmp_path / 'empty.db'}")
         return
@@ -56,18 +56,18 @@ def _open_database(url: str) -> Iterator[Database]:
     database.dispose()
 
 
-#: Indexes that are made on one kind of database only.
-OF_ONE_KIND = {"sched_allocations_consumer_id_idx": "postgresql"}
+#: Indexes of a single kind of database.
+INDEX_KINDS = {"sched_allocations_consumer_id_idx": "postgresql"}
 
 
 def schema_differences(database: Database) -> list[object]:
-    """How the database differs from ``db/tables.py``, in alembic's words."""
+    """Return the differences between the database and ``db/tables.py`` that alembic reports."""
     kind = database.url.get_backend_name()
     options = {
         "compare_type": True,
         "compare_server_default": True,
         "include_object": lambda _object, name, _type, _reflected, _to: (
-            name != VERSION_TABLE and OF_ONE_KIND.get(name, kind) == kind
+            name != VERSION_TABLE and INDEX_KINDS.get(name, kind) == kind
         ),
     }
     with database.read() as connection:
@@ -75,7 +75,7 @@ def schema_differences(database: Database) -> list[object]:
         return compare_metadata(context, metadata)
 
 
-def test_upgrade_from_empty_creates_the_models_tables(empty_database_of_any_kind):
+def test_upgrade_of_an_empty_database_creates_the_schema(empty_database_of_any_kind):
     sync_schema(empty_database_of_any_kind)
     assert schema_differences(empty_database_of_any_kind) == []
     assert current_revision(empty_database_of_any_kind) == newest_revision()
@@ -92,9 +92,9 @@ def test_empty_database_has_no_revision(empty_database_of_any_kind):
 
 
 def test_tables_of_a_running_placement_are_unchanged(empty_database_of_any_kind):
-    """Its rows, its own columns and its own alembic version stay as they are."""
+    """Rows, additional columns and placement's own alembic version remain."""
 
-    def restore_placement_schema(connection):
+    def create_placement_schema(connection):
         metadata.create_all(connection, tables=PLACEMENT_TABLES)
         connection.execute(text("ALTER TABLE resource_providers ADD COLUMN theirs INTEGER"))
         connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32))"))
@@ -104,7 +104,7 @@ def test_tables_of_a_running_placement_are_unchanged(empty_database_of_any_kind)
         )
         connection.execute(text("UPDATE resource_providers SET theirs = 42"))
 
-    empty_database_of_any_kind.write(restore_placement_schema)
+    empty_database_of_any_kind.write(create_placement_schema)
     sync_schema(empty_database_of_any_kind)
     with empty_database_of_any_kind.read() as connection:
         row = connection.execute(text("SELECT name, generation, theirs FROM resource_providers"))
@@ -115,7 +115,7 @@ def test_tables_of_a_running_placement_are_unchanged(empty_database_of_any_kind)
 
 
 def test_incomplete_schema_is_completed(empty_database_of_any_kind):
-    """MariaDB commits every table at once, so a sync that died leaves some behind."""
+    """MariaDB commits each table, so an interrupted sync leaves some tables."""
     half = [*PLACEMENT_TABLES, *OWN_TABLES[: len(OWN_TABLES) // 2]]
     empty_database_of_any_kind.write(
         lambda connection: metadata.create_all(connection, tables=half)
@@ -125,7 +125,7 @@ def test_incomplete_schema_is_completed(empty_database_of_any_kind):
 
 
 def test_database_of_the_last_development_version_is_upgraded(empty_database_of_any_kind):
-    """Its tables and rows stay; the table of image members goes."""
+    """Tables and rows remain. The table of image members is removed."""
     row = {"uuid": str(uuid4()), "name": "cn1", "generation": 7}
 
     def restore_schema(connection):
@@ -147,7 +147,7 @@ def test_database_of_the_last_development_version_is_upgraded(empty_database_of_
 def test_tables_of_plan_runs_are_added_also_after_an_interrupted_upgrade(
     empty_database_of_any_kind, missing
 ):
-    """MariaDB commits each table."""
+    """MariaDB commits each table, so an interrupted upgrade may have created the first table."""
 
     def restore_schema(connection):
         for table in ("sched_plan_runs", "sched_plan_moves")[-missing:]:
@@ -165,7 +165,7 @@ def test_tables_of_plan_runs_are_added_also_after_an_interrupted_upgrade(
 def test_columns_of_instances_are_added_also_after_an_interrupted_upgrade(
     empty_database_of_any_kind, missing
 ):
-    """MariaDB commits each column. Instances stay."""
+    """MariaDB commits each column. Instances remain."""
     columns = ("launched_at", "metadata", "system_metadata")[-missing:]
 
     def restore_schema(connection):
@@ -190,11 +190,11 @@ def test_columns_of_instances_are_added_also_after_an_interrupted_upgrade(
     ("revision", "words"), [("9999", "of a newer release"), ("0019", "of a development version")]
 )
 def test_schema_of_another_release_is_rejected(empty_database_of_any_kind, revision, words):
-    """Neither db sync nor a server changes anything."""
+    """Neither ``db sync`` nor a server changes anything."""
     sync_schema(empty_database_of_any_kind)
     with empty_database_of_any_kind.writer.begin() as connection:
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '{revision}'"))
-    for refused in (sync_schema, check_schema_revision):
+    for operation in (sync_schema, check_schema_revision):
         with pytest.raises(Unavailable, match=f"revision {revision} {words}"):
-            refused(empty_database_of_any_kind)
+            operation(empty_database_of_any_kind)
     assert current_revision(empty_database_of_any_kind) == revision

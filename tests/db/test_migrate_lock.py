@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose turn it is to change the schema, where the lock is a table; tests/galera has real nodes."""
+"""The lock of schema changes on Galera. ``tests/galera`` has tests on real nodes."""
 
 from datetime import UTC, datetime, timedelta
 from threading import Thread
@@ -18,24 +18,24 @@ pytestmark = pytest.mark.all_databases
 
 
 class GaleraNodeStub:
-    """A connection to a node that ends the first statement that begins so, or refuses it."""
+    """A connection to a node that aborts or rejects the first statement with this beginning."""
 
     dialect = Mock()
     dialect.name = "mysql"
     connection = Mock()
 
-    def __init__(self, ended: str, error: int = ER.LOCK_DEADLOCK) -> None:
-        self.asked: list[str] = []
-        self._ended, self._error = ended, error
+    def __init__(self, beginning: str, error: int = ER.LOCK_DEADLOCK) -> None:
+        self.statements: list[str] = []
+        self._beginning, self._error = beginning, error
 
     def execute(self, statement, _parameters=None):
-        self.asked.append(str(statement))
-        if str(statement).startswith(self._ended) and len(self.attempts()) == 1:
+        self.statements.append(str(statement))
+        if str(statement).startswith(self._beginning) and len(self.attempts()) == 1:
             aborted = pymysql.err.OperationalError(self._error, "Deadlock found")
             raise OperationalError(str(statement), {}, aborted)
         if str(statement).startswith("SELECT table_comment"):
-            made = next(one for one in reversed(self.asked) if one.startswith("CREATE TABLE"))
-            return Mock(first=Mock(return_value=(made.partition("COMMENT=")[2].strip("'"), 0)))
+            created = next(s for s in reversed(self.statements) if s.startswith("CREATE TABLE"))
+            return Mock(first=Mock(return_value=(created.partition("COMMENT=")[2].strip("'"), 0)))
         return Mock(first=Mock(return_value=("wsrep_on", "ON")))
 
     def scalar(self, _statement) -> str:
@@ -45,24 +45,24 @@ class GaleraNodeStub:
         return []
 
     def attempts(self) -> list[str]:
-        return [one for one in self.asked if one.startswith(self._ended)]
+        return [each for each in self.statements if each.startswith(self._beginning)]
 
 
 def test_lock_attempt_is_repeated_after_a_concurrent_schema_change():
     node = GaleraNodeStub("CREATE TABLE")
     with migration_lock(node):
         assert len(node.attempts()) == 2
-    assert node.asked[-1] == f"DROP TABLE IF EXISTS {LOCK_TABLE}"
+    assert node.statements[-1] == f"DROP TABLE IF EXISTS {LOCK_TABLE}"
 
 
-@pytest.mark.parametrize("ended", ["SELECT table_comment", "DROP TABLE"])
-def test_lock_is_released_after_a_concurrent_schema_change(ended, monkeypatch, caplog):
+@pytest.mark.parametrize("beginning", ["SELECT table_comment", "DROP TABLE"])
+def test_lock_is_released_after_a_concurrent_schema_change(beginning, monkeypatch, caplog):
     monkeypatch.setattr(migrate, "_LOCK_RETRY_PAUSE", 0)
-    node = GaleraNodeStub(ended)
+    node = GaleraNodeStub(beginning)
     with migration_lock(node):
         pass
     assert len(node.attempts()) == 2
-    assert node.asked[-1] == f"DROP TABLE IF EXISTS {LOCK_TABLE}"
+    assert node.statements[-1] == f"DROP TABLE IF EXISTS {LOCK_TABLE}"
     assert not caplog.records
 
 
@@ -74,7 +74,7 @@ def test_failed_lock_release_is_not_repeated():
 
 
 @pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
-def test_lock_is_waited_for_without_limit(database_url, monkeypatch):
+def test_wait_for_the_lock_has_no_timeout(database_url, monkeypatch):
     monkeypatch.setattr(migrate, "_LOCK_WAIT", 1)
     engine = create_engine(database_url)
     order = order_of_two_processes(engine, 2.5)
@@ -83,7 +83,7 @@ def test_lock_is_waited_for_without_limit(database_url, monkeypatch):
 
 
 def order_of_two_processes(engine, seconds):
-    """Let one have its turn for so many seconds while another waits; return who was done when."""
+    """Hold the lock for some seconds while another waits, and return the order of both."""
     order = []
 
     def run_second_migration():
@@ -102,11 +102,11 @@ def order_of_two_processes(engine, seconds):
 
 @pytest.fixture
 def node(database_url, monkeypatch):
-    """An engine of a server that is taken for a node of a cluster, and the names of its tables."""
+    """An engine of a server that is regarded as a Galera node. Remaining locks are removed."""
     monkeypatch.setattr(migrate, "_is_galera", lambda _connection: True)
     engine = create_engine(database_url, isolation_level="AUTOCOMMIT")
     yield engine
-    for name in lock_rows(engine):
+    for name in lock_tables(engine):
         run_statement(engine, f"DROP TABLE {name}")
     engine.dispose()
 
@@ -117,23 +117,23 @@ def run_statement(engine, statement):
         return list(result.scalars()) if result.returns_rows else []
 
 
-def lock_rows(engine):
+def lock_tables(engine):
     return [name for name in run_statement(engine, "SHOW TABLES") if name.startswith(LOCK_TABLE)]
 
 
 def leave_stale_lock(engine, seconds):
-    """Leave the turn of a process that was killed, by a clock that goes wrong by so much."""
-    made = datetime.now(UTC) + timedelta(seconds=seconds)
+    """Create the lock of a killed process, at a time that is off by ``seconds``."""
+    created = datetime.now(UTC) + timedelta(seconds=seconds)
     run_statement(
-        engine, f"CREATE TABLE {LOCK_TABLE} (node INT) COMMENT='{made:%Y-%m-%d %H:%M:%S} a/1'"
+        engine, f"CREATE TABLE {LOCK_TABLE} (node INT) COMMENT='{created:%Y-%m-%d %H:%M:%S} a/1'"
     )
 
 
 @pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
 def test_processes_with_equal_pid_and_host_name_take_turns(node):
-    # Both have this process's host and number.
+    # Both threads have the host and number of this process.
     assert order_of_two_processes(node, 1) == ["first", "second"]
-    assert lock_rows(node) == []
+    assert lock_tables(node) == []
 
 
 @pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
@@ -141,13 +141,13 @@ def test_processes_with_equal_pid_and_host_name_take_turns(node):
 def test_stale_lock_of_another_boot_is_removed_at_once(node, seconds):
     leave_stale_lock(node, seconds)
     with node.connect() as connection, migration_lock(connection):
-        assert len(lock_rows(node)) == 2
-    assert lock_rows(node) == []
+        assert len(lock_tables(node)) == 2
+    assert lock_tables(node) == []
 
 
 @pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
 def test_lock_held_too_long_is_removed_on_any_clock(node, monkeypatch):
-    leave_stale_lock(node, MAX_LOCK_AGE - 60)  # which by itself would be there for twenty minutes
+    leave_stale_lock(node, MAX_LOCK_AGE - 60)  # it would expire in twenty minutes
     moments = []
 
     def monotonic():
@@ -159,7 +159,7 @@ def test_lock_held_too_long_is_removed_on_any_clock(node, monkeypatch):
     with node.connect() as connection, migration_lock(connection):
         pass
     assert 1 < len(moments) < 10
-    assert lock_rows(node) == []
+    assert lock_tables(node) == []
 
 
 @pytest.mark.parametrize("database_url", ["mysql"], indirect=True)
@@ -168,4 +168,4 @@ def test_process_does_not_release_a_lock_taken_over_by_another(node):
         with migration_lock(connection):
             run_statement(node, f"DROP TABLE {LOCK_TABLE}")
             leave_stale_lock(node, 0)
-        assert lock_rows(node) == [LOCK_TABLE]
+        assert lock_tables(node) == [LOCK_TABLE]

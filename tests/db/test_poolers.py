@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PgBouncer with transaction pooling: each transaction may have another session of PostgreSQL.
+"""PgBouncer with transaction pooling: each transaction may have another session.
 
-Answers through it are those of a direct connection, whatever other clients have done before in the
-same sessions.
+Responses equal the responses through direct connections, whatever other clients did in the same sessions.
 """
 
 import os
@@ -44,7 +43,7 @@ READS, CLAIMS, NOVA_READS = 10_000, 2_000, 2_000
 CLIENTS = 8
 HOSTS = 20
 HEADERS = {"X-Auth-Token": "admin", **LATEST_HEADERS}
-#: Few sessions for many clients, so that each is passed around.
+#: Few sessions for many clients, so that clients share them.
 CONFIGURATION = """
 [databases]
 * = host=127.0.0.1 port={server}
@@ -63,7 +62,7 @@ ignore_startup_parameters = options
 
 @contextmanager
 def pgbouncer(folder: Path, server: int) -> Iterator[int]:
-    """Give the port of a PgBouncer in front of the PostgreSQL on port ``server``."""
+    """Run PgBouncer in front of the PostgreSQL on port ``server``, and yield its port."""
     program = find_program("pgbouncer")
     with reserve_port() as reserved, (folder / "pgbouncer.log").open("w") as log:
         port = reserved.getsockname()[1]
@@ -104,7 +103,7 @@ def server():
 
 @pytest.fixture
 def pooled(server):
-    """Give a function that returns the URL of a database through the pooler."""
+    """Give a function that returns the pooled URL of a database."""
     with (
         TemporaryDirectory(prefix="placement_sched_pgbouncer_") as folder,
         pgbouncer(Path(folder), server.port) as port,
@@ -113,7 +112,7 @@ def pooled(server):
 
 
 def run_concurrently(number, work):
-    """Call ``work`` with each number below ``number``, by some clients; return what it returns."""
+    """Call ``work`` concurrently with each number below ``number``, and return the results."""
     with ThreadPoolExecutor(CLIENTS) as clients:
         return list(clients.map(work, range(number)))
 
@@ -172,18 +171,18 @@ def test_two_workers_behind_a_pooler_answer_like_direct_connections(server, pool
         ]
         expected = {path: send_request("GET", path).json() for path in paths}
         statuses: Counter[int] = Counter()
-        differ = []
+        differences = []
 
         def read(number):
             path = random.Random(number).choice(paths)
             answer = send_request("GET", path, number)
             statuses[answer.status_code] += 1
             if answer.json() != expected[path]:
-                differ.append((path, answer.text))
+                differences.append((path, answer.text))
 
         run_concurrently(READS, read)
         assert statuses == {200: READS}
-        assert not differ[:3]
+        assert not differences[:3]
 
         def claim(number):
             body = {
@@ -195,9 +194,9 @@ def test_two_workers_behind_a_pooler_answer_like_direct_connections(server, pool
             }
             return send_request("PUT", f"/allocations/{uuid4()}", number, json=body).status_code
 
-        ends = Counter(run_concurrently(CLAIMS, claim))
+        statuses = Counter(run_concurrently(CLAIMS, claim))
         capacity = sum(64 + number for number in range(HOSTS))
-        assert ends == {204: capacity, 409: CLAIMS - capacity}
+        assert statuses == {204: capacity, 409: CLAIMS - capacity}
         for number, uuid in enumerate(uuids):
             usages = send_request("GET", f"/resource_providers/{uuid}/usages").json()["usages"]
             assert usages["VCPU"] == 64 + number
@@ -209,14 +208,14 @@ def test_two_workers_behind_a_pooler_answer_like_direct_connections(server, pool
 def test_statements_are_prepared_only_in_private_sessions(server, pooled, is_pooled):
     url = pooled("placement") if is_pooled else server.url("placement")
     database = Database(make_settings(url))
-    asked = FrequentStatement(select(literal_column("1 + 1").label("sum")))
+    statement = FrequentStatement(select(literal_column("1 + 1").label("sum")))
     with database.read() as connection:
         for _ in range(3):
-            assert asked.rows(connection, {}) == [(2,)]
+            assert statement.rows(connection, {}) == [(2,)]
         driver = connection.connection.driver_connection
         assert driver.has_own_session is not is_pooled
         prepared = connection.scalars(text("SELECT statement FROM pg_prepared_statements")).all()
-    assert any("1 + 1" in statement for statement in prepared) is not is_pooled
+    assert any("1 + 1" in each for each in prepared) is not is_pooled
     database.dispose()
 
 
@@ -249,7 +248,7 @@ def test_nova_databases_are_read_through_a_pooler(server, pooled):
             for name in ("nova_api", "nova_cell1")
         }
 
-    direct, through = databases(urls.get), databases(pooled)
+    direct, proxied = databases(urls.get), databases(pooled)
 
     def read(opened, number):
         name, work = reads[number % len(reads)]
@@ -257,8 +256,8 @@ def test_nova_databases_are_read_through_a_pooler(server, pooled):
             return work(connection)
 
     expected = [read(direct, number) for number in range(len(reads))]
-    found = run_concurrently(NOVA_READS, lambda number: read(through, number))
-    wrong = [number for number, value in enumerate(found) if value != expected[number % len(reads)]]
+    results = run_concurrently(NOVA_READS, lambda number: read(proxied, number))
+    wrong = [n for n, value in enumerate(results) if value != expected[n % len(reads)]]
     assert not wrong
-    for database in (*direct.values(), *through.values()):
+    for database in (*direct.values(), *proxied.values()):
         database.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A database user without the rights that the service needs is named, with what is missing."""
+"""An error names the missing privilege of a database user, and the GRANT statement."""
 
 from collections.abc import Iterator
 from uuid import uuid4
@@ -18,16 +18,16 @@ from tests.support.empty_databases import empty_database
 
 pytestmark = pytest.mark.all_databases
 
-#: What the user may do: connect, and see another table than that which is asked for.
-OF_USER = {
+#: The user may connect and read a table, but not the table of the test.
+CREATE_USER = {
     "postgresql": ("CREATE USER {user}", "GRANT SELECT ON traits TO {user}"),
     "mysql": ("CREATE USER {user}@'%'", "GRANT SELECT ON traits TO {user}@'%'"),
 }
-DROPPED = {
+DROP_USER = {
     "postgresql": ("DROP OWNED BY {user}", "DROP USER {user}"),
     "mysql": ("DROP USER {user}@'%'",),
 }
-SAID = {
+MESSAGES = {
     "postgresql": "permission denied for table resource_providers",
     "mysql": "SELECT command denied to user",
 }
@@ -44,30 +44,30 @@ def url_of_limited_account(database_url) -> Iterator[URL]:
             for statement in statements:
                 connection.execute(text(statement.format(user=user)))
 
-    administer(OF_USER[kind])
+    administer(CREATE_USER[kind])
     yield url.set(username=user)
-    administer(DROPPED[kind])
+    administer(DROP_USER[kind])
     engine.dispose()
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_missing_privilege_is_named_and_answered_with_503(url_of_limited_account, make_app):
+def test_missing_privilege_is_503_with_the_grant(url_of_limited_account, make_app):
     url = url_of_limited_account.render_as_string(hide_password=False)
     database = Database(make_settings(url))
     kind = url_of_limited_account.get_backend_name()
-    said = SAID[kind]
+    message = MESSAGES[kind]
     with (
-        pytest.raises(Unavailable, match=f"lacks a privilege: .*{said}") as refused,
+        pytest.raises(Unavailable, match=f"lacks a privilege: .*{message}") as failure,
         database.read() as connection,
     ):
         connection.execute(select(resource_providers.c.id))
     database.dispose()
-    words = sentence(refused.value)
-    assert words.count(said) == 1
+    words = sentence(failure.value)
+    assert words.count(message) == 1
     name, user = url_of_limited_account.database, url_of_limited_account.username
     grant = {
         "postgresql": "GRANT ALL ON TABLE resource_providers TO <user>",
-        # MariaDB names the host that the user comes from, which need not be the account's.
+        # MariaDB names the host of the client, and the account may have another.
         "mysql": (
             f"GRANT ALL ON {name}.* TO '{user}'@'<host>' "
             "(SELECT CURRENT_USER() by this user shows the host)"
@@ -110,6 +110,6 @@ def test_inaccessible_schema_is_a_missing_privilege(tmp_path):
 
 
 def _database_of(url: URL, user: str) -> Database:
-    """Return a database to which this user, who needs no password, connects."""
+    """Return the database with the connection of a user without a password."""
     own = url.set(username=user, password=None)
     return Database(make_settings(own.render_as_string(hide_password=False)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections for reading stay open for the next request, and are checked from time to time."""
+"""Read connections stay open for the next request, and are checked periodically."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scratch transactions: they leave nothing behind, block nobody, and end in time."""
+"""Scratch transactions leave no rows, block no other transaction, and have a deadline."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_simulation_is_invisible_and_does_not_block(cloud):
     def read_added_hosts(_scheduler, trial, applied):
         assert applied.drained == ["cn1"]
         assert dump_tables(cloud) == before
-        # A claim of another request on hosts that the question does not write to.
+        # Another request claims on a host that the simulation does not write to.
         claimed = select(cloud, spec(instance(7), force_hosts=["cn3"]))
         assert claimed["selections"][0][0]["service_host"] == "cn3"
         cloud.put_json(
@@ -47,25 +47,25 @@ def test_slow_simulation_is_stopped(cloud):
     def read_slowly(_scheduler, trial, _applied):
         trial.until = 0.0
         with trial.read():
-            raise AssertionError("its time was over")
+            raise AssertionError("the transaction has expired")
 
     with pytest.raises(Unavailable, match="what_if_timeout"):
         services.scheduler.simulate([], read_slowly)
 
 
 def test_slow_simulation_is_stopped_between_instances(cloud, monkeypatch):
-    looked = []
+    checks = []
     check = ScratchTransaction.check
 
     def check_late(trial):
-        looked.append(trial)
-        if len(looked) == 20:
+        checks.append(trial)
+        if len(checks) == 20:
             trial.until = 0.0
         check(trial)
 
     monkeypatch.setattr(ScratchTransaction, "check", check_late)
-    asked = spec(*map(instance, range(100)), flavor=flavor(memory_mb=1, root_gb=0))
-    body = {"request_spec": asked, "changes": [{"drain": ["cn1"]}]}
+    request_spec = spec(*map(instance, range(100)), flavor=flavor(memory_mb=1, root_gb=0))
+    body = {"request_spec": request_spec, "changes": [{"drain": ["cn1"]}]}
     answer = cloud.post_json("/scheduler/v1/explain", body, status=503)
     assert "took longer than [scheduler] what_if_timeout" in answer.text
-    assert len(looked) == 20
+    assert len(checks) == 20

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A database whose machine has vanished is given up after seconds, not after many minutes."""
+"""A database whose machine does not respond is given up after seconds."""
 
 import os
 import socket
@@ -32,8 +32,8 @@ def test_database_connections_use_tcp_keepalive(database_url, kind):
     database = Database(make_settings(database_url))
     if kind == "read":
         with database.read() as connection:
-            found = _socket_options(connection)
+            options = _socket_options(connection)
     else:
-        found = database.write(_socket_options)
+        options = database.write(_socket_options)
     database.dispose()
-    assert found == [1, 5, 2, 3, 10_000]
+    assert options == [1, 5, 2, 3, 10_000]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A column is held against many values, whatever is in them, on every database."""
+"""Comparison of a column with many values of any characters, on every database."""
 
 import pytest
 from sqlalchemy import insert, select
@@ -28,7 +28,7 @@ NAMES = [
 
 @pytest.fixture
 def ids(database):
-    """Providers of these names: their ids by name."""
+    """Create providers of these names, and return their ids by name."""
     columns = resource_providers.c
 
     def write(connection):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of OpenStack placement, and this service's own."""
+"""The tables of OpenStack placement, and the tables of this service."""
 
 import pytest
 

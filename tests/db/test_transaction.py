@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a database says of itself becomes an error in plain words."""
+"""Statements that are too large for a database are an error of the request."""
 
 import pytest
 from sqlalchemy import literal, select, text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Few writers wait for SQLite's lock at a time, and none behind those that do not get on."""
+"""The number of writers that wait for SQLite's lock is limited."""
 
 import time
 from threading import Semaphore
@@ -13,21 +13,21 @@ from tests.conftest import make_settings
 pytestmark = pytest.mark.all_databases
 
 
-def seconds_until_refused(gate) -> float:
-    began = time.monotonic()
+def seconds_until_rejected(gate) -> float:
+    start = time.monotonic()
     with pytest.raises(Unavailable, match="locked by another writer"), gate:
         pass
-    return time.monotonic() - began
+    return time.monotonic() - start
 
 
 def test_writer_beyond_the_limit_waits_and_is_rejected():
     gate = WriteGate(places=1, patience=0.3)
     with gate:
-        assert seconds_until_refused(gate) >= 0.3
+        assert seconds_until_rejected(gate) >= 0.3
 
 
 class RecordingGate(Semaphore):
-    """A semaphore that notes how long each was to wait for it."""
+    """A semaphore that records the timeout of each wait."""
 
     def __init__(self, value):
         super().__init__(value)
@@ -42,8 +42,8 @@ def test_next_writer_is_rejected_at_once_after_a_timeout(monkeypatch):
     gate = WriteGate(places=1, patience=0.3)
     monkeypatch.setattr(gate, "_places", RecordingGate(1))
     with gate:
-        seconds_until_refused(gate)
-        seconds_until_refused(gate)
+        seconds_until_rejected(gate)
+        seconds_until_rejected(gate)
     assert gate._places.timeouts == [0.3, 0.3, 0]
 
 
@@ -51,9 +51,9 @@ def test_writers_wait_again_after_a_slot_is_free():
     gate = WriteGate(places=2, patience=0.3)
     with gate:
         with gate:
-            seconds_until_refused(gate)
+            seconds_until_rejected(gate)
         with gate:
-            assert seconds_until_refused(gate) >= 0.3
+            assert seconds_until_rejected(gate) >= 0.3
 
 
 def test_failed_writer_releases_its_slot():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The triggers of the log of changes are made where they may be, and again where they are lost."""
+"""The triggers of the change log are created if possible, and recreated when missing."""
 
 from contextlib import contextmanager
 from uuid import uuid4
@@ -55,13 +55,13 @@ def reason_without_log(database):
 
 
 def drop_triggers(database, *names):
-    def write_rows(connection):
+    def drop_all(connection):
         for name in names:
-            table = next(one for one in triggers.LOGGED if name.startswith(f"sched_{one}_"))
-            of_table = f" ON {table}" if connection.dialect.name == "postgresql" else ""
-            connection.execute(text(f"DROP TRIGGER {name}{of_table}"))
+            table = next(each for each in triggers.LOGGED if name.startswith(f"sched_{each}_"))
+            suffix = f" ON {table}" if connection.dialect.name == "postgresql" else ""
+            connection.execute(text(f"DROP TRIGGER {name}{suffix}"))
 
-    database.write(write_rows)
+    database.write(drop_all)
 
 
 def test_change_log_requires_its_table(empty):
@@ -76,18 +76,18 @@ def test_sync_creates_triggers_once(empty):
 
 
 def test_disabled_provider_cache_needs_no_triggers(empty):
-    """Those that are there are removed; what follows the log then knows that it is not kept."""
+    """Existing triggers are removed, and readers of the log notice that it is not kept."""
     without = Database(make_settings(empty.url.render_as_string(hide_password=False)))
     sync_schema(without)
     with without.read() as connection:
-        every = {one.name for one in triggers._build_triggers(connection)}
-    assert missing_triggers(without) == every
+        names = {trigger.name for trigger in triggers._build_triggers(connection)}
+    assert missing_triggers(without) == names
     sync_schema(empty)
     copy = ChangeLogCopy(empty)
     sync_schema(without)
     assert missing_triggers(without) == set()
     assert stop_logging(without)
-    assert missing_triggers(without) == every
+    assert missing_triggers(without) == names
     assert not stop_logging(without)
     row = {"resource_provider_id": 1, "resource_class_id": 1, "consumer_id": "c", "used": 1}
     without.write(lambda connection: connection.execute(insert(tables.allocations), row))
@@ -118,10 +118,10 @@ def test_disabled_trigger_counts_as_missing(empty):
 
 @pytest.mark.parametrize("made", [0, 1, 7])
 def test_interrupted_sync_is_completed(empty, made):
-    """MariaDB commits each trigger: some are there, the revision is not."""
+    """MariaDB commits each trigger, so an interrupted sync leaves some without the revision."""
     sync_schema(empty)
     with empty.read() as connection:
-        names = [one.name for one in triggers._build_triggers(connection)]
+        names = [trigger.name for trigger in triggers._build_triggers(connection)]
     drop_triggers(empty, *names[made:])
 
     def restore_schema(connection):
@@ -149,15 +149,15 @@ def test_adopted_placement_database_is_logged(empty):
 
 @contextmanager
 def user_with(url, rights):
-    """Give the database's URL for a new user with these rights on it."""
+    """Create a user with these rights on a database, and yield the user's URL of it."""
     server = create_engine(SERVERS["mysql"], isolation_level="AUTOCOMMIT")
-    name, there = f"ps_{uuid4().hex[:12]}", server.url.set(database=None)
-    its = create_engine(url).url
+    name, base = f"ps_{uuid4().hex[:12]}", server.url.set(database=None)
+    database = create_engine(url).url.database
     with server.connect() as connection:
         connection.execute(text(f"CREATE USER {name}@'%' IDENTIFIED BY 'secret'"))
-        connection.execute(text(f"GRANT {rights} ON {its.database}.* TO {name}@'%'"))
+        connection.execute(text(f"GRANT {rights} ON {database}.* TO {name}@'%'"))
     try:
-        limited = there.set(username=name, password="secret", database=its.database)
+        limited = base.set(username=name, password="secret", database=database)
         yield limited.render_as_string(hide_password=False)
     finally:
         with server.connect() as connection:
@@ -167,14 +167,14 @@ def user_with(url, rights):
 
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
 def test_missing_create_trigger_privilege_disables_the_log(empty, caplog):
-    """Once the privilege is granted, the next sync makes them."""
+    """Once the privilege is granted, the next sync creates the triggers."""
     rights = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES"
     url = empty.url.render_as_string(hide_password=False)
     with user_with(url, rights) as limited:
         database = logging_database(limited)
         sync_schema(database)
         assert current_revision(database) == newest_revision()
-        (warning,) = [one.getMessage() for one in caplog.records if one.name == LOGGER]
+        (warning,) = [record.getMessage() for record in caplog.records if record.name == LOGGER]
         assert warning.startswith("[placement] providers_in_memory has no effect: ")
         assert "TRIGGER command denied" in warning
         assert "Grant it TRIGGER" in warning
@@ -194,12 +194,12 @@ def test_missing_table_ownership_disables_the_log(empty, caplog):
     without.dispose()
     name = f"ps_{uuid4().hex[:12]}"
     for statement in (f"CREATE ROLE {name}", f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {name}"):
-        empty.write(lambda connection, one=statement: connection.execute(text(one)))
+        empty.write(lambda connection, sql=statement: connection.execute(text(sql)))
     try:
         with empty.writer.begin() as connection:
             connection.execute(text(f"SET LOCAL ROLE {name}"))
             triggers.make_triggers(connection)
-        (warning,) = [one.getMessage() for one in caplog.records if one.name == LOGGER]
+        (warning,) = [record.getMessage() for record in caplog.records if record.name == LOGGER]
         assert "may not create the triggers" in warning
         assert "Let it own the tables" in warning
         assert "lacks the triggers" in reason_without_log(empty)
@@ -210,16 +210,16 @@ def test_missing_table_ownership_disables_the_log(empty, caplog):
 
 @pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
 def test_missing_drop_trigger_privilege_keeps_the_triggers(empty, caplog):
-    """An operator who turns the option off need not own the tables."""
+    """The user of an operator who disables the option may not own the tables."""
     sync_schema(empty)
     name = f"ps_{uuid4().hex[:12]}"
     for statement in (f"CREATE ROLE {name}", f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {name}"):
-        empty.write(lambda connection, one=statement: connection.execute(text(one)))
+        empty.write(lambda connection, sql=statement: connection.execute(text(sql)))
     try:
         with empty.writer.begin() as connection:
             connection.execute(text(f"SET LOCAL ROLE {name}"))
             triggers.remove_triggers(connection)
-        (warning,) = [one.getMessage() for one in caplog.records if one.name == LOGGER]
+        (warning,) = [record.getMessage() for record in caplog.records if record.name == LOGGER]
         assert "may not remove them: must be owner" in warning
         assert reason_without_log(empty) is None
     finally:
@@ -229,7 +229,7 @@ def test_missing_drop_trigger_privilege_keeps_the_triggers(empty, caplog):
 
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
 def test_other_service_can_write_without_access_to_the_log(empty):
-    """The triggers run with the privileges of the user that made them."""
+    """The triggers run with the privileges of the user that created them."""
     sync_schema(empty)
     copy = ChangeLogCopy(empty)
     url = empty.url.render_as_string(hide_password=False)
@@ -249,7 +249,7 @@ def test_other_service_can_write_without_access_to_the_log(empty):
 
 @pytest.fixture
 def database_with_cascading_keys(empty):
-    """A database with a foreign key whose deletes InnoDB does without triggers."""
+    """A database with a foreign key whose cascading deletes run no triggers on InnoDB."""
     sync_schema(empty)
     key = (
         "ALTER TABLE inventories ADD CONSTRAINT theirs FOREIGN KEY (resource_provider_id) "
@@ -261,10 +261,11 @@ def database_with_cascading_keys(empty):
 
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
 def test_cascading_foreign_keys_prevent_triggers(database_with_cascading_keys, caplog):
-    """A sync says so and succeeds; triggers that are there are removed by the command."""
+    """A sync succeeds with a warning, and the command removes existing triggers."""
     assert "theirs" in reason_without_log(database_with_cascading_keys)
     sync_schema(database_with_cascading_keys)
-    (warning,) = [one.getMessage() for one in caplog.records if one.name.endswith(".migrate")]
+    warnings = [record for record in caplog.records if record.name.endswith(".migrate")]
+    (warning,) = [record.getMessage() for record in warnings]
     assert "theirs" in warning
     assert stop_logging(database_with_cascading_keys)
     sync_schema(database_with_cascading_keys)
@@ -273,7 +274,7 @@ def test_cascading_foreign_keys_prevent_triggers(database_with_cascading_keys, c
 
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
 def test_log_ids_of_several_servers_are_read(empty):
-    """As those of the nodes of a Galera cluster."""
+    """The nodes of a Galera cluster assign such ids."""
     sync_schema(empty)
     url = empty.url.update_query_dict({"init_command": "SET auto_increment_increment = 3"})
     other = logging_database(url.render_as_string(hide_password=False))
@@ -292,7 +293,7 @@ def test_log_ids_of_several_servers_are_read(empty):
 
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
 def test_trigger_creation_waits_briefly_for_table_locks(empty, monkeypatch):
-    """Whoever wants the table after them would wait as long as they do."""
+    """Other statements on the table would wait as long."""
     sync_schema(empty)
     drop_triggers(empty, "sched_inventories_deleted")
     other = create_engine(empty.url)

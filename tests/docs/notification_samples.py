@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of the guide's page on notifications; run as a module this writes them."""
+"""The samples of the guide's page on notifications. As a program, this module writes them."""
 
 import json
 from typing import Any
@@ -56,17 +56,17 @@ def build_samples() -> dict[str, Any]:
     for event in _EVENTS:
         bus.send(event)
     bus.close()
-    found = {
-        f"{one.event_type}-{'versioned' if one.is_versioned else 'unversioned'}.json": {
-            "publisher_id": one.publisher,
-            "event_type": one.event_type,
-            "priority": one.priority.upper(),
-            "payload": one.payload,
+    samples = {
+        f"{message.event_type}-{'versioned' if message.is_versioned else 'unversioned'}.json": {
+            "publisher_id": message.publisher,
+            "event_type": message.event_type,
+            "priority": message.priority.upper(),
+            "payload": message.payload,
         }
-        for one in read_notifications()
+        for message in read_notifications()
     }
     clear_notifications()
-    return found
+    return samples
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of the API reference: a story, played against the real application.
+"""The samples of the API reference: requests to the application and their responses.
 
-``python -m tests.docs.samples`` writes them anew into ``api-ref/source/samples``; the test beside
-this module plays the story again and compares.
+``python -m tests.docs.samples`` writes them into ``api-ref/source/samples``. ``test_samples.py``
+compares the files with new responses.
 """
 
 import json
@@ -98,9 +98,9 @@ _PLACE = {"host": "cn2", "node": "cn2.example.org", "project_id": PROJECT, "user
 
 @dataclass(frozen=True)
 class Step:
-    """One request of the story, and which of its bodies are kept; without a name none are.
+    """A request, and the bodies that become samples if it has a name.
 
-    ``<id>`` in a path is the id of the last thing in the list that was answered just before;
+    In a path, ``<id>`` is the id of the last object in the list of the previous response.
     ``compute`` is the microversion of the compute API.
     """
 
@@ -475,7 +475,7 @@ STORY = (
         kept=ANSWER,
     ),
     Step("scheduler/plan", "POST", f"{_S}/plan", {"changes": [{"drain": ["cn2"]}]}),
-    # A second instance on cn2, while advice is asked for
+    # A second instance on cn2, only for the advice
     Step(
         "",
         "PUT",
@@ -494,7 +494,7 @@ STORY = (
     Step("", "DELETE", f"{_S}/instances/{SECOND}", status=204),
     Step("scheduler/decisions-list", "GET", f"{_S}/decisions?project_id={PROJECT}&limit=2"),
     Step("scheduler/decisions-show", "GET", f"{_S}/decisions/<id>"),
-    # Its host is disabled, when it is asked again
+    # Its host is disabled when the request is replayed
     Step("", "PUT", f"{_V}/disable", _SECOND_SERVICE, compute="2.52"),
     Step("", "GET", f"{_S}/decisions?project_id={PROJECT}&limit=2"),
     Step("scheduler/decisions-replay", "POST", f"{_S}/decisions/<id>/replay", {"settings": "then"}),
@@ -596,12 +596,12 @@ STORY = (
 
 
 def play_story() -> Iterator[tuple[str, Any]]:
-    """Play the story on a new SQLite database; yield file name and document of each sample."""
+    """Send the requests to an application on a new database, and yield name and sample."""
     with tempfile.TemporaryDirectory() as folder:
         settings = make_settings(
             f"sqlite:///{folder}/story.db",
             scheduler__enable_isolated_aggregate_filtering=True,
-            # The default, which the policies show.
+            # The default, which the response with the policies contains.
             DEFAULT__service_down_time=60,
         )
         database = Database(settings)
@@ -615,8 +615,8 @@ def play_story() -> Iterator[tuple[str, Any]]:
 
 
 def play_on(client: TestApp) -> Iterator[tuple[str, Any]]:
-    """Play the story on an application with an empty database, and yield the samples."""
-    group = ""  # the uuid of the server group made last
+    """Send the requests to an application with an empty database, and yield the samples."""
+    group = ""  # the uuid of the last server group
     listed: list[Any] = []
     for step in STORY:
         headers = {
@@ -636,27 +636,24 @@ def play_on(client: TestApp) -> Iterator[tuple[str, Any]]:
         bodies = {"request": step.body, "response": answer.json if answer.body else None}
         if step.name == "compute/os_server_groups-create":
             group = bodies["response"]["server_group"]["id"]
-        found = next(iter(bodies["response"].values()), None) if bodies["response"] else None
-        listed = [one.get("id", one.get("uuid")) for one in found] if _has_objects(found) else []
+        first = next(iter(bodies["response"].values()), None) if bodies["response"] else None
+        listed = [each.get("id", each.get("uuid")) for each in first] if _has_objects(first) else []
         for kind in step.kept if step.name else ():
             if bodies[kind] is not None:
                 yield f"{step.name}-{kind}.json", bodies[kind]
 
 
-def _has_objects(found: Any) -> bool:
-    return isinstance(found, list) and bool(found) and not {"id", "uuid"}.isdisjoint(found[0])
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and not {"id", "uuid"}.isdisjoint(value[0])
 
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-#: The uuids that the story itself gives.
+#: The uuids that requests contain.
 _NAMED = frozenset(_UUID.findall("".join(f"{step.path} {json.dumps(step.body)}" for step in STORY)))
 
 
 def remove_changing_parts(document: Any) -> Any:
-    """Return the document without what is new every time or at every microversion.
-
-    These are the uuids that are made, the times taken and the newest version.
-    """
+    """Replace new uuids, durations and the newest version in a document."""
     if isinstance(document, dict):
         return {
             _replace_changing_text(key): 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of commands has every one, as ``--help`` prints it."""
+"""The page of commands has a section for each command, equal to the output of ``--help``."""
 
 import itertools
 import subprocess

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operator's guide shows on a console happens.
+"""The console sessions of the operator's guide print the documented output.
 
-Each page is played in a directory of its own, from top to bottom: a code block with a caption
-becomes the file of that name, and a ``console`` block of the class ``played`` is a session. Lines
-after ``$`` are run by a shell; what follows is what they print, with ``...`` for whatever differs.
-The class ``status-1`` is the exit status of its commands. ``placement-sched serve`` runs until the
-page ends or starts another, and what is exported holds until the page ends.
+A test runs the parts of a page in a directory of its own, from top to bottom. A code block with a
+caption becomes the file of that name. A ``console`` block of the class ``played`` is a session:
+a shell runs the lines after ``$``, and the lines below are the expected output, with ``...`` for
+text that differs. The class ``status-1`` gives the exit status of the commands.
+``placement-sched serve`` runs until the page ends or starts another server, and exported variables
+stay set until the page ends.
 
-Nothing else is set but where programs and home are, and the reader is a slow one: after each
-``curl``, by which hosts report, an hour passes in which none does. A session of
-the class ``peer`` is played where OpenStack placement is installed beside us.
+The environment has only ``PATH``, ``HOME`` and ``COLUMNS``. The reports of hosts are an hour older
+after each ``curl``, as for a slow reader. Sessions of the class ``peer`` run only if
+OpenStack placement is installed.
 """
 
 import doctest
@@ -31,7 +32,7 @@ from tests.support.servers import BIN, PROGRAM, start_server
 pytestmark = pytest.mark.exhaustive
 
 SOURCE = Path(__file__).parents[2] / "doc" / "source"
-#: Where pages say that the server listens.
+#: The address of the server on all pages.
 ADDRESS = "http://127.0.0.1:8778"
 
 _BLOCK = re.compile(
@@ -41,8 +42,10 @@ _BLOCK = re.compile(
 )
 
 
-#: The tables that tell when a host was last heard of, and how that becomes longer ago.
-_HEARD_OF = "SELECT name FROM sqlite_master WHERE name IN ('sched_compute_nodes', 'sched_services')"
+#: The tables with the time of the last report, and a statement that makes it an hour older.
+_REPORT_TABLES = (
+    "SELECT name FROM sqlite_master WHERE name IN ('sched_compute_nodes', 'sched_services')"
+)
 _AN_HOUR = "UPDATE {} SET last_seen_up = strftime('%Y-%m-%d %H:%M:%f000', last_seen_up, '-1 hour')"
 
 
@@ -56,17 +59,17 @@ class File:
 
 @dataclass(frozen=True)
 class Command:
-    """A command that the page shows, what it prints, and with which status it ends."""
+    """A command of a page with its expected output and exit status."""
 
     line: str
     printed: str
     status: int = 0
-    #: Whether it needs OpenStack placement beside us, or what its commands have made.
+    #: Whether it needs OpenStack placement, or the results of such commands.
     peer: bool = False
 
 
 def parse_page(page: str) -> Iterator[File | Command]:
-    """Yield the files and commands of a page, from top to bottom."""
+    """Yield the files and commands of a page in order."""
     for block in _BLOCK.finditer(page + "\n"):
         content = textwrap.dedent(block["content"]).strip() + "\n"
         caption = re.search(r":caption: (\S+)", block["options"])
@@ -93,7 +96,7 @@ PAGES = {
 
 
 class Console:
-    """A shell in a directory of its own, and the server that was started last."""
+    """A shell in a directory of its own, and the last server that it started."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder = folder
@@ -121,7 +124,7 @@ class Console:
         else:
             printed = self._run(command)
         if command.line.startswith("curl "):
-            self._move_time()
+            self._age_reports()
         flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
         if command.printed:
             checker = doctest.OutputChecker()
@@ -129,10 +132,10 @@ class Console:
                 f"$ {command.line}\n{self._to_page_text(printed)}"
             )
 
-    def _move_time(self) -> None:
+    def _age_reports(self) -> None:
         for path in self._folder.rglob("*.db"):
             with closing(sqlite3.connect(path, timeout=30)) as database, database:
-                for (table,) in database.execute(_HEARD_OF).fetchall():
+                for (table,) in database.execute(_REPORT_TABLES).fetchall():
                     database.execute(_AN_HOUR.format(table))
 
     def _run(self, command: Command) -> str:
@@ -151,7 +154,7 @@ class Console:
         return done.stdout
 
     def _serve(self, line: str) -> str:
-        self._stack.close()  # one server at a time
+        self._stack.close()  # end the previous server
         server = self._stack.enter_context(
             start_server(
                 *line.split()[2:], folder=self._folder, variables=self._environment, program=PROGRAM
@@ -180,13 +183,13 @@ def test_guide_commands_print_the_documented_output(page: str, tmp_path: Path) -
                 console.run_command(part)
 
 
-def test_every_session_of_the_guide_runs() -> None:
+def test_every_page_with_sessions_is_tested() -> None:
     sessions = {path.stem for path in SOURCE.glob("*.rst") if ":class: played" in path.read_text()}
     assert sessions == set(PAGES)
 
 
 def test_guide_audits_a_database_after_adoption() -> None:
-    """Where OpenStack placement is installed beside us, as in CI, it is played as well."""
+    """The commands after the adoption need OpenStack placement, which CI has."""
     lines = [part.line for part in PAGES["adopt"] if isinstance(part, Command)]
     commands = [" ".join(line.split()[:3]) for line in lines]
     adopting = commands.index("placement-sched db adopt")

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each line that a reader is to type is run by a test, or stands here with the reason why not.
+"""Each console line of the documentation is run by a test or listed with a reason.
 
-A line of the guide is one after ``$`` or ``#`` of a console block: other blocks have none, but for
-the synopsis of a command, whose options are looked up. ``test_commands.py`` plays the blocks of
-the class ``played``. Of the others, those of the pages for operators are typed as printed on a
-Debian (``deploy/reader.py``, with what is written for a word of a page), others by tests that take
-them from the page (``lines_that_tests_run``, ``test_typed_lines.py``). The rest cannot be typed
-here as they stand (``CANNOT``), with what asks for the same. The lines of README.md, of
-deploy/README.md and of the heads of the files in its folder are counted, too.
+A console line follows ``$`` or ``#`` in a console block. ``test_commands.py`` runs the blocks of
+the class ``played``. ``deploy/reader.py`` types other lines for operators on a Debian, with
+replacements for some words. Further tests read lines from the page (``lines_that_tests_run``,
+``test_typed_lines.py``). ``CANNOT`` lists the remaining lines, each with the reason and a test that
+does the same. Lines of README.md, deploy/README.md and the heads of the files in ``deploy`` are
+included.
 
-A line is listed whole, so that a change of its page is a change here, and whatever its page, each
-line of our program is read by the parser of its arguments.
+``CANNOT`` has whole lines, so that a change of a page is also a change here. The argument parser
+reads every line that calls our program. Blocks outside consoles may contain only the synopsis of a
+command, whose options must exist.
 """
 
 import re
@@ -61,11 +61,11 @@ _APPLICATION = "placement_sched.wsgi:application"
 _CONFIG = "/etc/placement_sched/placement_sched.conf"
 _FIGURES = "PROMETHEUS_MULTIPROC_DIR=/run/placement_sched/metrics"
 _COPY = "copy@'%'"
-_ASK, _REQUEST = "curl -H 'X-Auth-Token: admin'", "req-cba982f6-96ea-439c-9afa-5f017ebf9b1c"
+_CURL, _REQUEST = "curl -H 'X-Auth-Token: admin'", "req-cba982f6-96ea-439c-9afa-5f017ebf9b1c"
 _WHEEL = "dist/placement_sched-VERSION-py3-none-any.whl"
 _SERVER = "openstack server create --image cirros --flavor"
 
-#: Page and line; what it needs that a test has not, and the test that does the same.
+#: Page and line, with the reason why no test types the line and a test of an equal request.
 CANNOT = {
     ("adopt", f"placement-sched nova-scheduler {_NOVA} placement_sched.conf"): (A_BUS, LIFE),
     ("adopt", f"placement-sched nova-shadow {_NOVA} placement_sched.conf"): (A_SHADOW, SHADOW),
@@ -106,12 +106,12 @@ CANNOT = {
     ("adopt", f"{_SERVER} m1.giant --nic none giant"): (A_NOVA, LIFE),
     ("adopt", "openstack server show giant -c fault -f value"): (A_NOVA, LIFE),
     ("adopt", 'openstack server event list giant -c "Request ID" -f value'): (A_NOVA, LIFE),
-    ("adopt", f"""{_ASK} "$SCHED/scheduler/v1/decisions?request_id={_REQUEST}\""""): (
+    ("adopt", f"""{_CURL} "$SCHED/scheduler/v1/decisions?request_id={_REQUEST}\""""): (
         f"{A_NOVA}, and its request",
         "api/scheduler/test_decisions.py",
     ),
     ("adopt", "placement-sched explain --url $SCHED --vcpus 1 --ram 1000000 --disk 1"): (
-        f'{A_NOVA}; the page "Install" asks another server',
+        f'{A_NOVA}; the page "Install" has a request to another server',
         "docs/test_commands.py",
     ),
     ("plan", 'placement-sched host drain cn7 --os-cloud mycloud --execute --reason "new fan"'): (
@@ -186,7 +186,7 @@ _CONSOLE = re.compile(
     r"^( *).. code-block:: console\n(?! +:class: played)(?:\1 +:.*\n)*\n((?:\1 +.*\n|\n)+)",
     re.MULTILINE,
 )
-#: A line that begins with a program, after what is set for it alone.
+#: A line that begins with a program, after variables that are set for it.
 _TYPED = re.compile(
     r"^(?:\w+=\S* )*(?:[\w.~/-]*/)?(?:apt-get|cat|cd|curl|docker|echo|export|git|haproxy|install"
     r"|journalctl|kubectl|ln|make|mariadb|mkdir|nginx|openssl|openstack|pip"
@@ -194,7 +194,7 @@ _TYPED = re.compile(
     r"|systemctl|uwsgi|gunicorn)(?: |$)",
     re.MULTILINE,
 )
-#: A block of plain text: after ``::``, or of a language that is none of a console.
+#: A block of plain text after ``::``, or of a language other than that of a console.
 _LITERAL = re.compile(
     r"^(?:(?! *\.\. ).*::| *\.\. code-block:: (?!console|json|yaml|python|ini|sql).*)\n"
     r"(?: +:.*\n)*\n((?: +.*\n|\n)+)",
@@ -203,57 +203,57 @@ _LITERAL = re.compile(
 
 
 def guide_lines() -> list[tuple[str, str]]:
-    """Every line of a ``console`` block of the guide, with its page."""
-    found = []
+    """Return every line of a ``console`` block of the guide with its page."""
+    lines = []
     for path in sorted(GUIDE.glob("*.rst")):
         page = re.sub(r"\\\n\s+", "", path.read_text())
         blocks = _CONSOLE.findall(page)
-        found += [(path.stem, line) for _, block in blocks for line in _PROMPT.findall(block)]
-    return found
+        lines += [(path.stem, line) for _, block in blocks for line in _PROMPT.findall(block)]
+    return lines
 
 
 def readme_lines() -> list[tuple[str, str]]:
-    """Every line of README.md and deploy/README.md that a reader is to type."""
-    found = []
+    """Return every console line of README.md and deploy/README.md with its page."""
+    lines = []
     for page in ("README", "deploy/README"):
         text = re.sub(r"\\\n\s+", "", (ROOT / f"{page}.md").read_text())
         fences = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
         typed = [block for language, block in fences if language in {"", "console"}]
         blocks = [block for block in typed if _TYPED.search(block)]
-        found += [(page, line) for block in blocks for line in block.splitlines()]
-    return found
+        lines += [(page, line) for block in blocks for line in block.splitlines()]
+    return lines
 
 
 def lines_outside_console_blocks() -> list[tuple[str, str]]:
-    """Every line of the guide that begins with a program and is in no console block."""
-    found = []
+    """Return every line outside console blocks that begins with a program, with its page."""
+    lines = []
     for path in sorted(GUIDE.rglob("*.rst")):
         blocks = _LITERAL.findall(path.read_text())
         joined = [re.sub(r"\n +(?=[\[|])", " ", textwrap.dedent(block)) for block in blocks]
-        found += [(path.stem, line) for one in joined for line in one.splitlines()]
-    return [(page, line) for page, line in found if _TYPED.match(line)]
+        lines += [(path.stem, line) for block in joined for line in block.splitlines()]
+    return [(page, line) for page, line in lines if _TYPED.match(line)]
 
 
 def lines_that_tests_run() -> dict[str, list[list[str]]]:
-    """By page, the lines that tests run as they stand there, in words."""
+    """Return by page the words of the lines that tests run unchanged."""
     taken = [("upgrade", line) for kind in KINDS for line in test_backup.read_commands(kind)]
     names = ("psql", "mariadb", "sqlite3")
-    taken += [("adopt", test_leaving.line_of(name)) for name in names]
+    taken += [("adopt", test_leaving.documented_command(name)) for name in names]
     taken += test_typed_lines.list_tested_lines() + test_heads.typed_lines()
     taken += [("deploy/README", line) for line in test_manifests.readme_lines()]
-    of_image = ("build", "run --read-only", "run --publish")
-    taken += [("deploy/container/Dockerfile", test_image.read_line(one)) for one in of_image]
-    taken += [("deploy", test_image.read_line(one)) for one in ("build", "run --publish")]
+    names = ("build", "run --read-only", "run --publish")
+    taken += [("deploy/container/Dockerfile", test_image.read_line(name)) for name in names]
+    taken += [("deploy", test_image.read_line(name)) for name in ("build", "run --publish")]
     taken += [(line.page, line.text) for part in reader.PAGES for line in reader.list_lines(part)]
     taken += [("limits", reader.OF_LIMITS), ("deploy/nginx/placement-sched.conf", "nginx -t")]
-    found: dict[str, list[list[str]]] = {}
+    lines: dict[str, list[list[str]]] = {}
     for page, line in taken:
-        found.setdefault(page, []).append(split_line(line))
-    return found
+        lines.setdefault(page, []).append(split_line(line))
+    return lines
 
 
 def split_line(line: str) -> list[str]:
-    """Return a line in words, without what is said of it after ``#``."""
+    """Return the words of a line without its comment."""
     return shlex.split(line, comments=True)
 
 
@@ -269,27 +269,27 @@ def test_console_line_is_run_by_a_test_or_listed_once(page, line):
 
 
 def test_every_listed_line_is_on_a_page():
-    there = [(page, split_line(line)) for page, line in LINES]
-    assert [one for one in LISTED if one not in there] == []
+    on_pages = [(page, split_line(line)) for page, line in LINES]
+    assert [line for line in LISTED if line not in on_pages] == []
 
 
-def test_line_of_another_file_equals_that_of_the_page():
-    """What is taken for it above is on the page that installs the file."""
+def test_command_of_the_nginx_file_is_on_the_page():
+    """The lines above include it for the head of the file."""
     assert split_line("nginx -t") in TAKEN["deploy"]
 
 
 def program_lines() -> list[tuple[str, list[str]]]:
-    """Return the arguments of our program in each line that calls it, with the page."""
-    found = []
+    """Return the arguments of each line that calls our program, with its page."""
+    calls = []
     for page, line in LINES:
         typed = split_line(line)
         for number, word in enumerate(typed):
             before = typed[number - 1] if number else "--"
             if Path(word).name == "placement-sched" and (before == "--" or "=" in before):
                 rest = typed[number + 1 :]
-                ends = [n for n, one in enumerate(rest) if one in {">", "<", "|", "&&"}]
-                found.append((page, rest[: min(ends, default=len(rest))]))
-    return found
+                ends = [n for n, each in enumerate(rest) if each in {">", "<", "|", "&&"}]
+                calls.append((page, rest[: min(ends, default=len(rest))]))
+    return calls
 
 
 @pytest.mark.parametrize(("page", "arguments"), program_lines())
@@ -299,16 +299,16 @@ def test_program_line_has_valid_arguments(page, arguments):
 
 @pytest.mark.parametrize("line", [line for _, line in CANNOT if "make " in line])
 def test_make_line_has_an_existing_target_and_variables(line):
-    _, target, *given = [word for word in split_line(line) if not word.startswith("OS_")]
+    _, target, *settings = [word for word in split_line(line) if not word.startswith("OS_")]
     assert target in TARGETS
     used = set(re.findall(r"\$\((?:if \$\()?([A-Z_]+)", (ROOT / "Makefile").read_text()))
-    assert {one.partition("=")[0] for one in given} <= used
+    assert {setting.partition("=")[0] for setting in settings} <= used
 
 
 @pytest.fixture(scope="module")
 def benchmark_options() -> set[str]:
-    helped = [sys.executable, ROOT / "bench/candidates.py", "--help"]
-    printed = subprocess.run(helped, capture_output=True, text=True, timeout=240, check=True)
+    command = [sys.executable, ROOT / "bench/candidates.py", "--help"]
+    printed = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
     return set(re.findall(r"--[\w-]+", printed.stdout))
 
 
@@ -324,8 +324,8 @@ def test_named_tests_exist(test):
 
 @pytest.mark.parametrize(("page", "line"), lines_outside_console_blocks())
 def test_other_blocks_contain_only_synopses(page, line):
-    """A synopsis has what is to be replaced, or may be left out."""
+    """A synopsis contains a placeholder in capitals or an optional part."""
     assert re.search(r"\[|\b[A-Z]{3,}\b", line), f"{page}: {line} is no synopsis"
     commands = dict(all_commands(make_parser((), whole=True)))
-    known = commands[" ".join(line.split()[:3])].format_help()
-    assert [one for one in re.findall(r"--[\w-]+", line) if one not in known] == []
+    text = commands[" ".join(line.split()[:3])].format_help()
+    assert [option for option in re.findall(r"--[\w-]+", line) if option not in text] == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the guide tells of older releases is true of what is here."""
+"""The guide's tables of older nova releases have the options and plugins of this service."""
 
 import re
 import sys
@@ -17,7 +17,7 @@ from tests.support.repository import ROOT
 pytestmark = pytest.mark.slow
 
 SOURCE = ROOT / "doc" / "source"
-#: Of this service alone: no release of nova had them.
+#: Options of this service that no release of nova had.
 OURS = {
     ("DEFAULT", "host"),
     ("filter_scheduler", "failover_capacity_max_age"),
@@ -71,10 +71,10 @@ def era_table() -> ModuleType:
 
 
 def test_scheduling_options_are_documented_with_their_eras(era_table):
-    here = {(group, option.dest) for group, option in era_table.options_here()}
-    assert here - OURS <= set(era_table.DEFAULTS)
+    existing = {(group, option.dest) for group, option in era_table.options_here()}
+    assert existing - OURS <= set(era_table.DEFAULTS)
     assert OURS.isdisjoint(era_table.DEFAULTS)
-    assert set(era_table.DEFAULTS) <= here
+    assert set(era_table.DEFAULTS) <= existing
 
 
 def test_every_option_has_a_default_for_each_era(era_table):
@@ -104,9 +104,9 @@ def test_plugin_eras_equal_the_columns_of_the_table(era_table, family):
 
 
 def test_filters_enabled_in_any_era_exist(era_table):
-    here = {kind.__name__ for kind in all_filters()}
+    existing = {kind.__name__ for kind in all_filters()}
     for value in era_table.DEFAULTS["filter_scheduler", "enabled_filters"]:
-        assert set(value.split(", ")) <= here
+        assert set(value.split(", ")) <= existing
 
 
 def test_options_that_the_page_names_exist():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plugins that the guide shows as examples work, alone and in a run."""
+"""The example plugins of the guide work alone and in a scheduling request."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from tests.docs.test_commands import File, parse_page
 SOURCE = Path(__file__).parents[2] / "doc" / "source"
 sys.path.append(str(SOURCE))
 
-from acme_plugins.few_instances import FewInstancesWeigher  # noqa: E402 - found by the line above
+from acme_plugins.few_instances import FewInstancesWeigher  # noqa: E402 - needs the line above
 from acme_plugins.night_shift import NightShiftFilter  # noqa: E402
 from acme_plugins.racks import register  # noqa: E402
 from acme_plugins.tenants_aggregate import TenantsAggregate  # noqa: E402
@@ -49,7 +49,7 @@ def test_import_lines_of_ported_plugins_work() -> None:
     lines = re.findall(r"     - ``(from placement_sched[^`]*)``(?:, (?:for )?``([\w.]+)``)?", text)
     assert len(lines) == 6
     for line, more in lines:
-        exec(line, names := {})  # noqa: S102 - what the guide tells readers to write
+        exec(line, names := {})  # noqa: S102 - a line of the guide
         module = line.partition(" import ")[0].removeprefix("from ")
         if more and "." not in more and not hasattr(names.get("utils"), more):
             exec(f"from {module} import {more}", {})  # noqa: S102 - as above
@@ -116,7 +116,7 @@ def test_tenants_aggregate_filter_confines_its_project(tenant: str, confined: bo
         assert outcome.spec.destination.aggregates == (own.uuid,)
 
 
-def test_run_uses_all_three_examples(sqlite_url: str, sqlite_app, tmp_path: Path) -> None:
+def test_request_uses_all_three_examples(sqlite_url: str, sqlite_app, tmp_path: Path) -> None:
     for number in (1, 2):
         report = {
             "uuid": f"0000000{number}-0000-4000-8000-000000000000",
@@ -138,15 +138,15 @@ def test_run_uses_all_three_examples(sqlite_url: str, sqlite_app, tmp_path: Path
 
     funnel = explanation["funnel"]
     assert "tenants_aggregate" in [
-        one["name"] for one in funnel["request_filters"] if one["applied"]
+        entry["name"] for entry in funnel["request_filters"] if entry["applied"]
     ]
-    assert [one["name"] for one in funnel["filters"]] == ["ComputeFilter", "NightShiftFilter"]
+    assert [entry["name"] for entry in funnel["filters"]] == ["ComputeFilter", "NightShiftFilter"]
     assert {"name": "FewInstancesWeigher", "multiplier": 3.0} in funnel["weighers"]
     assert [host["host"] for host in explanation["hosts"]] == ["cn2", "cn1"]
 
 
 def _explain_with_examples(url: str, folder: Path) -> dict:
-    """Return the explanation of the command line, with the installed examples of the guide."""
+    """Run the command ``explain`` with the installed examples, and return its output."""
     files = {
         part.name: part.content
         for part in parse_page((SOURCE / "writing_plugins.rst").read_text())

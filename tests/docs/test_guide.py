@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operator's guide builds, and nothing that it generates is missing from it."""
+"""The operator's guide builds, and contains everything that is generated."""
 
 import html
 import re
@@ -40,6 +40,7 @@ def page_text(page: Path) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", "", page.read_text())).split())
 
 
+#: The plugins of each page.
 PAGES = {
     "plugins.html": [*all_filters(), *all_weighers(), *all_request_filters()],
     "scheduler_policies.html": all_selectors(),
@@ -82,34 +83,34 @@ def test_request_filters_are_documented_in_their_order(built_guide):
 
 def test_queries_and_rejections_equal_those_of_the_code(built_guide):
     page = built_guide / "plugins.html"
-    asked = section_text(page, "requested-hardware")
-    assert "hw:tpm_version=2.0 hw:tpm_model=tpm-crb required=COMPUTE_SECURITY_TPM_2_0," in asked
-    assert "PCPU:2,VCPU:2" in asked
-    assert "400" not in asked
-    refused = section_text(page, "contradictory-requests")
-    assert refused.count("400: ") == 5
+    hardware = section_text(page, "requested-hardware")
+    assert "hw:tpm_version=2.0 hw:tpm_model=tpm-crb required=COMPUTE_SECURITY_TPM_2_0," in hardware
+    assert "PCPU:2,VCPU:2" in hardware
+    assert "400" not in hardware
+    rejected = section_text(page, "contradictory-requests")
+    assert rejected.count("400: ") == 5
     ignored = section_text(page, "what-is-ignored")
     assert (ignored.count("ignored: "), ignored.count("400: ")) == (4, 0)
-    assert "flavor extra spec 'hw:tpm_version'" in refused
-    assert "image property 'hw_tpm_version'" in refused
+    assert "flavor extra spec 'hw:tpm_version'" in rejected
+    assert "image property 'hw_tpm_version'" in rejected
 
 
 def test_every_option_is_documented(built_guide):
     text = page_text(built_guide / "options.html")
     for listing in (core.list_opts(), plugins.list_opts()):
         for _, options in listing:
-            assert [one.dest for one in options if one.dest not in text] == []
+            assert [option.dest for option in options if option.dest not in text] == []
 
 
 def test_every_error_code_is_documented(built_guide):
     text = page_text(built_guide / "limits.html")
-    spoken = {
+    codes = {
         code
         for path in PACKAGE.rglob("*.py")
         for code in re.findall(r'code ?= ?"((?:placement|scheduler)\.\w[\w.]*)"', path.read_text())
     }
-    assert len(spoken) > 5
-    assert {code for code in spoken if code not in text} == set()
+    assert len(codes) > 5
+    assert {code for code in codes if code not in text} == set()
 
 
 def test_limits_are_documented_with_their_values(built_guide):
@@ -153,12 +154,10 @@ def test_links_to_the_api_reference_have_targets():
 
 
 def test_links_of_the_api_reference_to_the_guide_have_targets(built_guide):
-    for page, _, section_text in (
-        target.partition("#") for target in find_targets("guide", REFERENCE)
-    ):
-        assert (
-            f'id="{section_text}"' in (built_guide / f"{page}.html").read_text() or not section_text
-        ), page
+    for target in find_targets("guide", REFERENCE):
+        page, _, anchor = target.partition("#")
+        text = (built_guide / f"{page}.html").read_text()
+        assert f'id="{anchor}"' in text or not anchor, page
 
 
 @pytest.mark.parametrize(
@@ -170,7 +169,7 @@ def test_each_page_of_the_reference_links_to_the_guide(page):
     assert ":guide:`" in page.read_text()
 
 
-#: Options belong to no single route.
+#: Pages of the guide that are about no route.
 WITHOUT_A_ROUTE = {"options", "roadmap"}
 
 

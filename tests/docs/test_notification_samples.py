@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The samples of the guide's page on notifications are what is sent today, and all are shown."""
+"""The samples of the guide's page on notifications equal sent messages, and all are shown."""
 
 import json
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The section "Sizing" of the page "Deploy" has the figures of the page on the cache."""
+"""The figures of the section "Sizing" equal the figures of the page on the cache."""
 
 import re
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 SIZING = (ROOT / "doc/source/deploy.rst").read_text().partition("\nSizing\n")[2]
 CACHE = (ROOT / "doc/source/how_current.rst").read_text()
-#: The rows of the page on the cache from which each row of "Sizing" is calculated.
+#: Rows of "Sizing", and the rows of the page on the cache that they are calculated from.
 ROWS = {
     "candidates, ``limit=10``": ["candidates, limit=10"],
     "candidates, ``limit=1000``": ["candidates, limit=1000"],
@@ -23,23 +23,23 @@ ROWS = {
 
 
 def read_cells(page: str, row: str) -> list[str]:
-    """Return the cells of a row, without its name."""
+    """Return the cells of a row without its name."""
     (line,) = re.findall(rf"^{re.escape(row)}  +(.*)$", page, re.MULTILINE)
     return line.split()
 
 
 def largest_cpu_figure(row: str) -> float:
-    """Return the larger of a row's figures, or the only one: every other figure is of CPU."""
+    """Return the largest figure of CPU in a row. Every other figure is of CPU."""
     (_, table) = CACHE.split("\n1 000 000 hosts\n====")
-    return max(float(one) for one in read_cells(table, row)[1::2])
+    return max(float(figure) for figure in read_cells(table, row)[1::2])
 
 
 @pytest.mark.parametrize("row", ROWS)
 def test_row_has_the_largest_value_and_its_request_rate(row):
-    largest = max(largest_cpu_figure(one) for one in ROWS[row])
-    figure, unit, about, each_second = read_cells(SIZING, row)
+    largest = max(largest_cpu_figure(name) for name in ROWS[row])
+    figure, unit, about, rate = read_cells(SIZING, row)
     assert (float(figure), unit, about) == (largest, "ms", "about")
-    assert int(each_second) == pytest.approx(1000 / largest, rel=0.05)
+    assert int(rate) == pytest.approx(1000 / largest, rel=0.05)
 
 
 def test_worker_memory_equals_that_of_the_other_page():

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lines of the guide and of README.md that stand for themselves, typed as they are printed.
+"""Single lines of the guide and README.md, typed as printed.
 
-What differs is in ``HERE``: the files of a machine, the addresses, the port, and how large a cloud
-is.
+``REPLACEMENTS`` has the files, addresses, ports and sizes of clouds that differ on this machine.
 """
 
 import re
@@ -24,8 +23,8 @@ from tests.support.servers import BIN, PROGRAM, Server, environment, start_serve
 
 pytestmark = pytest.mark.exhaustive
 
-#: What is written on this machine for what a page prints.
-HERE = {
+#: Printed text, and the text that replaces it on this machine.
+REPLACEMENTS = {
     "/etc/placement/placement.conf": "placement.conf",
     "/etc/nova/nova.conf": "nova.conf",
     "--host 192.0.2.10": "--port {port}",
@@ -38,7 +37,7 @@ SERVER = "http://127.0.0.1:8778"
 
 
 def typed_lines_of_page(page: str) -> list[str]:
-    """Return the lines of a page that any user types."""
+    """Return the console lines of a page."""
     if page == "README":
         return test_readme.typed_lines()
     text = re.sub(r"\\\n\s+", "", (ROOT / f"doc/source/{page}.rst").read_text())
@@ -46,12 +45,12 @@ def typed_lines_of_page(page: str) -> list[str]:
 
 
 def find_line(page: str, *words: str) -> str:
-    """Return the one line of a page that has these words."""
+    """Return the only line of a page that contains these words."""
     (line,) = {line for line in typed_lines_of_page(page) if all(word in line for word in words)}
     return line
 
 
-#: By the name of a test, the lines that it types: the page, and what makes each the only one.
+#: The lines of each test: the page and words that identify the line.
 TYPED = {
     "policies": [("options", "oslopolicy-sample-generator"), ("options", "oslopolicy-validator")],
     "gunicorn": [("recipes", "gunicorn placement_sched")],
@@ -85,7 +84,7 @@ TYPED = {
 
 def list_tested_lines() -> list[tuple[str, str]]:
     """Return every line that a test of this module types, with its page."""
-    return [(page, find_line(page, *words)) for some in TYPED.values() for page, *words in some]
+    return [(page, find_line(page, *words)) for rows in TYPED.values() for page, *words in rows]
 
 
 def lines_of_test(name: str) -> list[str]:
@@ -94,7 +93,7 @@ def lines_of_test(name: str) -> list[str]:
 
 @pytest.fixture
 def reader_folder(tmp_path: Path) -> Path:
-    """A folder of a reader, with the virtual environment of ``make``."""
+    """A folder with the virtual environment of ``make`` and a configuration file."""
     (tmp_path / ".venv").symlink_to(BIN.parent)
     (tmp_path / "placement_sched.conf").write_text(
         "[placement_database]\nconnection = sqlite:///own.db\n[api]\nauth_strategy = noauth2\n"
@@ -103,13 +102,13 @@ def reader_folder(tmp_path: Path) -> Path:
 
 
 def to_local_line(line: str, reader_folder: Path) -> str:
-    for printed, written in HERE.items():
+    for printed, written in REPLACEMENTS.items():
         line = line.replace(printed, written)
     return line.replace("{folder}", str(reader_folder))
 
 
 def run_line(line: str, reader_folder: Path, status: int = 0, *, url: str = SERVER) -> str:
-    """Type a line; return what it printed."""
+    """Type a line, and return its output."""
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", to_local_line(line, reader_folder).replace(SERVER, url)],
         cwd=reader_folder,
@@ -126,7 +125,7 @@ def run_line(line: str, reader_folder: Path, status: int = 0, *, url: str = SERV
 
 @contextmanager
 def run_server(line: str, reader_folder: Path) -> Iterator[Server]:
-    """Type a line that starts a server, in place of its address on a port of ours."""
+    """Type a line that starts a server, with a free port in place of its address."""
     words = shlex.split(to_local_line(line, reader_folder))
     assert words[:2] == ["placement-sched", "serve"]
     with start_server(command=[PROGRAM, *words[1:]], folder=reader_folder) as server:
@@ -148,7 +147,7 @@ def test_gunicorn_without_configuration_fails_as_documented(reader_folder):
 
 
 def make_placement_database(reader_folder: Path, file: str) -> None:
-    """Create a database of OpenStack placement, with a configuration file that names it."""
+    """Create a database of OpenStack placement, and a configuration file for it."""
     url = f"sqlite:///{reader_folder}/{Path(file).stem}.db"
     OpenStack(url).manage("db", "sync")
     (reader_folder / file).write_text(
@@ -178,7 +177,7 @@ def test_documented_startup_errors_are_reported(reader_folder):
 
 
 def make_nova(reader_folder: Path) -> NovaCloud:
-    """Return a nova with a host, which ``nova.conf`` names."""
+    """Create nova databases with a host, and a ``nova.conf`` for them."""
     nova = sqlite_nova(reader_folder, "one")
     nova.add_host("cn1")
     (reader_folder / "nova.conf").write_text(f"[api_database]\nconnection = {nova.api.url}\n")
@@ -226,13 +225,15 @@ def test_benchmark_clouds_are_loaded_and_queried(reader_folder):
 
 
 def test_cached_cloud_is_queried(reader_folder):
-    """SQLite has no log of changes, by which they keep it up to date."""
+    """SQLite has no change log, so the cache needs PostgreSQL."""
     (reader_folder / "bench").symlink_to(ROOT / "bench")
     (line,) = lines_of_test("in memory")
     load = find_line("how_current", "bench/load.py")
     with empty_database("postgresql", reader_folder) as url:
-        load, ask = (one.replace("postgresql+psycopg://.../million", url) for one in (load, line))
+        load, query = (
+            text.replace("postgresql+psycopg://.../million", url) for text in (load, line)
+        )
         assert run_line(load, reader_folder).startswith("sparse, 200: ")
-        printed = run_line(ask, reader_folder)
+        printed = run_line(query, reader_folder)
     assert re.search(r"^\| s until all is in memory \| \d+ \|", printed, re.MULTILINE)
     assert "| PUT allocations |" in printed

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which requests the tests send, as far as their text shows it: method, path and source.
+"""The requests that the tests send, as far as their source shows method and path.
 
-Gabbi files say it plainly. In Python, a request is a call such as ``client.put(f"{PATH}/{x}")``, or
-a method followed by a path, in a call or a table: ``("PUT", "/traits/{}")``. Names stand for what
-the module assigns to them, functions for what they return. What remains unknown of a path is a
-hole, ``{}``: one segment, or the end of one.
+Gabbi files state both. In Python, a request is a call such as ``client.put(f"{PATH}/{x}")``, or a
+method followed by a path in a call or a table: ``("PUT", "/traits/{}")``. Names are replaced by the
+values that the module assigns to them, and functions by their return values. An unknown part of a
+path is a hole, ``{}``, which is a segment or the end of a segment.
 """
 
 import ast
@@ -20,34 +20,34 @@ import yaml
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"}
 _GABBI_HOLE = re.compile(r"\$[A-Z_]+(\['[^']*'\])?(\.\$RESPONSE\['[^']*'\])?|\{\w*\}")
-#: How many names may stand for one another, and how many paths one expression may mean.
-_DEPTH = 4
-_MOST = 60
+#: Maximum number of names that are followed, and of paths that an expression may have.
+_MAX_DEPTH = 4
+_MAX_PATHS = 60
 
 
 @dataclass(frozen=True)
 class SentRequest:
-    """A request that a test sends: ``text`` is where, for what else must stand there."""
+    """A request that a test sends, and the text of its file or gabbi test."""
 
     method: str
     path: str
     text: str
 
     def matches(self, method: str, template: str) -> bool:
-        """Return whether this is a request for a route: ``{}`` is a segment, ``{...}`` some."""
+        """Return whether this request fits a route. ``{}`` is a segment, ``{...}`` the rest."""
         path = self.path.partition("?")[0].rstrip("/")
-        found, wanted = path.split("/"), template.split("/")
-        if wanted[-1] == "{...}":
-            found = found[: len(wanted)]
+        sent, expected = path.split("/"), template.split("/")
+        if expected[-1] == "{...}":
+            sent = sent[: len(expected)]
         return (
             method == self.method
-            and len(found) == len(wanted)
-            and all(map(_matches_segment, found, wanted))
+            and len(sent) == len(expected)
+            and all(map(_matches_segment, sent, expected))
         )
 
 
-def _matches_segment(found: str, wanted: str) -> bool:
-    return bool(found) if wanted in {"{}", "{...}"} else found.removesuffix("{}") == wanted
+def _matches_segment(sent: str, expected: str) -> bool:
+    return bool(sent) if expected in {"{}", "{...}"} else sent.removesuffix("{}") == expected
 
 
 def read_gabbi_requests(file: Path) -> Iterator[SentRequest]:
@@ -69,26 +69,26 @@ def read_module_requests(file: Path) -> Iterator[SentRequest]:
 
 
 class _Module:
-    """A test module, and what its names stand for."""
+    """A test module, and the values of its names."""
 
     def __init__(self, tree: ast.Module) -> None:
         self._nodes = list(ast.walk(tree))
 
     @cached_property
-    def _resolve_names(self) -> dict[str, list[ast.expr]]:
-        found = defaultdict(list)
+    def _values(self) -> dict[str, list[ast.expr]]:
+        values = defaultdict(list)
         for node in self._nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                found[node.targets[0].id].append(node.value)
+                values[node.targets[0].id].append(node.value)
             elif isinstance(node, ast.FunctionDef):
-                returned = (
-                    one for one in ast.walk(node) if isinstance(one, ast.Return | ast.Yield)
+                returns = (
+                    child for child in ast.walk(node) if isinstance(child, ast.Return | ast.Yield)
                 )
-                found[node.name] += [one.value for one in returned if one.value is not None]
-        return found
+                values[node.name] += [child.value for child in returns if child.value is not None]
+        return values
 
     def method_path_pairs(self) -> Iterator[tuple[str, ast.expr]]:
-        """Yield methods, and the expressions of the paths that they are used with."""
+        """Yield methods with the expressions of their paths."""
         for node in self._nodes:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
                 method = node.func.attr.removesuffix("_json").upper()
@@ -103,31 +103,31 @@ class _Module:
                     yield method.value, path
 
     def _methods(self, expression: ast.expr) -> Iterator[str]:
-        """Yield the methods that a name stands for where a test is parametrized with them."""
+        """Yield the methods that a test is parametrized with under this name."""
         for node in self._nodes if isinstance(expression, ast.Name) else ():
             match node:
                 case ast.Call(args=[ast.Constant(value=name), values]) if name == expression.id:
-                    found = {getattr(one, "value", None) for one in ast.walk(values)}
-                    yield from METHODS & found
+                    constants = {getattr(node, "value", None) for node in ast.walk(values)}
+                    yield from METHODS & constants
 
-    def resolve_strings(self, expression: ast.expr, depth: int = _DEPTH) -> list[str]:
-        """Return what a string expression may be, with holes for what is unknown."""
+    def resolve_strings(self, expression: ast.expr, depth: int = _MAX_DEPTH) -> list[str]:
+        """Return the possible values of a string expression, with holes for unknown parts."""
         match expression:
             case ast.Constant(value=str(text)):
                 return [re.sub(r"\{\w*\}", "{}", text)]
             case ast.JoinedStr(values=parts):
-                found = [self.resolve_strings(part, depth) for part in parts]
+                choices = [self.resolve_strings(part, depth) for part in parts]
             case ast.BinOp(left=left, op=ast.Add(), right=right):
-                found = [self.resolve_strings(left, depth), self.resolve_strings(right, depth)]
+                choices = [self.resolve_strings(left, depth), self.resolve_strings(right, depth)]
             case ast.FormattedValue(value=value):
                 return self.resolve_strings(value, depth)
             case ast.Name(id=name) | ast.Call(func=ast.Name(id=name)) if depth:
-                meant = [
-                    one
-                    for value in self._resolve_names[name]
-                    for one in self.resolve_strings(value, depth - 1)
+                strings = [
+                    string
+                    for value in self._values[name]
+                    for string in self.resolve_strings(value, depth - 1)
                 ]
-                return [one for one in meant if one.startswith("/")][:_MOST] or ["{}"]
+                return [text for text in strings if text.startswith("/")][:_MAX_PATHS] or ["{}"]
             case _:
                 return ["{}"]
-        return ["".join(choice) for choice in product(*found)][:_MOST]
+        return ["".join(choice) for choice in product(*choices)][:_MAX_PATHS]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API reference documents what is served: everything, and nothing else."""
+"""The API reference documents exactly the routes that are served."""
 
 import re
 import subprocess
@@ -30,7 +30,7 @@ APIS = {
     "/placement": PLACEMENT.routes,
     "/scheduler": SCHEDULER.routes,
 }
-#: Served beside the APIs, by applications without a route table; asked for below.
+#: Addresses outside the route tables of the APIs. A test below requests them.
 BESIDE = {
     ("GET", "/"),
     ("GET", "/healthz"),
@@ -44,7 +44,7 @@ Address = tuple[str, str]
 
 @dataclass(frozen=True)
 class Section:
-    """What the reference says of one method on one path."""
+    """A section of the reference about a method and a path."""
 
     page: str
     title: str
@@ -54,19 +54,19 @@ class Section:
 
 
 def _route_statuses(route: Route) -> frozenset[int]:
-    """Return the statuses of a route, but for those that any route of any API has."""
+    """Return the statuses of a route without the statuses that every route has."""
     anywhere = {406, 503} if route.body is not None or route.query is not None else {400, 406, 503}
     return route.statuses - (anywhere - {*route.success, *route.errors})
 
 
-def _read_routes() -> dict[Address, list[Route]]:
-    found = defaultdict(list)
+def _routes_by_address() -> dict[Address, list[Route]]:
+    routes_by_address = defaultdict(list)
     for prefix, routes in APIS.items():
         for route in routes:
             path = re.sub(r"<(?:path:)?(\w+)>", r"{\1}", f"{prefix}{route.path}")
-            # The address with a slash at its end is the same document.
-            found[route.method, path.rstrip("/")].append(route)
-    return found
+            # With a slash at its end, the address has the same section.
+            routes_by_address[route.method, path.rstrip("/")].append(route)
+    return routes_by_address
 
 
 def _read_sections() -> list[Section]:
@@ -92,15 +92,15 @@ def _parse_codes(body: str, kind: str) -> frozenset[int]:
     return frozenset(int(code) for block in listed for code in re.findall(r"- (\d{3})", block))
 
 
-SERVED = _read_routes()
+SERVED = _routes_by_address()
 SECTIONS = _read_sections()
 DOCUMENTED = {section.address for section in SECTIONS}
 
 
 def _documented_statuses(address: Address, kind: str) -> frozenset[int]:
-    """Return the statuses of all sections of an address: actions share one."""
-    found = (getattr(section, kind) for section in SECTIONS if section.address == address)
-    return frozenset().union(*found)
+    """Return the statuses of all sections of an address. Actions share an address."""
+    statuses = (getattr(section, kind) for section in SECTIONS if section.address == address)
+    return frozenset().union(*statuses)
 
 
 def _parse_list(address: Address) -> frozenset[int]:
@@ -153,7 +153,7 @@ def test_placement_statuses_equal_the_openapi_document() -> None:
         for address, routes in SERVED.items()
         if "/placement" in address[1]
         and _parse_list(address)
-        != (answered := {one for route in routes for one in route.statuses})
+        != (answered := {status for route in routes for status in route.statuses})
     }
     assert different == {}
 
@@ -177,23 +177,24 @@ def test_first_version_of_a_route_is_documented() -> None:
         for method, path, version in heading.findall(page.read_text()):
             documented[method, path].add(version)
     different = {
-        address: (documented[address], came)
+        address: (documented[address], first)
         for address, routes in SERVED.items()
-        if documented[address] != (came := _first_version(routes))
+        if documented[address] != (first := _first_version(routes))
     }
     assert different == {}
 
 
 def _first_version(routes: list[Route]) -> set[str]:
-    """Return the version with which an address came; none where it has always been there."""
-    answering = (
+    """Return the first version of an address, or nothing if every version has it."""
+    # Routes without a successful status only reject requests.
+    versions = (
         route.since for route in routes if 2 in {s // 100 for s in route.success} or route.public
     )
-    came = min(answering, default=EVER)  # some refuse whatever is asked
-    return set() if came == (0, 0) else {str(came)}
+    first = min(versions, default=EVER)
+    return set() if first == (0, 0) else {str(first)}
 
 
-def test_page_names_equal_nouns() -> None:
+def test_every_module_of_routes_has_a_page() -> None:
     nouns = {
         f"{prefix.strip('/')}/{route.handler.__module__.rpartition('.')[2]}.rst": route
         for prefix, routes in APIS.items()
@@ -210,10 +211,10 @@ def test_every_parameter_is_used() -> None:
 
 
 def test_every_sample_is_shown() -> None:
-    there = {str(path.relative_to(SOURCE)) for path in (SOURCE / "samples").rglob("*.json")}
+    samples = {str(path.relative_to(SOURCE)) for path in (SOURCE / "samples").rglob("*.json")}
     pages = "\n".join(page.read_text() for page in SOURCE.rglob("*.rst"))
     shown = set(re.findall(r"literalinclude:: (?:\.\./)?(\S+)", pages))
-    assert there - shown == set()
+    assert samples - shown == set()
 
 
 @pytest.mark.system

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The package can be installed and used with the libraries of an OpenStack release."""
+"""The package installs and runs with the libraries of an OpenStack release."""
 
 import re
 import subprocess
@@ -23,7 +23,7 @@ EXTRAS = ("server", "postgresql", "mysql", "memcached", "osc")
 OWN = {"granian", "jsonschema-rs", "orjson", "psycopg", "shtab"}
 
 
-def constraints():
+def requirements():
     setup = ConfigParser()
     setup.read(ROOT / "setup.cfg")
     extras = (setup["options.extras_require"][name] for name in EXTRAS)
@@ -32,14 +32,14 @@ def constraints():
 
 
 def test_requirements_allow_the_constrained_versions():
-    versions = {each.name: PINNED.get(canonicalize_name(each.name)) for each in constraints()}
+    versions = {each.name: PINNED.get(canonicalize_name(each.name)) for each in requirements()}
     assert {name for name, version in versions.items() if version is None} == OWN
-    refused = [
+    conflicts = [
         f"{each} does not allow {versions[each.name]}"
-        for each in constraints()
+        for each in requirements()
         if versions[each.name] and not each.specifier.contains(versions[each.name])
     ]
-    assert refused == []
+    assert conflicts == []
 
 
 def test_constraints_have_sqlalchemy_2_0():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing that the tests wait for can keep them waiting for ever."""
+"""Every wait of the tests has a deadline."""
 
 import ast
 import configparser
@@ -13,12 +13,12 @@ pytestmark = pytest.mark.slow
 
 #: The functions of :mod:`subprocess` that wait for a process.
 STARTED = {"run", "call", "check_call", "check_output"}
-#: What a loop that waits looks at to end in any case.
+#: Functions that a waiting loop may call to find its deadline.
 CLOCKS = {"monotonic", "perf_counter", "time"}
 
 
 def called_name(call: ast.AST) -> str | None:
-    """Return the last part of the name of what is called, None for what is no call."""
+    """Return the last part of the name of the called function, or None if this is no call."""
     function = call.func if isinstance(call, ast.Call) else None
     if isinstance(function, ast.Attribute):
         return function.attr
@@ -26,10 +26,10 @@ def called_name(call: ast.AST) -> str | None:
 
 
 def find_waits(tree: ast.AST) -> Iterator[ast.Call | ast.While]:
-    """Yield the calls and loops that wait, and know no time after which they give up."""
+    """Yield the calls and loops that wait without a deadline."""
     for call in ast.walk(tree):
         if isinstance(call, ast.While):
-            called = {called_name(one) for one in ast.walk(call)}
+            called = {called_name(node) for node in ast.walk(call)}
             if "sleep" in called and not called & CLOCKS:
                 yield call
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):

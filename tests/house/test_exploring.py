@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Property tests draw the same examples in CI, and other examples with each seed."""
+"""Property tests draw fixed examples in CI, and other examples with each seed."""
 
 import os
 import subprocess

@@ -25,7 +25,7 @@ OPTIONAL = {
     "openstack": "osc",
     "osc_lib": "osc",
 }
-#: Runs the program as if the packages of the extras were not installed.
+#: Code before a program that hides the packages of the extras.
 WITHOUT = f"""
 import importlib.abc, sys
 
@@ -90,9 +90,9 @@ def test_all_installs_every_extra_of_users():
 
 @pytest.fixture
 def run_without_extras(tmp_path):
-    """Run code without the packages of the extras, with an SQLite database in a directory."""
+    """Give a function that runs code with hidden extras, in a folder for its SQLite database."""
 
-    def run_without_extras(code: str) -> subprocess.CompletedProcess[str]:
+    def run(code: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-c", WITHOUT + code],
             cwd=tmp_path,
@@ -103,7 +103,7 @@ def run_without_extras(tmp_path):
             check=False,
         )
 
-    return run_without_extras
+    return run
 
 
 @pytest.mark.system
@@ -128,7 +128,7 @@ def test_sqlite_needs_no_extra(run_without_extras):
         ("main(['db', 'sync', '--config-file', 'mysql.conf'])", "mysql"),
     ],
 )
-def test_an_error_names_the_missing_extra(run_without_extras, tmp_path, code, extra):
+def test_error_names_the_missing_extra(run_without_extras, tmp_path, code, extra):
     for database in ("postgresql", "mysql"):
         url = f"{database}://user@127.0.0.1/name"
         (tmp_path / f"{database}.conf").write_text(f"[placement_database]\nconnection = {url}\n")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lint of language finds its habits, and lets plain English pass."""
+"""The lint of the project's English reports its habits, and accepts plain sentences."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each layer imports only the layers below it; the contracts stand in setup.cfg."""
+"""Each layer imports only the layers below it, as the contracts in setup.cfg require."""
 
 import configparser
 import subprocess

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``run_make`` says what there is, what takes a while, and where its results are."""
+"""The targets of the Makefile, their messages, and their use by other tools."""
 
 import configparser
 import os
@@ -15,12 +15,12 @@ pytestmark = pytest.mark.slow
 
 MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
-#: What the environment may set for make.
+#: The variables of make that the environment may set.
 VARIABLES = set(re.findall(r"^([A-Z_]+) \?=", MAKEFILE, re.MULTILINE))
 
 
 def run_make(*arguments):
-    # These tests may be run by make, which hands its own arguments and variables down.
+    # make may run these tests, and passes its arguments and variables on.
     environment = {
         name: value
         for name, value in os.environ.items()
@@ -54,13 +54,12 @@ def test_help_lists_targets_for_users_and_developers():
 @pytest.mark.parametrize(
     "target", ["demo", "test", "test-fast", "test-system", "bench", "peer", "test-only"]
 )
-def test_installation_prints_a_message(target, tmp_path):
-    """Of what would be done, the line stands before the first use of pip."""
+def test_message_is_printed_before_pip_runs(target, tmp_path):
     lines = run_make("-n", target, f"VENV={tmp_path / 'run'}", f"PEER={tmp_path / 'peer'}")
-    said = [line for line in lines if "installing dependencies" in line or "/pip " in line]
-    assert len(said) % 2 == 0
-    for told, pip in zip(said[::2], said[1::2], strict=True):
-        assert told.startswith("echo 'installing dependencies into ")
+    steps = [line for line in lines if "installing dependencies" in line or "/pip " in line]
+    assert len(steps) % 2 == 0
+    for message, pip in zip(steps[::2], steps[1::2], strict=True):
+        assert message.startswith("echo 'installing dependencies into ")
         assert "/pip install" in pip
 
 
@@ -70,14 +69,12 @@ def test_docs_target_prints_the_path_of_the_pages():
     assert f"{ROOT}/doc/build/api-ref/index.html" in reference
 
 
-def test_each_lane_has_a_target():
-    """The name of a target says which value of ``--lane`` it passes."""
+def test_target_of_a_lane_passes_it_to_pytest():
     for target, lane in {"test-fast": "fast", "test": "test", "test-system": "system"}.items():
         assert f"--lane {lane} " in run_make("-n", target)[-1]
 
 
-def test_other_tools_call_make_targets():
-    """tox, pre-commit and the code host's workflow add nothing of their own."""
+def test_tox_hooks_and_workflow_only_call_make_or_ci():
     tox = configparser.ConfigParser()
     tox.read(ROOT / "tox.ini")
     assert set(tox["tox"]["env_list"].split(", ")) <= TARGETS

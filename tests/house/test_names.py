@@ -8,8 +8,8 @@ from tests.support.repository import modules, relative_name
 
 pytestmark = pytest.mark.slow
 
-NAMELESS = {"utils", "util", "helpers", "helper", "common", "misc", "tools", "lib"}
-#: Plugins written for nova import these by their names.
+NONDESCRIPT = {"utils", "util", "helpers", "helper", "common", "misc", "tools", "lib"}
+#: Plugins that were written for nova import these modules.
 KNOWN_TO_PLUGINS = {
     "placement_sched/scheduler/filters/utils.py",
     "placement_sched/scheduler/utils.py",
@@ -17,12 +17,12 @@ KNOWN_TO_PLUGINS = {
 
 
 def test_module_names_are_descriptive():
-    nameless = {
+    nondescript = {
         relative_name(path)
         for path in modules()
-        if path.stem in NAMELESS or path.parent.name in NAMELESS
+        if path.stem in NONDESCRIPT or path.parent.name in NONDESCRIPT
     }
-    assert nameless <= KNOWN_TO_PLUGINS
+    assert nondescript <= KNOWN_TO_PLUGINS
 
 
 def test_every_module_has_a_docstring():

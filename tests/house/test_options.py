@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every option tells the operator what it is for."""
+"""Every option has help, a single declaration and a maximum."""
 
 import re
 from datetime import datetime, timedelta
@@ -36,7 +36,7 @@ def test_no_option_is_declared_twice():
     assert sorted(names) == sorted(set(names))
 
 
-#: Numbers that are only multiplied, added or compared with, or handed to what bounds them itself.
+#: Numbers that are only multiplied, added or compared, or that another limit bounds.
 ONLY_COUNTED_WITH = re.compile(
     r"(allocation_ratio|multiplier|weight_of_unavailable|budget|per_host|_size|max_request_groups"
     r"|max_member_of|\] workers)$"
@@ -44,7 +44,7 @@ ONLY_COUNTED_WITH = re.compile(
 
 
 def test_durations_and_limits_have_a_maximum():
-    """Python refuses a span of a million years only when it is made: the answer would be 500."""
+    """Python raises for a span of a million years, and the response would be 500."""
     unbounded = [
         name
         for group, option in OURS
@@ -60,5 +60,5 @@ def test_maximum_durations_are_accepted_by_the_clock():
     assert timedelta(seconds=MAX_INT)
     assert datetime(2026, 1, 1) - timedelta(seconds=MAX_INT) > datetime(1900, 1, 1)
     assert MAX_INT <= TIMEOUT_MAX
-    # PostgreSQL's timeouts are in milliseconds, the socket's a little longer than the database's.
+    # PostgreSQL's timeouts are in milliseconds. The timeout of the socket is slightly longer.
     assert (MAX_WAIT + 3600) * 1000 < 2**31

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is packaged is what is in the tree, and it works alone, elsewhere."""
+"""The packages contain the tree, and work outside the repository."""
 
 import configparser
 import json
@@ -51,13 +51,13 @@ def test_setup_names_every_package_of_the_tree():
 
 
 def test_alembic_folder_is_no_package():
-    """With an ``__init__.py`` it would shadow the library of that name."""
+    """With an ``__init__.py``, the folder would shadow the library alembic."""
     assert list((ROOT / "alembic").rglob("__init__.py")) == []
 
 
 @pytest.fixture(scope="module")
 def built_packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ``make release`` makes: the sdist, and the wheel that is built of the sdist alone."""
+    """Build the sdist, and the wheel from the sdist alone, as ``make release`` does."""
     source = tmp_path_factory.mktemp("source") / "tree"
     shutil.copytree(ROOT, source, ignore=LEFT_OUT)
     target = source.parent / "dist"
@@ -100,7 +100,6 @@ def test_wheel_has_modules_migrations_and_type_marker(wheel):
 
 
 def check_demo(program: Path, folder: Path) -> None:
-    """Check that the demo runs outside of the repository."""
     done = subprocess.run(
         [program, "demo", "--format", "json"],
         cwd=folder,
@@ -148,7 +147,7 @@ def test_links_to_files_have_the_address_of_the_tag(url, text, monkeypatch):
 
 @pytest.fixture(scope="module")
 def installed_wheel(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A virtual environment far from this repository with the wheel and its requirements."""
+    """A virtual environment outside this repository with the wheel and its requirements."""
     home = tmp_path_factory.mktemp("elsewhere") / "venv"
     subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=600)
     subprocess.run([home / "bin/pip", "install", "--quiet", wheel], check=True, timeout=600)
@@ -188,7 +187,7 @@ def test_wheel_syncs_and_serves_outside_the_repository(wheel, installed_wheel, t
         assert server.stop() == 0
 
 
-#: Programs of a package that the table installs by another of its programs.
+#: Programs that the table lists under another program of the same package.
 PARTS = {"epmd", "mariadb-install-db", "rabbitmqctl"}
 
 
@@ -200,12 +199,12 @@ def test_ci_finds_programs_of_postgresql_outside_the_path():
 
 def test_ci_installs_programs_that_tests_need():
     listed = (ROOT / ".ci/run").read_text()
-    asked = {
+    needed = {
         name
         for file in (ROOT / "tests").rglob("*.py")
         for name in re.findall(r'\b(?:tool|which)\("([\w-]+)"', file.read_text())
     }
-    assert len(asked) > 5
-    asked -= PARTS
+    assert len(needed) > 5
+    needed -= PARTS
     (table,) = re.findall(r"<<'PROGRAMS'\n(.*?)\nPROGRAMS\n", listed, re.DOTALL)
-    assert asked <= {line.split()[0] for line in table.splitlines()}
+    assert needed <= {line.split()[0] for line in table.splitlines()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every shipped plugin says to operators what it does and by which options, and is tested."""
+"""Every shipped plugin has a docstring that names its options, and a test."""
 
 import inspect
 import re
@@ -16,17 +16,17 @@ from tests.support.repository import PACKAGE, ROOT
 pytestmark = pytest.mark.slow
 
 PLUGINS = [*all_filters(), *all_weighers(), *all_request_filters(), *all_drivers()]
-#: What the modules of the folders use.
+#: Modules of the plugin folders without plugins.
 NOT_PLUGINS = {*("__init__.py", "changed_requests.py", "extra_specs_ops.py", "room.py", "utils.py")}
 
 
 def plugin_text(plugin):
-    """Return what operators read about a plugin: its docstring, and its module's."""
+    """Return the docstrings of a plugin and of its module, which operators read."""
     return f"{inspect.getmodule(plugin).__doc__}\n{vars(plugin).get('__doc__')}"
 
 
 def test_plugins_have_docstrings_of_their_own():
-    """A class without one shows that of its base; one with a few words repeats its name."""
+    """Without its own docstring a class shows that of its base."""
     short = [
         plugin.__name__ for plugin in PLUGINS if len(str(vars(plugin).get("__doc__")).split()) < 5
     ]
@@ -48,7 +48,7 @@ def test_plugins_have_test_modules():
 
 
 def is_tested(plugin):
-    """Return whether it has a module of its module's name or its own, or cases in a shared one."""
+    """Return whether a test module, or a table of cases in a shared module, is for the plugin."""
     module = Path(inspect.getfile(plugin)).relative_to(PACKAGE)
     own = ROOT / "tests" / module.parent / f"test_{module.name}"
     if not own.exists():
@@ -60,7 +60,7 @@ def is_tested(plugin):
     return any(shared in text and f"({plugin.__name__}, " in text for text in tests)
 
 
-def test_modules_of_plugin_folders_are_found():
+def test_every_module_of_the_plugin_folders_is_loaded():
     files = {Path(inspect.getfile(plugin)) for plugin in PLUGINS}
     folders = ("filters", "weights", "request_filters", "drivers")
     written = {

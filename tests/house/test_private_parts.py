@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Private parts of libraries are used only where nothing public does it, each with its reason."""
+"""Private names of libraries are used only if a decision lists them with a reason."""
 
 import ast
 import inspect
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 DECISION = ROOT / "doc/decisions/0006-private-names.md"
 PRIVATE = re.compile("_[a-z]")
-#: Names that begin with an underscore, and are documented for everybody's use.
+#: Documented names that begin with an underscore.
 DOCUMENTED = {
     "_asdict",
     "_exit",
@@ -26,7 +26,7 @@ DOCUMENTED = {
     "_make",
     "_replace",
 }
-#: What nova's weighers have, which a third-party weigher may be.
+#: Attributes of nova's weighers, which a third-party weigher may define.
 OF_NOVA = {"_weight_multiplier"}
 
 
@@ -46,25 +46,25 @@ def test_listed_modules_exist():
 
 @cache
 def read_list():
-    """The module and the name of each row of the list."""
+    """Return the module and the name of each row of the list."""
     rows = re.findall(r"^\| `([\w/]+\.py)` \| `(_\w+)` \|", DECISION.read_text(), re.MULTILINE)
     assert rows
     return {(f"{PACKAGE.name}/{module}", name) for module, name in rows}
 
 
 def imported_private_names(tree):
-    """Yield the private names that are imported from libraries, or on the way to what is."""
+    """Yield the private names in the paths of imports."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
-            paths = [f"{node.module}.{one.name}" for one in node.names]
+            paths = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
-            paths = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            paths = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         for path in paths:
             yield from filter(PRIVATE.match, path.split("."))
 
 
 def private_attributes(tree):
-    """Yield the private attributes that are read, and that no class or module of ours has."""
+    """Yield the private attributes that the code reads and the package does not define."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and PRIVATE.match(node.attr):
             yield from {node.attr} - names_of_package() - DOCUMENTED - OF_NOVA
@@ -72,8 +72,8 @@ def private_attributes(tree):
 
 @cache
 def names_of_package():
-    """The private names that the package gives to something."""
-    given = set()
+    """Return the private names that the package defines."""
+    names = set()
     for node in (node for path in modules() for node in ast.walk(ast.parse(path.read_text()))):
         match node:
             case (
@@ -81,14 +81,14 @@ def names_of_package():
                 | ast.AsyncFunctionDef(name=name)
                 | ast.ClassDef(name=name)
             ):
-                given.add(name)
+                names.add(name)
             case ast.Attribute(attr=name, ctx=ast.Store()) | ast.Name(id=name, ctx=ast.Store()):
-                given.add(name)
-    return given
+                names.add(name)
+    return names
 
 
 def inherited_private_names(path):
-    """Yield the private names of libraries' classes that classes derived from them use as well."""
+    """Yield the private names of library classes that derived classes use."""
     module = relative_name(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     for kind in vars(import_module(module)).values():
         if isinstance(kind, type) and kind.__module__ == module:
@@ -102,7 +102,7 @@ def is_library_class(kind):
 
 
 def private_names(kind):
-    """The private methods and attributes of a class, as its source has them."""
+    """Return the private methods and attributes in the source of a class."""
     try:
         source = inspect.getsource(kind)
     except (OSError, TypeError):

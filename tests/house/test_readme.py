@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What README.md tells newcomers to do works."""
+"""The instructions and figures of README.md are correct."""
 
 import ast
 import re
@@ -35,13 +35,13 @@ hosts:
 
 
 def code_blocks(language: str) -> list[str]:
-    """Return the fenced blocks of this language, in order."""
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-    return [text for named, text in found if named == language]
+    """Return the fenced blocks of this language in order."""
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    return [text for named, text in blocks if named == language]
 
 
 def typed_lines() -> list[str]:
-    """Return the lines that README has its readers type."""
+    """Return the console lines of README."""
     return re.sub(r"\\\n\s+", "", "".join(code_blocks("console"))).splitlines()
 
 
@@ -55,7 +55,7 @@ def test_readme_names_both_commands():
 
 
 def proof_rows() -> list[list[str]]:
-    """Return the cells of each row of the table that has figures."""
+    """Return the cells of each row of the table of figures."""
     section = README.partition("\n## Why\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\|(.+)\|$", section, re.MULTILINE)[2:]
     return [[cell.strip() for cell in row.split("|")] for row in rows]
@@ -87,7 +87,7 @@ def test_example_filter_works_and_is_explained(tmp_path):
 
 
 def run_program(folder: Path, arguments: str) -> str:
-    """Run the program in a folder that has a plugin, and return what it printed."""
+    """Run the program in a folder with a plugin, and return its output."""
     done = subprocess.run(
         [PROGRAM, *arguments.split()],
         cwd=folder,

@@ -28,7 +28,7 @@ APIS = {
     "identity": IDENTITY.routes,
     "scheduler": SCHEDULER.routes,
 }
-#: Routes that write, but whose address says all there is to say, or that refuse whatever is said.
+#: Routes that write without a body, or that reject every request.
 BODYLESS = {
     ("PUT", "/placement/traits/{}"),
     ("PUT", "/placement/resource_classes/{}"),
@@ -44,11 +44,11 @@ BODYLESS = {
     ("POST", "/image/v2/images/{}/members"),
     ("PUT", "/image/v2/images/{}/members/{}"),
 }
-#: Folders of tests that need another service, or that make test-only WHAT=chaos runs.
+#: Test folders that need another service or belong to make test-only WHAT=chaos.
 WITH_OTHERS = {"chaos", "client", "coexistence", "differential", "nova"}
-#: Routes that take bytes.
+#: Routes with a binary body.
 OF_DATA = {("PUT", "/image/v2/images/{}/file")}
-#: Addresses answered beside the APIs, by ``placement_sched/api/health.py``.
+#: Addresses outside the APIs (``placement_sched/api/health.py``).
 BESIDE = {
     ("GET", "/"),
     ("GET", "/healthz"),
@@ -60,14 +60,14 @@ BESIDE = {
 
 @dataclass(frozen=True)
 class ServedRoute:
-    """A route and the API it is of."""
+    """A route and its API."""
 
     api: str
     route: Route
 
     @property
     def address(self) -> tuple[str, str]:
-        """Method and path from the root, parameters nameless, without a closing slash."""
+        """Return the method, and the path without parameter names and trailing slash."""
         path = re.sub(r"<[^>]+>", "{}", f"/{self.api}{self.route.path}")
         return self.route.method, path.rstrip("/")
 
@@ -81,19 +81,19 @@ SERVED = [ServedRoute(api, route) for api, routes in APIS.items() for route in r
 
 @cache
 def documented_routes() -> frozenset[tuple[str, str]]:
-    """What the API reference has a heading for."""
-    found = set()
+    """Return the methods and paths in the headings of the API reference."""
+    routes = set()
     for page in (ROOT / "api-ref" / "source").rglob("*.rst"):
         for method, path in re.findall(
             r"^\.\. rest_method:: (\w+) (\S+)", page.read_text(), re.MULTILINE
         ):
-            found.add((method, re.sub(r"\{\w+\}", "{}", path).rstrip("/") or "/"))
-    return frozenset(found)
+            routes.add((method, re.sub(r"\{\w+\}", "{}", path).rstrip("/") or "/"))
+    return frozenset(routes)
 
 
 @cache
 def sent_requests() -> dict[Path, tuple[SentRequest, ...]]:
-    """The requests that each file of tests sends."""
+    """Return the requests that each file of tests sends."""
     tests = ROOT / "tests"
     modules = [path for path in tests.rglob("*.py") if "house" not in path.parts]
     stories = {path: tuple(read_gabbi_requests(path)) for path in tests.rglob("gabbits/*.yaml")}
@@ -101,7 +101,6 @@ def sent_requests() -> dict[Path, tuple[SentRequest, ...]]:
 
 
 def list_violating_routes(holds: Callable[[ServedRoute], bool]) -> list[str]:
-    """Return the routes of which this does not hold."""
     return [str(served) for served in SERVED if not holds(served)]
 
 
@@ -114,7 +113,7 @@ def test_routes_have_a_policy_unless_public():
     assert list_violating_routes(is_guarded) == []
 
 
-def test_routes_that_take_a_body_have_a_schema_at_every_version():
+def test_routes_with_a_body_have_a_schema_at_every_version():
     assert list_violating_routes(has_schemas) == []
 
 
@@ -122,8 +121,8 @@ def has_schemas(served):
     route = served.route
     if route.body is not None:
         oldest = max(route.since, min(since for since, _ in route.body.windows))
-        every = [route.body.at(oldest), *(schema for _, schema in route.body.windows)]
-        return None not in every
+        schemas = [route.body.at(oldest), *(schema for _, schema in route.body.windows)]
+        return None not in schemas
     writes = route.method in {"POST", "PUT", "PATCH"}
     return not writes or served.address in (OF_DATA if route.data else BODYLESS)
 
@@ -141,9 +140,9 @@ def test_routes_are_requested_by_tests():
 
 
 def is_requested(served, modules=None):
-    """Return whether a test sends the method to its whole path, or to the path below its API.
+    """Return whether a test sends a request to the route or to its path below the API.
 
-    With ``modules``, only these count, and helpers of tests without another service.
+    With ``modules``, only requests of these modules and of helpers without another service count.
     """
     method = served.route.method
     path = re.sub(r"<path:[^>]+>", "{...}", f"/{served.api}{served.route.path}")
@@ -151,13 +150,13 @@ def is_requested(served, modules=None):
     below = template.removeprefix(f"/{served.api}")
     return any(
         (
-            one.matches(method, template)
-            or (f"/{served.api}" in one.text and one.matches(method, below))
+            request.matches(method, template)
+            or (f"/{served.api}" in request.text and request.matches(method, below))
         )
-        and (served.route.action or "") in one.text
+        and (served.route.action or "") in request.text
         for path, requests in sent_requests().items()
         if modules is None or path in modules or is_helper(path)
-        for one in requests
+        for request in requests
     )
 
 
@@ -175,7 +174,7 @@ def test_no_rule_is_declared_twice():
 
 
 def test_modules_of_routes_are_registered():
-    """A noun's routes that no API lists would be served to nobody."""
+    """A module whose routes no API lists would not be served."""
     for api, routes in APIS.items():
         listed = {route.handler.__module__.rpartition(".")[2] for route in routes}
         folder = PACKAGE / "api" / api

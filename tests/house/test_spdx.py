@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The license line of source files is checked and added."""
+"""The lint reports source files without the license line, and adds the line."""
 
 import pytest
 
 from tests.house.spdx import LICENSE, main, source_files
 from tests.support.repository import ROOT
 
-#: Files without the line, and with it.
+#: Files without and with the line.
 FILES = {
     "placement_sched/a.py": ('"""A module."""\n', f'# {LICENSE}\n"""A module."""\n'),
     "placement_sched/empty.py": ("", f"# {LICENSE}\n"),
@@ -44,7 +44,7 @@ def test_write_adds_the_line_once(tree):
 
 
 def test_every_kind_of_source_file_is_found():
-    found = {str(path.relative_to(ROOT)) for path in source_files(ROOT)}
-    assert {"placement_sched/cli/main.py", "tests/lanes.py", "setup.py", ".ci/run"} < found
-    assert {"placement_sched/console/static/map.js", "alembic/script.py.mako"} < found
-    assert not [name for name in found if name.startswith(".venv")]
+    paths = {str(path.relative_to(ROOT)) for path in source_files(ROOT)}
+    assert {"placement_sched/cli/main.py", "tests/lanes.py", "setup.py", ".ci/run"} < paths
+    assert {"placement_sched/console/static/map.js", "alembic/script.py.mako"} < paths
+    assert not [name for name in paths if name.startswith(".venv")]
