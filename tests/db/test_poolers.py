@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PgBouncer with transaction pooling: each transaction may have another session.
 
-Responses equal the responses through direct connections, whatever other clients did in the same sessions.
+Responses equal the responses through direct connections, whatever other clients did in the same
+sessions.
 """
 
 import os

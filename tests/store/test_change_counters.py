@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change counters rise with each change, and hold while they are held."""
+"""Change counters rise with each change, and stay unchanged while they are locked."""
 
 from threading import Event, Thread
 
@@ -10,8 +10,8 @@ from placement_sched.store.compute import host_aggregates
 
 pytestmark = pytest.mark.all_databases
 
-#: A subject that may be held.
-HELD = host_aggregates.SUBJECT
+#: A subject whose counter can be locked.
+LOCKABLE = host_aggregates.SUBJECT
 
 
 def bump_counter(database, subject="things"):
@@ -57,17 +57,17 @@ def test_locked_counter_is_bumped_after_the_lock(database):
     bumped = Event()
 
     def work():
-        bump_counter(database, HELD)
+        bump_counter(database, LOCKABLE)
         bumped.set()
 
     rival = Thread(target=work)
 
     def hold(connection):
-        held = change_counters.hold_version(connection, HELD)
+        held = change_counters.hold_version(connection, LOCKABLE)
         rival.start()
         assert not bumped.wait(0.2)
         return held
 
     held = database.write(hold)
     rival.join(timeout=60)
-    assert counter_version(database, HELD) > held
+    assert counter_version(database, LOCKABLE) > held

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Old decisions: they are deleted in batches, with their places."""
+"""Old decisions are deleted in batches together with their places."""
 
 from datetime import timedelta
 
@@ -24,6 +24,6 @@ def test_old_decisions_are_purged_in_batches_with_placements(database):
     database.write(write_rows)
     assert [database.write(purge) for _ in range(3)] == [2, 1, 0]
     with database.read() as connection:
-        left = decisions.search(connection, DecisionQuery())
-    assert [one.uuid for one in left] == [instance(1001), instance(1000)]
+        remaining = decisions.search(connection, DecisionQuery())
+    assert [decision.uuid for decision in remaining] == [instance(1001), instance(1000)]
     assert count_rows(database, "sched_decision_places") == 2

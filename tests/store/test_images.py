@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the store tells of images."""
+"""The store of images."""
 
 from dataclasses import replace
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of images: in whatever order, each image is on exactly one of them."""
+"""Pages of images: with every order, no image is missing or on two pages."""
 
 import pytest
 
@@ -18,7 +18,7 @@ EVERYBODY = Viewer(project_id="admin", is_admin=True)
 
 @pytest.fixture
 def cloud(database):
-    """Thirty images, among them many that are alike."""
+    """Thirty images with many equal values."""
     rng = Dice.of(11)
 
     def write_rows(connection):
@@ -47,12 +47,12 @@ def test_every_image_is_on_exactly_one_page(cloud, seed):
     keys = rng.sample(SORT_KEYS, rng.randint(1, 3))
     order = {key: rng.random() < 0.5 for key in keys}
     order.setdefault("id", rng.random() < 0.5)
-    question = {"viewer": EVERYBODY, "order": tuple(order.items())}
+    filters = {"viewer": EVERYBODY, "order": tuple(order.items())}
     with cloud.read() as connection:
-        whole, _ = search(connection, ImageSearch(**question))
+        whole, _ = search(connection, ImageSearch(**filters))
         found, marker, more = [], None, True
         while more:
-            page, more = search(connection, ImageSearch(**question, limit=7, marker=marker))
+            page, more = search(connection, ImageSearch(**filters, limit=7, marker=marker))
             found += page
             marker = page[-1].uuid
     assert found == list(whole)
@@ -60,7 +60,7 @@ def test_every_image_is_on_exactly_one_page(cloud, seed):
 
 
 def test_order_equals_python_sort_order(cloud):
-    """Of texts beyond one case and alphabet each database has its own opinion."""
+    """Databases differ in the order of texts, so the keys are a number and a time."""
     question = ImageSearch(viewer=EVERYBODY, order=(("size", True), ("created_at", False)))
     with cloud.read() as connection:
         found, _ = search(connection, question)
@@ -68,23 +68,23 @@ def test_order_equals_python_sort_order(cloud):
     assert keys == sorted(keys)
 
 
-@pytest.mark.parametrize("asked", ["tags", "properties"])
-def test_images_match_any_number_of_tags_and_properties(database, asked):
+@pytest.mark.parametrize("field", ["tags", "properties"])
+def test_images_match_any_number_of_tags_and_properties(database, field):
     names = [f"x{number}" for number in range(200)]
-    make = frozenset if asked == "tags" else lambda some: dict.fromkeys(some, "yes")
-    kept = [("full", names), ("nearly", names[1:]), ("none", [])]
+    make = frozenset if field == "tags" else lambda names: dict.fromkeys(names, "yes")
+    images_with_names = [("full", names), ("nearly", names[1:]), ("none", [])]
 
     def write_rows(connection):
-        for name, some in kept:
-            made = {"name": name, asked: make(some), "created_at": NOW, "updated_at": NOW}
-            images.add(connection, StoredImage(uuid=uuid_of(name), **made))
+        for name, values in images_with_names:
+            fields = {"name": name, field: make(values), "created_at": NOW, "updated_at": NOW}
+            images.add(connection, StoredImage(uuid=uuid_of(name), **fields))
 
     database.write(write_rows)
     lengths = []
-    for most in (2, 200):
-        question = ImageSearch(viewer=EVERYBODY, **{asked: make(names[:most])})
+    for number in (2, 200):
+        query = ImageSearch(viewer=EVERYBODY, **{field: make(names[:number])})
         with record_statements(database) as seen, database.read() as connection:
-            assert [one.name for one in search(connection, question)[0]] == ["full"]
+            assert [image.name for image in search(connection, query)[0]] == ["full"]
         words = seen[0].upper().split()
         lengths.append([words.count(word) for word in ("EXISTS", "(SELECT", "AND", "OR")])
     assert lengths[0] == lengths[1]
@@ -96,10 +96,10 @@ def test_property_filters_compare_their_own_values(database):
     )
     database.write(lambda connection: images.add(connection, image))
     with database.read() as connection:
-        for asked, number in (
+        for properties, number in (
             ({"a": "1", "b": "2"}, 1),
             ({"a": "2", "b": "1"}, 0),
             ({"a": "1", "b": "1"}, 0),
         ):
-            question = ImageSearch(viewer=EVERYBODY, properties=asked)
-            assert len(search(connection, question)[0]) == number
+            query = ImageSearch(viewer=EVERYBODY, properties=properties)
+            assert len(search(connection, query)[0]) == number

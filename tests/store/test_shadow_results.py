@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shadow results: recorded, settled, read and deleted with their decisions."""
+"""The store of shadow results, which are deleted with their decisions."""
 
 from datetime import datetime, timedelta
 
@@ -38,7 +38,7 @@ def build_result(uuid, position=0, **facts):
 
 @pytest.fixture
 def recorded_results(database):
-    """A database with one decision and its results, and one result without a decision."""
+    """A database with a decision and its results, and a result without a decision."""
 
     def write(connection):
         decisions.record(connection, build_decision("d1"), NOW)
@@ -64,11 +64,9 @@ def test_results_have_the_ids_and_the_flavor_of_their_decision(recorded_results)
     assert first.created_at == NOW
 
 
-def test_pending_results_are_those_without_a_verdict(recorded_results):
-    assert [one.decision for one in read_results(recorded_results, shadow_results.pending)] == [
-        "d1",
-        "d1",
-    ]
+def test_pending_results_have_no_verdict(recorded_results):
+    pending = read_results(recorded_results, shadow_results.pending)
+    assert [result.decision for result in pending] == ["d1", "d1"]
 
 
 def test_settled_result_has_verdict_and_host(recorded_results):
@@ -97,6 +95,5 @@ def test_results_are_deleted_with_their_decision(recorded_results):
 
 def test_results_without_a_decision_are_deleted_by_age(recorded_results):
     recorded_results.write(lambda connection: decisions.purge(connection, NOW, 10))
-    assert {one.decision for one in read_results(recorded_results, shadow_results.since, None)} == {
-        "d1"
-    }
+    results = read_results(recorded_results, shadow_results.since, None)
+    assert {result.decision for result in results} == {"d1"}

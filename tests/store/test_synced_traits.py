@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A provider that was made anew under its uuid has nothing of what was put on the one before.
+"""Synced traits of a provider that was deleted and created again under its uuid.
 
-Nothing of ours need see that: OpenStack's placement on the same database deletes and makes it too.
+OpenStack's placement on the same database may do both unnoticed by this service.
 """
 
 import pytest
@@ -25,8 +25,8 @@ from tests.support.hosts import add_node
 
 pytestmark = pytest.mark.all_databases
 
-ASKING = {f"trait:{LICENSED}": "required"}
-NOT_ASKING = {f"trait:{LICENSED}": None}
+TRAIT_REQUIRED = {f"trait:{LICENSED}": "required"}
+TRAIT_REMOVED = {f"trait:{LICENSED}": None}
 
 
 def read_synced_traits(database):
@@ -34,17 +34,17 @@ def read_synced_traits(database):
         return synced_traits.read(connection).pairs
 
 
-@pytest.mark.parametrize("runs_meanwhile", [0, 1])
-def test_manual_trait_on_a_recreated_provider_is_kept(database, runs_meanwhile):
+@pytest.mark.parametrize("runs_before_removal", [0, 1])
+def test_manual_trait_on_a_recreated_provider_is_kept(database, runs_before_removal):
     node = add_node(database, "win1")
-    add_aggregate(database, "windows", ["win1"], ASKING)
+    add_aggregate(database, "windows", ["win1"], TRAIT_REQUIRED)
     sync_traits(*local_services(database))
     recreate_provider(database, node)
     add_unrecorded_trait(database, node)
-    for _ in range(runs_meanwhile):
+    for _ in range(runs_before_removal):
         assert sync_traits(*local_services(database)).added == set()
         assert read_synced_traits(database) == {}
-    set_metadata(database, "windows", NOT_ASKING)
+    set_metadata(database, "windows", TRAIT_REMOVED)
     assert sync_traits(*local_services(database), dry_run=True).removed == set()
     assert sync_traits(*local_services(database)).removed == set()
     assert read_providers_with_trait(database) == {node}
@@ -54,21 +54,21 @@ def test_manual_trait_on_a_recreated_provider_is_kept(database, runs_meanwhile):
 
 def test_synced_trait_on_a_recreated_provider_is_removed(database):
     node = add_node(database, "win1")
-    aggregate = add_aggregate(database, "windows", ["win1"], ASKING)
+    aggregate = add_aggregate(database, "windows", ["win1"], TRAIT_REQUIRED)
     sync_traits(*local_services(database))
     recreate_provider(database, node)
     assert sync_traits(*local_services(database)).added == {(node, LICENSED)}
     assert read_synced_traits(database) == {(node, LICENSED): aggregate}
-    set_metadata(database, "windows", NOT_ASKING)
+    set_metadata(database, "windows", TRAIT_REMOVED)
     assert sync_traits(*local_services(database)).removed == {(node, LICENSED)}
     assert read_providers_with_trait(database) == set()
 
 
 def test_provider_recreated_during_the_sync_keeps_its_trait(database):
     node = add_node(database, "win1")
-    add_aggregate(database, "windows", ["win1"], ASKING)
+    add_aggregate(database, "windows", ["win1"], TRAIT_REQUIRED)
     sync_traits(*local_services(database))
-    set_metadata(database, "windows", NOT_ASKING)
+    set_metadata(database, "windows", TRAIT_REMOVED)
     _, placement = local_services(database)
     recreate_provider(database, node)
     add_unrecorded_trait(database, node)
@@ -77,9 +77,9 @@ def test_provider_recreated_during_the_sync_keeps_its_trait(database):
 
 
 def test_record_of_a_concurrent_run_is_kept(database):
-    """Two that run at once: one has read the record before the other puts the trait again."""
+    """A slower run has read the record before another run adds the trait again."""
     node = add_node(database, "win1")
-    aggregate = add_aggregate(database, "windows", ["win1"], ASKING)
+    aggregate = add_aggregate(database, "windows", ["win1"], TRAIT_REQUIRED)
     sync_traits(*local_services(database))
     recreate_provider(database, node)
     _, slower = local_services(database)
@@ -91,9 +91,9 @@ def test_record_of_a_concurrent_run_is_kept(database):
 
 def test_synced_trait_without_recorded_id_is_removed(sqlite_database):
     node = add_node(sqlite_database, "win1")
-    add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
+    add_aggregate(sqlite_database, "windows", ["win1"], TRAIT_REQUIRED)
     sync_traits(*local_services(sqlite_database))
     nameless = update(tables.synced_traits).values(provider_id=None)
     sqlite_database.write(lambda connection: connection.execute(nameless))
-    set_metadata(sqlite_database, "windows", NOT_ASKING)
+    set_metadata(sqlite_database, "windows", TRAIT_REMOVED)
     assert sync_traits(*local_services(sqlite_database)).removed == {(node, LICENSED)}

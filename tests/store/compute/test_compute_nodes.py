@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store of compute nodes: what a report changes, what it costs, and whose names it may take."""
+"""The store of compute nodes: reports, versions, unique names and searches."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -27,8 +27,8 @@ def write_nodes(database, *nodes, now=NOW):
 
 def read_nodes(database, *uuids):
     with database.read() as connection:
-        found = {one.uuid: one for one in compute_nodes.by_uuids(connection, uuids)}
-    return [found[uuid] for uuid in uuids]
+        nodes = {node.uuid: node for node in compute_nodes.by_uuids(connection, uuids)}
+    return [nodes[uuid] for uuid in uuids]
 
 
 def test_first_report_creates_the_node(database):
@@ -86,13 +86,13 @@ def test_moved_node_returns_its_previous_host(database):
 
 def test_name_of_another_node_is_rejected(database):
     write_nodes(database, report_node(1))
-    with pytest.raises(Duplicate) as taken:
+    with pytest.raises(Duplicate) as failure:
         write_nodes(database, report_node(2), report_node(3, host="cn1", hypervisor_hostname="cn1"))
-    assert taken.value.code == "scheduler.duplicate"
-    assert node_uuid(1) in taken.value.detail
-    assert node_uuid(3) in taken.value.detail
+    assert failure.value.code == "scheduler.duplicate"
+    assert node_uuid(1) in failure.value.detail
+    assert node_uuid(3) in failure.value.detail
     with database.read() as connection:
-        assert [one.uuid for one in compute_nodes.search(connection)] == [node_uuid(1)]
+        assert [node.uuid for node in compute_nodes.search(connection)] == [node_uuid(1)]
 
 
 def test_renaming_to_another_nodes_name_is_rejected(database):
@@ -101,7 +101,7 @@ def test_renaming_to_another_nodes_name_is_rejected(database):
         write_nodes(database, report_node(2, host="cn1", hypervisor_hostname="cn1"))
 
 
-def test_names_are_case_sensitive_and_unique_per_host(database):
+def test_host_and_node_names_are_case_sensitive(database):
     write_nodes(
         database,
         report_node(1),
@@ -124,25 +124,25 @@ def test_recreated_node_has_another_version(database):
 
 def test_versions_are_returned_for_existing_nodes(database):
     write_nodes(database, report_node(1), report_node(2, last_seen_up="2025-01-01T00:00:00Z"))
-    found = read_nodes(database, node_uuid(1), node_uuid(2))
+    nodes = read_nodes(database, node_uuid(1), node_uuid(2))
     with database.read() as connection:
         versions = compute_nodes.versions(connection, [node_uuid(n) for n in (1, 2, 3)])
-    assert versions == {one.uuid: (one.version, one.last_seen_up) for one in found}
+    assert versions == {node.uuid: (node.version, node.last_seen_up) for node in nodes}
 
 
 def test_search_continues_after_the_marker(database):
     write_nodes(database, *(report_node(number) for number in range(1, 6)))
     with database.read() as connection:
         page = compute_nodes.search(connection, after=node_uuid(2), limit=2)
-        assert [one.host for one in page] == ["cn3", "cn4"]
+        assert [node.host for node in page] == ["cn3", "cn4"]
         assert compute_nodes.search(connection, hypervisor_hostname="cn5", after=node_uuid(5)) == ()
 
 
 def test_unknown_node_is_not_found(database):
-    with database.read() as connection, pytest.raises(NotFound) as missing:
+    with database.read() as connection, pytest.raises(NotFound) as failure:
         compute_nodes.by_uuid(connection, node_uuid(1))
-    assert missing.value.code == "scheduler.not_found"
-    assert node_uuid(1) in missing.value.detail
+    assert failure.value.code == "scheduler.not_found"
+    assert node_uuid(1) in failure.value.detail
 
 
 @pytest.mark.parametrize("moments", [1, 7], ids=["one heartbeat", "several heartbeats"])
@@ -160,6 +160,6 @@ def test_heartbeat_statement_count_is_independent_of_nodes(database, moments):
             write_nodes(database, *fleet(size, LATER + timedelta(hours=size)))
         counts[size] = len(seen)
     assert counts[20] == counts[600]
-    assert {one.last_seen_up for one in read_nodes(database, node_uuid(0))} == {
+    assert {node.last_seen_up for node in read_nodes(database, node_uuid(0))} == {
         LATER + timedelta(hours=600)
     }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the store keeps of flavors, their extra specs and their projects."""
+"""The store of flavors, their extra specs and their projects."""
 
 from datetime import timedelta
 
@@ -79,7 +79,7 @@ def test_id_takes_precedence_over_name(database, add_flavor):
     assert run_query(database, store.by_flavorid_or_name, "five") is None
 
 
-def test_a_flavor_is_found_in_one_statement(database, add_flavor):
+def test_flavor_is_found_in_one_statement(database, add_flavor):
     add_flavor("f", "n", {str(key): "v" for key in range(30)})
     with record_statements(database) as seen:
         assert len(run_query(database, store.by_flavorid_or_name, "n").extra_specs) == 30

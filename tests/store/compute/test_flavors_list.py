@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flavors listed: who sees which, in the same order on every database, from a marker on."""
+"""Lists of flavors: visibility, order on every database, and pages."""
 
 from datetime import timedelta
 

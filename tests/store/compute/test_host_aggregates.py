@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the store tells of host aggregates and their hosts."""
+"""The store of host aggregates, their hosts and their metadata."""
 
 from datetime import timedelta
 
@@ -56,9 +56,9 @@ def test_snapshot_equals_the_list_without_times(database, add_aggregate):
     listed = run_query(database, store.all_aggregates)
     taken = run_query(database, store.snapshot)
     assert [each.name for each in taken] == ["a", "A", "b"]
-    for one, other in zip(listed, taken, strict=True):
-        assert (one.id, one.uuid, one.name) == (other.id, other.uuid, other.name)
-        assert (one.hosts, one.metadata) == (other.hosts, other.metadata)
+    for full, brief in zip(listed, taken, strict=True):
+        assert (full.id, full.uuid, full.name) == (brief.id, brief.uuid, brief.name)
+        assert (full.hosts, full.metadata) == (brief.hosts, brief.metadata)
 
 
 def test_snapshot_of_no_aggregates_is_empty(database):
@@ -83,21 +83,21 @@ def test_touched_aggregate_has_a_new_update_time(database, add_aggregate):
     assert run_query(database, store.by_id, number).updated_at == later
 
 
-def test_host_with_a_node_or_a_compute_service_is_known(database):
+def test_host_exists_with_a_node_or_a_compute_service(database):
     add_node(database, "node")
     add_service(database, "service")
     add_service(database, "controller", "nova-conductor")
-    asked = ["node", "service", "controller", "Node", "nothing"]
-    assert run_query(database, store.known_hosts, asked) == {"node", "service"}
+    names = ["node", "service", "controller", "Node", "nothing"]
+    assert run_query(database, store.known_hosts, names) == {"node", "service"}
 
 
 def test_zones_are_returned_by_host_and_aggregate(database, add_aggregate):
-    one = add_aggregate("one", "h1", "h2", availability_zone="z", ssd="true")
-    two = add_aggregate("two", "h1", availability_zone="z")
+    first = add_aggregate("one", "h1", "h2", availability_zone="z", ssd="true")
+    second = add_aggregate("two", "h1", availability_zone="z")
     add_aggregate("plain", "h1", "h3", Availability_zone="no")
     assert run_query(database, store.zones_of_hosts, ["h1", "h2", "h3"]) == {
-        "h1": {one: "z", two: "z"},
-        "h2": {one: "z"},
+        "h1": {first: "z", second: "z"},
+        "h2": {first: "z"},
     }
 
 

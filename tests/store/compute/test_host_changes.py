@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The change counters of the hosts rise with each change of a node or a service, heartbeats too."""
+"""Every change of a node or service of a host raises the change counter of the host."""
 
 from datetime import timedelta
 
@@ -25,7 +25,7 @@ def change_version(database, host):
 
 @pytest.fixture
 def cloud(database):
-    """A database with the nodes and services of cn1 and cn2, whose parts are not the same."""
+    """A database with the nodes and services of cn1 and cn2, which have different counters."""
     assert host_changes.part_of("cn1") != host_changes.part_of("cn2")
 
     def write_rows(connection):
@@ -51,42 +51,42 @@ def put_service(connection):
 
 
 CHANGES = {
-    "other figures": write_nodes(report_node(1, vcpus=9)),
-    "a heartbeat of a node": write_nodes(report_node(1, now=LATER)),
-    "a node moves to another host": write_nodes(report_node(1, host="cn9")),
-    "a node moves here": write_nodes(report_node(2, host="cn1", hypervisor_hostname="other")),
-    "a node goes": lambda connection: compute_nodes.remove(connection, report_node(1)),
-    "nodes go": lambda connection: compute_nodes.remove_many(connection, [node_uuid(1)]),
-    "all nodes of a host go": lambda connection: compute_nodes.remove_of_host(connection, "cn1"),
-    "a node is seen": lambda connection: compute_nodes.record_seen(
+    "other amounts": write_nodes(report_node(1, vcpus=9)),
+    "heartbeat of a node": write_nodes(report_node(1, now=LATER)),
+    "node moved to another host": write_nodes(report_node(1, host="cn9")),
+    "node moved from another host": write_nodes(
+        report_node(2, host="cn1", hypervisor_hostname="other")
+    ),
+    "node removed": lambda connection: compute_nodes.remove(connection, report_node(1)),
+    "nodes removed": lambda connection: compute_nodes.remove_many(connection, [node_uuid(1)]),
+    "nodes of a host removed": lambda connection: compute_nodes.remove_of_host(connection, "cn1"),
+    "node seen": lambda connection: compute_nodes.record_seen(connection, {"cn1": LATER}, LATER),
+    "heartbeat of a service": lambda connection: services.record_heartbeats(
         connection, {"cn1": LATER}, LATER
     ),
-    "a heartbeat of a service": lambda connection: services.record_heartbeats(
-        connection, {"cn1": LATER}, LATER
-    ),
-    "a service is seen": lambda connection: services.record_seen(connection, {"cn1": LATER}, LATER),
-    "a service is seen as it was": lambda connection: services.note_seen(
+    "service seen": lambda connection: services.record_seen(connection, {"cn1": LATER}, LATER),
+    "service seen with its state": lambda connection: services.note_seen(
         connection, dict.fromkeys(service_ids(connection), LATER), LATER
     ),
-    "a service is disabled": lambda connection: services.set_disabled(
+    "service disabled": lambda connection: services.set_disabled(
         connection, service_ids(connection), disabled=True, reason="fan"
     ),
-    "a service is forced down": lambda connection: services.set_forced_down(
+    "service forced down": lambda connection: services.set_forced_down(
         connection, service_ids(connection), forced_down=True
     ),
-    "a service is put": put_service,
-    "a service goes": lambda connection: services.remove(connection, service_ids(connection)),
+    "service written": put_service,
+    "service removed": lambda connection: services.remove(connection, service_ids(connection)),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_change_raises_the_counter_of_its_host(cloud, change):
+def test_change_raises_the_counter_of_its_host(cloud, change):
     before = change_version(cloud, "cn1")
     cloud.write(change)
     assert change_version(cloud, "cn1") > before
 
 
-def test_a_new_node_and_a_new_service_raise_the_counters_of_their_hosts(cloud):
+def test_new_node_and_new_service_raise_the_counters_of_their_hosts(cloud):
     before = change_version(cloud, "cn3")
     cloud.write(write_nodes(report_node(3)))
     between = change_version(cloud, "cn3")
@@ -107,7 +107,7 @@ def test_unchanged_report_raises_no_counter(cloud):
     assert change_version(cloud, "cn1") == before
 
 
-def test_many_hosts_raise_the_counters_of_all_their_parts_in_one_transaction(cloud):
+def test_many_hosts_raise_all_counters_in_one_transaction(cloud):
     hosts = {f"host{number}": NOW for number in range(500)}
     cloud.write(lambda connection: services.record_heartbeats(connection, hosts, NOW))
     with cloud.read() as connection:

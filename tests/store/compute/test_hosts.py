@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether all enabled nodes have a trait."""
+"""The query whether all enabled nodes have a trait."""
 
 import pytest
 
@@ -24,19 +24,19 @@ def all_nodes_have(database, trait=TRAIT):
 
 @pytest.fixture
 def cloud(database, settings):
-    """A database with two enabled nodes, of which the first has the trait."""
+    """A database with two enabled nodes. Only the first has the trait."""
     record_report(database, settings, build_report(1), build_report(2))
     add_trait(database, node_uuid(1))
     return database
 
 
-def test_trait_on_every_enabled_node(cloud):
+def test_every_enabled_node_has_the_trait(cloud):
     assert not all_nodes_have(cloud)
     add_trait(cloud, node_uuid(2))
     assert all_nodes_have(cloud)
 
 
-def test_no_enabled_nodes_is_false(database, settings):
+def test_query_without_enabled_nodes_is_false(database, settings):
     create_root_provider(database, node_uuid(1))
     add_trait(database, node_uuid(1))
     assert not all_nodes_have(database)

@@ -100,7 +100,7 @@ def test_instances_are_sorted_by_host_and_uuid(database):
     )
     with database.read() as connection:
         found = instances.by_hosts(connection, ["a", "b", "c"])
-    assert [one.uuid for one in found] == [node_uuid(number) for number in (2, 1, 3)]
+    assert [record.uuid for record in found] == [node_uuid(number) for number in (2, 1, 3)]
 
 
 def test_removed_instances_are_not_found(database):
@@ -117,8 +117,8 @@ def test_removed_instances_are_not_found(database):
 
 def test_statement_count_is_independent_of_instances(database):
     counts = []
-    for some in ([build_instance(1)], [build_instance(number) for number in range(2, 300)]):
+    for records in ([build_instance(1)], [build_instance(number) for number in range(2, 300)]):
         with record_statements(database) as seen:
-            record_instances(database, *some)
+            record_instances(database, *records)
         counts.append(len(seen))
     assert counts[0] == counts[1]

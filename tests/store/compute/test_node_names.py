@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names that are remembered for explanations are those of the nodes as they are now."""
+"""The cache of node names for explanations has the current names."""
 
 import pytest
 

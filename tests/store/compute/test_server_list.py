@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What SQL says of the status of servers is what the rule says."""
+"""Filters of servers by status and power state in SQL match the states that are shown."""
 
 from datetime import datetime
 from itertools import product
@@ -37,18 +37,18 @@ def build_instance(number, vm_state, task_state):
 
 def test_status_filters_match_displayed_status(database):
     states = product([*STATUSES, "Active", "mended", None], [*TASKS, "Rebooting", "other", None])
-    every = [build_instance(number, *pair) for number, pair in enumerate(states, start=1)]
-    database.write(lambda connection: instances.record(connection, every, NOW))
+    records = [build_instance(number, *pair) for number, pair in enumerate(states, start=1)]
+    database.write(lambda connection: instances.record(connection, records, NOW))
 
-    def uuids(**wanted):
+    def uuids(**filters):
         with database.read() as connection:
-            return {one.uuid for one in search_servers(connection, ServersWanted(**wanted))}
+            return {found.uuid for found in search_servers(connection, ServersWanted(**filters))}
 
-    statuses = {status_of(one.vm_state, one.task_state) for one in every}
+    statuses = {status_of(record.vm_state, record.task_state) for record in records}
     assert UNKNOWN in statuses
     for status in statuses:
-        told = {one.uuid for one in every if status_of(one.vm_state, one.task_state) == status}
-        assert uuids(statuses=frozenset({status})) == told, status
+        expected = {r.uuid for r in records if status_of(r.vm_state, r.task_state) == status}
+        assert uuids(statuses=frozenset({status})) == expected, status
     for number in {0, *POWER_STATES.values()}:
-        told = {one.uuid for one in every if power_state_of(one.vm_state) == number}
-        assert uuids(power_state=number) == told, number
+        expected = {record.uuid for record in records if power_state_of(record.vm_state) == number}
+        assert uuids(power_state=number) == expected, number

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store of services: heartbeats, and what operators set."""
+"""The store of services: heartbeats, and settings of operators."""
 
 from datetime import timedelta
 
@@ -71,13 +71,13 @@ def test_forced_down_service_is_down_despite_heartbeats(database):
 def test_search_filters_by_host_and_binary(database):
     record_heartbeats(database, {"cn1": NOW, "cn2": NOW})
     with database.read() as connection:
-        assert [one.host for one in services.search(connection)] == ["cn1", "cn2"]
-        assert [one.host for one in services.search(connection, host="cn2")] == ["cn2"]
+        assert [service.host for service in services.search(connection)] == ["cn1", "cn2"]
+        assert [service.host for service in services.search(connection, host="cn2")] == ["cn2"]
         assert services.search(connection, binary="nova-conductor") == ()
 
 
 def test_heartbeat_statement_count_is_independent_of_hosts(database):
-    record_heartbeats(database, {"first": NOW})  # the first of all makes what later ones find
+    record_heartbeats(database, {"first": NOW})  # the first heartbeat also writes shared rows
     counts = {}
     for size in (20, 600):
         hosts = {f"h{size}-{number}": NOW + timedelta(seconds=number) for number in range(size)}
@@ -102,8 +102,8 @@ def test_service_with_a_duplicate_uuid_is_not_overwritten(database):
         for host in ("cn1", "cn2")
     ]
     database.write(lambda connection: services.put(connection, rows[:1], NOW))
-    for given in (rows[1:], rows):
+    for batch in (rows[1:], rows):
         with pytest.raises(Duplicate):
-            database.write(lambda connection, given=given: services.put(connection, given, NOW))
+            database.write(lambda connection, batch=batch: services.put(connection, batch, NOW))
     found = services_by_host(database, "cn1", "cn2")
-    assert {host: one.disabled_reason for host, one in found.items()} == {"cn1": "cn1"}
+    assert {host: each.disabled_reason for host, each in found.items()} == {"cn1": "cn1"}

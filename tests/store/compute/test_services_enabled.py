@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The change counter of enabled nodes rises with each change of them and their names, no other."""
+"""The change counter of enabled nodes rises only with changes of them or their names."""
 
 from datetime import timedelta
 
@@ -26,7 +26,7 @@ def enabled_version(database):
 
 @pytest.fixture
 def cloud(database):
-    """A database with the nodes and services of cn1, which is enabled, and cn2, which is not."""
+    """A database with the nodes and services of cn1, and of cn2, which is disabled."""
 
     def write_rows(connection):
         found = services.record_heartbeats(connection, {"cn1": NOW, "cn2": NOW}, NOW)
@@ -82,23 +82,23 @@ def put_services(*hosts):
 
 
 CHANGES = {
-    "a node is new": write_nodes(report_node(3)),
-    "a node moves to another host": write_nodes(report_node(1, host="cn9")),
+    "new node": write_nodes(report_node(3)),
+    "node moved to another host": write_nodes(report_node(1, host="cn9")),
     "another name on the same host": write_nodes(report_node(1, hypervisor_hostname="other")),
-    "a node goes": remove_node,
-    "all nodes of a host go": lambda connection: compute_nodes.remove_of_host(connection, "cn1"),
-    "a service is new": record_heartbeats("cn1", "cn3"),
-    "a service is disabled": set_disabled("cn1", disabled=True, reason="fan"),
-    "a service is enabled": set_disabled("cn2", disabled=False),
-    "services are put": put_services("cn2", "cn3"),
-    "a service goes": lambda connection: services.remove(
+    "node removed": remove_node,
+    "nodes of a host removed": lambda connection: compute_nodes.remove_of_host(connection, "cn1"),
+    "new service": record_heartbeats("cn1", "cn3"),
+    "service disabled": set_disabled("cn1", disabled=True, reason="fan"),
+    "service enabled": set_disabled("cn2", disabled=False),
+    "services written": put_services("cn2", "cn3"),
+    "service removed": lambda connection: services.remove(
         connection, [service_id(connection, "cn1")]
     ),
 }
 
 NO_CHANGES = {
     "the same report": write_nodes(report_node(1, now=LATER), report_node(2, now=LATER)),
-    "other figures": write_nodes(report_node(1, vcpus=9), report_node(2, local_gb=0)),
+    "other amounts": write_nodes(report_node(1, vcpus=9), report_node(2, local_gb=0)),
     "no report": write_nodes(),
     "no nodes of a host": lambda connection: compute_nodes.remove_of_host(connection, "cn9"),
     "a heartbeat": record_heartbeats("cn1", "cn2"),

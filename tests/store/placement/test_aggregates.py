@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement aggregates: made when first named, their members' generations kept true."""
+"""Placement aggregates: they are created when first named, and raise members' generations."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -17,7 +17,7 @@ LATER = NOW + timedelta(hours=1)
 
 @pytest.fixture
 def provider_ids(database):
-    """The ids of three providers."""
+    """Create three providers, and return their ids."""
     uuids = make_providers(database, [[], [], []])
     with database.read() as connection:
         found = resource_providers.by_uuids(connection, uuids)
@@ -47,8 +47,8 @@ def test_members_are_added_and_removed_once(database, provider_ids):
     }
     assert membership_of(database, provider_ids, rack) == [True, True, False]
     assert provider_generations(database, provider_ids) == [1, 1, 0]
-    gone = database.write(lambda c: aggregates.remove_members(c, rack, provider_ids[1:], LATER))
-    assert gone == {provider_ids[1]}
+    removed = database.write(lambda c: aggregates.remove_members(c, rack, provider_ids[1:], LATER))
+    assert removed == {provider_ids[1]}
     assert membership_of(database, provider_ids, rack) == [True, False, False]
     assert provider_generations(database, provider_ids) == [1, 2, 0]
 
@@ -72,13 +72,13 @@ def test_deleted_provider_is_not_added(database, provider_ids):
 
 
 def test_aggregates_of_a_provider_are_replaced(database, provider_ids):
-    one, two, three = (str(uuid4()) for _ in range(3))
+    first, second, third = (str(uuid4()) for _ in range(3))
     changes = [
         database.write(lambda c, uuids=uuids: aggregates.replace(c, provider_ids[0], uuids, NOW))
-        for uuids in ([one, two], [two, three], [three, two], [])
+        for uuids in ([first, second], [second, third], [third, second], [])
     ]
     assert changes == [True, True, False, True]
-    assert membership_of(database, provider_ids, two) == [False, False, False]
+    assert membership_of(database, provider_ids, second) == [False, False, False]
 
 
 def test_statement_count_is_independent_of_members(database):

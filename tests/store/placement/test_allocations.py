@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The write that every claim goes through: what it makes true, refuses and costs."""
+"""The write of allocations by claims: its results, rejections and statements."""
 
 from uuid import uuid4
 
@@ -29,7 +29,7 @@ OWNER = {"project_id": "project", "user_id": "user"}
 
 
 def build_claim(consumer=None, generation=UNCHECKED, owner=OWNER, consumer_type=None, **amounts):
-    """A claim; ``amounts`` are given as ``{provider: {class: amount}}`` under ``on``."""
+    """Return a claim. ``on`` is ``{provider: {class: amount}}``."""
     return ConsumerClaim(
         consumer=consumer or str(uuid4()),
         allocations=amounts.get("on", {}),
@@ -44,11 +44,11 @@ def replace_allocations(database, *claims):
 
 
 def read_allocations(database, *consumers):
-    """What these consumers have, as ``{(consumer, provider, class): used}``."""
+    """Return the allocations of consumers as ``{(consumer, provider, class): used}``."""
     with database.read() as connection:
         return {
-            (one.consumer.uuid, one.provider_uuid, one.resource_class): one.used
-            for one in allocations.of_consumers(connection, consumers)
+            (row.consumer.uuid, row.provider_uuid, row.resource_class): row.used
+            for row in allocations.of_consumers(connection, consumers)
         }
 
 
@@ -68,16 +68,16 @@ def stored_consumers(database):
 
 
 def test_replace_stores_exactly_the_claimed_allocations(database):
-    one, two = make_provider(database, VCPU=8, DISK_GB=10), make_provider(database, VCPU=8)
+    here, there = make_provider(database, VCPU=8, DISK_GB=10), make_provider(database, VCPU=8)
     first, second = (
-        build_claim(on={one: {"VCPU": 2, "DISK_GB": 3}}),
-        build_claim(on={two: {"VCPU": 4}}),
+        build_claim(on={here: {"VCPU": 2, "DISK_GB": 3}}),
+        build_claim(on={there: {"VCPU": 4}}),
     )
     replace_allocations(database, first, second)
-    replace_allocations(database, build_claim(first.consumer, on={two: {"VCPU": 1}}))
+    replace_allocations(database, build_claim(first.consumer, on={there: {"VCPU": 1}}))
     assert read_allocations(database, first.consumer, second.consumer) == {
-        (first.consumer, two, "VCPU"): 1,
-        (second.consumer, two, "VCPU"): 4,
+        (first.consumer, there, "VCPU"): 1,
+        (second.consumer, there, "VCPU"): 4,
     }
 
 
@@ -92,7 +92,7 @@ def test_replace_sets_owner_type_and_generations(database):
     replace_allocations(database, build_claim(first.consumer, 1, other, on={provider: {"VCPU": 1}}))
     changed = consumer_of(database, first.consumer)
     assert (changed.generation, changed.project_id, changed.user_id) == (2, "other", "somebody")
-    assert changed.consumer_type == "INSTANCE", "a claim that names no type leaves it"
+    assert changed.consumer_type == "INSTANCE", "a claim without a type keeps the type"
     assert generation_of(database, provider) == 2
 
 
@@ -121,26 +121,26 @@ def test_consumer_without_allocations_is_deleted(database):
 
 def test_remove_deletes_allocations_and_keeps_provider_generations(database):
     provider = make_provider(database, VCPU=8)
-    one, two = build_claim(on={provider: {"VCPU": 1}}), build_claim(on={provider: {"VCPU": 2}})
-    replace_allocations(database, one, two)
-    gone = [one.consumer, str(uuid4())]
-    assert database.write(lambda connection: allocations.remove(connection, gone)) == 1
-    assert database.write(lambda connection: allocations.remove(connection, gone)) == 0
-    assert stored_consumers(database) == {two.consumer}
+    first, second = (build_claim(on={provider: {"VCPU": amount}}) for amount in (1, 2))
+    replace_allocations(database, first, second)
+    uuids = [first.consumer, str(uuid4())]
+    assert database.write(lambda connection: allocations.remove(connection, uuids)) == 1
+    assert database.write(lambda connection: allocations.remove(connection, uuids)) == 0
+    assert stored_consumers(database) == {second.consumer}
     assert generation_of(database, provider) == 1
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("generation", "expected"),
     [(None, "expected 1 but got null"), (0, "expected 1 but got 0"), (2, "expected 1 but got 2")],
 )
-def test_wrong_consumer_generation_is_a_conflict(sqlite_database, given, expected):
+def test_wrong_consumer_generation_is_a_conflict(sqlite_database, generation, expected):
     provider = make_provider(sqlite_database, VCPU=8)
     first = build_claim(on={provider: {"VCPU": 1}})
     replace_allocations(sqlite_database, first)
     with pytest.raises(ConcurrentUpdate, match=expected):
         replace_allocations(
-            sqlite_database, build_claim(first.consumer, given, on={provider: {"VCPU": 2}})
+            sqlite_database, build_claim(first.consumer, generation, on={provider: {"VCPU": 2}})
         )
     assert list(read_allocations(sqlite_database, first.consumer).values()) == [1]
 
@@ -210,7 +210,7 @@ def test_claims_of_one_write_share_capacity(database):
         )
     first = build_claim(on={provider: {"VCPU": 8}})
     replace_allocations(database, first)
-    # What one gives up, the other may have in the same write.
+    # In the same write, a claim can use the amounts that another claim frees.
     second = build_claim(on={provider: {"VCPU": 8}})
     replace_allocations(database, build_claim(first.consumer, 1), second)
     assert read_allocations(database, first.consumer, second.consumer) == {
@@ -220,16 +220,16 @@ def test_claims_of_one_write_share_capacity(database):
 
 def test_overcommitted_provider_accepts_only_reductions(database):
     provider = make_provider(database, VCPU=8)
-    one, two = build_claim(on={provider: {"VCPU": 4}}), build_claim(on={provider: {"VCPU": 4}})
-    replace_allocations(database, one, two)
+    first, second = (build_claim(on={provider: {"VCPU": 4}}) for _ in range(2))
+    replace_allocations(database, first, second)
     set_inventory(database, provider, Inventory(resource_class="VCPU", total=4))
-    replace_allocations(database, build_claim(one.consumer, on={provider: {"VCPU": 4}}))
-    replace_allocations(database, build_claim(one.consumer, on={provider: {"VCPU": 3}}))
+    replace_allocations(database, build_claim(first.consumer, on={provider: {"VCPU": 4}}))
+    replace_allocations(database, build_claim(first.consumer, on={provider: {"VCPU": 3}}))
     with pytest.raises(CapacityExceeded):
-        replace_allocations(database, build_claim(one.consumer, on={provider: {"VCPU": 4}}))
+        replace_allocations(database, build_claim(first.consumer, on={provider: {"VCPU": 4}}))
     with pytest.raises(CapacityExceeded):
         replace_allocations(database, build_claim(on={provider: {"VCPU": 1}}))
-    assert sorted(read_allocations(database, one.consumer, two.consumer).values()) == [3, 4]
+    assert sorted(read_allocations(database, first.consumer, second.consumer).values()) == [3, 4]
 
 
 def test_owner_differing_in_case_is_found_on_every_database(database):
@@ -244,21 +244,21 @@ def test_owner_differing_in_case_is_found_on_every_database(database):
         assert {name.lower() for name in connection.scalars(owners)} == {"alpha"}
 
 
-@pytest.mark.parametrize("known", [False, True], ids=["new consumers", "known consumers"])
-def test_statement_count_is_independent_of_rows(database, known):
+@pytest.mark.parametrize("is_known", [False, True], ids=["new consumers", "existing consumers"])
+def test_statement_count_is_independent_of_rows(database, exist):
     counts = []
     for size in (1, 20):
         stocks = [[Inventory(resource_class=name, total=99) for name in ("VCPU", "DISK_GB")]]
-        where = make_providers(database, stocks * size)
+        providers = make_providers(database, stocks * size)
         claims = [
             build_claim(
                 owner={"project_id": f"project-{size}-{number}", "user_id": f"user-{number}"},
                 consumer_type=f"TYPE_{size}_{number}",
-                on={provider: {"VCPU": 1, "DISK_GB": 2} for provider in where},
+                on={provider: {"VCPU": 1, "DISK_GB": 2} for provider in providers},
             )
             for number in range(size)
         ]
-        if known:
+        if exist:
             replace_allocations(database, *claims)
         with record_statements(database) as seen:
             replace_allocations(database, *claims)
@@ -286,26 +286,26 @@ writes = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40)), max_size=6)
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 def test_writes_follow_the_capacity_rule(database, first, then, before, after):
-    """Writes of three consumers, with the inventory changed between, against a plain model."""
+    """Compare writes of three consumers and a change of the inventory with a model in Python."""
     provider = make_provider(database, first)
     consumers = [str(uuid4()) for _ in range(3)]
     model: dict[int, int] = {}
     for inventory, attempts in ((first, before), (then, after)):
         set_inventory(database, provider, inventory)
-        for who, amount in attempts:
-            others = sum(used for holder, used in model.items() if holder != who)
+        for index, amount in attempts:
+            others = sum(used for holder, used in model.items() if holder != index)
             allowed = amount == 0 or (
                 matches_units(inventory, amount)
-                and may_change_usage(inventory, others, model.get(who, 0), amount)
+                and may_change_usage(inventory, others, model.get(index, 0), amount)
             )
             on = {provider: {"VCPU": amount}} if amount else {}
             try:
-                replace_allocations(database, build_claim(consumers[who], on=on))
+                replace_allocations(database, build_claim(consumers[index], on=on))
             except CapacityExceeded:
                 assert not allowed
             else:
                 assert allowed
-                model[who] = amount
+                model[index] = amount
     assert sum(read_allocations(database, *consumers).values()) == sum(model.values())
 
 

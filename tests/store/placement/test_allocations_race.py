@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims of several processes at once: never more than there is, and never half of anything.
+"""Races of claims by several processes: capacity is never exceeded, and writes are atomic.
 
-Real processes, released by a barrier, each with its own application on the same database. The
-number of rounds is ``PLACEMENT_SCHED_TEST_RACE_ROUNDS``, 10 by default.
+A barrier starts the processes, each with its own application on the same database.
+``PLACEMENT_SCHED_TEST_RACE_ROUNDS`` is the number of rounds, 10 by default.
 """
 
 import os
@@ -27,12 +27,12 @@ pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
 ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_ROUNDS", "10"))
 
-#: What one request was answered: its round, status and error code.
+#: The round, status and error code of a response.
 Result = tuple[int, int, str | None]
 
 
 class Claimant:
-    """One process's client: it sends allocation writes to an application of its own."""
+    """The client of a process: it writes allocations through an application of its own."""
 
     def __init__(self, url: str) -> None:
         self._client = TestApp(create_app(make_settings(url)))
@@ -42,7 +42,7 @@ class Claimant:
         return self._send("PUT", f"/placement/allocations/{consumer}", body)
 
     def post(self, claims: dict[str, dict[str, int]]) -> tuple[int, str | None]:
-        """Write what each consumer holds, whatever its generation."""
+        """Replace the allocations of each consumer, whatever its generation."""
         body = {
             consumer: {
                 "allocations": {
@@ -73,27 +73,27 @@ def _owner(generation):
 
 
 def claim_each_whole(barrier, which, url, providers):
-    """Claim each provider whole for a consumer of one's own, all processes at the same moment."""
+    """Claim each whole provider for a new consumer, in all processes at the same moment."""
     claimant = Claimant(url)
-    told = []
+    results = []
     for number, provider in enumerate(providers):
         barrier.wait(120)
-        told.append((number, *claimant.put(str(uuid4()), provider, 8)))
-    return told
+        results.append((number, *claimant.put(str(uuid4()), provider, 8)))
+    return results
 
 
 def create_same_consumers(barrier, which, url, provider, consumers):
-    """Create the same consumers as everybody else."""
+    """Create the same consumers as the other processes."""
     claimant = Claimant(url)
-    told = []
+    results = []
     for number, consumer in enumerate(consumers):
         barrier.wait(120)
-        told.append((number, *claimant.put(consumer, provider, 1)))
-    return told
+        results.append((number, *claimant.put(consumer, provider, 1)))
+    return results
 
 
 def move_consumers_at_random(barrier, which, url, providers, writes):
-    """Move consumers, own and shared ones, about between nearly full providers at random."""
+    """Move own and shared consumers at random between nearly full providers."""
     claimant, dice = Claimant(url), random.Random(which)
     names = [str(UUID(int=number)) for number in (1, 2, 100 + which, 200 + which)]
     barrier.wait(120)
@@ -141,7 +141,7 @@ def test_one_of_concurrent_creations_of_a_consumer_succeeds(
         assert answers == {(204, None): 1, (409, "placement.concurrent_update"): 2}
     assert used_amounts(database, provider) == [1] * ROUNDS
     assert_invariants(database)
-    record_property(TRIED, describe_results(database, results, "claims of one consumer by all"))
+    record_property(TRIED, describe_results(database, results, "claims of the same consumers"))
 
 
 def test_random_concurrent_moves_never_overcommit_or_block(database, database_url, record_property):
@@ -158,10 +158,10 @@ def test_random_concurrent_moves_never_overcommit_or_block(database, database_ur
     record_property(TRIED, describe_results(database, results, "moves at random"))
 
 
-def describe_results(database: Database, results: list[Result], what: str) -> str:
-    return f"{len(results)} {what} on {database.reader.dialect.name}"
+def describe_results(database: Database, results: list[Result], noun: str) -> str:
+    return f"{len(results)} {noun} on {database.reader.dialect.name}"
 
 
 def used_amounts(database: Database, provider: str) -> list[int]:
     with database.read() as connection:
-        return [one.used for one in allocations.of_provider(connection, provider)[1]]
+        return [row.used for row in allocations.of_provider(connection, provider)[1]]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What SQL says of capacity is what Python says of it, on every database."""
+"""The capacity check in SQL equals the check in Python on every database."""
 
 from uuid import uuid4
 
@@ -16,14 +16,14 @@ from tests.support.providers import NOW, fits, make_providers
 
 pytestmark = pytest.mark.all_databases
 
-# A FLOAT of MariaDB is read back with six digits.
+# MariaDB returns a FLOAT with six digits.
 RATIOS = st.integers(1, 99_999).map(lambda digits: digits / 1000)
 SMALL = st.integers(1, 40)
 
 
 @st.composite
 def stocks(draw):
-    """Give an inventory and how much of it is used."""
+    """Draw an inventory and its usage."""
     total = draw(SMALL)
     inventory = Inventory(
         resource_class="VCPU",
@@ -38,7 +38,7 @@ def stocks(draw):
 
 
 def allocate_vcpus(database, by_uuid):
-    """Allocate that much VCPU of each provider, whatever fits."""
+    """Allocate VCPU of providers without a check of capacity."""
 
     def write_rows(connection):
         (class_id,) = resource_classes.ids_by_name(connection, ["VCPU"]).values()
@@ -61,7 +61,7 @@ def allocate_vcpus(database, by_uuid):
 
 
 def providers_with_capacity(database, amount):
-    """Return the uuids of the providers that a list of those with room for ``amount`` shows."""
+    """Return the uuids of the providers that have remaining capacity for ``amount``."""
     with database.read() as connection:
         query = ProviderQuery(resources={"VCPU": amount})
         return {provider.uuid for provider in provider_search.search(connection, query)}
@@ -73,13 +73,13 @@ def providers_with_capacity(database, amount):
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(st.lists(stocks(), min_size=1, max_size=30), st.lists(st.integers(1, 120), max_size=5))
-def test_sql_and_python_agree_on_what_fits(database, made, amounts):
-    uuids = make_providers(database, [[inventory] for inventory, _ in made])
-    allocate_vcpus(database, {uuid: used for uuid, (_, used) in zip(uuids, made, strict=True)})
+def test_sql_and_python_agree_on_capacity(database, drawn, amounts):
+    uuids = make_providers(database, [[inventory] for inventory, _ in drawn])
+    allocate_vcpus(database, {uuid: used for uuid, (_, used) in zip(uuids, drawn, strict=True)})
     for amount in amounts:
         expected = {
             uuid
-            for uuid, (inventory, used) in zip(uuids, made, strict=True)
+            for uuid, (inventory, used) in zip(uuids, drawn, strict=True)
             if fits(inventory, used, amount)
         }
         assert providers_with_capacity(database, amount) & set(uuids) == expected

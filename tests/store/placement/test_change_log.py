@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The log of changes names what was written, by whatever statement, once it is committed."""
+"""The change log names the providers and names that committed statements have written."""
 
 import time
 from datetime import timedelta
@@ -18,14 +18,14 @@ from tests.support.versions import LATEST_HEADERS
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("log_of_changes")]
 
-#: Ids of providers that no other test has.
+#: Ids of providers of these tests only.
 A, B, C = 900_001, 900_002, 900_003
 
 INVENTORY = (
     "resource_provider_id, resource_class_id, total, reserved, min_unit, max_unit, step_size, "
     "allocation_ratio"
 )
-#: What is there before each write.
+#: Rows that exist before each write.
 BEFORE = (
     (
         "INSERT INTO resource_providers (id, uuid, name, generation, root_provider_id) VALUES "
@@ -49,7 +49,7 @@ BEFORE = (
         f"({A}, 900001), ({B}, 900001)"
     ),
 )
-#: Statements as other services write them, what they are about, and whether that is names.
+#: Statements as other services send them, with the providers or "names" that they change.
 WRITES = {
     "INSERT INTO allocations (resource_provider_id, consumer_id, resource_class_id, used) VALUES "
     f"({A}, 'z', 0, 1), ({A}, 'z', 1, 1), ({B}, 'z', 0, 1)": {A, B},
@@ -87,13 +87,13 @@ WRITES = {
 
 
 def execute_statements(database, *statements):
-    """Execute statements in one transaction."""
+    """Execute statements in a transaction."""
 
-    def write_rows(connection):
+    def execute_all(connection):
         for statement in statements:
             connection.execute(text(statement))
 
-    database.write(write_rows)
+    database.write(execute_all)
 
 
 def allocate(connection, *providers):
@@ -104,17 +104,17 @@ def allocate(connection, *providers):
 
 @pytest.fixture
 def read_new_changes(database):
-    """A function that tells what was written since it was last called."""
+    """Give a function that returns the changes since its last call."""
     execute_statements(database, *BEFORE)
     copy = ChangeLogCopy(database)
 
-    def read_written():
+    def read():
         changes = copy.follow()
         assert copy.equals_tables()
         assert not copy.doubts
         return set(changes.providers) | ({"names"} if changes.names else set())
 
-    return read_written
+    return read
 
 
 @pytest.mark.parametrize("statement", WRITES)
@@ -125,7 +125,7 @@ def test_each_statement_logs_its_providers_only(database, read_new_changes, stat
 
 
 def test_replaced_row_is_logged(database, read_new_changes):
-    """As MariaDB's REPLACE and all upserts have it."""
+    """REPLACE of MariaDB and upserts replace rows."""
     if database.url.get_backend_name() == "mysql":
         execute_statements(
             database,
@@ -213,11 +213,11 @@ def test_reading_the_log_takes_one_statement(database, read_new_changes):
 
 
 def test_writes_of_this_service_are_logged(database, database_url, make_app):
-    """Each kind of write of the Placement API, and a reshape."""
+    """Each kind of write of the Placement API, including a reshape."""
     settings = make_settings(database_url, placement__providers_in_memory=True)
     app = make_app(settings, in_memory=True)
     provider, child = str(uuid4()), str(uuid4())
-    copy, at = ChangeLogCopy(database), "/placement/resource_providers"
+    copy, base = ChangeLogCopy(database), "/placement/resource_providers"
     consumer = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
     inventories = {"VCPU": {"total": 8}, "DISK_GB": {"total": 100}}
     headers = {**LATEST_HEADERS, "X-Roles": "admin,service"}
@@ -229,22 +229,22 @@ def test_writes_of_this_service_are_logged(database, database_url, make_app):
         return len(changes.providers), changes.names
 
     steps = [
-        write("post_json", at, {"name": "cn1", "uuid": provider}),
-        write("post_json", at, {"name": "c", "uuid": child, "parent_provider_uuid": provider}),
+        write("post_json", base, {"name": "cn1", "uuid": provider}),
+        write("post_json", base, {"name": "c", "uuid": child, "parent_provider_uuid": provider}),
         write(
             "put_json",
-            f"{at}/{provider}/inventories",
+            f"{base}/{provider}/inventories",
             {"resource_provider_generation": 0, "inventories": inventories},
         ),
         write("put", "/placement/traits/CUSTOM_NEW"),
         write(
             "put_json",
-            f"{at}/{provider}/traits",
+            f"{base}/{provider}/traits",
             {"resource_provider_generation": 1, "traits": ["CUSTOM_NEW"]},
         ),
         write(
             "put_json",
-            f"{at}/{child}/aggregates",
+            f"{base}/{child}/aggregates",
             {"resource_provider_generation": 0, "aggregates": [str(uuid4())]},
         ),
         write(
@@ -280,7 +280,7 @@ def test_writes_of_this_service_are_logged(database, database_url, make_app):
             },
         ),
         write("delete", "/placement/allocations/c1c1c1c1-1111-4111-8111-111111111111"),
-        write("delete", f"{at}/{child}"),
+        write("delete", f"{base}/{child}"),
     ]
     assert steps == [
         (1, False),
@@ -298,7 +298,7 @@ def test_writes_of_this_service_are_logged(database, database_url, make_app):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The monotonic clock of the change log, to be set forward."""
+    """A settable monotonic clock of the change log."""
     now = [1000.0]
     monkeypatch.setattr(change_log, "monotonic", lambda: now[0])
     return now
@@ -311,7 +311,7 @@ def change_allocation(database, number=7):
 
 
 def test_lost_log_rows_are_detected(database, read_new_changes):
-    """A dump that is restored has other rows under the same ids, or none."""
+    """A restored dump has other rows under the same ids, or none."""
     with database.read() as connection:
         change_allocation(database)
         position = change_log.begin(connection)
@@ -324,7 +324,7 @@ def test_lost_log_rows_are_detected(database, read_new_changes):
 
 
 def test_reappearing_log_row_is_not_lost(database, read_new_changes):
-    """A node of a Galera cluster may be behind another for a moment."""
+    """A node of a Galera cluster may lag behind another node."""
     with database.read() as connection:
         change_allocation(database)
         position = change_log.begin(connection)
@@ -458,7 +458,7 @@ class TestTrimming:
         with database.read() as connection:
             execute_statements(database, "UPDATE allocations SET used = 7")
             position = change_log.begin(connection)
-            time.sleep(0.01)  # SQLite's time has milliseconds
+            time.sleep(0.01)  # SQLite's times have milliseconds
             assert change_log.trim(connection, self.NOW) > 0
             assert change_log.trim(connection, self.NOW) == 0
             count = select(func.count()).select_from(tables.provider_changes)
@@ -466,7 +466,7 @@ class TestTrimming:
             change_allocation(database, 8)
             changes = change_log.read(connection, change_log.begin(connection))
             assert not changes.providers
-            # What was read lately is not as old.
+            # Rows that were read recently are not old enough.
             assert change_log.read(connection, position).lacks_rows == (len(position.rows) > 1)
 
     def test_restarted_reader_is_correct_after_trimming(self, database):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""No committed change is missed, whatever transactions are under way and however they end."""
+"""No committed change is missed, whatever other transactions do at the same time."""
 
 import random
 import time
@@ -27,12 +27,12 @@ pytestmark = [
 ]
 
 ALLOCATIONS = tables.allocations
-#: Ids that no database gives.
+#: Ids that no database assigns.
 NUMBERS = count(1_000_000)
 
 
 class Writer:
-    """One of several connections, with rows that no other writes: they never wait."""
+    """A connection whose rows no other connection writes, so that it never waits."""
 
     def __init__(self, database):
         self.connection = database.writer.connect()
@@ -99,7 +99,7 @@ steps = st.lists(
 
 @pytest.fixture(params=[0.0, 3.0], ids=["no overlap", "3 s"])
 def overlap(request, monkeypatch):
-    """Without an overlap every row of a transaction that ends later is late."""
+    """Without an overlap, every row of a transaction that ends later is late."""
     monkeypatch.setattr(change_log, "OVERLAP", request.param)
 
 
@@ -121,7 +121,7 @@ def test_copy_equals_the_tables_after_each_read(database, overlap, steps):
 
 
 class Cloud:
-    """A database with several writers, and a copy that follows often and one that does rarely."""
+    """A database with several writers, and two copies that are read often and rarely."""
 
     def __init__(self, database):
         self.database = database
@@ -148,10 +148,10 @@ class Cloud:
                 change_log.trim(connection, timedelta(0))
 
     def may_write(self, writer):
-        """Return whether it would not wait: SQLite has one transaction that writes at a time."""
+        """Return whether a write would not wait. SQLite has a single writer at a time."""
         alone = self.database.url.get_backend_name() == "sqlite"
-        others = (one for one in self.writers if one is not writer)
-        return not (alone and any(one.is_open for one in others))
+        others = (each for each in self.writers if each is not writer)
+        return not (alone and any(each.is_open for each in others))
 
     def finish_writers(self):
         for writer in self.writers:
@@ -162,13 +162,13 @@ class Cloud:
             assert not copy.follow().providers
 
 
-#: What each of several processes does, and how many rows of its own it keeps at most.
+#: Number of transactions of each process by database, and number of processes.
 TRANSACTIONS, WRITERS = {"sqlite": 150, "postgresql": 700, "mysql": 700}, 3
 
 
-def write_transactions(barrier, which, url, transactions):
-    """Insert rows of a new provider in each transaction, and remove some of earlier ones."""
-    database, dice, left = Database(make_settings(url)), random.Random(which), []
+def write_at_random(barrier, which, url, transactions):
+    """Insert rows of a new provider in each transaction, and delete some earlier rows."""
+    database, dice, remaining = Database(make_settings(url)), random.Random(which), []
     barrier.wait(timeout=120)
     for number in range(transactions):
         provider = 10_000 * (which + 1) + number
@@ -183,9 +183,9 @@ def write_transactions(barrier, which, url, transactions):
                 for place in range(dice.choice((1, 1, 3)))
             ]
             connection.execute(insert(ALLOCATIONS), rows)
-            gone = dice.choice(left) if left and dice.random() < 0.3 else None
-            if gone is not None:
-                consumer = ALLOCATIONS.c.consumer_id == f"{which} {gone}"
+            removed = dice.choice(remaining) if remaining and dice.random() < 0.3 else None
+            if removed is not None:
+                consumer = ALLOCATIONS.c.consumer_id == f"{which} {removed}"
                 connection.execute(ALLOCATIONS.delete().where(consumer))
             if dice.random() < 0.1:
                 time.sleep(dice.uniform(0, 0.02))
@@ -193,19 +193,17 @@ def write_transactions(barrier, which, url, transactions):
                 connection.rollback()
                 continue
             connection.commit()
-            left = [one for one in [*left, number] if one != gone]
+            remaining = [each for each in [*remaining, number] if each != removed]
     database.dispose()
     return [which]
 
 
 def test_reader_misses_no_change_of_concurrent_processes(database, database_url):
-    """No provider is written twice but by its removal: nothing that is missed comes again."""
+    """Each provider is written once and perhaps deleted, so a missed change stays missed."""
     copy, done = ChangeLogCopy(database), []
     number = TRANSACTIONS[database.url.get_backend_name()]
     racing = Thread(
-        target=lambda: done.extend(
-            run_in_processes(WRITERS, write_transactions, database_url, number)
-        )
+        target=lambda: done.extend(run_in_processes(WRITERS, write_at_random, database_url, number))
     )
     racing.start()
     readings = 0

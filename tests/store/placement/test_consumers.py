@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What several consumers of one request hold so far is bounded; of one alone it is not."""
+"""The limit of allocations that a request may change for several consumers."""
 
 from uuid import uuid4
 
@@ -22,12 +22,12 @@ def provider(sqlite_app):
 
 @pytest.fixture
 def full_consumers(sqlite_app, provider, monkeypatch):
-    """Two consumers that hold one amount more than a request of several may change."""
-    found = [str(uuid4()) for _ in range(2)]
-    for one in found:
-        post_allocations(sqlite_app, {one: build_body(LATEST, {provider: AMOUNTS})})
+    """Create two consumers that together hold more amounts than a request may change."""
+    uuids = [str(uuid4()) for _ in range(2)]
+    for uuid in uuids:
+        post_allocations(sqlite_app, {uuid: build_body(LATEST, {provider: AMOUNTS})})
     monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 3)
-    return found
+    return uuids
 
 
 def post_allocations(app, claims, status=204):
@@ -35,22 +35,22 @@ def post_allocations(app, claims, status=204):
 
 
 def generation_of(app, consumer):
-    found = app.get(f"{PATH}/{consumer}", headers=headers(LATEST)).json
-    return found.get("consumer_generation")
+    document = app.get(f"{PATH}/{consumer}", headers=headers(LATEST)).json
+    return document.get("consumer_generation")
 
 
-@pytest.mark.parametrize("left", [{}, {"VCPU": 1}], ids=["freed", "replaced"])
+@pytest.mark.parametrize("amounts", [{}, {"VCPU": 1}], ids=["freed", "replaced"])
 def test_too_many_allocations_of_several_consumers_are_rejected(
-    sqlite_app, provider, full_consumers, left
+    sqlite_app, provider, full_consumers, amounts
 ):
-    claim = build_body(LATEST, {provider: left} if left else {}, generation=1)
-    refused = post_allocations(sqlite_app, dict.fromkeys(full_consumers, claim), status=400)
-    assert "the consumers hold more than 3 amounts, which is the limit of one" in refused.text
-    assert "(at $)" in refused.text
-    assert [generation_of(sqlite_app, one) for one in full_consumers] == [1, 1]
-    for one in full_consumers:
-        post_allocations(sqlite_app, {one: claim})
-        assert generation_of(sqlite_app, one) == (2 if left else None)
+    claim = build_body(LATEST, {provider: amounts} if amounts else {}, generation=1)
+    rejection = post_allocations(sqlite_app, dict.fromkeys(full_consumers, claim), status=400)
+    assert "the consumers hold more than 3 amounts, which is the limit of one" in rejection.text
+    assert "(at $)" in rejection.text
+    assert [generation_of(sqlite_app, uuid) for uuid in full_consumers] == [1, 1]
+    for uuid in full_consumers:
+        post_allocations(sqlite_app, {uuid: claim})
+        assert generation_of(sqlite_app, uuid) == (2 if amounts else None)
 
 
 def test_maximum_allocations_of_several_consumers_are_changed(
@@ -60,31 +60,29 @@ def test_maximum_allocations_of_several_consumers_are_changed(
     post_allocations(
         sqlite_app, dict.fromkeys(full_consumers, build_body(LATEST, {}, generation=1))
     )
-    assert [generation_of(sqlite_app, one) for one in full_consumers] == [None, None]
+    assert [generation_of(sqlite_app, uuid) for uuid in full_consumers] == [None, None]
 
 
 def test_single_consumer_can_change_any_number_of_allocations(
     sqlite_app, provider, full_consumers, monkeypatch
 ):
     monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 1)
-    path, asked = (
-        f"{PATH}/{full_consumers[0]}",
-        build_body(LATEST, {provider: AMOUNTS}, generation=1),
-    )
-    sqlite_app.put_json(path, asked, headers=headers(LATEST), status=204)
+    path = f"{PATH}/{full_consumers[0]}"
+    body = build_body(LATEST, {provider: AMOUNTS}, generation=1)
+    sqlite_app.put_json(path, body, headers=headers(LATEST), status=204)
     assert generation_of(sqlite_app, full_consumers[0]) == 2
     sqlite_app.delete(path, headers=headers(LATEST), status=204)
 
 
 def test_too_many_allocations_are_rejected_by_the_reshaper(sqlite_app, provider, full_consumers):
-    stock = {"inventories": {"VCPU": {"total": 9}}, "resource_provider_generation": 2}
+    inventories = {"inventories": {"VCPU": {"total": 9}}, "resource_provider_generation": 2}
     claims = dict.fromkeys(full_consumers, build_body(LATEST, {}, generation=1))
-    body = {"inventories": {provider: stock}, "allocations": claims}
+    body = {"inventories": {provider: inventories}, "allocations": claims}
     path = "/placement/reshaper"
     service = {**headers(LATEST), "X-Roles": "admin,service"}
-    refused = sqlite_app.post_json(path, body, headers=service, status=400)
-    assert "(at $.allocations)" in refused.text
-    assert [generation_of(sqlite_app, one) for one in full_consumers] == [1, 1]
+    rejection = sqlite_app.post_json(path, body, headers=service, status=400)
+    assert "(at $.allocations)" in rejection.text
+    assert [generation_of(sqlite_app, uuid) for uuid in full_consumers] == [1, 1]
 
 
 @pytest.mark.parametrize("claim", ["new", "add"])
@@ -95,7 +93,7 @@ def test_too_many_allocations_of_several_instances_are_rejected(sqlite_app, monk
     sqlite_app.post_json(path, body, status=200)
     monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 5)  # each holds CPU, memory and disk
     body["claim"] = {"new": True}.get(claim, claim)
-    refused = sqlite_app.post_json(path, body, status=400)
-    assert "(at $.request_spec)" in refused.text
+    rejection = sqlite_app.post_json(path, body, status=400)
+    assert "(at $.request_spec)" in rejection.text
     monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 6)
     assert sqlite_app.post_json(path, body).status_code == 200

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A claim that goes to the next best where others took what it asks for."""
+"""A claim that goes to the next candidate if the first no longer has capacity."""
 
 from uuid import uuid4
 
@@ -12,9 +12,9 @@ from tests.store.placement.test_allocations import (
     build_claim,
     generation_of,
     read_allocations,
+    replace_allocations,
     stored_consumers,
 )
-from tests.store.placement.test_allocations import replace_allocations as replaced
 from tests.support.providers import NOW, make_provider, make_providers
 from tests.support.statements import record_statements
 
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.all_databases
 
 
 def vcpu_claim(consumer: str, *amounts: tuple[str, int]) -> ConsumerClaim:
-    """A new consumer's claim of VCPU, by provider."""
-    asked = {provider: {"VCPU": amount} for provider, amount in amounts}
-    return build_claim(consumer, None, on=asked)
+    """Return a new consumer's claim of VCPU by provider."""
+    resources = {provider: {"VCPU": amount} for provider, amount in amounts}
+    return build_claim(consumer, None, on=resources)
 
 
 def write_first_fitting_claim(database, *claims) -> int:
-    """Let the first claim be written that there is room for; return its number."""
+    """Write the first claim that fits, and return its index."""
     first, *others = claims
     return database.write(
         lambda connection: allocations.replace_by_first(connection, first, others, NOW)
@@ -37,9 +37,9 @@ def write_first_fitting_claim(database, *claims) -> int:
 
 @pytest.fixture
 def full_provider(database) -> str:
-    """The provider with the lowest id, of whose 4 VCPU all are used."""
+    """The provider with the lowest id, whose 4 VCPU are all used."""
     provider = make_provider(database, VCPU=4)
-    replaced(database, vcpu_claim(str(uuid4()), (provider, 4)))
+    replace_allocations(database, vcpu_claim(str(uuid4()), (provider, 4)))
     return provider
 
 
@@ -119,7 +119,7 @@ def test_provider_with_a_lower_id_is_locked(database, consumer):
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 def test_locked_provider_with_a_lower_id_is_skipped(database, consumer):
-    """To wait for it could be a deadlock. SQLite has one writer at a time."""
+    """A wait for it could be a deadlock. SQLite has a single writer at a time."""
     taken, full = make_provider(database, VCPU=4), make_provider(database, VCPU=1)
     free = make_provider(database, VCPU=4)
     with database.writer.begin() as other:
@@ -135,7 +135,7 @@ def test_locked_provider_with_a_lower_id_is_skipped(database, consumer):
 
 
 def test_already_locked_provider_can_be_used_by_the_next_claim(database, full_provider, consumer):
-    """As a disk that several hosts share."""
+    """Several hosts may share a provider, such as a disk."""
     shared = make_provider(database, VCPU=4)
     free = make_provider(database, VCPU=4)
     first, other = (
@@ -151,7 +151,7 @@ def test_already_locked_provider_can_be_used_by_the_next_claim(database, full_pr
 
 def test_own_allocations_count_as_free_capacity(database, full_provider, consumer):
     own = make_provider(database, VCPU=4)
-    replaced(database, vcpu_claim(consumer, (own, 3)))
+    replace_allocations(database, vcpu_claim(consumer, (own, 3)))
     claims = [build_claim(consumer, 1, on={uuid: {"VCPU": 4}}) for uuid in (full_provider, own)]
     assert write_first_fitting_claim(database, *claims) == 1
     assert read_allocations(database, consumer) == {(consumer, own, "VCPU"): 4}

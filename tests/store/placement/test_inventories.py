@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inventories: written in bulk where they differ, kept where they are used."""
+"""The store of inventories: bulk writes of differences, and used inventories."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -27,23 +27,23 @@ def provider_of(database, uuid):
 
 
 def read_inventories(database, uuid):
-    """Return what a provider has, without times, by class."""
+    """Return the inventories of a provider by class, without times."""
     with database.read() as connection:
         provider = resource_providers.by_uuid(connection, uuid)
         found = inventories.of_provider(connection, provider.id)
-    return {one.resource_class: replace(one, created_at=None, updated_at=None) for one in found}
+    return {row.resource_class: replace(row, created_at=None, updated_at=None) for row in found}
 
 
 def inventory_times(database, uuid):
-    """Return when each of a provider's inventories was made and written last, by class."""
+    """Return the times of creation and update of a provider's inventories by class."""
     with database.read() as connection:
         provider = resource_providers.by_uuid(connection, uuid)
         found = inventories.of_provider(connection, provider.id)
-    return {one.resource_class: (one.created_at, one.updated_at) for one in found}
+    return {row.resource_class: (row.created_at, row.updated_at) for row in found}
 
 
 def replace_inventories(database, by_uuid):
-    """Make the inventories match; return the uuids of the providers that changed."""
+    """Replace the inventories of providers, and return the uuids of the changed providers."""
     with database.read() as connection:
         found = resource_providers.by_uuids(connection, by_uuid)
     ids = {found[uuid].id: wanted for uuid, wanted in by_uuid.items()}
@@ -97,7 +97,7 @@ def test_unchanged_inventory_keeps_its_update_time(database, ratio, more):
     database.write(
         lambda connection: inventories.put(connection, {provider.id: [same, *more]}, LATER)
     )
-    new = dict.fromkeys((one.resource_class for one in more), (LATER, LATER))
+    new = dict.fromkeys((inventory.resource_class for inventory in more), (LATER, LATER))
     assert inventory_times(database, uuid) == {"VCPU": (NOW, NOW), "DISK_GB": (NOW, NOW), **new}
     wanted = [same, replace(DISK, total=99), *more]
     database.write(lambda connection: inventories.replace(connection, provider, wanted, LATER))
@@ -129,15 +129,14 @@ def test_inventory_in_use_can_shrink(database):
 
 
 def test_inventories_are_removed_from_providers_having_them(database):
-    one, two = make_providers(database, [[VCPU, DISK], [DISK]])
+    first, second = make_providers(database, [[VCPU, DISK], [DISK]])
     with database.read() as connection:
-        ids = {uuid: resource_providers.by_uuid(connection, uuid).id for uuid in (one, two)}
-    wanted = {ids[one]: {"VCPU"}, ids[two]: {"VCPU"}}
-    gone = database.write(lambda connection: inventories.remove(connection, wanted))
-    assert gone == {ids[one]}
-    assert (
-        set(read_inventories(database, one)) == set(read_inventories(database, two)) == {"DISK_GB"}
-    )
+        ids = {uuid: resource_providers.by_uuid(connection, uuid).id for uuid in (first, second)}
+    names = {ids[first]: {"VCPU"}, ids[second]: {"VCPU"}}
+    changed = database.write(lambda connection: inventories.remove(connection, names))
+    assert changed == {ids[first]}
+    for uuid in (first, second):
+        assert set(read_inventories(database, uuid)) == {"DISK_GB"}
 
 
 def test_equal_removals_take_one_statement(database):
@@ -146,8 +145,8 @@ def test_equal_removals_take_one_statement(database):
         amounts = dict.fromkeys(names, 8)
         numbers = [provider_of(database, make_provider(database, **amounts)).id for _ in range(3)]
         with record_statements(database) as statements:
-            going = dict.fromkeys(numbers, names)
-            gone = database.write(partial(inventories.remove, names_by_provider_id=going))
-        assert gone == set(numbers)
+            names_by_id = dict.fromkeys(numbers, names)
+            changed = database.write(partial(inventories.remove, names_by_provider_id=names_by_id))
+        assert changed == set(numbers)
         counts.append(len(statements))
     assert counts[0] == counts[1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lists of providers by many traits, aggregates and classes: right, and by one short statement."""
+"""Lists of providers by many traits, aggregates and classes with a short statement."""
 
 from itertools import pairwise
 from uuid import uuid4
@@ -29,7 +29,7 @@ AGGREGATES = sorted(str(uuid4()) for _ in range(250))
 
 @pytest.fixture
 def cloud(database):
-    """Two providers, of which the first has every trait, aggregate and class."""
+    """A database with two providers. The first has every trait, aggregate and class."""
     full = make_provider(database)
     make_provider(database)
 
@@ -52,39 +52,40 @@ def neighbouring_pairs(names):
     return tuple(map(frozenset, pairwise(names)))
 
 
-def search_providers(database, **asked):
-    """Return the uuids of the providers found, and how many queries and joins that took."""
+def search_providers(database, **filters):
+    """Return the uuids of the providers, and the number of SQL words in the statements."""
     with record_statements(database) as seen, database.read() as connection:
-        uuids = {one.uuid for one in provider_search.search(connection, ProviderQuery(**asked))}
+        providers = provider_search.search(connection, ProviderQuery(**filters))
     words = " ".join(seen).upper().replace("(", " ").split()
-    return uuids, {word: words.count(word) for word in ("SELECT", "JOIN", "AND", "OR", "CASE")}
+    counts = {word: words.count(word) for word in ("SELECT", "JOIN", "AND", "OR", "CASE")}
+    return {provider.uuid for provider in providers}, counts
 
 
 @pytest.mark.parametrize(
     "sets", [single_name_sets, neighbouring_pairs], ids=["one of each", "any of two"]
 )
 def test_hundreds_of_required_sets_are_evaluated_row_by_row(cloud, sets):
-    """Planning a join for each takes minutes."""
+    """The plan of a join for each set takes minutes."""
     database, full = cloud
-    questions = [
+    queries = [
         {"traits": TraitTerms(required=sets(TRAITS[:200]))},
         {"aggregates": AggregateTerms(member_of=sets(AGGREGATES[:250]))},
     ]
-    for question in questions:
-        (terms,) = question.values()
-        number = len(terms.required if "traits" in question else terms.member_of)
-        uuids, words = search_providers(database, **question)
+    for query in queries:
+        (terms,) = query.values()
+        number = len(terms.required if "traits" in query else terms.member_of)
+        uuids, words = search_providers(database, **query)
         assert uuids == {full}
         assert words["CASE"] >= number - provider_search.MAX_PLANNED
 
 
 def test_statement_is_equal_for_two_or_hundreds_forbidden(cloud):
     database, full = cloud
-    questions = [
+    queries = [
         [{"traits": TraitTerms(forbidden=frozenset(TRAITS[:most]))} for most in (2, 200)],
         [{"aggregates": AggregateTerms(forbidden=frozenset(AGGREGATES[:n]))} for n in (2, 250)],
     ]
-    for few, many in questions:
+    for few, many in queries:
         uuids, words = search_providers(database, **few)
         assert full not in uuids
         assert len(uuids) == 1
@@ -113,12 +114,12 @@ def test_each_class_is_checked_for_its_own_amount(database):
             for cpus, pci in stocks
         ],
     )
-    for asked in ((5, 5), (3, 9), (9, 1), (1, 1), (10, 1)):
-        amounts = dict(zip(("VCPU", "PCI_DEVICE"), asked, strict=True))
+    for requested in ((5, 5), (3, 9), (9, 1), (1, 1), (10, 1)):
+        amounts = dict(zip(("VCPU", "PCI_DEVICE"), requested, strict=True))
         expected = {
             uuid
             for uuid, stock in zip(made, stocks, strict=True)
-            if all(has >= amount for has, amount in zip(stock, asked, strict=True))
+            if all(total >= amount for total, amount in zip(stock, requested, strict=True))
         }
         assert search_providers(database, resources=amounts)[0] == expected
 
@@ -131,27 +132,29 @@ def test_provider_with_a_trait_of_every_set_is_found(database, seed):
     chosen = {uuid: set(dice.sample(range(6), dice.randint(0, 6))) for uuid in made}
 
     def write_rows(connection):
-        ids = {uuid: one.id for uuid, one in resource_providers.by_uuids(connection, made).items()}
+        providers = resource_providers.by_uuids(connection, made)
+        ids = {uuid: provider.id for uuid, provider in providers.items()}
         for replace, labels in ((traits.replace_many, names), (aggregates.replace_many, places)):
-            replace(
-                connection, {ids[u]: [labels[n] for n in some] for u, some in chosen.items()}, NOW
-            )
+            labels_by_id = {
+                ids[uuid]: [labels[index] for index in indexes] for uuid, indexes in chosen.items()
+            }
+            replace(connection, labels_by_id, NOW)
         traits.add_missing(connection, names, NOW)
 
     database.write(write_rows)
     for _ in range(10):
         sets = [set(dice.sample(range(6), dice.randint(1, 3))) for _ in range(dice.randint(0, 4))]
-        sets = list({frozenset(one) for one in sets})
+        sets = list({frozenset(each) for each in sets})
         forbidden = frozenset(dice.sample(range(6), dice.randint(0, 2)))
         expected = {
             uuid
             for uuid, has in chosen.items()
-            if all(one & has for one in sets) and not forbidden & has
+            if all(each & has for each in sets) and not forbidden & has
         }
         for key, kind, required, labels in (
             ("traits", TraitTerms, "required", names),
             ("aggregates", AggregateTerms, "member_of", places),
         ):
-            named = tuple(frozenset(labels[n] for n in one) for one in sets)
+            named = tuple(frozenset(labels[n] for n in each) for each in sets)
             terms = {required: named, "forbidden": frozenset(labels[n] for n in forbidden)}
             assert search_providers(database, **{key: kind(**terms)})[0] == expected

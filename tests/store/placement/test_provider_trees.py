@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Provider trees: subtrees move whole, make no loop, and a parent is not deleted."""
+"""Provider trees: moves of subtrees, rejected loops, and protected parents."""
 
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
@@ -31,11 +31,12 @@ def test_subtree_moves_with_its_root(database):
     stays = create_provider(database, "stays", here.uuid)
     move_provider(database, child, there)
     assert read_provider(database, child).parent_uuid == there.uuid
-    assert {read_provider(database, one).root_uuid for one in (child, grandchild)} == {there.uuid}
+    subtree = (child, grandchild)
+    assert {read_provider(database, each).root_uuid for each in subtree} == {there.uuid}
     assert read_provider(database, grandchild).parent_uuid == child.uuid
     assert read_provider(database, stays).root_uuid == here.uuid
     move_provider(database, child, None)
-    assert {read_provider(database, one).root_uuid for one in (child, grandchild)} == {child.uuid}
+    assert {read_provider(database, each).root_uuid for each in subtree} == {child.uuid}
 
 
 def test_statement_count_is_independent_of_tree_depth(database):
@@ -54,7 +55,7 @@ def test_statement_count_is_independent_of_tree_depth(database):
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
-def test_a_tree_never_becomes_a_loop(database, depth):
+def test_move_that_makes_a_loop_is_rejected(database, depth):
     tree = [create_provider(database, "0")]
     for level in (1, 2):
         tree.append(create_provider(database, str(level), tree[-1].uuid))
@@ -63,7 +64,7 @@ def test_a_tree_never_becomes_a_loop(database, depth):
 
 
 def test_concurrent_moves_make_no_loop(database):
-    one, two = create_provider(database, "one"), create_provider(database, "two")
+    first, second = create_provider(database, "one"), create_provider(database, "two")
 
     def attempt(pair):
         try:
@@ -73,8 +74,8 @@ def test_concurrent_moves_make_no_loop(database):
         return 1
 
     with ThreadPoolExecutor(2) as pool:
-        moved = sum(pool.map(attempt, [(one, two), (two, one)] * 3))
-    parents = {read_provider(database, one).parent_uuid, read_provider(database, two).parent_uuid}
+        moved = sum(pool.map(attempt, [(first, second), (second, first)] * 3))
+    parents = {read_provider(database, each).parent_uuid for each in (first, second)}
     assert moved >= 1
     assert None in parents
 

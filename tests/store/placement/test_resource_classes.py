@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resource classes: standard ones by their fixed numbers, custom ones from 10000 on."""
+"""Resource classes: ids of standard classes, and of custom classes from 10000 on."""
 
 from concurrent.futures import ThreadPoolExecutor
 

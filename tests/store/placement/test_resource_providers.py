@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Providers: made by the thousand, and locked in order."""
+"""The store of providers: bulk creation, locks and generations."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traits: named exactly, put on and taken off many providers at once."""
+"""The store of traits: exact names, and bulk changes of providers."""
 
 import pytest
 
@@ -14,7 +14,7 @@ GOLD = "CUSTOM_GOLD"
 
 @pytest.fixture
 def provider_ids(database):
-    """The ids of two providers."""
+    """Create two providers, and return their ids."""
     uuids = make_providers(database, [[], []])
     with database.read() as connection:
         found = resource_providers.by_uuids(connection, uuids)
