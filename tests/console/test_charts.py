@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures show the numbers of an explanation, and no others."""
+"""The charts show exactly the numbers of an explanation."""
 
 import itertools
 
@@ -17,39 +17,39 @@ weighted = st.floats(min_value=-50, max_value=50, allow_nan=False)
 def test_stage_width_is_proportional_to_incoming_hosts(numbers):
     numbers.sort(reverse=True)
     pairs = list(itertools.pairwise(numbers))
-    steps = [step("resources", f"VCPU:{at}", *pair) for at, pair in enumerate(pairs)]
+    steps = [step("resources", f"VCPU:{index}", *pair) for index, pair in enumerate(pairs)]
     picture = funnel_picture(explanation(steps=steps)["funnel"])
-    assert [(one.before, one.after) for one in picture.stages] == [p for p in pairs if p[0]]
+    assert [(each.before, each.after) for each in picture.stages] == [p for p in pairs if p[0]]
     assert len(picture.unreached) == sum(not before for before, _ in pairs)
-    for one in picture.stages:
-        assert round(one.stayed + one.left, 6) == round(100 * one.before / numbers[0], 6)
-        assert one.stayed >= 0 <= one.left
-        assert one.unlisted == one.removed
+    for each in picture.stages:
+        assert round(each.stayed + each.left, 6) == round(100 * each.before / numbers[0], 6)
+        assert each.stayed >= 0 <= each.left
+        assert each.unlisted == each.removed
 
 
-def test_the_rejected_hosts_of_a_stage_are_listed_with_their_reasons():
+def test_rejected_hosts_of_a_stage_are_listed_with_their_reasons():
     rejected = [("cn1", "no heartbeat for 93 s"), ("cn2", "no heartbeat for 95 s")]
     filters = [stage(5, 2, rejected, name="ComputeFilter")]
-    (one,) = funnel_picture(explanation(filters=filters)["funnel"]).stages
-    assert one.rejected == tuple(rejected)
-    assert [reason.text for reason in one.reasons] == ["no heartbeat for 93..95 s"]
-    assert (one.removed, one.unlisted) == (3, 1)
+    (rejecting,) = funnel_picture(explanation(filters=filters)["funnel"]).stages
+    assert rejecting.rejected == tuple(rejected)
+    assert [reason.text for reason in rejecting.reasons] == ["no heartbeat for 93..95 s"]
+    assert (rejecting.removed, rejecting.unlisted) == (3, 1)
 
 
 @given(st.lists(st.lists(weighted, min_size=3, max_size=3), min_size=1, max_size=2 * BEST))
 def test_bar_parts_are_stacked_around_zero(amounts):
     names = ["A", "B", "C"]
     hosts = [
-        host(f"cn{at}", sum(some), **dict(zip(names, map(build_weight, some), strict=True)))
-        for at, some in enumerate(amounts)
+        host(f"cn{index}", sum(row), **dict(zip(names, map(build_weight, row), strict=True)))
+        for index, row in enumerate(amounts)
     ]
     picture = weights_picture(hosts, [{"name": name} for name in names])
-    assert [bar.name for bar in picture.bars] == [one["host"] for one in hosts[:BEST]]
+    assert [bar.name for bar in picture.bars] == [each["host"] for each in hosts[:BEST]]
     shown = [name for name, _ in picture.weighers]
     assert sorted([*shown, *picture.without_effect]) == names
-    for bar, some in zip(picture.bars, amounts, strict=False):
+    for bar, row in zip(picture.bars, amounts, strict=False):
         parts = {part.weigher: part for part in bar.parts}
-        assert parts.keys() == {name for name, one in zip(names, some, strict=True) if one}
+        assert parts.keys() == {name for name, amount in zip(names, row, strict=True) if amount}
         for sign in (1, -1):
             ends = sorted(
                 (part.start, part.start + part.width)

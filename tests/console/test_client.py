@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said beside a form of a value that is wrong: which field, and what is expected there."""
+"""Errors next to a form name the field and the expected value."""
 
 import pytest
 from webtest import TestApp
@@ -8,7 +8,7 @@ from placement_sched.console.client import with_form_labels
 
 SIZES = {"vcpus": "1", "ram": "1", "disk": "1"}
 LONG = "x" * 300
-#: Page, field, what is typed into it, and how what is said of it begins.
+#: Page, field, typed value, and the beginning of the error.
 WRONG = [
     ("ask", "vcpus", "-1", "VCPUs: -1 is less than the minimum of 0"),
     ("ask", "ram", "9999999999", "Memory: 9999999999 is greater than the maximum of 2147483647"),
@@ -53,14 +53,14 @@ def browser(sqlite_app) -> TestApp:
     return TestApp(sqlite_app.app)
 
 
-@pytest.mark.parametrize(("page", "field", "typed", "said"), WRONG)
-def test_invalid_value_names_its_field_and_expectation(browser, page, field, typed, said):
+@pytest.mark.parametrize(("page", "field", "typed", "message"), WRONG)
+def test_invalid_value_names_its_field_and_expectation(browser, page, field, typed, message):
     sizes = SIZES if page in {"ask", "capacity"} else {}
     # The page loads the effect of changes in parts, unless it is complete.
     sizes = sizes | {"complete": "1"} if page == "capacity" else {}
     answer = browser.get(f"/console/{page}", {**sizes, field: typed}, status="4*")
     shown = answer.html.find(role="alert").get_text(" ", strip=True)
-    assert shown.removeprefix("Not answered. ").startswith(said)
+    assert shown.removeprefix("Not answered. ").startswith(message)
     if LONG in typed:
         assert shown.endswith("is too long; at most 255 characters")
     for technical in ("$", "schema", "validat", "JSON"):
@@ -83,7 +83,7 @@ def test_api_error_is_unchanged(browser):
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         ({"keyword": "anyOf", "value": "1"}, "none of the accepted forms"),
         (
@@ -93,12 +93,12 @@ def test_api_error_is_unchanged(browser):
         ({}, "something of another kind"),
     ],
 )
-def test_errors_without_form_fields_are_translated(fault, said):
+def test_errors_without_form_fields_are_translated(fault, message):
     path = "$.request_spec.retry.hosts[0]"
     fault = {"expected": None, **fault, "problem": "something of another kind", "path": path}
     shown = with_form_labels({"detail": "JSON does not validate", "fault": fault})
     assert shown.startswith("Request spec retry hosts 0")
-    assert said in shown
+    assert message in shown
 
 
 def test_plain_messages_are_unchanged():

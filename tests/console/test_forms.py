@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries of forms, repeated by commands, links and other pages."""
+"""Links and commands repeat the request of a form."""
 
 import json
 import shlex
@@ -17,7 +17,7 @@ from tests.support.servers import start_server
 
 pytestmark = pytest.mark.slow
 
-QUESTIONS = [
+QUERIES = [
     "vcpus=2&ram=100000&disk=20",
     "vcpus=2&ram=300000&count=2&zone=nova&project=p1",
     f"vcpus=1&{RAM}=-3&override=filter_scheduler.enabled_filters=[%22RamFilter%22]",
@@ -30,7 +30,7 @@ QUESTIONS = [
 
 @pytest.fixture(scope="module")
 def served_cloud(tmp_path_factory):
-    """A server as users run it, with three hosts."""
+    """A server on another process with three hosts."""
     folder = tmp_path_factory.mktemp("served")
     config = folder / "nova.conf"
     config.write_text(f"[placement_database]\nconnection = sqlite:///{folder}/asked.db\n")
@@ -41,7 +41,7 @@ def served_cloud(tmp_path_factory):
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("query", QUESTIONS)
+@pytest.mark.parametrize("query", QUERIES)
 def test_command_sends_the_same_request_as_the_page(served_cloud, query, capsys):
     _, _, page = served_cloud.get(f"{PAGE}?{query}")
     html = ParsedPage(page)
@@ -58,12 +58,12 @@ def test_command_sends_the_same_request_as_the_page(served_cloud, query, capsys)
     assert by_curl["outcome"] == ("selected" if "Selected." in html.text else "no_valid_host") or (
         "host=cn1" in query
     )
-    for report_ in by_curl["funnel"]["filters"]:
-        assert report_["name"] in html.text
+    for entry in by_curl["funnel"]["filters"]:
+        assert entry["name"] in html.text
 
 
 def comparable_part(explanation: dict) -> dict:
-    """Return what the same question is answered twice, without what each run measures."""
+    """Return the part of an explanation that is equal for equal requests."""
     funnel = explanation["funnel"]
     return {
         "outcome": explanation["outcome"],
@@ -72,7 +72,7 @@ def comparable_part(explanation: dict) -> dict:
         "candidates": funnel["allocation_candidates"],
         "filters": funnel["filters"],
         "weighers": funnel["weighers"],
-        "hosts": sorted((one["host"], one["weight"]) for one in explanation["hosts"]),
+        "hosts": sorted((host["host"], host["weight"]) for host in explanation["hosts"]),
     }
 
 
@@ -99,7 +99,7 @@ def test_capacity_link_uses_the_same_request(cloud, browser):
 
 
 class ParsedPage:
-    """The values of the fields with these ids on a page that was read over the network."""
+    """The values of fields, by their ids, on a page that was read over HTTP."""
 
     __test__ = False
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names from users are text on every page, whatever they hold."""
+"""Names from users are shown as text on every page."""
 
 import orjson
 import pytest
@@ -18,8 +18,8 @@ def hostile_app(sqlite_app):
             headers={"Content-Type": "application/json"},
             status="*",
         )
-        refused = answer.status_int >= 400 and "no_valid_host" not in answer
-        assert not refused, (path, body, answer.text)
+        is_rejected = answer.status_int >= 400 and "no_valid_host" not in answer
+        assert not is_rejected, (path, body, answer.text)
         return answer.json_body if answer.body else {}
 
     create_hostile_cloud(send)
@@ -27,13 +27,13 @@ def hostile_app(sqlite_app):
 
 
 @pytest.mark.slow
-def test_hostile_cloud_has_hostile_names_everywhere(hostile_app):
+def test_hostile_names_are_stored(hostile_app):
     hosts = hostile_app.get("/scheduler/v1/hosts").json["hosts"]
     assert len(hosts) == 2 * len(ATTACKS)
     assert len(hostile_app.get("/compute/v2.1/flavors").json["flavors"]) == len(ATTACKS)
     assert len(hostile_app.get("/compute/v2.1/os-aggregates").json["aggregates"]) == len(ATTACKS)
     decisions = hostile_app.get("/scheduler/v1/decisions").json["decisions"]
-    assert {one["outcome"] for one in decisions} == {"selected", "no_valid_host"}
+    assert {decision["outcome"] for decision in decisions} == {"selected", "no_valid_host"}
 
 
 @pytest.mark.slow
@@ -56,6 +56,6 @@ def test_hostile_names_add_no_element_or_attribute(hostile_app):
                 address = tag.get(name, "/")
                 assert address.startswith(("/", "#", "?")), (path, tag)
                 assert not address.startswith("//"), (path, tag)
-        # The product of the numbers in the hostile name: longer than digits in a random uuid.
+        # The product of the numbers in the attack, which has more digits than a uuid.
         assert "7777622223" not in page.text, path
     assert seen > 40

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that pages and messages name: each is there, and takes what it is said to take."""
+"""The commands that pages and messages name exist and have valid options."""
 
 import argparse
 import ast
@@ -14,14 +14,14 @@ from tests.support.repository import PACKAGE
 
 NAME = "placement-sched "
 CONSOLE = PACKAGE / "console"
-#: Words that follow the name in sentences about the program, and are not commands.
+#: Words that follow the program's name in sentences and are not commands.
 PROSE = {"server", "serves", "itself"}
-#: A word of a command: sentences end one by punctuation, documentation by a back quote.
+#: A word of a command, without the punctuation of the sentence.
 WORD = re.compile(r"[\w./{}=*:-]*\w")
 
 
 def commands_in_templates() -> Iterator[tuple[str, str]]:
-    """Yield the commands of templates and scripts: there each is whole, to be copied."""
+    """Yield the commands of templates and scripts, which are complete."""
     for path in sorted([*CONSOLE.rglob("*.html"), *CONSOLE.rglob("*.js")]):
         text = re.sub(r"\{\{.*?\}\}", "X", path.read_text("utf-8"))
         for found in re.finditer(rf"{NAME}[^<\"`\n]*", text):
@@ -29,7 +29,7 @@ def commands_in_templates() -> Iterator[tuple[str, str]]:
 
 
 def commands_in_modules() -> Iterator[tuple[str, str]]:
-    """Yield what follows the program's name in texts of the package, to the end of the text."""
+    """Yield the strings of the package from the program's name to their end."""
     for path in sorted(PACKAGE.rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
         for text in string_texts(tree):
@@ -38,30 +38,32 @@ def commands_in_modules() -> Iterator[tuple[str, str]]:
 
 
 def string_texts(tree: ast.AST) -> Iterator[str]:
-    """Yield the texts of a module, X in place of what is filled into them."""
-    within = set()
+    """Yield the strings of a module, with X for each inserted value."""
+    nested = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
-            within |= {id(one) for one in ast.walk(node)} - {id(node)}
+            nested |= {id(child) for child in ast.walk(node)} - {id(node)}
             parts = (part.value if isinstance(part, ast.Constant) else "X" for part in node.values)
             yield "".join(map(str, parts))
-        elif isinstance(node, ast.Constant) and id(node) not in within:
+        elif isinstance(node, ast.Constant) and id(node) not in nested:
             yield str(node.value)
 
 
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The commands of a group; none of a command."""
-    groups = [one for one in parser._actions if isinstance(one, argparse._SubParsersAction)]
+    """Return the commands of a group, or nothing for a command."""
+    groups = [
+        action for action in parser._actions if isinstance(action, argparse._SubParsersAction)
+    ]
     return dict(groups[0].choices) if groups else {}
 
 
 def is_command(parser: argparse.ArgumentParser) -> bool:
-    """Return whether a group of commands is also a command itself, as nova-shadow."""
+    """Return whether a group is also a command, such as nova-shadow."""
     return " " in parser.prog and parser.get_default("run") is not None
 
 
 def check_command(text: str) -> None:
-    """Fail where the command at the beginning of a text, or an option of it, is not there."""
+    """Check that the command at the beginning of a text exists, and its options."""
     words = text.removeprefix(NAME).split(" ")
     first = WORD.match(words[0])
     if first is None or first.group() in PROSE:
@@ -95,7 +97,7 @@ def test_commands_on_pages_are_valid(place, command):
 
 
 def remaining_subcommands(words: list[str]) -> dict[str, argparse.ArgumentParser]:
-    """The commands of the group at which a command line ends; none where it is whole."""
+    """Return the commands of the group that a line ends with, or nothing if it is complete."""
     parser: argparse.ArgumentParser = make_parser(words)
     for word in words:
         parser = subcommands(parser).get(word, parser)

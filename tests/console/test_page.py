@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that are wrong, and what each answer of the console carries, also one of an error."""
+"""Errors, security headers and rejected requests of the console's pages."""
 
 import pytest
 from webtest import TestApp
@@ -15,8 +15,8 @@ GUARDED = {
 }
 STYLES = "/console/static/console.css"
 LONG = "a" * 9000
-#: Paths of which nothing is served, as a client sends them.
-STRANGE = [
+#: Paths without a page.
+UNKNOWN_PATHS = [
     "/console//",
     "/console//etc/passwd",
     "/console/ask//",
@@ -59,17 +59,17 @@ def browser(sqlite_app) -> TestApp:
     return TestApp(sqlite_app.app)
 
 
-def check_security_headers(answer, kept: str = "no-store") -> None:
+def check_security_headers(answer, cache_control: str = "no-store") -> None:
     policy = answer.headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert {name: answer.headers[name] for name in GUARDED} == GUARDED
-    assert answer.headers["Cache-Control"] == kept
+    assert answer.headers["Cache-Control"] == cache_control
     for name in (*GUARDED, "Content-Security-Policy", "Cache-Control"):
         assert len(answer.headers.getall(name)) == 1
 
 
-@pytest.mark.parametrize("path", STRANGE, ids=lambda path: path[:50])
+@pytest.mark.parametrize("path", UNKNOWN_PATHS, ids=lambda path: path[:50])
 def test_malformed_url_shows_an_error(browser, path, caplog):
     answer = browser.get(path, headers={"Accept": "text/html"}, status="4*")
     check_security_headers(answer)
@@ -92,9 +92,9 @@ def test_pages_and_answers_are_not_cached(browser, path):
 @pytest.mark.parametrize("headers", [{}, {"Accept-Encoding": "gzip"}, {"Range": "bytes=0-9"}])
 def test_static_files_have_security_headers_and_are_revalidated(browser, headers):
     first = browser.get(STYLES, headers=headers, status="*")
-    check_security_headers(first, kept="no-cache")
+    check_security_headers(first, cache_control="no-cache")
     again = {"If-None-Match": first.headers["ETag"]}
-    check_security_headers(browser.get(STYLES, headers=again, status=304), kept="no-cache")
+    check_security_headers(browser.get(STYLES, headers=again, status=304), cache_control="no-cache")
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A report is one file with everything in it, whatever the names in it are."""
+"""A report is a single file without references, and shows names as text."""
 
 import re
 from datetime import datetime
@@ -26,11 +26,11 @@ ATTACKS = [
     "'-alert(1)-'",
     "cn\u202e1",
 ]
-ASKED = {"flavor": {"name": "m1", "vcpus": 2, "memory_mb": 4096, "root_gb": 10}, "image": None}
+REQUEST = {"flavor": {"name": "m1", "vcpus": 2, "memory_mb": 4096, "root_gb": 10}, "image": None}
 
 
 class ParsedPage(HTMLParser):
-    """What a page consists of: its elements, their attributes, its text."""
+    """The elements, attributes and text of a page."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -61,8 +61,8 @@ class ParsedPage(HTMLParser):
 
 
 def build_explanation(name: str = "cn1") -> dict:
-    """An explanation that has something in each part of a report."""
-    found = explanation(
+    """Return an explanation with every part that a report can have."""
+    result = explanation(
         steps=[step("resources", "VCPU:2", 4, 3, [("cn4", f"VCPU: 1 free, not {name}")])],
         filters=[stage(3, 1, [(name, "down"), ("cn2", f"reason {name}")], name=f"{name}Filter")],
         hosts=[host(name, 1.5, RAMWeigher=weight(0.5, 1.0), CPUWeigher=weight(1.0, 2.0))],
@@ -71,9 +71,10 @@ def build_explanation(name: str = "cn1") -> dict:
             {"name": "forbidden_aggregates", "applied": True, "changes": {"x": [AGGREGATE, name]}}
         ],
     )
-    found["funnel"]["warnings"] = [{"key": name, "source": "flavor", "detail": f"ignored: {name}"}]
-    found["selections"] = [[selection("i", one, VCPU=2) | {"weight": 1.5} for one in (name, "cn9")]]
-    found["verdicts"] = [
+    result["funnel"]["warnings"] = [{"key": name, "source": "flavor", "detail": f"ignored: {name}"}]
+    selections = [selection("i", each, VCPU=2) | {"weight": 1.5} for each in (name, "cn9")]
+    result["selections"] = [selections]
+    result["verdicts"] = [
         {
             "asked": name,
             "verdict": "rejected",
@@ -85,12 +86,12 @@ def build_explanation(name: str = "cn1") -> dict:
         },
         {"asked": name, "verdict": "unknown", "host": None, "did_you_mean": [name], "reasons": []},
     ]
-    return found
+    return result
 
 
 def test_all_parts_of_an_explanation_are_shown():
     page = ParsedPage(
-        explanation_report(build_explanation(), ASKED, HEADING, {AGGREGATE: "win-lic"})
+        explanation_report(build_explanation(), REQUEST, HEADING, {AGGREGATE: "win-lic"})
     )
     for words in (
         "2026-11-23 12:00:00 UTC",
@@ -114,12 +115,12 @@ def test_all_parts_of_an_explanation_are_shown():
 def test_no_valid_host_report_names_the_obstacles():
     found = explanation(steps=[step("resources", "VCPU:2", 4, 0)])
     found["funnel"]["obstacle"] = {"stage": "x", "name": "y", "reason": "no host has 2 VCPU"}
-    page = ParsedPage(explanation_report(found, ASKED, HEADING, {}))
+    page = ParsedPage(explanation_report(found, REQUEST, HEADING, {}))
     assert "No valid host. no host has 2 VCPU" in page.text.replace("\u2717 ", "")
 
 
 def test_report_loads_nothing_and_has_no_scripts():
-    html = explanation_report(build_explanation(), ASKED, HEADING, {})
+    html = explanation_report(build_explanation(), REQUEST, HEADING, {})
     page = ParsedPage(html)
     assert not {"script", "link", "iframe", "img", "object", "embed"} & set(page.tags)
     assert not [name for name, _ in page.attributes if name in {"src", "href", "style"}]
@@ -132,29 +133,30 @@ def test_report_loads_nothing_and_has_no_scripts():
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_malicious_name_is_escaped(name):
-    asked = {"flavor": {"name": name, "vcpus": 1, "extra_specs": {name: name}}, "project_id": name}
+    request = {"flavor": {"name": name, "vcpus": 1, "extra_specs": {name: name}}}
+    request["project_id"] = name
     heading = Heading(title=name, place=name, made=HEADING.made, facts=[(name, name)])
-    plain = ParsedPage(explanation_report(build_explanation(), ASKED, HEADING, {}))
+    plain = ParsedPage(explanation_report(build_explanation(), REQUEST, HEADING, {}))
     page = ParsedPage(
-        explanation_report(build_explanation(name), asked, heading, {AGGREGATE: name})
+        explanation_report(build_explanation(name), request, heading, {AGGREGATE: name})
     )
     assert set(page.tags) <= set(plain.tags) | {"tr"}
     assert {name for name, _ in page.attributes} == {name for name, _ in plain.attributes}
     assert " ".join(name.split()) in page.text
 
 
-def build_decision(**more) -> dict:
-    kept = build_explanation()
+def build_decision(**fields) -> dict:
+    recorded = build_explanation()
     return {
         "uuid": AGGREGATE,
         "created_at": "2026-11-23T11:00:00",
         "kind": "select",
         "request_id": "req-1",
         "global_request_id": None,
-        "request": ASKED,
-        "best": kept["hosts"],
-        **{key: kept[key] for key in ("outcome", "policy", "funnel", "selections")},
-        **more,
+        "request": REQUEST,
+        "best": recorded["hosts"],
+        **{key: recorded[key] for key in ("outcome", "policy", "funnel", "selections")},
+        **fields,
     }
 
 
@@ -168,9 +170,9 @@ def test_decision_report_shows_recorded_weights():
     assert 'title="leaves 4 VCPU"' in report
 
 
-def test_decision_report_without_a_funnel_is_explicit():
-    lacking = build_decision(funnel=None, best=None, outcome="no_valid_host")
-    page = ParsedPage(decision_report(lacking, HEADING, {}))
+def test_decision_report_states_a_missing_funnel():
+    decision = build_decision(funnel=None, best=None, outcome="no_valid_host")
+    page = ParsedPage(decision_report(decision, HEADING, {}))
     assert "No funnel is recorded with this decision" in page.text
 
 
@@ -190,14 +192,14 @@ def build_capacity(name: str = "az1") -> dict:
 
 def test_capacity_report_shows_parts_limits_and_stranded_capacity():
     page = ParsedPage(
-        capacity_report(build_capacity(), {"request_spec": ASKED, "per": "zone"}, HEADING, {})
+        capacity_report(build_capacity(), {"request_spec": REQUEST, "per": "zone"}, HEADING, {})
     )
     for words in ("1,874 more fit", "Zone", "az1", "640", "1 host: MEMORY_MB", "12,345"):
         assert words in page.text
     assert not page.open
 
 
-def test_capacity_report_marks_each_flavor_exact_or_not():
+def test_capacity_report_marks_flavors_with_an_inexact_count():
     bound = {**build_capacity(), "exact": False, "inexact_because": ["the budget ended first"]}
     several = {"flavors": [{"flavor": "m1", **build_capacity()}, {"flavor": "m2", **bound}]}
     page = ParsedPage(capacity_report(several, {"all_flavors": True}, HEADING, {}))
@@ -222,8 +224,8 @@ def test_capacity_report_has_a_row_per_flavor_with_warnings():
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_malicious_name_is_escaped_in_a_capacity_report(name):
-    asked = {"request_spec": {"flavor": name}, "per": "zone"}
-    page = ParsedPage(capacity_report(build_capacity(name), asked, HEADING, {}))
-    plain = ParsedPage(capacity_report(build_capacity(), asked, HEADING, {}))
+    request = {"request_spec": {"flavor": name}, "per": "zone"}
+    page = ParsedPage(capacity_report(build_capacity(name), request, HEADING, {}))
+    plain = ParsedPage(capacity_report(build_capacity(), request, HEADING, {}))
     assert page.tags == plain.tags
     assert [name for name, _ in page.attributes] == [name for name, _ in plain.attributes]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is shown the console, what its answers carry, and what it passes on to the APIs."""
+"""Access to the console, its responses, and its proxy to the APIs."""
 
 import pytest
 from webtest import TestApp
@@ -19,18 +19,18 @@ def browser(sqlite_app) -> TestApp:
 
 
 @pytest.fixture
-def app_on_another_path(sqlite_settings, make_app) -> TestApp:
+def client_of_enabled_console(sqlite_settings, make_app) -> TestApp:
     return TestApp(make_app(sqlite_settings.with_overrides({"console.enabled": True})).app)
 
 
-def test_a_browser_gets_the_console_at_the_root(browser):
+def test_browser_gets_the_console_at_the_root(browser):
     answer = browser.get("/", headers=BROWSER)
     assert answer.content_type == "text/html"
     assert "<h1>Overview</h1>" in answer
 
 
 @pytest.mark.parametrize("accept", [None, "*/*", "application/json", "text/html;q=0.5, */*"])
-def test_a_program_gets_the_list_of_apis_at_the_root(browser, accept):
+def test_program_gets_the_list_of_apis_at_the_root(browser, accept):
     answer = browser.get("/", headers={"Accept": accept} if accept else {})
     assert answer.json["apis"]
 
@@ -49,7 +49,7 @@ def test_content_security_policy_allows_own_files_only(browser, path):
 
 
 @pytest.mark.parametrize("path", ["/", *PATHS])
-def test_a_page_has_neither_inline_scripts_nor_inline_styles(browser, path):
+def test_page_has_neither_inline_scripts_nor_inline_styles(browser, path):
     page = browser.get(path, headers=BROWSER)
     assert all(script.get("src") for script in page.html.find_all("script"))
     assert page.html.find_all("style") == []
@@ -59,8 +59,8 @@ def test_a_page_has_neither_inline_scripts_nor_inline_styles(browser, path):
 
 def test_console_is_local_only_by_default(browser):
     assert browser.get("/", headers=ELSEWHERE).json["apis"]
-    refused = browser.get("/console/", headers=ELSEWHERE, status=404)
-    assert "[console] enabled" in refused
+    rejection = browser.get("/console/", headers=ELSEWHERE, status=404)
+    assert "[console] enabled" in rejection
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_client_at_another_address_is_not_local(browser):
     browser.get("/console/", extra_environ={"REMOTE_ADDR": "127.0.0.1"})
 
 
-def test_enabled_console_is_served_to_other_machines(app_on_another_path):
-    assert "<h1>Overview</h1>" in app_on_another_path.get("/", headers=ELSEWHERE)
+def test_enabled_console_is_served_to_other_machines(client_of_enabled_console):
+    assert "<h1>Overview</h1>" in client_of_enabled_console.get("/", headers=ELSEWHERE)
 
 
 def test_disabled_console_is_404(sqlite_settings, make_app):
@@ -88,8 +88,8 @@ def test_disabled_console_is_404(sqlite_settings, make_app):
 
 def test_api_proxy_uses_the_token_of_the_user(browser):
     assert browser.get("/console/api/scheduler/v1/policies").json["policies"]
-    refused = browser.post(EXPLAIN, "{}", headers=SAME, status=400)
-    assert "request_spec" in refused.json["errors"][0]["detail"]
+    rejection = browser.post(EXPLAIN, "{}", headers=SAME, status=400)
+    assert "request_spec" in rejection.json["errors"][0]["detail"]
 
 
 @pytest.mark.parametrize("path", ["/", *PATHS, "/console/api/scheduler/v1/policies"])
@@ -97,15 +97,15 @@ def test_head_is_like_get_without_a_body(browser, path):
     shown = browser.get(path, headers=BROWSER)
     head = browser.head(path, headers=BROWSER)
     assert head.body == b""
-    ours = ("Content-Type", "Content-Length", "Content-Security-Policy", "Cache-Control")
-    assert [head.headers[name] for name in ours] == [shown.headers[name] for name in ours]
+    names = ("Content-Type", "Content-Length", "Content-Security-Policy", "Cache-Control")
+    assert [head.headers[name] for name in names] == [shown.headers[name] for name in names]
 
 
 def test_api_proxy_rejects_writes(browser):
     body = '{"request_spec": {}}'
     path = "/console/api/scheduler/v1/select_destinations"
-    refused = browser.post(path, body, headers=SAME, status=403)
-    assert "is read-only" in refused.json["errors"][0]["detail"]
+    rejection = browser.post(path, body, headers=SAME, status=403)
+    assert "is read-only" in rejection.json["errors"][0]["detail"]
     browser.put(path, body, headers=SAME, status=405)
     browser.delete("/console/api/scheduler/v1/instances/x", headers=SAME, status=405)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the console sends as gzip, to whom, and what it never compresses."""
+"""Compression of the console's responses with gzip."""
 
 import re
 from gzip import decompress
@@ -14,15 +14,15 @@ GZIP = {"Accept": "text/html", "Accept-Encoding": "gzip, deflate, br"}
 OWN = {**GZIP, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}
 STYLES = "/console/static/console.css"
 POLICIES = "/console/api/scheduler/v1/policies"
-#: The most bytes of a first page with all that it loads.
-MOST = 300_000
+#: Maximum number of bytes of the first page with all its files.
+MAX_BYTES = 300_000
 
 
 class UncompressedClient(Client):
-    """A client that leaves answers as they were sent."""
+    """A client that does not decompress responses."""
 
     def open(self, *request, **options):
-        # Read to their end, so that files are closed.
+        # Buffering closes the files.
         return super().open(*request, **options, buffered=True)
 
 
@@ -36,10 +36,10 @@ def is_compressed(answer) -> bool:
 
 
 def loaded_files(browser, html: str) -> set[str]:
-    """The addresses of all files that a page loads, and of those that its scripts import."""
+    """Return the addresses of all files that a page loads, including imports of its scripts."""
     tags = (("script", "src"), ("link", "href"), ("img", "src"))
     page = BeautifulSoup(html, "html.parser")
-    found = {one[name] for tag, name in tags for one in page.find_all(tag)}
+    found = {each[name] for tag, name in tags for each in page.find_all(tag)}
     more = found
     while more:
         texts = {path: browser.get(path).text for path in more if path.endswith(".js")}
@@ -55,11 +55,11 @@ def loaded_files(browser, html: str) -> set[str]:
 def test_first_page_and_its_files_are_small_when_compressed(browser):
     first = loaded_files(browser, browser.get("/", headers={"Accept": "text/html"}).text)
     cloud = loaded_files(browser, browser.get("/console/cloud").text)
-    assert "/console/static/map.js" in cloud, "a module that is imported"
+    assert "/console/static/map.js" in cloud, "an imported module"
     files = sorted({*first, *cloud})
     answers = [browser.get(path, headers=GZIP) for path in ("/", "/console/cloud", *files)]
-    assert sum(len(one.data) for one in answers) < MOST
-    assert all(is_compressed(one) for one in answers if len(one.data) >= 500)
+    assert sum(len(answer.data) for answer in answers) < MAX_BYTES
+    assert all(is_compressed(answer) for answer in answers if len(answer.data) >= 500)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_head_has_the_headers_of_the_compressed_answer(browser, path):
 def test_cached_file_is_not_sent_again(browser):
     packed = browser.get(STYLES, headers=GZIP)
     tag = packed.headers["ETag"]
-    assert tag.startswith("W/"), "the same tag is that of the plain text, whose bytes differ"
+    assert tag.startswith("W/"), "the plain text has the same tag, but other bytes"
     again = browser.get(STYLES, headers={**GZIP, "If-None-Match": tag})
     assert (again.status_code, again.headers["ETag"]) == (304, tag)
     assert "Accept-Encoding" in again.headers["Vary"]
@@ -112,9 +112,9 @@ def test_range_request_returns_plain_text(browser):
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
 @pytest.mark.parametrize("path", ["/", "/console/", "/console/ask?flavor=guessed"])
 def test_page_opened_from_another_site_is_not_compressed(browser, path, site):
-    led = {**GZIP, "Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}
-    assert not is_compressed(browser.get(path, headers=led))
-    assert is_compressed(browser.get(path, headers={**led, "Sec-Fetch-Site": "none"}))
+    headers = {**GZIP, "Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"}
+    assert not is_compressed(browser.get(path, headers=headers))
+    assert is_compressed(browser.get(path, headers={**headers, "Sec-Fetch-Site": "none"}))
 
 
 def test_api_responses_to_scripts_are_compressed(browser):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signing in to the console with keystone."""
+"""Sessions of the console with keystone."""
 
 import logging
 from urllib.parse import parse_qs, urlsplit
@@ -37,7 +37,7 @@ providers_in_memory = false
 """
 FILLED = {"user": USER, "password": PASSWORD, "project": "service"}
 SAME = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate"}
-#: What the token's cookie is called by TLS, and without.
+#: The name of the token's cookie with TLS and without.
 COOKIE, PLAIN_COOKIE = "__Host-placement_sched_token", "placement_sched_token"
 HTTPS = {"wsgi.url_scheme": "https", "HTTP_HOST": "scheduler.example.com"}
 
@@ -70,7 +70,7 @@ def browser(start, keystone):
 
 
 def redirect_path(answer):
-    """Where on this service an answer leads."""
+    """Return the path on this service that a response redirects to."""
     parts = urlsplit(answer.headers["Location"])
     assert parts.netloc in {"", HTTPS["HTTP_HOST"], "localhost"}
     return parts.path
@@ -152,7 +152,7 @@ def test_unavailable_keystone_is_reported(start, keystone):
     assert "Keystone failed" in answer.html.find(role="alert").text
 
 
-def test_a_password_is_not_sent_without_tls(browser):
+def test_password_is_not_sent_without_tls(browser):
     answer = browser.post(
         "/console/sign-in",
         FILLED,
@@ -207,11 +207,11 @@ def test_sign_out_deletes_the_cookie(browser):
     assert "Sign in again" not in answer.follow()
 
 
-def test_signing_out_revokes_the_token(browser, keystone):
+def test_sign_out_revokes_the_token(browser, keystone):
     sign_in(browser)
     token = browser.cookies[COOKIE]
     browser.get("/console/sign-out", headers=SAME, status=303)
-    assert keystone.is_valid(token), "a link signs no one out"
+    assert keystone.is_valid(token), "a link does not sign out"
     browser.post("/console/sign-out", headers=SAME, status=303)
     assert not keystone.is_valid(token)
 
@@ -312,7 +312,7 @@ def test_scripts_without_a_token_get_the_api_error(browser):
     assert answer.json["errors"][0]["code"] == "scheduler.unauthorized"
 
 
-def test_pages_follow_the_role_of_the_user(browser, keystone):
+def test_pages_check_the_role_of_the_user(browser, keystone):
     token = keystone.issue_token("reader", "demo", "reader")
     browser.set_cookie(COOKIE, token)
     page = browser.get("/console/decisions", status=403)

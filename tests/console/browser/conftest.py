@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real browser on a real server: Debian's chromium, and the sample cloud of ``demo``.
 
-Errors of scripts, answers with an error status and requests to another origin fail the test in
-which they happen; ``expected_errors`` names the addresses of which an error is expected.
+A test fails if a page has a script error, gets a response with an error status, or sends a request
+to another origin. ``expected_errors`` names addresses whose errors are expected.
 """
 
 import os
@@ -19,14 +19,14 @@ from placement_sched.operations import demo as demos
 from tests.support import program
 from tests.support.servers import Server, environment, start_server
 
-#: Set by CI: a browser that is not there is a failure, not a skip.
+#: Set by CI: without a browser a test then fails and is not skipped.
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_BROWSER") or os.environ.get("CI"))
 WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """Chromium, without a window."""
+    """Start Chromium without a window."""
     found = shutil.which("chromium")
     if found is None:
         assert not REQUIRED, "chromium is not installed: apt-get install chromium"
@@ -39,7 +39,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def sample_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of the sample cloud, with the requests of ``demo`` decided."""
+    """A server of the sample cloud with the decisions of ``demo``."""
     folder = tmp_path_factory.mktemp("sample")
     made = program.run("demo", "--keep", "cloud", cwd=folder, env=environment())
     assert made.returncode == 0, made.stderr
@@ -49,22 +49,22 @@ def sample_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 class WatchedPage:
-    """A page, and what went wrong on it."""
+    """A page and its errors."""
 
     def __init__(self, page: Page, origin: str) -> None:
         self.page = page
-        self.wrong: list[str] = []
-        #: Parts of addresses that may be answered with an error.
+        self.faults: list[str] = []
+        #: Parts of addresses whose errors are expected.
         self.expected_errors: list[str] = []
         self._origin = origin
-        page.on("pageerror", lambda error: self.wrong.append(f"script: {error}"))
+        page.on("pageerror", lambda error: self.faults.append(f"script: {error}"))
         page.on("console", self._record_message)
         page.on("request", self._record_request)
         page.on("response", self._record_response)
 
     def check(self) -> None:
-        """Fail where anything went wrong."""
-        assert self.wrong == []
+        """Fail if an error was recorded."""
+        assert self.faults == []
 
     def _is_expected(self, address: str) -> bool:
         return any(part in address for part in self.expected_errors)
@@ -72,7 +72,7 @@ class WatchedPage:
     def _record_message(self, message: ConsoleMessage) -> None:
         about = str(message.location.get("url", ""))
         if message.type == "error" and not self._is_expected(about):
-            self.wrong.append(f"console: {message.text} ({about})")
+            self.faults.append(f"console: {message.text} ({about})")
 
     def _record_request(self, request: Request) -> None:
         parts = urlsplit(request.url)
@@ -80,11 +80,11 @@ class WatchedPage:
             parts.scheme not in {"data", "blob"}
             and f"{parts.scheme}://{parts.netloc}" != self._origin
         ):
-            self.wrong.append(f"another origin: {request.url}")
+            self.faults.append(f"another origin: {request.url}")
 
     def _record_response(self, response: Response) -> None:
         if response.status >= 400 and not self._is_expected(response.url):
-            self.wrong.append(f"{response.status}: {response.url}")
+            self.faults.append(f"{response.status}: {response.url}")
 
 
 Visit = Callable[..., Page]
@@ -92,10 +92,10 @@ Visit = Callable[..., Page]
 
 @pytest.fixture
 def visit(browser: Browser, sample_server: Server) -> Iterator[Visit]:
-    """Give a function that opens a path of the console (``/console/ask``) and returns the page.
+    """Give a function that opens a path of the console and returns the page.
 
-    ``size`` is WIDE or PHONE, ``dark`` the colours that the person prefers, ``expected_errors`` as
-    above, ``server`` another one than that of the sample cloud.
+    ``size`` is WIDE or PHONE, ``dark`` prefers dark colours, ``expected_errors`` is as above, and
+    ``server`` can be a server other than the sample cloud's.
     """
     opened: list[WatchedPage] = []
 
@@ -128,7 +128,7 @@ def visit(browser: Browser, sample_server: Server) -> Iterator[Visit]:
 
 
 def find_accessibility_faults(page: Page) -> list[str]:
-    """Return what axe-core finds wrong on a page, by WCAG 2.1 A and AA, a line each."""
+    """Return the violations of WCAG 2.1 A and AA that axe-core finds on a page."""
     options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]}
     found = Axe().run(page, options=options)
     return [
@@ -139,6 +139,6 @@ def find_accessibility_faults(page: Page) -> list[str]:
 
 
 def save_screenshot(page: Page, path: Path, **options: object) -> Path:
-    """Write a picture of the page, in whole."""
+    """Save a picture of the whole page."""
     page.screenshot(path=path, full_page=True, **options)
     return path

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page Ask in a real browser: the flows from a question to its stages and hosts."""
+"""The page Ask in a real browser: the request, its stages and its hosts."""
 
 import pytest
 from playwright.sync_api import expect
@@ -109,7 +109,7 @@ def test_only_moved_sliders_are_sent(visit):
     assert page.locator(f"#question [name='{RAM}']").input_value() == ""
 
 
-def test_fields_stay_in_view_on_a_wide_screen(visit):
+def test_form_stays_in_view_on_a_wide_screen(visit):
     page = visit(IN_ZONE)
     page.locator("#option-fields > summary").click()
     page.get_by_role("button", name="Ask", exact=True).click()
@@ -152,14 +152,14 @@ def point_at_a_host(page) -> str:
     return tip.locator("b").inner_text()
 
 
-def test_an_answer_is_asked_for_once(visit):
+def test_answer_is_requested_once(visit):
     page = visit(ASK)
-    asked = []
-    page.on("request", lambda request: asked.append((request.method, request.url)))
+    requests = []
+    page.on("request", lambda request: requests.append((request.method, request.url)))
     page.goto(IN_ZONE)
     wait_until_drawn(page)
-    assert not [method for method, _ in asked if method != "GET"]
-    assert len([url for _, url in asked if "/hosts" in url]) == 1
+    assert not [method for method, _ in requests if method != "GET"]
+    assert len([url for _, url in requests if "/hosts" in url]) == 1
 
 
 def test_stages_and_map_are_side_by_side_in_view(visit):
@@ -173,7 +173,7 @@ def test_stages_and_map_are_side_by_side_in_view(visit):
     expect(page.get_by_label("Why not, or why, this host?")).to_be_in_viewport()
 
 
-def test_pointer_on_a_stage_lights_its_hosts_and_on_a_host_its_stage(visit):
+def test_pointer_on_a_stage_or_host_highlights_the_other(visit):
     page = visit(REFUSED)
     wait_until_drawn(page)
     canvas = page.locator(".map canvas")
@@ -191,7 +191,7 @@ def test_pointer_on_a_stage_lights_its_hosts_and_on_a_host_its_stage(visit):
     expect(lit).to_have_text(letter)
 
 
-def test_a_stage_is_kept_shown_by_keyboard_and_click(visit):
+def test_stage_stays_selected_by_keyboard_and_click(visit):
     page = visit(REFUSED)
     wait_until_drawn(page)
     sign = page.locator(".why-not .sign").first
@@ -204,7 +204,7 @@ def test_a_stage_is_kept_shown_by_keyboard_and_click(visit):
     expect(sign).to_have_attribute("aria-pressed", "false")
 
 
-def test_field_asks_why_not_this_host_and_back_returns(visit):
+def test_field_explains_why_a_host_is_rejected_and_back_returns(visit):
     page = visit(IN_ZONE)
     wait_until_drawn(page)
     canvas = page.locator(".map canvas")
@@ -220,11 +220,11 @@ def test_field_asks_why_not_this_host_and_back_returns(visit):
     expect(page.locator("#why-title")).to_be_focused()
     page.wait_for_timeout(300)
     assert canvas.screenshot() != plain
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
     page.go_back()
     expect(why).to_have_count(0)
-    assert not [url for url in asked if "/console/ask" in url]
+    assert not [url for url in requests if "/console/ask" in url]
     page.go_forward()
     expect(why).to_contain_text("no heartbeat")
     again = visit(page.url)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page Cloud in a real browser: the map, its keys and pointer, the panel, the address."""
+"""The page Cloud in a real browser: the map, keyboard and pointer, the panel, the URL."""
 
 import json
 import logging
@@ -75,7 +75,7 @@ def read_query(page: Page) -> dict[str, list[str]]:
 
 
 def serve_hosts(page: Page, document: dict[str, object]) -> None:
-    """Let the map be of other hosts than those of the server, and open the page again."""
+    """Replace the hosts of the map, and reload the page."""
     page.route(HOSTS, lambda route: route.fulfill(json=document))
     page.reload()
 
@@ -497,7 +497,7 @@ def test_failed_map_request_shows_the_reason(visit):
     )
 
 
-def test_map_names_the_service_that_does_not_answer(visit):
+def test_map_names_the_service_that_does_not_respond(visit):
     """Fault F15: the browser's own words stood in place of the cause."""
     page = visit("/console/cloud", expected_errors=("/console/api/scheduler/v1/hosts",))
     page.route(HOSTS, lambda route: route.abort())

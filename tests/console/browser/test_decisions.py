@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page Decisions in a real browser: filters, live rows, one decision, and asking again."""
+"""The page Decisions in a real browser: filters, live rows, a decision, and its replay."""
 
 import pytest
 from playwright.sync_api import expect

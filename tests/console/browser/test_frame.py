@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all pages share, in a real browser."""
+"""Parts that all pages share, in a real browser."""
 
 import pytest
 from playwright.sync_api import expect

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In a real browser, no name of a hostile cloud is anything but text, however long it is."""
+"""Names of any content and length are shown as text in a real browser."""
 
 import pytest
 from playwright.sync_api import expect
@@ -11,7 +11,7 @@ from tests.support.servers import environment, start_server
 
 pytestmark = pytest.mark.exhaustive
 
-#: As long as names may be.
+#: Names of the maximum length.
 LONG = "x" * 255
 INSTANCE = "22222222-2222-4222-8222-222222222222"
 
@@ -27,7 +27,7 @@ def hostile_server(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def long_named_server(tmp_path_factory):
-    """A host in an aggregate, a zone and with an instance of a flavor of the longest names."""
+    """A host with an aggregate, zone, instance and flavor, all with names of maximum length."""
     folder = tmp_path_factory.mktemp("long")
     up = environment(OS_DEFAULT__SERVICE_DOWN_TIME="86400")
     with start_server(folder=folder, variables=up) as server:
@@ -47,19 +47,19 @@ def long_named_server(tmp_path_factory):
 def test_hostile_names_add_no_script_or_element(visit, hostile_server):
     addresses = list(list_pages(lambda path: hostile_server.ask("GET", path)))
     page = visit(addresses[0], server=hostile_server, expected_errors=("/console/", "/?"))
-    # Names that are of nothing are answered with 400 or 404. What the policy for contents has to
-    # stop is a name that has become markup, and an error of the service is never expected.
-    said = []
-    page.on("console", lambda message: said.append(message.text))
+    # Names without an object are 400 or 404. A message of the content security policy would mean
+    # that a name has become markup. Errors of the service are never expected.
+    messages = []
+    page.on("console", lambda message: messages.append(message.text))
     for address in addresses:
         answer = page.goto(address)
         page.wait_for_load_state("networkidle")
         assert answer.status < 500, address
-        # What a script would set; the page of a host has the host's name as its title, as text.
+        # A script would set this title. The page of a host shows the name in its title as text.
         assert page.title() != "hacked", address
         assert page.locator("img").count() == 0, address
         assert page.locator("main").count() == 1, address
-    assert [words for words in said if "Content Security Policy" in words] == []
+    assert [text for text in messages if "Content Security Policy" in text] == []
 
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])

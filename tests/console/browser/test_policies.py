@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page Policies in a real browser, of a server with several policies."""
+"""The page Policies of a server with several policies in a real browser."""
 
 import pytest
 
@@ -15,7 +15,7 @@ PAGE = "/console/policies?policy=dense&beside=default"
 
 @pytest.fixture(scope="module")
 def policies_server(tmp_path_factory):
-    """A server of the sample cloud with a policy beside the default one."""
+    """A server of the sample cloud with a further policy."""
     folder = tmp_path_factory.mktemp("policies")
     made = program.run("demo", "--keep", "cloud", cwd=folder, env=environment())
     assert made.returncode == 0, made.stderr

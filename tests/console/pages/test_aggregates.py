@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page Aggregates: who is where, what reserves what, and what the check finds."""
+"""The page Aggregates: hosts, metadata, reservations and results of the check."""
 
 import csv
 
@@ -27,7 +27,7 @@ def app_with_filter(sqlite_settings, make_app) -> TestApp:
 
 
 def read_row(page, name: str) -> str:
-    """Return what the table has of an aggregate."""
+    """Return the row of an aggregate."""
     return page.html.find(id=f"a-{name}").get_text(" ", strip=True)
 
 

@@ -18,7 +18,7 @@ PAGE = "/console/ask"
 ASKED = f"{PAGE}?vcpus=2&ram=4096&disk=20"
 TOO_LARGE = f"{PAGE}?vcpus=2&ram=300000&disk=20"
 RAM = "filter_scheduler.ram_weight_multiplier"
-#: Two policies: under ``packed`` the host with least memory free comes first.
+#: Two policies. Under ``packed``, the host with the least free memory is first.
 POLICIES = """[DEFAULT]
 service_down_time = 86400
 [scheduler]
@@ -35,7 +35,7 @@ def build_reports(count: int = 3) -> list[dict]:
 
 @pytest.fixture
 def cloud(sqlite_app):
-    """Three hosts, of which each has more memory than the one before."""
+    """Report three hosts with increasing amounts of memory."""
     sqlite_app.post_json("/scheduler/v1/compute_nodes", build_reports())
     return sqlite_app
 
@@ -65,7 +65,7 @@ def read_conclusion(page) -> str:
 
 
 def read_counts(page) -> dict[str, tuple[int, int]]:
-    """Return by stage how many hosts came in and out."""
+    """Return the number of hosts before and after each stage."""
     return {
         read_text(row.th): tuple(int(cell.text) for cell in row.select(".count"))
         for row in page.html.select(".funnel tbody tr:not(.reasons)")
@@ -90,7 +90,7 @@ def test_first_visit_shows_a_prefilled_request(cloud, browser):
     assert read_conclusion(page.forms[1].submit().follow()).startswith("✓ Selected. 3 hosts passed")
 
 
-def test_page_without_flavors_asks_for_sizes(cloud, browser):
+def test_page_without_flavors_has_fields_for_sizes(cloud, browser):
     assert "No flavor is stored: enter sizes." in read_text(browser.get(PAGE).html)
 
 
@@ -399,7 +399,7 @@ def test_answer_can_be_saved_as_a_report(cloud, browser):
     assert not saved.html.find_all(["a", "script", "link"])
 
 
-def test_report_has_the_comparison_with_the_other_policy(app_with_policies):
+def test_report_contains_the_comparison_with_the_other_policy(app_with_policies):
     page = app_with_policies.get(f"{ASKED}&beside=packed")
     saved = app_with_policies.get(find_link(page, "Report (HTML)"))
     assert saved.html.select_one(".compared") == page.html.select_one(".compared")
@@ -448,7 +448,7 @@ def test_too_deeply_nested_override_is_a_user_error(cloud):
     assert answer.status_int < 500
 
 
-def test_stages_of_a_request_without_a_host_name_no_others(cloud, browser):
+def test_heading_of_the_stages_follows_the_conclusion(cloud, browser):
     page = browser.get(TOO_LARGE)
     assert page.html.select_one("#funnel").get_text() == "Why no host"
     assert "0 of 3 hosts could take it; most: not enough memory" in page.text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page Capacity: how many more fit, what changes come to, and advice on moves."""
+"""The page Capacity: remaining capacity, simulated changes, and advice on moves."""
 
 import pytest
 from webtest import TestApp
@@ -242,7 +242,7 @@ def test_unfinished_count_has_no_difference(cloud, browser, unfinished):
     assert ",False" in browser.get(f"{PAGE}.csv?flavor=small&drain=cn1").text
 
 
-def test_report_has_changes_and_moves(cloud, browser):
+def test_report_contains_changes_and_moves(cloud, browser):
     """Fault F3: the report had only the capacity after the changes."""
     body = {"request_spec": spec(instance(1), force_hosts=["cn1"])}
     cloud.post_json("/scheduler/v1/select_destinations", body)
@@ -262,7 +262,7 @@ def test_report_has_changes_and_moves(cloud, browser):
         ("cn1", ["cn1"]),
     ],
 )
-def test_condition_stands_for_all_hosts_that_match(cloud, browser, condition, hosts):
+def test_condition_selects_all_hosts_that_match(cloud, browser, condition, hosts):
     """Fault F10: the link of a large selection named each host."""
     aggregate = cloud.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack 7"}})
     action = f"/compute/v2.1/os-aggregates/{aggregate.json['aggregate']['id']}/action"
@@ -284,7 +284,7 @@ def read_text(page) -> str:
     return " ".join(page.html.main.get_text(" ").split())
 
 
-def test_failover_capacity_is_asked_by_a_form_of_the_page(sqlite_app, browser):
+def test_failover_capacity_has_a_form_on_the_page(sqlite_app, browser):
     fill(sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn2"])
     set_metadata(sqlite_app, "r1", rack="r1")
     form = next(each for each in browser.get(PAGE).forms.values() if each.action == FAILOVER)
@@ -301,7 +301,7 @@ def test_failover_capacity_is_asked_by_a_form_of_the_page(sqlite_app, browser):
     assert "conclusion" not in browser.get(FAILOVER).text
 
 
-def test_hosts_that_are_not_covered_are_listed_with_what_is_lacking(sqlite_app, browser):
+def test_hosts_that_are_not_covered_are_listed_with_the_missing_capacity(sqlite_app, browser):
     fill(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
     place(sqlite_app, 9, "cn2", flavor="large")
     page = browser.get(f"{FAILOVER}?host_failures=1")
@@ -352,7 +352,7 @@ def test_invalid_failover_request_shows_an_error_and_keeps_the_form(
 
 
 def test_plan_names_the_changes_and_counts_the_moves(cloud, browser):
-    """A drain showed a loss without the room of the moved instances."""
+    """A drain showed a loss without the capacity for the moved instances."""
     for number in (1, 2):
         body = {"request_spec": spec(instance(number), force_hosts=["cn1"])}
         cloud.post_json("/scheduler/v1/select_destinations", body)

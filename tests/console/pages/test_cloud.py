@@ -14,7 +14,7 @@ ATTACK = "<script>alert('x')</script>\"&'"
 
 @pytest.fixture
 def cloud(sqlite_app):
-    """A client for people, on a cloud of three hosts, one of them disabled."""
+    """A browser on a cloud of three hosts with a disabled host."""
     hosts = [report(name) for name in ("cn1", "cn2", "cn3")]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", hosts)
     disabling = {"host": "cn2", "binary": "nova-compute", "disabled_reason": ATTACK}

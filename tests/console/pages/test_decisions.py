@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page Decisions: the list and its filters, one decision, its report, and the replay."""
+"""The page Decisions: the list and its filters, a decision, its report, and its replay."""
 
 import csv
 from datetime import datetime
@@ -18,7 +18,7 @@ ATTACK = '"><script>alert(1)</script>'
 
 @pytest.fixture
 def cloud(sqlite_app):
-    """Two hosts; requests of programs by ``sqlite_app``."""
+    """Report two hosts. Tests send requests of programs through ``sqlite_app``."""
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     return sqlite_app
 
@@ -370,7 +370,7 @@ def test_counts_of_values_name_the_failed_decisions(cloud, browser):
     assert link.find_next_sibling("span").get_text() == "1 failed of 2"
 
 
-def test_bar_of_a_short_history_does_not_fill_the_timeline(cloud, browser):
+def test_bar_width_follows_the_requested_time_range(cloud, browser):
     record_decision(cloud, 1)
     (bar,) = browser.get(PAGE).html.select(".timeline rect.hit")
     assert float(bar["width"]) < 3

@@ -45,7 +45,7 @@ def test_runs_are_listed_with_their_states_and_counts(browser, run):
     assert "No run is done." in browser.get(f"{PAGE}?state=done").text
 
 
-def test_empty_list_says_that_no_plan_was_carried_out(browser):
+def test_empty_list_states_that_no_plan_was_executed(browser):
     assert "No plan has been carried out." in browser.get(PAGE).text
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page Policies: each policy, what sets its options, and two side by side."""
+"""The page Policies: each policy, the sources of its options, and comparisons."""
 
 import json
 

@@ -244,8 +244,8 @@ def test_owner_differing_in_case_is_found_on_every_database(database):
         assert {name.lower() for name in connection.scalars(owners)} == {"alpha"}
 
 
-@pytest.mark.parametrize("is_known", [False, True], ids=["new consumers", "existing consumers"])
-def test_statement_count_is_independent_of_rows(database, exist):
+@pytest.mark.parametrize("has_consumers", [False, True], ids=["new consumers", "existing consumers"])
+def test_statement_count_is_independent_of_rows(database, has_consumers):
     counts = []
     for size in (1, 20):
         stocks = [[Inventory(resource_class=name, total=99) for name in ("VCPU", "DISK_GB")]]
@@ -258,7 +258,7 @@ def test_statement_count_is_independent_of_rows(database, exist):
             )
             for number in range(size)
         ]
-        if exist:
+        if has_consumers:
             replace_allocations(database, *claims)
         with record_statements(database) as seen:
             replace_allocations(database, *claims)
