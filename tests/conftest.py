@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Databases, settings and the application, as every test may ask for them.
+"""Databases, settings and applications for all tests.
 
 A test that uses ``settings``, ``database`` or ``app`` runs on SQLite, and on PostgreSQL and MariaDB
 if it is marked ``all_databases`` or in the lane ``everywhere`` (``tests/lanes.py``). A test that
-uses ``sqlite_settings`` and the like runs on SQLite alone. Each starts with the standard traits and
-resource classes and nothing else.
+uses ``sqlite_settings``, ``sqlite_database`` or ``sqlite_app`` runs on SQLite alone. Each database
+contains only the standard traits and resource classes at the beginning of a test.
 """
 
 import os
@@ -33,39 +33,39 @@ from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.store.placement.resource_classes import FIRST_CUSTOM_ID
 from tests.support.conformance import CheckedApplication
 
-#: ``exploring`` decides on the examples of property tests, ``lanes`` on the tests of a run, and
-#: ``own_servers`` starts databases for them.
+#: ``exploring`` sets the number of examples of property tests, ``lanes`` selects the tests of a
+#: run, and ``own_servers`` starts their databases.
 pytest_plugins = ("tests.exploring", "tests.quick", "tests.lanes", "tests.own_servers")
 
 SERVERS = {
     "postgresql": os.environ.get(
         "PLACEMENT_SCHED_TEST_POSTGRESQL", "postgresql+psycopg://root@127.0.0.1/postgres"
     ),
-    # Without TLS, for which PyMySQL reads the machine's certificates at each connection (20 ms).
+    # No TLS: PyMySQL would read the machine's certificates at each connection (20 ms).
     "mysql": os.environ.get(
         "PLACEMENT_SCHED_TEST_MYSQL", "mysql+pymysql://root@127.0.0.1/?ssl_disabled=true"
     ),
 }
-#: Set by CI: a database server that does not answer is then a failure, not a skip.
+#: Set by CI: without a database server a test then fails and is not skipped.
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_DATABASES"))
 BROKER = os.environ.get("PLACEMENT_SCHED_TEST_RABBITMQ", "amqp://guest:guest@127.0.0.1:5672/")
-#: Set by CI likewise, for RabbitMQ.
+#: Set by CI: the same for RabbitMQ.
 BROKER_REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_BROKER"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let the gabbi stories be told to a server that is running already."""
+    """Add ``--url``, a running server for the gabbi tests."""
     parser.addoption("--url", help="the address of a server without resource providers")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let a fast test fail that asks for a database server: no driver has this name."""
+    """Let tests of the fast lane fail if they use a database server, by an unknown driver."""
     if config.getoption("--lane") == "fast":
         SERVERS.update(dict.fromkeys(SERVERS, "no_database_server_in_a_fast_test://"))
 
 
 def make_settings(url: str, **options: object) -> Settings:
-    """Return settings on the database ``url``, with ``group__option`` values laid over."""
+    """Return settings for the database ``url`` with overrides ``group__option``."""
     environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith("OS_")))
     settings = default_settings(environment)
     values = {key.replace("__", "."): value for key, value in options.items()}
@@ -74,27 +74,27 @@ def make_settings(url: str, **options: object) -> Settings:
 
 @lru_cache(maxsize=4)
 def default_settings(_environment: object) -> Settings:
-    """Return the settings of tests without a configuration file, read once per environment."""
+    """Return the settings of tests without a configuration file, once per environment."""
     conf = read_files(make_full_conf())
-    # However slow the tests are, a host that reported stays up.
+    # A host stays up however slow the tests are.
     conf.set_override("service_down_time", 86400)
-    # No test pulls the plug, so none waits for the disk.
+    # No test needs writes to survive a power failure.
     conf.set_override("sqlite_synchronous", False, "placement_database")
-    # Most tests count statements, or are about the search in SQL; CONTRIBUTING.md names the others.
+    # Most tests count statements or test searches in SQL.
     conf.set_override("providers_in_memory", False, "placement")
     return Settings.from_conf(conf)
 
 
 @pytest.fixture
 def own_conf() -> Iterator[None]:
-    """Let a test change the oslo.config object of its settings, which others share."""
+    """Give a test its own oslo.config object, which other tests otherwise share."""
     default_settings.cache_clear()
     yield
     default_settings.cache_clear()
 
 
 def server_database(kind: str) -> Iterator[str]:
-    """Create a database of this session's own on a server; drop it at the end."""
+    """Create a database on a server for this session, and drop it at the end."""
     name = f"ps_test_{uuid4().hex[:12]}"
     engine = create_engine(SERVERS[kind], isolation_level="AUTOCOMMIT")
     try:
@@ -139,13 +139,13 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def log_of_changes(database_url: str) -> None:
-    """Let triggers log which providers are written."""
+    """Create the triggers of the change log."""
     database = Database(make_settings(database_url, placement__providers_in_memory=True))
     sync_schema(database)
     database.dispose()
 
 
-#: What a test leaves behind in each table, children before parents.
+#: Rows that tests may leave in each table, children before parents.
 LEFT_BEHIND = {
     table: {
         traits: traits.c.name.startswith("CUSTOM"),
@@ -153,7 +153,7 @@ LEFT_BEHIND = {
     }.get(table, true())
     for table in reversed(metadata.sorted_tables)
 }
-#: One statement that tells which tables have anything of it: most tests leave little.
+#: A statement that returns the tables with such rows. Most tests leave rows in few tables.
 FILLED = union_all(
     *(
         select(literal(table.name)).where(exists().select_from(table).where(some))
@@ -162,17 +162,17 @@ FILLED = union_all(
 )
 
 
-@cache  # as are the statements that an engine has made ready
+@cache  # an engine also caches its compiled statements
 def _cleaner(url: str) -> Engine:
     return create_engine(url, pool_pre_ping=True)
 
 
 def empty(url: str) -> None:
-    """Remove everything but the standard traits and resource classes."""
+    """Delete all rows except the standard traits and resource classes."""
     with _cleaner(url).begin() as connection:
         filled = set(connection.scalars(FILLED))
         if resource_providers.name in filled:
-            # A provider's pointers at providers go before the providers.
+            # Remove references between providers before the providers.
             connection.execute(
                 resource_providers.update().values(root_provider_id=None, parent_provider_id=None)
             )
@@ -190,7 +190,7 @@ def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql", "mysql"])
 def database_url(request: pytest.FixtureRequest) -> str:
-    """The URL of an empty, prepared database, once of each kind."""
+    """Return the URL of an empty database with the schema, of each kind."""
     if request.param == "sqlite":
         return str(request.getfixturevalue("sqlite_url"))
     url = str(request.getfixturevalue(f"{request.param}_server"))
@@ -211,7 +211,7 @@ def database(settings: Settings) -> Iterator[Database]:
 
 
 class Client(TestApp):
-    """A WebTest client that is the administrator and speaks the newest version by default."""
+    """A WebTest client with the administrator's token."""
 
     def do_request(self, req, status=None, expect_errors=None):
         req.headers.setdefault("X-Auth-Token", "admin")
@@ -220,18 +220,18 @@ class Client(TestApp):
 
 @pytest.fixture
 def make_app() -> Iterator[Callable[..., Client]]:
-    """Give a function that makes a client of an application on these settings."""
+    """Give a function that creates an application with these settings, and returns its client."""
     made: list[Application] = []
 
     def make(settings: Settings, *, in_memory: bool = False, **parts: object) -> Client:
-        if not in_memory:  # as make_settings has it; those of a file have the default
+        if not in_memory:  # settings that were read from a file have the default
             settings = settings.with_overrides({"placement.providers_in_memory": False})
         made.append(create_app(settings, **parts))
         return Client(CheckedApplication(made[-1]))
 
     yield make
     for thread in threading.enumerate():
-        # An application's, beside its requests.
+        # Background threads of an application.
         names = {"policy ratios", "capacity of flavors", "failover capacity", CHECK_THREAD}
         if thread.name in names:
             thread.join(timeout=60)
@@ -263,7 +263,7 @@ def sqlite_app(sqlite_settings: Settings, make_app: Callable[..., Client]) -> Cl
 
 @pytest.fixture(scope="session")
 def broker() -> str:
-    """The address of a RabbitMQ, as oslo.messaging writes it."""
+    """Return the transport URL of a RabbitMQ for oslo.messaging."""
     from kombu import Connection
     from kombu.exceptions import OperationalError
 

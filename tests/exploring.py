@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Number and choice of the random examples of a run.
 
-Runs of the suite draw few examples, and CI draws the same examples each time. ``make test-only
-WHAT=explore`` draws many more, from a seed that pytest prints.
+The suite draws few examples, and CI draws the same examples each time. ``make test-only
+WHAT=explore`` draws many more examples from a seed that pytest prints.
 """
 
 import os
@@ -16,13 +16,13 @@ from hypothesis import settings as hypothesis_settings
 #: The environment variable that names the profile.
 PROFILE = "HYPOTHESIS_PROFILE"
 EXPLORING = os.environ.get(PROFILE) == "explore"
-#: Number of examples of a property test that does not give one: the default of hypothesis.
+#: Number of examples of a property test without its own number: the default of hypothesis.
 _EXAMPLES = 100
-#: Examples of the profile "explore", as a multiple of those of the suite.
+#: Number of examples of the profile "explore", as a multiple of the suite's number.
 EXPLORE_FACTOR = 5
-#: Share of the examples in the lanes that judge a change (tests/lanes.py).
+#: Share of the examples in the lanes for changes (tests/lanes.py).
 SHARES = {"fast": 0.1, "slow": 0.2, "test": 0.2, "system": 0.2}
-#: On a busy machine an example may take long.
+#: An example may take long on a busy machine.
 _PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 
 
@@ -31,9 +31,9 @@ def load_profile(lane: str | None = None) -> None:
     share = EXPLORE_FACTOR if EXPLORING else SHARES.get(lane or "", 1)
     options = {**_PATIENT, "max_examples": round(_EXAMPLES * share)}
     hypothesis_settings.register_profile("ci", **options, derandomize=True)
-    # hypothesis itself makes every choice the same if the variable CI is set.
+    # hypothesis itself fixes every choice if the variable CI is set.
     hypothesis_settings.register_profile("here", **options, derandomize=False)
-    # Only the seed decides on the examples: no example is stored.
+    # Only the seed determines the examples, so no example is stored.
     hypothesis_settings.register_profile(
         "explore", **options, derandomize=False, database=None, print_blob=True
     )
@@ -42,15 +42,15 @@ def load_profile(lane: str | None = None) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Set the number of examples of the lane, before any test module is imported."""
+    """Set the number of examples of the lane before test modules are imported."""
     load_profile(config.getoption("--lane", default=None))
     if EXPLORING:
         Dice.seed = config.getoption("--hypothesis-seed")
 
 
-def draws(few: int) -> int:
-    """Return the number of examples of a test in this run; ``few`` is that without a lane."""
-    return max(1, round(few * hypothesis_settings().max_examples / _EXAMPLES))
+def draws(examples: int) -> int:
+    """Return the number of examples in this run, for ``examples`` without a lane."""
+    return max(1, round(examples * hypothesis_settings().max_examples / _EXAMPLES))
 
 
 load_profile()
@@ -59,16 +59,16 @@ load_profile()
 class Dice:
     """Random numbers of tests without hypothesis."""
 
-    #: The seed of a run that explores. Otherwise the numbers of a test are always the same.
+    #: The seed of an exploring run. Otherwise a test always has the same numbers.
     seed: str | None = None
 
     @classmethod
     def of(cls, number: int) -> Random:
-        """Return random numbers of a test, which tells its uses apart by ``number``."""
+        """Return random numbers. ``number`` distinguishes the uses within a test."""
         return Random(number) if cls.seed is None else Random(f"{cls.seed}/{number}")
 
 
-@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
+@pytest.hookimpl(tryfirst=True)  # before tests are selected by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the property tests."""
     for item in items:

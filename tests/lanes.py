@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test lanes: which tests ``make test-fast``, ``make test``, ``make test-system`` and so on run.
+"""Test lanes: the tests of ``make test-fast``, ``make test`` and further targets.
 
 Markers in the test files decide the lane of a test:
 
@@ -11,17 +11,17 @@ no marker                 ``make test-fast`` and ``make test``
 ``chaos``                 ``make test-only WHAT=chaos``, which ``make test-all`` includes
 ========================  =========================================================
 
-A test with several of these markers belongs to the last of them. The lane ``all`` leaves out the
-modules that ``make test-only WHAT=chaos`` or ``make test-only WHAT=nova-functional`` runs at
-length. A test that uses ``settings``, ``database`` or ``app`` runs on SQLite; if it or its module
-is marked ``all_databases``, then on PostgreSQL and MariaDB too. ``make test LANE=everywhere`` runs
-every test on all three.
+The last of several markers decides. The lane ``all`` leaves out the modules that ``make test-only
+WHAT=chaos`` or ``make test-only WHAT=nova-functional`` runs at length. A test that uses
+``settings``, ``database`` or ``app`` runs on SQLite. If the test or its module is marked
+``all_databases``, it also runs on PostgreSQL and MariaDB. ``make test LANE=everywhere`` runs every
+test on all three.
 
-The lane ``fast`` runs the first case of each parametrized test. The lane ``slow`` has the tests of
-the lane ``test`` without those of the lane ``fast``: CI has just run those. Both lanes run the
-first case of a test on each database server, and ``make test-all`` runs all cases.
+The lane ``fast`` runs the first case of each parametrized test. The lane ``slow`` is the lane
+``test`` without the lane ``fast``, for CI, which runs both. ``test`` and ``slow`` run the first
+case of a test on each database server, and ``make test-all`` runs all cases.
 
-Without ``--lane``, pytest runs all tests that it is given, as developers expect.
+Without ``--lane``, pytest runs all tests of its arguments.
 """
 
 import re
@@ -37,9 +37,9 @@ import pytest
 from tests.chaos.parts import PARTS
 
 _ROOT = Path(__file__).resolve().parents[1]
-#: The markers that decide the lane, from the fastest lane to the slowest.
+#: The markers that decide the lane, from the fastest to the slowest lane.
 MARKERS = ("slow", "system", "exhaustive", "repeated", "chaos")
-#: The values of ``--lane``, and the markers of the tests that each runs; "" stands for no marker.
+#: The values of ``--lane`` and the markers of their tests. "" is the absence of a marker.
 LANES = {
     "fast": {""},
     "test": {"", "slow"},
@@ -48,7 +48,7 @@ LANES = {
     "all": {"", "slow", "system", "exhaustive"},
     "everywhere": {"", "slow", "system", "exhaustive", "repeated"},
 }
-#: The module whose tests ``make test-only WHAT=nova-functional`` runs, with all others of nova.
+#: The module that ``make test-only WHAT=nova-functional`` runs with nova's other tests.
 _NOVA_TESTS = "tests/nova/functional/test_sound_selection.py"
 #: Number of modules in the summary.
 SLOWEST_MODULES = 10
@@ -67,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def lane_of(config: pytest.Config) -> str | None:
-    """Return the value of ``--lane``, None if it was not given."""
+    """Return the value of ``--lane``, or None."""
     return config.getoption("--lane", default=None)
 
 
@@ -89,9 +89,9 @@ def is_run_elsewhere(path: Path) -> bool:
 
 
 def may_have_tests(text: str, lane: str) -> bool:
-    """Return whether the text of a test module may hold tests of a lane.
+    """Return whether the text of a test module may contain tests of a lane.
 
-    A test can add the marker of a slower lane to that of its module, never of a faster one.
+    A test can only have the marker of a slower lane than its module.
     """
     markers = LANES[lane]
     module = _MODULE_MARKERS.search(text)
@@ -102,7 +102,7 @@ def may_have_tests(text: str, lane: str) -> bool:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest's own selection by -m
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that need a database server, and keep those of the lane."""
+    """Mark the tests that need a database server, and select the tests of the lane."""
     for item in items:
         if _needs_server(item):
             item.add_marker("slow")
@@ -126,12 +126,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             is_selected = is_selected and is_first
         (selected if is_selected else deselected).append(item)
     config.hook.pytest_deselected(items=deselected)
-    # Long tests first: at the end they would run alone.
+    # Long tests are first, because they would otherwise run alone at the end.
     items[:] = sorted(selected, key=_timeout, reverse=True)
 
 
 def _timeout(item: pytest.Item) -> float:
-    """Return the seconds that a test may take by its own marker, 0 without one."""
+    """Return the timeout in seconds of a test's own marker, or 0."""
     mark = item.get_closest_marker("timeout")
     return float(mark.args[0]) if mark and mark.args else 0.0
 
@@ -141,7 +141,7 @@ def _rank(marker: str) -> int:
 
 
 def slowest_of(markers: Iterable[str]) -> str:
-    """Return the marker that decides the lane; "" if there is none."""
+    """Return the marker that decides the lane, or ""."""
     return max(set(MARKERS).intersection(markers), key=_rank, default="")
 
 
@@ -172,12 +172,12 @@ def _repeats_on_server(item: pytest.Item) -> bool:
 def _forbid_processes(request: pytest.FixtureRequest) -> None:
     """Fail a test of the fast lane that starts a process or connects to a server.
 
-    psycopg connects without an event of Python. ``conftest.py`` sees to PostgreSQL: it replaces the
+    Python has no event for connections of psycopg. ``conftest.py`` prevents them: it replaces the
     URLs of the servers.
     """
     if lane_of(request.config) == "fast":
         sys.addaudithook(_check_event)
-        # multiprocessing's fork server may be running already: its forks raise no event here.
+        # The fork server of multiprocessing may already run, and its forks raise no event here.
         BaseProcess.start = _fail_start  # type: ignore[method-assign]
 
 
@@ -197,7 +197,7 @@ def _fail_start(process: BaseProcess) -> None:
 
 
 class SlowestModules:
-    """Seconds per test module, printed at the end of a run."""
+    """The seconds of each test module, printed at the end of a run."""
 
     def __init__(self) -> None:
         self._seconds: defaultdict[str, float] = defaultdict(float)
@@ -217,6 +217,6 @@ class SlowestModules:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure in the process that reports; workers of xdist send it their results."""
+    """Measure in the reporting process, which receives the results of the workers of xdist."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(SlowestModules())

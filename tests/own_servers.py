@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Database servers of a test run's own, with their data in memory.
+"""Database servers of a test run with their data in memory.
 
 A run with ``--lane`` starts PostgreSQL and MariaDB if their programs are installed, and stops them
 at the end. MariaDB creates a schema five times as fast in memory as on a disk.
@@ -16,11 +16,11 @@ import pytest
 from tests.support.mariadb import run_mariadb
 from tests.support.postgresql import is_installed, run_postgresql
 
-#: A file system in memory, if it has the room.
+#: A file system in memory, used if it has enough free space.
 _MEMORY = Path("/dev/shm")  # noqa: S108 - folders with random names are made in it
-#: In bytes.
+#: Required free space in bytes.
 _ROOM = 4 << 30
-#: Several workers, each with a service of several processes, are connected at a time.
+#: Several workers connect concurrently, each with a service of several processes.
 _CONNECTIONS = 400
 _MARIADB = (
     f"--max-connections={_CONNECTIONS}",
@@ -34,7 +34,7 @@ _POSTGRESQL = {"max_connections": str(_CONNECTIONS), "shared_buffers": "128MB"}
 
 @pytest.hookimpl(trylast=True)  # after conftest.py has read the options
 def pytest_configure(config: pytest.Config) -> None:
-    """Start the servers in the process that starts the workers, which inherit their addresses."""
+    """Start the servers before the workers, which inherit their addresses."""
     lane = config.getoption("--lane", default=None)
     if lane in {None, "fast"} or hasattr(config, "workerinput"):
         return
@@ -52,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _memory() -> Path | None:
-    """Return the folder for the servers' data, None for that of temporary files."""
+    """Return the folder for the servers' data, or None for the folder of temporary files."""
     if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _ROOM:
         return None
     return _MEMORY

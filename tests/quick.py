@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done once for all tests, though each starts an application of its own.
+"""Caches that all tests share, although each starts its own application.
 
-Most tests start the whole application. Three quarters of that start read the migrations again,
-parse and copy the policy rules, and compile paths and statements, which are always the same. What
-is remembered depends on nothing but their text. Servers that tests start as processes have none
-of this.
+Most tests start the whole application. Three quarters of that time load migrations, parse and copy
+policy rules, and compile paths and statements, always with the same result. The cached values
+depend only on their text. Processes that tests start have no such caches.
 """
 
 import gc
@@ -33,7 +32,7 @@ def _quick_start() -> Iterator[None]:
         load, load_once = pyfiles.load_module_py, cache(pyfiles.load_module_py)
 
         def load_module(name: str, path: str | Path) -> ModuleType:
-            # To load env.py is to run the migrations.
+            # Loading env.py runs the migrations.
             return load(name, path) if Path(path).name == "env.py" else load_once(name, path)
 
         patch.setattr(pyfiles, "load_module_py", load_module)
@@ -41,7 +40,7 @@ def _quick_start() -> Iterator[None]:
         patch.setattr(policy.Enforcer, "register_default", _register)
         patch.setattr(Rule, "compile", _each_path_once())
         _compile_each_statement_once(patch)
-        # Modules and tests stay for good: the garbage collector need not walk them again.
+        # Modules and tests live until the end, so the garbage collector can skip them.
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000)
@@ -49,15 +48,16 @@ def _quick_start() -> Iterator[None]:
 
 
 def _register(enforcer: policy.Enforcer, default: policy.RuleDefault) -> None:
-    """Register a rule, which is made for this enforcer alone, without the copy of it."""
+    """Register a rule without copying it, because the rule belongs to this enforcer alone."""
     assert default.name not in enforcer.registered_rules
     enforcer.registered_rules[default.name] = default
 
 
 def _each_path_once() -> Callable[[Rule], None]:
-    """Return what lets all rules of a path share what werkzeug makes of it.
+    """Return a replacement for Rule.compile that compiles each path once.
 
-    It makes the path's parts, and the functions that build an address: a rule binds them to itself.
+    It shares the parts of the path and the functions that build a URL, and binds these functions to
+    the rule.
     """
     compile_path = Rule.compile
     known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
@@ -78,7 +78,7 @@ def _each_path_once() -> Callable[[Rule], None]:
 
 
 def _compile_each_statement_once(patch: pytest.MonkeyPatch) -> None:
-    """Share the text that SQLAlchemy makes of a statement, between engines of one kind."""
+    """Share the compiled text of a statement between engines of equal dialects."""
     statements: LRUCache[Any, Any] = LRUCache(_STATEMENTS)
     make = Engine.__init__
 
@@ -95,7 +95,7 @@ def _compile_each_statement_once(patch: pytest.MonkeyPatch) -> None:
 
 
 def _kind(dialect: DefaultDialect) -> tuple[object, ...]:
-    """Return what a dialect makes a statement's text by."""
+    """Return the properties of a dialect that determine the text of a statement."""
     quote = dialect.identifier_preparer.initial_quote
     version = getattr(dialect, "server_version_info", None)
     return type(dialect), version, dialect.paramstyle, quote

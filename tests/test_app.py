@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Applications without a database, and with the Placement API alone."""
+"""Applications without a database, and the Placement API mounted alone."""
 
 import pytest
 from webtest import TestApp
@@ -23,13 +23,13 @@ def test_version_documents_need_no_database(without_database, path):
     assert without_database.get(path).status_int in {200, 300}
 
 
-def test_absent_database_says_when_to_ask_again(without_database):
+def test_unavailable_database_is_503_with_retry_after(without_database):
     headers = {"X-Auth-Token": "admin"}
     answer = without_database.get("/placement/traits", headers=headers, status=503)
     assert answer.headers["Retry-After"] == "1"
 
 
-def test_mounted_alone_links_have_no_prefix(sqlite_settings):
+def test_links_of_the_placement_api_alone_have_no_prefix(sqlite_settings):
     services = make_services(sqlite_settings)
     app = Client(placement_app(services))
     answer = app.post_json("/resource_providers", {"name": "host"}, headers=LATEST_HEADERS)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors with the place of a fault, and without."""
+"""Errors with and without the path of a fault."""
 
 from placement_sched.errors import Error
 from placement_sched.schemas.faults import plain_reason
 
 
-def test_an_error_with_a_place_has_it_as_data_too():
+def test_path_of_an_error_is_in_its_text_and_its_data():
     error = Error("there is no host 'x'", json_path="$.hosts[0]")
     assert error.detail == "there is no host 'x' (at $.hosts[0])"
     assert plain_reason(error.fault) == "there is no host 'x'"
     assert error.fault["path"] == "$.hosts[0]"
 
 
-def test_an_error_without_a_place_has_no_fault():
+def test_error_without_a_path_has_no_fault():
     assert Error("No host fits (2 are down)").fault is None

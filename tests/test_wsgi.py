@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The WSGI entry points under servers that are not ours: started, or ended with one line."""
+"""The WSGI entry points under third-party servers: requests, and errors at the start."""
 
 import re
 import signal
@@ -18,11 +18,11 @@ from tests.support.servers import BIN, Server, environment, rewrite, start_serve
 
 pytestmark = pytest.mark.system
 
-#: Seconds that a server may take: several are started, on a machine that may be busy.
+#: Maximum seconds of a server. Several servers start on a machine that may be busy.
 PATIENCE = 240
 
 ADDRESS = "127.0.0.1:{port}"
-#: The servers, by how each is given the address and the application.
+#: The command line of each server.
 SERVERS = {
     "gunicorn": ("gunicorn", "--workers", "2", "--bind", ADDRESS, "{application}"),
     "gunicorn --preload": ("gunicorn", "--preload", "--bind", ADDRESS, "{application}"),
@@ -41,16 +41,16 @@ DATABASE = "[placement_database]\nconnection = sqlite:///placement_sched.db\n"
 
 
 def lines_of(server: Server) -> list[str]:
-    """Return what our application wrote of the end of a server."""
+    """Return the log lines of our application when a server has ended."""
     server.process.wait(timeout=PATIENCE)
     return [line for line in server.log.read_text().splitlines() if "placement_sched" in line]
 
 
 def shows_a_traceback(running: Server, server: str) -> bool:
-    """Return whether a traceback was printed, of gunicorn with several workers one of ours.
+    """Return whether the log shows a traceback.
 
-    Its master may print one of its own (HaltServer), where the second of two workers fails while
-    the master stops for the first.
+    Only tracebacks of this package count for gunicorn with several workers. Its master may print a
+    traceback (HaltServer) if the second worker fails while the master stops because of the first.
     """
     log = running.log.read_text()
     if server == "gunicorn":
@@ -60,13 +60,13 @@ def shows_a_traceback(running: Server, server: str) -> bool:
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Callable[..., Server]]:
-    """Give a function that starts a server in an empty folder, with these variables."""
+    """Give a function that starts a server in an empty folder with these variables."""
     with ExitStack() as stack:
 
         def start(server: str, application: str = "application", **variables: str) -> Server:
             program, *arguments = SERVERS[server]
-            wanted = f"placement_sched.wsgi:{application}"
-            command = [BIN / program, *(one.replace("{application}", wanted) for one in arguments)]
+            name = f"placement_sched.wsgi:{application}"
+            command = [BIN / program, *(word.replace("{application}", name) for word in arguments)]
             return stack.enter_context(
                 start_server(
                     command=command,
@@ -81,7 +81,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Server]]:
 
 
 def flask(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Return what the command ``flask`` printed of our application, without a configuration."""
+    """Run the command ``flask`` with our application, without a configuration."""
     return subprocess.run(
         [BIN / "flask", "--app", "placement_sched.wsgi", *arguments],
         cwd=folder,
@@ -94,7 +94,7 @@ def flask(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("command", [("run", "--port", "0"), ("shell",)], ids=" ".join)
-def test_flask_serves_no_noauth2_that_is_not_written(tmp_path, command):
+def test_flask_does_not_serve_without_a_configured_strategy(tmp_path, command):
     done = flask(tmp_path, *command)
     assert done.returncode != 0
     assert done.stderr.startswith("placement_sched.wsgi: refusing to serve: ")
@@ -114,11 +114,11 @@ def test_flask_lists_every_route(tmp_path):
 
 @every_server
 @every_application
-def test_noauth2_that_is_not_written_ends_the_server(start, tmp_path, server, application):
+def test_server_ends_without_a_configured_strategy(start, tmp_path, server, application):
     running = start(server, application)
-    told = set(lines_of(running))
+    lines = set(lines_of(running))
     assert running.process.returncode != 0 or server == "uwsgi --lazy-apps"
-    (line,) = told  # of each worker the same
+    (line,) = lines  # each worker logs the same line
     assert line == (
         "placement_sched.wsgi: refusing to serve: the configuration (PLACEMENT_SCHED_CONFIG is "
         "not set) sets neither [api] auth_strategy nor an option of [keystone_authtoken]; set "
@@ -129,7 +129,7 @@ def test_noauth2_that_is_not_written_ends_the_server(start, tmp_path, server, ap
     assert not (tmp_path / "placement_sched.db").exists()
 
 
-def test_file_without_a_word_of_it_does_not_let_noauth2_in(start, tmp_path):
+def test_file_without_a_strategy_does_not_allow_noauth2(start, tmp_path):
     (tmp_path / "a.conf").write_text("[keystone_authtoken]\n[api]\nmax_request_body_size = 5000\n")
     (line,) = set(lines_of(start("gunicorn", PLACEMENT_SCHED_CONFIG="a.conf")))
     assert "the configuration (read from a.conf) sets neither" in line
@@ -138,7 +138,7 @@ def test_file_without_a_word_of_it_does_not_let_noauth2_in(start, tmp_path):
 @pytest.mark.exhaustive
 @every_server
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "message"),
     [
         ("absent.conf", None, ".*absent.conf: No such file or directory"),
         (
@@ -148,18 +148,18 @@ def test_file_without_a_word_of_it_does_not_let_noauth2_in(start, tmp_path):
         ),
     ],
 )
-def test_wrong_configuration_ends_the_server(start, tmp_path, server, name, text, told):
+def test_wrong_configuration_ends_the_server(start, tmp_path, server, name, text, message):
     if text is not None:
         (tmp_path / name).write_text(text)
     running = start(server, PLACEMENT_SCHED_CONFIG=name)
     (line,) = set(lines_of(running))
-    assert re.fullmatch(rf"placement_sched\.wsgi: {told}", line)
+    assert re.fullmatch(rf"placement_sched\.wsgi: {message}", line)
     assert not shows_a_traceback(running, server)
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[api]\nauth_strategy = noauth2\n[filter_scheduler]\nenabled_filters = Nope\n", "'Nope'"),
         ("[keystone_authtoken]\nusername = ann\n", "[keystone_authtoken] auth_type is not set"),
@@ -180,13 +180,13 @@ def test_wrong_configuration_ends_the_server(start, tmp_path, server, name, text
     ],
     ids=["filter", "keystone", "alias", "database", "no INI", "policy", "log"],
 )
-def test_what_could_not_serve_ends_the_server(start, tmp_path, text, told):
+def test_unusable_configuration_ends_the_server(start, tmp_path, text, message):
     (tmp_path / "a.conf").write_text(text if "connection" in text else text + DATABASE)
-    # Of two workers that fail at once gunicorn, now and then, ends with another status.
+    # gunicorn sometimes ends with another status if two workers fail at the same time.
     running = start("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
     (line,) = lines_of(running)
     assert line.startswith("placement_sched.wsgi: ")
-    assert told in line
+    assert message in line
     assert running.process.returncode == 3
     assert "Traceback" not in running.log.read_text()
 
@@ -212,7 +212,7 @@ def test_noauth2_in_the_environment_is_served(start):
 @pytest.mark.exhaustive
 @every_application
 def test_keystone_section_alone_means_keystone(start, tmp_path, application):
-    """As a placement.conf has it that leaves OpenStack's default out."""
+    """A placement.conf may omit auth_strategy, whose default in OpenStack is keystone."""
     prefix = "/placement" if application == "application" else ""
     with identity.run_keystone() as keystone:
         text = build_config(keystone.url).replace("auth_strategy = keystone\n", "")
@@ -227,11 +227,11 @@ def test_keystone_section_alone_means_keystone(start, tmp_path, application):
         lines = [line for line in running.log.read_text().splitlines() if "GET /" in line]
         return any(" - ann [" in line for line in lines)
 
-    assert wait_until(is_logged)  # the line follows the answer
+    assert wait_until(is_logged)  # the line is logged after the response
 
 
 @pytest.mark.exhaustive
-def test_file_that_is_broken_after_the_check_does_not_stop_the_first_request(start, tmp_path):
+def test_file_that_becomes_invalid_after_the_start_does_not_stop_requests(start, tmp_path):
     file = tmp_path / "a.conf"
     file.write_text(f"[api]\nauth_strategy = noauth2\n{DATABASE}")
     running = start("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the answers that benchmarks compare."""
+"""The checks of responses in benchmarks."""
 
 from copy import deepcopy
 
@@ -46,17 +46,17 @@ WHOLE = {
 
 
 def build_answer(*providers: str) -> dict:
-    """A right answer of these candidates."""
-    roots = {WHOLE["provider_summaries"][one]["root_provider_uuid"] for one in providers}
-    summaries = {
-        uuid: one
-        for uuid, one in WHOLE["provider_summaries"].items()
-        if one["root_provider_uuid"] in roots
-    }
+    """Return a correct response with these candidates."""
+    summaries = WHOLE["provider_summaries"]
+    roots = {summaries[uuid]["root_provider_uuid"] for uuid in providers}
     return deepcopy(
         {
-            "allocation_requests": [build_candidate(one) for one in providers],
-            "provider_summaries": summaries,
+            "allocation_requests": [build_candidate(uuid) for uuid in providers],
+            "provider_summaries": {
+                uuid: summary
+                for uuid, summary in summaries.items()
+                if summary["root_provider_uuid"] in roots
+            },
         }
     )
 

@@ -15,10 +15,10 @@ Server = Callable[..., tuple[int, list[list[bytes]]]]
 
 @pytest.fixture
 def start_server() -> Iterator[Server]:
-    """Give a function that starts a server of these answers; it returns port and what was sent.
+    """Give a function that starts a server, and returns its port and the requests.
 
-    The answers of one list go out on one connection, which is then closed; after an empty one
-    only once the client has gone.
+    Each list has the responses of a connection, which the server then closes. After an empty
+    response it waits until the client closes the connection.
     """
     threads, listeners = [], []
 
@@ -34,7 +34,7 @@ def start_server() -> Iterator[Server]:
                     seen.append([])
                     for answer in answers:
                         if not answer:
-                            # The client goes first.
+                            # Wait for the client.
                             connection.recv(65536)
                             break
                         seen[-1].append(connection.recv(65536))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmarks report missing services at once, and how to install them."""
+"""Benchmarks report missing services and how to install them."""
 
 import os
 import subprocess
@@ -33,17 +33,17 @@ def run_benchmark(script, *arguments, folder=ROOT, **variables):
 )
 def test_comparison_needs_the_peer(script, tmp_path):
     python = tmp_path / "python"
-    refused = run_benchmark(script, "--quick", PLACEMENT_SCHED_PEER_PYTHON=str(python))
-    assert refused.returncode == 2
-    assert refused.stdout == ""
-    assert refused.stderr == (
+    result = run_benchmark(script, "--quick", PLACEMENT_SCHED_PEER_PYTHON=str(python))
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert result.stderr == (
         f"there is no {python}: make peer installs openstack-placement and nova\n"
     )
 
 
 def test_unknown_database_is_reported_with_known_databases():
-    refused = run_benchmark("candidates", "--database", "postgresql,oracle")
-    assert refused.returncode == 2
-    assert refused.stderr.endswith(
+    result = run_benchmark("candidates", "--database", "postgresql,oracle")
+    assert result.returncode == 2
+    assert result.stderr.endswith(
         "--database: not oracle, but postgresql, mariadb, sqlite, galera\n"
     )

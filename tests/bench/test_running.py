@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmarks run to their end without the peer: servers, clouds, tables."""
+"""Benchmarks run without the peer, and print their tables."""
 
 import shutil
 

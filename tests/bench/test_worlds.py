@@ -28,7 +28,7 @@ KINDS = sorted(WORLDS)
 
 
 class NumberedTraits(dict):
-    """Gives every trait an id."""
+    """A table of traits that assigns an id to every new name."""
 
     def __missing__(self, name: str) -> int:
         self[name] = len(self) + 1
@@ -72,7 +72,7 @@ def test_no_provider_exceeds_its_capacity(kind):
         assert used[provider, resource_class] <= (total - reserved) * ratio
 
 
-def test_a_nested_tree_has_seven_providers():
+def test_nested_tree_has_seven_providers():
     rows = read_rows(NestedWorld(10))
     roots = Counter(root for *_, root, _parent in rows[tables.resource_providers])
     assert set(roots.values()) == {7}
@@ -104,15 +104,15 @@ def test_candidates_of_a_flat_world_equal_its_rows(app, database):
     used = Counter()
     for provider, _consumer, resource_class, amount in rows[tables.allocations]:
         used[provider, resource_class] += amount
-    asked = {class_id("VCPU"): 4, class_id("MEMORY_MB"): 8192, class_id("DISK_GB"): 50}
+    requested = {class_id("VCPU"): 4, class_id("MEMORY_MB"): 8192, class_id("DISK_GB"): 50}
     full = {
         provider
-        for provider, one, total, reserved, *_, ratio in rows[tables.inventories]
-        if used[provider, one] + asked[one] > (total - reserved) * ratio
+        for provider, kind, total, reserved, *_, ratio in rows[tables.inventories]
+        if used[provider, kind] + requested[kind] > (total - reserved) * ratio
     }
     found = {
-        one.name: find_candidates(app, one).json["allocation_requests"]
-        for one in queries.flat(world)
+        query.name: find_candidates(app, query).json["allocation_requests"]
+        for query in queries.flat(world)
     }
     assert 0 < len(full) < world.size
     assert len(found["no limit"]) == len(found["limit=1000"]) == world.size - len(full)
@@ -150,7 +150,7 @@ def test_shared_candidates_use_disk_of_a_pool(app, database):
     assert answer["allocation_requests"]
     for candidate in answer["allocation_requests"]:
         kinds = sorted(
-            "".join(sorted(one["resources"])) for one in candidate["allocations"].values()
+            "".join(sorted(each["resources"])) for each in candidate["allocations"].values()
         )
         assert kinds == ["DISK_GB", "MEMORY_MBVCPU"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process's CONF shows the settings of the run that a plugin is part of."""
+"""The global CONF shows the settings of the request during which a plugin runs."""
 
 from threading import Thread
 
@@ -21,8 +21,8 @@ OPTIONS = {"DEFAULT__service_down_time": 7, "scheduler__max_attempts": 9}
 
 
 @pytest.fixture(autouse=True)
-def _unload_configuration_files() -> None:
-    """Have the process's CONF as without files: a command of another test may have read some."""
+def _reset_conf() -> None:
+    """Reset the global CONF, which a command of another test may have loaded."""
     read_files(CONF)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The line of a request is the one that oslo.log would write."""
+"""Log lines equal the lines of oslo.log, and requests cannot forge lines."""
 
 import logging
 from errno import ENOSPC
@@ -87,15 +87,15 @@ def test_write_failure_shows_a_traceback_with_debug_only(monkeypatch, capsys, de
 
 
 class FullDisk(StringIO):
-    """A file that takes nothing more."""
+    """A file on a full disk."""
 
     def write(self, _text):
         raise OSError(ENOSPC, "No space left on device")
 
 
-#: What a request may say to look like a line of the log, and to steer a terminal.
+#: A text that imitates a log line and contains control characters of a terminal.
 FORGED = "a\n2026-01-01 ERROR forged\r\x1b[2Jb\x85c\u2028d\u2029e\x07f\udcff"
-IN_ONE_LINE = r"a\n2026-01-01 ERROR forged\r\x1b[2Jb\x85c\u2028d\u2029e\x07f\udcff"
+ESCAPED = r"a\n2026-01-01 ERROR forged\r\x1b[2Jb\x85c\u2028d\u2029e\x07f\udcff"
 
 
 def format_record(record):
@@ -120,7 +120,7 @@ def record_with_exception(failure):
 def test_newlines_in_a_message_are_escaped(level, extra):
     line = format_record(record_of(level, "zone %s", (FORGED,), **extra))
     assert line.splitlines() == [line]
-    assert f"zone {IN_ONE_LINE}" in line
+    assert f"zone {ESCAPED}" in line
 
 
 def chained_exception():
@@ -171,7 +171,7 @@ def test_missing_exception_equals_oslo_log():
 
 def test_configured_colours_are_kept():
     line = "%(color)s%(message)s\x1b[0m"
-    # Of the thread there may be a context left.
+    # The thread may have a context of an earlier test.
     formats = {f"logging_{which}_format_string": line for which in ("default", "context")}
     slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with_options(formats))
     line = EscapingFormatter.like(slow).format(record_of(message="red", args=(), color="\x1b[31m"))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova.conf files of earlier releases work: their names of options, and what they name with them.
+"""Configuration files of earlier nova releases: old names of options, plugins and drivers.
 
-The names are those of "Description of scheduler configuration options" in the OpenStack
-Configuration Reference of Icehouse to Newton, of nova's "Filter Scheduler" of Stein and Train, of
-its "Configuration Options" since Ocata, and of the blueprint multiple-scheduler-drivers.
+The names are listed in "Description of scheduler configuration options" of the OpenStack
+Configuration Reference of Icehouse to Newton, in nova's "Filter Scheduler" of Stein and Train, in
+its "Configuration Options" since Ocata, and in the blueprint multiple-scheduler-drivers.
 """
 
 from pathlib import Path
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 FILES = Path(__file__).parent / "old_files"
 
 FILTER = "filter_scheduler"
-#: Old group and name, what a file may say, group and name of today, and what that comes to.
+#: Old group and name, a value in a file, the current group and name, and the value of the option.
 OLD = [
     ("DEFAULT", "scheduler_driver", "chance_scheduler", "scheduler", "driver", "chance_scheduler"),
     ("DEFAULT", "scheduler_max_attempts", "5", "scheduler", "max_attempts", 5),
@@ -139,11 +139,11 @@ OLD = [
     ("metrics", "metrics_weight_setting", "a=1.0", "metrics", "weight_setting", ["a=1.0"]),
 ]
 each_name = pytest.mark.parametrize(
-    ("group", "name", "value", "new_group", "new_name", "comes_to"),
+    ("group", "name", "value", "new_group", "new_name", "expected"),
     OLD,
     ids=[f"[{row[0]}]{row[1]}" for row in OLD],
 )
-#: Names that were never others: group, name, what a file may say, and what that comes to.
+#: Names that never changed: group, name, a value in a file, and the value of the option.
 UNCHANGED = [
     ("DEFAULT", "cpu_allocation_ratio", "16.0", 16.0),
     ("DEFAULT", "ram_allocation_ratio", "1.5", 1.5),
@@ -179,15 +179,15 @@ def read_settings_file(file: str) -> Settings:
 
 @each_name
 def test_old_name_sets_the_current_option(
-    tmp_path, group, name, value, new_group, new_name, comes_to
+    tmp_path, group, name, value, new_group, new_name, expected
 ):
     settings = read_settings_file(write_option(tmp_path, group, name, value))
-    assert getattr(getattr(settings, new_group), new_name) == comes_to
+    assert getattr(getattr(settings, new_group), new_name) == expected
 
 
 @each_name
 def test_old_name_is_reported_with_line_and_current_name(
-    tmp_path, group, name, value, new_group, new_name, comes_to
+    tmp_path, group, name, value, new_group, new_name, expected
 ):
     file = write_option(tmp_path, group, name, value)
     (problem,) = check_files([file], {}, make_full_conf())
@@ -197,9 +197,9 @@ def test_old_name_is_reported_with_line_and_current_name(
 
 
 @each_name
-def test_old_name_works_in_overrides(group, name, value, new_group, new_name, comes_to):
+def test_old_name_works_in_overrides(group, name, value, new_group, new_name, expected):
     settings = Settings.from_conf(make_full_conf()).with_overrides({f"{group}.{name}": value})
-    assert getattr(getattr(settings, new_group), new_name) == comes_to
+    assert getattr(getattr(settings, new_group), new_name) == expected
 
 
 def test_table_has_every_older_option_name():
@@ -218,12 +218,12 @@ def test_table_has_every_older_option_name():
 
 
 @pytest.mark.parametrize(
-    ("group", "name", "value", "comes_to"), UNCHANGED, ids=[f"[{g}]{n}" for g, n, *_ in UNCHANGED]
+    ("group", "name", "value", "expected"), UNCHANGED, ids=[f"[{g}]{n}" for g, n, *_ in UNCHANGED]
 )
-def test_unchanged_name_is_accepted_silently(tmp_path, group, name, value, comes_to):
+def test_unchanged_name_is_accepted_silently(tmp_path, group, name, value, expected):
     file = write_option(tmp_path, group, name, value)
     assert check_files([file], {}, make_full_conf()) == []
-    assert getattr(getattr(read_settings_file(file), group), name) == comes_to
+    assert getattr(getattr(read_settings_file(file), group), name) == expected
 
 
 def test_current_name_overrides_the_old_name(tmp_path):
@@ -243,7 +243,7 @@ def test_old_name_of_a_multi_option_can_be_repeated(tmp_path):
     assert read_settings_file(str(file)).filter_scheduler.available_filters == paths
 
 
-# Options that say nothing here
+# Options without an effect
 
 
 @pytest.mark.parametrize(("group", "name"), OF_NOVA, ids=str)
@@ -265,7 +265,7 @@ def test_no_option_is_both_supported_and_ignored():
     assert known.isdisjoint(OF_NOVA)
 
 
-# What old files name
+# Paths of plugins and drivers
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_old_filter_path_maps_to_the_current_filter(path, name):
 
 
 @pytest.mark.parametrize("every", ["all_filters", "standard_filters"])
-def test_both_all_filters_names_enable_them(every):
+def test_both_names_of_all_filters_make_them_available(every):
     overrides = {
         "scheduler_available_filters": [f"nova.scheduler.filters.{every}"],
         "scheduler_default_filters": ["RamFilter", "JsonFilter"],
@@ -346,7 +346,7 @@ def test_old_driver_path_maps_to_the_current_driver(path, name):
 
 @pytest.mark.parametrize("era", ["icehouse", "stein"])
 def test_configuration_with_old_names_is_valid(era, monkeypatch):
-    # Before placement there was no database of its own.
+    # Releases before placement had no placement database.
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:///file.db")
     file = str(FILES / f"{era}.conf")
     conf = make_full_conf()

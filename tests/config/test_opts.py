@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Aliased options: two names that mean the same."""
+"""Options with two names, neither deprecated."""
 
 import pytest
 from oslo_config import cfg
@@ -11,7 +11,7 @@ from placement_sched.config.settings import Settings
 
 @pytest.fixture
 def aliased(monkeypatch):
-    monkeypatch.setattr(cfg, "_report_deprecation", lambda *told: pytest.fail(str(told)))
+    monkeypatch.setattr(cfg, "_report_deprecation", lambda *args: pytest.fail(str(args)))
     conf = new_conf()
     conf.register_opts([AliasedBoolOpt("wide", alias="broad", default=False)], group="boxes")
     return conf

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Older names of an option, in files, the environment and overrides; today's name wins."""
+"""Old names of an option in files, the environment and overrides."""
 
 import pytest
 from oslo_config import cfg

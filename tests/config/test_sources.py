@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values that are not of an option's type are told in plain words."""
+"""Errors about values of a wrong type are plain sentences."""
 
 import pytest
 from oslo_config import cfg
@@ -12,7 +12,7 @@ SWITCH = cfg.BoolOpt("switch")
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "told"),
+    ("option", "value", "message"),
     [
         (AMOUNT, "many", "'many' is not an integer"),
         (AMOUNT, None, "null is not an integer"),
@@ -22,10 +22,10 @@ SWITCH = cfg.BoolOpt("switch")
         (SWITCH, "maybe", "Unexpected boolean value 'maybe'"),
     ],
 )
-def test_configuration_error_message_is_plain(option, value, told):
-    with pytest.raises((TypeError, ValueError)) as wrong:
+def test_configuration_error_message_is_plain(option, value, message):
+    with pytest.raises((TypeError, ValueError)) as failure:
         option.type([] if value is None else value)
-    assert describe_reason(value, wrong.value) == told
+    assert describe_reason(value, failure.value) == message
 
 
 @pytest.mark.parametrize("text", ["inf", "-inf", "nan"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Directories of configuration files: read after their file, or by --config-dir."""
+"""Directories of configuration files, next to a file or given by --config-dir."""
 
 import json
 from pathlib import Path
@@ -44,13 +44,13 @@ def test_connection_in_the_directory_is_the_database(file):
 
 
 def test_files_without_connection_are_a_one_line_error(file, monkeypatch, capsys):
-    more = add_file(file, "10.conf", "[scheduler]\nmax_attempts = 3\n")
-    wrong = f"[placement_database] connection is not set in {file}, {more}: name a database"
-    with pytest.raises(ConfigurationError) as refused:
+    second = add_file(file, "10.conf", "[scheduler]\nmax_attempts = 3\n")
+    message = f"[placement_database] connection is not set in {file}, {second}: name a database"
+    with pytest.raises(ConfigurationError) as failure:
         database_url(read_settings([str(file)], new_conf()))
-    assert refused.value.detail.startswith(wrong)
+    assert failure.value.detail.startswith(message)
     assert main(["config", "validate", "--config-file", str(file)]) == 1
-    assert f"error: {wrong}" in capsys.readouterr().out
+    assert f"error: {message}" in capsys.readouterr().out
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:///other.db")
     assert database_url(read_settings([str(file)], new_conf())).database == "other.db"
 
@@ -97,15 +97,15 @@ def test_config_validate_names_the_line_of_an_error_in_a_directory(file, capsys)
 
 
 def test_config_validate_names_the_files_that_were_read(file, capsys):
-    more = add_file(file, "10.conf", "[placement_database]\nconnection = sqlite:///file.db\n")
+    second = add_file(file, "10.conf", "[placement_database]\nconnection = sqlite:///file.db\n")
     assert main(["config", "validate", "--config-file", str(file)]) == 0
-    assert f"files read: {file}, {more}\n" in capsys.readouterr().err
+    assert f"files read: {file}, {second}\n" in capsys.readouterr().err
     assert main(["config", "validate", "--format", "json", "--config-file", str(file)]) == 0
     shown = capsys.readouterr()
     assert json.loads(shown.out) == []
-    assert f"files read: {file}, {more}\n" in shown.err
-    assert main(["config", "validate", "--config-dir", str(Path(more).parent)]) == 0
-    assert f"files read: {more}\n" in capsys.readouterr().err
+    assert f"files read: {file}, {second}\n" in shown.err
+    assert main(["config", "validate", "--config-dir", str(Path(second).parent)]) == 0
+    assert f"files read: {second}\n" in capsys.readouterr().err
 
 
 def test_files_of_config_dir_are_read(file, tmp_path, capsys):
@@ -128,9 +128,9 @@ def test_missing_config_dir_is_a_one_line_error(tmp_path, capsys):
 def test_unreadable_directory_is_reported(tmp_path, monkeypatch):
     (tmp_path / "a.conf.d").mkdir()
 
-    def refuse(_self):
+    def fail(_self):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("pathlib.Path.iterdir", refuse)
+    monkeypatch.setattr("pathlib.Path.iterdir", fail)
     with pytest.raises(ConfigurationError, match=r"a\.conf\.d: Permission denied"):
         with_directories([str(tmp_path / "a.conf")])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What others are told of a request while it is answered."""
+"""The notifications that a request sends, and their order."""
 
 import subprocess
 import sys
@@ -29,51 +29,50 @@ def clear_sent_notifications():
 
 @pytest.fixture
 def cloud(sqlite_url, make_app):
-    """A host, and a service that keeps its notifications in memory."""
+    """A service with a host that keeps its notifications in memory."""
     app = make_app(make_settings(sqlite_url, **IN_MEMORY))
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     return app
 
 
 def sent_events(app):
-    """Return event types and priorities, once everything is sent."""
+    """Return event types and priorities after all notifications are sent."""
     app.app.services.scheduler.announcer.close()
     prefix = "scheduler.select_destinations."
-    return [(one.event_type.removeprefix(prefix), one.priority) for one in read_notifications()]
+    return [(each.event_type.removeprefix(prefix), each.priority) for each in read_notifications()]
 
 
 def test_start_and_end_of_a_request_are_notified(cloud):
     cloud.post_json(SELECT, {"request_spec": spec(instance(1))})
     assert sent_events(cloud) == [("start", "info"), ("end", "info")]
     properties = [
-        one.payload["request_spec"]["instance_properties"] for one in read_notifications()
+        each.payload["request_spec"]["instance_properties"] for each in read_notifications()
     ]
-    assert {one["uuid"] for one in properties} == {instance(1)}
-    assert {one["project_id"] for one in properties} == {"p1"}
+    assert {each["uuid"] for each in properties} == {instance(1)}
+    assert {each["project_id"] for each in properties} == {"p1"}
 
 
 def test_generated_instance_uuid_is_notified(cloud):
     body = {"request_spec": {"flavor": flavor(), "image": None}}
     cloud.post_json(SELECT, body)
     assert sent_events(cloud) == [("start", "info"), ("end", "info")]
-    uuids = {
-        one.payload["request_spec"]["instance_properties"]["uuid"] for one in read_notifications()
+    (uuid,) = {
+        each.payload["request_spec"]["instance_properties"]["uuid"] for each in read_notifications()
     }
-    (made,) = uuids
     listed = cloud.get("/scheduler/v1/instances").json["instances"]
-    assert [one["uuid"] for one in listed] == [made]
+    assert [each["uuid"] for each in listed] == [uuid]
 
 
 def test_failed_request_is_notified_with_the_reason(cloud):
     body = {"request_spec": spec(instance(1), flavor=flavor(memory_mb=999999))}
-    refused = cloud.post_json(SELECT, body, status=409).json["errors"][0]
+    error = cloud.post_json(SELECT, body, status=409).json["errors"][0]
     assert sent_events(cloud) == [("start", "info"), ("error", "error")]
     payload = read_notifications()[1].payload
     assert payload["code"] == "scheduler.no_valid_host"
-    assert payload["reason"] == refused["detail"]
+    assert payload["reason"] == error["detail"]
 
 
-def test_placed_instance_is_notified_as_an_error(cloud):
+def test_request_for_a_placed_instance_is_notified_as_an_error(cloud):
     cloud.post_json(SELECT, {"request_spec": spec(instance(1))})
     other = spec(instance(1), flavor=flavor(vcpus=2))
     cloud.post_json(SELECT, {"request_spec": other}, status=409)
@@ -113,30 +112,30 @@ def test_unavailable_bus_fails_no_request(sqlite_url, make_app, caplog):
     assert "Connection refused" in caplog.text
 
 
-class RecordingSender(Announcer):
-    """Looks how many allocations are kept whenever there is something to tell."""
+class RecordingAnnouncer(Announcer):
+    """Records the number of allocations at each notification."""
 
     def __init__(self, database) -> None:
         super().__init__()
-        self.seen = []
+        self.counts = []
         self._database = database
 
     def _notify(self, event) -> None:
         with self._database.read() as connection:
-            held = connection.exec_driver_sql("SELECT COUNT(*) FROM allocations").scalar()
-        self.seen.append((event.phase, held))
+            number = connection.exec_driver_sql("SELECT COUNT(*) FROM allocations").scalar()
+        self.counts.append((event.phase, number))
 
 
 @pytest.mark.all_databases
 def test_end_notification_follows_the_commit(app):
-    """On every database: who reads when it is told finds the allocations."""
+    """A consumer of the end notification finds the allocations in the database."""
     services = app.app.services
-    watching = RecordingSender(services.database)
-    object.__setattr__(services.scheduler, "announcer", watching)
+    announcer = RecordingAnnouncer(services.database)
+    object.__setattr__(services.scheduler, "announcer", announcer)
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     app.post_json(SELECT, {"request_spec": spec(instance(1))})
     app.post_json(SELECT, {"request_spec": spec(flavor=flavor(vcpus=99))}, status=409)
-    assert watching.seen == [(START, 0), (END, 3), (START, 3), (ERROR, 3)]
+    assert announcer.counts == [(START, 0), (END, 3), (START, 3), (ERROR, 3)]
 
 
 @pytest.mark.parametrize("drivers", [[], [""], ["noop"], ["noop", "noop"]])

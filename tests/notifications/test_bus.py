@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which messages an event becomes, and who sends them where."""
+"""The messages of an event: form, publisher, type and priority."""
 
 import pytest
 
@@ -25,11 +25,11 @@ def clear_sent_notifications():
 
 
 def messages(event, **options):
-    """Return who sent what with which priority, where an event is sent under these options."""
+    """Send an event, and return publisher, type and priority of each message."""
     bus = Bus(settings_with(**IN_MEMORY, **options))
     bus.send(event)
     bus.close()
-    return [(one.publisher, one.event_type, one.priority) for one in read_notifications()]
+    return [(each.publisher, each.event_type, each.priority) for each in read_notifications()]
 
 
 @pytest.mark.parametrize(
@@ -47,47 +47,47 @@ def test_format_option_selects_the_forms_of_each_phase(form, publishers, phase, 
     event = Event(phase, build_request(WHOLE), REASON if phase == ERROR else None)
     expected = [(publisher, f"{SELECT}.{phase}", priority) for publisher in publishers]
     assert messages(event, **options) == expected
-    assert [one.is_versioned for one in read_notifications()] == [
-        one == VERSIONED for one in publishers
+    assert [each.is_versioned for each in read_notifications()] == [
+        publisher == VERSIONED for publisher in publishers
     ]
 
 
 @pytest.mark.parametrize("form", ["unversioned", "versioned", "both"])
-@pytest.mark.parametrize(("phase", "told"), [(START, True), (END, True), (ERROR, False)])
-def test_run_instance_is_optional_and_unversioned(form, phase, told):
+@pytest.mark.parametrize(("phase", "is_sent"), [(START, True), (END, True), (ERROR, False)])
+def test_run_instance_is_optional_and_unversioned(form, phase, is_sent):
     event = Event(phase, build_request(WHOLE), REASON if phase == ERROR else None)
     found = messages(
         event, notifications__notification_format=form, notifications__notify_on_run_instance=True
     )
     run = [(PLAIN, f"{RUN}.{phase}", "info")]
-    assert [one for one in found if one[1].startswith(RUN)] == (run if told else [])
-    assert len(found) == {"both": 2}.get(form, 1) + told
+    assert [each for each in found if each[1].startswith(RUN)] == (run if is_sent else [])
+    assert len(found) == {"both": 2}.get(form, 1) + is_sent
 
 
 def test_context_has_the_user_and_project():
     messages(Event(START, build_request(WHOLE)))
-    assert [one.context for one in read_notifications()] == [
+    assert [each.context for each in read_notifications()] == [
         {"user_id": "u1", "project_id": "p1", "user": "u1", "project": "p1"}
     ]
 
 
-def test_several_drivers_each_send_every_message():
+def test_each_driver_sends_every_message_once():
     options = {"oslo_messaging_notifications__driver": ["test", "log", "noop", "test"]}
     bus = Bus(settings_with(**{**IN_MEMORY, **options}))
     bus.send(Event(START, build_request(WHOLE)))
-    assert len(read_notifications()) == 1  # a driver that is named twice is one
+    assert len(read_notifications()) == 1  # the second "test" is the same driver
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"driver": ["rabbit"]}, "driver: unknown driver 'rabbit'; there are log, messaging,"),
         ({"transport_url": "rabit://h"}, "transport_url: Failed to load transport driver"),
         ({"transport_url": "nonsense"}, "transport_url: No scheme specified"),
     ],
 )
-def test_invalid_options_are_reported(options, told):
+def test_invalid_options_are_reported(options, message):
     values = {f"oslo_messaging_notifications__{name}": value for name, value in options.items()}
-    with pytest.raises(ConfigurationError) as wrong:
+    with pytest.raises(ConfigurationError) as failure:
         Bus(settings_with(**{**IN_MEMORY, **values}))
-    assert wrong.value.detail.startswith(f"[oslo_messaging_notifications] {told}")
+    assert failure.value.detail.startswith(f"[oslo_messaging_notifications] {message}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What versioned notifications tell."""
+"""The payloads of versioned notifications."""
 
 import json
 
@@ -51,7 +51,7 @@ FLAVOR = object_fields(
     projects=None,
     description=None,
 )
-WHOLE_TOLD = {
+WHOLE_PAYLOAD = {
     "instance_uuid": INSTANCE,
     "project_id": "p1",
     "user_id": "u1",
@@ -148,8 +148,8 @@ WHOLE_TOLD = {
     "scheduler_hints": {"group": [GROUP], "same_host": [INSTANCE, OTHER]},
     "security_groups": ["default"],
 }
-BARE_TOLD = {
-    **dict.fromkeys(WHOLE_TOLD),
+BARE_PAYLOAD = {
+    **dict.fromkeys(WHOLE_PAYLOAD),
     "instance_uuid": INSTANCE,
     "num_instances": 1,
     "flavor": FLAVOR,
@@ -158,29 +158,29 @@ BARE_TOLD = {
 }
 
 
-@pytest.mark.parametrize(("document", "told"), [(WHOLE, WHOLE_TOLD), (BARE, BARE_TOLD)])
+@pytest.mark.parametrize(("document", "expected"), [(WHOLE, WHOLE_PAYLOAD), (BARE, BARE_PAYLOAD)])
 @pytest.mark.parametrize("phase", [START, END])
-def test_request_has_the_object_of_nova(document, told, phase):
+def test_request_has_the_object_of_nova(document, expected, phase):
     payload = versioned(Event(phase, build_request(document)))
-    assert payload == object_fields("RequestSpecPayload", "1.1", **told)
+    assert payload == object_fields("RequestSpecPayload", "1.1", **expected)
 
 
 def test_destination_without_cell_or_aggregates_has_nulls():
     spec = build_request(BARE | {"requested_destination": {"host": "cn1"}})
-    told = versioned(Event(START, spec))["nova_object.data"]["requested_destination"]
-    nowhere_else = {"node": None, "cell": None, "aggregates": None}
-    assert told == object_fields("DestinationPayload", "1.0", host="cn1", **nowhere_else)
+    destination = versioned(Event(START, spec))["nova_object.data"]["requested_destination"]
+    nulls = {"node": None, "cell": None, "aggregates": None}
+    assert destination == object_fields("DestinationPayload", "1.0", host="cn1", **nulls)
 
 
 def test_error_object_has_the_request_and_the_reason():
     reason = Reason.of(NoValidHost("No valid host was found: there is no such host"))
-    told = versioned(Event(ERROR, build_request(BARE), reason))
-    assert told == {
+    payload = versioned(Event(ERROR, build_request(BARE), reason))
+    assert payload == {
         "nova_object.name": "SelectDestinationsErrorPayload",
         "nova_object.namespace": "placement_sched",
         "nova_object.version": "1.0",
         "nova_object.data": {
-            "request_spec": object_fields("RequestSpecPayload", "1.1", **BARE_TOLD),
+            "request_spec": object_fields("RequestSpecPayload", "1.1", **BARE_PAYLOAD),
             "code": "scheduler.no_valid_host",
             "reason": "No valid host was found: there is no such host",
         },

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What unversioned notifications tell."""
+"""The payloads of unversioned notifications."""
 
 import pytest
 
@@ -32,7 +32,7 @@ FLAVOR = {
     "deleted": False,
 }
 SIZE = {"vcpus": 3, "memory_mb": 512, "root_gb": 1, "ephemeral_gb": 2}
-WHOLE_TOLD = {
+WHOLE_PAYLOAD = {
     "num_instances": 2,
     "image": {
         "id": IMAGE,
@@ -75,7 +75,7 @@ WHOLE_TOLD = {
         "pci_requests": WHOLE["pci_requests"],
     },
 }
-BARE_TOLD = {
+BARE_PAYLOAD = {
     "num_instances": 1,
     "image": {},
     "instance_type": FLAVOR,
@@ -94,15 +94,15 @@ REASON = Reason.of(
 )
 
 
-@pytest.mark.parametrize(("document", "told"), [(WHOLE, WHOLE_TOLD), (BARE, BARE_TOLD)])
+@pytest.mark.parametrize(("document", "expected"), [(WHOLE, WHOLE_PAYLOAD), (BARE, BARE_PAYLOAD)])
 @pytest.mark.parametrize("phase", [START, END])
-def test_request_has_the_unversioned_form(document, told, phase):
-    assert unversioned(Event(phase, build_request(document))) == {"request_spec": told}
+def test_request_has_the_unversioned_form(document, expected, phase):
+    assert unversioned(Event(phase, build_request(document))) == {"request_spec": expected}
 
 
 def test_error_has_its_reason():
     assert unversioned(Event(ERROR, build_request(BARE), REASON)) == {
-        "request_spec": BARE_TOLD,
+        "request_spec": BARE_PAYLOAD,
         "code": "scheduler.no_valid_host",
         "reason": "No valid host was found: RamFilter rejected the last remaining host",
     }
@@ -112,9 +112,9 @@ def test_error_has_its_reason():
     ("document", "instances"), [(WHOLE, [INSTANCE, OTHER]), (BARE, [INSTANCE])]
 )
 def test_run_instance_names_every_instance(document, instances):
-    told = run_instance(Event(START, build_request(document)))
-    assert told["request_spec"].pop("instance_uuids") == instances
-    assert told == unversioned(Event(START, build_request(document)))
+    payload = run_instance(Event(START, build_request(document)))
+    assert payload["request_spec"].pop("instance_uuids") == instances
+    assert payload == unversioned(Event(START, build_request(document)))
 
 
 def test_unexpected_error_has_only_its_name():

@@ -17,7 +17,7 @@ PLAIN, VERSIONED = "scheduler.ctl1", "nova-scheduler:ctl1"
 
 @pytest.fixture
 def own_topics():
-    """Topics of this test's own, unversioned and versioned."""
+    """Return unique topics for unversioned and versioned notifications."""
     own = uuid4().hex
     return f"notifications-{own}", f"versioned-{own}"
 
@@ -37,17 +37,18 @@ def test_consumers_get_both_forms_in_order(sqlite_url, make_app, broker, own_top
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
     with listen(broker, own_topics[0]) as plain, listen(broker, own_topics[1]) as versioned:
         app.post_json(SELECT, {"request_spec": spec(instance(1))})
-        heard = [plain.next() for _ in range(4)]
+        received = [plain.next() for _ in range(4)]
         objects = [versioned.next() for _ in range(2)]
-    assert [(one.publisher, one.event_type) for one in heard] == [
+    assert [(each.publisher, each.event_type) for each in received] == [
         (PLAIN, "scheduler.run_instance.start"),
         (PLAIN, "scheduler.select_destinations.start"),
         (PLAIN, "scheduler.run_instance.end"),
         (PLAIN, "scheduler.select_destinations.end"),
     ]
-    assert [(one.publisher, one.event_type) for one in objects] == [
+    assert [(each.publisher, each.event_type) for each in objects] == [
         (VERSIONED, "scheduler.select_destinations.start"),
         (VERSIONED, "scheduler.select_destinations.end"),
     ]
-    assert {one.payload["nova_object.name"] for one in objects} == {"RequestSpecPayload"}
-    assert {(one.context["user_id"], one.context["project_id"]) for one in heard} == {("u1", "p1")}
+    assert {each.payload["nova_object.name"] for each in objects} == {"RequestSpecPayload"}
+    owners = {(each.context["user_id"], each.context["project_id"]) for each in received}
+    assert owners == {("u1", "p1")}

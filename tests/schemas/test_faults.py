@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults against JSON schemas: the phrases for programs, and the plain words for people."""
+"""Faults against JSON schemas: phrases for programs, and plain sentences for people."""
 
 import jsonschema
 import pytest
@@ -45,7 +45,7 @@ NAMES = st.sampled_from(["number", "text", "list", "either", "within", "other"])
 
 
 @given(VALUES | st.dictionaries(NAMES, VALUES))
-def test_a_fault_is_that_of_the_library_jsonschema_in_its_words(document):
+def test_fault_and_phrase_equal_those_of_the_library_jsonschema(document):
     """OpenStack's placement shows these phrases, and clients match them."""
     theirs = jsonschema.exceptions.best_match(
         jsonschema.Draft202012Validator(SCHEMA).iter_errors(document)
@@ -56,15 +56,15 @@ def test_a_fault_is_that_of_the_library_jsonschema_in_its_words(document):
         return
     assert (fault.keys, fault.keyword) == (tuple(theirs.absolute_path), theirs.validator)
     assert fault.schema_path == tuple(theirs.absolute_schema_path)[:-1]
-    if theirs.validator != "enum":  # whose choices are shown as JSON
-        told = phrase(fault, repr(fault.value)).partition(";")[0]
-        assert told == theirs.message
+    if theirs.validator != "enum":  # the choices are shown as JSON
+        shown = phrase(fault, repr(fault.value)).partition(";")[0]
+        assert shown == theirs.message
 
 
 def fault_of(schema: dict, value: object) -> dict:
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(Invalid) as failure:
         Schema({"type": "object", "properties": {"a": schema}}).check({"a": value}, "wrong")
-    return refused.value.fault
+    return failure.value.fault
 
 
 @pytest.mark.parametrize(

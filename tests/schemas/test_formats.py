@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formats: the texts that have them, and what they are read as."""
+"""Formats of texts: valid and invalid texts, and their values."""
 
 from datetime import datetime
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Validation of large documents: the first fault is named, without a search for the worst."""
+"""Validation of large documents reports the first fault without comparing all faults."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a report may say, in which forms, and what holds for what it leaves out."""
+"""Reports of compute nodes: their forms, defaults and faults."""
 
 import json
 import math
@@ -25,10 +25,10 @@ def node(**changes) -> ComputeNode:
     return parse(build_report(**changes), DEFAULTS).node
 
 
-def test_what_is_left_out_takes_the_defaults():
-    least = parse(remove_keys(build_report(), "local_gb"), DEFAULTS)
-    assert least.inventories is True
-    assert least.node == ComputeNode(
+def test_missing_fields_have_defaults():
+    shortest = parse(remove_keys(build_report(), "local_gb"), DEFAULTS)
+    assert shortest.inventories is True
+    assert shortest.node == ComputeNode(
         uuid=node_uuid(1),
         host="cn1",
         hypervisor_hostname="cn1",
@@ -60,7 +60,7 @@ def test_what_is_left_out_takes_the_defaults():
     )
 
 
-def test_null_is_as_good_as_left_out_where_nova_has_nulls():
+def test_null_of_a_nullable_field_is_its_default():
     nullable = (
         *("cell_uuid", "host_ip", "cpu_info", "supported_hv_specs", "disk_available_least"),
         *("cpu_allocation_ratio", "ram_allocation_ratio", "disk_allocation_ratio"),
@@ -70,17 +70,17 @@ def test_null_is_as_good_as_left_out_where_nova_has_nulls():
 
 
 @pytest.mark.parametrize("nothing", [0, 0.0, None])
-def test_ratio_of_nothing_takes_the_default(nothing):
+def test_ratio_of_zero_or_null_is_the_default(nothing):
     assert node(cpu_allocation_ratio=nothing).cpu_allocation_ratio == 4.0
     assert node(ram_allocation_ratio=nothing).ram_allocation_ratio == 1.0
     assert node(disk_allocation_ratio=nothing).disk_allocation_ratio == 1.0
 
 
-def test_given_ratio_wins():
+def test_reported_ratio_overrides_the_default():
     assert node(cpu_allocation_ratio=16).cpu_allocation_ratio == 16.0
 
 
-def test_free_is_total_less_used():
+def test_free_amounts_are_totals_minus_used_amounts():
     used = node(memory_mb_used=384, local_gb_used=30)
     assert (used.free_ram_mb, used.free_disk_gb) == (16000, 70)
 
@@ -92,14 +92,14 @@ def test_reported_free_amounts_may_be_null_or_negative():
     assert node(disk_available_least=-3).disk_available_least == -3
 
 
-def test_cpu_info_is_kept_as_a_json_string():
+def test_cpu_info_is_stored_as_a_json_string():
     info = {"arch": "x86_64", "features": ["aes", "vmx"], "topology": {"cores": 4}}
     assert json.loads(node(cpu_info=info).cpu_info) == info
     assert node(cpu_info='{"arch":  "x86_64"}').cpu_info == '{"arch":  "x86_64"}'
     assert node(cpu_info="").cpu_info == "{}"
 
 
-def test_hv_specs_take_nova_canonical_names():
+def test_hypervisor_specs_have_the_canonical_names_of_nova():
     specs = [["AMD64", "KVM", "hv"], ["i386", "xapi", "PV"], ["s390x", "qemu", "hvm"]]
     assert node(supported_hv_specs=specs).supported_hv_specs == (
         ("x86_64", "kvm", "hvm"),
@@ -108,7 +108,7 @@ def test_hv_specs_take_nova_canonical_names():
     )
 
 
-def test_stats_are_kept_as_strings():
+def test_stats_are_stored_as_strings():
     stats = {"num_instances": 3, "io_workload": "2", "a": 1.5, "b": True, "uptime": "1 day"}
     assert node(stats=stats).stats == {
         "num_instances": "3",
@@ -119,7 +119,7 @@ def test_stats_are_kept_as_strings():
     }
 
 
-def test_metrics_are_whole_numbers_and_their_times_utc():
+def test_metrics_are_integers_with_times_in_utc():
     metric = {
         "name": "cpu.user.percent",
         "value": 17,
@@ -129,7 +129,7 @@ def test_metrics_are_whole_numbers_and_their_times_utc():
     assert node(metrics=[metric]).metrics == (metric | {"timestamp": "2026-01-01T12:00:00"},)
 
 
-#: What nova 34's MonitorMetricList.from_json makes of each.
+#: Fractions, and their values in nova 34's MonitorMetricList.from_json.
 PERCENT = [
     (0.0, 0), (0.25, 25), (0.999, 99), (1.0, 100), (2.5, 250), (-0.25, -25),
     (0.29, 28), (0.57, 56), (0.58, 57), (0.3, 30), (17.0, 1700),
@@ -138,21 +138,21 @@ PERCENT = [
 
 @pytest.mark.parametrize(("fraction", "percent"), PERCENT)
 @pytest.mark.parametrize("name", sorted(name for name in MONITOR_METRICS if "percent" in name))
-def test_fractions_of_percent_metrics_count_times_100_as_in_nova(name, fraction, percent):
+def test_fractions_of_percent_metrics_are_multiplied_by_100_as_in_nova(name, fraction, percent):
     (metric,) = node(metrics=[{"name": name, "value": fraction}]).metrics
     assert metric["value"] == percent
     assert type(metric["value"]) is int
 
 
 @pytest.mark.parametrize("value", [0, 1, 25, 100])
-def test_whole_percentages_are_percent_already_so_that_what_is_shown_may_be_reported(value):
+def test_integer_percentages_are_stored_unchanged(value):
     shown = node(metrics=[{"name": "cpu.percent", "value": value}]).metrics
     assert shown == ({"name": "cpu.percent", "value": value},)
     assert node(metrics=[dict(shown[0])]).metrics == shown
 
 
-def test_metrics_are_read_as_nova_writes_them():
-    """As a nova-compute's column has them, decoded or not: to_list of nova's objects."""
+def test_metrics_of_novas_database_are_read():
+    """The column of a compute node has them as nova's to_list returns them, encoded or not."""
     stored = [
         {
             "name": "cpu.user.percent",
@@ -174,25 +174,25 @@ def test_metrics_are_read_as_nova_writes_them():
         },
     ]
     made = node(metrics=stored)
-    assert [one["value"] for one in made.metrics[:2]] == [25, 2400]
+    assert [metric["value"] for metric in made.metrics[:2]] == [25, 2400]
     by_node = made.reported_metrics[2]
     assert by_node.numa_membw_values == {"0": 10, "1": 43}
     assert not by_node.obj_attr_is_set("value")
     assert made.reported_metrics[0].obj_attr_is_set("value")
-    assert {one["timestamp"] for one in made.metrics} == {"2026-11-21T10:11:12"}
-    assert node(metrics=[dict(one) for one in made.metrics]).metrics == made.metrics
+    assert {metric["timestamp"] for metric in made.metrics} == {"2026-11-21T10:11:12"}
+    assert node(metrics=[dict(metric) for metric in made.metrics]).metrics == made.metrics
     assert node(metrics=json.dumps(stored)).metrics == made.metrics
     assert node(metrics="").metrics == node(metrics="[]").metrics == ()
 
 
-def test_metric_may_have_a_value_and_values_by_numa_node():
+def test_metric_can_have_a_value_and_values_by_numa_node():
     metric = {"name": "numa.membw.max", "value": 53, "numa_membw_values": {"0": 10, "1": 43}}
     assert node(metrics=[metric]).metrics == (metric,)
     nothing = {"name": "numa.membw.max", "numa_membw_values": None}
     assert node(metrics=[nothing]).metrics == (nothing,)
 
 
-def test_every_metric_of_nova_is_known():
+def test_every_metric_of_nova_is_accepted():
     metrics = [{"name": name, "value": 2**40} for name in sorted(MONITOR_METRICS)]
     assert len(node(metrics=metrics).metrics) == 12
 
@@ -204,9 +204,9 @@ def test_every_metric_of_nova_is_known():
         {"tags": {"dev_type": "type-PF", "physical_network": None, "rev": "3"}},
         {"dev_type": "type-PF", "tags": {"physical_network": None, "rev": 3}},
     ],
-    ids=["beside", "gathered", "both"],
+    ids=["separate", "in tags", "both"],
 )
-def test_pci_pool_has_its_tags_beside_its_keys(pool):
+def test_tags_of_a_pci_pool_are_stored_next_to_its_other_keys(pool):
     keys = {"vendor_id": "8086", "product_id": "1572", "count": 4}
     assert node(pci_device_pools=[keys | pool]).pci_device_pools == (
         {**keys, "numa_node": None, "dev_type": "type-PF", "physical_network": None, "rev": "3"},
@@ -261,11 +261,11 @@ NOVA_TOPOLOGY = nova_object(
     [PLAIN_TOPOLOGY, NOVA_TOPOLOGY, json.dumps(PLAIN_TOPOLOGY), json.dumps(NOVA_TOPOLOGY)],
     ids=["plain", "nova", "plain string", "nova string"],
 )
-def test_numa_topology_is_the_same_from_every_form(form):
+def test_every_form_of_a_numa_topology_is_stored_alike(form):
     assert node(numa_topology=form).numa_topology == PLAIN_TOPOLOGY
 
 
-def test_numa_cell_is_made_whole():
+def test_missing_fields_of_a_numa_cell_have_defaults():
     cell = CELL | {"mempages": [{"size_kb": 4, "total": 9}]}
     assert node(numa_topology={"cells": [cell]}).numa_topology == {
         "cells": [
@@ -287,18 +287,18 @@ def test_numa_cell_is_made_whole():
 
 
 @pytest.mark.parametrize("nothing", [None, "null"])
-def test_numa_topology_may_be_null(nothing):
+def test_numa_topology_can_be_null(nothing):
     assert node(numa_topology=nothing).numa_topology is None
 
 
-def test_names_and_addresses_take_one_form():
+def test_uuids_and_addresses_are_normalized():
     found = node(
         uuid=node_uuid(10).upper(), cell_uuid=node_uuid(11).replace("-", ""), host_ip="FE80::0:1"
     )
     assert (found.uuid, found.cell_uuid, found.host_ip) == (node_uuid(10), node_uuid(11), "fe80::1")
 
 
-def test_heartbeat_is_when_the_report_says():
+def test_heartbeat_is_the_reported_time():
     assert node(last_seen_up="2025-12-31T23:00:00Z").last_seen_up == datetime(2025, 12, 31, 23)
 
 
@@ -468,7 +468,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("path", "document", "words"), BAD)
-def test_fault_is_refused_with_its_path(path, document, words):
+def test_fault_is_rejected_with_its_path(path, document, words):
     with pytest.raises(Invalid) as fault:
         parse(document, DEFAULTS)
     assert fault.value.detail.endswith(f"(at {path})")
@@ -476,7 +476,7 @@ def test_fault_is_refused_with_its_path(path, document, words):
     assert fault.value.code == "scheduler.bad_value"
 
 
-def test_path_begins_where_the_report_stands():
+def test_path_of_a_fault_begins_with_the_path_of_the_report():
     with pytest.raises(Invalid, match=r"\(at \$\[3\]\.vcpus\)"):
         parse(build_report(vcpus="x"), DEFAULTS, "$[3]")
 
@@ -492,12 +492,12 @@ KEYS = sorted({"inventories", *build_report(), *stored_fields(node()), "cell_uui
 
 
 @given(st.sampled_from(KEYS), JUNK)
-def test_any_value_of_any_key_is_read_or_refused_at_its_path(key, value):
+def test_any_value_of_any_field_is_stored_or_rejected_with_its_path(key, value):
     try:
-        kept = stored_fields(parse(build_report(**{key: value}), DEFAULTS).node)
-    except Invalid as refused:
-        fault = refused.detail
+        stored = stored_fields(parse(build_report(**{key: value}), DEFAULTS).node)
+    except Invalid as rejection:
+        fault = rejection.detail
     else:
         fault = ""
-        assert orjson.dumps(kept)
+        assert orjson.dumps(stored)
     assert not fault or f"(at $.{key}" in fault

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents are read by their schema, and a wrong one is refused with the place of the error."""
+"""Documents are read by their schema, and faults are reported with their path."""
 
 import pytest
 
@@ -17,12 +17,12 @@ def read(schema, value, path="$", **options):
     return formats.read(Reader(schema, **options), value, path)
 
 
-def test_numbers_are_of_the_type_asked_for():
+def test_numbers_have_the_type_of_the_schema():
     whole, number = read(INTEGER, 4.0), read(NUMBER, 4)
     assert (whole, type(whole), number, type(number)) == (4, int, 4.0, float)
 
 
-def test_what_is_kept_as_given_is_not_converted():
+def test_value_that_is_kept_as_given_is_not_converted():
     assert str(
         read({"type": "object", "properties": {"a": INTEGER}, AS_GIVEN: True}, {"a": 4.0})
     ) == ("{'a': 4.0}")
@@ -55,12 +55,12 @@ def test_other_values_are_not_names(value):
 def test_error_has_its_path():
     inner = object_schema({"b c": map_schema(NAME, list_schema(INTEGER))})
     nested = list_schema(object_schema({"a": inner}))
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(Invalid) as failure:
         read(nested, [{}, {"a": {"b c": {"d": [1, "x"]}}}], "$.top")
-    assert refused.value.detail == "'x' is not an integer (at $.top[1].a['b c'].d[1])"
+    assert failure.value.detail == "'x' is not an integer (at $.top[1].a['b c'].d[1])"
 
 
-def test_error_within_what_refers_to_itself_has_its_path():
+def test_error_in_a_recursive_schema_has_its_path():
     tree = {"$ref": "#/$defs/tree"}
     schema = {**tree, "$defs": {"tree": object_schema({"n": INTEGER, "below": list_schema(tree)})}}
     assert read(schema, {"below": [{"n": 4.0}]}) == {"below": [{"n": 4}]}
@@ -70,10 +70,10 @@ def test_error_within_what_refers_to_itself_has_its_path():
         read(schema, {"below": [{"n": 11}]})
 
 
-def test_long_value_is_shown_shortened():
-    with pytest.raises(Invalid) as refused:
+def test_long_value_is_shortened():
+    with pytest.raises(Invalid) as failure:
         read(INTEGER, "x" * 10_000)
-    assert len(refused.value.detail) < 200
+    assert len(failure.value.detail) < 200
 
 
 def test_unknown_key_is_named_by_path():
@@ -86,7 +86,7 @@ def test_missing_key_is_named():
         read(object_schema({"a": parts.BOOLEAN}, "a"), {})
 
 
-def test_names_of_enumerations_may_have_aliases_and_either_case():
+def test_enumerated_names_can_have_aliases_and_either_case():
     mode = {"type": "string", "format": "vm-mode"}
     assert [read(mode, text) for text in ("XEN", "Pv", "hv")] == ["xen", "xen", "hvm"]
     with pytest.raises(Invalid, match="'none' is not one of exe, hvm, uml, xen"):
@@ -94,7 +94,7 @@ def test_names_of_enumerations_may_have_aliases_and_either_case():
 
 
 @pytest.mark.parametrize(
-    ("schema", "value", "what"),
+    ("schema", "value", "message"),
     [
         (SYMBOL, "lower", "'lower' is not a valid name (A-Z, 0-9, _)"),
         (HOST, "a b", "'a b' is not a valid host name (letters, digits, _ . -)"),
@@ -111,46 +111,46 @@ def test_names_of_enumerations_may_have_aliases_and_either_case():
         ({"const": 1}, 2, "1 was expected"),
     ],
 )
-def test_errors_say_what_is_expected(schema, value, what):
-    with pytest.raises(Invalid) as refused:
+def test_error_describes_the_expected_value(schema, value, message):
+    with pytest.raises(Invalid) as failure:
         read(schema, value)
-    assert str(refused.value).startswith(what)
+    assert str(failure.value).startswith(message)
 
 
-def test_digits_are_text_where_only_text_may_be():
+def test_digits_are_read_as_text_if_only_text_is_valid():
     schema = object_schema(
         {"a": NAME, "b": list_schema(NAME), "c": INTEGER, "d": {**NAME, AS_GIVEN: True}}
     )
-    given = {"a": 1, "b": [2], "c": 3, "d": 4}
-    assert read(schema, given, digits_as_text=True) == {"a": "1", "b": ["2"], "c": 3, "d": "4"}
+    document = {"a": 1, "b": [2], "c": 3, "d": 4}
+    assert read(schema, document, digits_as_text=True) == {"a": "1", "b": ["2"], "c": 3, "d": "4"}
     with pytest.raises(Invalid, match=r"true is not a string; put it in quotes \(at \$\.a\)"):
         read(schema, {"a": True}, digits_as_text=True)
 
 
 @pytest.mark.parametrize("key", ["1", "+1", "01", "+0" + "0" * 5000 + "1", "0", " 1", "\u0661"])
-def test_a_key_that_looks_like_an_index_is_named_as_it_is_spelt(key):
-    with pytest.raises(Invalid) as refused:
+def test_key_that_looks_like_an_index_keeps_its_spelling(key):
+    with pytest.raises(Invalid) as failure:
         read(list_schema(map_schema(NAME, map_schema(NAME, INTEGER))), [{}, {key: {key: "x"}}])
-    assert refused.value.detail == f"'x' is not an integer (at $[1][{key!r}][{key!r}])"
+    assert failure.value.detail == f"'x' is not an integer (at $[1][{key!r}][{key!r}])"
 
 
 @pytest.mark.parametrize(("first", "second"), [("", "a"), ("a", ""), ("", ""), ("a", "b")])
-def test_an_empty_key_is_part_of_the_path(first, second):
+def test_empty_key_is_part_of_the_path(first, second):
     document = {"a": {"c": 1}, first: {"c": 2, second: "x"}}
     any_text = {"type": "string"}
-    with pytest.raises(Invalid) as refused:
+    with pytest.raises(Invalid) as failure:
         read(map_schema(any_text, map_schema(any_text, INTEGER)), document)
     path = "".join(f".{key}" if key else "['']" for key in (first, second))
-    assert refused.value.detail == f"'x' is not an integer (at ${path})"
+    assert failure.value.detail == f"'x' is not an integer (at ${path})"
 
 
-def test_of_keys_that_are_the_same_index_the_wrong_one_is_named():
+def test_path_distinguishes_keys_with_the_same_number():
     nested = map_schema(NAME, map_schema(NAME, INTEGER))
     document = {"1": {"a": 1}, "01": {"b": 1}, "001": {"a": 2, "1": 3, "+1": "x"}}
     with pytest.raises(Invalid, match=r"'x' is not an integer \(at \$\['001'\]\['\+1'\]\)"):
         read(nested, document)
 
 
-def test_a_property_of_a_schema_may_look_like_an_index():
+def test_property_that_looks_like_an_index_keeps_its_spelling():
     with pytest.raises(Invalid, match=r"'x' is not an integer \(at \$\['01'\]\)"):
         read(object_schema({"01": INTEGER}), {"01": "x"})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which metrics count and by how much, as [metrics] weight_setting says."""
+"""The options of metrics: names, ratios and defaults."""
 
 import logging
 
@@ -40,7 +40,7 @@ def test_invalid_weight_setting_is_logged_and_ignored(bad, caplog):
         "[DEFAULT]\nmetrics_weight_setting = a=1.0, b=-1.0\n",
     ],
 )
-def test_weight_setting_has_its_historical_name(text, tmp_path):
+def test_weight_setting_works_under_its_old_names(text, tmp_path):
     file = tmp_path / "nova.conf"
     file.write_text(text)
     settings = Settings.from_conf(read_files(new_conf(), [str(file)]))

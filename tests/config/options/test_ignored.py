@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every option that the Placement documentation lists works here, or is known to mean nothing.
+"""Every documented option of placement is supported or listed as ignored.
 
-The list is that of "Config Reference", Placement 2026.1: of placement itself, and of the libraries
-whose options its reference includes.
+The options are listed in "Config Reference", Placement 2026.1, with options of libraries.
 """
 
 import pytest
@@ -14,7 +13,7 @@ from placement_sched.config.settings import Settings
 from placement_sched.operations.config_check import Catalogue, check_files
 from placement_sched.scheduler.plugins import make_full_conf
 
-#: Group to option to a value that an operator may have written.
+#: Possible values of options, by group.
 DOCUMENTED: dict[str, dict[str, str]] = {
     "DEFAULT": {
         "tempdir": "/tmp",  # noqa: S108 - a value of a file, not a file
@@ -175,13 +174,13 @@ def test_file_with_every_option_is_valid(tmp_path):
     file.write_text("\n".join(sections))
     problems = check_files([str(file)], {}, make_full_conf())
     assert [str(problem) for problem in problems if problem.fatal] == []
-    told = {problem.text.split(" is ignored")[0] for problem in problems}
+    reported = {problem.text.split(" is ignored")[0] for problem in problems}
     meaningless = {
         f"[{group}] {name}"
         for group, name in WITHOUT_MEANING
         if name in DOCUMENTED.get(group, {}) and name != "delay_auth_decision"
     }
-    assert meaningless <= told
+    assert meaningless <= reported
     assert Settings.from_conf(
         read_files(make_full_conf(), [str(file)])
     ).placement.max_allocation_candidates

@@ -244,7 +244,7 @@ def test_owner_differing_in_case_is_found_on_every_database(database):
         assert {name.lower() for name in connection.scalars(owners)} == {"alpha"}
 
 
-@pytest.mark.parametrize("has_consumers", [False, True], ids=["new consumers", "existing consumers"])
+@pytest.mark.parametrize("has_consumers", [False, True], ids=["new", "existing"])
 def test_statement_count_is_independent_of_rows(database, has_consumers):
     counts = []
     for size in (1, 20):
