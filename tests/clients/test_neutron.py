@@ -135,29 +135,26 @@ def test_failed_response_is_reported(neutron_service, neutron, answer, words):
     assert words in failure_detail(lambda: neutron.port(PORT))
 
 
+MALFORMED = {
+    f"/ports/{PORT}": [
+        *(b"<html>", [], {}, {"port": []}, {"port": {}}),
+        {"port": {"network_id": "n", "fixed_ips": 1}},
+    ],
+    "/extensions": [b"<html>", {}, {"extensions": [{}]}, {"extensions": [1]}],
+    "/subnets": [{}, {"subnets": 1}, {"subnets": [1]}],
+}
+
+
 @pytest.mark.parametrize(
-    "document",
-    [b"<html>", [], {}, {"port": []}, {"port": {}}, {"port": {"network_id": "n", "fixed_ips": 1}}],
+    ("path", "document"), [(path, each) for path, bodies in MALFORMED.items() for each in bodies]
 )
-def test_malformed_port_is_reported(neutron_service, neutron, document):
+def test_malformed_document_is_reported(neutron_service, neutron, path, document):
+    if path == "/subnets":
+        neutron.segments_of_subnet(SUBNET)  # reads the extensions
     neutron_service.failure = ("200 OK", document)
-    words = f"did not answer GET /ports/{PORT} as the networking API says"
-    assert words in failure_detail(lambda: neutron.port(PORT))
-
-
-@pytest.mark.parametrize("document", [b"<html>", {}, {"extensions": [{}]}, {"extensions": [1]}])
-def test_malformed_extensions_are_reported(neutron_service, neutron, document):
-    neutron_service.failure = ("200 OK", document)
-    words = "did not answer GET /extensions as the networking API says"
-    assert words in failure_detail(lambda: neutron.segments_of_network(NET))
-
-
-@pytest.mark.parametrize("document", [{}, {"subnets": 1}, {"subnets": [1]}])
-def test_malformed_subnets_are_reported(neutron_service, neutron, document):
-    neutron.segments_of_subnet(SUBNET)
-    neutron_service.failure = ("200 OK", document)
-    words = "did not answer GET /subnets as the networking API says"
-    assert words in failure_detail(lambda: neutron.segments_of_network(NET))
+    read = neutron.port if "port" in path else neutron.segments_of_network
+    words = f"did not answer GET {path} as the networking API says"
+    assert words in failure_detail(lambda: read(PORT if "port" in path else NET))
 
 
 def test_proxy_errors_of_neutron_are_retried(neutron_service):

@@ -52,17 +52,6 @@ def test_log_line_equals_oslo_log(options, known, ids, level):
         assert EscapingFormatter.like(slow).format(record) == slow.format(again)
 
 
-def test_exception_format_equals_oslo_log():
-    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with_options({}))
-    context = RequestContext(IDS)
-    try:
-        int("why")
-    except ValueError:
-        record = record_of(context=context)
-        again = record_of(**record.__dict__)
-        assert EscapingFormatter.like(slow).format(record) == slow.format(again)
-
-
 def test_useless_library_messages_are_dropped(caplog):
     drop_unhelpful()
     caplog.set_level(logging.INFO)
@@ -155,18 +144,25 @@ def test_exception_text_cannot_forge_a_line(failure):
     assert all(" ERROR a.name " in line.partition("forged")[0] for line in lines)
 
 
-def test_plain_traceback_equals_oslo_log():
+def check_equals_oslo_log(record):
     slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with_options({}))
-    record = record_with_exception(ValueError("plain"))
-    again = record_of(logging.ERROR, **record.__dict__)
+    again = record_of(record.levelno, **record.__dict__)
     assert EscapingFormatter.like(slow).format(record) == slow.format(again)
+
+
+def test_plain_traceback_equals_oslo_log():
+    check_equals_oslo_log(record_with_exception(ValueError("plain")))
 
 
 def test_missing_exception_equals_oslo_log():
-    slow = ContextFormatter(datefmt="%H:%M:%S", config=conf_with_options({}))
-    record = record_of(logging.ERROR, exc_info=(None, None, None))
-    again = record_of(logging.ERROR, **record.__dict__)
-    assert EscapingFormatter.like(slow).format(record) == slow.format(again)
+    check_equals_oslo_log(record_of(logging.ERROR, exc_info=(None, None, None)))
+
+
+def test_line_during_an_exception_equals_oslo_log():
+    try:
+        int("why")
+    except ValueError:
+        check_equals_oslo_log(record_of(context=RequestContext(IDS)))
 
 
 def test_configured_colours_are_kept():

@@ -186,45 +186,47 @@ def test_missing_create_trigger_privilege_disables_the_log(empty, caplog):
     assert reason_without_log(empty) is None
 
 
+@contextmanager
+def role_without_ownership(database):
+    """Give a connection with a new role that may write to the tables but does not own them."""
+    name = f"ps_{uuid4().hex[:12]}"
+
+    def execute(*statements):
+        for statement in statements:
+            database.write(lambda connection, sql=statement: connection.execute(text(sql)))
+
+    execute(f"CREATE ROLE {name}", f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {name}")
+    try:
+        with database.writer.begin() as connection:
+            connection.execute(text(f"SET LOCAL ROLE {name}"))
+            yield connection
+    finally:
+        execute(f"DROP OWNED BY {name}", f"DROP ROLE {name}")
+
+
 @pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
 def test_missing_table_ownership_disables_the_log(empty, caplog):
     sync_schema(empty)
     without = Database(make_settings(empty.url.render_as_string(hide_password=False)))
     stop_logging(without)
     without.dispose()
-    name = f"ps_{uuid4().hex[:12]}"
-    for statement in (f"CREATE ROLE {name}", f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {name}"):
-        empty.write(lambda connection, sql=statement: connection.execute(text(sql)))
-    try:
-        with empty.writer.begin() as connection:
-            connection.execute(text(f"SET LOCAL ROLE {name}"))
-            triggers.make_triggers(connection)
-        (warning,) = [record.getMessage() for record in caplog.records if record.name == LOGGER]
-        assert "may not create the triggers" in warning
-        assert "Let it own the tables" in warning
-        assert "lacks the triggers" in reason_without_log(empty)
-    finally:
-        empty.write(lambda connection: connection.execute(text(f"DROP OWNED BY {name}")))
-        empty.write(lambda connection: connection.execute(text(f"DROP ROLE {name}")))
+    with role_without_ownership(empty) as connection:
+        triggers.make_triggers(connection)
+    (warning,) = [record.getMessage() for record in caplog.records if record.name == LOGGER]
+    assert "may not create the triggers" in warning
+    assert "Let it own the tables" in warning
+    assert "lacks the triggers" in reason_without_log(empty)
 
 
 @pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
 def test_missing_drop_trigger_privilege_keeps_the_triggers(empty, caplog):
     """The user of an operator who disables the option may not own the tables."""
     sync_schema(empty)
-    name = f"ps_{uuid4().hex[:12]}"
-    for statement in (f"CREATE ROLE {name}", f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {name}"):
-        empty.write(lambda connection, sql=statement: connection.execute(text(sql)))
-    try:
-        with empty.writer.begin() as connection:
-            connection.execute(text(f"SET LOCAL ROLE {name}"))
-            triggers.remove_triggers(connection)
-        (warning,) = [record.getMessage() for record in caplog.records if record.name == LOGGER]
-        assert "may not remove them: must be owner" in warning
-        assert reason_without_log(empty) is None
-    finally:
-        empty.write(lambda connection: connection.execute(text(f"DROP OWNED BY {name}")))
-        empty.write(lambda connection: connection.execute(text(f"DROP ROLE {name}")))
+    with role_without_ownership(empty) as connection:
+        triggers.remove_triggers(connection)
+    (warning,) = [record.getMessage() for record in caplog.records if record.name == LOGGER]
+    assert "may not remove them: must be owner" in warning
+    assert reason_without_log(empty) is None
 
 
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)

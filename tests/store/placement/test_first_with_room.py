@@ -50,12 +50,8 @@ def consumer() -> str:
 
 def test_first_fitting_claim_is_written(database, full_provider, consumer):
     free = make_provider(database, VCPU=4)
-    assert (
-        write_first_fitting_claim(
-            database, vcpu_claim(consumer, (free, 2)), vcpu_claim(consumer, (full_provider, 2))
-        )
-        == 0
-    )
+    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (free, full_provider)]
+    assert write_first_fitting_claim(database, *claims) == 0
     assert read_allocations(database, consumer) == {(consumer, free, "VCPU"): 2}
 
 
@@ -77,10 +73,9 @@ def test_only_the_used_providers_generation_rises(database, full_provider, consu
 
 def test_nothing_is_written_without_capacity(database, full_provider, consumer):
     small = make_provider(database, VCPU=1)
+    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (full_provider, small)]
     with pytest.raises(CapacityExceeded, match=full_provider):
-        write_first_fitting_claim(
-            database, vcpu_claim(consumer, (full_provider, 2)), vcpu_claim(consumer, (small, 2))
-        )
+        write_first_fitting_claim(database, *claims)
     assert read_allocations(database, consumer) == {}
     assert consumer not in stored_consumers(database)
 
@@ -92,12 +87,9 @@ def test_deleted_provider_is_skipped(database, full_provider, consumer):
 
 
 def test_deleted_first_provider_is_an_error(database, full_provider, consumer):
+    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (str(uuid4()), full_provider)]
     with pytest.raises(Invalid, match="does not exist"):
-        write_first_fitting_claim(
-            database,
-            vcpu_claim(consumer, (str(uuid4()), 2)),
-            vcpu_claim(consumer, (full_provider, 2)),
-        )
+        write_first_fitting_claim(database, *claims)
 
 
 def test_missing_resource_class_counts_as_no_capacity(database, full_provider, consumer):
@@ -108,12 +100,8 @@ def test_missing_resource_class_counts_as_no_capacity(database, full_provider, c
 
 def test_provider_with_a_lower_id_is_locked(database, consumer):
     free, full = make_provider(database, VCPU=4), make_provider(database, VCPU=1)
-    assert (
-        write_first_fitting_claim(
-            database, *(vcpu_claim(consumer, (uuid, 2)) for uuid in (full, full, free))
-        )
-        == 2
-    )
+    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (full, full, free)]
+    assert write_first_fitting_claim(database, *claims) == 2
     assert read_allocations(database, consumer) == {(consumer, free, "VCPU"): 2}
 
 
@@ -125,12 +113,8 @@ def test_locked_provider_with_a_lower_id_is_skipped(database, consumer):
     with database.writer.begin() as other:
         (number,) = consumers.ids_of(other, {consumers.PROVIDER: [taken]}).values()
         assert resource_providers.lock(other, [number])
-        assert (
-            write_first_fitting_claim(
-                database, *(vcpu_claim(consumer, (uuid, 2)) for uuid in (full, taken, free))
-            )
-            == 2
-        )
+        claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (full, taken, free)]
+        assert write_first_fitting_claim(database, *claims) == 2
     assert read_allocations(database, consumer) == {(consumer, free, "VCPU"): 2}
 
 
