@@ -24,8 +24,8 @@ def read_provider_aggregates(server, host):
 
 
 def test_aggregate_is_created_tagged_shown_listed_and_deleted(client):
-    made = client.json("aggregate", "create", "--zone", "z1", "--property", "ssd=true", "life")
-    assert (made["name"], made["availability_zone"]) == ("life", "z1")
+    created = client.json("aggregate", "create", "--zone", "z1", "--property", "ssd=true", "life")
+    assert (created["name"], created["availability_zone"]) == ("life", "z1")
     client(
         *("aggregate", "set", "--zone", "z2", "--property", "gpu=2"),
         *("--property", "trait:CUSTOM_LICENSED=required", "life"),

@@ -13,14 +13,15 @@ def client(each_client):
 
 
 def test_flavor_is_created_tagged_shown_listed_and_deleted(client):
-    made = client.json(
+    flavor = client.json(
         *("flavor", "create", "--id", "lf1", "--ram", "2048", "--vcpus", "2", "--disk", "20"),
         *("--ephemeral", "5", "--swap", "512", "--rxtx-factor", "1.5"),
         *("--property", "trait:CUSTOM_LICENSED=required", "--description", "Made.", "life.small"),
     )
-    assert (made["id"], made["name"], made["ram"], made["vcpus"]) == ("lf1", "life.small", 2048, 2)
-    assert (made["OS-FLV-EXT-DATA:ephemeral"], made["swap"]) == (5, 512)
-    assert made["properties"] == {"trait:CUSTOM_LICENSED": "required"}
+    assert (flavor["id"], flavor["name"]) == ("lf1", "life.small")
+    assert (flavor["ram"], flavor["vcpus"]) == (2048, 2)
+    assert (flavor["OS-FLV-EXT-DATA:ephemeral"], flavor["swap"]) == (5, 512)
+    assert flavor["properties"] == {"trait:CUSTOM_LICENSED": "required"}
     client("flavor", "set", "--property", "hw:cpu_policy=shared", "life.small")
     client("flavor", "set", "--description", "Changed.", "lf1")
     client("flavor", "unset", "--property", "trait:CUSTOM_LICENSED", "life.small")
@@ -50,8 +51,8 @@ def test_private_flavor_is_listed_for_its_projects_and_admins(client):
 
 
 def test_flavor_is_created_with_a_project(client):
-    made = ("--id", "pf2", "--ram", "64", "--private", "--project", "bank", "life.bank")
-    client("flavor", "create", *made)
+    arguments = ("--id", "pf2", "--ram", "64", "--private", "--project", "bank", "life.bank")
+    client("flavor", "create", *arguments)
     assert client.json("flavor", "show", "pf2")["access_project_ids"] == ["bank"]
     client("flavor", "delete", "pf2")
 
@@ -78,8 +79,8 @@ def test_old_client_creates_flavors(each_client):
     """Use microversion 2.72, the newest of Stein."""
     client = each_client("2.72")
     trait = {"trait:CUSTOM_LICENSED": "required"}
-    made = ("--ram", "64", "--property", "trait:CUSTOM_LICENSED=required", "life.stein")
-    client("flavor", "create", "--id", "stein1", *made)
+    arguments = ("--ram", "64", "--property", "trait:CUSTOM_LICENSED=required", "life.stein")
+    client("flavor", "create", "--id", "stein1", *arguments)
     shown = client.json("flavor", "show", "life.stein")
     assert (shown["properties"], shown["swap"]) == (trait, 0)
     client("flavor", "unset", "--property", "trait:CUSTOM_LICENSED", "life.stein")

@@ -35,16 +35,16 @@ def create_image(each_server):
 
 
 def test_image_is_created_with_traits_changed_shown_and_deleted(client):
-    made = client.json(
+    image = client.json(
         *("image", "create", "windows"),
         *("--property", "trait:CUSTOM_LICENSED=required", "--property", "os_distro=windows"),
         *("--property", "a.dotted.name=1", "--disk-format", "qcow2", "--min-ram", "2048"),
         *("--tag", "licensed", "--private"),
     )
-    assert (made["status"], made["visibility"], made["min_ram"]) == ("active", "private", 2048)
-    assert made["tags"] == ["licensed"]
-    assert made["properties"]["trait:CUSTOM_LICENSED"] == "required"
-    assert made["properties"]["a.dotted.name"] == "1"
+    assert (image["status"], image["visibility"], image["min_ram"]) == ("active", "private", 2048)
+    assert image["tags"] == ["licensed"]
+    assert image["properties"]["trait:CUSTOM_LICENSED"] == "required"
+    assert image["properties"]["a.dotted.name"] == "1"
     client(
         *("image", "set", "windows", "--property", "trait:HW_CPU_X86_AVX2=required"),
         *("--property", "os_distro=win", "--property", "path/with~signs=x", "--min-disk", "40"),
@@ -60,13 +60,13 @@ def test_image_is_created_with_traits_changed_shown_and_deleted(client):
         *("image", "unset", "windows-2026", "--tag", "2026", "--property", "path/with~signs"),
         *("--property", "trait:CUSTOM_LICENSED", "--property", "os_distro"),
     )
-    shown = client.json("image", "show", made["id"])
+    shown = client.json("image", "show", image["id"])
     assert shown["tags"] == ["licensed"]
     removed = {"trait:CUSTOM_LICENSED", "path/with~signs", "os_distro"}
     assert not removed & shown["properties"].keys()
     assert shown["properties"]["trait:HW_CPU_X86_AVX2"] == "required"
     client("image", "delete", "windows-2026")
-    assert "No Image found" in client.rejection("image", "show", made["id"])
+    assert "No Image found" in client.rejection("image", "show", image["id"])
 
 
 def test_images_are_listed_by_property_tag_name_and_visibility(client, create_image):
@@ -135,9 +135,9 @@ def test_empty_pipe_creates_an_active_image(openstack):
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    made = json.loads(done.stdout)
-    assert openstack.json("image", "show", made["id"])["status"] == "active"
-    openstack("image", "delete", made["id"])
+    image = json.loads(done.stdout)
+    assert openstack.json("image", "show", image["id"])["status"] == "active"
+    openstack("image", "delete", image["id"])
 
 
 def test_image_with_a_chosen_id_is_created_once(client):

@@ -45,15 +45,15 @@ def provider(placement, name):
 
 
 def test_resource_classes_are_created_listed_shown_ensured_and_deleted(placement, name):
-    wanted = f"CUSTOM_{name.upper()}"
-    made = placement.create_resource_class(name=wanted)
-    assert made.name == wanted
-    assert {"VCPU", wanted} <= {one.name for one in placement.resource_classes()}
-    assert placement.get_resource_class(wanted).name == wanted
-    placement.delete_resource_class(wanted)
+    resource_class = f"CUSTOM_{name.upper()}"
+    created = placement.create_resource_class(name=resource_class)
+    assert created.name == resource_class
+    assert {"VCPU", resource_class} <= {each.name for each in placement.resource_classes()}
+    assert placement.get_resource_class(resource_class).name == resource_class
+    placement.delete_resource_class(resource_class)
     with pytest.raises(exceptions.NotFoundException):
-        placement.get_resource_class(wanted)
-    placement.delete_resource_class(wanted, ignore_missing=True)
+        placement.get_resource_class(resource_class)
+    placement.delete_resource_class(resource_class, ignore_missing=True)
 
 
 def test_providers_are_created_found_listed_renamed_and_deleted(placement, provider, name):
@@ -62,7 +62,7 @@ def test_providers_are_created_found_listed_renamed_and_deleted(placement, provi
     assert (child.parent_provider_id, child.root_provider_id) == (provider.id, provider.id)
     assert placement.get_resource_provider(child.id).name == f"{name}_child"
     assert placement.find_resource_provider(name).id == provider.id
-    listed = {one.id for one in placement.resource_providers(in_tree=child.id)}
+    listed = {each.id for each in placement.resource_providers(in_tree=child.id)}
     assert listed == {provider.id, child.id}
     renamed = placement.update_resource_provider(child, name=f"{name}_renamed")
     assert renamed.name == f"{name}_renamed"
@@ -84,8 +84,8 @@ def test_aggregates_of_a_provider_are_set_and_fetched(placement, provider):
 
 
 def test_inventories_are_created_shown_listed_changed_and_deleted(placement, provider):
-    made = placement.create_resource_provider_inventory(provider, "VCPU", total=8, max_unit=4)
-    assert (made.resource_class, made.total, made.max_unit) == ("VCPU", 8, 4)
+    created = placement.create_resource_provider_inventory(provider, "VCPU", total=8, max_unit=4)
+    assert (created.resource_class, created.total, created.max_unit) == ("VCPU", 8, 4)
     shown = placement.get_resource_provider_inventory("VCPU", provider)
     assert (shown.total, shown.reserved, shown.allocation_ratio) == (8, 0, 1.0)
     changed = placement.update_resource_provider_inventory(
@@ -94,7 +94,7 @@ def test_inventories_are_created_shown_listed_changed_and_deleted(placement, pro
     assert changed.total == 16
     placement.create_resource_provider_inventory(provider, "MEMORY_MB", total=1024)
     listed = placement.resource_provider_inventories(provider)
-    assert {one.resource_class: one.total for one in listed} == {"VCPU": 16, "MEMORY_MB": 1024}
+    assert {each.resource_class: each.total for each in listed} == {"VCPU": 16, "MEMORY_MB": 1024}
     with pytest.raises(exceptions.ConflictException):
         placement.update_resource_provider_inventory(
             "VCPU", provider, total=1, resource_provider_generation=0
@@ -105,23 +105,23 @@ def test_inventories_are_created_shown_listed_changed_and_deleted(placement, pro
 
 
 def test_traits_are_created_listed_shown_and_deleted(placement, name):
-    wanted = f"CUSTOM_{name.upper()}"
-    placement.create_trait(wanted)
-    assert placement.get_trait(wanted).id == wanted
-    listed = placement.traits(name=f"in:{wanted},HW_CPU_X86_AVX2")
-    assert {one.name for one in listed} == {wanted, "HW_CPU_X86_AVX2"}
-    placement.delete_trait(wanted)
+    trait = f"CUSTOM_{name.upper()}"
+    placement.create_trait(trait)
+    assert placement.get_trait(trait).id == trait
+    listed = placement.traits(name=f"in:{trait},HW_CPU_X86_AVX2")
+    assert {each.name for each in listed} == {trait, "HW_CPU_X86_AVX2"}
+    placement.delete_trait(trait)
     with pytest.raises(exceptions.NotFoundException):
-        placement.get_trait(wanted)
+        placement.get_trait(trait)
 
 
 def test_traits_of_a_provider_are_set_shown_and_deleted(placement, provider):
     carried = placement.get_resource_provider_trait(provider)
     assert carried.traits == []
-    wanted = ["HW_CPU_X86_AVX2"]
-    changed = placement.set_resource_provider_trait(carried, traits=wanted)
-    assert changed.traits == wanted
-    assert placement.get_resource_provider_trait(provider).traits == wanted
+    traits = ["HW_CPU_X86_AVX2"]
+    changed = placement.set_resource_provider_trait(carried, traits=traits)
+    assert changed.traits == traits
+    assert placement.get_resource_provider_trait(provider).traits == traits
     placement.delete_resource_provider_trait(provider)
     assert placement.get_resource_provider_trait(provider).traits == []
 
@@ -143,13 +143,10 @@ def test_candidates_are_claimed_shown_counted_and_freed(placement, provider, nam
     placement.update_allocation(consumer, **claim)
     held = placement.get_allocation(consumer)
     assert held.allocations[provider.id]["resources"] == {"VCPU": 2}
-    assert (held.project_id, held.consumer_generation, held.consumer_type) == (
-        project,
-        1,
-        "INSTANCE",
-    )
-    (told,) = placement.resource_provider_allocations(provider)
-    assert (told.consumer_id, told.resources) == (consumer, {"VCPU": 2})
+    assert (held.project_id, held.consumer_generation) == (project, 1)
+    assert held.consumer_type == "INSTANCE"
+    (allocation,) = placement.resource_provider_allocations(provider)
+    assert (allocation.consumer_id, allocation.resources) == (consumer, {"VCPU": 2})
     (usage,) = placement.usages(project)
     assert (usage.consumer_type, usage.consumer_count) == ("INSTANCE", 1)
     assert usage.resources == {"VCPU": 2}
@@ -176,8 +173,8 @@ def test_adapter_calls_use_their_microversion(placement, provider):
     assert set(shown.json()) == {"uuid", "name", "generation", "links"}
     newest = placement.get(f"/resource_providers/{provider.id}", microversion=LATEST)
     assert newest.json()["root_provider_uuid"] == provider.id
-    refused = placement.get("/resource_providers", microversion="1.400", raise_exc=False)
-    assert refused.status_code == 406
+    rejection = placement.get("/resource_providers", microversion="1.400", raise_exc=False)
+    assert rejection.status_code == 406
 
 
 def test_requests_of_novas_report_client_succeed(placement, provider):
@@ -187,11 +184,11 @@ def test_requests_of_novas_report_client_succeed(placement, provider):
         microversion="1.26",
     )
     assert put.status_code == 200
-    asked = placement.get(
+    candidates = placement.get(
         f"/allocation_candidates?resources=VCPU:2&in_tree={provider.id}&limit=1000",
         microversion="1.36",
     ).json()
-    (request,) = asked["allocation_requests"]
+    (request,) = candidates["allocation_requests"]
     consumer = f"/allocations/{uuid4()}"
     claim = {
         **request,

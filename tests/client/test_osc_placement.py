@@ -79,11 +79,11 @@ def test_providers_are_created_shown_listed_changed_and_deleted(placement, name)
     parent = placement.show("resource provider create", name)
     assert (parent["name"], parent["generation"]) == (name, 0)
     uuid = str(uuid4())
-    made = placement.show(
+    created = placement.show(
         "resource provider create", f"{name}c", "--uuid", uuid, "--parent-provider", parent["uuid"]
     )
-    assert made["uuid"] == uuid
-    assert made["parent_provider_uuid"] == made["root_provider_uuid"] == parent["uuid"]
+    assert created["uuid"] == uuid
+    assert created["parent_provider_uuid"] == created["root_provider_uuid"] == parent["uuid"]
     shown = placement.show("resource provider show", uuid, "--allocations")
     assert (shown["name"], shown["allocations"]) == (f"{name}c", {})
     changed = placement.show("resource provider set", uuid, "--name", f"{name}d")
@@ -98,15 +98,15 @@ def test_providers_are_created_shown_listed_changed_and_deleted(placement, name)
     (found,) = placement.show("resource provider list", "--name", f"{name}d")
     assert found["uuid"] == uuid
     assert "child" in placement.rejection("resource provider delete", moved["uuid"])
-    for gone in (uuid, moved["uuid"], parent["uuid"]):
-        placement.run("resource provider delete", gone)
+    for provider in (uuid, moved["uuid"], parent["uuid"]):
+        placement.run("resource provider delete", provider)
     assert "No resource provider" in placement.rejection("resource provider show", uuid)
 
 
 def test_inventories_are_set_listed_shown_and_deleted(placement, name):
     uuid = placement.provider(name)
-    given = ("--resource", "VCPU=8", "--resource", "VCPU:allocation_ratio=4.0")
-    (row,) = placement.show("resource provider inventory set", uuid, *given)
+    arguments = ("--resource", "VCPU=8", "--resource", "VCPU:allocation_ratio=4.0")
+    (row,) = placement.show("resource provider inventory set", uuid, *arguments)
     assert (row["resource_class"], row["total"], row["allocation_ratio"]) == ("VCPU", 8, 4.0)
     more = placement.show(
         "resource provider inventory set", uuid, "--resource", "MEMORY_MB=1024", "--amend"
@@ -149,8 +149,8 @@ def test_inventories_of_all_providers_of_an_aggregate_are_set(placement, name):
 
 def test_aggregates_of_a_provider_are_set_and_listed(placement, name):
     uuid, groups = placement.provider(name), sorted(str(uuid4()) for _ in range(2))
-    given = [f"--aggregate={group}" for group in groups]
-    rows = placement.show("resource provider aggregate set", uuid, *given, "--generation", "0")
+    arguments = [f"--aggregate={group}" for group in groups]
+    rows = placement.show("resource provider aggregate set", uuid, *arguments, "--generation", "0")
     assert sorted(row["uuid"] for row in rows) == groups
     listed = placement.show("resource provider aggregate list", uuid)
     assert sorted(row["uuid"] for row in listed) == groups
@@ -226,11 +226,11 @@ def test_allocations_are_set_shown_unset_and_deleted(placement, name):
     assert {(row["project_id"], row["user_id"]) for row in shown} == {(PROJECT, USER)}
     usages = placement.show("resource provider usage show", host)
     assert {row["resource_class"]: row["usage"] for row in usages} == {"VCPU": 2, "MEMORY_MB": 256}
-    told = placement.show("resource provider show", host, "--allocations")
-    assert told["allocations"][consumer]["resources"] == held[host]
+    shown = placement.show("resource provider show", host, "--allocations")
+    assert shown["allocations"][consumer]["resources"] == held[host]
     unset = ("--provider", host, "--resource-class", "MEMORY_MB")
-    left = placement.show("resource provider allocation unset", consumer, *unset)
-    assert {row["resource_provider"]: row["resources"] for row in left} == {
+    remaining = placement.show("resource provider allocation unset", consumer, *unset)
+    assert {row["resource_provider"]: row["resources"] for row in remaining} == {
         host: {"VCPU": 2},
         disk: {"DISK_GB": 10},
     }
@@ -248,9 +248,9 @@ def test_allocations_are_set_in_every_body_format(placement, name, version):
     host, consumer = placement.provider(name, VCPU=8), str(uuid4())
     kind = ("--consumer-type", "MIGRATION") if version == "1.38" else ()
     owner = () if version == "1.0" else OWNER
-    given = ("--allocation", f"rp={host},VCPU=2", *owner, *kind)
+    arguments = ("--allocation", f"rp={host},VCPU=2", *owner, *kind)
     older = placement.at(version)
-    older.show("resource provider allocation set", consumer, *given)
+    older.show("resource provider allocation set", consumer, *arguments)
     (row,) = older.show("resource provider allocation show", consumer)
     assert (row["resource_provider"], row["resources"]) == (host, {"VCPU": 2})
 
@@ -287,8 +287,8 @@ def tree(placement, name):
     placement.show("resource provider trait set", disk, "--trait", "MISC_SHARES_VIA_AGGREGATE")
     for each in (host, disk):
         generation = str(placement.show("resource provider show", each)["generation"])
-        given = ("--aggregate", group, "--generation", generation)
-        placement.show("resource provider aggregate set", each, *given)
+        arguments = ("--aggregate", group, "--generation", generation)
+        placement.show("resource provider aggregate set", each, *arguments)
     return {"host": host, "devices": devices, "disk": disk, "kind": kind, "group": group}
 
 
@@ -313,9 +313,9 @@ def test_candidates_use_the_tree_and_its_shared_disk(placement, tree):
 
 
 def test_granular_candidates_follow_their_group_policy(placement, tree):
-    wanted = ("--group", "1", "--resource", f"{tree['kind']}=1", "--group", "2")
-    given = (*wanted, "--resource", f"{tree['kind']}=1", "--group-policy", "isolate")
-    found = amounts(placement.show("allocation candidate list", *given))
+    groups = ("--group", "1", "--resource", f"{tree['kind']}=1", "--group", "2")
+    arguments = (*groups, "--resource", f"{tree['kind']}=1", "--group-policy", "isolate")
+    found = amounts(placement.show("allocation candidate list", *arguments))
     both = dict.fromkeys(tree["devices"], f"{tree['kind']}=1")
     assert found == [both, both]
     two = ("--group", "1", "--resource", f"{tree['kind']}=2", "--group-policy", "none")

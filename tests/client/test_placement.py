@@ -31,11 +31,11 @@ def test_inventories_and_traits_of_a_provider_are_listed(openstack, hosts):
 def licensed_aggregate(server, hosts):
     """The uuid of an aggregate with cn2 and cn3 in it."""
     url = "/compute/v2.1/os-aggregates"
-    made = server.ask("POST", url, {"aggregate": {"name": "licensed"}}, "compute 2.41")
+    created = server.ask("POST", url, {"aggregate": {"name": "licensed"}}, "compute 2.41")
     for host in ("cn2", "cn3"):
-        number = made["aggregate"]["id"]
+        number = created["aggregate"]["id"]
         server.ask("POST", f"{url}/{number}/action", {"add_host": {"host": host}})
-    return made["aggregate"]["uuid"]
+    return created["aggregate"]["uuid"]
 
 
 @pytest.mark.parametrize(
@@ -49,9 +49,9 @@ def licensed_aggregate(server, hosts):
     ],
 )
 def test_candidates_meet_every_constraint(openstack, hosts, licensed_aggregate, constraints, found):
-    given = [licensed_aggregate if each == "LICENSED" else each for each in constraints]
+    arguments = [licensed_aggregate if each == "LICENSED" else each for each in constraints]
     command = (*VERSION, "allocation", "candidate", "list", "--resource", "VCPU=1")
-    rows = openstack.json(*command, "--resource", "MEMORY_MB=512", *given)
+    rows = openstack.json(*command, "--resource", "MEMORY_MB=512", *arguments)
     assert {row["resource provider"] for row in rows} == {uuid_of(host) for host in found}
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands of the plugin in the unmodified ``openstack`` client."""
 
-import json
-
 import pytest
 
 pytestmark = pytest.mark.system
@@ -58,7 +56,4 @@ def test_error_is_reported_in_one_line(client):
     done = client.run("scheduler", "host", "show", "cn")
     assert done.returncode == 1
     assert done.stderr.startswith("there is no host 'cn'; did you mean")
-    assert (
-        json.loads(client.run("scheduler", "host", "list", "--zone", "x", "-f", "json").stdout)
-        == []
-    )
+    assert client.json("scheduler", "host", "list", "--zone", "x") == []

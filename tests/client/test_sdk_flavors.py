@@ -25,11 +25,11 @@ def compute(busy_server):
 
 @pytest.fixture
 def flavor(compute):
-    made = compute.create_flavor(
+    flavor = compute.create_flavor(
         name="sdk.small", id="sdk1", ram=512, vcpus=1, disk=1, is_public=False
     )
-    yield made
-    compute.delete_flavor(made, ignore_missing=True)
+    yield flavor
+    compute.delete_flavor(flavor, ignore_missing=True)
 
 
 def test_flavor_is_created_found_described_and_deleted(compute, flavor):
@@ -58,8 +58,8 @@ def test_flavors_are_listed_over_pages(compute, flavor):
 
 
 def test_extra_specs_are_created_read_changed_and_deleted(compute, flavor):
-    made = compute.create_flavor_extra_specs(flavor, {"hw:cpu_sockets": "2", "acme:x": "1"})
-    assert made.extra_specs == {"hw:cpu_sockets": "2", "acme:x": "1"}
+    created = compute.create_flavor_extra_specs(flavor, {"hw:cpu_sockets": "2", "acme:x": "1"})
+    assert created.extra_specs == {"hw:cpu_sockets": "2", "acme:x": "1"}
     assert compute.get_flavor_extra_specs_property(flavor, "acme:x") == "1"
     assert compute.update_flavor_extra_specs_property(flavor, "acme:x", "2") == "2"
     compute.delete_flavor_extra_specs_property(flavor, "hw:cpu_sockets")

@@ -14,17 +14,12 @@ def compute(each_server, sdk_of):
 
 
 def test_group_is_created_found_listed_and_deleted(compute):
-    made = compute.create_server_group(
-        name="sdk.apart", policy="anti-affinity", rules={"max_server_per_host": 3}
-    )
-    assert (made.name, made.policy, made.rules) == (
-        "sdk.apart",
-        "anti-affinity",
-        {"max_server_per_host": 3},
-    )
-    assert compute.get_server_group(made.id).member_ids == []
-    assert compute.find_server_group("sdk.apart", ignore_missing=False).id == made.id
-    assert made.id in {each.id for each in compute.server_groups(all_projects=True)}
-    compute.delete_server_group(made, ignore_missing=False)
+    rules = {"max_server_per_host": 3}
+    group = compute.create_server_group(name="sdk.apart", policy="anti-affinity", rules=rules)
+    assert (group.name, group.policy, group.rules) == ("sdk.apart", "anti-affinity", rules)
+    assert compute.get_server_group(group.id).member_ids == []
+    assert compute.find_server_group("sdk.apart", ignore_missing=False).id == group.id
+    assert group.id in {each.id for each in compute.server_groups(all_projects=True)}
+    compute.delete_server_group(group, ignore_missing=False)
     with pytest.raises(exceptions.NotFoundException):
-        compute.get_server_group(made.id)
+        compute.get_server_group(group.id)

@@ -41,8 +41,8 @@ def test_service_is_found_disabled_forced_down_and_deleted(compute, each_server)
     (found,) = compute.services(host="sdk-s1", binary="nova-compute")
     assert (found.status, found.state, found.availability_zone) == ("enabled", "up", "nova")
     assert compute.find_service("nova-compute", host="sdk-s1").id == found.id
-    told = compute.disable_service(found, "sdk-s1", "nova-compute", "fan")
-    assert (told.status, told.disabled_reason) == ("disabled", "fan")
+    changed = compute.disable_service(found, "sdk-s1", "nova-compute", "fan")
+    assert (changed.status, changed.disabled_reason) == ("disabled", "fan")
     assert read_traits(each_server, provider) == {"COMPUTE_STATUS_DISABLED"}
     assert compute.enable_service(found, "sdk-s1", "nova-compute").status == "enabled"
     assert compute.update_service_forced_down(found, forced=True).is_forced_down
@@ -77,15 +77,15 @@ def test_totals_and_uptime_are_shown_at_steins_microversion(stein_compute, each_
 
 def test_aggregate_is_created_tagged_filled_and_deleted(compute, each_server):
     report_host(each_server, "sdk-a1")
-    made = compute.create_aggregate(name="sdk-aggregate", availability_zone="sdk-zone")
-    compute.set_aggregate_metadata(made, {"trait:CUSTOM_X": "required", "ssd": "true"})
-    compute.set_aggregate_metadata(made, {"ssd": None})
-    assert compute.add_host_to_aggregate(made, "sdk-a1").hosts == ["sdk-a1"]
+    aggregate = compute.create_aggregate(name="sdk-aggregate", availability_zone="sdk-zone")
+    compute.set_aggregate_metadata(aggregate, {"trait:CUSTOM_X": "required", "ssd": "true"})
+    compute.set_aggregate_metadata(aggregate, {"ssd": None})
+    assert compute.add_host_to_aggregate(aggregate, "sdk-a1").hosts == ["sdk-a1"]
     found = compute.find_aggregate("sdk-aggregate")
     tags = {"availability_zone": "sdk-zone", "trait:CUSTOM_X": "required"}
-    assert (found.uuid, found.metadata) == (made.uuid, tags)
+    assert (found.uuid, found.metadata) == (aggregate.uuid, tags)
     with pytest.raises(exceptions.BadRequestException):
-        compute.delete_aggregate(made)
-    compute.aggregate_precache_images(made, ["70a599e0-31e7-49b7-b260-868f441e862b"])
-    compute.remove_host_from_aggregate(made, "sdk-a1")
-    compute.delete_aggregate(made, ignore_missing=False)
+        compute.delete_aggregate(aggregate)
+    compute.aggregate_precache_images(aggregate, ["70a599e0-31e7-49b7-b260-868f441e862b"])
+    compute.remove_host_from_aggregate(aggregate, "sdk-a1")
+    compute.delete_aggregate(aggregate, ignore_missing=False)

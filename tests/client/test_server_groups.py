@@ -15,32 +15,32 @@ def client(each_client):
 
 
 def test_group_is_created_listed_shown_and_deleted(client, each_server):
-    made = client.json(
+    group = client.json(
         *("server", "group", "create", "--policy", "anti-affinity"),
         *("--rule", "max_server_per_host=2", "life.apart"),
     )
-    assert (made["name"], made["policy"]) == ("life.apart", "anti-affinity")
-    assert made["rules"] == {"max_server_per_host": 2}
-    each_server.ask("PUT", f"/scheduler/v1/instances/{instance(71)}", {"server_group": made["id"]})
+    assert (group["name"], group["policy"]) == ("life.apart", "anti-affinity")
+    assert group["rules"] == {"max_server_per_host": 2}
+    each_server.ask("PUT", f"/scheduler/v1/instances/{instance(71)}", {"server_group": group["id"]})
     shown = client.json("server", "group", "show", "life.apart")
-    assert shown == {**made, "members": [instance(71)]}
-    assert client.json("server", "group", "show", made["id"]) == shown
+    assert shown == {**group, "members": [instance(71)]}
+    assert client.json("server", "group", "show", group["id"]) == shown
     (row,) = (
-        row for row in client.json("server", "group", "list", "--long") if row["ID"] == made["id"]
+        row for row in client.json("server", "group", "list", "--long") if row["ID"] == group["id"]
     )
     assert row == {
-        "ID": made["id"],
+        "ID": group["id"],
         "Name": "life.apart",
         "Policy": "anti-affinity",
         "Members": [instance(71)],
         "Project Id": "admin",
         "User Id": "admin",
     }
-    assert made["id"] in {
+    assert group["id"] in {
         row["ID"] for row in client.json("server", "group", "list", "--all-projects")
     }
     client("server", "group", "delete", "life.apart")
-    assert "No ServerGroup found" in client.rejection("server", "group", "show", made["id"])
+    assert "No ServerGroup found" in client.rejection("server", "group", "show", group["id"])
     each_server.ask("DELETE", f"/scheduler/v1/instances/{instance(71)}")
 
 
@@ -63,6 +63,6 @@ def test_invalid_rule_is_reported(client):
 
 def test_old_client_shows_policies(each_client):
     client = each_client("2.15")
-    made = client.json("server", "group", "create", "--policy", "soft-affinity", "life.old")
-    assert made["policies"] == ["soft-affinity"]
+    group = client.json("server", "group", "create", "--policy", "soft-affinity", "life.old")
+    assert group["policies"] == ["soft-affinity"]
     client("server", "group", "delete", "life.old")

@@ -66,8 +66,8 @@ def test_servers_of_all_projects_are_listed_with_details(client):
     rows = client.json("server", "list", "--all-projects", "--long")
     assert server_ids(rows) == {WEB, DB, THEIRS}
     (row,) = (row for row in rows if row["ID"] == WEB)
-    told = {key: row[key] for key in ("Host", "Availability Zone", "Project ID", "Task State")}
-    assert told == {
+    details = {key: row[key] for key in ("Host", "Availability Zone", "Project ID", "Task State")}
+    assert details == {
         "Host": "life1",
         "Availability Zone": "nova",
         "Project ID": "admin",
@@ -94,8 +94,8 @@ def test_server_is_shown_by_name_and_by_id(client):
     # For a name the client searches a list, and the list has no server groups.
     assert by_id == {**shown, "server_groups": by_id["server_groups"]}
     assert len(by_id["server_groups"]) == 1
-    told = ("id", "status", "OS-EXT-SRV-ATTR:host", "OS-EXT-STS:vm_state", "project_id")
-    assert [shown[key] for key in told] == [WEB, "ACTIVE", "life1", "active", "admin"]
+    keys = ("id", "status", "OS-EXT-SRV-ATTR:host", "OS-EXT-STS:vm_state", "project_id")
+    assert [shown[key] for key in keys] == [WEB, "ACTIVE", "life1", "active", "admin"]
     assert shown["image"].startswith("life.image (")
     assert shown["flavor"]["original_name"] == "m1.life"
     assert "No Server found" in client.rejection("server", "show", "life-nobody")

@@ -86,9 +86,7 @@ def test_service_is_forced_down_by_name_before_2_53(each_server, each_client):
     report_host(each_server, "sv4")
     change = ("compute", "service", "set", "sv4", "nova-compute")
     client(*change, "--down")
-    assert (read_row(client, "sv4")["State"], read_row(client, "sv4")["Forced Down"]) == (
-        "down",
-        True,
-    )
+    row = read_row(client, "sv4")
+    assert (row["State"], row["Forced Down"]) == ("down", True)
     client(*change, "--up")
     assert read_row(client, "sv4")["State"] == "up"

@@ -33,7 +33,7 @@ def paged_answers(hypervisors: list[dict], max_limit: int = PAGE_SIZE):
         query = parse_qs(urlsplit(target).query)
         limit, start = min(int(query["limit"][0]), max_limit), 0
         if marker := query.get("marker"):
-            start = [one["id"] for one in hypervisors].index(marker[0]) + 1
+            start = [each["id"] for each in hypervisors].index(marker[0]) + 1
         return {"hypervisors": hypervisors[start : start + limit]}
 
     return answer
@@ -77,7 +77,7 @@ def test_aggregates_hosts_and_their_nodes_are_read():
     hosts = read_documents(
         nova_documents([hypervisor(1), hypervisor(2, "ironic"), hypervisor(3, "ironic")])
     )
-    assert [one.name for one in hosts.aggregates] == ["zone", "windows"]
+    assert [each.name for each in hosts.aggregates] == ["zone", "windows"]
     assert hosts.aggregates[1].hosts == {"cn1", "ghost"}
     assert hosts.aggregates[1].metadata == {"trait:CUSTOM_LICENSED": "required"}
     assert hosts.known == {"cn1", "ironic", "serving"}

@@ -61,30 +61,28 @@ def recorded_aggregates(record):
 
 
 def test_aggregates_are_synchronised(placement_app, placement, sqlite_database):
-    one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
+    first, second = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_node(sqlite_database, "gone", provider=False)
     add_aggregate(sqlite_database, "a", ["cn1", "gone"])
     add_aggregate(sqlite_database, "b", ["cn1", "cn2"])
     read_hosts = host_map_reader(sqlite_database)
     synced = sync_aggregates(read_hosts, placement)
-    assert by_name(synced.added) == {aggregate_uuid("a"): {one}, aggregate_uuid("b"): {one, two}}
+    members = {"a": {first}, "b": {first, second}}
+    assert by_name(synced.added) == {aggregate_uuid(name): uuids for name, uuids in members.items()}
     assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_PROVIDER, "gone")]
-    assert (read_members(sqlite_database, "a"), read_members(sqlite_database, "b")) == (
-        {one},
-        {one, two},
-    )
+    assert {name: read_members(sqlite_database, name) for name in members} == members
     placement_app.seen.clear()
     sync_aggregates(read_hosts, placement)
     assert [seen.partition(" ")[0] for seen in placement_app.seen] == ["GET"] * 3
 
 
 def test_stale_memberships_are_removed(placement, sqlite_database):
-    one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
+    first, second = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "a", ["cn1"])
-    placement.change(build_join(aggregate_uuid("a"), one, two))
+    placement.change(build_join(aggregate_uuid("a"), first, second))
     synced = sync_aggregates(host_map_reader(sqlite_database), placement, remove_stale=True)
-    assert by_name(synced.removed) == {aggregate_uuid("a"): {two}}
-    assert read_members(sqlite_database, "a") == {one}
+    assert by_name(synced.removed) == {aggregate_uuid("a"): {second}}
+    assert read_members(sqlite_database, "a") == {first}
 
 
 def test_traits_are_only_added_without_a_record(placement, sqlite_database):
@@ -290,12 +288,9 @@ def test_concurrent_syncs_have_the_result_of_a_single_sync(sqlite_app, sqlite_da
     for thread in threads:
         thread.join(timeout=60)
     assert set(codes) == {SyncCode.DONE}
-    assert read_members(sqlite_database, "a") == read_members(sqlite_database, "b") == nodes
-    assert (
-        read_providers_with_trait(sqlite_database, "CUSTOM_A")
-        == read_providers_with_trait(sqlite_database, "CUSTOM_B")
-        == nodes
-    )
+    for name in ("a", "b"):
+        assert read_members(sqlite_database, name) == nodes
+        assert read_providers_with_trait(sqlite_database, f"CUSTOM_{name.upper()}") == nodes
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def writes_by_provider(database: Database) -> dict[int, list[LedgerWrite]]:
                 (row.generation, row.service == "peer", pending.pop(key, 0))
             )
     assert not any(pending.values()), "allocations were changed without a new generation"
-    return {provider: _chain_by_generation(made) for provider, made in changes.items()}
+    return {provider: _chain_by_generation(rows) for provider, rows in changes.items()}
 
 
 def _chain_by_generation(changes: list[tuple[int, bool, int]]) -> list[LedgerWrite]:

@@ -87,15 +87,11 @@ def _run_leave_command(url, folder=ROOT):
 
 def _make_provider(side):
     uuid = str(uuid4())
-    made = side.ask(build_request("POST", "/resource_providers", {"uuid": uuid, "name": uuid}))
-    assert made.status == 200, made
+    reply = side.ask(build_request("POST", "/resource_providers", {"uuid": uuid, "name": uuid}))
+    assert reply.status == 200, reply
     inventories = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
-    assert (
-        side.ask(
-            build_request("PUT", f"/resource_providers/{uuid}/inventories", inventories)
-        ).status
-        == 200
-    )
+    path = f"/resource_providers/{uuid}/inventories"
+    assert side.ask(build_request("PUT", path, inventories)).status == 200
     return uuid
 
 
@@ -110,14 +106,14 @@ def test_leaving_restores_the_database_before_adoption(empty_url):
     ours, peer = Ours(empty_url), Peer(peer_url(empty_url))
     kept = [_make_provider(ours), _make_provider(peer)]
     ours.close()
-    left = _run_leave_command(empty_url)
-    assert left.returncode == 0, left.stderr
-    assert left.stdout == left.stderr == ""
+    result = _run_leave_command(empty_url)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout == result.stderr == ""
     assert _schema_names(empty_url) == before
     kept.append(_make_provider(peer))
     found = peer.ask(build_request("GET", "/resource_providers")).document["resource_providers"]
     peer.close()
-    assert {one["uuid"] for one in found} == set(kept)
+    assert {provider["uuid"] for provider in found} == set(kept)
 
 
 def test_leave_command_stops_at_the_first_failed_statement(empty_url, tmp_path):
@@ -141,12 +137,12 @@ def test_tables_outside_the_search_path_are_removed(tmp_path):
         with engine.begin() as connection:
             connection.execute(text("ALTER SCHEMA public RENAME TO cloud"))
             connection.execute(text("CREATE SCHEMA public"))
-        left, again = _run_leave_command(url), _run_leave_command(url)
+        result, again = _run_leave_command(url), _run_leave_command(url)
         with engine.begin() as connection:
             connection.execute(text("DROP SCHEMA public"))
             connection.execute(text("ALTER SCHEMA cloud RENAME TO public"))
         engine.dispose()
-        assert (left.returncode, left.stderr) == (0, "")
+        assert (result.returncode, result.stderr) == (0, "")
         assert _schema_names(url) == before
         assert again.returncode != 0
         assert "no schema of this database has tables of placement_sched" in again.stderr
@@ -156,18 +152,18 @@ def test_disabled_option_removes_triggers_and_keeps_tables(empty_url):
     OpenStack(empty_url).manage("db", "sync")
     logging = Database(make_settings(empty_url, placement__providers_in_memory=True))
     adopt(logging, utcnow)
-    made = _schema_names(empty_url)
+    before = _schema_names(empty_url)
     ours = Ours(empty_url, placement__providers_in_memory=False)
     _make_provider(ours)
-    assert _schema_names(empty_url) == made
+    assert _schema_names(empty_url) == before
     without = Database(make_settings(empty_url))
     assert stop_logging(without)
     peer = Peer(peer_url(empty_url))
     for side in (ours, peer):
         _make_provider(side)
         side.close()
-    left = _schema_names(empty_url)
-    assert "sched_provider_changes" in left
-    assert "sched_allocations_inserted" not in left
+    names = _schema_names(empty_url)
+    assert "sched_provider_changes" in names
+    assert "sched_allocations_inserted" not in names
     without.dispose()
     logging.dispose()

@@ -38,17 +38,17 @@ class Servers:
         }
         self._running: dict[str, Server] = {}
 
-    def of(self, wanted: Mapping[str, Any]) -> Server:
-        key = json.dumps(wanted, sort_keys=True)
+    def of(self, fixture: Mapping[str, Any]) -> Server:
+        key = json.dumps(fixture, sort_keys=True)
         if key not in self._running:
-            self._running[key] = self._start(wanted, len(self._running))
+            self._running[key] = self._start(fixture, len(self._running))
         return self._running[key]
 
-    def _start(self, wanted: Mapping[str, Any], number: int) -> Server:
-        options = {group: dict(values) for group, values in wanted["options"].items()}
-        if wanted["rules"] is not None:
+    def _start(self, fixture: Mapping[str, Any], number: int) -> Server:
+        options = {group: dict(values) for group, values in fixture["options"].items()}
+        if fixture["rules"] is not None:
             rules = self._folder / f"policy{number}.yaml"
-            rules.write_text(yaml.safe_dump(wanted["rules"]))
+            rules.write_text(yaml.safe_dump(fixture["rules"]))
             options["oslo_policy"]["policy_file"] = str(rules)
         path = self._folder / f"placement{number}.conf"
         path.write_text("\n".join(_config_lines(options)) + "\n")
@@ -105,8 +105,8 @@ def lenient_url(served_url: str) -> Iterator[str]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_gabbi_file_of_openstack_placement_passes(path, peer, servers, lenient_url, served_url):
     empty(served_url)
-    wanted = peer.ask({"start": path.name})
-    run = {"run": f"{servers.of(wanted).url}/placement", "lenient": lenient_url}
+    fixture = peer.ask({"start": path.name})
+    run = {"run": f"{servers.of(fixture).url}/placement", "lenient": lenient_url}
     result = peer.ask(run)
     assert result["failures"] == [], "\n".join(result["failures"])
     assert result["skipped"] == []

@@ -197,19 +197,19 @@ def test_audit_keeps_novas_allocations_after_adoption(adopted_app, empty_url, ca
 
 
 def test_heal_does_not_recreate_allocations_freed_by_nova(adopted_app, empty_url, capsys):
-    gone = instance_uuid(10)
+    instance = instance_uuid(10)
     adopted_app.put_json(
-        f"/scheduler/v1/instances/{gone}",
+        f"/scheduler/v1/instances/{instance}",
         {"host": "cn1", "node": "cn1", "project_id": "demo", "user_id": "u", "flavor": FLAVOR},
     )
     # nova-compute deletes the allocations of a deleted instance.
-    adopted_app.delete(f"/placement/allocations/{gone}", headers=ADMIN)
+    adopted_app.delete(f"/placement/allocations/{instance}", headers=ADMIN)
     before = count_allocations(empty_url)
     status, result, errors = run_command(capsys, "heal_allocations")
     assert (status, result) == (9, {"code": 9, "instances": []})
     assert "--instances-are-all-recorded" in errors
     status, result, _ = run_command(capsys, "heal_allocations", "--dry-run")
-    assert (status, [entry["uuid"] for entry in result["instances"]]) == (4, [gone])
+    assert (status, [entry["uuid"] for entry in result["instances"]]) == (4, [instance])
     assert count_allocations(empty_url) == before
     status, _, _ = run_command(capsys, "heal_allocations", "--instances-are-all-recorded")
     assert (status, count_allocations(empty_url)) == (0, before + 3)
@@ -236,8 +236,8 @@ def test_command_keeps_rows_of_nova(adopted_sqlite, arguments):
     app, url = adopted_sqlite
     reports = [build_report(host, inventories=False) for host in HOSTS]
     app.post_json("/scheduler/v1/compute_nodes", reports)
-    made = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "ours"}})
-    number = made.json["aggregate"]["id"]
+    created = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "ours"}})
+    number = created.json["aggregate"]["id"]
     action = f"/compute/v2.1/os-aggregates/{number}/action"
     app.post_json(action, {"add_host": {"host": "cn1"}})
     app.post_json(action, {"set_metadata": {"metadata": {f"trait:{TRAIT}": "required"}}})

@@ -50,17 +50,17 @@ def keystone():
 
 @pytest.fixture
 def start(tmp_path, sqlite_url):
-    made = []
+    applications = []
 
     def start(keystone_url):
         file = tmp_path / "console.conf"
         file.write_text(CONFIG.format(keystone=keystone_url, database=sqlite_url))
         application = create_app(Settings.from_conf(read_files(make_full_conf(), [str(file)])))
-        made.append(application)
+        applications.append(application)
         return TestApp(AccessLog(application), extra_environ=HTTPS)
 
     yield start
-    for application in made:
+    for application in applications:
         application.close()
 
 

@@ -194,10 +194,10 @@ def test_adoption_rejects_incompatible_collations_without_changes(
 ):
     convert_table(openstack, table, collation)
     before = collations(openstack)
-    with pytest.raises(Unavailable, match="nothing was changed") as refused:
+    with pytest.raises(Unavailable, match="nothing was changed") as rejection:
         adopt(openstack, utcnow)
     fix = f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb3 COLLATE {USUAL}"
-    assert fix in refused.value.detail
+    assert fix in rejection.value.detail
     assert collations(openstack) == before
     code, details = run_upgrade_check(openstack)
     assert code is Code.FAILURE

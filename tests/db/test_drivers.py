@@ -22,9 +22,9 @@ ENDING = b"\xfe\x00\x00\x02\x00"
 
 @pytest.fixture(params=["postgresql_server", "mysql_server"])
 def database(request):
-    made = Database(make_settings(request.getfixturevalue(request.param)))
-    yield made
-    made.dispose()
+    database = Database(make_settings(request.getfixturevalue(request.param)))
+    yield database
+    database.dispose()
 
 
 @pytest.fixture

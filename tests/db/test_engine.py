@@ -83,10 +83,8 @@ def test_empty_sql_mode_keeps_the_mode_of_the_server(open_database, mysql_server
 
 @pytest.mark.parametrize(("value", "mode"), [(True, 1), (False, 0)])
 def test_sqlite_synchronous_is_full_by_default(open_database, sqlite_url, value, mode):
-    assert (
-        query_value(open_database(sqlite_url, sqlite_synchronous=value), "PRAGMA synchronous")
-        == mode
-    )
+    database = open_database(sqlite_url, sqlite_synchronous=value)
+    assert query_value(database, "PRAGMA synchronous") == mode
 
 
 @pytest.mark.parametrize("kind", ["sqlite_url", "postgresql_server", "mysql_server"])

@@ -24,9 +24,9 @@ NAMED = select(traits.c.name, traits.c.created_at, traits.c.updated_at).where(
 
 @pytest.fixture
 def postgresql(postgresql_server):
-    made = Database(make_settings(postgresql_server))
-    yield made
-    made.dispose()
+    database = Database(make_settings(postgresql_server))
+    yield database
+    database.dispose()
 
 
 def test_repeated_statement_returns_equal_rows(database):

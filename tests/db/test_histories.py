@@ -20,16 +20,16 @@ def settings(request):
 
 @pytest.fixture(params=[True, False], ids=["reader", "writer"])
 def engine(request, settings):
-    made = make_engine(database_url(settings), settings, autocommit=request.param)
-    yield made
-    made.dispose()
+    engine = make_engine(database_url(settings), settings, autocommit=request.param)
+    yield engine
+    engine.dispose()
 
 
 @pytest.fixture
 def histories(engine):
-    made = Histories()
-    made.follow(engine)
-    return made
+    histories = Histories()
+    histories.follow(engine)
+    return histories
 
 
 def driver_of(connection):

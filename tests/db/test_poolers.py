@@ -148,10 +148,8 @@ def test_two_workers_behind_a_pooler_answer_like_direct_connections(server, pool
             assert send_request("PUT", path, json=body).status_code == 200
             body = {"resource_provider_generation": 1, "traits": [f"CUSTOM_T{number}"]}
             assert send_request("PUT", f"/traits/CUSTOM_T{number}").status_code == 201
-            assert (
-                send_request("PUT", f"/resource_providers/{uuid}/traits", json=body).status_code
-                == 200
-            )
+            path = f"/resource_providers/{uuid}/traits"
+            assert send_request("PUT", path, json=body).status_code == 200
         paths = [
             f"/resource_providers{path}"
             for uuid in uuids

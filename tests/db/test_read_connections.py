@@ -12,9 +12,9 @@ pytestmark = pytest.mark.all_databases
 
 @pytest.fixture(params=["postgresql_server", "mysql_server"])
 def database(request):
-    made = Database(make_settings(request.getfixturevalue(request.param)))
-    yield made
-    made.dispose()
+    database = Database(make_settings(request.getfixturevalue(request.param)))
+    yield database
+    database.dispose()
 
 
 def driver_of(connection):

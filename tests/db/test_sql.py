@@ -64,8 +64,8 @@ def test_many_values_are_matched_in_batches(database, ids):
 
 
 def test_numbers_are_matched(database, ids):
-    wanted = {"plain", "\\"}
-    assert _found_ids(database, resource_providers.c.id, [ids[name] for name in wanted]) == wanted
+    names = {"plain", "\\"}
+    assert _found_ids(database, resource_providers.c.id, [ids[name] for name in names]) == names
 
 
 @pytest.mark.parametrize("column", ["id", "name"])

@@ -128,8 +128,8 @@ def test_request_uses_all_three_examples(sqlite_url: str, sqlite_app, tmp_path: 
             "stats": {"num_instances": 5 - number},
         }
         sqlite_app.put_json(f"/scheduler/v1/compute_nodes/{report['uuid']}", report)
-    made = sqlite_app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "acme"}})
-    action = f"/compute/v2.1/os-aggregates/{made.json['aggregate']['id']}/action"
+    created = sqlite_app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "acme"}})
+    action = f"/compute/v2.1/os-aggregates/{created.json['aggregate']['id']}/action"
     sqlite_app.post_json(action, {"set_metadata": {"metadata": {"tenant": "acme"}}})
     for host in ("cn1", "cn2"):
         sqlite_app.post_json(action, {"add_host": {"host": host}})

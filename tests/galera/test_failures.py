@@ -164,5 +164,5 @@ def test_causal_reads_see_writes_of_other_nodes(galera, galera_database, make_ap
     for number in range(60):
         writer, reader = clients[number % 3], clients[(number + 1) % 3]
         body = {"name": f"p{number}"}
-        made = writer.post_json(PROVIDERS, body, headers=LATEST_HEADERS).json
-        reader.get(f"{PROVIDERS}/{made['uuid']}", headers=LATEST_HEADERS)
+        created = writer.post_json(PROVIDERS, body, headers=LATEST_HEADERS).json
+        reader.get(f"{PROVIDERS}/{created['uuid']}", headers=LATEST_HEADERS)

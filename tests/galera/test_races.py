@@ -188,8 +188,8 @@ def test_deleted_class_has_no_inventory(nodes):
 def create_aggregate(nodes, name, zone=None):
     """Create an aggregate, and return the request that adds the host of this name."""
     body = {"aggregate": {"name": name, "availability_zone": zone}}
-    made = nodes.create("POST", AGGREGATES, body)["aggregate"]
-    return "POST", f"{AGGREGATES}/{made['id']}/action", {"add_host": {"host": name}}
+    created = nodes.create("POST", AGGREGATES, body)["aggregate"]
+    return "POST", f"{AGGREGATES}/{created['id']}/action", {"add_host": {"host": name}}
 
 
 def providers_in_aggregates(nodes):

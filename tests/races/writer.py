@@ -92,14 +92,14 @@ class Writer:
 
     def _put(self) -> None:
         (name,) = self._choose(1)
-        wanted = self._amounts()
-        body = self._claim(name, wanted)
-        self._record_result({name: wanted}, self._send("PUT", f"/allocations/{name}", body))
+        claimed = self._amounts()
+        body = self._claim(name, claimed)
+        self._record_result({name: claimed}, self._send("PUT", f"/allocations/{name}", body))
 
     def _post(self) -> None:
-        wanted = {name: self._amounts(least=0) for name in self._choose(2)}
-        body = {name: self._claim(name, amounts) for name, amounts in wanted.items()}
-        self._record_result(wanted, self._send("POST", "/allocations", body))
+        claimed = {name: self._amounts(least=0) for name in self._choose(2)}
+        body = {name: self._claim(name, amounts) for name, amounts in claimed.items()}
+        self._record_result(claimed, self._send("POST", "/allocations", body))
 
     def _delete(self) -> None:
         (name,) = self._choose(1)
@@ -116,7 +116,7 @@ class Writer:
     def _reshape(self) -> None:
         """Change a provider's total and a consumer's allocations in a single request."""
         provider, total = self._dice.choice(self._providers), self._dice.choice(TOTALS)
-        (name,), wanted = self._choose(1), self._amounts()
+        (name,), claimed = self._choose(1), self._amounts()
         over = self._generation_of(provider)
         body = {
             "inventories": {
@@ -125,9 +125,9 @@ class Writer:
                     "inventories": {"VCPU": {"total": total}},
                 }
             },
-            "allocations": {name: self._claim(name, wanted)},
+            "allocations": {name: self._claim(name, claimed)},
         }
-        if self._record_result({name: wanted}, self._send("POST", "/reshaper", body)):
+        if self._record_result({name: claimed}, self._send("POST", "/reshaper", body)):
             self._shrinks.append(CapacityReduction(provider, over, total, sure=True))
 
     def _choose(self, number: int) -> list[str]:
@@ -153,28 +153,28 @@ class Writer:
         generation: int = self._get(f"/resource_providers/{provider}")["generation"]
         return generation
 
-    def _record_result(self, wanted: Mapping[str, Amounts], status: int | None) -> bool:
+    def _record_result(self, claimed: Mapping[str, Amounts], status: int | None) -> bool:
         """Record the consumers' allocations, and return whether the request was applied."""
-        is_applied = status == 204 if status is not None else self._was_applied(wanted)
+        is_applied = status == 204 if status is not None else self._was_applied(claimed)
         if is_applied:
-            for name, amounts in wanted.items():
+            for name, amounts in claimed.items():
                 generation = self._consumers[name].generation
                 next_generation = (generation or 0) + 1 if amounts else None
                 self._consumers[name] = _Consumer(next_generation, amounts)
         return is_applied
 
-    def _was_applied(self, wanted: Mapping[str, Amounts]) -> bool:
+    def _was_applied(self, claimed: Mapping[str, Amounts]) -> bool:
         """Read from the server whether a request without a response was applied."""
         wait_for_writes(self._database)
         results = set()
-        for name, amounts in wanted.items():
+        for name, amounts in claimed.items():
             current, before = self._read_consumer(name), self._consumers[name]
             if current == before and amounts == before.amounts == {}:
                 continue  # The request does not change this consumer.
             after = _Consumer((before.generation or 0) + 1 if amounts else None, amounts)
             assert current in (before, after), f"{name}: {current}, neither {before} nor {after}"
             results.add(current == after)
-        assert len(results) <= 1, f"a request was half applied: {wanted}"
+        assert len(results) <= 1, f"a request was half applied: {claimed}"
         return results == {True}
 
     def _read_consumer(self, name: str) -> _Consumer:

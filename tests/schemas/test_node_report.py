@@ -173,15 +173,15 @@ def test_metrics_of_novas_database_are_read():
             "numa_membw_values": {"0": 10, "1": 43},
         },
     ]
-    made = node(metrics=stored)
-    assert [metric["value"] for metric in made.metrics[:2]] == [25, 2400]
-    by_node = made.reported_metrics[2]
+    read = node(metrics=stored)
+    assert [metric["value"] for metric in read.metrics[:2]] == [25, 2400]
+    by_node = read.reported_metrics[2]
     assert by_node.numa_membw_values == {"0": 10, "1": 43}
     assert not by_node.obj_attr_is_set("value")
-    assert made.reported_metrics[0].obj_attr_is_set("value")
-    assert {metric["timestamp"] for metric in made.metrics} == {"2026-11-21T10:11:12"}
-    assert node(metrics=[dict(metric) for metric in made.metrics]).metrics == made.metrics
-    assert node(metrics=json.dumps(stored)).metrics == made.metrics
+    assert read.reported_metrics[0].obj_attr_is_set("value")
+    assert {metric["timestamp"] for metric in read.metrics} == {"2026-11-21T10:11:12"}
+    assert node(metrics=[dict(metric) for metric in read.metrics]).metrics == read.metrics
+    assert node(metrics=json.dumps(stored)).metrics == read.metrics
     assert node(metrics="").metrics == node(metrics="[]").metrics == ()
 
 

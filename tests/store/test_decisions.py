@@ -15,8 +15,8 @@ from tests.support.scheduling import instance
 def test_old_decisions_are_purged_in_batches_with_placements(database):
     def write_rows(connection):
         for number in range(5):
-            made = decision_at(NOW - timedelta(days=number), number)
-            decisions.record(connection, made, made.created_at)
+            decision = decision_at(NOW - timedelta(days=number), number)
+            decisions.record(connection, decision, decision.created_at)
 
     def purge(connection):
         return decisions.purge(connection, NOW - timedelta(days=1), 2)

@@ -41,8 +41,8 @@ def browser() -> Iterator[Browser]:
 def sample_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server of the sample cloud with the decisions of ``demo``."""
     folder = tmp_path_factory.mktemp("sample")
-    made = program.run("demo", "--keep", "cloud", cwd=folder, env=environment())
-    assert made.returncode == 0, made.stderr
+    result = program.run("demo", "--keep", "cloud", cwd=folder, env=environment())
+    assert result.returncode == 0, result.stderr
     config = folder / "cloud" / demos.CONFIG_NAME
     with start_server("--config-file", config, folder=folder) as server:
         yield server

@@ -38,8 +38,8 @@ def wait_until_drawn(page) -> None:
 
 
 def test_chosen_flavor_replaces_sizes(visit, sample_server):
-    made = {"name": "m1.small", "vcpus": 2, "ram": 2048, "disk": 5, "id": "7"}
-    sample_server.ask("POST", "/compute/v2.1/flavors", {"flavor": made})
+    created = {"name": "m1.small", "vcpus": 2, "ram": 2048, "disk": 5, "id": "7"}
+    sample_server.ask("POST", "/compute/v2.1/flavors", {"flavor": created})
     try:
         page = visit(f"{ASK}?vcpus=3")
         page.locator("#question [name=flavor]").select_option("m1.small")

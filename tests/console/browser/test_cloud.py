@@ -416,14 +416,14 @@ def test_map_and_table_show_a_change_of_the_cloud(visit, sample_server):
 
 def test_going_back_keeps_the_map_and_reads_nothing_again(visit):
     page = wait_until_drawn(visit("/console/cloud"))
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
     page.locator("#hosts").get_by_role("link", name="az1-r01-hdd05").click()
     expect(page.locator("#panel-title")).to_have_text("az1-r01-hdd05")
-    asked.clear()
+    requests.clear()
     page.go_back()
     expect(page.locator("#panel-title")).to_have_text("All hosts")
-    assert not [url for url in asked if "/cloud" in url]
+    assert not [url for url in requests if "/cloud" in url]
 
 
 def test_simulation_of_selected_hosts_shows_progress_and_can_be_cancelled(visit):

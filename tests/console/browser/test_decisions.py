@@ -68,11 +68,11 @@ def test_first_decision_replaces_the_empty_state(visit, sample_server):
 def test_paused_page_does_not_update(visit, sample_server):
     page = visit(f"{PAGE}?project_id=paused")
     page.get_by_role("button", name="Pause").click()
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
     record_decision(sample_server, SMALL, "paused")
     page.wait_for_timeout(4_000)  # longer than it waits between two questions
-    assert asked == []
+    assert requests == []
     assert page.locator(ROWS).count() == 0
     page.get_by_role("button", name="Pause").click()
     expect(page.locator(ROWS)).to_have_count(1, timeout=20_000)

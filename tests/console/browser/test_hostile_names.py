@@ -34,8 +34,8 @@ def long_named_server(tmp_path_factory):
         report = build_report(1, host="cn1", hypervisor_hostname="cn1")
         server.ask("PUT", f"/scheduler/v1/compute_nodes/{report['uuid']}", report)
         aggregates = "/compute/v2.1/os-aggregates"
-        made = {"aggregate": {"name": LONG, "availability_zone": LONG}}
-        number = server.ask("POST", aggregates, made)["aggregate"]["id"]
+        body = {"aggregate": {"name": LONG, "availability_zone": LONG}}
+        number = server.ask("POST", aggregates, body)["aggregate"]["id"]
         server.ask("POST", f"{aggregates}/{number}/action", {"add_host": {"host": "cn1"}})
         flavor = {"name": LONG, "ram": 512, "vcpus": 1, "disk": 1}
         server.ask("POST", "/compute/v2.1/flavors", {"flavor": flavor})

@@ -17,8 +17,8 @@ PAGE = "/console/policies?policy=dense&beside=default"
 def policies_server(tmp_path_factory):
     """A server of the sample cloud with a further policy."""
     folder = tmp_path_factory.mktemp("policies")
-    made = program.run("demo", "--keep", "cloud", cwd=folder, env=environment())
-    assert made.returncode == 0, made.stderr
+    result = program.run("demo", "--keep", "cloud", cwd=folder, env=environment())
+    assert result.returncode == 0, result.stderr
     more = folder / "more.conf"
     more.write_text("[dense]\ncpu_allocation_ratio = 8.0\nram_weight_multiplier = -1.0\n")
     config = folder / "cloud" / demos.CONFIG_NAME

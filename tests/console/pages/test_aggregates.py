@@ -78,7 +78,7 @@ def test_aggregate_reservations_and_problems_are_shown(app_with_filter, sqlite_d
     page = app_with_filter.get(PAGE)
     assert f"{LICENSED} trait:X=no" in read_row(page, "windows")
     reserved = page.html.select("section[aria-labelledby=reserved] tbody tr")
-    assert [one.get_text(" ", strip=True) for one in reserved] == [
+    assert [each.get_text(" ", strip=True) for each in reserved] == [
         f"windows {LICENSED} m1.windows 1 of 2 none none is stored"
     ]
     findings = [item.get_text(" ", strip=True) for item in page.html.select(".findings li")]

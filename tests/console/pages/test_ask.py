@@ -77,7 +77,7 @@ def read_best_hosts(page) -> list[str]:
 
 
 def find_link(page, words: str) -> str:
-    (found,) = {one["href"] for one in page.html.find_all("a") if read_text(one) == words}
+    (found,) = {each["href"] for each in page.html.find_all("a") if read_text(each) == words}
     return found
 
 
@@ -95,8 +95,8 @@ def test_page_without_flavors_has_fields_for_sizes(cloud, browser):
 
 
 def test_stored_flavor_can_be_chosen_by_name(cloud, browser):
-    made = {"name": "m1.small", "vcpus": 2, "ram": 2048, "disk": 5, "id": "7"}
-    cloud.post_json("/compute/v2.1/flavors", {"flavor": made})
+    body = {"name": "m1.small", "vcpus": 2, "ram": 2048, "disk": 5, "id": "7"}
+    cloud.post_json("/compute/v2.1/flavors", {"flavor": body})
     form = browser.get(PAGE).forms[1]
     assert form["vcpus"].value == ""
     form["flavor"].select(text="m1.small (2 VCPUs, 2 GiB, 5 GiB disk)")
@@ -107,19 +107,20 @@ def test_stored_flavor_can_be_chosen_by_name(cloud, browser):
 
 def test_flavor_named_like_another_id_is_chosen_by_id(cloud, browser):
     for name, id_ in (("7", "8"), ("m1", "7")):
-        made = {"name": name, "vcpus": 2, "ram": 2048, "disk": 5, "id": id_}
-        cloud.post_json("/compute/v2.1/flavors", {"flavor": made})
-    values = {one["value"] for one in browser.get(PAGE).html.select("[name=flavor] option")}
+        body = {"name": name, "vcpus": 2, "ram": 2048, "disk": 5, "id": id_}
+        cloud.post_json("/compute/v2.1/flavors", {"flavor": body})
+    values = {each["value"] for each in browser.get(PAGE).html.select("[name=flavor] option")}
     assert values == {"", "8", "m1"}
 
 
 def test_zones_images_and_policies_can_be_chosen(app_with_policies, browser):
     image = {"name": "debian", "disk_format": "qcow2", "container_format": "bare"}
-    made = app_with_policies.post_json("/image/v2/images", image, headers={"X-Auth-Token": "admin"})
+    headers = {"X-Auth-Token": "admin"}
+    stored = app_with_policies.post_json("/image/v2/images", image, headers=headers)
     html = app_with_policies.get(PAGE).html
-    assert [one["value"] for one in html.select("#zones option")] == ["nova"]
-    assert [one["value"] for one in html.select("#images option")] == [made.json["id"]]
-    assert [read_text(one) for one in html.select("[name=policy] option")][1:] == [
+    assert [each["value"] for each in html.select("#zones option")] == ["nova"]
+    assert [each["value"] for each in html.select("#images option")] == [stored.json["id"]]
+    assert [read_text(each) for each in html.select("[name=policy] option")][1:] == [
         "default",
         "packed",
     ]
@@ -131,14 +132,14 @@ def test_empty_form_shows_an_error(browser):
 
 
 def test_request_is_explained_with_simulated_changes(cloud, browser):
-    asked = {"vcpus": "2", "ram": "1024", "change": "remove=cn1\nadd=cn2*2"}
-    page = browser.get(PAGE, params=asked)
-    assert page.forms[1]["change"].value.strip() == asked["change"]
+    fields = {"vcpus": "2", "ram": "1024", "change": "remove=cn1\nadd=cn2*2"}
+    page = browser.get(PAGE, params=fields)
+    assert page.forms[1]["change"].value.strip() == fields["change"]
     assert "--change remove=cn1 --change" in page.html.find(id="share-command")["value"]
-    unchanged = browser.get(PAGE, params={**asked, "change": ""}).follow()
+    unchanged = browser.get(PAGE, params={**fields, "change": ""}).follow()
     assert read_conclusion(page) != read_conclusion(unchanged)
-    refused = browser.get(PAGE, params={**asked, "change": "remove=cn99"}, status="4*")
-    assert "cn99" in refused.html.find(role="alert").get_text()
+    rejection = browser.get(PAGE, params={**fields, "change": "remove=cn99"}, status="4*")
+    assert "cn99" in rejection.html.find(role="alert").get_text()
 
 
 def test_every_field_reaches_the_request(cloud, browser):
@@ -208,9 +209,9 @@ def test_no_valid_host_shows_the_smallest_change(cloud, browser):
         "/scheduler/v1/explain",
         {"request_spec": {"flavor": {"vcpus": 2, "memory_mb": 300000, "root_gb": 20}}},
     ).json
-    words = [one["words"] for one in answer["funnel"]["would_fit"]]
+    words = [each["words"] for each in answer["funnel"]["would_fit"]]
     assert words
-    assert [read_text(one) for one in page.html.select(".nearest li")] == words
+    assert [read_text(each) for each in page.html.select(".nearest li")] == words
 
 
 def test_empty_cloud_explains_how_to_report_hosts(browser):
@@ -220,9 +221,9 @@ def test_empty_cloud_explains_how_to_report_hosts(browser):
 
 def test_rejecting_stages_have_a_letter_and_colour(cloud, browser):
     page = browser.get(f"{PAGE}?vcpus=2&ram=100000&ignore_host=cn3")
-    signs = [read_text(one) for one in page.html.select(".funnel .sign")]
+    signs = [read_text(each) for each in page.html.select(".funnel .sign")]
     assert signs == ["A", "B"]
-    colours = [one["class"] for one in page.html.select(".funnel .sign rect")]
+    colours = [each["class"] for each in page.html.select(".funnel .sign rect")]
     assert colours == [["part1"], ["part3"]]
     drawn = json.loads(page.html.select_one(".fates").text)
     named = {stage["name"]: stage for stage in drawn["stages"]}
@@ -335,7 +336,7 @@ def test_simulated_changes_and_weights_are_stated_with_a_way_back(cloud, browser
 def test_the_same_request_is_shown_under_another_policy(app_with_policies):
     page = app_with_policies.get(f"{ASKED}&beside=packed")
     table = page.html.select_one(".compared")
-    first, second = (read_text(one) for one in page.html.select(".beside .conclusion"))
+    first, second = (read_text(each) for each in page.html.select(".beside .conclusion"))
     assert first == "default ✓ Selected. 3 passed, the best is cn3"
     assert second == "packed ✓ Selected. 3 passed, the best is cn1"
     assert "≠ cn3 is at place 3" in read_text(table)
@@ -427,12 +428,10 @@ def test_form_values_are_escaped(cloud, browser, attack, field):
 @pytest.mark.parametrize("page", ["ask", "capacity"])
 def test_too_large_number_shows_an_error(sqlite_app, page):
     browser = TestApp(sqlite_app.app)
-    asked = f"/console/{page}?vcpus=99999999999999999999&ram=1&disk=1"
-    refused = browser.get(asked, status=400)
-    assert (
-        "VCPUs: 1e+20 is greater than the maximum of 2147483647"
-        in refused.html.find(role="alert").text
-    )
+    address = f"/console/{page}?vcpus=99999999999999999999&ram=1&disk=1"
+    rejection = browser.get(address, status=400)
+    message = "VCPUs: 1e+20 is greater than the maximum of 2147483647"
+    assert message in rejection.html.find(role="alert").text
 
 
 def test_unreported_metric_is_a_user_error(cloud, caplog):

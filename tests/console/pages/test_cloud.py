@@ -125,7 +125,7 @@ def test_table_pages_are_linked(sqlite_app):
 
 def test_selected_hosts_link_to_drain_and_add_simulations(cloud):
     page = cloud.get("/console/cloud")
-    form = next(one for one in page.forms.values() if one.action.endswith("/capacity"))
+    form = next(form for form in page.forms.values() if form.action.endswith("/capacity"))
     form.set("drain", True, index=0)
     form.set("drain", True, index=2)
     assert form.method.lower() == "get"
@@ -136,7 +136,7 @@ def test_selected_hosts_link_to_drain_and_add_simulations(cloud):
 
 def test_several_copies_of_each_selected_host_can_be_added(cloud):
     page = cloud.get("/console/cloud")
-    form = next(one for one in page.forms.values() if one.action.endswith("/capacity"))
+    form = next(form for form in page.forms.values() if form.action.endswith("/capacity"))
     form.set("drain", True, index=1)
     form["more"] = "3"
     assert form.submit("instead").forms[1]["change"].value.strip() == "add=cn2*3"

@@ -74,17 +74,17 @@ def test_decisions_are_listed_newest_first(cloud, browser):
     ],
 )
 def test_filter_in_the_url_is_applied(cloud, browser, query, number):
-    made = {1: record_decision(cloud, 1), 2: record_failure(cloud, 2, project_id="p2")}
-    assert read_list(browser.get(f"{PAGE}?{query}")) == [made[number]]
+    uuids = {1: record_decision(cloud, 1), 2: record_failure(cloud, 2, project_id="p2")}
+    assert read_list(browser.get(f"{PAGE}?{query}")) == [uuids[number]]
 
 
 def test_a_request_is_found_by_its_id(cloud, browser):
-    asked = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
-    wanted = record_decision(cloud, 1, sent=asked)
+    request_id = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
+    uuid = record_decision(cloud, 1, sent=request_id)
     record_decision(cloud, 2)
-    page = browser.get(PAGE, params={"request_id": asked})
-    assert read_list(page) == [wanted]
-    assert page.forms[1]["request_id"].value == asked
+    page = browser.get(PAGE, params={"request_id": request_id})
+    assert read_list(page) == [uuid]
+    assert page.forms[1]["request_id"].value == request_id
 
 
 def test_decisions_rejecting_a_host_show_reasons(cloud, browser):
@@ -98,11 +98,7 @@ def test_decisions_rejecting_a_host_show_reasons(cloud, browser):
 def test_form_keeps_the_query(cloud, browser):
     record_decision(cloud, 1)
     form = browser.get(f"{PAGE}?outcome=selected&since=2h&host=cn1").forms[1]
-    assert (form["outcome"].value, form["since"].value, form["host"].value) == (
-        "selected",
-        "2h",
-        "cn1",
-    )
+    assert [form[name].value for name in ("outcome", "since", "host")] == ["selected", "2h", "cn1"]
 
 
 @pytest.mark.parametrize(
@@ -166,13 +162,13 @@ def test_failed_decision_shows_its_recorded_funnel(cloud, browser):
 
 
 def test_request_of_a_decision_opens_in_the_ask_form(cloud, browser):
-    wanted = flavor(extra_specs={"hw:cpu_policy": "shared"})
+    dedicated = flavor(extra_specs={"hw:cpu_policy": "shared"})
     hints = {"different_host": [instance(8), instance(9)]}
-    uuid = record_decision(cloud, 1, flavor=wanted, scheduler_hints=hints, ignore_hosts=["cn2"])
+    uuid = record_decision(cloud, 1, flavor=dedicated, scheduler_hints=hints, ignore_hosts=["cn2"])
     link = browser.get(f"{PAGE}/{uuid}").html.find("a", string="Change the question in Ask")
-    asked = browser.get(link["href"])
-    assert "cn1" in asked.html.select_one("[aria-labelledby$=selections]").get_text()
-    form = next(one for one in asked.forms.values() if "vcpus" in one.fields)
+    page = browser.get(link["href"])
+    assert "cn1" in page.html.select_one("[aria-labelledby$=selections]").get_text()
+    form = next(form for form in page.forms.values() if "vcpus" in form.fields)
     assert (form["vcpus"].value, form["ram"].value, form["project"].value) == ("1", "1024", "p1")
     assert form["property"].value.strip() == "hw:cpu_policy=shared"
     assert form["hint"].value.split() == [f"different_host={instance(n)}" for n in (8, 9)]

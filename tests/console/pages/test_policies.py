@@ -107,18 +107,18 @@ def test_page_and_command_show_equal_options(
     }
     assert shown == {
         key: [
-            readable_value(one["value"]) or "(empty)",
-            " ".join(filter(None, [SOURCES[one["source"]], one["place"]])),
+            readable_value(each["value"]) or "(empty)",
+            " ".join(filter(None, [SOURCES[each["source"]], each["place"]])),
         ]
-        for key, one in options.items()
+        for key, each in options.items()
     }
     own = set() if name == "default" else {"policy"}
-    sources = {one["source"] for one in options.values()}
+    sources = {each["source"] for each in options.values()}
     assert sources == {"environment", "configuration", "default"} | own
 
 
 def test_access_section_mentions_unchecked_tokens(browser):
-    (text,) = [one.get_text(" ", strip=True) for one in read_access_rows(browser.get(PAGE))]
+    (text,) = [each.get_text(" ", strip=True) for each in read_access_rows(browser.get(PAGE))]
     assert "auth_strategy = noauth2" in text
     assert "All rules have their defaults" in text
 
@@ -132,7 +132,7 @@ def test_access_section_names_the_policy_file_and_its_rules(
     page = TestApp(make_app(settings_with_policies(sqlite_url, tmp_path, text)).app).get(PAGE)
     (section,) = read_access_rows(page)
     assert str(rules) in section.get_text()
-    assert [one.get_text() for one in section.find_all("li")] == ["scheduler:hosts:list"]
+    assert [each.get_text() for each in section.find_all("li")] == ["scheduler:hosts:list"]
 
 
 def read_access_rows(page):

@@ -45,9 +45,9 @@ def list_ids(database):
 
     database.write(write_rows)
 
-    def ids(**wanted):
+    def ids(**filters):
         with database.read() as connection:
-            found = search(connection, FlavorsWanted(**wanted), extra_specs=False)
+            found = search(connection, FlavorsWanted(**filters), extra_specs=False)
         return "".join(each.flavorid for each in found)
 
     return ids
@@ -100,9 +100,9 @@ def test_minimum_sizes_filter_the_list(list_ids):
 def test_marker_must_be_a_visible_flavor(list_ids):
     assert list_ids(marker="p") == ""
     assert list_ids(marker="p", confined=True, project_id="shop") == ""
-    for wanted in ({"marker": "d"}, {"marker": "a "}, {"marker": "p", "confined": True}):
+    for filters in ({"marker": "d"}, {"marker": "a "}, {"marker": "p", "confined": True}):
         with pytest.raises(Invalid, match=r"marker \[. ?\] not found"):
-            list_ids(**wanted)
+            list_ids(**filters)
 
 
 def test_statement_count_is_independent_of_flavors(database, list_ids):

@@ -56,10 +56,8 @@ def test_members_are_added_and_removed_once(database, provider_ids):
 def test_empty_member_list_changes_nothing(database, provider_ids):
     rack = str(uuid4())
     assert database.write(lambda c: aggregates.add_members(c, rack, [], NOW)) == frozenset()
-    assert (
-        database.write(lambda c: aggregates.remove_members(c, rack, provider_ids, NOW))
-        == frozenset()
-    )
+    removed = database.write(lambda c: aggregates.remove_members(c, rack, provider_ids, NOW))
+    assert removed == frozenset()
     assert provider_generations(database, provider_ids) == [0, 0, 0]
 
 

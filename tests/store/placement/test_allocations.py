@@ -85,9 +85,9 @@ def test_replace_sets_owner_type_and_generations(database):
     provider = make_provider(database, VCPU=8)
     first = build_claim(on={provider: {"VCPU": 2}}, consumer_type="INSTANCE")
     replace_allocations(database, first)
-    made = consumer_of(database, first.consumer)
-    assert (made.generation, made.project_id, made.user_id) == (1, "project", "user")
-    assert made.consumer_type == "INSTANCE"
+    stored = consumer_of(database, first.consumer)
+    assert (stored.generation, stored.project_id, stored.user_id) == (1, "project", "user")
+    assert stored.consumer_type == "INSTANCE"
     other = {"project_id": "other", "user_id": "somebody"}
     replace_allocations(database, build_claim(first.consumer, 1, other, on={provider: {"VCPU": 1}}))
     changed = consumer_of(database, first.consumer)

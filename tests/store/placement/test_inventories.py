@@ -46,7 +46,7 @@ def replace_inventories(database, by_uuid):
     """Replace the inventories of providers, and return the uuids of the changed providers."""
     with database.read() as connection:
         found = resource_providers.by_uuids(connection, by_uuid)
-    ids = {found[uuid].id: wanted for uuid, wanted in by_uuid.items()}
+    ids = {found[uuid].id: new for uuid, new in by_uuid.items()}
     changed = database.write(lambda connection: inventories.replace_many(connection, ids, NOW))
     return {uuid for uuid in by_uuid if found[uuid].id in changed}
 
@@ -99,8 +99,8 @@ def test_unchanged_inventory_keeps_its_update_time(database, ratio, more):
     )
     new = dict.fromkeys((inventory.resource_class for inventory in more), (LATER, LATER))
     assert inventory_times(database, uuid) == {"VCPU": (NOW, NOW), "DISK_GB": (NOW, NOW), **new}
-    wanted = [same, replace(DISK, total=99), *more]
-    database.write(lambda connection: inventories.replace(connection, provider, wanted, LATER))
+    changed = [same, replace(DISK, total=99), *more]
+    database.write(lambda connection: inventories.replace(connection, provider, changed, LATER))
     assert inventory_times(database, uuid) == {"VCPU": (NOW, NOW), "DISK_GB": (NOW, LATER), **new}
     assert inventory_times(database, other) == {"VCPU": (NOW, NOW)}
 

@@ -104,7 +104,7 @@ def test_hundreds_of_classes_are_evaluated_row_by_row(cloud):
 
 def test_each_class_is_checked_for_its_own_amount(database):
     stocks = [(2, 9), (9, 2), (5, 5), (9, 9)]
-    made = make_providers(
+    uuids = make_providers(
         database,
         [
             [
@@ -118,7 +118,7 @@ def test_each_class_is_checked_for_its_own_amount(database):
         amounts = dict(zip(("VCPU", "PCI_DEVICE"), requested, strict=True))
         expected = {
             uuid
-            for uuid, stock in zip(made, stocks, strict=True)
+            for uuid, stock in zip(uuids, stocks, strict=True)
             if all(total >= amount for total, amount in zip(stock, requested, strict=True))
         }
         assert search_providers(database, resources=amounts)[0] == expected
@@ -127,12 +127,12 @@ def test_each_class_is_checked_for_its_own_amount(database):
 @pytest.mark.parametrize("seed", range(4))
 def test_provider_with_a_trait_of_every_set_is_found(database, seed):
     dice = Dice.of(seed)
-    made = make_providers(database, [[] for _ in range(20)])
+    uuids = make_providers(database, [[] for _ in range(20)])
     names, places = TRAITS[:6], AGGREGATES[:6]
-    chosen = {uuid: set(dice.sample(range(6), dice.randint(0, 6))) for uuid in made}
+    chosen = {uuid: set(dice.sample(range(6), dice.randint(0, 6))) for uuid in uuids}
 
     def write_rows(connection):
-        providers = resource_providers.by_uuids(connection, made)
+        providers = resource_providers.by_uuids(connection, uuids)
         ids = {uuid: provider.id for uuid, provider in providers.items()}
         for replace, labels in ((traits.replace_many, names), (aggregates.replace_many, places)):
             labels_by_id = {

@@ -48,10 +48,8 @@ def test_trait_is_added_and_removed_once(database, provider_ids):
 
 
 def test_unknown_trait_has_no_providers(database, provider_ids):
-    assert (
-        database.write(lambda c: traits.take_off(c, "CUSTOM_LEAD", provider_ids, NOW))
-        == frozenset()
-    )
+    changed = database.write(lambda c: traits.take_off(c, "CUSTOM_LEAD", provider_ids, NOW))
+    assert changed == frozenset()
 
 
 def test_trait_names_are_matched_exactly(database):
