@@ -26,7 +26,7 @@ CUTS = 40
 
 @pytest.fixture
 def close_next_connections(monkeypatch):
-    """Give a list whose item is the number of next connections that are found closed."""
+    """Give a list with the number of next connections that are found closed."""
     remaining = [0]
     is_open = engine.is_open
 

@@ -29,7 +29,6 @@ from tests.support.versions import LATEST
 pytestmark = pytest.mark.system
 
 SERVERS, WORKERS, CLIENTS, PROVIDERS = 3, 2, 8, 6
-#: Answers that clients must get between two kills, and while a server is away.
 #: Successful responses between two kills, and while a server is away.
 MIN_RESPONSES = 60
 #: Statuses of a proxy without a server, or of a server that cannot read whether a COMMIT succeeded.

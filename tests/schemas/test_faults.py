@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults against JSON schemas: phrases for programs, and plain sentences for people."""
+"""Faults of documents by JSON schemas: phrases for programs, plain sentences for people."""
 
 import jsonschema
 import pytest

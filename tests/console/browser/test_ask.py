@@ -356,7 +356,7 @@ def test_each_view_fits_a_phone_screen(visit, view):
 
 
 def test_two_counts_of_nearest_hosts_are_explained(visit):
-    """Fault F13: 132 hosts met the constraints and 83 would fit, without a word why."""
+    """Fault F13: 132 hosts met the constraints and 83 would fit, without a reason."""
     page = visit(f"{ASK}?flavor=c.confidential")
     expect(page.locator(".conclusion")).to_contain_text("meet all constraints but")
     expect(page.locator(".nearest")).to_contain_text("would fit")

@@ -26,7 +26,7 @@ new PerformanceObserver((list) => {
   for (const entry of list.getEntries()) window.longTasks.push(Math.round(entry.duration));
 }).observe({ type: "longtask", buffered: true });
 """
-#: Draws two hosts on a canvas of its own and returns the colours at the middles of their cells.
+#: Draws two hosts on a new canvas, and returns the colours in the middle of their cells.
 DRAWN = """async (dimming) => {
   const { HostMap } = await import("/console/static/map.js");
   const canvas = document.createElement("canvas");
@@ -381,7 +381,7 @@ def test_closed_panel_is_not_opened_by_a_slow_answer(visit):
 
 
 def release_routes(routes: list) -> None:
-    """Answer the held requests, which the page may have cancelled."""
+    """Continue the held requests, unless the page has cancelled them."""
     for route in routes:
         with suppress(Error):
             route.continue_()
@@ -498,7 +498,7 @@ def test_failed_map_request_shows_the_reason(visit):
 
 
 def test_map_names_the_service_that_does_not_respond(visit):
-    """Fault F15: the browser's own words stood in place of the cause."""
+    """Fault F15: a message of the browser replaced the cause."""
     page = visit("/console/cloud", expected_errors=("/console/api/scheduler/v1/hosts",))
     page.route(HOSTS, lambda route: route.abort())
     page.reload()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pictures of the console in README and guide (``make test-only WHAT=screenshots``).
 
-A picture that is drawn again is never equal to the last bit (times, fonts): it is held by its size.
+A new picture differs in times and fonts, so only the sizes are compared.
 """
 
 import os

@@ -219,7 +219,7 @@ def test_flavors_and_moves_are_loaded_part_by_part(cloud, browser):
 
 @pytest.fixture
 def unfinished(monkeypatch):
-    """Let the count of the capacity before or after the changes end before it is complete."""
+    """Let the count of the capacity before or after the changes remain unfinished."""
     ask = ApiClient.ask
 
     def fail_to_finish(self, path, body):

@@ -43,7 +43,7 @@ def record_failure(app, number: int, **fields) -> str:
 
 
 def read_list(page) -> list[str]:
-    """Return the decisions of a list, as it has them."""
+    """Return the uuids of the decisions in a list."""
     return [row["id"].removeprefix("d-") for row in page.html.select(".decisions tr[id]")]
 
 

@@ -93,7 +93,7 @@ def test_page_and_command_show_equal_options(
     more = "placement_aggregate_required_for_tenants = true\n"
     text = POLICIES.replace("[dense]", f"{more}[filter_scheduler]\nhost_subset_size = 2\n[dense]")
     application = make_app(settings_with_policies(sqlite_url, tmp_path, text)).app
-    # In a process of its own, whose configuration no other test has added to.
+    # A new process has only the options of this configuration.
     config = ("--config-file", tmp_path / "policies.conf")
     command = ("policy", "show", name, "--format", "json", *config)
     done = program.run(*command, cwd=tmp_path, env=environment(OS_SCHEDULER__MAX_ATTEMPTS="7"))
