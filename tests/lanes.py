@@ -155,7 +155,7 @@ def _needs_server(item: pytest.Item) -> bool:
 
 
 def _server_of(item: pytest.Item) -> str:
-    """Return the database server that a parameter of a test names; "" if there is none."""
+    """Return the database server that a parameter of a test names, or ""."""
     names = (value for value in _parameters(item).values() if isinstance(value, str))
     return next((name for name in names if name.removesuffix("_server") in DATABASE_SERVERS), "")
 
