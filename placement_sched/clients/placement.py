@@ -11,18 +11,18 @@ import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote
 
 import orjson
 
 from placement_sched.clients.session import RemoteService
-from placement_sched.errors import ConcurrentUpdate, Conflict, Invalid, NotFound, ServiceFailed
+from placement_sched.errors import ConcurrentUpdate, Conflict, Invalid, NotFound
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.provider_sync import (
     ChangeResult,
@@ -30,14 +30,11 @@ from placement_sched.model.provider_sync import (
     ProviderChange,
     ProviderTrait,
     SyncedAttribute,
-    TraitRecord,
 )
 from placement_sched.model.retry import retrying
 
+#: The format of the record.
 _FORMAT = 2
-
-#: Minimum seconds between two writes of the record while a run changes traits.
-SAVE_INTERVAL = 1
 
 #: Maximum number of attempts to change a provider that other clients keep changing.
 MAX_ATTEMPTS = 10
@@ -52,53 +49,22 @@ _PARAMETERS = {"aggregates": "member_of", "traits": "required"}
 PAGE_SIZE = 1000
 
 
-class ProviderVersion(NamedTuple):
-    """The version of a provider, which identifies recreated providers.
-
-    The generation only increases. Each change of the generation also changes ``modified``, the time
-    of the last change.
-    """
-
-    generation: int
-    modified: str
-
-
-class TraitEntry(NamedTuple):
-    """The aggregate that a trait was added for, and the provider's last version, if any."""
-
-    aggregate: str
-    seen: ProviderVersion | None = None
-
-    def is_about(self, now: ProviderVersion | None) -> bool:
-        """Return whether the provider's current version can belong to this entry.
-
-        A recreated provider is recognised until its generation exceeds the recorded generation.
-        """
-        if now is None or self.seen is None:
-            return now is not None
-        return now.generation > self.seen.generation or now == self.seen
-
-
 class TraitFile:
-    """The record of added traits, with their providers and aggregates, in a file.
+    """The record of added traits in a file.
 
-    ``placement`` is the URL of the placement API that the record is for, ``clock`` a monotonic
-    clock. Traits that a run is going to add are recorded before the first change, and changes are
-    written at most every :data:`SAVE_INTERVAL` seconds. A run that ends without a last write leaves
-    planned traits and removed traits in the file. The next run compares both with placement.
+    ``placement`` is the URL of the placement API that the record is for. A run writes the file
+    before its first change, with the traits that it is going to add, and at its end. The run after
+    a killed run compares the file with placement.
 
     Raises :class:`Invalid` for another file format, for another placement API, and if the file
     cannot be written.
     """
 
-    def __init__(
-        self, path: Path, placement: str, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._path, self._placement, self._clock = path, placement, clock
-        self.entries: dict[ProviderTrait, TraitEntry] = {}
-        #: Entries of traits that this run has not begun to add.
-        self.planned: dict[ProviderTrait, TraitEntry] = {}
-        self._is_saved, self._saved_at = True, float("-inf")
+    def __init__(self, path: Path, placement: str) -> None:
+        self._path, self._placement = path, placement
+        #: The uuid of the aggregate that each trait was added for.
+        self.aggregates: dict[ProviderTrait, str] = {}
+        self._saved: Mapping[ProviderTrait, str] = {}
         with _translate_os_errors(path):
             try:
                 text = path.read_bytes()
@@ -108,51 +74,23 @@ class TraitFile:
             document = orjson.loads(text)
             number, about = document["format"], document["placement"]
             if number == _FORMAT:
-                self.entries = dict(map(_parse_entry, document["traits"]))
+                self.aggregates = dict(map(_parse_entry, document["traits"]))
         except (ValueError, LookupError, TypeError):
             raise Invalid(f"--state {path}: the file is no record of sync_traits") from None
         if number != _FORMAT:
             raise Invalid(f"--state {path}: a record of format {number}, not of {_FORMAT}")
         if about != placement:
             raise Invalid(f"--state {path}: the record of {about}, not of {placement}")
+        self._saved = dict(self.aggregates)
 
-    def replace(
-        self,
-        entries: Mapping[ProviderTrait, TraitEntry],
-        planned: Mapping[ProviderTrait, TraitEntry] = MappingProxyType({}),
-    ) -> None:
-        """Replace the entries, plan further entries and write the file if it differs."""
-        self._is_saved = self._is_saved and {**planned, **entries} == self.entries
-        self.entries, self.planned = dict(entries), dict(planned)
-        self.save()
-
-    def begin(self, pair: ProviderTrait) -> bool:
-        """Return whether a trait is planned, and make its entry valid from now on."""
-        entry = self.planned.pop(pair, None)
-        if entry is not None:
-            self.entries[pair] = entry
-        return entry is not None
-
-    def put(self, pair: ProviderTrait, entry: TraitEntry | None) -> None:
-        """Replace or, for None, remove an entry, and write the file if a write is due."""
-        if self.entries.get(pair) == entry:
-            return
-        self._is_saved = False
-        if entry is None:
-            del self.entries[pair]
-        else:
-            self.entries[pair] = entry
-        if self._clock() - self._saved_at >= SAVE_INTERVAL:
-            self.save()
-
-    def save(self) -> None:
-        """Write the file atomically, unless it is up to date."""
-        if self._is_saved:
+    def save(self, planned: Mapping[ProviderTrait, str] = MappingProxyType({})) -> None:
+        """Write the record and planned additions atomically, unless the file has them."""
+        aggregates = {**planned, **self.aggregates}
+        if aggregates == self._saved:
             return
         traits = [
-            {"provider": provider, "trait": trait, "aggregate": entry.aggregate}
-            | (entry.seen._asdict() if entry.seen else {})
-            for (provider, trait), entry in sorted({**self.planned, **self.entries}.items())
+            {"provider": provider, "trait": trait, "aggregate": aggregate}
+            for (provider, trait), aggregate in sorted(aggregates.items())
         ]
         document = {"format": _FORMAT, "placement": self._placement, "traits": traits}
         folder, prefix = self._path.parent, f".{self._path.name}."
@@ -168,19 +106,11 @@ class TraitFile:
             except BaseException:
                 Path(file.name).unlink(missing_ok=True)
                 raise
-        self._is_saved, self._saved_at = True, self._clock()
-
-    def close(self) -> None:
-        """Write the final entries, without traits that were planned and never tried."""
-        self._is_saved = self._is_saved and not self.planned
-        self.planned.clear()
-        self.save()
+        self._saved = aggregates
 
 
 @contextmanager
-def open_trait_file(
-    path: Path, placement: str, clock: Callable[[], float] = time.monotonic
-) -> Iterator[TraitFile]:
+def open_trait_file(path: Path, placement: str) -> Iterator[TraitFile]:
     """Open the record in a file exclusively, and write it at the end.
 
     The file is created at the first change. Raises as :class:`TraitFile`, and :class:`Conflict`
@@ -194,17 +124,16 @@ def open_trait_file(
             fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise Conflict(f"--state {path}: another sync_traits uses it") from None
-        with closing(TraitFile(path, placement, clock)) as record:
+        record = TraitFile(path, placement)
+        try:
             yield record
+        finally:
+            record.save()
 
 
-def _parse_entry(document: Mapping[str, Any]) -> tuple[ProviderTrait, TraitEntry]:
-    provider = None
-    # The provider may have been unreachable when its trait was recorded.
-    if "generation" in document:
-        provider = ProviderVersion(int(document["generation"]), str(document["modified"]))
+def _parse_entry(document: Mapping[str, Any]) -> tuple[ProviderTrait, str]:
     pair = (str(document["provider"]), str(document["trait"]))
-    return pair, TraitEntry(str(document["aggregate"]), provider)
+    return pair, str(document["aggregate"])
 
 
 @contextmanager
@@ -228,7 +157,6 @@ class RemotePlacement:
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._service, self._record, self._pause = service, record, pause
-        self._versions: dict[str, ProviderVersion] = {}
         #: Traits are removed only with a record of added traits.
         self.has_record = record is not None
 
@@ -259,15 +187,25 @@ class RemotePlacement:
 
     def existing(self, providers: Collection[str]) -> frozenset[str]:
         """Return the uuids of existing providers, with a request for each."""
-        return frozenset(self._read_versions(providers))
+
+        def is_existing(uuid: str) -> bool:
+            path = f"/resource_providers/{quote(uuid, safe='')}"
+            return self._service.get_json("GET", path, taken=(200, 404)).status == 200
+
+        return frozenset(filter(is_existing, sorted(providers)))
 
     def change(self, change: ProviderChange) -> ChangeResult:
         """Add or remove an aggregate or trait of providers, and record changes of traits."""
-        record = self._record if change.attribute == "traits" else None
+        is_trait, adding = change.attribute == "traits", change.adding
+        # Without a record of traits, the entries are dropped.
+        entries = self._record.aggregates if self._record and is_trait else {}
         changed, missing, failed = set(), set(), {}
         for uuid, aggregate in sorted(change.providers.items()):
             pair = (uuid, change.name)
-            is_planned = record is not None and record.begin(pair)
+            was_recorded = pair in entries
+            if adding:
+                # If placement fails, the trait may have been added although the response is lost.
+                entries[pair] = aggregate
             try:
                 attempt = partial(self._change, uuid, change)
                 if retrying(attempt, MAX_ATTEMPTS, between=self._wait):
@@ -276,64 +214,27 @@ class RemotePlacement:
                 missing.add(uuid)
             except (ConcurrentUpdate, Invalid) as failure:
                 failed[uuid] = failure.detail
-            if record is None:
-                continue
-            if change.adding and uuid in changed:
-                previous = record.entries.get(pair, TraitEntry("")).seen
-                # The next request reports a failing service.
-                with suppress(ServiceFailed):
-                    previous = self._read_versions([uuid]).get(uuid, previous)
-                record.put(pair, TraitEntry(aggregate, previous))
-            elif is_planned or not (change.adding or uuid in failed):
-                record.put(pair, None)
+            is_ours = (uuid in changed or was_recorded) if adding else uuid in failed
+            if not is_ours:
+                entries.pop(pair, None)
         return ChangeResult(frozenset(changed), frozenset(missing), failed)
 
-    def read_record(self) -> TraitRecord:
-        """Return the recorded traits, with a request for each provider."""
-        if self._record is None:
-            return TraitRecord()
-        entries = self._record.entries
-        self._versions = self._read_versions({uuid for uuid, _ in entries})
-        pairs = {
-            pair: entry.aggregate
-            for pair, entry in entries.items()
-            if entry.is_about(self._versions.get(pair[0]))
-        }
-        return TraitRecord(pairs, frozenset(entries.keys() - pairs.keys()))
+    def read_record(self) -> dict[ProviderTrait, str]:
+        """Return the recorded traits, with the aggregates that require them."""
+        return {} if self._record is None else dict(self._record.aggregates)
 
     def update_record(
         self,
-        outlived: Collection[ProviderTrait],
         rebound: Mapping[ProviderTrait, str],
         forgotten: Collection[ProviderTrait],
         planned: Mapping[ProviderTrait, str],
     ) -> None:
-        """Remove pairs from the record, update aggregates and versions, and plan additions."""
+        """Remove pairs from the record, update aggregates, and write it with planned additions."""
         if self._record is not None:
-            removed = {*outlived, *forgotten}
-            entries = {
-                pair: TraitEntry(rebound.get(pair, aggregate), self._versions.get(pair[0], version))
-                for pair, (aggregate, version) in self._record.entries.items()
-                if pair not in removed
-            }
-            additions = {
-                pair: TraitEntry(aggregate)
-                for pair, aggregate in planned.items()
-                if pair not in entries
-            }
-            self._record.replace(entries, additions)
-
-    def _read_versions(self, providers: Collection[str]) -> dict[str, ProviderVersion]:
-        versions = {}
-        for uuid in sorted(providers):
-            path = f"/resource_providers/{quote(uuid, safe='')}"
-            answer = self._service.get_json("GET", path, taken=(200, 404))
-            if answer.status == 404:
-                continue
-            with self._service.reading(path):
-                modified = answer.headers.get("Last-Modified", "")
-                versions[uuid] = ProviderVersion(int(answer.document["generation"]), modified)
-        return versions
+            self._record.aggregates.update(rebound)
+            for pair in forgotten:
+                del self._record.aggregates[pair]
+            self._record.save(planned)
 
     def _change(self, uuid: str, change: ProviderChange) -> bool:
         """Change a provider if needed, or raise :class:`NotFound` or :class:`Invalid`."""

@@ -80,18 +80,6 @@ class ChangeResult:
     failed: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class TraitRecord:
-    """The traits that ``sync_traits`` has set, as pairs of provider uuid and trait.
-
-    ``pairs`` map to the uuid of the aggregate that requires the trait. ``outlived`` are pairs of
-    deleted providers: a new provider with the same uuid is another provider.
-    """
-
-    pairs: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    outlived: frozenset[tuple[str, str]] = frozenset()
-
-
 def most_severe(problems: Iterable[SyncProblem]) -> SyncCode:
     """Return the most severe code of the problems, or :attr:`SyncCode.DONE` for none."""
     codes = {problem.code for problem in problems}

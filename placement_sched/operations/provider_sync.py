@@ -9,8 +9,8 @@ them, so nova does not remove them.
 ``trait:X=required`` on an aggregate excludes requests that do not require X (request filter
 ``forbidden_aggregates``). Other requests fit only if a provider has the trait. nova's spec leaves
 the traits of providers to a utility tool. :func:`sync_traits` is this tool. It records the traits
-that it adds, and removes them when no aggregate requires them. It never removes other traits, or
-traits of a provider that was recreated.
+that it adds, and removes them when no aggregate requires them. It never removes other traits. The
+record in this database also recognises a provider that was recreated, and its traits stay.
 """
 
 import re
@@ -32,7 +32,6 @@ from placement_sched.model.provider_sync import (
     SyncCode,
     SyncedAttribute,
     SyncProblem,
-    TraitRecord,
     most_severe,
 )
 from placement_sched.operations import Progress
@@ -138,30 +137,25 @@ class OwnPlacement:
 
         return self._database.write(work)
 
-    def read_record(self) -> TraitRecord:
-        """Return the recorded traits, with ids that identify recreated providers."""
+    def read_record(self) -> dict[ProviderTrait, str]:
+        """Return the recorded traits, with the aggregates that require them."""
         with self._database.read() as connection:
             return synced_traits.read(connection)
 
     def update_record(
         self,
-        outlived: Collection[ProviderTrait],
         rebound: Mapping[ProviderTrait, str],
         forgotten: Collection[ProviderTrait],
         planned: Mapping[ProviderTrait, str],  # noqa: ARG002 - recorded with their changes
     ) -> None:
-        """Record another aggregate for some pairs, and remove others from the record.
-
-        Outlived pairs are removed only if no other run has put the trait on a new provider.
-        """
+        """Record another aggregate for some pairs, and remove others and deleted providers."""
 
         def work(connection: Connection) -> None:
-            synced_traits.forget_outlived(connection, outlived)
+            synced_traits.forget_outlived(connection)
             synced_traits.rebind(connection, rebound, self._clock())
             synced_traits.forget(connection, forgotten)
 
-        if outlived or rebound or forgotten:
-            self._database.write(work)
+        self._database.write(work)
 
 
 Placement = OwnPlacement | RemotePlacement
@@ -194,8 +188,6 @@ class SyncRun:
     added: set[tuple[str, str]] = field(default_factory=set)
     removed: set[tuple[str, str]] = field(default_factory=set)
     stale: set[tuple[str, str]] = field(default_factory=set)
-    #: For a dry run: the existing providers that would be changed.
-    _existing: frozenset[str] = frozenset()
 
     @property
     def code(self) -> SyncCode:
@@ -211,9 +203,6 @@ class SyncRun:
                 change._replace(providers=dict(ordered[start : start + size]))
                 for start in range(0, len(ordered), size)
             ]
-        if self.dry_run:
-            added = {uuid for change in batches if change.adding for uuid in change.providers}
-            self._existing = self.placement.existing(added)
         total, done = sum(len(batch.providers) for batch in batches), 0
         for batch in batches:
             self.change(batch)
@@ -223,9 +212,9 @@ class SyncRun:
     def change(self, change: ProviderChange) -> None:
         """Make a change and record its result."""
         if self.dry_run:
-            done = self._existing if change.adding else frozenset(change.providers)
-            existing = done & change.providers.keys()
-            changed = ChangeResult(existing, frozenset(change.providers.keys() - existing))
+            uuids = frozenset(change.providers)
+            existing = self.placement.existing(uuids) if change.adding else uuids
+            changed = ChangeResult(existing, uuids - existing)
         else:
             changed = self.placement.change(change)
         pairs = {(uuid, change.name) for uuid in changed.done}
@@ -381,10 +370,10 @@ def sync_traits(
 def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: bool) -> None:
     """Synchronise ``scope`` and, with ``everything``, deleted aggregates."""
     hosts, placement, uuids = run.hosts, run.placement, {each.uuid for each in scope}
-    whole_record, required = placement.read_record(), required_pairs(hosts, "traits")
+    required = required_pairs(hosts, "traits")
     record = {
         pair: aggregate
-        for pair, aggregate in whole_record.pairs.items()
+        for pair, aggregate in placement.read_record().items()
         if everything or aggregate in uuids
     }
     named = {trait for each in scope for trait in each.reserving_traits}
@@ -411,7 +400,7 @@ def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: 
     }
     run.problems += [*_report_rejected_traits(scope, rejected), *required_elsewhere.values()]
     if not run.dry_run:
-        placement.update_record(whole_record.outlived, rebound, over - carried.keys(), lacking)
+        placement.update_record(rebound, over - carried.keys(), lacking)
     for trait in sorted(named - existing - rejected):
         if not run.dry_run:
             placement.create_trait(trait)

@@ -8,16 +8,15 @@ from sqlalchemy import Connection, Delete, bindparam, delete, exists, select, up
 
 from placement_sched.db import sql
 from placement_sched.db.tables import resource_providers, synced_traits
-from placement_sched.model.provider_sync import TraitRecord
+from placement_sched.model.provider_sync import ProviderTrait
 
 _COLUMNS = synced_traits.c
 
 _OF_PAIR = (_COLUMNS.provider_uuid == bindparam("provider"), _COLUMNS.trait == bindparam("name"))
 _FORGET = delete(synced_traits).where(*_OF_PAIR)
 # Provider ids are never reused: if the id is gone, a provider with the same uuid is another one.
-_FORGET_OUTLIVED = _FORGET.where(
-    _COLUMNS.provider_id.is_not(None),
-    ~exists().where(resource_providers.c.id == _COLUMNS.provider_id),
+_IS_OUTLIVED = _COLUMNS.provider_id.is_not(None) & ~exists().where(
+    resource_providers.c.id == _COLUMNS.provider_id
 )
 _REBIND = (
     update(synced_traits)
@@ -26,19 +25,11 @@ _REBIND = (
 )
 
 
-def read(connection: Connection) -> TraitRecord:
-    """Return the recorded traits by provider, with their aggregates."""
-    key = resource_providers.c.id
-    query = select(
-        _COLUMNS.provider_uuid, _COLUMNS.trait, _COLUMNS.aggregate_uuid, _COLUMNS.provider_id, key
-    ).outerjoin_from(synced_traits, resource_providers, key == _COLUMNS.provider_id)
-    pairs, outlived = {}, set()
-    for provider, trait, aggregate, recorded_id, existing_id in connection.execute(query):
-        if recorded_id == existing_id:
-            pairs[provider, trait] = aggregate
-        else:
-            outlived.add((provider, trait))
-    return TraitRecord(pairs, frozenset(outlived))
+def read(connection: Connection) -> dict[ProviderTrait, str]:
+    """Return the recorded traits of existing providers, with the aggregates that require them."""
+    query = select(_COLUMNS.provider_uuid, _COLUMNS.trait, _COLUMNS.aggregate_uuid)
+    rows = connection.execute(query.where(~_IS_OUTLIVED))
+    return {(provider, trait): aggregate for provider, trait, aggregate in rows}
 
 
 def provider_ids(connection: Connection, trait: str, providers: Collection[str]) -> dict[str, int]:
@@ -53,7 +44,7 @@ def provider_ids(connection: Connection, trait: str, providers: Collection[str])
 
 def record_pairs(
     connection: Connection,
-    pairs: Mapping[tuple[str, str], str],
+    pairs: Mapping[ProviderTrait, str],
     ids: Mapping[str, int],
     now: datetime,
 ) -> None:
@@ -77,7 +68,7 @@ def record_pairs(
     sql.insert_or_update(connection, synced_traits, rows, key=key, changing=changing)
 
 
-def rebind(connection: Connection, pairs: Mapping[tuple[str, str], str], now: datetime) -> None:
+def rebind(connection: Connection, pairs: Mapping[ProviderTrait, str], now: datetime) -> None:
     """Record another aggregate for recorded pairs."""
     rows = [
         {"provider": provider, "name": trait, "aggregate": aggregate, "now": now}
@@ -87,16 +78,19 @@ def rebind(connection: Connection, pairs: Mapping[tuple[str, str], str], now: da
         connection.execute(_REBIND, rows)
 
 
-def forget(connection: Connection, pairs: Collection[tuple[str, str]]) -> None:
+def forget(connection: Connection, pairs: Collection[ProviderTrait]) -> None:
     """Remove pairs of provider uuid and trait from the record."""
     _delete(connection, _FORGET, pairs)
 
 
-def forget_outlived(connection: Connection, pairs: Collection[tuple[str, str]]) -> None:
+def forget_outlived(connection: Connection) -> None:
     """Remove pairs whose provider no longer exists from the record."""
-    _delete(connection, _FORGET_OUTLIVED, pairs)
+    # The query locks no providers.
+    query = select(_COLUMNS.provider_uuid, _COLUMNS.trait).where(_IS_OUTLIVED)
+    pairs = [(provider, trait) for provider, trait in connection.execute(query)]
+    _delete(connection, _FORGET.where(_IS_OUTLIVED), pairs)
 
 
-def _delete(connection: Connection, statement: Delete, pairs: Collection[tuple[str, str]]) -> None:
+def _delete(connection: Connection, statement: Delete, pairs: Collection[ProviderTrait]) -> None:
     if rows := [{"provider": provider, "name": trait} for provider, trait in sorted(pairs)]:
         connection.execute(statement, rows)

@@ -11,9 +11,7 @@ import requests
 
 from placement_sched.clients.placement import (
     MAX_ATTEMPTS,
-    ProviderVersion,
     RemotePlacement,
-    TraitEntry,
     TraitFile,
     open_trait_file,
 )
@@ -29,7 +27,6 @@ from tests.support.host_maps import (
     host_map_reader,
     read_members,
     read_providers_with_trait,
-    recreate_provider,
     set_metadata,
 )
 from tests.support.hosts import add_node
@@ -53,11 +50,6 @@ def placement_app(sqlite_app):
 @pytest.fixture
 def placement(placement_app):
     return RemotePlacement(placement_service(placement_app, URL), pause=lambda _: None)
-
-
-def recorded_aggregates(record):
-    """Return the aggregate of each recorded provider and trait."""
-    return {pair: entry.aggregate for pair, entry in record.entries.items()}
 
 
 def test_aggregates_are_synchronised(placement_app, placement, sqlite_database):
@@ -119,11 +111,11 @@ def test_only_recorded_traits_are_removed(placement_app, sqlite_database, tmp_pa
         assert sync_traits(read_hosts, RemotePlacement(service, record)).added == {(ours, LICENSED)}
     set_metadata(sqlite_database, "a", {f"trait:{LICENSED}": None})
     with open_trait_file(file, service.place) as record:
-        assert recorded_aggregates(record) == {(ours, LICENSED): aggregate_uuid("a")}
+        assert record.aggregates == {(ours, LICENSED): aggregate_uuid("a")}
         synced = sync_traits(read_hosts, RemotePlacement(service, record))
     assert synced.removed == {(ours, LICENSED)}
     assert read_providers_with_trait(sqlite_database) == {theirs}
-    assert recorded_aggregates(TraitFile(file, service.place)) == {}
+    assert TraitFile(file, service.place).aggregates == {}
 
 
 def test_record_adds_new_aggregates_and_drops_removed_traits(
@@ -134,95 +126,11 @@ def test_record_adds_new_aggregates_and_drops_removed_traits(
     add_aggregate(sqlite_database, "b", ["cn1"], TRAIT_REQUIRED)
     add_unrecorded_trait(sqlite_database, node)
     record = TraitFile(tmp_path / "put.json", URL)
-    entry = TraitEntry(aggregate_uuid("a"))
-    record.replace({(node, LICENSED): entry, (deleted, LICENSED): entry})
+    record.aggregates = dict.fromkeys([(node, LICENSED), (deleted, LICENSED)], aggregate_uuid("a"))
     placement = RemotePlacement(placement_service(placement_app, URL), record)
     synced = sync_traits(host_map_reader(sqlite_database), placement)
     assert (synced.added, synced.removed) == (set(), set())
-    assert recorded_aggregates(record) == {(node, LICENSED): aggregate_uuid("b")}
-
-
-@pytest.mark.parametrize("runs_before_removal", [0, 1])
-@pytest.mark.parametrize("changed_before", [True, False])
-def test_manual_trait_on_a_recreated_provider_is_kept(
-    placement_app, sqlite_database, tmp_path, runs_before_removal, changed_before
-):
-    """The recreated provider has a lower generation, or the same and another time of change."""
-    node = add_node(sqlite_database, "cn1")
-    if changed_before:
-        add_unrecorded_trait(sqlite_database, node, "CUSTOM_OTHER")
-    add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_REQUIRED)
-    read_hosts, service = host_map_reader(sqlite_database), placement_service(placement_app, URL)
-
-    def run(*, dry_run=False):
-        with open_trait_file(tmp_path / "put.json", service.place) as record:
-            return sync_traits(read_hosts, RemotePlacement(service, record), dry_run=dry_run)
-
-    assert run().added == {(node, LICENSED)}
-    recreate_provider(sqlite_database, node)
-    add_unrecorded_trait(sqlite_database, node)
-    for _ in range(runs_before_removal):
-        assert run().added == set()
-        assert recorded_aggregates(TraitFile(tmp_path / "put.json", service.place)) == {}
-    set_metadata(sqlite_database, "a", {f"trait:{LICENSED}": None})
-    assert run(dry_run=True).removed == set()
-    assert run().removed == set()
-    assert read_providers_with_trait(sqlite_database) == {node}
-    assert recorded_aggregates(TraitFile(tmp_path / "put.json", service.place)) == {}
-
-
-def test_record_has_the_last_seen_provider_generation(placement_app, sqlite_database, tmp_path):
-    """A recreated provider is recognised until its generation passes the recorded generation."""
-    node = add_node(sqlite_database, "cn1")
-    add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_REQUIRED)
-    record = TraitFile(tmp_path / "put.json", URL)
-    placement = RemotePlacement(placement_service(placement_app, URL), record)
-    sync_traits(host_map_reader(sqlite_database), placement)
-    assert record.entries[node, LICENSED].seen.generation == 1
-    add_unrecorded_trait(sqlite_database, node, "CUSTOM_OTHER")
-    sync_traits(host_map_reader(sqlite_database), placement)
-    again = TraitFile(tmp_path / "put.json", URL)
-    seen = ProviderVersion(2, "Thu, 01 Jan 2026 12:00:00 GMT")
-    assert again.entries == {(node, LICENSED): TraitEntry(aggregate_uuid("a"), seen)}
-    recreate_provider(sqlite_database, node)
-    sync_traits(host_map_reader(sqlite_database), RemotePlacement(placement._service, again))
-    assert again.entries[node, LICENSED].seen.generation == 1
-    assert read_providers_with_trait(sqlite_database) == {node}
-
-
-def test_recorded_trait_without_generation_is_removed(placement_app, sqlite_database, tmp_path):
-    node = add_node(sqlite_database, "cn1")
-    add_aggregate(sqlite_database, "a", ["cn1"])
-    add_unrecorded_trait(sqlite_database, node)
-    record = TraitFile(tmp_path / "put.json", URL)
-    record.replace({(node, LICENSED): TraitEntry(aggregate_uuid("a"))})
-    placement = RemotePlacement(placement_service(placement_app, URL), record)
-    synced = sync_traits(host_map_reader(sqlite_database), placement)
-    assert synced.removed == {(node, LICENSED)}
-
-
-class InvisibleProvider(InProcess):
-    """A Placement API that fails for requests of a single provider."""
-
-    def send(self, request, **options):
-        if request.url.rpartition("/")[0].endswith("/resource_providers"):
-            raise requests.ConnectionError("gone")
-        return super().send(request, **options)
-
-
-def test_trait_is_recorded_if_the_provider_cannot_be_read(
-    sqlite_app, sqlite_database, tmp_path, monkeypatch
-):
-    monkeypatch.setattr("placement_sched.clients.session.RETRIES", 0)
-    node = add_node(sqlite_database, "cn1")
-    add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_REQUIRED)
-    record = TraitFile(tmp_path / "put.json", URL)
-    service = placement_service(InvisibleProvider(wsgi_handler(sqlite_app.app)), URL)
-    synced = sync_traits(host_map_reader(sqlite_database), RemotePlacement(service, record))
-    assert synced.added == {(node, LICENSED)}
-    assert recorded_aggregates(TraitFile(tmp_path / "put.json", URL)) == {
-        (node, LICENSED): aggregate_uuid("a")
-    }
+    assert record.aggregates == {(node, LICENSED): aggregate_uuid("b")}
 
 
 class ConcurrentWriter(InProcess):
@@ -378,17 +286,14 @@ def test_invalid_record_file_is_rejected_and_kept(tmp_path, text, words):
 def test_record_file_is_replaced_atomically(tmp_path):
     file = tmp_path / "put.json"
     with open_trait_file(file, "x") as record:
-        record.replace({("p", "A"): TraitEntry("a"), ("p", "B"): TraitEntry("a")})
-        assert recorded_aggregates(TraitFile(file, "x")) == {("p", "A"): "a", ("p", "B"): "a"}
-        record.replace({("p", "B"): TraitEntry("a")})
-        assert recorded_aggregates(TraitFile(file, "x")) == {("p", "B"): "a"}
-        record.replace({("p", "B"): TraitEntry("a", ProviderVersion(3, "then"))})
+        record.aggregates = {("p", "A"): "a", ("p", "B"): "a"}
+        record.save()
+        assert TraitFile(file, "x").aggregates == {("p", "A"): "a", ("p", "B"): "a"}
+        record.aggregates = {("p", "B"): "a"}
     assert json.loads(file.read_text()) == {
         "format": 2,
         "placement": "x",
-        "traits": [
-            {"provider": "p", "trait": "B", "aggregate": "a", "generation": 3, "modified": "then"}
-        ],
+        "traits": [{"provider": "p", "trait": "B", "aggregate": "a"}],
     }
     assert {path.name for path in tmp_path.iterdir()} == {".put.json.lock", "put.json"}
 
@@ -396,15 +301,15 @@ def test_record_file_is_replaced_atomically(tmp_path):
 def test_failed_write_keeps_the_record_file(tmp_path, monkeypatch):
     file = tmp_path / "put.json"
     record = TraitFile(file, "x")
-    record.replace({("p", "A"): TraitEntry("a")})
+    record.save({("p", "A"): "a"})
 
     def full(_file):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(Invalid, match="No space left on device"):
-        record.replace({("q", "A"): TraitEntry("a")})
-    assert recorded_aggregates(TraitFile(file, "x")) == {("p", "A"): "a"}
+        record.save({("q", "A"): "a"})
+    assert TraitFile(file, "x").aggregates == {("p", "A"): "a"}
     assert [path.name for path in tmp_path.iterdir()] == ["put.json"]
 
 
@@ -417,7 +322,7 @@ def test_record_file_is_locked(tmp_path):
     ):
         pass
     with open_trait_file(file, "x") as record:
-        assert recorded_aggregates(record) == {}
+        assert record.aggregates == {}
     assert not file.exists()
 
 
@@ -430,20 +335,7 @@ def test_unwritable_record_is_reported(tmp_path):
     record = TraitFile(tmp_path / "put.json", "x")
     record._path = Path("/proc/put.json")
     with pytest.raises(Invalid, match=r"--state /proc/put\.json"):
-        record.replace({("a", "b"): TraitEntry("c")})
-
-
-def test_ten_thousand_changes_are_written_once_per_second(tmp_path, monkeypatch):
-    writes, now = [], [0.0]
-    monkeypatch.setattr("os.fsync", writes.append)
-    file = tmp_path / "put.json"
-    with open_trait_file(file, "x", lambda: now[0]) as record:
-        for number in range(10_000):
-            now[0] += 0.0005
-            record.put((f"p{number}", "A"), TraitEntry("a"))
-        assert len(writes) == 5
-    assert len(writes) == 6
-    assert len(TraitFile(file, "x").entries) == 10_000
+        record.save({("a", "b"): "c"})
 
 
 class LostConnection(InProcess):
@@ -467,7 +359,7 @@ class LostConnection(InProcess):
 @pytest.mark.parametrize("writes", [0, 1, 2])
 @pytest.mark.parametrize("is_late", [False, True])
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_next_run_completes_an_interrupted_run(
+def test_resumed_run_needs_only_the_plan(
     sqlite_app, sqlite_database, tmp_path, monkeypatch, writes, is_late, is_killed
 ):
     """A killed process has recorded only its plan."""
@@ -490,7 +382,7 @@ def test_next_run_completes_an_interrupted_run(
             assert run(door).code is SyncCode.PLACEMENT_FAILED
             return
         service = placement_service(door, URL)
-        record = TraitFile(file, service.place, clock=lambda: 0.0)
+        record = TraitFile(file, service.place)
         with pytest.raises(KeyboardInterrupt):
             sync_traits(read_hosts, RemotePlacement(service, record))
 
@@ -502,7 +394,7 @@ def test_next_run_completes_an_interrupted_run(
     run_and_lose()
     run(InProcess(wsgi_handler(sqlite_app.app)))
     assert read_providers_with_trait(sqlite_database) == {theirs}
-    assert TraitFile(file, URL).entries == {}
+    assert TraitFile(file, URL).aggregates == {}
 
 
 def test_changes_before_a_placement_failure_are_recorded(
@@ -516,9 +408,9 @@ def test_changes_before_a_placement_failure_are_recorded(
     service = placement_service(door, URL)
     with open_trait_file(file, URL) as record:
         synced = sync_traits(host_map_reader(sqlite_database), RemotePlacement(service, record))
-        assert {uuid for uuid, _ in recorded_aggregates(TraitFile(file, URL))} == {*nodes}
+        assert {uuid for uuid, _ in TraitFile(file, URL).aggregates} == {*nodes}
     assert synced.code is SyncCode.PLACEMENT_FAILED
     assert synced.added == {(uuid, LICENSED) for uuid in nodes[:2]}
     # The third may have been changed, as only the response is lost. The fourth was not tried.
-    assert {uuid for uuid, _ in recorded_aggregates(TraitFile(file, URL))} == {*nodes[:3]}
+    assert {uuid for uuid, _ in TraitFile(file, URL).aggregates} == {*nodes[:3]}
     assert read_providers_with_trait(sqlite_database) == {*nodes[:2]}

@@ -112,8 +112,7 @@ def test_traits_are_added_and_removed_and_others_kept(
         synced = sync_traits(read_hosts, RemotePlacement(service, record))
         assert synced.added == {(node_uuid(1), LICENSED)}
     record = TraitFile(file, service.place)
-    entry = record.entries[node_uuid(1), LICENSED]
-    assert (len(record.entries), entry.aggregate) == (1, aggregate_uuid("windows"))
+    assert record.aggregates == {(node_uuid(1), LICENSED): aggregate_uuid("windows")}
     assert read_from_peer(peer_service, 1, "traits") == {LICENSED, "HW_CPU_X86_AVX2"}
     set_metadata(sqlite_database, "windows", {f"trait:{LICENSED}": None})
     with open_trait_file(file, service.place) as record:

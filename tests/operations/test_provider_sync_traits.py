@@ -60,7 +60,7 @@ def problems_of(synced):
 
 def read_synced_traits(database):
     with database.read() as connection:
-        return synced_traits.read(connection).pairs
+        return synced_traits.read(connection)
 
 
 def test_trait_is_created_and_set_on_providers_of_the_hosts(database):
@@ -106,7 +106,7 @@ def test_second_sync_changes_nothing(database):
     with record_statements(database) as statements:
         synced = sync_traits(*local_services(database))
     assert (synced.created, synced.added, synced.removed) == ([], set(), set())
-    assert len(statements) == 6
+    assert len(statements) == 7
     with database.read() as connection:
         rows = resource_providers.by_uuids(connection, nodes).values()
     assert {provider.generation for provider in rows} == {1}

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from placement_sched.db import tables
-from placement_sched.model.provider_sync import ChangeResult, TraitRecord
+from placement_sched.model.provider_sync import ChangeResult
 from placement_sched.operations.provider_sync import sync_traits
 from placement_sched.store import synced_traits
 from tests.support.host_maps import (
@@ -31,7 +31,7 @@ TRAIT_REMOVED = {f"trait:{LICENSED}": None}
 
 def read_synced_traits(database):
     with database.read() as connection:
-        return synced_traits.read(connection).pairs
+        return synced_traits.read(connection)
 
 
 @pytest.mark.parametrize("runs_before_removal", [0, 1])
@@ -49,7 +49,7 @@ def test_manual_trait_on_a_recreated_provider_is_kept(database, runs_before_remo
     assert sync_traits(*local_services(database)).removed == set()
     assert read_providers_with_trait(database) == {node}
     with database.read() as connection:
-        assert synced_traits.read(connection) == TraitRecord()
+        assert connection.execute(tables.synced_traits.select()).all() == []
 
 
 def test_synced_trait_on_a_recreated_provider_is_removed(database):
@@ -83,9 +83,9 @@ def test_record_of_a_concurrent_run_is_kept(database):
     sync_traits(*local_services(database))
     recreate_provider(database, node)
     _, slower = local_services(database)
-    outlived = slower.read_record().outlived
+    assert slower.read_record() == {}
     sync_traits(*local_services(database))
-    slower.update_record(outlived, {}, (), {})
+    slower.update_record({}, (), {})
     assert read_synced_traits(database) == {(node, LICENSED): aggregate}
 
 
