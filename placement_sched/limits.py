@@ -166,7 +166,3 @@ MAX_PCI_SPEC_KEYS = 500
 # Fleet files
 #: Names that a pattern expands to.
 MAX_PATTERN_NAMES = 1_000_000
-#: Nesting depth of a fleet file.
-MAX_YAML_DEPTH = 100
-#: Values repeated by aliases: a few lines of nested aliases could fill the memory.
-MAX_YAML_REPEATED = 1_000_000

@@ -73,18 +73,11 @@ def test_invalid_change_is_reported_in_one_line(run_cli, change, words):
     assert words in line
 
 
-#: Each line repeats the previous line nine times.
-DOUBLED = "a0: &a0 [x, x]\n" + "\n".join(
-    f"a{line}: &a{line} [{', '.join([f'*a{line - 1}'] * 9)}]" for line in range(1, 10)
-)
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
         ("- [", "changes:2:1: did not find expected node content"),
-        ("[" * 20_000 + "]" * 20_000, "changes:1:1001: more than 100 levels deep"),
-        (DOUBLED, ":1:13: aliases repeat more than 1000000 values"),
+        ("[" * 900 + "]" * 900, "changes: the values are nested too deeply"),
         ('changes: [{drain: ["\\ud800"]}]', "changes:1:"),
         ("3", "expected a list"),
         ("changes: 3", ":1: changes: 3 is not a list"),
