@@ -57,9 +57,6 @@ T = TypeVar("T", str, tuple[str, str])
 
 STANDARD_CLASSES = frozenset(os_resource_classes.STANDARDS)
 STANDARD_TRAITS = frozenset(os_traits.get_traits())
-#: Placeholder for the row id of a stored flavor in an instance's record. It means the flavor with
-#: the same flavorid, whose row id differs between databases.
-FLAVOR_ROW = "row of its flavorid"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +183,7 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
 
 
 def _read_instances(connection: Connection, rows: Mapping[str, Any]) -> dict[str, Instance]:
-    """Return all instances by uuid, with :data:`FLAVOR_ROW` for ids of flavors in ``rows``."""
+    """Return all instances by uuid, whose flavors have no row ids of ``rows``."""
     records = {instance.uuid: instance for instance in instances.search(connection)}
     metadata = instances.MetadataReader(connection, records)
     no_times: Json = dict.fromkeys(("created_at", "updated_at", "launched_at"))
@@ -207,11 +204,10 @@ def _by_uuid(objects: Iterable[Any], **blank: Any) -> dict[str, Any]:
 
 
 def plain_flavor(document: Mapping[str, Any], rows: Mapping[str, Any]) -> Json:
-    """Return a recorded flavor with :data:`FLAVOR_ROW` in place of its row id."""
-    number = document.get("id")
-    if number is not None and number == rows.get(str(document.get("flavorid"))):
-        return {**document, "id": FLAVOR_ROW}
-    return dict(document)
+    """Return a recorded flavor without its row id, which differs between databases."""
+    number = rows.get(str(document.get("flavorid")))
+    is_row = number is not None and number == document.get("id")
+    return {key: value for key, value in document.items() if key != "id" or not is_row}
 
 
 def read_providers(connection: Connection) -> dict[str, ProviderState]:
@@ -290,21 +286,16 @@ class MergeState:
             raise DocumentError(f"the {kind} {' '.join(names)} is already in the file")
         self._entries[(kind, *names)] = self.entry
 
-    def claim_name(
-        self, kind: str, owners: dict[T, str], name: T, uuid: str, previous: T | None
-    ) -> None:
-        """Record an object's entry and its new name in place of the previous name.
+    def claim_name(self, kind: str, owners: dict[T, str], name: T, uuid: str) -> None:
+        """Record an object's entry and its name.
 
         ``owners`` has the uuid of the object with each name. Raises :class:`DocumentError` if
         another object has the name.
         """
         self.note_entry(kind, uuid)
         if (owner := owners.setdefault(name, uuid)) != uuid:
-            noun, text = ("name", name) if isinstance(name, str) else ("names", " ".join(name))
-            verb = "is" if isinstance(name, str) else "are"
-            raise DocumentError(f"the {noun} {text} {verb} already used by {kind} {owner}")
-        if previous is not None and previous != name:
-            owners.pop(previous, None)
+            text = f"name {name} is" if isinstance(name, str) else f"names {' '.join(name)} are"
+            raise DocumentError(f"the {text} already used by {kind} {owner}")
 
     def service_of(self, host: str, binary: str) -> Service:
         """Return a service, or a new service."""

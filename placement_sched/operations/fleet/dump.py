@@ -132,16 +132,6 @@ def _inventories(provider: ProviderState, made: Mapping[str, Inventory] | None =
     }
 
 
-def _report_value(name: str, value: Any) -> Any:
-    if name == "cpu_info":
-        # An object, if it is encoded as the same text again. Fractions have several forms.
-        fractions: list[str] = []
-        note = fractions.append
-        decoded = json.loads(value, parse_float=note, parse_constant=note)
-        return decoded if not fractions and json.dumps(decoded) == value else value
-    return json.loads(json.dumps(value))
-
-
 def _names_of_node(node: ComputeNode) -> dict[str, str]:
     host, name = node.host, node.hypervisor_hostname
     names = {"host": host, **({} if name == host else {"node": name})}
@@ -247,8 +237,8 @@ class _Writer:
             name: value for name, value in sizes.items() if value or name in {"vcpus", "memory_mb"}
         }
         report |= {name: getattr(node, name) for name in _RATIOS}
-        other_fields = _differing(node, default, _OTHER_FIELDS)
-        return report | {name: _report_value(name, value) for name, value in other_fields.items()}
+        other_fields: Json = json.loads(json.dumps(_differing(node, default, _OTHER_FIELDS)))
+        return report | other_fields
 
     def _provider(self, provider: ProviderState, root: str = "") -> Json:
         """Return the entry of a provider.
@@ -329,11 +319,10 @@ class _Writer:
         return entry
 
     def _flavor_of(self, document: Mapping[str, Any]) -> Any:
-        if document.get("id") != cloud.FLAVOR_ROW:
-            return dict(document)
-        flavorid, flavors = str(document["flavorid"]), self._state.flavors
-        stored = flavors[flavorid].flavor
-        if {**stored.as_document(), "id": cloud.FLAVOR_ROW} != document:
+        flavorid, flavors = str(document.get("flavorid")), self._state.flavors
+        stored = flavors[flavorid].flavor if flavorid in flavors else None
+        is_stored = stored is not None and {**document, "id": None} == stored.as_document()
+        if stored is None or not is_stored or "id" in document:
             return dict(document)
         # A name that is the id of another flavor would be read as that flavor.
         is_ambiguous = stored.name in flavors and stored.name != flavorid

@@ -4,12 +4,12 @@
 The operations are the same as for reports of hosts and requests of operators. All objects of a kind
 are written together.
 
-Names that the collation of the database does not distinguish are rejected. MariaDB, for example,
-does not distinguish ``p``, ``P`` and ``"p "``.
+Names of providers that the collation of the database does not distinguish are rejected. MariaDB,
+for example, does not distinguish ``p``, ``P`` and ``"p "``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -20,7 +20,7 @@ from placement_sched.errors import ConcurrentUpdate, Conflict, Duplicate, Invali
 from placement_sched.model.aggregates import ZONE_KEY, HostAggregate
 from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import COMPUTE_BINARY, RATIOS, ComputeNode, Service
-from placement_sched.model.provider import ConsumerClaim, Inventory, Provider
+from placement_sched.model.provider import ConsumerClaim, Inventory
 from placement_sched.model.retry import retrying
 from placement_sched.operations import aggregates as aggregate_ops
 from placement_sched.operations import reports
@@ -45,14 +45,12 @@ from placement_sched.store.compute import host_aggregates as aggregate_rows
 from placement_sched.store.placement import (
     aggregates,
     allocations,
-    consumers,
     inventories,
     provider_trees,
     resource_classes,
     resource_providers,
     traits,
 )
-from placement_sched.store.placement.consumers import PROJECT, USER
 from placement_sched.store.placement.resource_providers import NewProvider
 
 NEW, CHANGED, GONE = "new", "changed", "gone"
@@ -70,8 +68,10 @@ StepProgress = Callable[[str], None]
 
 
 @contextmanager
-def _locate_errors(label: str, *keys: str | int) -> Iterator[None]:
-    """Raise errors as :class:`EntryError` with the keys of the entry.
+def _locate_errors(
+    draft: MergeState, kind: str, uuid: str, name: str, *keys: str
+) -> Iterator[None]:
+    """Raise errors as :class:`EntryError` with the keys of an object's entry.
 
     A concurrent update is not caused by an entry, and is raised unchanged.
     """
@@ -80,7 +80,8 @@ def _locate_errors(label: str, *keys: str | int) -> Iterator[None]:
     except ConcurrentUpdate:
         raise
     except (Conflict, Invalid, NotFound) as error:
-        raise EntryError(error, f"{label}: {error.detail}", *keys) from None
+        place = (*draft.entry_of(kind, uuid), *keys)
+        raise EntryError(error, f"{kind} {name}: {error.detail}", *place) from None
 
 
 def apply(connection: Connection, draft: MergeState, progress: StepProgress) -> None:
@@ -171,20 +172,21 @@ def _write_aggregates(connection: Connection, draft: MergeState) -> None:
     # All hosts leave before any host joins, so that no host is in two zones.
     for number, previous, aggregate in triples:
         for host in sorted(previous.hosts - aggregate.hosts):
-            with _aggregate_errors(aggregate, draft, "hosts"):
+            with _locate_errors(draft, "aggregate", aggregate.uuid, aggregate.name, "hosts"):
                 aggregate_ops.remove_host(connection, number, host, now, policies)
     for number, previous, aggregate in triples:
         removed = previous.metadata.keys() - aggregate.metadata
         changes: dict[str, str | None] = dict.fromkeys(removed)
         changes |= changed_entries(previous.metadata, aggregate.metadata)
-        with _aggregate_errors(aggregate, draft, ZONE_KEY if ZONE_KEY in changes else "metadata"):
+        key = ZONE_KEY if ZONE_KEY in changes else "metadata"
+        with _locate_errors(draft, "aggregate", aggregate.uuid, aggregate.name, key):
             if previous.name != aggregate.name:
                 aggregate_ops.update(connection, number, {"name": aggregate.name}, now)
             if changes:
                 aggregate_ops.set_metadata(connection, number, changes, now, policies)
     for number, previous, aggregate in triples:
         if joining := aggregate.hosts - previous.hosts:
-            with _aggregate_errors(aggregate, draft, "hosts"):
+            with _locate_errors(draft, "aggregate", aggregate.uuid, aggregate.name, "hosts"):
                 aggregate_ops.add_hosts(connection, number, joining, now, policies)
 
 
@@ -196,7 +198,7 @@ def _create_aggregates(
     differing = changed_entries(former, draft.after.aggregates)
     for uuid, aggregate in differing.items():
         if uuid not in former:
-            with _aggregate_errors(aggregate, draft, "name"):
+            with _locate_errors(draft, "aggregate", uuid, aggregate.name, "name"):
                 aggregate_ops.create(connection, uuid, aggregate.name, None, draft.now)
     ids = {item.uuid: item.id for item in aggregate_rows.snapshot(connection)} if differing else {}
     return [
@@ -205,49 +207,34 @@ def _create_aggregates(
     ]
 
 
-def _aggregate_errors(
-    aggregate: HostAggregate, draft: MergeState, key: str
-) -> AbstractContextManager[None]:
-    return _locate_errors(
-        f"aggregate {aggregate.name}", *draft.entry_of("aggregate", aggregate.uuid), key
-    )
-
-
 def _write_providers(connection: Connection, draft: MergeState) -> Mapping[int, frozenset[str]]:
     """Write the changed providers and return their superfluous inventories.
 
     They are returned by provider id, and must be deleted later, after their allocations. Raises
     :class:`EntryError` if a name is in use, or a provider would be its own descendant.
     """
-    # Lists in the file replace the effects of hosts and aggregates, which are written already.
-    written = {
-        *changed_entries(draft.before.providers, draft.after.providers),
-        *(uuid for uuid, _ in draft.given_lists),
-    }
     present = cloud.read_providers(connection)
     _complete_roots(draft, present)
     wanted = {
         uuid: provider
         for uuid, provider in changed_entries(present, draft.after.providers).items()
-        if uuid in written
+        if draft.entry_of("provider", uuid)
     }
     if not wanted:
         return {}
     existing = {uuid: state for uuid, state in wanted.items() if uuid in present}
     _create_providers(connection, [wanted[uuid] for uuid in wanted if uuid not in existing], draft)
     stored = resource_providers.by_uuids(connection, wanted)
-
-    def rename(states: list[ProviderState]) -> None:
-        names = {stored[state.uuid].id: state.name for state in states}
-        resource_providers.rename_many(connection, names, draft.now)
-
-    renamed = [item for uuid, item in existing.items() if present[uuid].name != item.name]
-    _write_named(connection, renamed, rename, draft)
+    names = {uuid: state.name for uuid, state in existing.items()}
+    renamed = {uuid: name for uuid, name in names.items() if present[uuid].name != name}
+    with _locate_duplicates(draft, renamed):
+        names_by_id = {stored[uuid].id: name for uuid, name in renamed.items()}
+        resource_providers.rename_many(connection, names_by_id, draft.now)
     for uuid, state in existing.items():
         if present[uuid].parent != state.parent:
             parent = draft.after.providers.get(state.parent or "")
             below = "" if parent is None else f" below {parent.name}"
-            with _locate_errors(f"provider {state.name}{below}", *draft.entry_of("provider", uuid)):
+            with _locate_errors(draft, "provider", uuid, f"{state.name}{below}"):
                 provider_trees.move(connection, uuid, state.parent, anywhere=True, now=draft.now)
     resource_providers.lock(connection, [state.id for state in stored.values()])
     by_id = {stored[uuid].id: state for uuid, state in wanted.items()}
@@ -316,42 +303,38 @@ def _create_providers(connection: Connection, new: list[ProviderState], draft: M
         if not ready or len(parents) < len(above):
             raise Invalid("a provider has a parent that does not exist")
 
-        def create(states: list[ProviderState], parents: Mapping[str, Provider] = parents) -> None:
-            rows = [
-                NewProvider(state.uuid, state.name, parents.get(state.parent or ""))
-                for state in states
-            ]
+        rows = [
+            NewProvider(state.uuid, state.name, parents.get(state.parent or "")) for state in ready
+        ]
+        with _locate_duplicates(draft, {state.uuid: state.name for state in ready}):
             resource_providers.create_many(connection, rows, draft.now)
-
-        _write_named(connection, ready, create, draft)
         new = [state for state in new if state.parent in uuids]
 
 
-def _write_named(
-    connection: Connection,
-    wanted: list[ProviderState],
-    write: Callable[[list[ProviderState]], None],
-    draft: MergeState,
-) -> None:
-    if not wanted:
-        return
+@contextmanager
+def _locate_duplicates(draft: MergeState, written: Mapping[str, str]) -> Iterator[None]:
+    """Raise :class:`EntryError` if the database does not distinguish two names of providers.
+
+    ``written`` has names by uuid. The two names differ in case or in blanks at the end.
+    """
     try:
-        with connection.begin_nested():
-            write(wanted)
+        yield
     except Duplicate:
-        if len(wanted) > 1:
-            for state in wanted:
-                _write_named(connection, [state], write, draft)
-            return
-        (provider,) = wanted
-        names = {row.name for row in resource_providers.by_names(connection, [provider.name])}
-        message = f"another provider already has its {'name' if names else 'uuid'}"
-        if spelt := names - {provider.name}:
-            message = f"the database does not distinguish its name from {_quote(min(spelt))}"
-        message = f"provider {_quote(provider.name)}: {message}"
-        raise EntryError(
-            Duplicate(message), message, *draft.entry_of("provider", provider.uuid)
-        ) from None
+        names = {uuid: provider.name for uuid, provider in draft.before.providers.items()}
+        owners: dict[str, tuple[str, str]] = {}
+        for uuid, name in {**names, **written}.items():
+            owner, other = owners.setdefault(name.casefold().rstrip(), (uuid, name))
+            if owner != uuid and uuid in written:
+                problem = f"the database does not distinguish its name from {_quote(other)}"
+                message = f"provider {_quote(name)}: {problem}"
+                place = draft.entry_of("provider", uuid)
+                raise EntryError(Duplicate(message), message, *place) from None
+        raise
+
+
+def _quote(name: str) -> str:
+    """Return a name, in quotation marks if it begins or ends with a blank."""
+    return name if name and name == name.strip() else repr(name)
 
 
 def _write_allocations(connection: Connection, draft: MergeState) -> None:
@@ -367,27 +350,6 @@ def _write_allocations(connection: Connection, draft: MergeState) -> None:
     if claims:
         # The file describes existing allocations, which may exceed a host that has shrunk.
         allocations.replace(connection, claims, draft.now, recorded=True)
-        _check_owners(connection, claims, draft)
-
-
-def _check_owners(connection: Connection, claims: list[ConsumerClaim], draft: MergeState) -> None:
-    """Raise :class:`EntryError` if an owner was stored in another spelling."""
-    writing = [claim for claim in claims if claim.allocations]
-    owner_names = consumers.owner_names(writing)
-    stored_ids = consumers.ids_of(connection, {kind: owner_names[kind] for kind in (PROJECT, USER)})
-    for claim in writing:
-        for kind, name in ((PROJECT, claim.project_id), (USER, claim.user_id)):
-            if (kind, name) in stored_ids:
-                continue
-            stored_name = consumers.stored_name(connection, kind, name) or ""
-            message = f"the database does not distinguish its name from {_quote(stored_name)}"
-            message = f"{kind} {_quote(name)}: {message}"
-            raise EntryError(Duplicate(message), message, *draft.entry_of_consumer(claim.consumer))
-
-
-def _quote(name: str) -> str:
-    """Return a name, in quotation marks if it begins or ends with a blank."""
-    return name if name and name == name.strip() else repr(name)
 
 
 def _write_instances(connection: Connection, draft: MergeState) -> None:
@@ -395,9 +357,8 @@ def _write_instances(connection: Connection, draft: MergeState) -> None:
     ids = flavors.ids_by_flavorid(connection) if differing else {}
 
     def with_row(flavor: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        if flavor is None or flavor.get("id") != cloud.FLAVOR_ROW:
-            return flavor
-        return {**flavor, "id": ids.get(str(flavor.get("flavorid")))}
+        number = ids.get(str(flavor.get("flavorid"))) if flavor else None
+        return {"id": number, **flavor} if flavor and number is not None else flavor
 
     rows = [replace(instance, flavor=with_row(instance.flavor)) for instance in differing]
     instances.record(connection, rows, draft.now, with_metadata=True)

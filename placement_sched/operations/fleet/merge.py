@@ -78,8 +78,7 @@ def _merge_hosts(draft: MergeState, entry: Json) -> None:
         node = replace(node, uuid=uuid, host=host, hypervisor_hostname=name, last_seen_up=seen_up)
         if "host_ip" in entry:
             node = replace(node, host_ip=address)
-        former = (previous.host, previous.hypervisor_hostname) if previous else None
-        draft.claim_name("node", draft.node_uuids, (host, name), uuid, former)
+        draft.claim_name("node", draft.node_uuids, (host, name), uuid)
         draft.after.nodes[uuid] = node
         service = draft.service_of(host, compute_node.COMPUTE_BINARY)
         if service.last_seen_up is None or service.last_seen_up < seen_up:
@@ -131,13 +130,12 @@ def _put_provider(
     draft: MergeState, provider: ProviderState, entry: Json, key: str = "aggregates"
 ) -> ProviderState:
     """Merge a provider with traits and aggregates (under ``key``) of an entry."""
-    uuid, previous = provider.uuid, draft.after.providers.get(provider.uuid)
+    uuid = provider.uuid
     listed = {"traits": entry.get("traits"), "aggregates": entry.get(key)}
     lists: Json = {name: frozenset(values) for name, values in listed.items() if values is not None}
     provider = replace(provider, **lists)
     draft.given_lists.update((uuid, name) for name in lists)
-    former = None if previous is None else previous.name
-    draft.claim_name("provider", draft.provider_uuids, provider.name, uuid, former)
+    draft.claim_name("provider", draft.provider_uuids, provider.name, uuid)
     draft.add_classes(provider.inventories)
     draft.add_traits(provider.traits)
     draft.after.providers[uuid] = provider
@@ -391,8 +389,9 @@ def _find(draft: MergeState, key: str, value: Json | str) -> Json | str:
         )
     if key == "flavor":
         names = {flavorid: state.flavor.name for flavorid, state in after.flavors.items()}
-        flavor = after.flavors[_find_id(key, value, names)].flavor
-        return {**flavor.as_document(), "id": cloud.FLAVOR_ROW}
+        document = after.flavors[_find_id(key, value, names)].flavor.as_document()
+        del document["id"]
+        return document
     image_names = {uuid: image.name for uuid, image in after.images.items()}
     return after.images[_find_id(key, value, image_names)].as_request_image()
 

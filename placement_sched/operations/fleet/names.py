@@ -23,7 +23,7 @@ _RANGE = re.compile(r"(?P<first>[0-9]{1,18})(?:-(?P<last>[0-9]{1,18}))?")
 _SPECIAL = re.compile(r"([\\\[\]{}])")
 _LAST_NUMBER = re.compile(r"(.*?)([0-9]{1,17})([^0-9]*)", re.DOTALL)
 _PLACE = re.compile(r"\\.|\{(?P<name>[^}]*)\}", re.DOTALL)
-_NATURAL_PARTS = re.compile(r"[0-9]+|[^0-9]+")
+_NUMBER = re.compile(r"([0-9]+)")
 
 
 def expand(pattern: str) -> list[str]:
@@ -114,11 +114,9 @@ def patterns_for(names: Sequence[str], *, alone: bool = False) -> str | list[str
 
 def natural_key(name: str) -> tuple[Any, ...]:
     """Return a sort key that puts ``cn2`` before ``cn10``, unique for each name."""
-    parts = (
-        (int(part), "") if "0" <= part[0] <= "9" else (-1, part)
-        for part in _NATURAL_PARTS.findall(name)
-    )
-    return tuple(parts), name
+    # Every second part is a number.
+    parts = enumerate(_NUMBER.split(name))
+    return tuple(int(part) if index % 2 else part for index, part in parts), name
 
 
 def expand_entries(entry: Json, key: str, count: int, *, alone: bool = False) -> Sequence[Any]:

@@ -118,12 +118,6 @@ def ids_of(connection: Connection, wanted: Mapping[str, Collection[str]]) -> Ids
     }
 
 
-def stored_name(connection: Connection, kind: str, name: str) -> str | None:
-    """Return the stored name that the database considers equal to a name, or None."""
-    stored: str | None = connection.scalar(select(COLUMNS[kind]).where(COLUMNS[kind] == name))
-    return stored
-
-
 class Owner(NamedTuple):
     """The project, user and type of a consumer, as row ids."""
 

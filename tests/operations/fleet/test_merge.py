@@ -9,14 +9,6 @@ from placement_sched.errors import Error
 from tests.support.clouds import uuid_of
 
 UUID, TWO = uuid_of("one"), uuid_of("two")
-OWNED = """\
-providers: [{{name: s, inventories: {{VCPU: {{total: 9}}}}}}]
-allocations:
-- {{consumer: aaaaaaaa-0000-4000-8000-000000000001, project: {project}, user: {user},
-   allocations: {{s: {{VCPU: 1}}}}}}
-- {{consumer: aaaaaaaa-0000-4000-8000-000000000002, project: p, user: u,
-   allocations: {{s: {{VCPU: 1}}}}}}
-"""
 
 
 def assert_load_fails(cloud, text, message):
@@ -77,16 +69,6 @@ def test_derived_service_uuid_is_reserved(sqlite_cloud):
         ),
         (
             "",
-            OWNED.format(project="P", user="u"),
-            "f.yaml:5:3: project p: the database does not distinguish its name from P",
-        ),
-        (
-            "",
-            OWNED.format(project="p", user="U"),
-            "f.yaml:5:3: user u: the database does not distinguish its name from U",
-        ),
-        (
-            "",
             "providers:\n- {name: pr}\n- {name: 'pr '}",
             "f.yaml:3:3: provider 'pr ': the database does not distinguish its name from pr",
         ),
@@ -94,16 +76,6 @@ def test_derived_service_uuid_is_reserved(sqlite_cloud):
             "providers: [{name: 'pr '}]",
             "providers:\n- name: other\n  providers:\n  - {name: pr}",
             "f.yaml:4:5: provider pr: the database does not distinguish its name from 'pr '",
-        ),
-        (
-            "",
-            OWNED.format(project="'p '", user="u"),
-            "f.yaml:3:3: project 'p ': the database does not distinguish its name from p",
-        ),
-        (
-            "",
-            OWNED.format(project="p", user="'u  '"),
-            "f.yaml:3:3: user 'u  ': the database does not distinguish its name from u",
         ),
     ],
 )
