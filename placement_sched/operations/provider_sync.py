@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from placement_sched.clients.placement import RemotePlacement
+from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import NotFound, ServiceFailed
 from placement_sched.model.aggregates import HostAggregate
@@ -105,8 +106,8 @@ class OwnPlacement:
     def change(self, change: ProviderChange) -> ChangeResult:
         """Add or remove an aggregate or trait, and update the record of traits.
 
-        A trait is only recorded for providers that lacked it, and is not removed from a provider
-        that was recreated after the record.
+        A trait is only recorded for providers that lacked it, and only recorded traits are removed:
+        none from a provider that was recreated after the record.
         """
 
         def work(connection: Connection) -> ChangeResult:
@@ -121,10 +122,10 @@ class OwnPlacement:
                 }
             existing = resource_providers.by_uuids(connection, providers)
             ids = {uuid: provider.id for uuid, provider in existing.items()}
-            recorded = {}
+            uuids = {id_: uuid for uuid, id_ in ids.items()}
             if attribute == "traits" and not adding:
-                recorded = synced_traits.provider_ids(connection, name, providers)
-            uuids = {id_: uuid for uuid, id_ in ids.items() if recorded.get(uuid, id_) == id_}
+                record = synced_traits.read(connection)
+                uuids = {id_: uuid for id_, uuid in uuids.items() if (uuid, name) in record}
             association = _ASSOCIATIONS[attribute]
             write = association.add if adding else association.remove
             done = frozenset(uuids[id_] for id_ in write(connection, name, uuids, self._clock()))
@@ -196,17 +197,15 @@ class SyncRun:
 
     def change_all(self, changes: Iterable[ProviderChange]) -> None:
         """Make changes in batches of the size that placement accepts."""
-        size, batches = self.placement.batch, []
-        for change in changes:
-            ordered = sorted(change.providers.items())
-            batches += [
-                change._replace(providers=dict(ordered[start : start + size]))
-                for start in range(0, len(ordered), size)
-            ]
-        total, done = sum(len(batch.providers) for batch in batches), 0
-        for batch in batches:
-            self.change(batch)
-            done += len(batch.providers)
+        parts = [
+            change._replace(providers=dict(part))
+            for change in changes
+            for part in batches(sorted(change.providers.items()), self.placement.batch)
+        ]
+        total, done = sum(len(part.providers) for part in parts), 0
+        for part in parts:
+            self.change(part)
+            done += len(part.providers)
             self.progress(done, total)
 
     def change(self, change: ProviderChange) -> None:

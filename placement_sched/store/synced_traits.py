@@ -32,16 +32,6 @@ def read(connection: Connection) -> dict[ProviderTrait, str]:
     return {(provider, trait): aggregate for provider, trait, aggregate in rows}
 
 
-def provider_ids(connection: Connection, trait: str, providers: Collection[str]) -> dict[str, int]:
-    """Return the recorded ids of the providers that got a trait, by uuid."""
-    query = select(_COLUMNS.provider_uuid, _COLUMNS.provider_id).where(
-        _COLUMNS.trait == trait, _COLUMNS.provider_id.is_not(None)
-    )
-    return dict(
-        map(tuple, sql.select_in_batches(connection, query, _COLUMNS.provider_uuid, providers))
-    )
-
-
 def record_pairs(
     connection: Connection,
     pairs: Mapping[ProviderTrait, str],

@@ -178,7 +178,13 @@ def _synchronise(
             print(line, file=sys.stderr if arguments.format == "json" else sys.stdout)
 
     with silence_library_logs(), ExitStack() as stack:
-        services = _open_services(arguments)
+        urls = {
+            "placement": ("--url", arguments.url),
+            "compute": ("--compute-url", arguments.compute_url),
+        }
+        # APIs in the database have no service.
+        adapters = make_adapters(arguments, urls)
+        services = {kind: RemoteService(adapter, kind) for kind, adapter in adapters.items()}
         compute, remote = services.get("compute"), services.get("placement")
         if state is not None and remote is None:
             raise Invalid("--state is only valid with a remote placement (--url, --os-cloud)")
@@ -197,16 +203,6 @@ def _synchronise(
         noun = sync.__name__.removeprefix("sync_")
         progress = stack.enter_context(show_progress(f"synchronising {noun}"))
         return sync(read_hosts, placement, note=note, progress=progress, **options)
-
-
-def _open_services(arguments: argparse.Namespace) -> dict[str, RemoteService]:
-    """Return the remote placement and compute API by kind, except for APIs in the database."""
-    urls = {
-        "placement": ("--url", arguments.url),
-        "compute": ("--compute-url", arguments.compute_url),
-    }
-    adapters = make_adapters(arguments, urls)
-    return {kind: RemoteService(adapter, kind) for kind, adapter in adapters.items()}
 
 
 def _report(arguments: argparse.Namespace, run: SyncRun, document: Json, lines: list[str]) -> int:

@@ -256,8 +256,8 @@ class MergeState:
         self.defaults = reports.defaults(settings, now)
         self.policies = policies_for(settings)
         self.unknown_owner = settings.unknown_owner
-        #: Provider uuid and "aggregates" or "traits" if the file has this list.
-        self.given_lists: set[tuple[str, str]] = set()
+        #: The lists in the file, "aggregates" and "traits", by provider uuid.
+        self.given_lists: dict[str, Collection[str]] = {}
         self.provider_uuids = {provider.name: uuid for uuid, provider in before.providers.items()}
         self.node_uuids = {
             (node.host, node.hypervisor_hostname): uuid for uuid, node in before.nodes.items()

@@ -213,12 +213,15 @@ def _write_providers(connection: Connection, draft: MergeState) -> Mapping[int, 
     They are returned by provider id, and must be deleted later, after their allocations. Raises
     :class:`EntryError` if a name is in use, or a provider would be its own descendant.
     """
+    # Lists in the file replace the effects of hosts and aggregates, which are written already.
+    changed = changed_entries(draft.before.providers, draft.after.providers).keys()
+    written = changed | draft.given_lists.keys()
     present = cloud.read_providers(connection)
     _complete_roots(draft, present)
     wanted = {
         uuid: provider
         for uuid, provider in changed_entries(present, draft.after.providers).items()
-        if draft.entry_of("provider", uuid)
+        if uuid in written
     }
     if not wanted:
         return {}
@@ -259,7 +262,7 @@ def _complete_roots(draft: MergeState, present: Mapping[str, ProviderState]) -> 
     The operations have changed providers that existed before. Only the lists and ratios in the file
     replace their results.
     """
-    after, given_lists = draft.after, draft.given_lists
+    after = draft.after
     joined, disabled_hosts = after.aggregates_by_host(), after.disabled_hosts()
     ratios_by_host = after.ratios_by_host(draft.policies)
     for uuid, node in after.nodes.items():
@@ -267,9 +270,10 @@ def _complete_roots(draft: MergeState, present: Mapping[str, ProviderState]) -> 
             continue
         current, former = present.get(uuid), draft.before.providers.get(uuid)
         members, traits_of_root = provider.aggregates, provider.traits
-        if (uuid, "aggregates") not in given_lists:
+        given_lists = draft.given_lists.get(uuid, ())
+        if "aggregates" not in given_lists:
             members = current.aggregates if current else joined.get(node.host, frozenset())
-        if current and (uuid, "traits") not in given_lists:
+        if current and "traits" not in given_lists:
             traits_of_root = current.traits
         elif node.host in disabled_hosts:
             traits_of_root |= {reports.DISABLED_TRAIT}

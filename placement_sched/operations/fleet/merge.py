@@ -134,7 +134,8 @@ def _put_provider(
     listed = {"traits": entry.get("traits"), "aggregates": entry.get(key)}
     lists: Json = {name: frozenset(values) for name, values in listed.items() if values is not None}
     provider = replace(provider, **lists)
-    draft.given_lists.update((uuid, name) for name in lists)
+    if lists:
+        draft.given_lists[uuid] = lists.keys()
     draft.claim_name("provider", draft.provider_uuids, provider.name, uuid)
     draft.add_classes(provider.inventories)
     draft.add_traits(provider.traits)
