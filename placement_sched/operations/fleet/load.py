@@ -324,16 +324,20 @@ def _locate_duplicates(draft: MergeState, written: Mapping[str, str]) -> Iterato
     try:
         yield
     except Duplicate:
-        names = {uuid: provider.name for uuid, provider in draft.before.providers.items()}
-        owners: dict[str, tuple[str, str]] = {}
-        for uuid, name in {**names, **written}.items():
-            owner, other = owners.setdefault(name.casefold().rstrip(), (uuid, name))
-            if owner != uuid and uuid in written:
+        providers = draft.before.providers.values()
+        others = [provider.name for provider in providers if provider.uuid not in written]
+        spellings = {_fold_spelling(name): name for name in others}
+        for uuid, name in written.items():
+            if (other := spellings.setdefault(_fold_spelling(name), name)) != name:
                 problem = f"the database does not distinguish its name from {_quote(other)}"
                 message = f"provider {_quote(name)}: {problem}"
                 place = draft.entry_of("provider", uuid)
                 raise EntryError(Duplicate(message), message, *place) from None
         raise
+
+
+def _fold_spelling(name: str) -> str:
+    return name.casefold().rstrip()
 
 
 def _quote(name: str) -> str:
