@@ -149,14 +149,18 @@ class OwnPlacement:
         forgotten: Collection[ProviderTrait],
         planned: Mapping[ProviderTrait, str],  # noqa: ARG002 - recorded with their changes
     ) -> None:
-        """Record another aggregate for some pairs, and remove others and deleted providers."""
+        """Record another aggregate for some pairs, and remove others and deleted providers.
+
+        Without such pairs nothing is written: the pairs of deleted providers are never read.
+        """
 
         def work(connection: Connection) -> None:
             synced_traits.forget_outlived(connection)
             synced_traits.rebind(connection, rebound, self._clock())
             synced_traits.forget(connection, forgotten)
 
-        self._database.write(work)
+        if rebound or forgotten:
+            self._database.write(work)
 
 
 Placement = OwnPlacement | RemotePlacement

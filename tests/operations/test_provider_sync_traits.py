@@ -106,7 +106,7 @@ def test_second_sync_changes_nothing(database):
     with record_statements(database) as statements:
         synced = sync_traits(*local_services(database))
     assert (synced.created, synced.added, synced.removed) == ([], set(), set())
-    assert len(statements) == 7
+    assert len(statements) == 6
     with database.read() as connection:
         rows = resource_providers.by_uuids(connection, nodes).values()
     assert {provider.generation for provider in rows} == {1}

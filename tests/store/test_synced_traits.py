@@ -49,7 +49,7 @@ def test_manual_trait_on_a_recreated_provider_is_kept(database, runs_before_remo
     assert sync_traits(*local_services(database)).removed == set()
     assert read_providers_with_trait(database) == {node}
     with database.read() as connection:
-        assert connection.execute(tables.synced_traits.select()).all() == []
+        assert synced_traits.read(connection) == {}
 
 
 def test_synced_trait_on_a_recreated_provider_is_removed(database):
@@ -85,7 +85,7 @@ def test_record_of_a_concurrent_run_is_kept(database):
     _, slower = local_services(database)
     assert slower.read_record() == {}
     sync_traits(*local_services(database))
-    slower.update_record({}, (), {})
+    slower.update_record({}, [(node, "CUSTOM_OTHER")], {})
     assert read_synced_traits(database) == {(node, LICENSED): aggregate}
 
 
