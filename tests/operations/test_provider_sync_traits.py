@@ -90,7 +90,7 @@ def test_only_required_values_request_a_trait(sqlite_database):
 
 
 def test_aggregate_without_hosts_creates_its_trait(sqlite_database):
-    """Otherwise requests that name the trait would be rejected."""
+    """A request that names a missing trait is rejected, so the trait must exist."""
     add_aggregate(sqlite_database, "windows", [], ASKING)
     assert sync_traits(*local_services(sqlite_database)).created == [LICENSED]
     with sqlite_database.read() as connection:
