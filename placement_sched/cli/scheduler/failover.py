@@ -16,7 +16,7 @@ from placement_sched.cli.terminal import make_table, show_waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, PathStep
 
-#: Options of ``capacity`` besides those that describe a request.
+#: Options of ``capacity`` that describe no request.
 _OTHERS = ("all_flavors", "per", "override", "policy", "change", "changes", "html")
 _OPTIONS = {"host_failures": "--host-failures", "within": "--within"}
 
