@@ -110,10 +110,22 @@ class Conf(cfg.ConfigOpts):
         self._options.get(_group_name(group), {}).pop(opt.dest, None)
 
     def import_opt(self, name: str, module_str: str, group: Any = None) -> None:
-        """Check that an option of nova exists, without an import of its module."""
+        """Check that an option of nova exists, without an import of its module.
+
+        It may have its current name or a former name.
+        """
         is_nova = module_str.partition(".")[0] == "nova"
-        if not is_nova or name not in self._options.get(str(group or "DEFAULT"), {}):
+        if not (is_nova and self._has_option(name, str(group or "DEFAULT"))):
             super().import_opt(name, module_str, group)
+
+    def _has_option(self, name: str, group: str) -> bool:
+        former = (
+            (old.group or own_group, old.name or opt.name)
+            for own_group, members in self._options.items()
+            for opt in members.values()
+            for old in opt.deprecated_opts
+        )
+        return name in self._options.get(group, {}) or (group, name) in former
 
 
 def _group_name(group: Any) -> str:

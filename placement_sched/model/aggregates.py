@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self
 
-from placement_sched.model.document import NovaObject
+from placement_sched.model.document import NovaObject, NovaObjectDictCompat
 from placement_sched.model.names import canonical_uuid
 
 #: The metadata key that makes an aggregate an availability zone.
@@ -34,7 +34,7 @@ class Tag:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostAggregate:
+class HostAggregate(NovaObjectDictCompat):
     """A host aggregate, with the uuid of its placement aggregate."""
 
     id: int

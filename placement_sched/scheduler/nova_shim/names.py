@@ -24,8 +24,9 @@ COUNTERPARTS = {
     "nova.conf": "placement_sched.config",
     "nova.api.validation.extra_specs": "placement_sched.scheduler.extra_specs",
 }
-#: Functions with the name of a module in a string.
-_IMPORTING = {"import_opt", "import_group", "import_module", "import_class", "import_object"}
+#: Functions that import the module that a string names. ``import_opt`` is none of them, because it
+#: does not import the module of an option that exists.
+_IMPORTING = {"import_group", "import_module", "import_class", "import_object"}
 #: Modules that provide any name.
 _ANY_NAME = {"nova.exception", "nova.compute.task_states"}
 
@@ -75,7 +76,7 @@ def list_names(source: str, *, imports_only: bool = False) -> Sequence[NovaName]
     """Return the names of nova that a source uses, by line, each name once.
 
     Every form of an import counts, also inside functions, and so do names of modules in strings of
-    ``CONF.import_opt`` and the like. Raises :class:`SyntaxError`.
+    ``importlib.import_module`` and the like. Raises :class:`SyntaxError`.
     """
     tree = ast.parse(source)
     modules: dict[str, str] = {}

@@ -6,6 +6,7 @@ from importlib import import_module
 import pytest
 
 from placement_sched.candidates.providers import ProviderSource
+from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import Instance
 from placement_sched.scheduler.filters import BaseHostFilter
@@ -186,3 +187,13 @@ def test_missing_object_raises_the_exception_of_nova(shim):
     with pytest.raises(nova_exception.NovaException, match="gone"):
         raise nova_exception.AcmeError("gone")
     assert not hasattr(nova_exception, "acme")
+
+
+def test_aggregate_is_read_as_an_object_or_a_dictionary():
+    aggregate = HostAggregate(
+        id=7, uuid="u", name="a", hosts=frozenset({"cn1"}), metadata={"k": "v"}
+    )
+    assert (aggregate["name"], aggregate["metadata"]["k"]) == ("a", "v")
+    assert (aggregate.get("id"), aggregate.get("missing"), "hosts" in aggregate) == (7, None, True)
+    with pytest.raises(KeyError, match="missing"):
+        aggregate["missing"]

@@ -11,7 +11,8 @@ from nova import (context as c,
                   objects)
 from nova.scheduler import filters, mixins
 CONF = nova.conf.CONF
-CONF.import_opt("x", "nova.scheduler.filters.core_filter")
+CONF.import_opt("x", "nova.scheduler.filters.ram_filter")
+importutils.import_class("nova.scheduler.filters.core_filter")
 
 
 class A(filters.BaseHostFilter):
@@ -31,11 +32,11 @@ def test_every_import_and_use_is_found():
         "nova.scheduler.filters": 5,
         "nova.scheduler.mixins": 5,
         "nova.conf.CONF": 6,
-        "nova.scheduler.filters.core_filter": 7,
-        "nova.scheduler.filters.BaseHostFilter": 10,
-        "nova.huawei.tools": 12,
-        "nova.objects.Quotas": 13,
-        "nova.context.get_admin_context": 13,
+        "nova.scheduler.filters.core_filter": 8,
+        "nova.scheduler.filters.BaseHostFilter": 11,
+        "nova.huawei.tools": 13,
+        "nova.objects.Quotas": 14,
+        "nova.context.get_admin_context": 14,
     }
 
 

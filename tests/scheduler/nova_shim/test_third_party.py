@@ -163,6 +163,18 @@ def test_every_plugin_is_tested():
     assert len(tried) == 23
 
 
+@pytest.mark.parametrize(
+    ("name", "group"),
+    [
+        ("cpu_allocation_ratio", None),
+        ("scheduler_host_subset_size", None),
+        ("host_subset_size", "filter_scheduler"),
+    ],
+)
+def test_option_is_known_by_its_current_and_former_names(name, group):
+    make_full_conf().import_opt(name, "nova.module.that.is.not.provided", group)
+
+
 def test_global_object_has_the_options_of_nova(shim, tmp_path):
     file = tmp_path / "nova.conf"
     file.write_text(
