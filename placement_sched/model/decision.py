@@ -79,7 +79,7 @@ class Conditions:
     def as_json(self) -> dict[str, Any]:
         """Return the JSON object that :meth:`from_json` reads.
 
-        Workers of 0.1.0 cannot read ``together``, which is therefore only present if true.
+        Older workers cannot read ``together``, which is therefore only present if true.
         """
         values = asdict(self)
         if not self.together:

@@ -234,13 +234,13 @@ def test_provider_created_by_nova_compute_is_in_aggregates_of_its_host(nodes):
 
 def test_host_of_a_new_instance_cannot_change_zone(nodes):
     # The instance fills a host, so that only the host of the round fits.
-    request_spec = spec(availability_zone="nova", flavor=flavor(memory_mb=60000))
+    fields = {"availability_zone": "nova", "flavor": flavor(memory_mb=60000)}
 
     def race(number, via):
         host = f"zone{number}"
         join = create_aggregate(nodes, host, zone=host)
         nodes.create("POST", NODES, [report(host)])
-        select = (via[0], "POST", SELECT, {"request_spec": request_spec})
+        select = (via[0], "POST", SELECT, {"request_spec": spec(**fields)})
         answers = nodes.send_concurrently(select, (via[1], *join))
         assert statuses(answers) == [200, 409]
 
