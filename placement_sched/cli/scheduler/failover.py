@@ -45,10 +45,10 @@ def is_failover(arguments: argparse.Namespace) -> bool:
 
 def run_failover(arguments: argparse.Namespace) -> int:
     """Print the failover capacity, and return 0 even if hosts are uncovered."""
-    given = ["FLAVOR"] if arguments.request is not None else list_given(arguments)
-    given += [f"--{name.replace('_', '-')}" for name in _OTHERS if getattr(arguments, name, None)]
-    if given:
-        raise Invalid(f"{given[0]} cannot be combined with --host-failures or --within")
+    options = ["FLAVOR"] if arguments.request is not None else list_given(arguments)
+    options += [f"--{name.replace('_', '-')}" for name in _OTHERS if getattr(arguments, name, None)]
+    if options:
+        raise Invalid(f"{options[0]} cannot be combined with --host-failures or --within")
     failures = 1 if arguments.host_failures is None else arguments.host_failures
     body: Json = {"host_failures": failures, "within": arguments.within}
 

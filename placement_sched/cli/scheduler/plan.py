@@ -69,11 +69,11 @@ def _run(arguments: argparse.Namespace) -> int:
     """
     check_execution_arguments(arguments)
     if arguments.resume is not None:
-        others = ("change", "flavor", "override", "execute")
-        given = ["FILE"] if arguments.file is not None else []
-        given += [f"--{name}" for name in others if getattr(arguments, name)]
-        if given:
-            raise Invalid(f"--resume does not accept {given[0]}")
+        names = ("change", "flavor", "override", "execute")
+        options = ["FILE"] if arguments.file is not None else []
+        options += [f"--{name}" for name in names if getattr(arguments, name)]
+        if options:
+            raise Invalid(f"--resume does not accept {options[0]}")
         return resume_run(arguments)
     file = NO_FILE if arguments.file is None else read_file(arguments.file)
     changes = RequestedChanges(file, arguments.change)
