@@ -359,7 +359,7 @@ class LostConnection(InProcess):
 @pytest.mark.parametrize("writes", [0, 1, 2])
 @pytest.mark.parametrize("is_late", [False, True])
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_resumed_run_needs_only_the_plan(
+def test_next_run_completes_an_interrupted_run(
     sqlite_app, sqlite_database, tmp_path, monkeypatch, writes, is_late, is_killed
 ):
     """A killed process has recorded only its plan."""

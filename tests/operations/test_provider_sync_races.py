@@ -109,11 +109,12 @@ def run_and_check_race(url: str) -> bool:
     check_members(database, nodes)
     assert read_providers_with_trait(database) == required
     with database.read() as connection:
-        assert {uuid for uuid, _ in synced_traits.read(connection)} == asked
-    put: dict[str, set[str]] = defaultdict(set)
-    for node, trait in theirs:
-        put[trait].add(node)
-    assert {trait: read_providers_with_trait(database, trait) for trait in put} == put
+        assert {uuid for uuid, _ in synced_traits.read(connection)} == required
+    other_traits: dict[str, set[str]] = defaultdict(set)
+    for node, trait in pairs:
+        other_traits[trait].add(node)
+    found = {trait: read_providers_with_trait(database, trait) for trait in other_traits}
+    assert found == other_traits
     assert_invariants(database)
     database.dispose()
     return bool(other_traits)
