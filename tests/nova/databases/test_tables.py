@@ -78,7 +78,7 @@ def test_columns_read_exist_in_novas_schema(make_follower, real_nova, database):
     findings = follower.full()
     follower.refresh()
     follower.round()
-    assert findings.misfits == ()
+    assert findings.issues == ()
     assert {noun: count.new for noun, count in findings.counts.items()} == {
         "cells": 1,
         "services": 2,
