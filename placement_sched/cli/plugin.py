@@ -11,6 +11,7 @@ from placement_sched.cli.output import Column, Output, print_output
 from placement_sched.cli.terminal import print_result
 from placement_sched.errors import ConfigurationError
 from placement_sched.operations.plugin_check import (
+    SYNTAX,
     Finding,
     check_source,
     describe_interface,
@@ -53,9 +54,11 @@ def run_check(arguments: argparse.Namespace) -> int:
         except ConfigurationError as error:
             loaded, failures = [], [Finding(target, 0, "import", "fails", error.detail)]
         # After the import: plugin and helpers have declared their options.
-        for file in dict.fromkeys([*files, *map(source_of, loaded)]):
-            findings |= dict.fromkeys(check_source(file, settings.conf))
-        findings |= dict.fromkeys([*failures, *find_missing_methods(loaded)])
+        sources = dict.fromkeys([*files, *map(source_of, loaded)])
+        checked = [each for file in sources for each in check_source(file, settings.conf)]
+        if not any(each.subject == SYNTAX for each in checked):  # else the import says it again
+            checked += failures
+        findings |= dict.fromkeys([*checked, *find_missing_methods(loaded)])
         kinds |= dict.fromkeys(loaded)
     findings |= dict.fromkeys(dry_run(kinds, settings))
     documents = [

@@ -110,15 +110,15 @@ class Conf(cfg.ConfigOpts):
         self._options.get(_group_name(group), {}).pop(opt.dest, None)
 
     def import_opt(self, name: str, module_str: str, group: Any = None) -> None:
-        """Check that an option of nova exists, without an import of its module.
-
-        It may have its current name or a former name.
-        """
-        is_nova = module_str.partition(".")[0] == "nova"
-        if not (is_nova and self._has_option(name, str(group or "DEFAULT"))):
+        """Check that an option of nova exists, without an import of its module."""
+        if not self.has_option_of_nova(name, module_str, group):
             super().import_opt(name, module_str, group)
 
-    def _has_option(self, name: str, group: str) -> bool:
+    def has_option_of_nova(self, name: str, module_str: str, group: Any) -> bool:
+        """Return whether an option of a module of nova exists, by its current or a former name."""
+        if module_str.partition(".")[0] != "nova":
+            return False
+        group = _group_name(group)
         former = (
             (old.group or own_group, old.name or opt.name)
             for own_group, members in self._options.items()

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
-from placement_sched.model.document import NovaObject
+from placement_sched.model.document import NovaObject, NovaObjectDictCompat
 from placement_sched.model.hardware.numa import ReportedTopology
 from placement_sched.model.hardware.pci_devices import ReportedPools
 from placement_sched.model.provider import Inventory
@@ -28,7 +28,7 @@ class Metric(NovaObject):
     timestamp: Any = None
 
 
-class _Derived:
+class _Derived(NovaObjectDictCompat):
     """Base class without slots, so that cached properties have a ``__dict__``."""
 
 

@@ -18,20 +18,28 @@ from typing import Any, TypeGuard
 from placement_sched.config.conf import CONF
 from placement_sched.config.opts import Conf
 from placement_sched.config.settings import Settings
-from placement_sched.db.transaction import Database
+from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConfigurationError, Error, one_line
 from placement_sched.model.clock import utcnow
 from placement_sched.model.explanation import ExplanationView
-from placement_sched.operations import reports
+from placement_sched.operations.fleet.load import apply
+from placement_sched.operations.fleet.merge import merge
 from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.filters.affinity_filter import ServerGroupAntiAffinityFilter
 from placement_sched.scheduler.nova_shim.finder import is_installed
 from placement_sched.scheduler.nova_shim.names import NovaName, list_names
-from placement_sched.scheduler.plugin import overrides, path_of, tolerate_failures
-from placement_sched.scheduler.plugins import describe_import_error, load_plugin, plugins_for
+from placement_sched.scheduler.plugin import advice_for, overrides, path_of, tolerate_failures
+from placement_sched.scheduler.plugins import (
+    describe_import_error,
+    describe_syntax_error,
+    load_plugin,
+    plugins_for,
+)
 from placement_sched.scheduler.scheduler import Scheduler
 from placement_sched.scheduler.weights import BaseHostWeigher
+from placement_sched.store.compute import instances
 
 #: The methods of nova's interface.
 NOVA_FILTER = ("host_passes", "_filter_one", "filter_all")
@@ -41,9 +49,55 @@ _METHODS: Mapping[type, tuple[str, ...]] = {
     BaseHostFilter: ("rejection", "prepare", "verdicts", *NOVA_FILTER),
     BaseHostWeigher: ("column", "weights", *NOVA_WEIGHER),
 }
-_FLAVOR = {"id": 1, "name": "check", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
+#: The subject of a finding about a file that is not Python 3.
+SYNTAX = "syntax"
+_GROUP, *_INSTANCES = (f"00000000-0000-4000-8000-{number:012d}" for number in range(1, 5))
+_OWNER = {"project": "check", "user": "check"}
+_SIZES = {"vcpus": 1, "memory_mb": 512, "root_gb": 1}
+_METADATA = {"check": "1"}
+#: The cloud of the dry run, as a fleet file. Look-ups of each kind have results.
+_CLOUD: Mapping[str, Any] = {
+    "version": 1,
+    "flavors": [{"name": "check", **_SIZES, "extra_specs": _METADATA}],
+    "server_groups": [{"name": "check", "uuid": _GROUP, "policy": "anti-affinity", **_OWNER}],
+    "aggregates": [
+        {
+            "name": "check",
+            "availability_zone": "check",
+            "metadata": _METADATA,
+            "hosts": "check[1-4]",
+        }
+    ],
+    "hosts": [
+        {
+            "host": "check[1-4]",
+            "vcpus": 16,
+            "memory_mb": 65536,
+            "local_gb": 1000,
+            "hypervisor_type": "QEMU",
+            "hypervisor_version": 8_002_000,
+            "supported_hv_specs": [["x86_64", "kvm", "hvm"]],
+            "stats": {"num_instances": "1"},
+            "traits": ["HW_CPU_X86_AVX2"],
+        }
+    ],
+    # The last host has none, so that a host passes for the server group.
+    "instances": [
+        {
+            **_OWNER,
+            "name": "check[1-3]",
+            "uuid": _INSTANCES,
+            "host": "check[1-3]",
+            "flavor": "check",
+            "server_group": "check",
+            "metadata": _METADATA,
+            "system_metadata": {"image_os_type": "linux"},
+        }
+    ],
+}
+_FLAVOR = {"id": 1, "name": "check", **_SIZES}
 _PLAIN = {"flavor": {**_FLAVOR, "extra_specs": {}}, "num_instances": 1, "project_id": "check"}
-#: The requests of the dry run: with and without extra specs, image and hints.
+#: The requests of the dry run: with and without extra specs, image, hints, group and instance.
 REQUESTS: Mapping[str, Mapping[str, Any]] = {
     "a plain request": _PLAIN,
     "a request with extra specs, image and hints": {
@@ -55,8 +109,14 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
         "scheduler_hints": {"check": ["1"]},
         "availability_zone": None,
     },
+    "a move of an instance of a server group": {
+        **_PLAIN,
+        "user_id": "check",
+        "instance_uuids": _INSTANCES[:1],
+        "ignore_hosts": ["check1"],
+        "scheduler_hints": {"group": [_GROUP], "source_host": ["check1"]},
+    },
 }
-_HOSTS = ("check1", "check2")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +131,9 @@ class Finding:
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{place}: {self.subject}: {self.problem or self.state}"
+        text = self.problem or self.state
+        is_named = text.startswith(f"{self.subject} ")
+        return f"{place}: {text}" if is_named else f"{place}: {self.subject}: {text}"
 
 
 def check_source(file: str, conf: Conf) -> list[Finding]:
@@ -82,7 +144,8 @@ def check_source(file: str, conf: Conf) -> list[Finding]:
     except (OSError, UnicodeDecodeError) as failure:
         return [Finding(file, 0, "source", "unreadable", one_line(failure))]
     except SyntaxError as failure:
-        return [Finding(file, failure.lineno or 0, "syntax", "invalid", f"{failure.msg}")]
+        problem = describe_syntax_error(failure)
+        return [Finding(file, failure.lineno or 0, SYNTAX, "invalid", problem)]
     findings = [_describe_name(file, name) for name in names]
     return [*findings, *_undeclared_options(file, source, conf)]
 
@@ -101,31 +164,50 @@ def _undeclared_options(file: str, source: str, conf: Conf) -> Iterator[Finding]
     """Yield the options that a file reads from CONF and that nothing declares."""
     tree = ast.parse(source)
     declared = {
-        str(argument.value)
+        str(argument.value).replace("-", "_")
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and _last_name(node.func).endswith("Opt")
         for argument in node.args[:1]
         if isinstance(argument, ast.Constant)
     }
-    declared = {name.replace("-", "_") for name in declared}
-    groups = [conf.registered, CONF.registered]
     reported = set()
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Attribute) or not isinstance(node.value, ast.Attribute):
-            continue
-        group, option = node.value.attr, node.attr
-        if _last_name(node.value.value) not in ("CONF", "FLAGS") or option in declared:
-            continue
-        options = [registered[group] for registered in groups if group in registered]
-        is_declared = not options or any(option in names for names in options)
-        if is_declared or hasattr(CONF, option) or (group, option) in reported:
+    for line, group, option in _options_read(tree, conf):
+        if option in declared or (group, option) in reported:
             continue
         reported.add((group, option))
+        kind = "FloatOpt" if option.endswith(("_multiplier", "_ratio")) else "StrOpt"
+        default = ", default=1.0" if kind == "FloatOpt" else ""
+        in_group = "" if group == "DEFAULT" else f", {group!r}"
         problem = (
             "no option has this name: declare it, for example by "
-            f"CONF.register_opt(cfg.StrOpt({option!r}), {group!r}) in the plugin's module"
+            f"CONF.register_opt(cfg.{kind}({option!r}{default}){in_group}) in the plugin's module"
         )
-        yield Finding(file, node.lineno, f"[{group}] {option}", "not declared", problem)
+        yield Finding(file, line, f"[{group}] {option}", "not declared", problem)
+
+
+def _options_read(tree: ast.AST, conf: Conf) -> Iterator[tuple[int, str, str]]:
+    """Yield line, group and name of each option that is read from CONF and is not registered."""
+    conf_names, called = {"CONF", "FLAGS"}, set()
+    outer: dict[ast.AST, ast.AST] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and _last_name(node.value) in conf_names:
+            conf_names.update(map(_last_name, node.targets))
+        if isinstance(node, ast.Call):
+            called.add(node.func)
+        outer |= dict.fromkeys(ast.iter_child_nodes(node), node)
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Attribute) or _last_name(node.value) not in conf_names:
+            continue
+        group, member = node.attr, outer[node]
+        options = {**conf.registered.get(group, {}), **CONF.registered.get(group, {})}
+        if not isinstance(member, ast.Attribute) or member in called:
+            group, option, is_known = "DEFAULT", node.attr, bool(options) or hasattr(CONF, group)
+        elif options:
+            option, is_known = member.attr, member.attr in options
+        else:  # an attribute of the value of an option, or an option of a group that nobody made
+            option, is_known = member.attr, hasattr(CONF, group)
+        if not is_known:
+            yield node.lineno, group, option
 
 
 def _last_name(node: ast.expr) -> str:
@@ -248,9 +330,9 @@ def source_of(kind: type) -> str:
 
 
 def dry_run(kinds: Iterable[type], settings: Settings) -> list[Finding]:
-    """Return a finding for each class, from requests on two made-up hosts.
+    """Return a finding for each class, from requests in a made-up cloud of four hosts.
 
-    The hosts are in a temporary database.
+    The cloud is in a temporary database.
     """
     kinds = list(kinds)
     if not kinds:
@@ -265,18 +347,20 @@ def dry_run(kinds: Iterable[type], settings: Settings) -> list[Finding]:
 
 def _try(scheduler: Scheduler, kind: type) -> Finding:
     path, file = path_of(kind), source_of(kind)
-    option = "weight_classes" if issubclass(kind, BaseHostWeigher) else "enabled_filters"
-    available = [*scheduler.settings.filter_scheduler.available_filters]
-    if option == "enabled_filters":
-        available.append(path)
-    values = {f"filter_scheduler.{option}": [path], "filter_scheduler.available_filters": available}
+    filters = [path_of(ServerGroupAntiAffinityFilter)]  # it is required for the group
+    values = {"filter_scheduler.enabled_filters": filters}
+    if issubclass(kind, BaseHostWeigher):
+        values["filter_scheduler.weight_classes"] = [path]
+    else:
+        filters.insert(0, path)
     for title, request in REQUESTS.items():
         try:
             trial = replace(scheduler, settings=scheduler.settings.with_overrides(values))
             with tolerate_failures():
                 trial.explain(dict(request), view=ExplanationView())
         except Error as error:
-            return Finding(file, 0, path, "fails", f"fails for {title}: {error.detail}")
+            reason = error.detail.removesuffix(advice_for(kind))
+            return Finding(file, 0, path, "fails", f"fails for {title}: {reason}")
     return Finding(file, 0, path, "runs")
 
 
@@ -292,10 +376,7 @@ def _made_up_cloud(settings: Settings) -> Iterator[Scheduler]:
         database = Database(settings)
         try:
             sync(database, utcnow)
-            documents = [_report(number, host) for number, host in enumerate(_HOSTS, 1)]
-            now = utcnow()
-            parsed = reports.parse_reports(documents, settings, now)
-            database.write(lambda one: reports.record_reports(one, parsed, now, None))
+            database.write(lambda connection: _write_cloud(connection, settings))
             yield Scheduler(
                 database=database,
                 settings=settings,
@@ -307,18 +388,15 @@ def _made_up_cloud(settings: Settings) -> Iterator[Scheduler]:
             database.dispose()
 
 
-def _report(number: int, host: str) -> dict[str, Any]:
-    return {
-        "uuid": f"00000000-0000-4000-8000-{number:012d}",
-        "host": host,
-        "hypervisor_hostname": host,
-        "hypervisor_type": "QEMU",
-        "hypervisor_version": 8_002_000,
-        "supported_hv_specs": [["x86_64", "kvm", "hvm"]],
-        "vcpus": 16 * number,
-        "memory_mb": 65536,
-        "local_gb": 1000,
-    }
+def _write_cloud(connection: Connection, settings: Settings) -> None:
+    now = utcnow()
+    draft = merge(connection, _CLOUD, settings, now)
+    apply(connection, draft, lambda _section: None)
+    records = [
+        replace(instance, created_at=now, launched_at=now)
+        for instance in draft.after.instances.values()
+    ]
+    instances.record(connection, records, now, with_metadata=True)
 
 
 def check_enabled(settings: Settings) -> Sequence[Finding]:

@@ -149,7 +149,17 @@ def _place_of(kind: type, failure: BaseException) -> str:
     frames = extract_tb(failure.__traceback__)
     own = [frame for frame in frames if not _is_library(Path(frame.filename))]
     place = f"{own[-1].filename}:{own[-1].lineno}" if own else "this file"
-    return f" ({place}, see placement-sched plugin check {path_of(kind)})"
+    owner = type(failure.obj) if isinstance(failure, AttributeError) else object
+    if owner.__name__ == "HostState":
+        place += f"; an entry point placement_sched.host_attributes can add it, {_PAGE}"
+    elif owner.__module__.startswith("placement_sched.") and _PAGE not in _safe_text(failure):
+        place += f"; {_PAGE}"
+    return f" ({place}){advice_for(kind)}"
+
+
+def advice_for(kind: type) -> str:
+    """Return the end of the message about a failed plugin."""
+    return f"; run placement-sched plugin check {path_of(kind)}"
 
 
 def _is_library(file: Path) -> bool:
@@ -158,6 +168,8 @@ def _is_library(file: Path) -> bool:
     return file.is_relative_to(_STANDARD_LIBRARY) and "site-packages" not in file.parts
 
 
+#: The documentation of the interface.
+_PAGE = 'see "Bring your filters" in the guide'
 _PACKAGE, _STANDARD_LIBRARY = Path(__file__).parents[1], Path(sysconfig.get_path("stdlib"))
 
 

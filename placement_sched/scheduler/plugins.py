@@ -41,6 +41,7 @@ from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filters import BaseHostFilter, all_filters
 from placement_sched.scheduler.host_state import HostState, set_host_attributes
 from placement_sched.scheduler.nova_shim import finder
+from placement_sched.scheduler.nova_shim.conf import skip_imports_of_nova
 from placement_sched.scheduler.nova_shim.lookups import get_cloud
 from placement_sched.scheduler.nova_shim.names import list_names
 from placement_sched.scheduler.plugin import GroupedOption, SchedulerPlugin, path_of, register
@@ -73,6 +74,8 @@ def load_plugin(load: Callable[[], Loaded]) -> Loaded:
 
 def describe_import_error(failure: Exception) -> str:
     """Return the message of an import error, with the place and the names of nova in the file."""
+    if isinstance(failure, SyntaxError):
+        return f"{describe_syntax_error(failure)}; {failure.filename}:{failure.lineno}"
     reason = one_line(failure)
     # The failed import is in the last file that is not part of Python's import system.
     frames = [
@@ -87,6 +90,22 @@ def describe_import_error(failure: Exception) -> str:
     if frames and not isinstance(failure, ModuleNotFoundError):
         return f"{reason}; {frames[-1].filename}:{frames[-1].lineno}"
     return reason
+
+
+def describe_syntax_error(failure: SyntaxError) -> str:
+    """Return the message of a syntax error, with a note if the source may be Python 2."""
+    is_old = any(phrase in failure.msg for phrase in _OF_PYTHON_2)
+    problem = failure.msg.partition(". ")[0]  # the rest suggests a correction
+    return f"{problem}: Python 2 is not supported" if is_old else problem
+
+
+#: Phrases of Python's messages about syntax that only Python 2 has.
+_OF_PYTHON_2 = (
+    "Missing parentheses in call to",
+    "multiple exception types must be parenthesized",
+    "leading zeros",
+    "inconsistent use of tabs",
+)
 
 
 def describe_creation_error(kind: type, failure: Exception) -> str:
@@ -460,6 +479,7 @@ def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
         # In nova, cfg.CONF has nova's options.
         register_core_options(cfg.CONF)
         register_options(cfg.CONF)
+        skip_imports_of_nova()
         _load_options_of_fork()
     set_host_attributes(map(host_attributes, _announcements("placement_sched.host_attributes")))
     for kind in (

@@ -34,6 +34,15 @@ def test_check_prints_a_line_for_each_finding(capsys, tmp_path):
     assert [finding["state"] for finding in json.loads(text)] == ["runs"]
 
 
+def test_syntax_error_is_reported_once(capsys, tmp_path):
+    file = tmp_path / "acme_cli_old.py"
+    file.write_text("\nprint 'x'\n")
+    status, text = run_plugin_command(capsys, "check", str(file))
+    assert status == 1
+    (line,) = text.splitlines()
+    assert line.startswith(f"{file}:2: syntax: ")
+
+
 def test_check_reports_a_missing_module_in_one_line(capsys):
     status, text = run_plugin_command(capsys, "check", "acme_nowhere.Filter")
     assert status == 1

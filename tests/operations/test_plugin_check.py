@@ -62,13 +62,87 @@ def test_undeclared_option_is_reported_with_its_line(write_filter):
     assert option.startswith(f"{file}:12: [filter_scheduler] checked_two: no option has this name")
     assert "CONF.register_opt(cfg.StrOpt('checked_two'), 'filter_scheduler')" in option
     assert "acme_option.CheckedFilter: fails for a plain request: " in failure
-    assert f"({file}:12, see placement-sched plugin check acme_option.CheckedFilter)" in failure
+    assert failure.endswith(f'({file}:12; see "Bring your filters" in the guide)')
 
 
 def test_failure_in_the_second_request_is_reported(write_filter):
     file = write_filter("acme_image", "spec_obj.num_instances == 1 or host_state.none")
     (failure,) = find_problems(file)
     assert "fails for a request with extra specs, image and hints: " in failure
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("CONF.acme_name.lower()", "[DEFAULT] acme_name: .*StrOpt('acme_name'))"),
+        ("CONF.acme.rack", "[acme] rack: .*StrOpt('rack'), 'acme')"),
+        ("config.CONF.acme_top", "[DEFAULT] acme_top: .*StrOpt('acme_top'))"),
+        ("CONF.acme.rack_multiplier", "FloatOpt('rack_multiplier', default=1.0), 'acme')"),
+        ("str(CONF.acme.rack)", "[acme] rack: "),
+    ],
+)
+def test_undeclared_options_of_any_group_are_reported(write_filter, expression, problem):
+    file = write_filter("acme_groups", expression)
+    (option,) = check_source(file, settings_with().conf)
+    start, _, end = problem.partition(".*")
+    assert start in str(option)
+    assert end in str(option)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "CONF.scheduler_opts if 'acme' in CONF else CONF.filter_scheduler.get('acme')",
+        "CONF.filter_scheduler.enabled_filters.count('acme')",
+        "CONF.cpu_allocation_ratio and CONF.host_manager.is_it",
+    ],
+)
+def test_declared_options_and_methods_are_no_problem(write_filter, expression):
+    text = FILTER + "\nCONF.register_opts([cfg.StrOpt('scheduler_opts')])\n"
+    text += "\nCONF.register_opts([cfg.StrOpt('is-it')], 'host_manager')\n"
+    assert check_source(write_filter("acme_declared", expression, text), settings_with().conf) == []
+
+
+def test_python_2_is_named(write_filter):
+    (finding,) = check_source(write_filter("acme_old", "", "print 'x'"), settings_with().conf)
+    assert str(finding).endswith(
+        "acme_old.py:1: syntax: Missing parentheses in call to 'print': Python 2 is not supported"
+    )
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "[each.none for each in host_state.aggregates]",
+        "[each.none for each in host_state.instances.values()]",
+        "host_state.service['none']",
+        "spec_obj.instance_group and spec_obj.instance_group.none",
+        "spec_obj.image and spec_obj.image.none",
+    ],
+)
+def test_failure_in_a_loop_is_reported(write_filter, expression):
+    file = write_filter("acme_loop", expression)
+    (failure,) = find_problems(file)
+    assert "fails for a" in failure
+    assert "none" in failure
+
+
+def test_made_up_instances_have_the_values_of_nova(write_filter):
+    text = FILTER.replace("return {expression}", "return self.is_old(host_state, spec_obj)")
+    text += """
+    def is_old(self, host_state, spec_obj):
+        for instance in host_state.instances.values():
+            if instance.created_at.year > 2000 and instance.system_metadata["image_os_type"]:
+                raise ValueError(spec_obj.num_instances)
+        return True
+"""
+    (failure,) = find_problems(write_filter("acme_values", "", text))
+    assert "fails for a plain request: acme_values.CheckedFilter failed: ValueError: 1 " in failure
+
+
+def test_missing_attribute_of_a_host_names_the_hook(write_filter):
+    (failure,) = find_problems(write_filter("acme_hook", "host_state.patch_prefer"))
+    assert "an entry point placement_sched.host_attributes can add it" in failure
 
 
 def test_imports_from_nova_need_the_shim(write_filter):
@@ -78,12 +152,12 @@ def test_imports_from_nova_need_the_shim(write_filter):
         f"{file}:1: nova.conf: set [filter_scheduler] nova_shim = true, or change nova.conf to "
         "placement_sched.config"
     )
-    assert missing.startswith(f"{file}:2: nova.quota: nova.quota is not provided here: ")
+    assert missing.startswith(f"{file}:2: nova.quota is not provided here: ")
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [("x = (", "acme_wrong.py, line 1"), ("import nope_nope", "No module named 'nope_nope'")],
+    [("x = (", "acme_wrong.py:1"), ("import nope_nope", "No module named 'nope_nope'")],
 )
 def test_a_file_that_cannot_be_imported_is_an_error(write_filter, text, reason):
     file = write_filter("acme_wrong", "", text)

@@ -7,10 +7,10 @@ from typing import Any
 
 from placement_sched.config.conf import CONF
 from placement_sched.model.aggregates import HostAggregate
-from placement_sched.model.compute_node import ComputeNode, Service
+from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.instance import HostInstance
 from placement_sched.scheduler.nova_shim import objects
-from placement_sched.scheduler.nova_shim.lookups import get_cloud
+from placement_sched.scheduler.nova_shim.lookups import ServiceRecord, get_cloud
 
 
 def aggregate_get_all(context: Any) -> Sequence[HostAggregate]:
@@ -85,9 +85,9 @@ def instance_system_metadata_get(context: Any, instance_uuid: str) -> Mapping[st
     return objects.Instance.get_by_uuid(context, instance_uuid).system_metadata
 
 
-def service_get_by_compute_host(context: Any, host: str) -> Service:
+def service_get_by_compute_host(context: Any, host: str) -> ServiceRecord:
     """Return the nova-compute service of a host."""
-    service: Service = objects.Service.get_by_compute_host(context, host)
+    service: ServiceRecord = objects.Service.get_by_compute_host(context, host)
     return service
 
 

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 #: The documentation of the shim.
-PAGE = '"Bring your filters" in doc/source/bring_your_filters.rst'
+PAGE = '"Bring your filters" in the guide'
 _SHIM = "placement_sched.scheduler.nova_shim"
 _SCHEDULER = "placement_sched.scheduler"
 _OBJECTS: tuple[str, ...] = (
@@ -93,7 +93,7 @@ _REASONS = {
     "nova.volume": "it calls cinder with the token of a user",
     "nova.image": "it calls glance with the token of a user",
     "nova.db": "plugins have no session of nova's database",
-    "nova.objects": "no such object is read for plugins",
+    "nova.objects": "plugins have no such look-up",
 }
 _FORK = "it is not part of the interface of plugins, or belongs to a fork of nova"
 

@@ -4,6 +4,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from functools import cached_property, partial
+from types import SimpleNamespace
 from typing import Any, Generic, Protocol, TypeVar
 
 from placement_sched.candidates.providers import InventoryValues, ProviderSource
@@ -11,7 +12,8 @@ from placement_sched.db import sql
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import HostAggregate, ServerGroup
 from placement_sched.model.caller import set_host_reader
-from placement_sched.model.compute_node import ComputeNode, Service
+from placement_sched.model.compute_node import ComputeNode
+from placement_sched.model.document import NovaObjectDictCompat
 from placement_sched.model.instance import HostInstance, NovaCell
 from placement_sched.scheduler.host_state import NO_SERVICE, HostState
 from placement_sched.scheduler.nova_shim.exception import NovaException
@@ -49,6 +51,10 @@ class CloudView(Protocol):
 
 
 _CLOUD: ContextVar["Cloud | None"] = ContextVar("the cloud of the request", default=None)
+
+
+class ServiceRecord(SimpleNamespace, NovaObjectDictCompat):
+    """A nova-compute service, with the fields of :class:`Service`."""
 
 
 class _Batch(Generic[T]):
@@ -151,9 +157,11 @@ class Cloud:
         nodes = map(self.nodes.get, sorted(self._uuids_by_host.get(host, ())))
         return [node for node in nodes if node is not None]
 
-    def _read_services(self, hosts: Collection[str]) -> Mapping[str, Service]:
+    def _read_services(self, hosts: Collection[str]) -> Mapping[str, ServiceRecord]:
         views = self.view.memory.services.get(self.connection, hosts, self.view.host_versions)
-        return {host: Service(**view) for host, view in views.items() if view is not NO_SERVICE}
+        return {
+            host: ServiceRecord(**view) for host, view in views.items() if view is not NO_SERVICE
+        }
 
     def instances_on(self, host: str) -> Iterable[HostInstance]:
         """Return the recorded instances on a host."""

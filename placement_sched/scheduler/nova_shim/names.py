@@ -43,6 +43,8 @@ class NovaName(NamedTuple):
         package, _, attribute = self.name.rpartition(".")
         if sources_of(self.name) is not None or package in _ANY_NAME:
             return True
+        if (kind := _class_at(package)) is not None:
+            return hasattr(kind, attribute)
         sources = sources_of(package) or ()
         if any(hasattr(import_module(source), attribute) for source in sources):
             return True
@@ -113,20 +115,35 @@ def _names_in_strings(call: ast.Call) -> Iterator[NovaName]:
 
 
 def _attributes(tree: ast.AST, modules: Mapping[str, str]) -> Iterator[NovaName]:
-    """Yield the names that are read from provided modules."""
+    """Yield the names that are read from provided modules, and missing methods of classes."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Attribute):
             continue
         path = _dotted(node)
         if path is None or path[0] not in modules:
             continue
-        name = modules[path[0]]
-        for part in path[1:]:
-            if sources_of(name) is None:
-                break
-            name = f"{name}.{part}"
+        name, rest = modules[path[0]], path[1:]
+        while rest and sources_of(name) is not None:
+            name = f"{name}.{rest.pop(0)}"
+        kind = _class_at(name)
+        if rest and kind is not None and not hasattr(kind, rest[0]):
+            name = f"{name}.{rest[0]}"
         if name not in MODULES:
             yield NovaName(node.lineno, name)
+
+
+def _class_at(name: str) -> type | None:
+    """Return the class with a name of nova, or None."""
+    module, _, attribute = name.rpartition(".")
+    sources = sources_of(module)
+    if sources is None:
+        return None
+    for path in [module] if is_installed() else sources:
+        with suppress(Exception):  # of a fork's file: the import of the plugin reports it
+            value = getattr(import_module(path), attribute, None)
+            if isinstance(value, type):
+                return value
+    return None
 
 
 def _dotted(node: ast.expr) -> list[str] | None:

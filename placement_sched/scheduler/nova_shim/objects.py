@@ -17,6 +17,7 @@ from placement_sched.model.image import ImageProperties as ImageMetaProps
 from placement_sched.model.instance import HostInstance, NovaCell
 from placement_sched.model.request_spec import Destination, RequestSpec
 from placement_sched.scheduler.nova_shim import exception
+from placement_sched.scheduler.nova_shim.finder import describe_missing
 from placement_sched.scheduler.nova_shim.lookups import get_cloud
 
 __all__ = ["Destination", "Flavor", "ImageMeta", "ImageMetaProps", "RequestSpec"]
@@ -28,7 +29,14 @@ def register_all() -> None:
     """Do nothing: all objects are registered."""
 
 
-class ObjectList(list[Any]):
+class Lookups(type):
+    """The type of the classes with look-ups. It explains a method that they lack."""
+
+    def __getattr__(cls, name: str) -> Any:
+        raise AttributeError(describe_missing(f"nova.objects.{cls.__name__}.{name}"))
+
+
+class ObjectList(list[Any], metaclass=Lookups):
     """A list of objects, with nova's attribute ``objects``."""
 
     @property
@@ -49,7 +57,7 @@ def _existing(item: T | None, error: str, name: object) -> T:
     return item
 
 
-class Aggregate(HostAggregate):
+class Aggregate(HostAggregate, metaclass=Lookups):
     """Host aggregates by id or uuid."""
 
     @staticmethod
@@ -104,7 +112,7 @@ class AggregateList(ObjectList):
         )
 
 
-class ComputeNode(_ComputeNode):
+class ComputeNode(_ComputeNode, metaclass=Lookups):
     """Compute nodes by uuid or name."""
 
     @staticmethod
@@ -141,7 +149,7 @@ class ComputeNodeList(ObjectList):
         return cls(nodes)
 
 
-class Service:
+class Service(metaclass=Lookups):
     """Compute services by host."""
 
     @staticmethod
@@ -150,7 +158,7 @@ class Service:
         return _existing(get_cloud().services.get(host), "ComputeHostNotFound", host)
 
 
-class Instance(HostInstance):
+class Instance(HostInstance, metaclass=Lookups):
     """Instances by uuid."""
 
     @staticmethod
@@ -175,7 +183,7 @@ class InstanceList(ObjectList):
         return [instance.uuid for instance in get_cloud().instances_on(host)]
 
 
-class InstanceGroup(_ServerGroup):
+class InstanceGroup(_ServerGroup, metaclass=Lookups):
     """Server groups by uuid, instance or hint."""
 
     @staticmethod
@@ -198,7 +206,7 @@ class InstanceGroup(_ServerGroup):
 
 
 @dataclass(frozen=True)
-class CellMapping:
+class CellMapping(metaclass=Lookups):
     """A cell of nova."""
 
     uuid: str
@@ -212,7 +220,7 @@ class CellMapping:
 
 
 @dataclass(frozen=True)
-class HostMapping:
+class HostMapping(metaclass=Lookups):
     """The cell of a host."""
 
     host: str
@@ -226,7 +234,7 @@ class HostMapping:
 
 
 @dataclass(frozen=True)
-class InstanceMapping:
+class InstanceMapping(metaclass=Lookups):
     """The cell of an instance."""
 
     instance_uuid: str

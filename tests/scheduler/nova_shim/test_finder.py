@@ -48,13 +48,15 @@ def test_classes_are_those_of_this_package(shim):
 def test_unsupported_module_is_reported_with_the_reason(shim, name, reason):
     with pytest.raises(ImportError, match=reason) as error:
         import_module(name)
-    assert "doc/source/bring_your_filters.rst" in str(error.value)
+    assert '(see "Bring your filters" in the guide)' in str(error.value)
 
 
 def test_unsupported_name_is_reported_with_the_reason(shim):
     objects = import_module("nova.objects")
     assert not hasattr(objects, "Quotas")
-    with pytest.raises(ImportError, match=r"nova\.objects\.Quotas is not provided here: no such"):
+    with pytest.raises(
+        ImportError, match=r"nova\.objects\.Quotas is not provided here: plugins have"
+    ):
         exec("from nova.objects import Quotas")  # noqa: S102 - the statement of a plugin
 
 

@@ -11,7 +11,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import Instance
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.nova_shim import db, exception, objects
-from placement_sched.scheduler.nova_shim.lookups import get_cloud
+from placement_sched.scheduler.nova_shim.lookups import ServiceRecord, get_cloud
 from placement_sched.scheduler.nova_shim.report_client import report_client_singleton
 from placement_sched.store.compute import instances
 from tests.conftest import make_settings
@@ -187,6 +187,44 @@ def test_missing_object_raises_the_exception_of_nova(shim):
     with pytest.raises(nova_exception.NovaException, match="gone"):
         raise nova_exception.AcmeError("gone")
     assert not hasattr(nova_exception, "acme")
+
+
+def test_exceptions_have_base_classes_by_their_names():
+    assert issubclass(exception.ComputeHostNotFound, exception.HostNotFound)
+    assert issubclass(exception.HostNotFound, exception.NotFound)
+    assert issubclass(exception.InvalidState, exception.Invalid)
+    assert not issubclass(exception.NoValidHost, (exception.NotFound, exception.Invalid))
+
+
+def test_text_of_an_exception_has_its_values():
+    assert str(exception.NoValidHost(reason="full")) == "NoValidHost: reason=full"
+    assert str(exception.NoValidHost("none left", reason="full")) == "none left"
+
+    class RackError(exception.NovaException):
+        msg_fmt = "Rack %(rack)s is full."
+
+    assert str(RackError(rack="r1")) == "Rack r1 is full."
+    assert str(RackError(row="7")) == "Rack %(rack)s is full.: row=7"
+
+
+@pytest.mark.parametrize(
+    "name", ["InstanceList.get_by_filters", "ComputeNode.save", "Service.create"]
+)
+def test_missing_method_of_a_class_is_explained(name):
+    class_name, _, method = name.partition(".")
+    kind = getattr(objects, class_name)
+    with pytest.raises(AttributeError, match=rf"nova\.objects\.{name} is not provided here"):
+        getattr(kind, method)
+    assert not hasattr(kind, method)
+
+
+def test_service_is_read_as_an_object_or_a_dictionary():
+    service = ServiceRecord(host="cn1", disabled=True)
+    assert service.disabled
+    assert service["host"] == service.get("host") == "cn1"
+    assert service.get("topic", "compute") == "compute"
+    with pytest.raises(KeyError):
+        service["topic"]
 
 
 def test_aggregate_is_read_as_an_object_or_a_dictionary():

@@ -19,6 +19,8 @@ class A(filters.BaseHostFilter):
     def host_passes(self, host_state, spec_obj):
         import nova.huawei.tools as tools
         objects.Quotas.get(c.get_admin_context())
+        objects.InstanceList.get_by_filters({})
+        objects.InstanceList.get_by_host({})
         return os.nova.thing and tools
 """
 
@@ -37,6 +39,8 @@ def test_every_import_and_use_is_found():
         "nova.huawei.tools": 13,
         "nova.objects.Quotas": 14,
         "nova.context.get_admin_context": 14,
+        "nova.objects.InstanceList.get_by_filters": 15,
+        "nova.objects.InstanceList": 15,
     }
 
 
@@ -56,6 +60,8 @@ def test_imports_without_a_use_are_found():
         ("nova.filters", True, "nova.filters is provided by the nova shim"),
         ("nova.scheduler.mixins.Mixin", False, "nova.scheduler.mixins is not provided here"),
         ("nova.objects.Quotas", False, "nova.objects.Quotas is not provided here"),
+        ("nova.objects.InstanceList.get_by_host", True, "is provided by the nova shim"),
+        ("nova.objects.InstanceList.get_by_filters", False, "get_by_filters is not provided here"),
         ("oslo.config", True, "oslo.config is provided by the nova shim"),
     ],
 )

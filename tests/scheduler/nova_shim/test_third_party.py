@@ -182,5 +182,8 @@ def test_global_object_has_the_options_of_nova(shim, tmp_path):
     )
     read_settings([str(file)], make_full_conf())
     cfg.CONF.import_opt("default_availability_zone", "nova.availability_zones")
+    cfg.CONF.import_opt("cpu_allocation_ratio", "nova.scheduler.filters.core_filter")
+    with pytest.raises(ImportError, match=r"nova\.acme is not provided here"):
+        cfg.CONF.import_opt("acme_option", "nova.acme")
     assert cfg.CONF.default_availability_zone == "az9"
     read_files(cfg.CONF)
