@@ -10,7 +10,7 @@ import pytest
 
 from placement_sched.cli.arguments import Parser
 from placement_sched.cli.main import GROUPS
-from tests.support.repository import PACKAGE
+from tests.support.repository import PACKAGE, ROOT, read_importers
 from tests.support.servers import environment
 
 pytestmark = pytest.mark.slow
@@ -64,6 +64,13 @@ def test_no_command_module_is_imported_without_a_command(arguments):
     )
     packages = {name.partition(".")[0] for name in modules - set(json.loads(bare.stdout))}
     assert packages <= sys.stdlib_module_names | {"placement_sched"}
+
+
+def test_no_module_imports_the_module_of_a_command():
+    """Code of several commands has its own module, so that a command imports no other command."""
+    importers = read_importers()
+    paths = [ROOT / f"{module.replace('.', '/')}.py" for module in GROUPS]
+    assert [path for path in paths if importers.get(path)] == []
 
 
 @pytest.mark.exhaustive
