@@ -36,7 +36,7 @@ class RecipeFilter(BaseHostFilter):
         ("filter_scheduler", cfg.IntOpt("recipe_host", default=1, help="A host's number.")),
     )
 
-    def refusal(self, host_state, spec_obj):
+    def rejection(self, host_state, spec_obj):
         if host_state.host == f"cn{self.settings.filter_scheduler.recipe_host}":
             return Rejection("rejected by the recipe")
         return None
