@@ -18,8 +18,8 @@ WHAT=chaos`` or ``make test-only WHAT=nova-functional`` runs at length. A test t
 test on all three.
 
 The lane ``fast`` runs the first case of each parametrized test. The lane ``slow`` is the lane
-``test`` without the lane ``fast``, for CI, which runs both. ``test`` and ``slow`` run the first
-case of a test on each database server, and ``make test-all`` runs all cases.
+``test`` without the lane ``fast``, for CI, which runs both. ``test``, ``slow`` and ``system`` run
+the first case of a test on each database server, and ``make test-all`` runs all cases.
 
 Without ``--lane``, pytest runs all tests of its arguments.
 """
@@ -122,7 +122,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         is_selected = marker in LANES[lane]
         if marker == "" and lane in {"fast", "slow"}:
             is_selected = is_first == (lane == "fast")
-        elif server and lane in {"test", "slow"}:
+        elif server and lane in {"test", "slow", "system"}:
             is_selected = is_selected and is_first
         (selected if is_selected else deselected).append(item)
     config.hook.pytest_deselected(items=deselected)

@@ -131,19 +131,26 @@ def test_with_database(case, database_url):
 @pytest.mark.slow
 def test_slow():
     pass
+
+@pytest.mark.parametrize("case", [1, 2])
+@pytest.mark.parametrize("database_url", ["sqlite", "mysql"])
+@pytest.mark.system
+def test_system(case, database_url):
+    pass
 """
 
 
-def test_lanes_fast_and_slow_are_the_lane_test(tmp_path):
+def test_lanes_run_their_share_of_the_cases(tmp_path):
     (tmp_path / "test_cases.py").write_text(CASES)
-    fast, slow, whole = (
+    fast, slow, whole, system = (
         re.findall(r"::(\S+)", run_lane(tmp_path, lane, "--collect-only", "-q"))
-        for lane in ("fast", "slow", "test")
+        for lane in ("fast", "slow", "test", "system")
     )
     assert fast == ["test_fast[1]", "test_with_database[sqlite-1]"]
     others = ["test_fast[2]", "test_with_database[sqlite-2]", "test_with_database[mysql-1]"]
     assert slow == [*others, "test_slow"]
     assert sorted(fast + slow) == sorted(whole)
+    assert system == ["test_system[sqlite-1]", "test_system[sqlite-2]", "test_system[mysql-1]"]
 
 
 STARTING = """
