@@ -347,12 +347,14 @@ def dry_run(kinds: Iterable[type], settings: Settings) -> list[Finding]:
 
 def _try(scheduler: Scheduler, kind: type) -> Finding:
     path, file = path_of(kind), source_of(kind)
-    filters = [path_of(ServerGroupAntiAffinityFilter)]  # it is required for the group
-    values = {"filter_scheduler.enabled_filters": filters}
+    values: dict[str, Any] = {}
+    filters = [path]
     if issubclass(kind, BaseHostWeigher):
         values["filter_scheduler.weight_classes"] = [path]
-    else:
-        filters.insert(0, path)
+        # A weigher may need values that an enabled filter adds to hosts.
+        filters = list(scheduler.settings.filter_scheduler.enabled_filters)
+    filters.append(path_of(ServerGroupAntiAffinityFilter))  # the server group requires it
+    values["filter_scheduler.enabled_filters"] = filters
     for title, request in REQUESTS.items():
         try:
             trial = replace(scheduler, settings=scheduler.settings.with_overrides(values))

@@ -231,12 +231,12 @@ NOVAS = {
     "from nova.api.validation.extra_specs import base": (
         "nova.api.validation.extra_specs.base is provided by the nova shim"
     ),
-    "from nova.objects import fields": "nova.objects.fields is not provided here: no such object",
+    "from nova.objects import fields": "nova.objects.fields is not provided here: plugins have no such",
     "import nova": "nova is provided by the nova shim",
 }
 PAGE = (
     "or set [filter_scheduler] nova_shim = true "
-    '(see "Bring your filters" in doc/source/bring_your_filters.rst)'
+    '(see "Bring your filters" in the guide)'
 )
 
 
