@@ -231,7 +231,7 @@ NOVAS = {
     "from nova.api.validation.extra_specs import base": (
         "nova.api.validation.extra_specs.base is provided by the nova shim"
     ),
-    "from nova.objects import fields": "nova.objects.fields is not provided here: plugins have no such",
+    "from nova.objects import fields": "nova.objects.fields is not provided here: plugins",
     "import nova": "nova is provided by the nova shim",
 }
 PAGE = (
