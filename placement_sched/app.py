@@ -5,7 +5,7 @@ import ctypes
 import time
 from collections.abc import Callable
 from contextvars import copy_context
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from random import Random, SystemRandom
 from typing import TypeVar
@@ -54,7 +54,7 @@ from placement_sched.operations.waiting import WaitingRequests
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.capacity.report import flavor_capacities
 from placement_sched.scheduler.extra_specs import all_validators
-from placement_sched.scheduler.live_settings import with_options_file
+from placement_sched.scheduler.live_settings import LiveSettings, with_options_file
 from placement_sched.scheduler.nova_shim.report_client import set_placement
 from placement_sched.scheduler.policies.registry import check_plugins, policies_for
 from placement_sched.scheduler.request import neutron_of
@@ -78,6 +78,17 @@ def wrap_for_worker(application: WSGI) -> WSGI:
     return AccessLog(application)
 
 
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """The state of a server that its workers inherit: the current settings, and a shared flag.
+
+    ``accepted`` becomes true when a worker finds the database prepared (:class:`Preparation`).
+    """
+
+    live: LiveSettings
+    accepted: ctypes.c_bool
+
+
 def make_services(
     settings: Settings,
     *,
@@ -85,14 +96,14 @@ def make_services(
     random: Random | None = None,
     serving: bool = False,
     memory: ProcessCaches | None = None,
-    accepted: ctypes.c_bool | None = None,
+    server: ServerState | None = None,
 ) -> Services:
     """Create the services that the handlers use, once per worker.
 
     If ``serving``, inventories are updated to the allocation ratios of the scheduling policies,
-    unless nova manages the cloud. ``memory`` has the caches between requests. ``accepted`` is
-    shared by the workers of a server (:class:`Preparation`). Raises :class:`ConfigurationError` if
-    ``[neutron]`` or ``[oslo_messaging_notifications]`` is incomplete.
+    unless nova manages the cloud. ``memory`` has the caches between requests. ``server`` is the
+    state that a worker inherits. Raises :class:`ConfigurationError` if ``[neutron]`` or
+    ``[oslo_messaging_notifications]`` is incomplete.
     """
     database = Database(settings)
     metrics = Metrics()
@@ -105,8 +116,10 @@ def make_services(
         memory=memory or ProcessCaches.of(settings, database, metrics.provider_cache),
         neutron=neutron_of(settings),
         announcer=announcer_of(settings),
+        parent=server.live if server else None,
     )
     upkeep = _periodic_tasks(scheduler, clock, serving=serving)
+    accepted = server.accepted if server else None
     preparation = Preparation(database, settings, clock, upkeep, accepted)
     outside = partial(_outside_requests, preparation)
     metrics.show_cloud(outside(partial(_read_cloud_figures, database, settings, clock)))

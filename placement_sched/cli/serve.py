@@ -299,7 +299,8 @@ class _Worker:
         settings = self._live.configured
         plugins_for.cache_clear()  # each process creates its own plugins at start
         plugins_for(settings)
-        services = app.make_services(settings, serving=True, accepted=self._accepted)
+        server = app.ServerState(self._live, self._accepted)
+        services = app.make_services(settings, serving=True, server=server)
         application = app.make_application(services)
         away = _prepare(services)
         # Logged outside of the except clause, where oslo.log would add the exception.

@@ -346,6 +346,7 @@ class Worker(cotyledon.Service):
             memory=self._memory,
             neutron=neutron_of(settings),
             announcer=self._announcer,
+            parent=shared.live,
         )
         first = worker_id == 0
         self._away = messaging.BusStateLogFilter(messaging.bus_of(settings), reporting=first)

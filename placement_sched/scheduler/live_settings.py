@@ -35,10 +35,6 @@ _OURS = tuple(
     f"placement_sched.scheduler.{package}."
     for package in ("filters", "weights", "request_filters", "drivers", "policies.selectors")
 )
-#: A byte that a process shares with its forks: the number of reloads, modulo 256.
-_RELOADS = mmap(-1, 1)
-#: The number of reloads in the settings of this process, inherited by its forks.
-_REACHED = [0]
 
 
 class LiveSettings:
@@ -46,7 +42,8 @@ class LiveSettings:
 
     If files are invalid or would make a scheduling policy that is ``in_use`` unusable, the previous
     settings stay in effect and the reason is logged. ``configured`` are the settings of the
-    configuration files alone.
+    configuration files alone. A worker begins with the settings of its ``parent`` process, and
+    reads no file before that process has reloaded.
     """
 
     def __init__(
@@ -54,21 +51,24 @@ class LiveSettings:
         settings: Settings,
         clock: Clock = utcnow,
         in_use: Callable[[], Collection[str]] = tuple,
+        parent: "LiveSettings | None" = None,
     ) -> None:
         self.configured = self._in_effect = settings
         self._clock, self._in_use = clock, in_use
-        self._reloads = _REACHED[0]
+        #: A byte that a process shares with its workers: the number of reloads, modulo 256.
+        self._all_reloads: mmap = parent._all_reloads if parent else mmap(-1, 1)  # noqa: SLF001 - own class
+        self._reloads: int = parent._reloads if parent else 0  # noqa: SLF001 - own class
         self._reading = Lock()
-        self._read_again(at_start=True)
+        self._read_again(at_start=True, parent=parent)
 
     def settings(self) -> Settings:
         """Return the settings in effect. Reload them if the parent process reloaded.
 
         While a thread reads the files, other threads use the previous settings.
         """
-        if self._reloads != _RELOADS[0] and self._reading.acquire(blocking=False):
+        if self._reloads != self._all_reloads[0] and self._reading.acquire(blocking=False):
             try:
-                self._reloads = _RELOADS[0]
+                self._reloads = self._all_reloads[0]
                 self._read_again()
             finally:
                 self._reading.release()
@@ -84,18 +84,28 @@ class LiveSettings:
                 file = self.configured.scheduler.json_config_location
                 files = [*list_files(self.configured.conf), *([file] if file else [])]
                 LOG.info("configuration read again: %s", ", ".join(files) or "no files")
-                _RELOADS[0] = _REACHED[0] = self._reloads = (_RELOADS[0] + 1) % 256
+                self._all_reloads[0] = self._reloads = (self._reloads + 1) % 256
 
-    def _read_again(self, *, is_reported: bool = False, at_start: bool = False) -> bool:
+    def _read_again(
+        self,
+        *,
+        is_reported: bool = False,
+        at_start: bool = False,
+        parent: "LiveSettings | None" = None,
+    ) -> bool:
         """Read the files, and return whether they are valid.
 
         Changes that need a restart are logged if ``is_reported``. ``at_start`` the configuration
-        files have been read, and only the options file is read.
+        files have been read, and only the options file is read, or none if there is a ``parent``.
         """
         problem = ""
         try:
             configured = self.configured if at_start else _with_files(self.configured, is_reported)
-            in_effect = _with_options_file(configured, self._clock)
+            if parent is None:
+                in_effect = _with_options_file(configured, self._clock)
+            else:
+                in_effect = parent._in_effect  # noqa: SLF001 - own class
+                check_plugins(in_effect, self._clock)  # creates them, before a request needs them
             if not at_start:
                 policies = policies_for(self._in_effect, self._clock)
                 used = [name for name in self._in_use() if policies.usable(name)]

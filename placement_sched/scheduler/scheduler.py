@@ -18,7 +18,7 @@
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from random import Random
 from threading import Semaphore
 from typing import Any, TypeVar
@@ -101,8 +101,9 @@ class Scheduler:
 
     ``random`` draws the uuids of decisions, which seed all random choices of their runs.
     ``neutron`` provides networks and ports, and is None if it is not configured. ``announcer``
-    sends notifications about requests and their results. ``source`` is the state of the cloud
-    that requests read: the database, unless :meth:`reading_from` sets another.
+    sends notifications about requests and their results. A worker begins with the current
+    settings of ``parent``, the parent process. ``source`` is the state of the cloud that requests
+    read: the database, unless :meth:`reading_from` sets another.
     """
 
     database: Database
@@ -112,6 +113,7 @@ class Scheduler:
     memory: ProcessCaches
     neutron: NetworkDirectory | None = None
     announcer: Announcer = SILENT
+    parent: InitVar[LiveSettings | None] = None
     source: ReadableDatabase = field(init=False)
     live: LiveSettings = field(init=False)
     reader: RequestReader = field(init=False)
@@ -120,11 +122,14 @@ class Scheduler:
         default_factory=lambda: Semaphore(MAX_EXPENSIVE_QUERIES), init=False
     )
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, parent: LiveSettings | None) -> None:
         self.source = self.database
         aggregates, kept_nodes = self.memory.aggregates, self.memory.kept_nodes
         self.live = LiveSettings(
-            self.settings, self.clock, in_use=lambda: aggregates.policies_in_use(self.database)
+            self.settings,
+            self.clock,
+            in_use=lambda: aggregates.policies_in_use(self.database),
+            parent=parent,
         )
         self.reader = RequestReader(self.database, self.live, self.clock, aggregates, self.neutron)
         self.claims = Claims(self.database, self.settings, self.clock, kept_nodes)

@@ -42,6 +42,14 @@ def reload_server(server, file: Path, text: str) -> None:
     server.process.send_signal(signal.SIGHUP)
 
 
+def replace_worker(server) -> None:
+    """Kill the only worker, and wait until another serves."""
+    (worker,) = server.workers()
+    os.kill(worker, signal.SIGKILL)
+    assert wait_until(lambda: server.workers() - {worker})
+    server.wait_for("/placement/", 200)
+
+
 def policies_of(server) -> set[str]:
     body = {"request_spec": spec(), "policy": "dense"}
     return {server.post("/scheduler/v1/explain", body)[1].get("policy") for _ in range(16)}
@@ -145,33 +153,40 @@ def test_replacement_worker_uses_the_last_valid_settings(serve, config):
     assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
     reload_server(server, config, "[filter_scheduler]\nram_weight_multiplier = much\n")
     assert wait_until(lambda: KEPT in server.log.read_text())
-    (worker,) = server.workers()
-    os.kill(worker, signal.SIGKILL)
-    assert wait_until(lambda: server.workers() - {worker})
-    server.wait_for("/placement/", 200)
+    replace_worker(server)
     assert first_hosts_of_workers(server) == {"cn2"}
     assert "Traceback" not in server.log.read_text()
 
 
 @pytest.mark.exhaustive
 def test_worker_is_replaced_despite_an_invalid_options_file(serve, config, tmp_path):
-    """Until the options file is valid again, it uses only the configuration."""
+    """It uses the last valid options, as further workers do."""
     options = tmp_path / "scheduler.json"
     rewrite(options, '{"ram_weight_multiplier": -1.0}')
     rewrite(config, f"[scheduler]\njson_config_location = {options}\n")
     server = serve("--config-file", str(config), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
     assert first_hosts_of_workers(server) == {"cn1"}
-    rewrite(options, '{"ram_weight_multiplier":')
-    assert wait_until(lambda: first_hosts_of_workers(server) and KEPT in server.log.read_text())
+    reload_server(server, options, '{"ram_weight_multiplier":')
+    assert wait_until(lambda: KEPT in server.log.read_text())
+    replace_worker(server)
     assert first_hosts_of_workers(server) == {"cn1"}
-    (worker,) = server.workers()
-    os.kill(worker, signal.SIGKILL)
-    assert wait_until(lambda: not Path(f"/proc/{worker}").exists())
-    server.wait_for("/placement/", 200)
-    assert first_hosts_of_workers(server) == {"cn2"}
+    reload_server(server, options, '{"ram_weight_multiplier": 1.0}')
+    assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
+
+
+@pytest.mark.exhaustive
+def test_replacement_worker_reads_no_file_before_a_signal(serve, config, tmp_path):
+    options = tmp_path / "scheduler.json"
     rewrite(options, '{"ram_weight_multiplier": -1.0}')
-    assert wait_until(lambda: first_hosts_of_workers(server) == {"cn1"})
+    rewrite(config, f"[scheduler]\njson_config_location = {options}\n")
+    server = serve("--config-file", str(config), "--workers", "1")
+    server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
+    rewrite(options, '{"ram_weight_multiplier": 1.0}')
+    replace_worker(server)
+    assert first_hosts_of_workers(server) == {"cn1"}
+    server.process.send_signal(signal.SIGHUP)
+    assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
 
 
 def _server_with_policy_aggregate(server):

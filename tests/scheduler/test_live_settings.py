@@ -179,6 +179,18 @@ def test_plugins_are_created_before_a_request_needs_them(live_settings):
     assert plugins_for.cache_info().misses == misses
 
 
+@pytest.mark.parametrize("text", ["{", '{"scheduler_host_subset_size": 5}'])
+def test_worker_begins_with_the_settings_of_its_parent(file, live_settings, text):
+    file.write_text(text)
+    plugins_for.cache_clear()
+    worker = LiveSettings(live_settings.configured, parent=live_settings)
+    assert read_subset_size(worker) == 2
+    test_plugins_are_created_before_a_request_needs_them(worker)
+    file.write_text('{"scheduler_host_subset_size": 7}')
+    worker.reload()
+    assert read_subset_size(worker) == 7
+
+
 def test_threads_use_the_old_settings_while_the_file_is_read(file, live_settings, monkeypatch):
     monkeypatch.setattr(live_settings, "_reloads", -1)  # a reload is due
     file.write_text("{}")
