@@ -56,7 +56,7 @@ def run_check(arguments: argparse.Namespace) -> int:
         # After the import: plugin and helpers have declared their options.
         sources = dict.fromkeys([*files, *map(source_of, loaded)])
         checked = [each for file in sources for each in check_source(file, settings.conf)]
-        if not any(each.subject == SYNTAX for each in checked):  # else the import says it again
+        if not any(each.subject == SYNTAX for each in checked):  # the reason of the failed import
             checked += failures
         findings |= dict.fromkeys([*checked, *find_missing_methods(loaded)])
         kinds |= dict.fromkeys(loaded)

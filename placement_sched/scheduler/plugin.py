@@ -150,16 +150,17 @@ def _place_of(kind: type, failure: BaseException) -> str:
     own = [frame for frame in frames if not _is_library(Path(frame.filename))]
     place = f"{own[-1].filename}:{own[-1].lineno}" if own else "this file"
     owner = type(failure.obj) if isinstance(failure, AttributeError) else object
+    hint = ""
     if owner.__name__ == "HostState":
-        place += f"; an entry point placement_sched.host_attributes can add it, {_PAGE}"
+        hint = f". An entry point placement_sched.host_attributes can add it ({_PAGE})"
     elif owner.__module__.startswith("placement_sched.") and _PAGE not in _safe_text(failure):
-        place += f"; {_PAGE}"
-    return f" ({place}){advice_for(kind)}"
+        hint = f", {_PAGE}"
+    return f" ({place}){hint}{advice_for(kind)}"
 
 
 def advice_for(kind: type) -> str:
     """Return the end of the message about a failed plugin."""
-    return f"; run placement-sched plugin check {path_of(kind)}"
+    return f". Run placement-sched plugin check {path_of(kind)}"
 
 
 def _is_library(file: Path) -> bool:

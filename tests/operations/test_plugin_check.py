@@ -62,7 +62,7 @@ def test_undeclared_option_is_reported_with_its_line(write_filter):
     assert option.startswith(f"{file}:12: [filter_scheduler] checked_two: no option has this name")
     assert "CONF.register_opt(cfg.StrOpt('checked_two'), 'filter_scheduler')" in option
     assert "acme_option.CheckedFilter: fails for a plain request: " in failure
-    assert failure.endswith(f'({file}:12; see "Bring your filters" in the guide)')
+    assert failure.endswith(f'({file}:12), see "Bring your filters" in the guide')
 
 
 def test_failure_in_the_second_request_is_reported(write_filter):
@@ -142,7 +142,7 @@ def test_made_up_instances_have_the_values_of_nova(write_filter):
 
 def test_missing_attribute_of_a_host_names_the_hook(write_filter):
     (failure,) = find_problems(write_filter("acme_hook", "host_state.patch_prefer"))
-    assert "an entry point placement_sched.host_attributes can add it" in failure
+    assert "An entry point placement_sched.host_attributes can add it" in failure
 
 
 def test_imports_from_nova_need_the_shim(write_filter):

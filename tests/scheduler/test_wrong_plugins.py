@@ -234,10 +234,7 @@ NOVAS = {
     "from nova.objects import fields": "nova.objects.fields is not provided here: plugins",
     "import nova": "nova is provided by the nova shim",
 }
-PAGE = (
-    "or set [filter_scheduler] nova_shim = true "
-    '(see "Bring your filters" in the guide)'
-)
+PAGE = 'or set [filter_scheduler] nova_shim = true (see "Bring your filters" in the guide)'
 
 
 def plugin_text(line):
