@@ -181,7 +181,7 @@ def _compare(
             require_equal(f"{server.name}: {path}", shown, inventories)
     for provider in list(written)[:COMPARED]:
         for request in (_read_tree(provider), *_read_provider(provider)):
-            ours, *peer = [read_answer(each.address.ask(request).body) for each in servers]
+            ours, *peer = [read_answer(each.address.get_answer(request).body) for each in servers]
             for answer in peer:
                 require_equal(f"ours, {request.path}", ours, answer)
     return [[name, *map(median, zip(*rows, strict=True))] for name, rows in rounds.items()]

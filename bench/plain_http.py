@@ -32,7 +32,7 @@ class Client:
         length = f"Content-Length: {len(body)}\r\n" if body else ""
         return f"{head}\r\nHost: 127.0.0.1:{self._port}\r\n{length}\r\n".encode() + body
 
-    def ask(self, message: bytes) -> tuple[int, bytes]:
+    def get_answer(self, message: bytes) -> tuple[int, bytes]:
         """Send a request, and return status and body."""
         if self._connection is None or _is_closed(self._connection):
             self.close()

@@ -130,7 +130,7 @@ def _select_with_placement(address: Address, flavor: Flavor, consumer: str) -> S
 def release(address: Address, selections: Iterable[Selection]) -> None:
     """Delete the claims of selections."""
     for each in selections:
-        reply = address.ask(Request("DELETE", f"/allocations/{each.consumer}"))
+        reply = address.get_answer(Request("DELETE", f"/allocations/{each.consumer}"))
         if each.outcome == PLACED and reply.status != 204:
             raise WrongAnswer(f"{address.name}: a claim is missing: {reply.status}")
 
@@ -150,7 +150,7 @@ def _time_claim(server: Server, number: int) -> float:
     _, reply = server.address.measure(candidates_request(Flavor(), 1))
     (candidate,) = orjson.loads(reply.body)["allocation_requests"]
     ms, _ = server.address.measure(claim_request(consumer, candidate["allocations"]), 204)
-    server.address.ask(Request("DELETE", f"/allocations/{consumer}"))
+    server.address.get_answer(Request("DELETE", f"/allocations/{consumer}"))
     return ms
 
 
@@ -169,7 +169,7 @@ def read_counter(servers: Iterable[Server], metric: str, label: str) -> Counter[
     values: Counter[str] = Counter()
     for server in servers:
         if server.name == "ours":
-            metrics = server.address.ask(Request("GET", "/metrics")).body.decode()
+            metrics = server.address.get_answer(Request("GET", "/metrics")).body.decode()
             for family in text_string_to_metric_families(metrics):
                 for sample in family.samples:
                     if sample.name == metric and sample.labels["api"] == "scheduler":

@@ -18,7 +18,7 @@ import plain_http
 from harness import WrongAnswer
 from sqlalchemy.engine import URL
 
-from tests.differential.duel import PEER_PYTHON
+from tests.differential.comparison import PEER_PYTHON
 from tests.nova.cloud.files import write_options
 from tests.nova.cloud.processes import Program
 from tests.support.loopback import reserve_port
@@ -73,9 +73,9 @@ class Address(NamedTuple):
 
     def send(self, message: bytes) -> Reply:
         """Send a request of :meth:`message` on this process's connection to the server."""
-        return Reply(*_client(self.port, self.reuse).ask(message))
+        return Reply(*_client(self.port, self.reuse).get_answer(message))
 
-    def ask(self, request: Request) -> Reply:
+    def get_answer(self, request: Request) -> Reply:
         """Send a request, and return the answer."""
         return self.send(self.message(request))
 
@@ -194,7 +194,7 @@ def _running(program: Program, address: Address) -> Iterator[Server]:
         if program.process is None or program.process.poll() is not None:
             raise RuntimeError(f"{program.name} ended\n{program.last_lines(30)}")
         try:
-            return address.ask(Request("GET", "/")).status == 200
+            return address.get_answer(Request("GET", "/")).status == 200
         except OSError:
             return False
 

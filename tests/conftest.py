@@ -107,7 +107,7 @@ def server_database(kind: str) -> Iterator[str]:
     url = engine.url.set(database=name).render_as_string(hide_password=False)
     _prepare(url)
     yield url
-    _cleaner(url).dispose()
+    _connect_without_pool_state(url).dispose()
     force = " WITH (FORCE)" if kind == "postgresql" else ""
     with engine.connect() as connection:
         connection.execute(text(f"DROP DATABASE {name}{force}"))
@@ -163,13 +163,13 @@ FILLED = union_all(
 
 
 @cache  # an engine also caches its compiled statements
-def _cleaner(url: str) -> Engine:
+def _connect_without_pool_state(url: str) -> Engine:
     return create_engine(url, pool_pre_ping=True)
 
 
 def empty(url: str) -> None:
     """Delete all rows except the standard traits and resource classes."""
-    with _cleaner(url).begin() as connection:
+    with _connect_without_pool_state(url).begin() as connection:
         filled = set(connection.scalars(FILLED))
         if resource_providers.name in filled:
             # Remove references between providers before the providers.
@@ -223,13 +223,13 @@ def make_app() -> Iterator[Callable[..., Client]]:
     """Give a function that creates an application with these settings, and returns its client."""
     made: list[Application] = []
 
-    def make(settings: Settings, *, in_memory: bool = False, **parts: object) -> Client:
+    def build_app(settings: Settings, *, in_memory: bool = False, **parts: object) -> Client:
         if not in_memory:  # settings that were read from a file have the default
             settings = settings.with_overrides({"placement.providers_in_memory": False})
         made.append(create_app(settings, **parts))
         return Client(CheckedApplication(made[-1]))
 
-    yield make
+    yield build_app
     for thread in threading.enumerate():
         # Background threads of an application.
         names = {"policy ratios", "capacity of flavors", "failover capacity", CHECK_THREAD}

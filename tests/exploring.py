@@ -63,7 +63,7 @@ class Dice:
     seed: str | None = None
 
     @classmethod
-    def of(cls, number: int) -> Random:
+    def numbered(cls, number: int) -> Random:
         """Return random numbers. ``number`` distinguishes the uses within a test."""
         return Random(number) if cls.seed is None else Random(f"{cls.seed}/{number}")
 

@@ -62,7 +62,7 @@ def _each_path_once() -> Callable[[Rule], None]:
     compile_path = Rule.compile
     known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
-    def shared(rule: Rule) -> None:
+    def compile_once(rule: Rule) -> None:
         place = (rule.host, rule.subdomain, rule.merge_slashes, rule.map.host_matching)
         meant = frozenset(rule.map.converters.items())
         key = (rule.rule, *place, meant, *(rule.defaults or {}).items())
@@ -74,7 +74,7 @@ def _each_path_once() -> Callable[[Rule], None]:
         rule.arguments = set(arguments)
         rule._build, rule._build_unknown = (one.__get__(rule, None) for one in builders)
 
-    return shared
+    return compile_once
 
 
 def _compile_each_statement_once(patch: pytest.MonkeyPatch) -> None:
@@ -82,15 +82,15 @@ def _compile_each_statement_once(patch: pytest.MonkeyPatch) -> None:
     statements: LRUCache[Any, Any] = LRUCache(_STATEMENTS)
     make = Engine.__init__
 
-    def made(engine: Engine, *arguments: Any, **options: Any) -> None:
+    def use_shared_statements(engine: Engine, *arguments: Any, **options: Any) -> None:
         make(engine, *arguments, **options)
         engine._compiled_cache = statements
 
-    def equal(one: DefaultDialect, other: object) -> bool:
+    def is_equal(one: DefaultDialect, other: object) -> bool:
         return isinstance(other, DefaultDialect) and _kind(one) == _kind(other)
 
-    patch.setattr(Engine, "__init__", made)
-    patch.setattr(DefaultDialect, "__eq__", equal)
+    patch.setattr(Engine, "__init__", use_shared_statements)
+    patch.setattr(DefaultDialect, "__eq__", is_equal)
     patch.setattr(DefaultDialect, "__hash__", lambda dialect: hash(type(dialect)))
 
 

@@ -33,7 +33,7 @@ from placement_sched.model.request_stats import request_stats
 #: MariaDB's error code of a Galera node without a quorum, or that is still synchronizing.
 NO_QUORUM = 1047
 #: Keepalive options of libpq and sockets: a dead server is detected 10 s after data was sent.
-SIGNS_OF_LIFE = {
+KEEPALIVE_OPTIONS = {
     "keepalives_idle": ("TCP_KEEPIDLE", 5),
     "keepalives_interval": ("TCP_KEEPINTVL", 2),
     "keepalives_count": ("TCP_KEEPCNT", 3),
@@ -105,7 +105,7 @@ def _import_driver(kind: str) -> Any:
 
 @contextmanager
 def limited_silence(connection: Connection, within: float | None) -> Iterator[None]:
-    """Drop ``connection`` after ``within`` seconds of silence, unless it is None."""
+    """Drop ``connection`` after ``within`` seconds of silence. None sets no limit."""
     driver: Any = connection.connection.driver_connection
     if not hasattr(driver, "limit_silence"):
         yield  # SQLite, or an engine with connections of its own
@@ -223,7 +223,7 @@ def _connect_args(url: URL, options: OptionGroup, read_timeout: int) -> dict[str
         "sql_mode": None if is_postgresql else options.mysql_sql_mode,
     }
     if is_postgresql:
-        arguments |= {name: number for name, (_, number) in SIGNS_OF_LIFE.items()}
+        arguments |= {name: number for name, (_, number) in KEEPALIVE_OPTIONS.items()}
     arguments = {key: value for key, value in arguments.items() if value and key not in url.query}
     if is_postgresql:
         settings = _postgresql_settings(url, options, read_timeout)

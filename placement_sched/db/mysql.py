@@ -11,7 +11,7 @@ import pymysql.connections
 from pymysql.constants import CLIENT, CR
 from pymysql.err import InternalError, MySQLError, OperationalError
 
-from placement_sched.db.engine import SIGNS_OF_LIFE
+from placement_sched.db.engine import KEEPALIVE_OPTIONS
 
 _TLS = "TLS is set by ssl_ca, ssl_cert, ssl_key, ssl_verify_cert and ssl_verify_identity"
 #: The parameter that makes PyMySQL check its parameters without connecting.
@@ -39,12 +39,12 @@ def connect(
 
 
 def enable_keepalive(connection: Any) -> None:
-    """Set the keepalive options of :data:`SIGNS_OF_LIFE` on a PyMySQL socket."""
+    """Set the keepalive options of :data:`KEEPALIVE_OPTIONS` on a PyMySQL socket."""
     sock = connection._sock  # noqa: SLF001 - PyMySQL has no option for it
     if sock.family == socket.AF_UNIX:
         return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, number in SIGNS_OF_LIFE.values():
+    for option, number in KEEPALIVE_OPTIONS.values():
         if hasattr(socket, option):
             sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), number)
 

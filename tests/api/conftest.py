@@ -30,10 +30,10 @@ def configured_app(configured: Callable[[str], Settings]) -> Iterator[Callable[[
     """Return a function that makes a client of an application with this configuration file."""
     applications = []
 
-    def make(text: str) -> TestApp:
+    def build_app(text: str) -> TestApp:
         applications.append(create_app(configured(text)))
         return TestApp(applications[-1])
 
-    yield make
+    yield build_app
     for application in applications:
         application.close()

@@ -158,7 +158,7 @@ def test_flask_extensions_can_be_added(services):
         return None
 
     @application.after_request
-    def signed(response):
+    def sign_response(response):
         response.headers["X-Signed"] = "yes"
         return response
 
@@ -211,14 +211,14 @@ def test_extensions_can_wrap_the_handlers(application, prefix, version, endpoint
     """``flask.request.endpoint`` is the endpoint of the version, wrapped or not."""
     views = application.view_functions
 
-    def wrapped(view):
-        def counted(*args, **names):
+    def wrap_view(view):
+        def count_call(*args, **names):
             answer = view(*args, **names)
             return replace(answer, headers={"X-Endpoint": flask.request.endpoint})
 
-        return counted
+        return count_call
 
-    views.update({name: wrapped(view) for name, view in views.items() if name.startswith("a.")})
+    views.update({name: wrap_view(view) for name, view in views.items() if name.startswith("a.")})
     answer = TestApp(application).get(f"{prefix}/things", headers=version_headers(version))
     assert answer.headers["X-Endpoint"] == f"a.things.{endpoint}"
 

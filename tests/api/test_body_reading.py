@@ -191,11 +191,11 @@ def test_large_bodies_share_memory_and_small_bodies_are_always_accepted():
     bodies = BodyMemory(10 * MAX_UNCOUNTED_BYTES, total=3 * MAX_UNCOUNTED_BYTES)
     large = {"CONTENT_LENGTH": str(2 * MAX_UNCOUNTED_BYTES)}
 
-    def sent():
+    def build_large_body():
         return SentBody(*[b"x" * MAX_UNCOUNTED_BYTES] * 2)
 
-    first = read_body(sent(), bodies=bodies, **large)
-    second = read_body(sent(), bodies=bodies, **large)
+    first = read_body(build_large_body(), bodies=bodies, **large)
+    second = read_body(build_large_body(), bodies=bodies, **large)
     assert (first.rejection, second.rejection, second.data, second.ended) == (None, FULL, b"", True)
     assert (
         read_body(
@@ -206,4 +206,4 @@ def test_large_bodies_share_memory_and_small_bodies_are_always_accepted():
         is None
     )
     bodies.release(first)
-    assert read_body(sent(), bodies=bodies, **large).rejection is None
+    assert read_body(build_large_body(), bodies=bodies, **large).rejection is None

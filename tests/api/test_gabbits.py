@@ -109,7 +109,7 @@ class CleanupClient:
         self._url = url
         self._before = {path: self.list_addresses(path) for path in LISTS}
 
-    def ask(self, method: str, path: str, body: dict | None = None) -> dict:
+    def request_json(self, method: str, path: str, body: dict | None = None) -> dict:
         headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": VERSIONS}
         answer = requests.request(
             method, f"{self._url}{path}", headers=headers, json=body, timeout=60
@@ -119,7 +119,7 @@ class CleanupClient:
     def list_addresses(self, path: str) -> frozenset[str]:
         """Return the last path segments of the objects of a list."""
         name, key = LISTS[path]
-        objects = self.ask("GET", path).get(name, [])
+        objects = self.request_json("GET", path).get(name, [])
         return frozenset(str(each[key] if key else each) for each in objects)
 
     def created_addresses(self) -> set[str]:
@@ -137,17 +137,19 @@ class CleanupClient:
             while created:
                 for name in created:
                     self._release(f"{path}/{name}")
-                    self.ask("DELETE", f"{path}/{name}")
+                    self.request_json("DELETE", f"{path}/{name}")
                 before, created = created, self.list_addresses(path) - names
                 assert len(created) < len(before), f"cannot be removed: {created}"
 
     def _release(self, address: str) -> None:
         """Remove hosts and allocations that prevent the deletion of an object."""
-        for host in self.ask("GET", address).get("aggregate", {}).get("hosts", []):
-            self.ask("POST", f"{address}/action", {"remove_host": {"host": host}})
+        for host in self.request_json("GET", address).get("aggregate", {}).get("hosts", []):
+            self.request_json("POST", f"{address}/action", {"remove_host": {"host": host}})
         if "resource_providers" in address:
-            for consumer in self.ask("GET", f"{address}/allocations").get("allocations", ()):
-                self.ask("DELETE", f"/placement/allocations/{consumer}")
+            for consumer in self.request_json("GET", f"{address}/allocations").get(
+                "allocations", ()
+            ):
+                self.request_json("DELETE", f"/placement/allocations/{consumer}")
 
 
 @pytest.fixture
@@ -178,14 +180,17 @@ def test_gabbi_story_leaves_nothing_on_the_server(own_server):
     address = urlsplit(own_server)
     client = CleanupClient(own_server)
     kept = {"name": "CUSTOM_KEPT"}
-    client.ask("POST", "/placement/resource_classes", kept)
+    client.request_json("POST", "/placement/resource_classes", kept)
     client = CleanupClient(own_server)
     for story in ("os-aggregates", "allocation-candidates", "microversions"):
         run_story(FOLDER / f"{story}.yaml", host=address.hostname, port=address.port)
         assert client.created_addresses()
         client.delete_created()
         assert not client.created_addresses()
-    assert client.ask("GET", "/placement/resource_classes/CUSTOM_KEPT")["name"] == "CUSTOM_KEPT"
+    assert (
+        client.request_json("GET", "/placement/resource_classes/CUSTOM_KEPT")["name"]
+        == "CUSTOM_KEPT"
+    )
 
 
 def test_every_placement_resource_has_a_story():

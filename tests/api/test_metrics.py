@@ -250,11 +250,11 @@ def test_cloud_metrics_are_read_at_most_once_a_minute(sqlite_app):
 def test_workers_share_cloud_metrics(tmp_path):
     read = []
 
-    def figures():
+    def read_figures():
         read.append(1)
         return CloudFigures({"up": len(read)}, {("VCPU", "az1"): 8}, {("VCPU", "az1"): 3})
 
-    first, second = (CloudGauges(figures, str(tmp_path)) for _ in range(2))
+    first, second = (CloudGauges(read_figures, str(tmp_path)) for _ in range(2))
     shown = [
         {
             (gauge.name, *sample.labels.values()): sample.value
@@ -271,15 +271,15 @@ def test_workers_share_cloud_metrics(tmp_path):
 def test_cloud_metrics_are_reread_after_the_clock_went_back(tmp_path):
     read = []
 
-    def figures():
+    def read_figures():
         read.append(1)
         return CloudFigures({"up": len(read)}, {}, {})
 
-    list(CloudGauges(figures, str(tmp_path)).collect())
+    list(CloudGauges(read_figures, str(tmp_path)).collect())
     (file,) = tmp_path.iterdir()
     ahead = time() + 365 * 86_400
     os.utime(file, (ahead, ahead))
-    (hosts, *_) = CloudGauges(figures, str(tmp_path)).collect()
+    (hosts, *_) = CloudGauges(read_figures, str(tmp_path)).collect()
     assert [sample.value for sample in hosts.samples] == [2]
 
 

@@ -77,7 +77,7 @@ class FaultyRequest:
         if self.absent:
             raise Unavailable("The database does not answer")
 
-    def ask(self, **changes):
+    def send_changed(self, **changes):
         """Change the request, send it, and return status and body. Empty values are left out."""
         self.absent = changes.pop("absent", self.absent)
         self.body = changes.pop("body", self.body)
@@ -129,14 +129,17 @@ def test_errors_are_reported_in_the_documented_order(faulty_request):
         ({"PATH_INFO": "/a/things/x"}, 11, 400, "Invalid query string parameters"),
         ({"QUERY_STRING": "kind=b"}, 12, 404, "There is no thing x"),
     ]
-    errors = [(step, *faulty_request.ask(**changes)) for changes, step, *_ in corrections]
+    errors = [(step, *faulty_request.send_changed(**changes)) for changes, step, *_ in corrections]
     expected = [(step, status) for _, step, status, _ in corrections]
     assert [(step, status) for step, status, _ in errors] == expected
     for (_, _, body), (_, _, _, words) in zip(errors, corrections, strict=True):
         assert words in body
     present.add("x")
-    assert faulty_request.ask()[0] == 400
-    assert faulty_request.ask(CONTENT_LENGTH="11", body=b'{"mend":{}}') == (200, '{"mended":"x"}')
+    assert faulty_request.send_changed()[0] == 400
+    assert faulty_request.send_changed(CONTENT_LENGTH="11", body=b'{"mend":{}}') == (
+        200,
+        '{"mended":"x"}',
+    )
     documented = {
         int(step): numbers for step, numbers in documented_steps(application.__doc__).items()
     }

@@ -20,15 +20,15 @@ def document_links(app, path, headers):
     """Return every link of a version document."""
     links = []
 
-    def walk(value):
+    def collect_links(value):
         if isinstance(value, dict):
             links.extend(str(value[key]) for key in value if key == "href")
             value = list(value.values())
         if isinstance(value, list):
             for one in value:
-                walk(one)
+                collect_links(one)
 
-    walk(app.get(path, headers=headers).json)
+    collect_links(app.get(path, headers=headers).json)
     return links
 
 

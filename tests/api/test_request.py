@@ -32,11 +32,11 @@ def parsed_lengths(monkeypatch):
     lengths = []
     loads = module.OrjsonProvider.loads
 
-    def counted(provider, text, **options):
+    def record_length(provider, text, **options):
         lengths.append(len(text))
         return loads(provider, text, **options)
 
-    monkeypatch.setattr(module.OrjsonProvider, "loads", counted)
+    monkeypatch.setattr(module.OrjsonProvider, "loads", record_length)
     return lengths
 
 
@@ -131,10 +131,10 @@ def test_image_patch_operations_are_limited(sqlite_app):
     image = sqlite_app.post_json("/image/v2/images", {"name": "a"}).json["id"]
     headers = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
 
-    def change(number, status):
+    def patch_image(number, status):
         operations = [{"op": "add", "path": "/k", "value": "v"}] * number
         path = f"/image/v2/images/{image}"
         return sqlite_app.patch(path, json.dumps(operations), headers=headers, status=status)
 
-    change(1000, 200)
-    assert "at most 1000 items" in change(1001, 400).text
+    patch_image(1000, 200)
+    assert "at most 1000 items" in patch_image(1001, 400).text

@@ -33,7 +33,7 @@ def request_log_line(caplog):
     """Return a function that sends a request and returns the logged line."""
     caplog.set_level(logging.INFO)
 
-    def line(path: str, confirmed: str = "", **environ: str) -> str:
+    def read_line(path: str, confirmed: str = "", **environ: str) -> str:
         served = set_request_context(
             authenticating_application(json_application, confirmed)
             if confirmed
@@ -44,7 +44,7 @@ def request_log_line(caplog):
         caplog.clear()
         return record.getMessage()
 
-    return line
+    return read_line
 
 
 def test_line_has_common_format_request_id_and_time(request_log_line):

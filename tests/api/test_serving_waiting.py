@@ -70,14 +70,14 @@ def test_frequent_health_checks_do_not_displace_requests():
     slow = SlowApplication(0.002)
     bridge = AsgiToWsgi(slow, limit=1000, threads=1)
 
-    async def ask_on(path):
+    async def send_repeatedly(path):
         while len(slow.ended) < 200:
             await messages_to_client(bridge, path)
 
-    async def crowd():
-        await asyncio.gather(*map(ask_on, [b"/healthz/ready"] * 16 + [b"/a"] * 4))
+    async def send_all():
+        await asyncio.gather(*map(send_repeatedly, [b"/healthz/ready"] * 16 + [b"/a"] * 4))
 
-    asyncio.run(crowd())
+    asyncio.run(send_all())
     assert slow.ended.count("/a") >= 20  # health checks and others get half of the threads each
 
 
@@ -154,12 +154,12 @@ def test_rejected_requests_are_freed():
     held = BlockingApplication()
     bridge = AsgiToWsgi(held, limit=1000, threads=1, patience=0.05)
 
-    async def crowd():
+    async def send_all():
         tasks = [asyncio.create_task(messages_to_client(bridge, b"/a")) for _ in range(20)]
         await asyncio.sleep(0.3)
         waiting = bridge._executor._work_queue.qsize()
         await asyncio.gather(*tasks)
         return waiting
 
-    assert asyncio.run(crowd()) == 0
+    assert asyncio.run(send_all()) == 0
     assert held.ended[0] == "/a"

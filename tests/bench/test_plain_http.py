@@ -56,7 +56,7 @@ def test_complete_answer_is_read(start_server):
     port, seen = start_server([b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + body])
     client = Client(port)
     message = client.message("PUT /a HTTP/1.1\r\nX-Auth-Token: admin", b"{}")
-    assert client.ask(message) == (200, body)
+    assert client.get_answer(message) == (200, body)
     client.close()
     assert seen == [
         [
@@ -70,7 +70,7 @@ def test_open_connection_is_reused(start_server):
     empty = b"HTTP/1.1 204 No Content\r\nserver: here\r\n\r\n"
     port, seen = start_server([empty, empty, b""])
     client = Client(port)
-    assert [client.ask(client.message(f"DELETE /{name} HTTP/1.1")) for name in "ab"] == [
+    assert [client.get_answer(client.message(f"DELETE /{name} HTTP/1.1")) for name in "ab"] == [
         (204, b"")
     ] * 2
     client.close()
@@ -81,7 +81,9 @@ def test_closed_connection_is_replaced(start_server):
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"
     port, seen = start_server([answer], [answer], [answer])
     client = Client(port, reuse=False)
-    assert [client.ask(client.message("GET /a HTTP/1.1")) for _ in range(3)] == [(200, b"a")] * 3
+    assert [client.get_answer(client.message("GET /a HTTP/1.1")) for _ in range(3)] == [
+        (200, b"a")
+    ] * 3
     assert [len(requests) for requests in seen] == [1, 1, 1]
 
 
@@ -99,4 +101,4 @@ def test_closed_connection_is_replaced(start_server):
 def test_broken_answer_is_reported(start_server, answer):
     port, _ = start_server([answer])
     with pytest.raises(Broken):
-        Client(port).ask(b"GET /a HTTP/1.1\r\n\r\n")
+        Client(port).get_answer(b"GET /a HTTP/1.1\r\n\r\n")

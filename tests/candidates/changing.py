@@ -69,12 +69,12 @@ class RandomChanger:
 
     def apply_change(self, database: Database) -> None:
         """Commit a random change and add it to the log."""
-        database.write(self._change)
+        database.write(self._write_random_change)
         self.log.names |= self.named
         self.log.noted += self.changed
         self.changed, self.named = [], False
 
-    def _change(self, connection: Connection) -> None:
+    def _write_random_change(self, connection: Connection) -> None:
         kinds: list[Callable[[Connection, list[int]], None]] = [
             self._allocate,
             self._allocate,
@@ -145,7 +145,7 @@ class RandomChanger:
         name = self.random.choice((*TRAITS, SHARES))
         columns = tables.traits.c
         trait = connection.execute(select(columns.id).where(columns.name == name)).scalar_one()
-        self._toggle(connection, tables.resource_provider_traits, "trait_id", trait, ids)
+        self._add_or_remove_row(connection, tables.resource_provider_traits, "trait_id", trait, ids)
 
     def _change_aggregate(self, connection: Connection, ids: list[int]) -> None:
         uuid, aggregates = uuid_of(self.random.choice(AGGREGATES)), tables.placement_aggregates
@@ -156,9 +156,9 @@ class RandomChanger:
             aggregate = connection.execute(query).scalar()
             self.named = True
         table = tables.resource_provider_aggregates
-        self._toggle(connection, table, "aggregate_id", aggregate, ids)
+        self._add_or_remove_row(connection, table, "aggregate_id", aggregate, ids)
 
-    def _toggle(self, connection, table, column, value, ids) -> None:
+    def _add_or_remove_row(self, connection, table, column, value, ids) -> None:
         key = self._random_provider(connection, ids)
         same = (table.c.resource_provider_id == key) & (table.c[column] == value)
         if not connection.execute(delete(table).where(same)).rowcount:

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tests.candidates.reference import SHARES
-from tests.support.clouds import Cloud, Host, build_stock, uuid_of
+from tests.support.clouds import Cloud, Host, build_inventory, uuid_of
 
 
 def provider(
     name: str,
-    stocks: Mapping[str, int] | None = None,
+    inventories: Mapping[str, int] | None = None,
     *,
     under: str | None = None,
     traits: Iterable[str] = (),
@@ -22,8 +22,8 @@ def provider(
 ) -> Host:
     """Return a provider with these totals per resource class."""
     held = {}
-    for resource_class, total in (stocks or {}).items():
-        held |= build_stock(resource_class, total)
+    for resource_class, total in (inventories or {}).items():
+        held |= build_inventory(resource_class, total)
     return Host(name, held, frozenset(traits), frozenset(aggregates), under)
 
 
@@ -160,9 +160,9 @@ ONE_CARD = Cloud(
 BANDWIDTH = "NET_BW_EGR_KILOBIT_PER_SEC"
 
 
-def _function(name: str, bandwidth: int, *traits: str, free: int = 16) -> Host:
-    stocks = {"SRIOV_NET_VF": free, BANDWIDTH: bandwidth}
-    return provider(name, stocks, under="CN1", traits=traits)
+def _network_function(name: str, bandwidth: int, *traits: str, free: int = 16) -> Host:
+    inventories = {"SRIOV_NET_VF": free, BANDWIDTH: bandwidth}
+    return provider(name, inventories, under="CN1", traits=traits)
 
 
 def network_functions(free: int = 16) -> Cloud:
@@ -170,10 +170,10 @@ def network_functions(free: int = 16) -> Cloud:
     return Cloud(
         (
             provider("CN1"),
-            _function("RP1", 10_000_000, "CUSTOM_NET1", "HW_NIC_ACCEL_SSL", free=free),
-            _function("RP2", 10_000_000, "CUSTOM_NET2", "HW_NIC_ACCEL_SSL", free=free),
-            _function("RP3", 1_000_000, "CUSTOM_NET1", free=free),
-            _function("RP4", 1_000_000, "CUSTOM_NET2", free=free),
+            _network_function("RP1", 10_000_000, "CUSTOM_NET1", "HW_NIC_ACCEL_SSL", free=free),
+            _network_function("RP2", 10_000_000, "CUSTOM_NET2", "HW_NIC_ACCEL_SSL", free=free),
+            _network_function("RP3", 1_000_000, "CUSTOM_NET1", free=free),
+            _network_function("RP4", 1_000_000, "CUSTOM_NET2", free=free),
         )
     )
 

@@ -32,7 +32,7 @@ class Found:
     mappings: frozenset[tuple[str, frozenset[str]]]
 
 
-def as_found(request: AllocationRequest) -> Found:
+def convert_candidate(request: AllocationRequest) -> Found:
     """Convert a candidate of the search, to compare it with the candidates of this module."""
     return Found(
         frozenset(
@@ -90,7 +90,9 @@ def _combinations(
     slots = [slot for group in query.groups for slot in _slots(group)]
     pool = tree_with_sharing_providers(cloud, root)
     # Combining only providers that can serve the slot saves time and changes no result.
-    fitting = [[host for host in pool if _serves(cloud, slot, host, root)] for slot in slots]
+    fitting = [
+        [host for host in pool if _can_serve_slot(cloud, slot, host, root)] for slot in slots
+    ]
     for chosen in product(*fitting):
         yield slots, chosen
 
@@ -101,7 +103,7 @@ def _slots(group: RequestGroup) -> list[_Slot]:
     return [_Slot(group, (amount,)) for amount in group.resources]
 
 
-def _serves(cloud: Cloud, slot: _Slot, host: Host, root: Host) -> bool:
+def _can_serve_slot(cloud: Cloud, slot: _Slot, host: Host, root: Host) -> bool:
     """Return whether a provider can serve a slot, ignoring the other slots."""
     group = slot.group
     counted = [host.aggregates]
@@ -113,8 +115,8 @@ def _serves(cloud: Cloud, slot: _Slot, host: Host, root: Host) -> bool:
         avoided = avoided | own.aggregates | root.aggregates
     return (
         all(
-            name in host.stocks
-            and fits(host.stocks[name].inventory, host.stocks[name].used, amount)
+            name in host.inventories
+            and fits(host.inventories[name].inventory, host.inventories[name].used, amount)
             for name, amount in slot.resources
         )
         and not host.traits & group.traits.forbidden
@@ -175,9 +177,11 @@ def _is_subtree(cloud: Cloud, hosts: list[Host]) -> bool:
 
 def _fits_together(slots: list[_Slot], chosen: tuple[Host, ...]) -> bool:
     """Return whether the total amounts fit on each provider, max_unit included."""
-    stocks = {(host.name, name): held for host in chosen for name, held in host.stocks.items()}
+    inventories = {
+        (host.name, name): held for host in chosen for name, held in host.inventories.items()
+    }
     for place, amount in _amounts(slots, chosen).items():
-        held = stocks[place]
+        held = inventories[place]
         if held.used + amount > held.inventory.capacity or amount > held.inventory.max_unit:
             return False
     return True
@@ -224,7 +228,9 @@ def _has_provider_for_group(
     cloud: Cloud, group: RequestGroup, root: Host, pool: list[Host]
 ) -> bool:
     slots = _slots(group)
-    fitting = [[host for host in pool if _serves(cloud, slot, host, root)] for slot in slots]
+    fitting = [
+        [host for host in pool if _can_serve_slot(cloud, slot, host, root)] for slot in slots
+    ]
     if len(slots) == 1:
         return any(_has_each(host.traits, group.traits) for host in fitting[0])
     together = frozenset().union(*(host.traits for hosts in fitting for host in hosts))

@@ -15,7 +15,7 @@ from placement_sched.model.candidates_query import (
 )
 from placement_sched.model.provider import MAX_INT, Inventory
 from tests.exploring import draws
-from tests.support.clouds import Cloud, Host, Stock, uuid_of
+from tests.support.clouds import Cloud, Host, InventoryUsage, uuid_of
 
 
 def examples(number: int) -> settings:
@@ -30,7 +30,7 @@ AGGREGATES = ("rack-1", "rack-2", "rack-3")
 
 
 @st.composite
-def stocks(draw: st.DrawFn, name: str) -> Stock:
+def inventories_with_usage(draw: st.DrawFn, name: str) -> InventoryUsage:
     total = draw(st.integers(1, 16))
     inventory = Inventory(
         resource_class=name,
@@ -41,7 +41,7 @@ def stocks(draw: st.DrawFn, name: str) -> Stock:
         step_size=draw(st.sampled_from([1, 1, 1, 2, 3])),
         allocation_ratio=draw(st.sampled_from([1.0, 1.5, 4.0, 0.5])),
     )
-    return Stock(inventory, draw(st.integers(0, inventory.capacity)))
+    return InventoryUsage(inventory, draw(st.integers(0, inventory.capacity)))
 
 
 @st.composite
@@ -49,7 +49,7 @@ def hosts(draw: st.DrawFn, number: int) -> Host:
     names = draw(st.sets(st.sampled_from(CLASSES), min_size=1))
     return Host(
         name=f"host-{number}",
-        stocks={name: draw(stocks(name)) for name in sorted(names)},
+        inventories={name: draw(inventories_with_usage(name)) for name in sorted(names)},
         traits=frozenset(draw(st.sets(st.sampled_from(TRAITS)))),
         aggregates=frozenset(draw(st.sets(st.sampled_from(AGGREGATES)))),
     )
@@ -98,8 +98,8 @@ def _mostly_usual_drawn(values: st.SearchStrategy[Any], usual: Any) -> st.Search
 
 
 @st.composite
-def ample_stocks(draw: st.DrawFn, name: str) -> Stock:
-    """Return a stock that has enough capacity for most queries."""
+def ample_inventories(draw: st.DrawFn, name: str) -> InventoryUsage:
+    """Return an inventory that has enough capacity for most queries."""
     inventory = Inventory(
         resource_class=name,
         total=draw(st.integers(2, 8)),
@@ -107,7 +107,9 @@ def ample_stocks(draw: st.DrawFn, name: str) -> Stock:
         min_unit=draw(_mostly_usual([2], 1)),
         step_size=draw(_mostly_usual([2], 1)),
     )
-    return Stock(inventory, draw(_mostly_usual([inventory.total // 2, inventory.total], 0)))
+    return InventoryUsage(
+        inventory, draw(_mostly_usual([inventory.total // 2, inventory.total], 0))
+    )
 
 
 @st.composite
@@ -123,7 +125,7 @@ def tree_clouds(draw: st.DrawFn, most: int = 8, *, sharing: bool = True) -> Clou
         providers.append(
             Host(
                 name=f"host-{number}",
-                stocks={name: draw(ample_stocks(name)) for name in sorted(names)},
+                inventories={name: draw(ample_inventories(name)) for name in sorted(names)},
                 traits=frozenset(traits),
                 aggregates=frozenset(draw(st.sets(st.sampled_from(AGGREGATES), max_size=2))),
                 parent=parent,

@@ -17,11 +17,11 @@ from placement_sched.candidates.trees import TreeReader
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.store.placement import provider_trees
 from tests.candidates.documented import provider
-from tests.candidates.reference import SHARES, all_candidates, as_found
+from tests.candidates.reference import SHARES, all_candidates, convert_candidate
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import examples, queries, tree_clouds
-from tests.support.clouds import NOW, Cloud, Host, build_stock, load_cloud, uuid_of
+from tests.support.clouds import NOW, Cloud, Host, build_inventory, load_cloud, uuid_of
 
 pytestmark = pytest.mark.usefixtures("each_source")
 
@@ -124,7 +124,7 @@ def test_batch_size_does_not_change_answers(database, settings, cloud, query, li
     assert set(by_one_or_two.providers) == set(at_once.providers)
     assert by_one_or_two.trees == at_once.trees
     every = all_candidates(cloud, query)
-    reported = {as_found(request) for request in drawn.requests}
+    reported = {convert_candidate(request) for request in drawn.requests}
     assert reported <= every
     assert len(reported) == len(drawn.requests) == len(at_once.requests)
 
@@ -137,7 +137,9 @@ def test_last_matching_tree_is_found_under_a_limit(database, settings, options, 
     found = _find(
         database, TWO_CARDS, settings.with_overrides({MAX_CANDIDATES: 10, **options}), seed=2
     )
-    assert {as_found(request) for request in found.requests} == all_candidates(cloud, TWO_CARDS)
+    assert {convert_candidate(request) for request in found.requests} == all_candidates(
+        cloud, TWO_CARDS
+    )
     assert _roots(found) == [uuid_of("CN059")] * 2
     # Trees without candidates are not read batch by batch.
     assert batch_sizes == [16, 1]
@@ -294,7 +296,8 @@ def test_maximum_of_zero_candidates_returns_none(sqlite_database, sqlite_setting
 def test_candidates_of_several_trees_keep_their_roots(sqlite_database, sqlite_settings, strategy):
     names = ("cn1", "cn2", "cn3")
     hosts = tuple(
-        Host(name, build_stock("VCPU", 8) | build_stock("MEMORY_MB", 1024)) for name in names
+        Host(name, build_inventory("VCPU", 8) | build_inventory("MEMORY_MB", 1024))
+        for name in names
     )
     load_cloud(sqlite_database, Cloud(hosts))
     child = uuid_of("a child makes a tree")
@@ -326,7 +329,7 @@ def test_sharing_provider_of_its_own_tree_is_returned_once(database, settings, m
 
 @pytest.mark.parametrize("ratio", [1e18, 3e38])
 def test_infinite_capacity_is_unlimited(database, settings, ratio):
-    host = Host("CN1", build_stock("VCPU", 8, used=1, allocation_ratio=ratio))
+    host = Host("CN1", build_inventory("VCPU", 8, used=1, allocation_ratio=ratio))
     load_cloud(database, Cloud((host, provider("child", under="CN1"))))
     groups = (RequestGroup(suffix=suffix, resources=(("VCPU", 1),)) for suffix in ("1", "2"))
     query = CandidatesQuery(groups=tuple(groups), group_policy="none")

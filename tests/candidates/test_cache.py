@@ -20,7 +20,7 @@ from placement_sched.store.placement import provider_state
 from tests.candidates.changing import RandomChanger, RecordedChanges
 from tests.candidates.documented import provider
 from tests.candidates.reload import reload
-from tests.support.clouds import Cloud, Host, build_stock, load_cloud, uuid_of
+from tests.support.clouds import Cloud, Host, build_inventory, load_cloud, uuid_of
 from tests.support.statements import record_statements
 
 QUERY = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
@@ -293,7 +293,7 @@ def test_concurrent_searches_and_changes_are_consistent(filled_database, setting
 @pytest.mark.all_databases
 def test_single_precision_ratio_is_used_as_read(database, settings):
     load_cloud(database, Cloud((provider("CN"),)))
-    more = build_stock("VCPU", 10, used=18, allocation_ratio=1.9)
+    more = build_inventory("VCPU", 10, used=18, allocation_ratio=1.9)
     load_cloud(database, Cloud((Host("tenth", more),)))
     cache = ProviderCache(RecordedChanges())
     with database.read() as connection:
@@ -338,7 +338,7 @@ class TestComparing:
     @pytest.mark.all_databases
     @pytest.mark.parametrize("column", ["generation", "used"])
     def test_change_missing_in_the_log_is_repaired(self, filled_database, settings, column, caplog):
-        load_cloud(filled_database, Cloud((Host("held", build_stock("VCPU", 4, used=2)),)))
+        load_cloud(filled_database, Cloud((Host("held", build_inventory("VCPU", 4, used=2)),)))
         cache = ProviderCache(RecordedChanges())
         with filled_database.read() as connection:
             cache.refresh(connection)

@@ -51,7 +51,7 @@ CLOUDS = {
 def make_caching_worker(database_url, make_app, log_of_changes):
     """Return a function that creates a worker. All workers have the same database."""
 
-    def make(**options):
+    def build_worker(**options):
         settings = make_settings(database_url, **options)
         app = make_app(settings, in_memory=settings.placement.providers_in_memory)
         app.get("/placement/", headers=LATEST_HEADERS)
@@ -59,7 +59,7 @@ def make_caching_worker(database_url, make_app, log_of_changes):
         services.scheduler.memory.fill(services.database, 60)
         return app
 
-    return make
+    return build_worker
 
 
 @pytest.mark.usefixtures("log_of_changes")

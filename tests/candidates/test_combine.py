@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.candidates.search import find, prepare
-from tests.candidates.reference import all_candidates, as_found, candidates_of
+from tests.candidates.reference import all_candidates, candidates_of, convert_candidate
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import examples, queries, tree_clouds
@@ -32,8 +32,8 @@ def _find(database, query, options, *, single_per_tree=False, seed=7):
     return found.requests
 
 
-def _reported(requests):
-    return [as_found(request) for request in requests]
+def _convert_candidates(requests):
+    return [convert_candidate(request) for request in requests]
 
 
 @pytest.mark.all_databases
@@ -46,7 +46,9 @@ def test_every_combination_is_found_once_in_any_order(
     every = all_candidates(cloud, query, single_per_tree=single_per_tree)
     for overrides in ({}, {STRATEGY: "breadth-first"}, {SHUFFLED: True}):
         options = settings.with_overrides(overrides)
-        reported = _reported(_find(database, query, options, single_per_tree=single_per_tree))
+        reported = _convert_candidates(
+            _find(database, query, options, single_per_tree=single_per_tree)
+        )
         assert set(reported) == every
         assert len(reported) == len(every)
 
@@ -62,7 +64,7 @@ def test_limit_returns_the_same_candidates_every_time(
     found = _find(database, query, options, seed=1)
     assert found == _find(database, query, options, seed=2)
     drawn = _find(database, query, options.with_overrides({SHUFFLED: True}))
-    for reported in (_reported(found), _reported(drawn)):
+    for reported in (_convert_candidates(found), _convert_candidates(drawn)):
         assert set(reported) <= every
         assert len(set(reported)) == len(reported) == min(limit, len(every))
 
@@ -74,7 +76,7 @@ def test_breadth_first_takes_one_candidate_per_tree_first(database, settings, cl
     options = settings.with_overrides({STRATEGY: "breadth-first", MAX_CANDIDATES: limit})
     found = _find(database, query, options)
     expected = candidates_of(cloud, query)
-    assert all(as_found(request) in expected[request.root_uuid] for request in found)
+    assert all(convert_candidate(request) in expected[request.root_uuid] for request in found)
     counts = Counter(request.root_uuid for request in found)
     most = max(counts.values(), default=0)
     assert all(counts[root] >= min(most - 1, len(every)) for root, every in expected.items())

@@ -122,15 +122,15 @@ def _search_with_change_at_each_statement(database, settings, cloud, change, que
         reload(database, cloud)
         seen = []
 
-        def note(*_, number=number, seen=seen):
+        def change_at_statement(*_, number=number, seen=seen):
             seen.append(number)
             if len(seen) == number:
                 database.write(change)
 
-        event.listen(database.reader, "before_cursor_execute", note)
+        event.listen(database.reader, "before_cursor_execute", change_at_statement)
         with database.read() as connection:
             reported = _search_and_explain(connection, query, settings)
-        event.remove(database.reader, "before_cursor_execute", note)
+        event.remove(database.reader, "before_cursor_execute", change_at_statement)
         stages = [(step.before, step.after) for step in reported.steps]
         assert all(after == before for (_, after), (before, _) in pairwise(stages))
         if len(seen) < number:

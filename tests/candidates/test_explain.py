@@ -22,7 +22,7 @@ from tests.candidates.reference import all_candidates, candidates_of, has_provid
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import clouds, examples, groups, queries, tree_clouds
-from tests.support.clouds import Cloud, Host, build_stock, load_cloud, uuid_of
+from tests.support.clouds import Cloud, Host, build_inventory, load_cloud, uuid_of
 
 pytestmark = pytest.mark.usefixtures("each_source")
 
@@ -148,7 +148,8 @@ def _group(suffix="", required=(), **resources):
 @pytest.mark.parametrize("child", [(), (provider("child", under="cn00"),)], ids=["flat", "trees"])
 def test_hosts_beyond_the_limit_are_counted_in_the_last_step(database, settings, child):
     load_cloud(
-        database, Cloud((*(Host(f"cn{n:02}", build_stock("VCPU", 4)) for n in range(20)), *child))
+        database,
+        Cloud((*(Host(f"cn{n:02}", build_inventory("VCPU", 4)) for n in range(20)), *child)),
     )
     query = CandidatesQuery(groups=(_group(VCPU=1),), limit=3)
     _, reported = _explain(database, query, settings, ExplanationView())
@@ -208,13 +209,13 @@ def test_combined_capacity_shortage_is_reported_exactly(
     assert change.words == f"make room for {lacking} more of SRIOV_NET_VF on PF1_1"
     assert (change.action, change.values["amount"]) == ("make_room", lacking)
 
-    def serves(more):
+    def fits_with_more_devices(more):
         hosts = [
-            replace(provider, stocks=build_stock("SRIOV_NET_VF", 4 + more))
+            replace(provider, inventories=build_inventory("SRIOV_NET_VF", 4 + more))
             if provider.name == "PF1_1"
             else provider
             for provider in ONE_CARD.hosts
         ]
         return bool(candidates_of(Cloud(tuple(hosts)), query)[uuid_of("CN")])
 
-    assert (serves(lacking - 1), serves(lacking)) == (False, True)
+    assert (fits_with_more_devices(lacking - 1), fits_with_more_devices(lacking)) == (False, True)

@@ -6,7 +6,7 @@ import pytest
 from placement_sched.model.candidates_query import CandidatesQuery, TraitTerms
 from tests.candidates.documented import FPGAS, NICS, ONE_CARD, ROOT_TRAITS, provider
 from tests.candidates.test_explain import _explain, _group
-from tests.support.clouds import Cloud, Host, build_stock, load_cloud
+from tests.support.clouds import Cloud, Host, build_inventory, load_cloud
 
 pytestmark = pytest.mark.usefixtures("each_source")
 
@@ -26,13 +26,13 @@ BIG = _group(VCPU=4)
 WIDE = Cloud(
     (
         provider("CN"),
-        Host("NUMA0", build_stock("VCPU", 8, used=5), parent="CN"),
-        Host("NUMA1", build_stock("VCPU", 4, max_unit=3), parent="CN"),
+        Host("NUMA0", build_inventory("VCPU", 8, used=5), parent="CN"),
+        Host("NUMA1", build_inventory("VCPU", 4, max_unit=3), parent="CN"),
     )
 )
 REJECTIONS = {
     "numbers of a lone host": (
-        Cloud((Host("cn1", build_stock("VCPU", 8, used=5, reserved=1)),)),
+        Cloud((Host("cn1", build_inventory("VCPU", 8, used=5, reserved=1)),)),
         CandidatesQuery(groups=(BIG,)),
         {"resources VCPU:4": ["VCPU: 2 free of 7, 4 requested"]},
     ),

@@ -14,7 +14,7 @@ from tests.candidates.reference import candidates_of
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import clouds, examples, groups
-from tests.support.clouds import Cloud, Host, build_stock, load_cloud
+from tests.support.clouds import Cloud, Host, build_inventory, load_cloud
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("each_source")]
 
@@ -55,7 +55,7 @@ def test_limit_keeps_the_first_by_provider_id(database, settings, cloud, group, 
 
 @pytest.fixture
 def twenty_hosts(database):
-    hosts = tuple(Host(f"cn{n:02}", build_stock("VCPU", 4)) for n in range(20))
+    hosts = tuple(Host(f"cn{n:02}", build_inventory("VCPU", 4)) for n in range(20))
     load_cloud(database, Cloud(hosts))
     return hosts
 
@@ -94,6 +94,6 @@ def test_configured_maximum_limits_every_answer(database, settings, twenty_hosts
     ],
     ids=["class", "required", "forbidden"],
 )
-def test_unknown_name_is_rejected_by_name(database, settings, group, words):
+def test_unknown_name_is_rejected_with_its_name(database, settings, group, words):
     with pytest.raises(Invalid, match=words):
         _search(database, group, settings)

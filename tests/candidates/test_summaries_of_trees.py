@@ -207,7 +207,7 @@ def test_summaries_have_all_trees_of_candidates(app, cloud, query, limit):
         host.uuid: {
             "resources": {
                 name: {"capacity": int(held.inventory.capacity), "used": held.used}
-                for name, held in host.stocks.items()
+                for name, held in host.inventories.items()
             },
             "traits": sorted(host.traits),
             "parent_provider_uuid": uuid_of(host.parent) if host.parent else None,

@@ -76,7 +76,7 @@ def _use_server(server: Server, database: Database, seconds: float) -> tuple[lis
     """Claim, free, select, list and explain for a time, and take samples."""
     console = Console()
     hosts = [report(f"cn{number}", vcpus=1_000_000) for number in range(500)]
-    server.ask("POST", "/scheduler/v1/compute_nodes", hosts)
+    server.request_json("POST", "/scheduler/v1/compute_nodes", hosts)
     providers = [make_provider(database, VCPU=1_000_000) for _ in range(5)]
     claimer = Claimer([server.url], providers, seed=1)
     samples, placed = [], 0
@@ -87,8 +87,8 @@ def _use_server(server: Server, database: Database, seconds: float) -> tuple[lis
             claimer.run_for(0.2)
             placed += 1
             taken.append(_measure_placement(server, placed))
-            server.ask("DELETE", f"/scheduler/v1/instances/{instance(placed)}")
-            server.ask("POST", "/scheduler/v1/explain", {"request_spec": spec()})
+            server.request_json("DELETE", f"/scheduler/v1/instances/{instance(placed)}")
+            server.request_json("POST", "/scheduler/v1/explain", {"request_spec": spec()})
             server.get("/scheduler/v1/hosts?limit=100")
             server.get("/metrics")
         samples.append(_take_sample(server, statistics.median(taken)))
@@ -100,7 +100,7 @@ def _measure_placement(server: Server, number: int) -> float:
     """Place an instance, and return its latency in seconds."""
     begun = time.monotonic()
     body = {"request_spec": spec(instance(number))}
-    server.ask("POST", "/scheduler/v1/select_destinations", body)
+    server.request_json("POST", "/scheduler/v1/select_destinations", body)
     return time.monotonic() - begun
 
 

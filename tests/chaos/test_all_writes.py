@@ -94,14 +94,16 @@ def write_at_random(
 
 def create_objects(server) -> None:
     """Create the hosts and providers that the writers use."""
-    server.ask("POST", "/scheduler/v1/compute_nodes", [report(host, vcpus=200) for host in HOSTS])
+    server.request_json(
+        "POST", "/scheduler/v1/compute_nodes", [report(host, vcpus=200) for host in HOSTS]
+    )
     version = "placement 1.39"
     for uuid in PROVIDERS:
         body = {"uuid": uuid, "name": uuid}
-        server.ask("POST", "/placement/resource_providers", body, version)
+        server.request_json("POST", "/placement/resource_providers", body, version)
         inventories = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": VCPUS}}}
         path = f"/placement/resource_providers/{uuid}/inventories"
-        server.ask("PUT", path, inventories, version)
+        server.request_json("PUT", path, inventories, version)
 
 
 class OverAllocationWatcher(threading.Thread):

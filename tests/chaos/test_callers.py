@@ -314,7 +314,7 @@ def test_endpoint_accepts_only_callers_of_its_rule(strategy, request, record_pro
     record_property(TRIED, f"{count} times a caller at one of {len(endpoints)} routes and pages")
 
 
-def test_callers_are_refused_while_keystone_is_unavailable(unreachable_keystone, record_property):
+def test_callers_are_rejected_while_keystone_is_unavailable(unreachable_keystone, record_property):
     kinds = unreachable_keystone
     endpoints = sort_endpoints(list_endpoints(kinds.app.app))
     wrong = []

@@ -84,7 +84,7 @@ def test_claims_survive_killed_postgresql_processes(serve, record_property):
             busy = list[int]()
             while not busy:
                 with suppress(psycopg.OperationalError):
-                    busy = postgresql.ask(
+                    busy = postgresql.query(
                         "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' "
                         "AND pid != pg_backend_pid()"
                     )

@@ -111,7 +111,9 @@ class Client(threading.Thread):
 def test_requests_succeed_while_the_clock_of_a_server_is_set(
     clock, database, server, record_property
 ):
-    server.ask("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000), report("cn2")])
+    server.request_json(
+        "POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000), report("cn2")]
+    )
     clients = [Client(server, which) for which in range(1, CLIENTS + 1)]
     dice = random.Random(1)
     with assert_generations_grow(database):
@@ -139,7 +141,9 @@ def test_requests_succeed_while_the_clock_of_a_server_is_set(
         assert client.held | client.free
         for uuids, is_placed in ((client.held, True), (client.free, False)):
             for uuid in uuids:
-                document = server.ask("GET", f"/placement/allocations/{uuid}", version=LATEST)
+                document = server.request_json(
+                    "GET", f"/placement/allocations/{uuid}", version=LATEST
+                )
                 assert bool(document["allocations"]) == is_placed, uuid
     assert "Traceback" not in server.log.read_text()
     assert_invariants(database)
@@ -181,7 +185,7 @@ def place_instance(server: Server, number: int) -> bool:
     """Report a host, place an instance, and return whether it was placed."""
     request = spec(instance(number), flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
     try:
-        server.ask("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
+        server.request_json("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
         return server.post("/scheduler/v1/select_destinations", {"request_spec": request})[0] == 200
     except OSError:  # the killed process had the connection
         return False

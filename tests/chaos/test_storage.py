@@ -73,7 +73,7 @@ def test_writes_on_a_full_disk_fail_and_later_succeed(
             status, answer = create_provider(server)
             assert status == 200, answer
         acknowledged += 6
-    listed = server.ask("GET", "/placement/resource_providers", version=VERSION)
+    listed = server.request_json("GET", "/placement/resource_providers", version=VERSION)
     assert len(listed["resource_providers"]) == acknowledged
     assert "Traceback" not in server.log.read_text()
     assert_invariants(database)
@@ -149,8 +149,8 @@ def exhaust_log(postgresql: PostgreSQL) -> bool:
     """Start new log files, and return whether PostgreSQL stopped for lack of space."""
     for _ in range(LOGS):
         try:
-            postgresql.ask("SELECT pg_logical_emit_message(true, '', '')")
-            postgresql.ask("SELECT pg_switch_wal()")
+            postgresql.query("SELECT pg_logical_emit_message(true, '', '')")
+            postgresql.query("SELECT pg_switch_wal()")
         except psycopg.OperationalError:
             return True
     return False

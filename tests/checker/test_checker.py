@@ -38,7 +38,7 @@ def _false_comparisons(api: Api, seeds: range, layout: str, part: str) -> list[C
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("layout", "part"), CASES)
-def test_answers_are_true(api: Api, layout: str, part: str):
+def test_comparisons_find_no_false_answer(api: Api, layout: str, part: str):
     assert _false_comparisons(api, FEW_SEEDS, layout, part) == []
 
 

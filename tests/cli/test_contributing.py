@@ -349,18 +349,20 @@ def test_added_column_is_stored_and_shown(serve, package_copy):
     server = serve(PYTHONPATH=str(package_copy))
     flavor = {"id": "salted", "name": "m1", "vcpus": 1, "ram": 1, "disk": 1, "salt": 7}
     assert server.post("/compute/v2.1/flavors", {"flavor": flavor})[0] == 200
-    assert server.ask("GET", "/compute/v2.1/flavors/salted")["flavor"]["salt"] == 7
+    assert server.request_json("GET", "/compute/v2.1/flavors/salted")["flavor"]["salt"] == 7
 
 
 def test_route_is_served_from_its_microversion_on(serve, package_copy):
     server = serve(PYTHONPATH=str(package_copy))
-    assert server.ask("GET", "/placement/recipe", version="placement 1.0") == {"version": "1.0"}
-    assert server.ask("GET", "/placement/")["versions"][0]["max_version"] == str(NEXT)
+    assert server.request_json("GET", "/placement/recipe", version="placement 1.0") == {
+        "version": "1.0"
+    }
+    assert server.request_json("GET", "/placement/")["versions"][0]["max_version"] == str(NEXT)
     later = Version(NEXT.major, NEXT.minor + 1)
     for version, status in ((NEXT, 200), ("latest", 200), (NEWEST, 404), (later, 406)):
         path = "/placement/recipe/new"
         headers = {"OpenStack-API-Version": f"placement {version}"}
         assert server.send("GET", path, None, **headers)[0] == status
-    assert server.ask("GET", "/placement/recipe/new", version=f"placement {NEXT}") == {
+    assert server.request_json("GET", "/placement/recipe/new", version=f"placement {NEXT}") == {
         "version": str(NEXT)
     }

@@ -27,7 +27,7 @@ from tests.support.versions import LATEST
 pytestmark = pytest.mark.system
 
 
-def ask(server, path="/placement/resource_providers"):
+def get_latest(server, path="/placement/resource_providers"):
     return server.get(path, **{"OpenStack-API-Version": "placement latest"})
 
 
@@ -42,7 +42,7 @@ def child_processes(server):
 
 def test_server_starts_without_configuration(serve, tmp_path):
     server = serve()
-    assert ask(server)[0] == 200
+    assert get_latest(server)[0] == 200
     assert (tmp_path / "placement_sched.db").exists()
 
 
@@ -240,7 +240,7 @@ def test_two_workers_share_one_sqlite_database(serve):
     server = serve("--workers", "2")
     statuses = [put_class(server, f"CUSTOM_{number}") for number in range(20)]
     assert statuses == [201] * 20
-    body = json.loads(ask(server, "/placement/resource_classes")[2])
+    body = json.loads(get_latest(server, "/placement/resource_classes")[2])
     names = {entry["name"] for entry in body["resource_classes"]}
     assert {f"CUSTOM_{number}" for number in range(20)} <= names
 
@@ -331,7 +331,7 @@ def test_reads_succeed_and_writes_wait_while_sqlite_is_locked(serve, tmp_path):
         time.sleep(0.3)
         began = time.monotonic()
         assert server.get("/healthz")[0] == 200
-        assert ask(server)[0] == 200
+        assert get_latest(server)[0] == 200
         assert time.monotonic() - began < 30
         assert wait_until(lambda: answers.count(503) == 4, 50)
         rival.rollback()
@@ -380,7 +380,7 @@ def test_missing_database_is_503_until_it_exists(serve, postgresql_server):
         url = f"{postgresql_server.partition('@')[0]}@127.0.0.1:{port}/{rest}"
         server = serve(OS_PLACEMENT_DATABASE__CONNECTION=url, ready=None)
         server.wait_for("/placement/resource_providers", 503)
-        error = read_error(ask(server)[2])
+        error = read_error(get_latest(server)[2])
         assert error["detail"] == "the database does not answer"
         assert "Traceback" not in json.dumps(error)
         with run_database_proxy((address, int(real_port or 5432)), listener):
@@ -414,14 +414,14 @@ def test_unexpected_error_is_500_with_a_traceback_in_the_log(serve, tmp_path):
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
         rival.execute("UPDATE traits SET name = x'ff' WHERE name = 'HW_CPU_X86_AVX2'")
         rival.commit()
-    status, _, body = ask(server, "/placement/traits")
+    status, _, body = get_latest(server, "/placement/traits")
     error = read_error(body)
     assert status == 500
     assert "Traceback" not in body.decode()
     log = server.log.read_text()
     assert "Traceback" in log
     assert error["request_id"] in log
-    assert ask(server)[0] == 200
+    assert get_latest(server)[0] == 200
 
 
 #: Forks children that would sleep, each stopped before it can have taken its first step.

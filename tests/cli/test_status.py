@@ -165,7 +165,7 @@ def test_outdated_sync_of_nova_is_a_warning(database, settings):
     )
     cell = NovaCell(uuid="c0000000-0000-0000-0000-000000000001", name="one")
 
-    def reading():
+    def check_reading_of_nova():
         result = check_upgrade(database, settings)["Reading of Nova"]
         return result.code, result.details
 
@@ -176,17 +176,20 @@ def test_outdated_sync_of_nova_is_a_warning(database, settings):
 
         database.write(write_rows)
 
-    code, details = reading()
+    code, details = check_reading_of_nova()
     assert (code, "placement-sched nova adopt" in details) == (Code.WARNING, True)
     record_call(0)
-    assert reading() == (Code.SUCCESS, None)
+    assert check_reading_of_nova() == (Code.SUCCESS, None)
     record_call(1000)
-    code, details = reading()
+    code, details = check_reading_of_nova()
     assert code is Code.WARNING
     assert details.startswith("A cell of nova was last read 10")
     assert "placement-sched nova sync" in details
     database.write(lambda connection: cells.note_away(connection, cell.uuid, "gone", utcnow()))
-    assert reading() == (Code.WARNING, "The databases of these cells are unavailable: one.")
+    assert check_reading_of_nova() == (
+        Code.WARNING,
+        "The databases of these cells are unavailable: one.",
+    )
 
 
 def test_table_equals_that_of_placement_status(sqlite_url, monkeypatch, capsys):

@@ -65,7 +65,7 @@ def each_client(
 @pytest.fixture(scope="session")
 def hosts(server: Server) -> dict[str, str]:
     """Report hosts with traits, and return their provider uuids by host name."""
-    server.ask(
+    server.request_json(
         "POST",
         "/scheduler/v1/compute_nodes",
         [
@@ -85,12 +85,12 @@ def hosts(server: Server) -> dict[str, str]:
             for host in HOSTS
         ],
     )
-    server.ask("PUT", "/placement/traits/CUSTOM_LICENSED", version="placement 1.6")
+    server.request_json("PUT", "/placement/traits/CUSTOM_LICENSED", version="placement 1.6")
     for host, traits in TRAITS.items():
         path = f"/placement/resource_providers/{uuid_of(host)}"
-        generation = server.ask("GET", path)["generation"]
+        generation = server.request_json("GET", path)["generation"]
         body = {"resource_provider_generation": generation, "traits": traits}
-        server.ask("PUT", f"{path}/traits", body, version="placement 1.6")
+        server.request_json("PUT", f"{path}/traits", body, version="placement 1.6")
     return {host: uuid_of(host) for host in HOSTS}
 
 
@@ -213,12 +213,12 @@ def session_of(
     sessions: dict[str, Session] = {}
     with ExitStack() as stack:
 
-        def of(version: str) -> Session:
+        def open_session(version: str) -> Session:
             if version not in sessions:
                 sessions[version] = stack.enter_context(openstack.session())
             return sessions[version]
 
-        yield of
+        yield open_session
 
 
 @pytest.fixture(scope="session")
@@ -226,7 +226,7 @@ def sdk_of() -> Iterator[Callable[[Server], Any]]:
     """Give a function that returns openstacksdk's connection to a server."""
     with ExitStack() as stack:
 
-        def of(server: Server) -> Any:
+        def connect_sdk(server: Server) -> Any:
             return stack.enter_context(
                 openstack_sdk.connect(
                     load_yaml_config=False,
@@ -238,4 +238,4 @@ def sdk_of() -> Iterator[Callable[[Server], Any]]:
                 )
             )
 
-        yield of
+        yield connect_sdk

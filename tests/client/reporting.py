@@ -23,18 +23,18 @@ def report_host(server: Server, host: str, **fields: object) -> str:
         "local_gb": 100,
         **fields,
     }
-    server.ask("PUT", f"/scheduler/v1/compute_nodes/{uuid}", body)
+    server.request_json("PUT", f"/scheduler/v1/compute_nodes/{uuid}", body)
     return uuid
 
 
 def record_instance(server: Server, host: str, name: str) -> str:
     """Record an instance on a host, and return its path."""
     address = f"/scheduler/v1/instances/{uuid4()}"
-    server.ask("PUT", address, {"host": host, "node": host, "display_name": name})
+    server.request_json("PUT", address, {"host": host, "node": host, "display_name": name})
     return address
 
 
 def read_traits(server: Server, uuid: str) -> set[str]:
     """Return the traits of a provider."""
     path = f"/placement/resource_providers/{uuid}/traits"
-    return set(server.ask("GET", path, version="placement 1.6")["traits"])
+    return set(server.request_json("GET", path, version="placement 1.6")["traits"])

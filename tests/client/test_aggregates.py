@@ -20,7 +20,7 @@ def client(each_client):
 def read_provider_aggregates(server, host):
     """Return the uuids of the provider aggregates of a host's provider."""
     path = f"/placement/resource_providers/{uuid_of(host)}/aggregates"
-    return server.ask("GET", path, version="placement 1.19")["aggregates"]
+    return server.request_json("GET", path, version="placement 1.19")["aggregates"]
 
 
 def test_aggregate_is_created_tagged_shown_listed_and_deleted(client):
@@ -76,18 +76,18 @@ def test_zones_list_their_hosts_and_instances(each_server, client):
     address = record_instance(each_server, "ag2", "web")
     assert "instances" in client.rejection("aggregate", "set", "--zone", "north", "east")
     assert "instances" in client.rejection("aggregate", "remove", "host", "east", "ag2")
-    each_server.ask("DELETE", address)
+    each_server.request_json("DELETE", address)
     client("aggregate", "remove", "host", "east", "ag2")
     client("aggregate", "delete", "east", "west")
 
 
 def test_images_to_cache_are_accepted(each_server, client):
-    each_server.ask("POST", "/image/v2/images", {"id": IMAGE, "name": "to-cache"})
+    each_server.request_json("POST", "/image/v2/images", {"id": IMAGE, "name": "to-cache"})
     client("aggregate", "create", "caching")
     client("aggregate", "cache", "image", "caching", "to-cache")
     assert "No Aggregate found" in client.rejection("aggregate", "cache", "image", "nope", IMAGE)
     client("aggregate", "delete", "caching")
-    each_server.ask("DELETE", f"/image/v2/images/{IMAGE}")
+    each_server.request_json("DELETE", f"/image/v2/images/{IMAGE}")
 
 
 def test_old_client_creates_aggregates(each_server, each_client):

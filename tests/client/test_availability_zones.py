@@ -14,7 +14,7 @@ def test_zones_are_listed_with_their_hosts(each_server, each_client):
     hosts = [build_report(810 + number, host=f"zone{number}") for number in (1, 2)]
     names = [each["host"] for each in hosts]
     reports = [{**each, "hypervisor_hostname": each["host"]} for each in hosts]
-    each_server.ask("POST", "/scheduler/v1/compute_nodes", reports)
+    each_server.request_json("POST", "/scheduler/v1/compute_nodes", reports)
     client("aggregate", "create", "--zone", "life.west", "life.west")
     client("aggregate", "add", "host", "life.west", names[0])
     listed = client.json("availability", "zone", "list", "--compute")
@@ -28,15 +28,15 @@ def test_zones_are_listed_with_their_hosts(each_server, each_client):
     client("aggregate", "remove", "host", "life.west", names[0])
     client("aggregate", "delete", "life.west")
     for each in hosts:
-        each_server.ask("DELETE", f"/scheduler/v1/compute_nodes/{each['uuid']}")
+        each_server.request_json("DELETE", f"/scheduler/v1/compute_nodes/{each['uuid']}")
 
 
 def test_openstacksdk_lists_zones(each_server, sdk_of):
     hosts = [build_report(820, host="sdk-zone", hypervisor_hostname="sdk-zone")]
-    each_server.ask("POST", "/scheduler/v1/compute_nodes", hosts)
+    each_server.request_json("POST", "/scheduler/v1/compute_nodes", hosts)
     compute = sdk_of(each_server).compute
     (zone,) = (each for each in compute.availability_zones() if each.name == "nova")
     assert zone.state == {"available": True}
     (zone,) = (each for each in compute.availability_zones(details=True) if each.name == "nova")
     assert "sdk-zone" in zone.hosts
-    each_server.ask("DELETE", f"/scheduler/v1/compute_nodes/{hosts[0]['uuid']}")
+    each_server.request_json("DELETE", f"/scheduler/v1/compute_nodes/{hosts[0]['uuid']}")

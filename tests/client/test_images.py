@@ -25,13 +25,15 @@ def create_image(each_server):
     created = []
 
     def create(name, **attributes):
-        created.append(each_server.ask("POST", URL, {"name": name, **attributes})["id"])
+        created.append(each_server.request_json("POST", URL, {"name": name, **attributes})["id"])
         return created[-1]
 
     yield create
-    remaining = {image["id"] for image in each_server.ask("GET", f"{URL}?limit=1000")["images"]}
+    remaining = {
+        image["id"] for image in each_server.request_json("GET", f"{URL}?limit=1000")["images"]
+    }
     for uuid in remaining.intersection(created):
-        each_server.ask("DELETE", f"{URL}/{uuid}")
+        each_server.request_json("DELETE", f"{URL}/{uuid}")
 
 
 def test_image_is_created_with_traits_changed_shown_and_deleted(client):
@@ -115,7 +117,7 @@ def test_hidden_image_is_shown_and_listed_on_demand(client, create_image):
     client("image", "set", "--unhidden", "hidden-one")
 
 
-def test_upload_is_refused_and_leaves_no_image(client, tmp_path):
+def test_upload_is_rejected_and_leaves_no_image(client, tmp_path):
     data = tmp_path / "disk.raw"
     data.write_bytes(b"\0" * 3_000_000)
     error = client.rejection("image", "create", "--file", str(data), "with-data")

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import yaml
 
-from tests.differential.duel import needs_peer
+from tests.differential.comparison import needs_peer
 from tests.support.keystone import PASSWORD, run_keystone
 from tests.support.servers import BIN, environment, start_server
 

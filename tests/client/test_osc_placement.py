@@ -24,7 +24,7 @@ class Placement:
         self._commands = session_of(version)
         self._version = ("--os-placement-api-version", version)
 
-    def at(self, version):
+    def with_version(self, version):
         return Placement(self._session_of, version)
 
     def run(self, words, *arguments):
@@ -158,7 +158,7 @@ def test_aggregates_of_a_provider_are_set_and_listed(placement, name):
     assert found["uuid"] == uuid
     stale = ("--aggregate", groups[0], "--generation", "0")
     assert "409" in placement.rejection("resource provider aggregate set", uuid, *stale)
-    older = placement.at("1.1")
+    older = placement.with_version("1.1")
     assert older.show("resource provider aggregate set", uuid, f"--aggregate={groups[0]}") == [
         {"uuid": groups[0]}
     ]
@@ -249,7 +249,7 @@ def test_allocations_are_set_in_every_body_format(placement, name, version):
     kind = ("--consumer-type", "MIGRATION") if version == "1.38" else ()
     owner = () if version == "1.0" else OWNER
     arguments = ("--allocation", f"rp={host},VCPU=2", *owner, *kind)
-    older = placement.at(version)
+    older = placement.with_version(version)
     older.show("resource provider allocation set", consumer, *arguments)
     (row,) = older.show("resource provider allocation show", consumer)
     assert (row["resource_provider"], row["resources"]) == (host, {"VCPU": 2})
@@ -263,7 +263,7 @@ def test_usage_of_a_project_and_of_its_users_is_shown(placement, name):
             *(str(uuid4()), "--allocation", f"rp={host},VCPU={amount}", "--project-id", project),
             *("--user-id", user, "--consumer-type", "INSTANCE"),
         )
-    older = placement.at("1.9")
+    older = placement.with_version("1.9")
     assert older.show("resource usage show", project) == [{"resource_class": "VCPU", "usage": 3}]
     assert older.show("resource usage show", project, "--user-id", "two") == [
         {"resource_class": "VCPU", "usage": 2}

@@ -31,10 +31,10 @@ def test_inventories_and_traits_of_a_provider_are_listed(openstack, hosts):
 def licensed_aggregate(server, hosts):
     """The uuid of an aggregate with cn2 and cn3 in it."""
     url = "/compute/v2.1/os-aggregates"
-    created = server.ask("POST", url, {"aggregate": {"name": "licensed"}}, "compute 2.41")
+    created = server.request_json("POST", url, {"aggregate": {"name": "licensed"}}, "compute 2.41")
     for host in ("cn2", "cn3"):
         number = created["aggregate"]["id"]
-        server.ask("POST", f"{url}/{number}/action", {"add_host": {"host": host}})
+        server.request_json("POST", f"{url}/{number}/action", {"add_host": {"host": host}})
     return created["aggregate"]["uuid"]
 
 

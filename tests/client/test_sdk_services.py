@@ -63,7 +63,7 @@ def test_hypervisor_is_found_listed_and_shown_with_its_instances(compute, each_s
     assert compute.get_hypervisor(uuid).service_details["host"] == "sdk-h1"
     with pytest.raises(exceptions.NotFoundException):
         compute.find_hypervisor("sdk-nope", ignore_missing=False)
-    each_server.ask("DELETE", address)
+    each_server.request_json("DELETE", address)
 
 
 @pytest.mark.filterwarnings("ignore::openstack.warnings.RemovedFieldWarning")

@@ -21,7 +21,9 @@ def test_group_is_created_listed_shown_and_deleted(client, each_server):
     )
     assert (group["name"], group["policy"]) == ("life.apart", "anti-affinity")
     assert group["rules"] == {"max_server_per_host": 2}
-    each_server.ask("PUT", f"/scheduler/v1/instances/{instance(71)}", {"server_group": group["id"]})
+    each_server.request_json(
+        "PUT", f"/scheduler/v1/instances/{instance(71)}", {"server_group": group["id"]}
+    )
     shown = client.json("server", "group", "show", "life.apart")
     assert shown == {**group, "members": [instance(71)]}
     assert client.json("server", "group", "show", group["id"]) == shown
@@ -41,7 +43,7 @@ def test_group_is_created_listed_shown_and_deleted(client, each_server):
     }
     client("server", "group", "delete", "life.apart")
     assert "No ServerGroup found" in client.rejection("server", "group", "show", group["id"])
-    each_server.ask("DELETE", f"/scheduler/v1/instances/{instance(71)}")
+    each_server.request_json("DELETE", f"/scheduler/v1/instances/{instance(71)}")
 
 
 def test_soft_groups_are_listed_over_pages(client):

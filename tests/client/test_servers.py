@@ -15,8 +15,8 @@ WEB, DB, THEIRS = (instance(number) for number in (901, 902, 903))
 @pytest.fixture(scope="module")
 def server(each_server):
     """A server with three recorded instances in two projects."""
-    image = each_server.ask("POST", "/image/v2/images", {"name": "life.image"})["id"]
-    group = each_server.ask(
+    image = each_server.request_json("POST", "/image/v2/images", {"name": "life.image"})["id"]
+    group = each_server.request_json(
         "POST",
         "/compute/v2.1/os-server-groups",
         {"server_group": {"name": "life.members", "policies": ["affinity"]}},
@@ -36,12 +36,12 @@ def server(each_server):
         THEIRS: {**web, "display_name": "life-theirs", "vm_state": "active", "project_id": "bank"},
     }
     for uuid, record in records.items():
-        each_server.ask("PUT", f"/scheduler/v1/instances/{uuid}", record)
+        each_server.request_json("PUT", f"/scheduler/v1/instances/{uuid}", record)
     yield each_server
     for uuid in records:
-        each_server.ask("DELETE", f"/scheduler/v1/instances/{uuid}")
-    each_server.ask("DELETE", f"/compute/v2.1/os-server-groups/{group}")
-    each_server.ask("DELETE", f"/image/v2/images/{image}")
+        each_server.request_json("DELETE", f"/scheduler/v1/instances/{uuid}")
+    each_server.request_json("DELETE", f"/compute/v2.1/os-server-groups/{group}")
+    each_server.request_json("DELETE", f"/image/v2/images/{image}")
 
 
 @pytest.fixture(scope="module")

@@ -59,7 +59,7 @@ def test_service_of_a_host_with_instances_is_not_deleted(each_server, each_clien
     address = record_instance(each_server, "sv2", "web")
     error = client.rejection("compute", "service", "delete", read_row(client, "sv2")["ID"])
     assert "Unable to delete compute service that is hosting instances" in error
-    each_server.ask("DELETE", address)
+    each_server.request_json("DELETE", address)
     client("compute", "service", "delete", read_row(client, "sv2")["ID"])
 
 

@@ -303,10 +303,10 @@ def test_failed_write_keeps_the_record_file(tmp_path, monkeypatch):
     record = TraitFile(file, "x")
     record.save({("p", "A"): "a"})
 
-    def full(_file):
+    def raise_disk_full(_file):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("os.fsync", full)
+    monkeypatch.setattr("os.fsync", raise_disk_full)
     with pytest.raises(Invalid, match="No space left on device"):
         record.save({("q", "A"): "a"})
     assert TraitFile(file, "x").aggregates == {("p", "A"): "a"}
@@ -370,29 +370,29 @@ def test_next_run_completes_an_interrupted_run(
     add_unrecorded_trait(sqlite_database, theirs)
     read_hosts, file = host_map_reader(sqlite_database), tmp_path / "put.json"
 
-    def run(door):
+    def run_sync(door):
         service = placement_service(door, URL)
         with open_trait_file(file, service.place) as record:
             return sync_traits(read_hosts, RemotePlacement(service, record))
 
-    def run_and_lose():
+    def run_and_interrupt():
         door = LostConnection(sqlite_app.app, KeyboardInterrupt, writes, is_late=is_late)
         if not is_killed:
             door.failure = requests.ConnectionError("gone")
-            assert run(door).code is SyncCode.PLACEMENT_FAILED
+            assert run_sync(door).code is SyncCode.PLACEMENT_FAILED
             return
         service = placement_service(door, URL)
         record = TraitFile(file, service.place)
         with pytest.raises(KeyboardInterrupt):
             sync_traits(read_hosts, RemotePlacement(service, record))
 
-    run_and_lose()
+    run_and_interrupt()
     assert len(read_providers_with_trait(sqlite_database)) == 1 + writes + is_late
-    run(InProcess(wsgi_handler(sqlite_app.app)))
+    run_sync(InProcess(wsgi_handler(sqlite_app.app)))
     assert read_providers_with_trait(sqlite_database) == nodes | {theirs}
     set_metadata(sqlite_database, "a", {f"trait:{LICENSED}": None})
-    run_and_lose()
-    run(InProcess(wsgi_handler(sqlite_app.app)))
+    run_and_interrupt()
+    run_sync(InProcess(wsgi_handler(sqlite_app.app)))
     assert read_providers_with_trait(sqlite_database) == {theirs}
     assert TraitFile(file, URL).aggregates == {}
 

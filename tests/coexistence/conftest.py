@@ -14,7 +14,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
 from tests.conftest import make_settings
-from tests.differential.duel import PEER_PYTHON
+from tests.differential.comparison import PEER_PYTHON
 from tests.support.empty_databases import KINDS, empty_database
 
 MIGRATE = Path(__file__).with_name("migrate.py")

@@ -74,13 +74,13 @@ class Cloud:
             "consumer_generation": generation,
             "consumer_type": "INSTANCE",
         }
-        return self._ask("PUT", f"/allocations/{consumer}", body).status == 204
+        return self._send_to_either("PUT", f"/allocations/{consumer}", body).status == 204
 
     def _write(self, method: str, target: str, document: object = ...) -> dict:
-        reply = self._ask(method, target, document)
+        reply = self._send_to_either(method, target, document)
         assert reply.status in {200, 201, 204}, (method, target, reply)
         return reply.document
 
-    def _ask(self, method: str, target: str, document: object):
+    def _send_to_either(self, method: str, target: str, document: object):
         request = Request(method, target, version=PEER_LATEST, document=document)
-        return self._dice.choice(self._sides).ask(request)
+        return self._dice.choice(self._sides).get_answer(request)

@@ -93,7 +93,8 @@ def test_both_services_serve_the_adopted_database(database, empty_url, revision)
         ):
             # From 1.38 on the peer cannot sum a project's usage on PostgreSQL.
             our_reply, peer_reply = (
-                side.ask(build_request("GET", target, version="1.37")) for side in (ours, peer)
+                side.get_answer(build_request("GET", target, version="1.37"))
+                for side in (ours, peer)
             )
             assert our_reply.document == peer_reply.document, (target, peer_reply)
         assert our_reply.document == {"usages": {"VCPU": 7}}
@@ -110,7 +111,7 @@ def put_allocation(side: Side, provider: str, number: int, amount: int) -> Reply
         "consumer_generation": None,
         "consumer_type": "INSTANCE",
     }
-    return side.ask(
+    return side.get_answer(
         build_request("PUT", f"/allocations/00000000-0000-4000-8000-00000000000{number}", body)
     )
 

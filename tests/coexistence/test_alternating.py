@@ -39,7 +39,7 @@ def write(request: pytest.FixtureRequest, both_services: tuple[Side, Side]) -> A
     turns = cycle(both_services if request.param == 0 else both_services[::-1])
 
     def send(method: str, target: str, document: object = ...) -> dict:
-        reply = next(turns).ask(build_request(method, target, document))
+        reply = next(turns).get_answer(build_request(method, target, document))
         assert reply.status in {200, 201, 204}, (method, target, reply)
         return reply.document
 
@@ -50,7 +50,7 @@ def write(request: pytest.FixtureRequest, both_services: tuple[Side, Side]) -> A
 def read(both_services: tuple[Side, Side]) -> Ask:
     def compare(target: str, version: str = PEER_LATEST) -> dict:
         ours, peer = (
-            side.ask(build_request("GET", target, version=version)) for side in both_services
+            side.get_answer(build_request("GET", target, version=version)) for side in both_services
         )
         assert (ours.status, peer.status) == (200, 200), target
         assert in_canonical_order(ours.document) == in_canonical_order(peer.document), target
@@ -137,7 +137,9 @@ def test_stale_generation_is_rejected_by_the_other_service(both_services, write,
         total = {"total": 20 + generation}
         body = {"resource_provider_generation": generation, "inventories": {"VCPU": total}}
         write("PUT", f"/resource_providers/{provider}/inventories", body)
-        late = side.ask(build_request("PUT", f"/resource_providers/{provider}/inventories", body))
+        late = side.get_answer(
+            build_request("PUT", f"/resource_providers/{provider}/inventories", body)
+        )
         assert (late.status, late.error["code"]) == (409, "placement.concurrent_update")
     read(f"/resource_providers/{provider}/inventories")
 

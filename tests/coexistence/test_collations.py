@@ -68,7 +68,7 @@ def test_both_services_work_with_a_table_in_another_collation(tmp_path, table):
             create_provider(theirs)
             for consumer, side in zip(CONSUMERS, (theirs, ours), strict=True):
                 for request in requests(consumer):
-                    reply = side.ask(request)
+                    reply = side.get_answer(request)
                     assert reply.status in {200, 204}, (side, request, reply)
         finally:
             theirs.close()
@@ -92,4 +92,4 @@ def create_provider(side) -> None:
             {"resource_provider_generation": 2, "aggregates": [AGGREGATE]},
         ),
     ):
-        assert side.ask(Request(method, target, PEER_LATEST, body)).status in {200, 201}
+        assert side.get_answer(Request(method, target, PEER_LATEST, body)).status in {200, 201}

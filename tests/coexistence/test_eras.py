@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from tests.differential.duel import PEER_PYTHON
+from tests.differential.comparison import PEER_PYTHON
 from tests.docs.test_eras import era_table  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.system

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from placement_sched.scheduler.extra_specs import all_validators
-from tests.differential.duel import PEER_PYTHON, needs_peer
+from tests.differential.comparison import PEER_PYTHON, needs_peer
 
 pytestmark = pytest.mark.system
 

@@ -87,11 +87,13 @@ def _run_leave_command(url, folder=ROOT):
 
 def _make_provider(side):
     uuid = str(uuid4())
-    reply = side.ask(build_request("POST", "/resource_providers", {"uuid": uuid, "name": uuid}))
+    reply = side.get_answer(
+        build_request("POST", "/resource_providers", {"uuid": uuid, "name": uuid})
+    )
     assert reply.status == 200, reply
     inventories = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
     path = f"/resource_providers/{uuid}/inventories"
-    assert side.ask(build_request("PUT", path, inventories)).status == 200
+    assert side.get_answer(build_request("PUT", path, inventories)).status == 200
     return uuid
 
 
@@ -111,7 +113,9 @@ def test_leaving_restores_the_database_before_adoption(empty_url):
     assert result.stdout == result.stderr == ""
     assert _schema_names(empty_url) == before
     kept.append(_make_provider(peer))
-    found = peer.ask(build_request("GET", "/resource_providers")).document["resource_providers"]
+    found = peer.get_answer(build_request("GET", "/resource_providers")).document[
+        "resource_providers"
+    ]
     peer.close()
     assert {provider["uuid"] for provider in found} == set(kept)
 

@@ -42,7 +42,7 @@ def sides(empty_url):
     database.dispose()
     ours = Ours(empty_url)
     for request in SETUP:
-        assert ours.ask(request).status in {200, 201}
+        assert ours.get_answer(request).status in {200, 201}
     theirs = Peer(empty_url, peer=peer_url(empty_url))
     yield ours, theirs
     theirs.close()
@@ -50,7 +50,7 @@ def sides(empty_url):
 
 
 def is_found(side, target):
-    reply = side.ask(Request("GET", target, PEER_LATEST))
+    reply = side.get_answer(Request("GET", target, PEER_LATEST))
     return reply.status in {200, 204} and (not reply.body or any(reply.document.values()))
 
 

@@ -9,7 +9,7 @@ import pytest
 from placement_sched.config.options.ignored import WITHOUT_MEANING
 from placement_sched.operations.config_check import Catalogue
 from placement_sched.scheduler.plugins import make_full_conf
-from tests.differential.duel import PEER_PYTHON
+from tests.differential.comparison import PEER_PYTHON
 
 pytestmark = pytest.mark.system
 

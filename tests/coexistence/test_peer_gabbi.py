@@ -12,7 +12,7 @@ import yaml
 from placement_sched.app import create_app
 from tests.coexistence.conftest import peer_url
 from tests.conftest import empty, make_settings
-from tests.differential.duel import PEER_PYTHON
+from tests.differential.comparison import PEER_PYTHON
 from tests.differential.lines import Lines
 from tests.support.loopback import serve_application
 from tests.support.servers import Server, start_servers
@@ -105,9 +105,9 @@ def lenient_url(served_url: str) -> Iterator[str]:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_gabbi_file_of_openstack_placement_passes(path, peer, servers, lenient_url, served_url):
     empty(served_url)
-    fixture = peer.ask({"start": path.name})
+    fixture = peer.get_answer({"start": path.name})
     run = {"run": f"{servers.of(fixture).url}/placement", "lenient": lenient_url}
-    result = peer.ask(run)
+    result = peer.get_answer(run)
     assert result["failures"] == [], "\n".join(result["failures"])
     assert result["skipped"] == []
     assert result["tests"] == len(list_tests(path))

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from placement_sched.api.policy_rules import PLACEMENT_RULES
-from tests.differential.duel import PEER_PYTHON
+from tests.differential.comparison import PEER_PYTHON
 
 pytestmark = pytest.mark.system
 

@@ -71,7 +71,7 @@ def claim_each_whole(barrier, which, url, providers) -> list[Result]:
     for provider in providers:
         consumer = str(uuid4())
         barrier.wait(120)
-        reply = service.ask(put_allocations_request(consumer, {provider: CAPACITY}, None))
+        reply = service.get_answer(put_allocations_request(consumer, {provider: CAPACITY}, None))
         code = reply.error.get("code")
         results.append((which % 2 == 1, (provider, consumer), reply.status, code))
     service.close()
@@ -87,7 +87,7 @@ def change_amounts(barrier, which, url, providers, number) -> list[tuple[bool, s
         consumer = dice.choice(list(consumers))
         generation, _held = consumers[consumer]
         amounts = {provider: dice.randint(1, 4) for provider in providers}
-        reply = service.ask(put_allocations_request(consumer, amounts, generation))
+        reply = service.get_answer(put_allocations_request(consumer, amounts, generation))
         if reply.status == 204:
             consumers[consumer] = ((generation or 0) + 1, amounts)
         else:

@@ -66,19 +66,21 @@ class Writer:
         path = self._world.path(route.rule)
         body = self._world.body(route.name)
         version = route.version.removeprefix("placement ")
-        reply = self._ask(route.method, path, version, ... if body is None else body)
+        reply = self._send_to_either(route.method, path, version, ... if body is None else body)
         self.answers[self._is_peer, route.name, reply.status] += 1
 
     def close(self) -> None:
         self._service.close()
 
     def _get(self, path: str) -> Any:
-        reply = self._ask("GET", path, PEER_LATEST)
+        reply = self._send_to_either("GET", path, PEER_LATEST)
         return reply.document if reply.status == 200 else {}
 
-    def _ask(self, method: str, path: str, version: str, document: object = ...) -> Reply:
+    def _send_to_either(
+        self, method: str, path: str, version: str, document: object = ...
+    ) -> Reply:
         target = path.removeprefix("/placement")
-        return self._service.ask(Request(method, target, version=version, document=document))
+        return self._service.get_answer(Request(method, target, version=version, document=document))
 
 
 def write_at_random(

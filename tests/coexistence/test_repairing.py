@@ -143,7 +143,7 @@ def _fill_by_peer(peer, host):
         }
         bodies.append(("PUT", f"/allocations/{instance_uuid(10 * host + number)}", held))
     for method, target, body in bodies:
-        reply = peer.ask(build_request(method, target, body, version="1.36"))
+        reply = peer.get_answer(build_request(method, target, body, version="1.36"))
         assert reply.status < 300, reply
 
 

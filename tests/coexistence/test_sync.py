@@ -68,7 +68,7 @@ def read_hosts(sqlite_app):
 
 
 def request_peer(peer, method, path, body=...):
-    return peer.ask(Request(method, path, version="1.20", document=body))
+    return peer.get_answer(Request(method, path, version="1.20", document=body))
 
 
 def read_from_peer(peer, number, noun):

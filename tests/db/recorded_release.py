@@ -177,7 +177,7 @@ def record() -> RecordedRelease:
         application = create_app(settings, clock=lambda: samples.NOW, random=Random(1))
         try:
             client = TestApp(application)
-            for _ in samples.play_on(client):
+            for _ in samples.run_story_on(client):
                 pass
             answers = read_answers(client)
             with database.read() as connection:

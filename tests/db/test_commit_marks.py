@@ -122,11 +122,11 @@ def delete_old_marks(database, monkeypatch):
     database.enable_commit_marks()
     retention = LogRetention(database)
 
-    def delete():
+    def delete_after_pause():
         moment[0] += PAUSE + 1
         retention()
 
-    return delete
+    return delete_after_pause
 
 
 def leave_marks(database, minutes):

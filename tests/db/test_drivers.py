@@ -81,10 +81,10 @@ def test_transaction_restores_lost_session_settings(postgresql_server):
     with database.snapshot() as connection:
         assert settings_of(connection) == ["7s", "off", "8s"]
 
-    def lose_settings(connection):
+    def reset_session_settings(connection):
         connection.execute(text("COMMIT; SET lock_timeout = 0; SET jit = on"))
 
-    database.write(lose_settings)
+    database.write(reset_session_settings)
     assert database.write(settings_of) == ["7s", "off", "0"]
     database.dispose()
 

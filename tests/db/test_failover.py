@@ -27,7 +27,7 @@ def servers():
 def settings_of(servers):
     """Give a function that returns settings for a database with the schema on either server."""
     primary, standby = servers
-    primary.ask("CREATE DATABASE placement")
+    primary.query("CREATE DATABASE placement")
     url = primary.url("placement", standby)
 
     def settings_of(*, in_memory):
@@ -47,11 +47,11 @@ def fail_over(primary, standby):
 
 def stop_replication(primary, standby):
     """Wait until the standby has applied all commits, and stop its replication."""
-    position = primary.ask("SELECT pg_current_wal_flush_lsn()")[0]
-    assert wait_until(lambda: standby.ask(f"SELECT pg_last_wal_replay_lsn() >= '{position}'")[0])
-    standby.ask("ALTER SYSTEM SET primary_conninfo = ''")
-    standby.ask("SELECT pg_reload_conf()")
-    assert wait_until(lambda: not standby.ask("SELECT pid FROM pg_stat_wal_receiver"))
+    position = primary.query("SELECT pg_current_wal_flush_lsn()")[0]
+    assert wait_until(lambda: standby.query(f"SELECT pg_last_wal_replay_lsn() >= '{position}'")[0])
+    standby.query("ALTER SYSTEM SET primary_conninfo = ''")
+    standby.query("SELECT pg_reload_conf()")
+    assert wait_until(lambda: not standby.query("SELECT pid FROM pg_stat_wal_receiver"))
 
 
 def wait_until_available(send):

@@ -73,7 +73,7 @@ def test_epoch_of_a_connection_follows_a_pooler_server_change(engine, histories)
     with engine.connect() as connection:
         driver, current = driver_of(connection), histories.current
         connection.info[HISTORY] = histories.current = ("former server",)
-        histories.ask_again(engine.dialect.name, driver, connection.info)
+        histories.read_again(engine.dialect.name, driver, connection.info)
         assert epoch_of(connection) == histories.current == current
 
 

@@ -140,21 +140,21 @@ def test_another_process_takes_over_when_the_holder_is_killed(database_url):
     try:
         seen = []
 
-        def workers():
+        def read_worker_pids():
             while not records.empty():
                 seen.append(records.get())
             return {pid for pid, _ in seen}
 
-        assert wait_until(lambda: len(workers()) == 1 and len(seen) > 20)
-        (first,) = workers()
+        assert wait_until(lambda: len(read_worker_pids()) == 1 and len(seen) > 20)
+        (first,) = read_worker_pids()
         killed = time.monotonic()
         os.kill(first, signal.SIGKILL)
-        assert wait_until(lambda: len(workers()) == 2)
+        assert wait_until(lambda: len(read_worker_pids()) == 2)
         second = next(pid for pid, _ in seen if pid != first)
         assert min(at for pid, at in seen if pid == second) > killed
         count = len(seen)
-        assert wait_until(lambda: workers() and len(seen) > count + 20)
-        assert workers() == {first, second}
+        assert wait_until(lambda: read_worker_pids() and len(seen) > count + 20)
+        assert read_worker_pids() == {first, second}
     finally:
         for process in processes:
             process.kill()

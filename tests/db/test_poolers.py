@@ -98,7 +98,7 @@ def accepts_connections(port: int) -> bool:
 def server():
     with run_postgresql() as server:
         for name in ("placement", "nova_api", "nova_cell0", "nova_cell1"):
-            server.ask(f"CREATE DATABASE {name}")
+            server.query(f"CREATE DATABASE {name}")
         yield server
 
 
@@ -172,18 +172,18 @@ def test_two_workers_behind_a_pooler_answer_like_direct_connections(server, pool
         statuses: Counter[int] = Counter()
         differences = []
 
-        def read(number):
+        def send_read(number):
             path = random.Random(number).choice(paths)
             answer = send_request("GET", path, number)
             statuses[answer.status_code] += 1
             if answer.json() != expected[path]:
                 differences.append((path, answer.text))
 
-        run_concurrently(READS, read)
+        run_concurrently(READS, send_read)
         assert statuses == {200: READS}
         assert not differences[:3]
 
-        def claim(number):
+        def send_claim(number):
             body = {
                 "allocations": {uuids[number % HOSTS]: {"resources": {"VCPU": 1}}},
                 "project_id": "p",
@@ -193,7 +193,7 @@ def test_two_workers_behind_a_pooler_answer_like_direct_connections(server, pool
             }
             return send_request("PUT", f"/allocations/{uuid4()}", number, json=body).status_code
 
-        statuses = Counter(run_concurrently(CLAIMS, claim))
+        statuses = Counter(run_concurrently(CLAIMS, send_claim))
         capacity = sum(64 + number for number in range(HOSTS))
         assert statuses == {204: capacity, 409: CLAIMS - capacity}
         for number, uuid in enumerate(uuids):
@@ -241,21 +241,21 @@ def test_nova_databases_are_read_through_a_pooler(server, pooled):
         ("nova_cell1", lambda connection: instances.between(connection, "0", None)),
     ]
 
-    def databases(url_of):
+    def open_databases(url_of):
         return {
             name: NovaDatabase(name, parse_url(url_of(name), "connection"))
             for name in ("nova_api", "nova_cell1")
         }
 
-    direct, proxied = databases(urls.get), databases(pooled)
+    direct, proxied = open_databases(urls.get), open_databases(pooled)
 
-    def read(opened, number):
+    def read_database(opened, number):
         name, work = reads[number % len(reads)]
         with opened[name].read() as connection:
             return work(connection)
 
-    expected = [read(direct, number) for number in range(len(reads))]
-    results = run_concurrently(NOVA_READS, lambda number: read(proxied, number))
+    expected = [read_database(direct, number) for number in range(len(reads))]
+    results = run_concurrently(NOVA_READS, lambda number: read_database(proxied, number))
     wrong = [n for n, value in enumerate(results) if value != expected[n % len(reads)]]
     assert not wrong
     for database in (*direct.values(), *proxied.values()):

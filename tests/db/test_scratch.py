@@ -57,13 +57,13 @@ def test_slow_simulation_is_stopped_between_instances(cloud, monkeypatch):
     checks = []
     check = ScratchTransaction.check
 
-    def check_late(trial):
+    def expire_at_check_20(trial):
         checks.append(trial)
         if len(checks) == 20:
             trial.until = 0.0
         check(trial)
 
-    monkeypatch.setattr(ScratchTransaction, "check", check_late)
+    monkeypatch.setattr(ScratchTransaction, "check", expire_at_check_20)
     request_spec = spec(*map(instance, range(100)), flavor=flavor(memory_mb=1, root_gb=0))
     body = {"request_spec": request_spec, "changes": [{"drain": ["cn1"]}]}
     answer = cloud.post_json("/scheduler/v1/explain", body, status=503)

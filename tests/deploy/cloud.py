@@ -15,7 +15,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from tests.deploy import DEPLOY, run
-from tests.differential.duel import PEER_PYTHON
+from tests.differential.comparison import PEER_PYTHON
 from tests.support import keystone
 from tests.support.servers import wait_until
 

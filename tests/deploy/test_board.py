@@ -50,8 +50,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             for number in range(2)
         ]
         hosts = [report(f"cn{number}") for number in range(HOSTS)]
-        servers[0].ask("POST", "/scheduler/v1/compute_nodes", hosts)
-        servers[0].ask("POST", "/compute/v2.1/flavors", SMALL)
+        servers[0].request_json("POST", "/scheduler/v1/compute_nodes", hosts)
+        servers[0].request_json("POST", "/compute/v2.1/flavors", SMALL)
         # The servers compute figures of the cloud at the first scrape and keep them for a minute.
         url = stack.enter_context(run_prometheus(folder, servers))
         assert wait_until(

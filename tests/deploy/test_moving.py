@@ -17,7 +17,7 @@ import requests
 
 from tests.coexistence.conftest import OpenStack
 from tests.deploy import DEPLOY, create_certificate, find_program, run
-from tests.differential.duel import PEER_PYTHON, needs_peer
+from tests.differential.comparison import PEER_PYTHON, needs_peer
 from tests.docs.test_commands import File, parse_page
 from tests.support.loopback import reserve_port
 from tests.support.repository import ROOT

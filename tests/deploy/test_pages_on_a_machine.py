@@ -15,7 +15,7 @@ from tests.deploy import cloud, debian
 from tests.deploy.cloud import Cloud
 from tests.deploy.debian import Machine
 from tests.deploy.reader import OF_LIMITS, PAGES, Step, list_lines, read, read_file, run_on_all
-from tests.differential.duel import needs_peer
+from tests.differential.comparison import needs_peer
 from tests.support.repository import ROOT
 from tests.support.servers import wait_until
 

@@ -64,9 +64,11 @@ def start_release(last_release: Path, url: str, tmp_path: Path) -> Iterator[Call
 def create_provider(server: Server, vcpus: int) -> str:
     uuid = str(uuid4())
     path = f"/placement/resource_providers/{uuid}"
-    server.ask("POST", "/placement/resource_providers", {"uuid": uuid, "name": uuid}, VERSION)
+    server.request_json(
+        "POST", "/placement/resource_providers", {"uuid": uuid, "name": uuid}, VERSION
+    )
     stock = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": vcpus}}}
-    server.ask("PUT", f"{path}/inventories", stock, VERSION)
+    server.request_json("PUT", f"{path}/inventories", stock, VERSION)
     return uuid
 
 
@@ -97,7 +99,7 @@ def test_both_releases_serve_one_database_during_the_upgrade(
     provider = create_provider(last, 4)
     this = start_release("this")
     for server in (last, this):
-        listed = server.ask("GET", "/placement/resource_providers", version=VERSION)
+        listed = server.request_json("GET", "/placement/resource_providers", version=VERSION)
         uuids = {provider["uuid"] for provider in listed["resource_providers"]}
         assert uuids == {before, provider}
     # Each server sees the other's claims, and both reject claims beyond the capacity.

@@ -15,11 +15,11 @@ from contextlib import closing
 from pathlib import Path
 from time import monotonic
 
-from tests.differential.duel import PEER_PYTHON, Comparison, Finding, Tally, save_finding
-from tests.differential.hosts.duel import HostsComparison
-from tests.differential.nova.duel import NovaComparison
-from tests.differential.numa.duel import NumaComparison
-from tests.differential.pci.duel import PciComparison
+from tests.differential.comparison import PEER_PYTHON, Comparison, Finding, Tally, save_finding
+from tests.differential.hosts.comparison import HostsComparison
+from tests.differential.nova.comparison import NovaComparison
+from tests.differential.numa.comparison import NumaComparison
+from tests.differential.pci.comparison import PciComparison
 from tests.differential.placement import CandidatesComparison, RequestComparison
 
 COMPARISONS: dict[str, type[Comparison]] = {

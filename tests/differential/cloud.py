@@ -4,7 +4,7 @@
 from placement_sched.model.provider import Inventory
 from tests.differential.sides import Side
 from tests.differential.state import get_document
-from tests.support.clouds import Cloud, Host, Stock
+from tests.support.clouds import Cloud, Host, InventoryUsage
 
 
 def read_cloud(side: Side) -> Cloud:
@@ -18,8 +18,8 @@ def _host(side: Side, uuid: str, parent: str | None) -> Host:
     used = get_document(side, f"{path}/usages").document["usages"]
     return Host(
         name=uuid,
-        stocks={
-            name: Stock(Inventory(resource_class=name, **inventory), used[name])
+        inventories={
+            name: InventoryUsage(Inventory(resource_class=name, **inventory), used[name])
             for name, inventory in stock.items()
         },
         traits=frozenset(get_document(side, f"{path}/traits").document["traits"]),

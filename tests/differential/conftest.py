@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.differential.duel import Comparison, comparison_fixtures
+from tests.differential.comparison import Comparison, comparison_fixtures
 from tests.differential.placement import CandidatesComparison, RequestComparison
 from tests.differential.sides import Ours, Peer
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from tests.differential.compare import Differences, differences, normalize, with_short_ratios
+from tests.differential.differences import Differences, differences, normalize, with_short_ratios
 from tests.differential.exchange import Reply, Request
 from tests.differential.explained import explain_differences
 from tests.differential.explained.answer_pair import AnswerPair
@@ -106,7 +106,9 @@ class Episode:
     def _send(self, pair: _RequestPair) -> AnswerPair:
         ours = resolve_generations(self._ours, pair.ours)
         theirs = ours if pair.theirs == pair.ours else resolve_generations(self._ours, pair.theirs)
-        replies = self._request_both_sides(ours, self._ours.ask(ours), self._theirs.ask(theirs))
+        replies = self._request_both_sides(
+            ours, self._ours.get_answer(ours), self._theirs.get_answer(theirs)
+        )
         return AnswerPair(ours, *replies, self._ours, self._theirs, self._cloud)
 
     def _align_sides(self, answers: AnswerPair) -> int:
@@ -122,7 +124,7 @@ class Episode:
             return ours, theirs
         for side, location in zip((self._ours, self._theirs), made, strict=True):
             path = location.removeprefix("http://placement")
-            side.ask(Request("DELETE", path, PEER_LATEST))
+            side.get_answer(Request("DELETE", path, PEER_LATEST))
         return _without_created_uuid(ours, made[0]), _without_created_uuid(theirs, made[1])
 
     def _clear_both_sides(self) -> None:

@@ -27,7 +27,7 @@ class Request:
     text: str | None = None
     headers: Mapping[str, str | None] = field(default_factory=dict)
 
-    def wire(self) -> dict[str, Any]:
+    def as_wsgi_request(self) -> dict[str, Any]:
         body = self.text
         if self.document is not ...:
             body = json.dumps(self.document)
@@ -53,7 +53,7 @@ class Request:
         return self.target.partition("?")[2]
 
     @property
-    def minor(self) -> int:
+    def minor_version(self) -> int:
         version = self.version or self._version_in_headers() or "1.0"
         if version == "latest":
             return 39

@@ -23,7 +23,7 @@ class Lines:
         if self._process.stdout.readline() != "ready\n":
             raise RuntimeError(f"the program did not start: {' '.join(map(str, command))}")
 
-    def ask(self, document: Any) -> Any:
+    def get_answer(self, document: Any) -> Any:
         self._process.stdin.write(json.dumps(document) + "\n")
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())

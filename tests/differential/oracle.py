@@ -141,7 +141,7 @@ def _expected_summary(
     summary: dict[str, Any] = {
         "resources": {
             name: {"capacity": held.inventory.capacity, "used": held.used}
-            for name, held in host.stocks.items()
+            for name, held in host.inventories.items()
             if every or name in classes
         }
     }
@@ -154,7 +154,7 @@ def _expected_summary(
 
 
 def _version_of(request: Request) -> Version:
-    return Version(1, request.minor)
+    return Version(1, request.minor_version)
 
 
 def _with_uuids_renamed(query: CandidatesQuery) -> CandidatesQuery:

@@ -8,8 +8,8 @@ from random import Random
 from typing import Any, Self
 
 from tests.differential.cloud import read_cloud
-from tests.differential.compare import Differences
-from tests.differential.duel import PEER_PYTHON, Comparison, Finding, Outcome, minimize
+from tests.differential.comparison import PEER_PYTHON, Comparison, Finding, Outcome, minimize
+from tests.differential.differences import Differences
 from tests.differential.episode import Episode
 from tests.differential.exchange import Request
 from tests.differential.generate.candidates import unlimited_candidates_request

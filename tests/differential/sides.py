@@ -11,7 +11,7 @@ from placement_sched.app import make_services, placement_app
 from placement_sched.db.tables import allocations, consumers
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
-from tests.differential.duel import PEER_PYTHON
+from tests.differential.comparison import PEER_PYTHON
 from tests.differential.exchange import Reply, Request, reply_from_json
 from tests.differential.lines import Lines
 from tests.differential.peer.wsgi_call import call
@@ -22,7 +22,7 @@ SERVE = Path(__file__).parent / "peer" / "serve.py"
 class Side(Protocol):
     """A service that answers requests."""
 
-    def ask(self, request: Request) -> Reply: ...
+    def get_answer(self, request: Request) -> Reply: ...
 
 
 class Ours:
@@ -44,8 +44,8 @@ class Ours:
     def has_short_ratios(self) -> bool:
         return self._services.database.url.get_backend_name() == "mysql"
 
-    def ask(self, request: Request) -> Reply:
-        return reply_from_json(call(self._application, request.wire()))
+    def get_answer(self, request: Request) -> Reply:
+        return reply_from_json(call(self._application, request.as_wsgi_request()))
 
     def remove_leftovers(self) -> int:
         return _delete_empty_consumers(self._services.database)
@@ -64,11 +64,11 @@ class Peer:
     def remove_leftovers(self) -> int:
         return _delete_empty_consumers(self._database)
 
-    def ask(self, request: Request) -> Reply:
-        return reply_from_json(self.answer(request.wire()))
+    def get_answer(self, request: Request) -> Reply:
+        return reply_from_json(self.answer(request.as_wsgi_request()))
 
     def answer(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        answer: Mapping[str, Any] = self._program.ask(request)
+        answer: Mapping[str, Any] = self._program.get_answer(request)
         return answer
 
     def close(self) -> None:

@@ -43,7 +43,7 @@ def _resolve_value(side: Side, value: Any) -> Any:
 
 
 def get_document(side: Side, target: str) -> Reply:
-    return side.ask(Request("GET", target, PEER_LATEST))
+    return side.get_answer(Request("GET", target, PEER_LATEST))
 
 
 def dump_state(side: Side) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def dump_state(side: Side) -> dict[str, Any]:
 
 def clear_state(side: Side) -> None:
     for path in _addresses_to_delete(side):
-        reply = side.ask(Request("DELETE", path, PEER_LATEST))
+        reply = side.get_answer(Request("DELETE", path, PEER_LATEST))
         if reply.status not in {204, 404}:
             raise RuntimeError(f"DELETE {path}: {reply.status} {reply.body.decode()}")
 

@@ -86,7 +86,9 @@ ERRORS = {
 def cleared_sides(sides):
     for side in sides:
         clear_state(side)
-        assert side.ask(Request("PUT", "/resource_classes/CUSTOM_A", PEER_LATEST)).status == 201
+        assert (
+            side.get_answer(Request("PUT", "/resource_classes/CUSTOM_A", PEER_LATEST)).status == 201
+        )
     yield sides
     for side in sides:
         clear_state(side)
@@ -95,7 +97,7 @@ def cleared_sides(sides):
 def request_error(sides, error, accept):
     request = ERRORS[error]
     request = replace(request, headers={**request.headers, "Accept": accept})
-    ours, theirs = (side.ask(request) for side in sides)
+    ours, theirs = (side.get_answer(request) for side in sides)
     assert ours.status == theirs.status >= 400, error
     return ours, theirs
 

@@ -35,7 +35,7 @@ def create_provider(sides, parent=None):
     if parent is not None:
         body["parent_provider_uuid"] = parent
     for side in sides:
-        assert side.ask(Request("POST", PROVIDERS, PEER_LATEST, body)).status == 200
+        assert side.get_answer(Request("POST", PROVIDERS, PEER_LATEST, body)).status == 200
     return uuid
 
 
@@ -45,7 +45,7 @@ def put_and_read_last_modified(sides, uuid, **body):
         request = Request(
             "PUT", f"{PROVIDERS}/{uuid}", PEER_LATEST, {"name": f"{turn} {uuid}", **body}
         )
-        replies = [side.ask(request) for side in sides]
+        replies = [side.get_answer(request) for side in sides]
         assert [reply.status for reply in replies] == [200, 200]
         assert [reply.headers["cache-control"] for reply in replies] == ["no-cache"] * 2
         answers.append(tuple("last-modified" in reply.headers for reply in replies))
@@ -69,7 +69,7 @@ def test_peer_omits_last_modified_only_from_the_first_put_of_an_unchanged_child(
     if kind == "changed child":
         traits = {"resource_provider_generation": 0, "traits": ["HW_CPU_X86_AVX"]}
         request = Request("PUT", f"{PROVIDERS}/{uuid}/traits", PEER_LATEST, traits)
-        assert [side.ask(request).status for side in empty_sides] == [200, 200]
+        assert [side.get_answer(request).status for side in empty_sides] == [200, 200]
     body = {"parent_provider_uuid": root} if kind == "child with parent in body" else {}
     sent = put_and_read_last_modified(empty_sides, uuid, **body)
     assert sent == [(True, is_first_sent), (True, True)]
@@ -91,9 +91,9 @@ CLAIMS = {
 @pytest.mark.parametrize("method", CLAIMS)
 def test_peer_keeps_the_consumer_of_an_empty_claim(empty_sides, method):
     ours, theirs = empty_sides
-    assert [side.ask(CLAIMS[method]).status for side in empty_sides] == [204, 204]
-    assert ours.ask(CLAIMS[method]).status == 204
-    again = theirs.ask(CLAIMS[method])
+    assert [side.get_answer(CLAIMS[method]).status for side in empty_sides] == [204, 204]
+    assert ours.get_answer(CLAIMS[method]).status == 204
+    again = theirs.get_answer(CLAIMS[method])
     assert again.status == 409
     assert "consumer generation conflict - expected 0 but got None" in again.detail
     assert ours.remove_leftovers() == 0

@@ -35,7 +35,7 @@ def cloud(sides):
     sides[1].remove_leftovers()
     for saved in SETUP:
         for side in sides:
-            reply = side.ask(request_from_json(saved))
+            reply = side.get_answer(request_from_json(saved))
             assert reply.status < 300, reply.body
     yield sides
     for side in sides:
@@ -44,7 +44,7 @@ def cloud(sides):
 
 @pytest.mark.parametrize("row", ROWS)
 def test_error_detail_begins_like_the_peers(cloud, row):
-    ours, theirs = (side.ask(request_from_json(row)) for side in cloud)
+    ours, theirs = (side.get_answer(request_from_json(row)) for side in cloud)
     cloud[1].remove_leftovers()
     assert (ours.status, theirs.status) == (row["status"], row["status"])
     assert message_without_prefix(ours).startswith(row["begins"])

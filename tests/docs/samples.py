@@ -595,7 +595,7 @@ STORY = (
 )
 
 
-def play_story() -> Iterator[tuple[str, Any]]:
+def run_story() -> Iterator[tuple[str, Any]]:
     """Send the requests to an application on a new database, and yield name and sample."""
     with tempfile.TemporaryDirectory() as folder:
         settings = make_settings(
@@ -609,12 +609,12 @@ def play_story() -> Iterator[tuple[str, Any]]:
         database.dispose()
         application = create_app(settings, clock=lambda: NOW, random=Random(1))
         try:
-            yield from play_on(TestApp(application))
+            yield from run_story_on(TestApp(application))
         finally:
             application.close()
 
 
-def play_on(client: TestApp) -> Iterator[tuple[str, Any]]:
+def run_story_on(client: TestApp) -> Iterator[tuple[str, Any]]:
     """Send the requests to an application with an empty database, and yield the samples."""
     group = ""  # the uuid of the last server group
     listed: list[Any] = []
@@ -672,7 +672,7 @@ def _replace_changing_text(text: str) -> str:
 
 def build_samples() -> dict[str, Any]:
     """Return every sample by its file name."""
-    return dict(play_story())
+    return dict(run_story())
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential.duel import PEER_PYTHON
+from tests.differential.comparison import PEER_PYTHON
 from tests.support.servers import BIN, PROGRAM, start_server
 
 pytestmark = pytest.mark.exhaustive

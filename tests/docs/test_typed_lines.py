@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.coexistence.conftest import OpenStack
-from tests.differential.duel import needs_peer
+from tests.differential.comparison import needs_peer
 from tests.house import test_readme
 from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import NovaCloud, sqlite_nova

@@ -83,7 +83,7 @@ def cloud(run, tmp_path):
     assert loaded.returncode == 0, loaded.stderr
 
 
-def test_its_own_tests_pass(package_copy, installed_package):
+def test_tests_of_the_package_pass(package_copy, installed_package):
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
         cwd=package_copy,
@@ -97,7 +97,7 @@ def test_its_own_tests_pass(package_copy, installed_package):
     assert re.search(r"\d+ passed", done.stdout)
 
 
-def test_its_options_are_in_the_sample(run, installed_package):
+def test_options_of_the_package_are_in_the_sample(run, installed_package):
     assert "acme_halls" not in run("config", "sample").stdout
     done = run("config", "sample", PYTHONPATH=installed_package)
     assert (done.returncode, done.stderr) == (0, "")
@@ -108,9 +108,7 @@ def test_its_options_are_in_the_sample(run, installed_package):
     assert "#default_hall = <None>\n" in section
 
 
-def test_its_options_are_checked_whether_or_not_the_filter_is_enabled(
-    run, installed_package, tmp_path
-):
+def test_options_are_checked_also_if_the_filter_is_disabled(run, installed_package, tmp_path):
     def validate(text, **variables):
         (tmp_path / "a.conf").write_text(text)
         return run("config", "validate", "--config-file", "a.conf", **variables).stdout
@@ -127,7 +125,7 @@ def test_its_options_are_checked_whether_or_not_the_filter_is_enabled(
     assert "did you mean 'QuietTimeFilter'?" in validate(misspelt, PYTHONPATH=installed_package)
 
 
-def test_a_run_tells_what_each_of_them_did(cloud, run, installed_package, tmp_path):
+def test_explanation_shows_the_effect_of_each_plugin(cloud, run, installed_package, tmp_path):
     def explain(*arguments, **extra_specs):
         specs = {f"acme:{key}": value for key, value in extra_specs.items()}
         request = {"flavor": {"vcpus": 1, "memory_mb": 512, "extra_specs": specs}}
@@ -166,7 +164,7 @@ def test_a_run_tells_what_each_of_them_did(cloud, run, installed_package, tmp_pa
     assert len(other["hosts"]) == 3
 
 
-def test_a_server_checks_its_extra_specs_and_heeds_them(cloud, serve, installed_package):
+def test_server_validates_and_applies_the_extra_specs(cloud, serve, installed_package):
     server = serve("--config-file", "acme.conf", PYTHONPATH=installed_package)
 
     def send(path, body):

@@ -66,7 +66,7 @@ class CuttingProxy(threading.Thread):
                     client.close()
                     continue
                 self._clients.add(client)
-                threading.Thread(target=self._pass, args=(client,), daemon=True).start()
+                threading.Thread(target=self._forward, args=(client,), daemon=True).start()
 
     def stop(self) -> None:
         """Accept no more connections, and cut the open connections."""
@@ -100,7 +100,7 @@ class CuttingProxy(threading.Thread):
             with suppress(OSError):
                 self._clients.pop().shutdown(socket.SHUT_RDWR)
 
-    def _pass(self, client: socket.socket) -> None:
+    def _forward(self, client: socket.socket) -> None:
         with client, suppress(OSError), socket.create_connection(self._server) as server:
             for connection in (client, server):
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -80,8 +80,8 @@ def prepare_database(url):
 def run_replicated_postgresql() -> Iterator[tuple[PostgreSQL, PostgreSQL]]:
     """Run a primary with the schema, and a standby that has applied every commit."""
     with run_primary_and_standby(synchronous=True) as (primary, standby):
-        primary.ask("ALTER SYSTEM SET synchronous_commit = remote_apply")
-        primary.ask("SELECT pg_reload_conf()")
+        primary.query("ALTER SYSTEM SET synchronous_commit = remote_apply")
+        primary.query("SELECT pg_reload_conf()")
         prepare_database(primary.url())
         yield primary, standby
 
@@ -90,8 +90,8 @@ def run_replicated_postgresql() -> Iterator[tuple[PostgreSQL, PostgreSQL]]:
 def run_replicas_behind_proxy() -> Iterator[tuple[PostgreSQL, PostgreSQL, CuttingProxy, str]]:
     """Run a primary and its standby, and a proxy that leads to the standby."""
     with run_replicated_postgresql() as (primary, standby):
-        primary.ask("ALTER SYSTEM RESET synchronous_standby_names")
-        primary.ask("SELECT pg_reload_conf()")
+        primary.query("ALTER SYSTEM RESET synchronous_standby_names")
+        primary.query("SELECT pg_reload_conf()")
         proxy = CuttingProxy(("127.0.0.1", standby.port))
         proxy.start()
         url = make_url(primary.url()).set(port=proxy.port)
@@ -145,17 +145,17 @@ def test_mariadb_accepts_writes_after_a_read_only_engine(make_app, record_proper
 @pytest.mark.parametrize("first", ["a write", "a readiness check"])
 def test_read_only_postgresql_sessions_are_replaced(make_app, first, record_property):
     with run_postgresql() as server:
-        server.ask("CREATE DATABASE placement")
+        server.query("CREATE DATABASE placement")
         url = server.url("placement")
         prepare_database(url)
         app = make_app(make_settings(url))
         check_writable(app)
-        server.ask("ALTER DATABASE placement SET default_transaction_read_only = on")
-        server.ask(
+        server.query("ALTER DATABASE placement SET default_transaction_read_only = on")
+        server.query(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'placement'"
         )
         check_read_only(app)
-        server.ask("ALTER DATABASE placement RESET default_transaction_read_only")
+        server.query("ALTER DATABASE placement RESET default_transaction_read_only")
         if first == "a write":
             check_writable(app)
         check_ready_soon(app)
@@ -204,7 +204,7 @@ def test_write_is_read_after_a_proxy_switches_to_the_primary(make_app, first, re
     with run_replicas_behind_proxy() as (primary, standby, proxy, url):
         app = make_app(make_settings(url))
         check_read_only(app)
-        standby.ask("SELECT pg_wal_replay_pause()")
+        standby.query("SELECT pg_wal_replay_pause()")
         # Only new connections lead to the primary.
         proxy.set_target(("127.0.0.1", primary.port))
         if first != "a write":
@@ -223,7 +223,7 @@ def test_read_connections_move_to_the_primary_after_a_proxy_switch(
     with run_replicas_behind_proxy() as (primary, standby, proxy, url):
         app = make_app(make_settings(url))
         app.get("/placement/resource_providers", headers=LATEST_HEADERS)
-        standby.ask("SELECT pg_wal_replay_pause()")
+        standby.query("SELECT pg_wal_replay_pause()")
         proxy.set_target(("127.0.0.1", primary.port))
         uuid = write_provider(make_app(make_settings(primary.url())), 200).json["uuid"]
         # Let connections be checked at once.

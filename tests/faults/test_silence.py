@@ -14,7 +14,7 @@ from sqlalchemy.engine import make_url
 
 from placement_sched.db import engine, transaction
 from placement_sched.db import transaction as transaction_module
-from placement_sched.db.engine import SIGNS_OF_LIFE
+from placement_sched.db.engine import KEEPALIVE_OPTIONS
 from placement_sched.db.migrate import migration_lock
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
@@ -159,7 +159,7 @@ def tcp_timeout(monkeypatch):
         "keepalives_count": 2,
         "tcp_user_timeout": 2000,
     }.items():
-        monkeypatch.setitem(SIGNS_OF_LIFE, name, (SIGNS_OF_LIFE[name][0], number))
+        monkeypatch.setitem(KEEPALIVE_OPTIONS, name, (KEEPALIVE_OPTIONS[name][0], number))
 
 
 @pytest.mark.chaos

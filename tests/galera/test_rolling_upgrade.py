@@ -85,8 +85,8 @@ def release(galera, name, last_release, tmp_path):
 def create_shared_provider(server):
     inventories = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 1_000_000}}}
     version = LATEST_HEADERS["OpenStack-API-Version"]
-    provider = server.ask("POST", PROVIDERS, {"name": "shared"}, version)
-    server.ask("PUT", f"{PROVIDERS}/{provider['uuid']}/inventories", inventories, version)
+    provider = server.request_json("POST", PROVIDERS, {"name": "shared"}, version)
+    server.request_json("PUT", f"{PROVIDERS}/{provider['uuid']}/inventories", inventories, version)
     return provider["uuid"]
 
 

@@ -37,14 +37,14 @@ def make_database(galera):
     """Give a function that creates a database, and returns its name and its URL at each node."""
     with ExitStack() as stack:
 
-        def make():
+        def create_database():
             name = f"ps_{uuid4().hex[:12]}"
             galera.nodes[0].query(f"CREATE DATABASE {name}")
             stack.callback(galera.nodes[0].query, f"DROP DATABASE {name}")
             galera.settle()
             return name, [node.url(name) for node in galera.nodes]
 
-        yield make
+        yield create_database
 
 
 @pytest.fixture

@@ -68,5 +68,5 @@ def test_package_serves_with_the_constraints(tmp_path):
     program = home / "bin/placement-sched"
     subprocess.run([program, "demo"], cwd=tmp_path, env=variables, check=True, timeout=600)
     with start_server(folder=tmp_path, variables=variables, program=program) as server:
-        assert server.ask("GET", "/placement/")["versions"]
+        assert server.request_json("GET", "/placement/")["versions"]
         assert server.stop() == 0

@@ -29,7 +29,7 @@ def test_property(number):
 
 def test_dice():
     with NUMBERS.open("a") as file:
-        print("dice", Dice.of(1).random(), file=file)
+        print("dice", Dice.numbered(1).random(), file=file)
 """
 
 

@@ -181,7 +181,7 @@ def test_wheel_syncs_and_serves_outside_the_repository(wheel, installed_wheel, t
         [installed_wheel / "bin/pip", "install", "--quiet", server_extra], check=True, timeout=600
     )
     with start_server(folder=tmp_path, variables=environment, program=program) as server:
-        assert server.ask("GET", "/placement/")["versions"][0]["max_version"] == str(
+        assert server.request_json("GET", "/placement/")["versions"][0]["max_version"] == str(
             VERSIONING.newest
         )
         assert server.stop() == 0

@@ -70,7 +70,7 @@ def test_each_option_sets_its_field_of_the_spec():
         ({"image": "a", "image_properties": {"b": "c"}}, NOT_WITH_PROPERTIES),
     ],
 )
-def test_contradicting_options_are_rejected_by_name(options, message):
+def test_contradicting_options_are_rejected_with_their_names(options, message):
     with pytest.raises(Invalid) as rejection:
         FlatRequest(**options).as_spec(LABELS)
     assert rejection.value.detail == message

@@ -131,7 +131,7 @@ def test_name_of_a_stored_flavor_or_image_is_rejected(noun):
         spec_of(**{noun: "x"})
 
 
-def test_invalid_image_property_is_rejected_by_name():
+def test_invalid_image_property_is_rejected_with_its_name():
     with pytest.raises(Invalid, match="hw_cpu_policy"):
         spec_of(image={"properties": {"hw_cpu_policy": "some"}})
 

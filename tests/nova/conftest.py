@@ -30,12 +30,12 @@ def nova(tmp_path: Path) -> Iterator[NovaCloud]:
 def make_follower(database: Database, settings: Settings) -> Iterator[Callable[..., Follower]]:
     followers: list[Follower] = []
 
-    def make(cloud: NovaCloud, **options: object) -> Follower:
+    def build_follower(cloud: NovaCloud, **options: object) -> Follower:
         own = {"api_database.connection": cloud.api.url, "DEFAULT.service_down_time": 60}
         followers.append(Follower(database, settings.with_overrides({**own, **options})))
         return followers[-1]
 
-    yield make
+    yield build_follower
     for follower in followers:
         follower.close()
 

@@ -160,15 +160,15 @@ def test_aggregate_notifications_are_recorded(nova_site):
     aggregate = primitive_of("Aggregate", row)
     nova_site.conductor.announce("update_aggregates", "4.1", aggregates=[aggregate])
 
-    def names():
+    def aggregate_names():
         document = nova_site.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
         return [one["name"] for one in document]
 
-    wait_until_true(lambda: names() == ["fast"])
+    wait_until_true(lambda: aggregate_names() == ["fast"])
     nova_site.nova.api.remove("aggregate_hosts", aggregate_id=row["id"])
     nova_site.nova.api.remove("aggregates", id=row["id"])
     nova_site.conductor.announce("delete_aggregate", "4.1", aggregate=aggregate)
-    wait_until_true(lambda: names() == [])
+    wait_until_true(lambda: aggregate_names() == [])
 
 
 def test_instance_notifications_are_recorded(nova_site):
@@ -277,14 +277,14 @@ def test_sighup_reloads_configuration_and_nova(nova_site):
     os.kill(service.process.pid, signal.SIGHUP)
     service.wait_for_line("configuration read again")
 
-    def refused():
+    def is_rejected():
         try:
             nova_site.conductor.select(str(uuid4()), memory_mb=10)
         except LIBRARY.RemoteError as none:
             return "There are not enough hosts" in str(none)
         return False
 
-    wait_until_true(refused)
+    wait_until_true(is_rejected)
 
 
 def test_sigint_ends_the_service_at_once(nova_site):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential.duel import PEER_PYTHON, needs_peer
+from tests.differential.comparison import PEER_PYTHON, needs_peer
 from tests.differential.lines import Lines
 from tests.nova.scheduling import Site, private_bus, wait_until_true
 from tests.support.scheduling import instance
@@ -19,7 +19,7 @@ CONDUCTOR = Path(__file__).parent / "peer" / "conductor.py"
 def nova():
     needs_peer()
     peer = Lines(PEER_PYTHON, CONDUCTOR)
-    yield lambda name, *arguments: peer.ask([name, arguments])
+    yield lambda name, *arguments: peer.get_answer([name, arguments])
     peer.close()
 
 
@@ -65,15 +65,15 @@ def test_nova_notifications_are_recorded(nova, nova_site):
     nova("announce", "update_aggregates", row)
     nova("announce", "update_instance_info", "cn1", [uuid])
 
-    def recorded():
+    def read_recorded():
         aggregates = nova_site.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
         return [each["name"] for each in aggregates], nova_site.recorded_instances(uuid)
 
-    wait_until_true(lambda: recorded() == (["fast"], [uuid]))
+    wait_until_true(lambda: read_recorded() == (["fast"], [uuid]))
     nova_site.nova.api.remove("aggregate_hosts", aggregate_id=number)
     nova_site.nova.api.remove("aggregates", id=number)
     nova_site.nova.cells["one"].delete_softly("instances", uuid=uuid)
     nova("announce", "delete_aggregate", row)
     nova("announce", "delete_instance_info", "cn1", uuid)
     nova("announce", "sync_instance_info", "cn1", [])
-    wait_until_true(lambda: recorded() == ([], []))
+    wait_until_true(lambda: read_recorded() == ([], []))

@@ -193,7 +193,7 @@ def test_trait_outside_the_aggregate_is_a_finding_with_host_name(cloud):
     )
 
 
-def test_child_provider_of_a_reserved_host_is_inside(cloud):
+def test_child_provider_of_a_reserved_host_counts_as_in_the_aggregate(cloud):
     with cloud.read() as connection:
         (root,) = resource_providers.by_names(connection, ["win1-win1"])
     rows = [NewProvider(uuid_of("pgpu"), "win1_pgpu", root)]
@@ -210,7 +210,7 @@ def put_trait_on_provider(database, provider):
     database.write(write_rows)
 
 
-def test_node_in_the_provider_aggregate_only_is_inside(cloud):
+def test_node_in_the_provider_aggregate_only_counts_as_in_the_aggregate(cloud):
     stale = add_node(cloud, "stale")
     put_trait_on_provider(cloud, stale)
     add_host_to_aggregate(cloud, "windows", "stale")
@@ -256,7 +256,7 @@ def report_host(app, cloud, host):
     return node.uuid
 
 
-def test_storage_shared_with_reserved_hosts_is_inside(cloud, sqlite_app):
+def test_storage_shared_with_reserved_hosts_counts_as_in_the_aggregate(cloud, sqlite_app):
     nodes = {host: report_host(sqlite_app, cloud, host) for host in ("win1", "cn1")}
     share_storage(sqlite_app, "storage", "windows")
     assert candidates_with_the_trait(sqlite_app) == {nodes["win1"]}
@@ -272,7 +272,7 @@ def test_hosts_getting_the_trait_from_storage_are_a_finding(cloud, sqlite_app):
     assert "served by storage with trait" in finding.detail
 
 
-def test_provider_without_host_is_outside(cloud):
+def test_provider_without_host_counts_as_outside_the_aggregate(cloud):
     rows = [NewProvider(uuid_of("new"), "new")]
     cloud.write(lambda connection: resource_providers.create_many(connection, rows, NOW))
     put_trait_on_provider(cloud, uuid_of("new"))

@@ -49,15 +49,15 @@ class Cloud:
 
     def set_policy(self, number, policy):
         changes = {"sched_policy": policy}
-        self._do(aggregates.set_metadata, number, changes)
+        self._write(aggregates.set_metadata, number, changes)
 
     def add(self, number, *hosts):
-        self._do(aggregates.add_hosts, number, hosts)
+        self._write(aggregates.add_hosts, number, hosts)
 
     def remove(self, number, host):
-        self._do(aggregates.remove_host, number, host)
+        self._write(aggregates.remove_host, number, host)
 
-    def _do(self, work, *arguments):
+    def _write(self, work, *arguments):
         self.database.write(lambda connection: work(connection, *arguments, NOW, self.policies))
 
     def ratios(self, number=1):

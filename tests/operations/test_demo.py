@@ -219,7 +219,7 @@ def test_sample_cloud_is_not_over_allocated(loaded_sample_cloud, database):
     assert rows > len(loaded_sample_cloud["instances"])
 
 
-def test_instances_with_virtual_gpus_ask_for_them_when_they_move():
+def test_instances_with_virtual_gpus_request_them_when_they_move():
     for instance in sample_cloud(NOW)["instances"]:
         used = instance["allocations"][instance["host"]].get("VGPU", 0)
         extra_specs = instance["flavor"].get("extra_specs", {})

@@ -47,7 +47,7 @@ def without_age(values):
 def make_watching_app(settings, make_app):
     """Return a function that creates an application with two hosts and watched flavors."""
 
-    def made(*names):
+    def build_app(*names):
         app = make_app(settings.with_overrides({"scheduler.capacity_flavors": list(names)}))
         app.post_json(NODES, [report("cn1", memory_mb=4096), report("cn2", memory_mb=8192)])
         make_zone(app, "az1", "cn1")
@@ -55,7 +55,7 @@ def make_watching_app(settings, make_app):
         store_flavor(app, "large", ram=4096)
         return app
 
-    return made
+    return build_app
 
 
 def test_chosen_flavors_are_shown_in_all_and_by_zone(make_watching_app):

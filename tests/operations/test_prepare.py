@@ -15,13 +15,17 @@ from placement_sched.errors import Unavailable
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import prepare
 from placement_sched.operations.prepare import sync, warm_up
-from tests.support.clouds import Cloud, Host, build_stock, load_cloud
+from tests.support.clouds import Cloud, Host, build_inventory, load_cloud
 from tests.support.statements import record_statements
 
 
 @pytest.fixture
 def cloud(database):
-    amounts = build_stock("VCPU", 4) | build_stock("MEMORY_MB", 64) | build_stock("DISK_GB", 9)
+    amounts = (
+        build_inventory("VCPU", 4)
+        | build_inventory("MEMORY_MB", 64)
+        | build_inventory("DISK_GB", 9)
+    )
     load_cloud(database, Cloud(tuple(Host(f"cn{number}", amounts) for number in range(3))))
 
 
@@ -49,7 +53,11 @@ def test_empty_cloud_is_prepared(database, settings):
 
 @pytest.mark.parametrize("name", ["VCPU", None], ids=["no such class", "too expensive"])
 def test_rejected_warmup_request_does_not_prevent_the_start(sqlite_database, sqlite_settings, name):
-    amounts = build_stock("VCPU", 4) | build_stock("MEMORY_MB", 64) | build_stock("DISK_GB", 9)
+    amounts = (
+        build_inventory("VCPU", 4)
+        | build_inventory("MEMORY_MB", 64)
+        | build_inventory("DISK_GB", 9)
+    )
     hosts = [Host(f"cn{number}", amounts) for number in range(30)]
     load_cloud(sqlite_database, Cloud((*hosts, Host("child", {}, parent="cn0"))))
     unknown = resource_classes.update().where(resource_classes.c.name == name).values(name="GONE")

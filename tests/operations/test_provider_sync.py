@@ -233,12 +233,12 @@ def test_own_host_aggregates_are_reread_under_lock(database):
     read_hosts, placement = local_services(database)
     stale = read_hosts()
 
-    def swap(connection):
+    def swap_hosts(connection):
         number = host_aggregates.id_of_name(connection, "fast")
         own_aggregates.remove_host(connection, number, "cn1", NOW)
         own_aggregates.add_hosts(connection, number, ["cn2"], NOW)
 
-    database.write(swap)
+    database.write(swap_hosts)
     assert placement.change(build_join(stale.aggregates[0].uuid, one)).done == set()
     assert placement.change(build_leave(stale.aggregates[0].uuid, two)).done == set()
     assert read_members(database, "fast") == {two}

@@ -154,11 +154,11 @@ def test_host_that_left_the_aggregate_loses_the_trait(sqlite_database):
     add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
     sync_traits(*local_services(sqlite_database))
 
-    def leave(connection):
+    def remove_host(connection):
         number = host_aggregates.id_of_name(connection, "windows")
         host_aggregates.remove_host(connection, number, "win1")
 
-    sqlite_database.write(leave)
+    sqlite_database.write(remove_host)
     assert sync_traits(*local_services(sqlite_database)).removed == {(node, LICENSED)}
 
 
@@ -241,12 +241,12 @@ def test_trait_of_a_deleted_aggregate_is_removed(sqlite_database):
     add_aggregate(sqlite_database, "one", ["cn1"], ASKING)
     sync_traits(*local_services(sqlite_database))
 
-    def drop(connection):
+    def delete_aggregate(connection):
         number = host_aggregates.id_of_name(connection, "one")
         host_aggregates.remove_host(connection, number, "cn1")
         host_aggregates.remove(connection, number)
 
-    sqlite_database.write(drop)
+    sqlite_database.write(delete_aggregate)
     assert sync_traits(*local_services(sqlite_database)).removed == {(node, LICENSED)}
 
 
@@ -436,7 +436,7 @@ def make_aggregates(database, cloud):
     The provider aggregates of deleted host aggregates are emptied, as requests do.
     """
 
-    def clear(connection):
+    def delete_all_aggregates(connection):
         for aggregate in host_aggregates.snapshot(connection):
             ids = host_aggregates.provider_ids_of_hosts(connection, HOSTS)
             provider_aggregates.remove_members(connection, aggregate.uuid, ids, NOW)
@@ -444,7 +444,7 @@ def make_aggregates(database, cloud):
                 host_aggregates.remove_host(connection, aggregate.id, host)
             host_aggregates.remove(connection, aggregate.id)
 
-    database.write(clear)
+    database.write(delete_all_aggregates)
     for name, aggregate in zip("abc", cloud, strict=False):
         metadata = {f"trait:{trait}": "required" for trait in aggregate["traits"]}
         add_aggregate(database, name, aggregate["hosts"], metadata)

@@ -25,7 +25,7 @@ def test_instance_recorded_during_the_audit_keeps_allocations(cloud, database):
     orphans = auditor.find()
     cloud.record(2)
     assert auditor.delete(orphans, lambda _done, _total: None).deleted == 0
-    assert cloud.held(2) != {}
+    assert cloud.read_allocations(2) != {}
 
 
 def test_batch_is_retried_after_a_concurrent_write(sqlite_cloud, sqlite_database, monkeypatch):
@@ -80,4 +80,4 @@ def test_unverifiable_allocation_is_kept(sqlite_cloud, sqlite_database):
     orphans = auditor.find()
     sqlite_database.write(lambda connection: stamp_revision(connection, NEWEST))
     assert auditor.delete(orphans, lambda _done, _total: None).deleted == 0
-    assert sqlite_cloud.held(2) != {}
+    assert sqlite_cloud.read_allocations(2) != {}

@@ -37,7 +37,7 @@ def test_concurrent_heals_write_once(cloud, database):
         thread.join(timeout=60)
     healed = sorted(result.instance for result in results if result.done)
     assert healed == [uuid(n) for n in range(8)]
-    assert [cloud.held(number)[CN1]["VCPU"] for number in range(8)] == [4] * 8
+    assert [cloud.read_allocations(number)[CN1]["VCPU"] for number in range(8)] == [4] * 8
 
 
 def test_repeated_conflicts_are_reported(sqlite_cloud, sqlite_database, monkeypatch):

@@ -414,7 +414,7 @@ def test_report_during_aggregate_join_is_in_the_aggregate(database, settings):
         record_report(database, settings, build_report(100 + round_, host=host))
         barrier = Barrier(2)
 
-        def tag(host=host, barrier=barrier, number=300 + round_):
+        def add_host_to_aggregate(host=host, barrier=barrier, number=300 + round_):
             barrier.wait(timeout=60)
             create_aggregate(database, number, host)
 
@@ -423,7 +423,7 @@ def test_report_during_aggregate_join_is_in_the_aggregate(database, settings):
             record_report(database, settings, build_report(number, host=host))
 
         with ThreadPoolExecutor(2) as pool:
-            for done in [pool.submit(tag), pool.submit(add_node)]:
+            for done in [pool.submit(add_host_to_aggregate), pool.submit(add_node)]:
                 done.result()
         assert aggregates_of(database, 200 + round_) == {node_uuid(300 + round_)}
 

@@ -29,7 +29,7 @@ class Outbox:
         if address in self.refused:
             raise ServiceFailed(f"{address} answered 503", service="webhook")
 
-    def take(self):
+    def take_sent(self):
         sent, self.sent = self.sent, []
         return sent
 
@@ -43,7 +43,7 @@ def outbox():
 def make_task(sqlite_url, make_app, outbox):
     """Return a function that creates a client and the task of its scheduler."""
 
-    def make(clock=utcnow, **options):
+    def build_task(clock=utcnow, **options):
         options = {
             "waiting_policies": ["default"],
             "waiting_webhook_urls": [FIRST],
@@ -56,10 +56,10 @@ def make_task(sqlite_url, make_app, outbox):
         app = make_app(settings, clock=clock)
         return app, WaitingRequests(app.app.services.scheduler, outbox)
 
-    return make
+    return build_task
 
 
-def fail(app, number=1, **fields):
+def record_failure(app, number=1, **fields):
     """Record a decision without a host and return its uuid."""
     fields = {"flavor": flavor(vcpus=8), **fields}
     answer = app.post_json(SELECT, {"request_spec": spec(instance(number), **fields)}, status=409)
@@ -72,12 +72,12 @@ def add_host(app, name="cn7"):
 
 def test_request_that_fits_is_notified_once(make_task, outbox):
     app, task = make_task()
-    decision = fail(app)
+    decision = record_failure(app)
     task.run_round()
-    assert outbox.take() == []
+    assert outbox.take_sent() == []
     add_host(app)
     task.run_round()
-    ((address, body),) = outbox.take()
+    ((address, body),) = outbox.take_sent()
     assert address == FIRST
     recorded = app.get(f"/scheduler/v1/decisions/{decision}").json
     assert body == {
@@ -93,41 +93,41 @@ def test_request_that_fits_is_notified_once(make_task, outbox):
         "instances": [{"uuid": instance(1), "host": "cn7"}],
     }
     task.run_round()
-    assert outbox.take() == []
+    assert outbox.take_sent() == []
     assert len(app.get("/scheduler/v1/decisions").json["decisions"]) == 1
 
 
 def test_failed_address_alone_is_notified_again(make_task, outbox, caplog):
     app, task = make_task(waiting_webhook_urls=[FIRST, SECOND, FIRST])
-    decision = fail(app)
+    decision = record_failure(app)
     add_host(app)
     outbox.refused = {SECOND}
     task.run_round()
-    assert sorted(address for address, _ in outbox.take()) == [FIRST, SECOND]
+    assert sorted(address for address, _ in outbox.take_sent()) == [FIRST, SECOND]
     assert f"the notice of decision {decision}: {SECOND} answered 503" in caplog.text
     task.run_round()
-    assert [address for address, _ in outbox.take()] == [SECOND]
+    assert [address for address, _ in outbox.take_sent()] == [SECOND]
     outbox.refused = set()
     task.run_round()
-    assert [address for address, _ in outbox.take()] == [SECOND]
+    assert [address for address, _ in outbox.take_sent()] == [SECOND]
     task.run_round()
-    assert outbox.take() == []
+    assert outbox.take_sent() == []
 
 
 def test_attempts_are_limited(make_task, outbox, caplog):
     app, task = make_task()
-    decision = fail(app)
+    decision = record_failure(app)
     add_host(app)
     outbox.refused = {FIRST}
     for _ in range(5):
         task.run_round()
-    assert len(outbox.take()) == 3
+    assert len(outbox.take_sent()) == 3
     assert f"the notice of decision {decision} is given up" in caplog.text
 
 
 def test_crash_during_an_attempt_counts_the_attempt(make_task, outbox):
     app, task = make_task()
-    fail(app)
+    record_failure(app)
     add_host(app)
 
     def crash(_address, _body):
@@ -138,22 +138,22 @@ def test_crash_during_an_attempt_counts_the_attempt(make_task, outbox):
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             task.run_round()
-    assert outbox.take() == [None] * 3
+    assert outbox.take_sent() == [None] * 3
     task._send = outbox
     task.run_round()
-    assert outbox.take() == []
+    assert outbox.take_sent() == []
 
 
 def test_request_that_no_longer_fits_at_the_retry_is_not_notified(make_task, outbox):
     app, task = make_task()
-    fail(app)
+    record_failure(app)
     add_host(app)
     outbox.refused = {FIRST}
     task.run_round()
-    assert len(outbox.take()) == 1
+    assert len(outbox.take_sent()) == 1
     app.post_json("/scheduler/v1/compute_nodes", [report("cn7", vcpus=1)])
     task.run_round()
-    assert outbox.take() == []
+    assert outbox.take_sent() == []
 
 
 def test_other_policies_and_old_requests_are_not_evaluated(make_task, outbox):
@@ -163,19 +163,19 @@ def test_other_policies_and_old_requests_are_not_evaluated(make_task, outbox):
         return utcnow() + clock_offset
 
     app, task = make_task(clock, waiting_max_age=3600)
-    fail(app)
+    record_failure(app)
     add_host(app)
     other_app, other_task = make_task(clock, waiting_policies=["dense"])
     other_task.run_round()
-    assert outbox.take() == []
+    assert outbox.take_sent() == []
     task._lease.release()
     other_task._lease.release()
     clock_offset = timedelta(hours=2)
     task.run_round()
-    assert outbox.take() == []
+    assert outbox.take_sent() == []
     clock_offset = timedelta()
     task.run_round()
-    assert len(outbox.take()) == 1
+    assert len(outbox.take_sent()) == 1
     assert other_app.get("/scheduler/v1/policies").json["policies"]
 
 
@@ -188,7 +188,7 @@ def test_request_that_was_sent_with_others_does_not_wait(make_task, outbox):
     recorded = app.get(f"/scheduler/v1/decisions/{decision}").json
     assert (recorded["outcome"], recorded["conditions"]["together"]) == ("no_valid_host", True)
     task.run_round()
-    assert outbox.take() == []
+    assert outbox.take_sent() == []
 
 
 def test_unknown_policy_is_logged_once(make_task, caplog):
@@ -209,38 +209,38 @@ def test_request_of_a_deleted_group_is_skipped(make_task, outbox, caplog):
     headers = {"OpenStack-API-Version": "compute 2.96"}
     path = "/compute/v2.1/os-server-groups"
     group = app.post_json(path, body, headers=headers).json["server_group"]["id"]
-    fail(app, 1, instance_group=group)
-    second = fail(app, 2)
+    record_failure(app, 1, instance_group=group)
+    second = record_failure(app, 2)
     app.delete(f"{path}/{group}", headers=headers)
     add_host(app)
     task.run_round()
-    assert second in {body["decision"] for _, body in outbox.take()}
+    assert second in {body["decision"] for _, body in outbox.take_sent()}
 
 
 def test_single_process_evaluates(make_task, outbox):
     app, task = make_task()
-    fail(app)
+    record_failure(app)
     add_host(app)
     other = Lease(app.app.services.database, "waiting requests", waiting.LEASE)
     assert other.is_held()
     task.run_round()
-    assert outbox.take() == []
+    assert outbox.take_sent() == []
     other.release()
     task.run_round()
-    assert len(outbox.take()) == 1
+    assert len(outbox.take_sent()) == 1
 
 
 def test_round_ends_when_another_process_takes_the_lease(make_task, outbox, monkeypatch):
     app, task = make_task()
     _, successor = make_task()
-    decisions = {fail(app, number) for number in (1, 2)}
+    decisions = {record_failure(app, number) for number in (1, 2)}
     add_host(app)
     held = iter([True, True, False])
     monkeypatch.setattr(task._lease, "is_held", lambda: next(held))
     task.run_round()
-    ((_, first),) = outbox.take()
+    ((_, first),) = outbox.take_sent()
     successor.run_round()
-    ((_, second),) = outbox.take()
+    ((_, second),) = outbox.take_sent()
     assert {first["decision"], second["decision"]} == decisions
 
 
@@ -249,10 +249,10 @@ def test_round_ends_when_another_process_takes_the_lease(make_task, outbox, monk
 )
 def test_round_starts_in_a_thread_once_a_minute_unless_off(make_task, outbox, options):
     app, task = make_task(**options)
-    fail(app)
+    record_failure(app)
     add_host(app)
     task()
-    assert outbox.take() == []  # not in the first minute
+    assert outbox.take_sent() == []  # not in the first minute
     task.pause = 3600.0
     task._next = 0.0
     for _ in range(3):
@@ -260,7 +260,7 @@ def test_round_starts_in_a_thread_once_a_minute_unless_off(make_task, outbox, op
     for thread in threading.enumerate():
         if thread.name == waiting.THREAD_NAME:
             thread.join(timeout=60)
-    assert len(outbox.take()) == (0 if options else 1)
+    assert len(outbox.take_sent()) == (0 if options else 1)
 
 
 def test_waiting_is_off_by_default(sqlite_app):

@@ -177,7 +177,7 @@ def record_evaluations() -> Iterator[list[str]]:
 def make_walk(sqlite_template, tmp_path, make_app):
     """Return a function that creates three hosts and the task for some policies."""
 
-    def make(policies) -> Walk:
+    def build_walk(policies) -> Walk:
         path = tmp_path / f"{uuid4()}.db"
         shutil.copy(sqlite_template, path)
         options = {
@@ -196,7 +196,7 @@ def make_walk(sqlite_template, tmp_path, make_app):
         walk.group = create_group(app)
         return walk
 
-    return make
+    return build_walk
 
 
 @pytest.mark.slow

@@ -47,7 +47,7 @@ def other_process_database(settings):
 def make_new_app(sqlite_template: Path, tmp_path: Path, make_app: Callable[..., TestApp]):
     """Return a function that makes an application on a new database."""
 
-    def made(**values: Any) -> TestApp:
+    def build_app(**values: Any) -> TestApp:
         path = tmp_path / f"{uuid4()}.db"
         shutil.copy(sqlite_template, path)
         # Without a budget, the count does not depend on the speed of the machine.
@@ -55,4 +55,4 @@ def make_new_app(sqlite_template: Path, tmp_path: Path, make_app: Callable[..., 
         is_cached = bool(options.get("placement__providers_in_memory"))
         return make_app(make_settings(f"sqlite:///{path}", **options), in_memory=is_cached)
 
-    return made
+    return build_app

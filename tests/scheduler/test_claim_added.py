@@ -68,7 +68,7 @@ def test_allocation_of_a_shared_disk_is_not_doubled(cloud):
     assert read_allocations(cloud, number=2) == both
 
 
-def test_same_request_is_claimed_again_without_its_allocations(cloud):
+def test_repeated_request_claims_its_lost_allocations_again(cloud):
     request_id = f"req-{uuid4()}"
     first = evacuate(cloud, request_id=request_id)
     assert evacuate(cloud, request_id=request_id) == first

@@ -151,7 +151,7 @@ def test_replay_without_a_host_names_the_stage(cloud):
     assert "VCPU:16" in result["refusing stage"]["now"]
 
 
-def test_replay_uses_settings_of_now_or_then(cloud, make_app):
+def test_replay_uses_current_or_recorded_settings(cloud, make_app):
     overrides = {"filter_scheduler.io_ops_weight_multiplier": -3.0}
     body = {"request_spec": spec(instance(1)), "overrides": overrides, "keep": True}
     body["policy"] = "default"
@@ -191,7 +191,7 @@ def test_replay_reads_the_current_members_of_a_group(cloud):
     assert "filter ServerGroupAntiAffinityFilter" not in without_group
 
 
-def test_decision_of_an_earlier_release_has_no_settings_of_then(cloud):
+def test_decision_of_an_earlier_release_has_no_recorded_settings(cloud):
     uuid = select_host(cloud, 1)
     database = cloud.app.services.database
     statement = "UPDATE sched_decisions SET conditions = NULL, best = NULL"

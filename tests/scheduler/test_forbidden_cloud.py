@@ -75,7 +75,7 @@ def random_cloud(random: Random) -> ModelCloud:
 
 @pytest.fixture
 def model(app) -> ModelCloud:
-    result = random_cloud(Dice.of(20))
+    result = random_cloud(Dice.numbered(20))
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [report(name, memory_mb=memory) for name, memory in result.memory_mb.items()],

@@ -36,7 +36,7 @@ class Records:
         self.asked.append("uuids")
         return [entry for entry in self.every if entry.uuid in uuids]
 
-    def of(self, *named):
+    def read(self, *named):
         return RecordedInstances(
             {"cn1", "cn2", "cn3"}, named, by_hosts=self.by_hosts, by_uuids=self.by_uuids
         )
@@ -44,7 +44,7 @@ class Records:
 
 def test_instances_of_all_hosts_are_read_at_the_first_use():
     records = Records()
-    recorded = records.of()
+    recorded = records.read()
     first, second, third = (recorded.on(name) for name in ("cn1", "cn2", "cn3"))
     assert records.asked == []
     assert dict(first) == build_instances("cn1", ONE, TWO, project_id="p1")
@@ -58,7 +58,7 @@ def test_instances_of_all_hosts_are_read_at_the_first_use():
 
 def test_instances_of_the_request_are_read_without_the_others():
     records = Records()
-    recorded = records.of(ONE, THREE, NEW)
+    recorded = records.read(ONE, THREE, NEW)
     host, other_host = recorded.on("cn1"), recorded.on("cn2")
     assert (ONE in host, THREE in host, NEW in host, THREE in other_host) == (
         True,
@@ -76,7 +76,7 @@ def test_instances_of_the_request_are_read_without_the_others():
 
 def test_added_instances_are_on_one_host():
     records = Records()
-    recorded = records.of(NEW, ONE)
+    recorded = records.read(NEW, ONE)
     # Nodes of a host share its instances.
     host, same_host, other_host = (recorded.on(name) for name in ("cn1", "cn1", "cn2"))
     host[NEW] = HostInstance(uuid=NEW)

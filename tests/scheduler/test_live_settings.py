@@ -55,7 +55,7 @@ def settings_with(file: Path, text: str):
         ({"default_availability_zone": "z"}, "DEFAULT", "default_availability_zone", "z"),
     ],
 )
-def test_option_may_have_every_name_of_it(file, document, group, name, value):
+def test_option_may_have_each_of_its_names(file, document, group, name, value):
     result = read(settings_with(file, json.dumps(document)))
     assert getattr(getattr(result.settings, group), name) == value
     assert result.ignored == ()

@@ -200,7 +200,7 @@ def make_if_missing(database, uuid):
 def test_answer_equals_that_of_a_naive_query_after_any_writes(
     database, other_process_database, settings
 ):
-    random = Dice.of(34)
+    random = Dice.numbered(34)
     databases = (database, other_process_database)
     seen = []
     for step in range(200):

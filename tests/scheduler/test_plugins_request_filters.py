@@ -75,12 +75,12 @@ def test_run_has_the_configured_order(sqlite_app):
 def make_app_with(sqlite_url, make_app, tmp_path):
     """Return a function that creates a client of a server with a configuration file."""
 
-    def make(text=""):
+    def build_app(text=""):
         file = tmp_path / "acme.conf"
         file.write_text(f"[placement_database]\nconnection = {sqlite_url}\n{text}")
         return make_app(read_settings([str(file)], new_conf()))
 
-    return make
+    return build_app
 
 
 def test_third_party_plugin_named_by_its_path_narrows_requests(make_app_with):

@@ -32,13 +32,13 @@ def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     monkeypatch.setenv("OS_SCHEDULER__MAX_ATTEMPTS", "5")
 
-    def make(text=CONF):
+    def build_cloud(text=CONF):
         (tmp_path / "options.json").write_text(json.dumps({"disk_weight_multiplier": 2.0}))
         file = tmp_path / "a.conf"
         file.write_text(text.format(folder=tmp_path))
         return make_app(read_settings([str(file)], make_full_conf()))
 
-    return make
+    return build_cloud
 
 
 LISTED = CONF.replace(", wrong", "")

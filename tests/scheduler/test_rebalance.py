@@ -76,7 +76,7 @@ def crowded_clouds(draw):
 
 @settings(max_examples=draws(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cloud=crowded_clouds())
-def test_advice_is_as_good_as_brute_force_and_makes_room(
+def test_advice_is_as_good_as_brute_force_and_frees_capacity(
     sqlite_template, tmp_path_factory, make_app, cloud
 ):
     free, placed, size = cloud

@@ -61,7 +61,7 @@ def changed_destination(**changes):
     ],
     ids=range(8),
 )
-def test_narrower_request_rejection_and_none_are_valid_results(outcome):
+def test_filter_may_return_a_narrower_request_a_rejection_or_none(outcome):
     check_result(SPEC, outcome)
 
 

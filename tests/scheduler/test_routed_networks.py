@@ -38,7 +38,7 @@ def fake_neutron():
 def make_cloud(database_url, make_app, tmp_path):
     """Return a function that creates a cloud with a neutron: cn1 in rack 1, cn2 in rack 2."""
 
-    def make(neutron: str | None, *lines: str):
+    def build_cloud(neutron: str | None, *lines: str):
         file = tmp_path / "a.conf"
         request = f"[neutron]\nendpoint_override = {neutron}\nhttp_retries = 0\n" if neutron else ""
         options = "\n".join(["[scheduler]", f"{SWITCH.partition('.')[2]} = true", *lines])
@@ -55,7 +55,7 @@ def make_cloud(database_url, make_app, tmp_path):
         set_aggregates(app, SEGMENT_2, AGG_2)
         return app
 
-    return make
+    return build_cloud
 
 
 def set_aggregates(app, provider, *aggregates):

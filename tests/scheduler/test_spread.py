@@ -17,7 +17,7 @@ from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.spread import check_spread
 from tests.conftest import make_settings
-from tests.scheduler.capacity.placed import place_until_full, read_capacity
+from tests.scheduler.capacity.placements import place_until_full, read_capacity
 from tests.scheduler.explanations import put_aggregate
 from tests.scheduler.test_server_groups import create_group, read_error, select_hosts
 from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
@@ -60,7 +60,7 @@ def sqlite_cloud(sqlite_url, make_app):
     return cloud_on(sqlite_url, make_app)
 
 
-def spreading(group, extra_specs=HARD, **fields):
+def spread_request(group, extra_specs=HARD, **fields):
     return {"flavor": flavor(extra_specs=extra_specs), "instance_group": group, **fields}
 
 
@@ -79,13 +79,13 @@ def rejections(answer):
 def test_members_are_spread_over_racks(cloud):
     group = soft_group(cloud)
     racks = [
-        selected_hosts(select_hosts(cloud, instance(number), **spreading(group)))[0]
+        selected_hosts(select_hosts(cloud, instance(number), **spread_request(group)))[0]
         for number in (1, 2, 3)
     ]
     assert (racks[0], racks[1]) in {("cn1", "cn4"), ("cn4", "cn1")}
-    select_hosts(cloud, instance(4), **spreading(group, SOFT), force_hosts=["cn1"])
-    select_hosts(cloud, instance(5), **spreading(group, SOFT), force_hosts=["cn1"])
-    answer = select_hosts(cloud, instance(9), path=EXPLAIN, **spreading(group))
+    select_hosts(cloud, instance(4), **spread_request(group, SOFT), force_hosts=["cn1"])
+    select_hosts(cloud, instance(5), **spread_request(group, SOFT), force_hosts=["cn1"])
+    answer = select_hosts(cloud, instance(9), path=EXPLAIN, **spread_request(group))
     members = {"cn4": 1 + (racks[2] == "cn4")}
     members["cn1"] = 5 - members["cn4"]
     crowded = (
@@ -103,12 +103,12 @@ def test_members_are_spread_over_racks(cloud):
 def test_instances_of_a_request_count_against_each_other(sqlite_cloud):
     group = soft_group(sqlite_cloud)
     uuids = [instance(number) for number in range(1, 8)]
-    hosts = selected_hosts(select_hosts(sqlite_cloud, *uuids, **spreading(group)))
+    hosts = selected_hosts(select_hosts(sqlite_cloud, *uuids, **spread_request(group)))
     racks = ["r2" if host == "cn4" else "r1" for host in hosts]
     for number in range(len(racks) + 1):
         counts = Counter({"r1": 0, "r2": 0}) + Counter(racks[:number])
         assert abs(counts["r1"] - counts["r2"]) <= 1
-    body = spec(instance_uuids=None, num_instances=4, **spreading(group))
+    body = spec(instance_uuids=None, num_instances=4, **spread_request(group))
     answer = sqlite_cloud.post_json(EXPLAIN, {"request_spec": body}).json
     assert Counter("r2" if h == "cn4" else "r1" for h in selected_hosts(answer)) == {
         "r1": 2,
@@ -133,7 +133,7 @@ def test_hint_overrides_the_flavor(sqlite_cloud):
         select_hosts(sqlite_cloud, instance(number), instance_group=group, force_hosts=["cn1"])
     hints = {"max_skew": "3"}
     answer = select_hosts(
-        sqlite_cloud, instance(3), path=EXPLAIN, **spreading(group), scheduler_hints=hints
+        sqlite_cloud, instance(3), path=EXPLAIN, **spread_request(group), scheduler_hints=hints
     )
     assert rejections(answer).keys() == {"cn5"}
     hints = {"spread_by": "rack", "max_skew": "1"}
@@ -147,14 +147,14 @@ def test_soft_spread_prefers_the_emptiest_rack(sqlite_cloud):
     group = soft_group(sqlite_cloud)
     for number in (1, 2):
         select_hosts(sqlite_cloud, instance(number), instance_group=group, force_hosts=["cn1"])
-    answer = select_hosts(sqlite_cloud, instance(3), path=EXPLAIN, **spreading(group, SOFT))
+    answer = select_hosts(sqlite_cloud, instance(3), path=EXPLAIN, **spread_request(group, SOFT))
     raw = {
         host["host"]: host["weights"]["TopologySpreadWeigher"]["raw"] for host in answer["hosts"]
     }
     assert raw == {"cn1": -2.0, "cn2": -2.0, "cn3": -2.0, "cn4": 0.0, "cn5": -3.0}
     assert answer["hosts"][0]["host"] == "cn4"
     uuids = [instance(number) for number in (3, 4, 5)]
-    hosts = selected_hosts(select_hosts(sqlite_cloud, *uuids, **spreading(group, SOFT)))
+    hosts = selected_hosts(select_hosts(sqlite_cloud, *uuids, **spread_request(group, SOFT)))
     assert hosts[:2] == ["cn4", "cn4"]
     plain = select_hosts(sqlite_cloud, instance(9), path=EXPLAIN, instance_group=group)
     assert all(row["name"] != "TopologySpreadWeigher" for row in plain["funnel"]["weighers"])
@@ -163,7 +163,7 @@ def test_soft_spread_prefers_the_emptiest_rack(sqlite_cloud):
 def test_only_domains_of_the_requested_zone_count(sqlite_cloud):
     put_aggregate(sqlite_cloud, 11, {"availability_zone": "az1"}, "cn1", "cn2")
     group = soft_group(sqlite_cloud)
-    request = spreading(group, availability_zone="az1")
+    request = spread_request(group, availability_zone="az1")
     for number in (1, 2, 3):
         assert selected_hosts(select_hosts(sqlite_cloud, instance(number), **request))[0] != "cn4"
 
@@ -204,7 +204,7 @@ def test_unknown_key_is_an_error_if_hard_and_a_warning_if_soft(sqlite_cloud):
     )
     path = "$.request_spec.scheduler_hints.spread_by"
     assert read_error(answer) == f"{missing}; did you mean 'rack'? (at {path})"
-    request = spreading(group, {"scheduler:spread_by": "rakc"})
+    request = spread_request(group, {"scheduler:spread_by": "rakc"})
     answer = select_hosts(sqlite_cloud, instance(1), path=EXPLAIN, **request)
     (warning,) = answer["funnel"]["warnings"]
     expected = f"scheduler:spread_by=rakc has no effect: {missing}; did you mean 'rack'?"
@@ -221,9 +221,9 @@ def test_hard_spread_without_its_filter_is_an_error(sqlite_url, make_app):
         "$.request_spec.flavor.extra_specs['scheduler:spread_by'])"
     )
     for path in (SELECT, EXPLAIN):
-        answer = select_hosts(app, instance(1), path=path, status=400, **spreading(group))
+        answer = select_hosts(app, instance(1), path=path, status=400, **spread_request(group))
         assert read_error(answer) == expected
-    select_hosts(app, instance(1), **spreading(group, SOFT))
+    select_hosts(app, instance(1), **spread_request(group, SOFT))
     select_hosts(app, instance(2), flavor=flavor(extra_specs=HARD))
 
 
@@ -231,7 +231,7 @@ def test_verdict_on_a_host_suggests_a_larger_skew(sqlite_cloud):
     group = soft_group(sqlite_cloud)
     for number in (1, 2):
         select_hosts(sqlite_cloud, instance(number), instance_group=group, force_hosts=["cn1"])
-    body = {"request_spec": spec(instance(3), **spreading(group)), "hosts": ["cn2"]}
+    body = {"request_spec": spec(instance(3), **spread_request(group)), "hosts": ["cn2"]}
     (verdict,) = sqlite_cloud.post_json(EXPLAIN, body).json["verdicts"]
     (reason,) = verdict["reasons"]
     assert reason["name"] == "TopologySpreadFilter"
@@ -247,7 +247,7 @@ def test_instance_that_moves_does_not_count_itself(sqlite_cloud):
     for number, host in ((1, "cn1"), (2, "cn4")):
         select_hosts(sqlite_cloud, instance(number), instance_group=group, force_hosts=[host])
     body = {
-        "request_spec": spec(instance(1), **spreading(group), ignore_hosts=["cn1"]),
+        "request_spec": spec(instance(1), **spread_request(group), ignore_hosts=["cn1"]),
         "claim": "add",
     }
     moved = selected_hosts(sqlite_cloud.post_json(SELECT, body).json)
@@ -259,7 +259,7 @@ def test_claim_fails_if_the_skew_has_grown(cloud):
     group = soft_group(cloud)
     scheduler, database = cloud.app.services.scheduler, cloud.app.services.database
     reader = scheduler.reader
-    request = reader.validate(reader.read(spec(instance(1), **spreading(group))))
+    request = reader.validate(reader.read(spec(instance(1), **spread_request(group))))
     with scheduler.evaluate(request) as (_, run):
         before = run.filtered_request.spec
 
@@ -300,7 +300,7 @@ def test_claim_of_a_soft_spread_does_not_check_the_skew(sqlite_url, make_app):
     soft = {**HARD, "scheduler:spread_mode": "soft"}
     for number, hosts in ((3, ["cn1"]), (4, ["cn5"])):  # the fullest domain, and no domain
         others = {f"cn{index}" for index in range(1, 6)}.difference(hosts)
-        request = spreading(group, soft, ignore_hosts=sorted(others))
+        request = spread_request(group, soft, ignore_hosts=sorted(others))
         assert selected_hosts(select_hosts(app, instance(number), **request)) == hosts
 
 
@@ -310,7 +310,9 @@ def test_concurrent_requests_keep_the_skew(cloud):
     scheduler = cloud.app.services.scheduler
 
     def place(number):
-        answer = scheduler.select_destinations(spec(instance(number), **spreading(group))).answer
+        answer = scheduler.select_destinations(
+            spec(instance(number), **spread_request(group))
+        ).answer
         return selected_hosts(answer)[0]
 
     with ThreadPoolExecutor(8) as rivals:
@@ -335,8 +337,8 @@ def select_together(scheduler, *specs):
 def test_requests_of_a_joint_call_count_against_each_other(two_racks, recorded):
     group = create_group(two_racks, policy="soft-affinity")
     for number in range(recorded):
-        select_hosts(two_racks, instance(number), **spreading(group))
-    requests = [spec(instance(number), **spreading(group)) for number in range(10, 15)]
+        select_hosts(two_racks, instance(number), **spread_request(group))
+    requests = [spec(instance(number), **spread_request(group)) for number in range(10, 15)]
     hosts = select_together(two_racks.app.services.scheduler, *requests)
     for number in range(len(hosts) + 1):
         assert abs(hosts[:number].count("cn1") - hosts[:number].count("cn2")) <= 1
@@ -372,7 +374,7 @@ def test_joint_claim_is_retried_if_the_skew_has_grown(two_racks, rivals, hosts, 
     group, own = create_group(two_racks, policy="soft-affinity"), two_racks.app.services.scheduler
     scheduler = replace(own, clock=RivalMembers(two_racks, group, rivals))
     begin_stats()
-    requests = [spec(instance(number), **spreading(group)) for number in (1, 2)]
+    requests = [spec(instance(number), **spread_request(group)) for number in (1, 2)]
     assert select_together(scheduler, *requests) == hosts
     assert request_stats().claims_retried == retries
 
@@ -385,7 +387,7 @@ def test_present_host_of_an_earlier_request_does_not_count(two_racks):
     record = {"server_group": group, "host": "cn1", "node": "cn1"}
     two_racks.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
     requests = [
-        spec(instance(number), **spreading(group), ignore_hosts=[host, "cn3"])
+        spec(instance(number), **spread_request(group), ignore_hosts=[host, "cn3"])
         for number, host in ((1, "cn1"), (2, "cn2"))
     ]
     assert select_together(two_racks.app.services.scheduler, *requests) == ["cn2", "cn1"]
@@ -397,7 +399,9 @@ def test_concurrent_joint_calls_keep_the_skew(cloud):
     scheduler = cloud.app.services.scheduler
 
     def place(number):
-        requests = [spec(instance(index), **spreading(group)) for index in (number, number + 1)]
+        requests = [
+            spec(instance(index), **spread_request(group)) for index in (number, number + 1)
+        ]
         return select_together(scheduler, *requests)
 
     with ThreadPoolExecutor(4) as rivals:
@@ -411,9 +415,12 @@ def test_number_of_statements_does_not_depend_on_members(sqlite_cloud):
     # Several hosts pass, so that weighers run, which read the members.
     wide = {**HARD, "scheduler:max_skew": "9"}
     for number in range(1, 6):
-        select_hosts(sqlite_cloud, instance(number), **spreading(group))
+        select_hosts(sqlite_cloud, instance(number), **spread_request(group))
         with record_statements(sqlite_cloud.app.services.database) as seen:
-            body = {"request_spec": spec(instance(90), **spreading(group, wide)), "claim": False}
+            body = {
+                "request_spec": spec(instance(90), **spread_request(group, wide)),
+                "claim": False,
+            }
             sqlite_cloud.post_json(SELECT, body)
         counts.add(len(seen))
     with record_statements(sqlite_cloud.app.services.database) as seen:
@@ -477,7 +484,7 @@ def test_hosts_are_those_of_the_rule_in_any_cloud(make_new_app, seed):
     group, max_skew, members = soft_group(app), random.randint(1, 2), []
     extra_specs = {**HARD, "scheduler:max_skew": str(max_skew)}
     for number in range(1, 12):
-        request = spreading(group, extra_specs)
+        request = spread_request(group, extra_specs)
         answer = select_hosts(app, instance(90), path=EXPLAIN, **request)
         allowed = find_allowed(racks, places, members, max_skew)
         assert {host["host"] for host in answer["hosts"]} == allowed

@@ -62,12 +62,12 @@ def test_locked_counter_is_bumped_after_the_lock(database):
 
     rival = Thread(target=work)
 
-    def hold(connection):
+    def hold_counter(connection):
         held = change_counters.hold_version(connection, LOCKABLE)
         rival.start()
         assert not bumped.wait(0.2)
         return held
 
-    held = database.write(hold)
+    held = database.write(hold_counter)
     rival.join(timeout=60)
     assert counter_version(database, LOCKABLE) > held

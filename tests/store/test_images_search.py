@@ -19,7 +19,7 @@ EVERYBODY = Viewer(project_id="admin", is_admin=True)
 @pytest.fixture
 def cloud(database):
     """Thirty images with many equal values."""
-    rng = Dice.of(11)
+    rng = Dice.numbered(11)
 
     def write_rows(connection):
         for number in range(30):
@@ -43,7 +43,7 @@ def cloud(database):
 @pytest.mark.property
 @pytest.mark.parametrize("seed", range(8))
 def test_every_image_is_on_exactly_one_page(cloud, seed):
-    rng = Dice.of(seed)
+    rng = Dice.numbered(seed)
     keys = rng.sample(SORT_KEYS, rng.randint(1, 3))
     order = {key: rng.random() < 0.5 for key in keys}
     order.setdefault("id", rng.random() < 0.5)

@@ -34,7 +34,7 @@ def uuid_of(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Stock:
+class InventoryUsage:
     """An inventory and its used amount."""
 
     inventory: Inventory
@@ -46,7 +46,7 @@ class Host:
     """A provider with its inventories, traits, and names of aggregates and parent."""
 
     name: str
-    stocks: Mapping[str, Stock] = field(default_factory=dict)
+    inventories: Mapping[str, InventoryUsage] = field(default_factory=dict)
     traits: frozenset[str] = frozenset()
     aggregates: frozenset[str] = frozenset()
     parent: str | None = None
@@ -76,9 +76,11 @@ class Cloud:
         return self.line(host)[-1]
 
 
-def build_stock(name: str, total: int, used: int = 0, **more: object) -> dict[str, Stock]:
-    """Return the stock of a single resource class, by class."""
-    return {name: Stock(Inventory(resource_class=name, total=total, **more), used)}
+def build_inventory(
+    name: str, total: int, used: int = 0, **more: object
+) -> dict[str, InventoryUsage]:
+    """Return inventory and usage of a single resource class, by class."""
+    return {name: InventoryUsage(Inventory(resource_class=name, total=total, **more), used)}
 
 
 def load_cloud(database: Database, cloud: Cloud) -> None:
@@ -108,7 +110,7 @@ def load_cloud(database: Database, cloud: Cloud) -> None:
         )
         _load_traits(connection, hosts, ids)
         _load_aggregates(connection, hosts, ids)
-        _load_stocks(connection, hosts, ids)
+        _load_inventories(connection, hosts, ids)
 
     database.write(write)
 
@@ -153,14 +155,14 @@ def _load_aggregates(connection: Connection, hosts: Sequence[Host], ids: dict[st
         connection.execute(insert(resource_provider_aggregates), rows)
 
 
-def _load_stocks(connection: Connection, hosts: Sequence[Host], ids: dict[str, int]) -> None:
+def _load_inventories(connection: Connection, hosts: Sequence[Host], ids: dict[str, int]) -> None:
     class_ids = _ids(connection, resource_classes, "name")
-    stocks = [
+    entries = [
         (ids[host.uuid], class_ids[name], held)
         for host in hosts
-        for name, held in host.stocks.items()
+        for name, held in host.inventories.items()
     ]
-    if not stocks:
+    if not entries:
         return
     connection.execute(
         insert(inventories),
@@ -175,7 +177,7 @@ def _load_stocks(connection: Connection, hosts: Sequence[Host], ids: dict[str, i
                 "step_size": held.inventory.step_size,
                 "allocation_ratio": held.inventory.allocation_ratio,
             }
-            for provider, key, held in stocks
+            for provider, key, held in entries
         ],
     )
     rows = [
@@ -185,7 +187,7 @@ def _load_stocks(connection: Connection, hosts: Sequence[Host], ids: dict[str, i
             "consumer_id": uuid_of(f"consumer {provider}"),
             "used": held.used,
         }
-        for provider, key, held in stocks
+        for provider, key, held in entries
         if held.used
     ]
     if rows:

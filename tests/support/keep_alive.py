@@ -62,7 +62,7 @@ class Connection:
         self.port = port
         self.socket: socket.socket | None = None
 
-    def ask(self, request: Request, size: int, gap: float) -> int:
+    def send_request(self, request: Request, size: int, gap: float) -> int:
         """Send head and body of a request and return the status of the response."""
         if self.socket is None:
             self.socket = socket.create_connection(("127.0.0.1", self.port), timeout=60)
@@ -137,7 +137,7 @@ def _send_all(port: int, cases: list[tuple[Request, int, float]], outcome: Outco
     connection = Connection(port)
     for request, size, gap in cases:
         try:
-            status = connection.ask(request, size, gap)
+            status = connection.send_request(request, size, gap)
         except (OSError, ValueError) as failure:
             outcome.lost[f"{request.method} {request.path} {size} B {gap} s: {failure!r}"] += 1
             connection.close()

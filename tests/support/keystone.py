@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.differential.duel import PEER_PYTHON
+from tests.differential.comparison import PEER_PYTHON
 from tests.support.servers import Server, environment, start_server
 
 PASSWORD = "of-the-cloud"  # noqa: S105 - of a keystone of the tests

@@ -95,7 +95,7 @@ class MariaDB:
             return True
         return False
 
-    def ask(self, statement: str) -> tuple[Any, ...] | None:
+    def query(self, statement: str) -> tuple[Any, ...] | None:
         """Return the first row of a statement that root runs."""
         with self._connect() as connection, connection.cursor() as cursor:
             cursor.execute(statement)

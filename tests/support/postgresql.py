@@ -105,7 +105,7 @@ class PostgreSQL:
     def answers(self) -> bool:
         """Return whether the server accepts connections."""
         with suppress(psycopg.OperationalError):
-            self.ask("SELECT 1")
+            self.query("SELECT 1")
             return True
         return False
 
@@ -120,7 +120,7 @@ class PostgreSQL:
 
     def _is_writable(self) -> bool:
         with suppress(psycopg.OperationalError):
-            return self.ask("SELECT pg_is_in_recovery()") == [False]
+            return self.query("SELECT pg_is_in_recovery()") == [False]
         return False
 
     def url(self, database: str = "postgres", *others: "PostgreSQL") -> str:
@@ -131,7 +131,7 @@ class PostgreSQL:
         hosts = "&".join(f"host=127.0.0.1:{server.port}" for server in (self, *others))
         return f"{base}/{database}?{hosts}&target_session_attrs=read-write"
 
-    def ask(self, statement: str, database: str = "postgres") -> list[Any]:
+    def query(self, statement: str, database: str = "postgres") -> list[Any]:
         """Run and commit a statement and return the first value of each row."""
         address = f"host=127.0.0.1 port={self.port} user={ACCOUNT} dbname={database}"
         with psycopg.connect(address, autocommit=True) as connection:
@@ -172,8 +172,8 @@ def run_primary_and_standby(
         standby.start()
         stack.callback(_stop_postgresql, standby)
         if synchronous:
-            primary.ask("ALTER SYSTEM SET synchronous_standby_names = '*'")
-            primary.ask("SELECT pg_reload_conf()")
+            primary.query("ALTER SYSTEM SET synchronous_standby_names = '*'")
+            primary.query("SELECT pg_reload_conf()")
         yield primary, standby
 
 

@@ -54,7 +54,7 @@ class Cloud:
         )
         return uuid(number)
 
-    def held(self, number: int) -> dict:
+    def read_allocations(self, number: int) -> dict:
         """Return the allocations of a consumer by provider."""
         answer = self.app.get(
             f"/placement/allocations/{uuid(number)}",

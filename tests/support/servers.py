@@ -70,7 +70,9 @@ class Server:
     def post(self, path: str, body: object) -> tuple[int, Any]:
         return self.send("POST", path, body)
 
-    def ask(self, method: str, path: str, body: Any = None, version: str | None = None) -> Any:
+    def request_json(
+        self, method: str, path: str, body: Any = None, version: str | None = None
+    ) -> Any:
         """Return the document of a successful response."""
         headers = {} if version is None else {"OpenStack-API-Version": version}
         status, answer = self.send(method, path, body, **headers)

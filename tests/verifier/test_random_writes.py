@@ -57,12 +57,12 @@ class Writer:
         #: Providers whose inventory shrank. OpenStack allows that even below the allocations.
         self.shrunk = set()
         self._class = f"CUSTOM_{self._mark.upper()}"
-        self._group = self._made(
+        self._group = self._create(
             "/compute/v2.1/os-server-groups",
             {"server_group": {"name": self._mark, "policy": "anti-affinity"}},
             **{"OpenStack-API-Version": "compute 2.64"},
         )["server_group"]["id"]
-        self._aggregate = self._made(
+        self._aggregate = self._create(
             "/compute/v2.1/os-aggregates",
             {"aggregate": {"name": self._mark, "availability_zone": None}},
         )["aggregate"]["id"]
@@ -96,7 +96,7 @@ class Writer:
         self._send("PUT", path, body)
 
     def put_allocations(self, who, amounts):
-        held = self._held(who)
+        held = self._read_allocations(who)
         amounts = {
             self._providers[which]: {"resources": {"VCPU": number}}
             for which, number in amounts.items()
@@ -109,7 +109,7 @@ class Writer:
     def transfer_allocations(self, giver, taker):
         if giver == taker:
             return
-        gives, takes = self._held(giver), self._held(taker)
+        gives, takes = self._read_allocations(giver), self._read_allocations(taker)
         body = {
             self._consumers[giver]: {**gives, "allocations": {}},
             self._consumers[taker]: {**takes, "allocations": gives["allocations"]},
@@ -154,14 +154,14 @@ class Writer:
         body = {action: {"host": f"{self._mark}-host{which}"}}
         self._send("POST", f"/compute/v2.1/os-aggregates/{self._aggregate}/action", body)
 
-    def _held(self, who):
+    def _read_allocations(self, who):
         held = self._send("GET", f"/placement/allocations/{self._consumers[who]}").json
         for allocation in held["allocations"].values():
             allocation.pop("generation", None)
         owner = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
         return {**owner, "consumer_generation": None, **held}
 
-    def _made(self, path, body, **headers):
+    def _create(self, path, body, **headers):
         return self._app.post_json(path, body, headers=headers).json
 
     def _send(self, method, path, body=None):

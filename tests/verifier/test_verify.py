@@ -587,7 +587,7 @@ def test_negative_amount_adds_no_capacity(cloud, database):
 
 
 @pytest.mark.all_databases
-def test_unchanged_inventory_update_excuses_nothing(cloud, database):
+def test_inventory_update_without_a_change_excuses_no_excess(cloud, database):
     memory = tables.allocations.c.resource_class_id == id_of_class("MEMORY_MB")
     long_ago = datetime.fromisoformat("2020-01-01T12:00:00")
     break_tables(

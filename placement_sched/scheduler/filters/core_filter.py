@@ -15,7 +15,11 @@ from placement_sched.scheduler.filters import (
     Verdict,
 )
 from placement_sched.scheduler.filters.changed_requests import with_flavor
-from placement_sched.scheduler.filters.room import HostRoom, aggregate_ratio, reported_ratio
+from placement_sched.scheduler.filters.host_capacity import (
+    HostCapacity,
+    aggregate_ratio,
+    reported_ratio,
+)
 
 LOG = log.getLogger(__name__)
 
@@ -44,21 +48,21 @@ class CoreFilter(BaseHostFilter):
             if not host_state.vcpus_total:
                 LOG.warning("host %s does not report how many CPUs it has", host_state.host)
                 return None
-            room = self._room(host_state)
-            limits = {"vcpu": room.limit} if room.limit > 0 else {}
-            return room.rejection(spec_obj.vcpus, "VCPU") or Passed(limits)
+            capacity = self._host_capacity(host_state)
+            limits = {"vcpu": capacity.limit} if capacity.limit > 0 else {}
+            return capacity.rejection(spec_obj.vcpus, "VCPU") or Passed(limits)
 
         return verdict
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a flavor with the largest number of virtual CPUs that fits."""
-        if maximum := self._room(host_state).most:
+        if maximum := self._host_capacity(host_state).most:
             smaller = replace(spec_obj.flavor, vcpus=maximum)
             yield with_flavor(spec_obj, smaller, "vcpus", "VCPU")
 
-    def _room(self, host_state: HostState) -> HostRoom:
+    def _host_capacity(self, host_state: HostState) -> HostCapacity:
         ratio = self.allocation_ratio(host_state)
-        return HostRoom(host_state.vcpus_total, host_state.vcpus_used, ratio)
+        return HostCapacity(host_state.vcpus_total, host_state.vcpus_used, ratio)
 
 
 class AggregateCoreFilter(CoreFilter):

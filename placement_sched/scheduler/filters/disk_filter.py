@@ -13,7 +13,11 @@ from placement_sched.scheduler.filters import (
     Verdict,
 )
 from placement_sched.scheduler.filters.changed_requests import with_flavor
-from placement_sched.scheduler.filters.room import HostRoom, aggregate_ratio, reported_ratio
+from placement_sched.scheduler.filters.host_capacity import (
+    HostCapacity,
+    aggregate_ratio,
+    reported_ratio,
+)
 
 
 class DiskFilter(BaseHostFilter):
@@ -38,22 +42,24 @@ class DiskFilter(BaseHostFilter):
         requested = (spec_obj.root_gb + spec_obj.ephemeral_gb) * 1024 + spec_obj.swap
 
         def verdict(host_state: HostState) -> Verdict:
-            room = self._room(host_state)
-            return room.rejection(requested, "MB of disk") or Passed({"disk_gb": room.limit / 1024})
+            capacity = self._host_capacity(host_state)
+            return capacity.rejection(requested, "MB of disk") or Passed(
+                {"disk_gb": capacity.limit / 1024}
+            )
 
         return verdict
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a flavor with the largest root disk that fits."""
         fixed = spec_obj.ephemeral_gb * 1024 + spec_obj.swap
-        maximum = (self._room(host_state).most - fixed) // 1024
+        maximum = (self._host_capacity(host_state).most - fixed) // 1024
         if maximum >= 0:
             smaller = replace(spec_obj.flavor, root_gb=maximum)
             yield with_flavor(spec_obj, smaller, "root_gb", "GB of root disk")
 
-    def _room(self, host_state: HostState) -> HostRoom:
+    def _host_capacity(self, host_state: HostState) -> HostCapacity:
         total, ratio = host_state.total_usable_disk_gb * 1024, self.allocation_ratio(host_state)
-        return HostRoom(total, total - host_state.free_disk_mb, ratio)
+        return HostCapacity(total, total - host_state.free_disk_mb, ratio)
 
 
 class AggregateDiskFilter(DiskFilter):

@@ -42,7 +42,7 @@ class FailoverCapacityFilter(BaseHostFilter):
     _is_flavor_logged = False
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck | None:
-        """Return the check that rejects every host, or None if the promise is kept."""
+        """Return the check that rejects every host, or None if enough instances remain."""
         if spec_obj.ignore_hosts or (result := self._usable_result()) is None:
             return None
         allowance = result.allowances.get(spec_obj.flavor.name or "")

@@ -11,7 +11,7 @@ from placement_sched.scheduler.filters import (
     SuggestedChange,
     SuggestedChanges,
 )
-from placement_sched.scheduler.filters.room import smallest_of_aggregates
+from placement_sched.scheduler.filters.host_capacity import smallest_of_aggregates
 from placement_sched.scheduler.plugin import options_in_group
 
 

@@ -24,7 +24,7 @@ from placement_sched.scheduler.filters import (
     SuggestedChanges,
     Verdict,
 )
-from placement_sched.scheduler.filters.room import reported_ratio
+from placement_sched.scheduler.filters.host_capacity import reported_ratio
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.scheduler.plugin import options_in_group
 

@@ -13,7 +13,11 @@ from placement_sched.scheduler.filters import (
     Verdict,
 )
 from placement_sched.scheduler.filters.changed_requests import with_flavor
-from placement_sched.scheduler.filters.room import HostRoom, aggregate_ratio, reported_ratio
+from placement_sched.scheduler.filters.host_capacity import (
+    HostCapacity,
+    aggregate_ratio,
+    reported_ratio,
+)
 
 
 class RamFilter(BaseHostFilter):
@@ -36,20 +40,22 @@ class RamFilter(BaseHostFilter):
         """Return the check that rejects hosts with too little free memory."""
 
         def verdict(host_state: HostState) -> Verdict:
-            room = self._room(host_state)
-            return room.rejection(spec_obj.memory_mb, "MB") or Passed({"memory_mb": room.limit})
+            capacity = self._host_capacity(host_state)
+            return capacity.rejection(spec_obj.memory_mb, "MB") or Passed(
+                {"memory_mb": capacity.limit}
+            )
 
         return verdict
 
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest a flavor with the largest amount of memory that fits."""
-        if maximum := self._room(host_state).most:
+        if maximum := self._host_capacity(host_state).most:
             smaller = replace(spec_obj.flavor, memory_mb=maximum)
             yield with_flavor(spec_obj, smaller, "memory_mb", "MB of memory")
 
-    def _room(self, host_state: HostState) -> HostRoom:
+    def _host_capacity(self, host_state: HostState) -> HostCapacity:
         total, ratio = host_state.total_usable_ram_mb, self.allocation_ratio(host_state)
-        return HostRoom(total, total - host_state.free_ram_mb, ratio)
+        return HostCapacity(total, total - host_state.free_ram_mb, ratio)
 
 
 class AggregateRamFilter(RamFilter):

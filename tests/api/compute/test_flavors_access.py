@@ -113,12 +113,12 @@ def test_malformed_action_is_400_and_changes_nothing(sqlite_flavors, body, place
 def test_flavor_has_at_most_ten_thousand_projects(sqlite_flavors, sqlite_database):
     sqlite_flavors.create("p", is_public=False)
 
-    def add(connection):
+    def insert_access_rows(connection):
         row = {"flavor_id": connection.scalar(select(flavors.c.id)), "created_at": NOW}
         many = [{**row, "project_id": f"p{number}"} for number in range(MAX_FLAVOR_PROJECTS - 1)]
         connection.execute(insert(flavor_projects), many)
 
-    sqlite_database.write(add)
+    sqlite_database.write(insert_access_rows)
     assert "last" in projects_with_access(sqlite_flavors.add_access("p", "last"))
     answer = error_message(sqlite_flavors.add_access("p", "more", status=400))
     assert answer == "Flavor p would have 10001 projects, at most 10000 allowed."

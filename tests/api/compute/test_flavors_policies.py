@@ -72,10 +72,10 @@ def test_only_administrators_can_change_flavors(api, rule, method, path, body):
 
 
 @pytest.fixture
-def api_under(make_app, sqlite_url, tmp_path):
+def api_with_policy_file(make_app, sqlite_url, tmp_path):
     """Return a function that returns the client of a server with this policy file."""
 
-    def under(text):
+    def build_api(text):
         policy, file = tmp_path / "policy.yaml", tmp_path / "placement.conf"
         policy.write_text(text)
         file.write_text(
@@ -84,26 +84,26 @@ def api_under(make_app, sqlite_url, tmp_path):
         )
         return FlavorApi(make_app(Settings.from_conf(read_files(make_full_conf(), [str(file)]))))
 
-    return under
+    return build_api
 
 
 @pytest.mark.parametrize(("rule", "method", "path", "body"), [*READING, *MANAGING])
-def test_each_call_follows_the_configured_rule(api_under, rule, method, path, body):
-    api = api_under(f'"{rule}": "role:operator"\n')
+def test_each_call_follows_the_configured_rule(api_with_policy_file, rule, method, path, body):
+    api = api_with_policy_file(f'"{rule}": "role:operator"\n')
     assert response_status(api, method, path, body, token="bob", roles="operator") != 403
     assert response_status(api, method, path, body) == 403
 
 
-def test_extra_specs_are_omitted_without_permission(api_under):
-    api = api_under(f'"{_EXTRA}:index": "role:operator"\n')
+def test_extra_specs_are_omitted_without_permission(api_with_policy_file):
+    api = api_with_policy_file(f'"{_EXTRA}:index": "role:operator"\n')
     assert "extra_specs" not in api.create("f")
     assert "extra_specs" not in api.show("f")
     shown = api.show("f", token="bob", roles="operator,reader")
     assert shown["extra_specs"] == {}
 
 
-def test_administrator_rule_is_configurable(api_under):
-    api = api_under('"context_is_admin": "role:operator"\n')
+def test_administrator_rule_is_configurable(api_with_policy_file):
+    api = api_with_policy_file('"context_is_admin": "role:operator"\n')
     operator = {"token": "olga:ops", "roles": "operator"}
     body = {"flavor": {**_FLAVOR["flavor"], "id": "p", "os-flavor-access:is_public": False}}
     assert response_status(api, "POST", "", body, **operator) == 200

@@ -158,7 +158,7 @@ def test_size_filters_compare_numbers(cloud):
         ("tags=x", "tags"),
     ],
 )
-def test_invalid_query_is_rejected_by_name(sqlite_api, query, expected):
+def test_invalid_query_is_rejected_with_its_name(sqlite_api, query, expected):
     answer = sqlite_api.list(query, status=400).json
     assert answer["code"] == "400 Bad Request"
     assert expected in answer["message"]
@@ -228,7 +228,7 @@ def test_images_are_sorted_as_requested(hourly_api, query, names):
 @pytest.mark.all_databases
 @pytest.mark.property
 def test_pages_are_linked_and_hold_every_image_once(api):
-    rng = Dice.of(7)
+    rng = Dice.numbered(7)
     for number in range(23):
         attributes = {"tags": ["t"]} if number % 5 else {"tags": ["t"], "disk_format": "raw"}
         if rng.random() < 0.3:

@@ -92,7 +92,7 @@ def test_required_is_parsed_by_version(version, values, terms):
         ((1, 39), ["A", ""]),
     ],
 )
-def test_invalid_required_is_rejected_by_name(version, values):
+def test_invalid_required_is_rejected_with_its_name(version, values):
     with pytest.raises(Invalid, match="'required_X'"):
         parse_traits(values, Version(*version), "required_X")
 
@@ -133,7 +133,7 @@ def test_member_of_is_parsed_by_version(version, values, terms):
         ((1, 39), ["0xaaaaaa-0000-4000-8000-000000000001"]),
     ],
 )
-def test_invalid_member_of_is_rejected_by_name(version, values):
+def test_invalid_member_of_is_rejected_with_its_name(version, values):
     with pytest.raises(Invalid, match="member_of_X"):
         parse_member_of(values, Version(*version), "member_of_X")
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.scheduler.capacity.placed import read_error
+from tests.scheduler.capacity.placements import read_error
 from tests.scheduler.capacity.test_report import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.scheduler.capacity.test_report import store_flavor
 

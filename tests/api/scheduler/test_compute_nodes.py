@@ -203,7 +203,7 @@ def test_unknown_node_is_404(app, uuid):
         assert error_of(answer)["code"] == "scheduler.not_found"
 
 
-def test_names_of_another_node_are_409_naming_both(app):
+def test_report_with_the_name_of_another_node_is_409_naming_both(app):
     put_report(app, 1)
     answer = error_of(put_report(app, 2, status=409, host="cn1", hypervisor_hostname="cn1"))
     assert (answer["status"], answer["code"]) == (409, "scheduler.duplicate")

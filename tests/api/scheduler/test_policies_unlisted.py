@@ -14,12 +14,12 @@ def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
     """Return a function that makes an application on a shared database."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
 
-    def make(text):
+    def build_cloud(text):
         file = tmp_path / "a.conf"
         file.write_text(text)
         return make_app(read_settings([str(file)], make_full_conf()))
 
-    return make
+    return build_cloud
 
 
 def create_policy_aggregate(app, *hosts, policy="spread"):

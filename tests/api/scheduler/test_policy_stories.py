@@ -85,7 +85,7 @@ def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
     """
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
 
-    def make(selection=BY_ZONE, text=NOVA_CONF, companion=None):
+    def build_cloud(selection=BY_ZONE, text=NOVA_CONF, companion=None):
         file = tmp_path / "nova.conf"
         file.write_text(text.format(selection, companion or SELECTIONS[selection]))
         app = make_app(read_settings([str(file)], make_full_conf()))
@@ -101,7 +101,7 @@ def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
             app.post_json(action, {"set_metadata": {"metadata": tags}})
         return app
 
-    return make
+    return build_cloud
 
 
 def explain(app, **fields):

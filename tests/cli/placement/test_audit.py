@@ -48,7 +48,7 @@ def test_orphaned_allocations_are_listed_and_not_deleted(cloud):
         (orphan["consumer"], orphan["resource_provider"], orphan["resources"])
         for orphan in document["orphaned"]
     ] == [(gone, CN1, {"VCPU": 1, "MEMORY_MB": 512}), (gone, CN2, {"DISK_GB": 3})]
-    assert cloud.held(2) != {}
+    assert cloud.read_allocations(2) != {}
 
 
 def test_delete_removes_only_orphaned_allocations(cloud):
@@ -57,7 +57,7 @@ def test_delete_removes_only_orphaned_allocations(cloud):
     cloud.allocate(2)
     cloud.allocate(3, kind="MIGRATION")
     assert cloud.document("audit", "--delete")["code"] == 4
-    assert [cloud.held(number) for number in (1, 2, 3)] == [
+    assert [cloud.read_allocations(number) for number in (1, 2, 3)] == [
         {CN1: {"VCPU": 1}},
         {},
         {CN1: {"VCPU": 1}},
@@ -69,7 +69,7 @@ def test_delete_removes_only_orphaned_allocations(cloud):
 def test_only_allocations_of_the_named_provider_are_deleted(cloud):
     cloud.allocate(2, {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}})
     assert cloud.document("audit", "--resource_provider", CN2, "--delete")["code"] == 4
-    assert cloud.held(2) == {CN1: {"VCPU": 1}}
+    assert cloud.read_allocations(2) == {CN1: {"VCPU": 1}}
     assert cloud.document("audit", "--resource_provider", CN2)["code"] == 0
     assert cloud.document("audit")["code"] == 3
 
@@ -157,7 +157,7 @@ def test_allocations_left_by_an_evacuation_are_deleted(cloud):
     assert f"instance {uuid(1)} is on cn2 now and holds 1 VCPU of cn1" in printed
     assert cloud.document("audit", "--resource_provider", CN2)["orphaned"] == []
     assert cloud.document("audit", "--delete")["deleted"] == 1
-    assert cloud.held(1) == {CN2: {"VCPU": 1}}
+    assert cloud.read_allocations(1) == {CN2: {"VCPU": 1}}
     assert cloud.document("audit")["code"] == 0
 
 
@@ -167,7 +167,7 @@ def test_evacuating_instance_keeps_its_allocations(cloud):
     cloud.allocate(1, {CN1: {"VCPU": 1}, CN2: {"VCPU": 1}})
     force_down(cloud, "cn1")
     assert cloud.document("audit", "--delete")["code"] == 0
-    assert len(cloud.held(1)) == 2
+    assert len(cloud.read_allocations(1)) == 2
 
 
 def reasons(document):
@@ -192,7 +192,7 @@ def test_nothing_is_deleted_if_no_instance_is_recorded(no_instances):
     }
     assert no_instances.document("audit", "--delete")["code"] == 6
     assert no_instances.document("audit", "--resource_provider", CN1, "--delete")["code"] == 6
-    assert [no_instances.held(number) for number in (1, 2)] == [
+    assert [no_instances.read_allocations(number) for number in (1, 2)] == [
         {CN1: {"VCPU": 1}},
         {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}},
     ]
@@ -203,14 +203,14 @@ def test_option_allows_deletion_without_recorded_instances(no_instances):
     assert no_instances.document("audit", "--instances-are-all-recorded")["code"] == 3
     document = no_instances.document("audit", "--delete", "--instances-are-all-recorded")
     assert (document["code"], document["deleted"]) == (4, 1)
-    assert no_instances.held(1) == {}
+    assert no_instances.read_allocations(1) == {}
 
 
 def test_allocations_left_by_the_last_instance_of_a_host_are_found(cloud):
     """The recorded instance is on another host."""
     cloud.allocate(2, {CN2: {"VCPU": 1}})
     assert cloud.document("audit", "--delete")["code"] == 4
-    assert cloud.held(2) == {}
+    assert cloud.read_allocations(2) == {}
 
 
 def allocate_without_type(cloud, number, provider):
@@ -236,7 +236,7 @@ def test_consumer_without_a_type_is_reported_and_kept(cloud, provider, more):
     assert (document["code"], document["deleted"]) == (6, 1)
     host = "cn1" if provider == CN1 else "cn2"
     assert reasons(document) == {uuid(2): ("no_consumer_type", [host])}
-    assert (cloud.held(2), cloud.held(3)) == ({provider: {"VCPU": 1}}, {})
+    assert (cloud.read_allocations(2), cloud.read_allocations(3)) == ({provider: {"VCPU": 1}}, {})
 
 
 def test_hint_for_consumers_without_a_type_names_their_option(sqlite_cloud):
@@ -256,7 +256,11 @@ def test_named_consumer_is_deleted_unless_it_is_an_instance(sqlite_cloud):
     status, printed, _ = sqlite_cloud.run("audit", "--delete", *named)
     assert status == 6
     assert f"consumer {uuid(1)} is a recorded instance" in printed
-    assert [bool(sqlite_cloud.held(number)) for number in (1, 2, 3)] == [True, False, True]
+    assert [bool(sqlite_cloud.read_allocations(number)) for number in (1, 2, 3)] == [
+        True,
+        False,
+        True,
+    ]
     assert sqlite_cloud.run("audit", "--consumer", "cn1")[0] == 127
 
 
@@ -273,8 +277,8 @@ def test_host_with_unrecorded_instances_is_skipped(sqlite_cloud, reported, code)
     sqlite_cloud.allocate(3)
     document = sqlite_cloud.document("audit", "--delete")
     assert document["code"] == code
-    assert bool(sqlite_cloud.held(2)) is (code == 6)
-    assert sqlite_cloud.held(3) == {}
+    assert bool(sqlite_cloud.read_allocations(2)) is (code == 6)
+    assert sqlite_cloud.read_allocations(3) == {}
     if code == 6:
         assert reasons(document) == {uuid(2): ("host_reports_more", ["cn2"])}
 
@@ -294,7 +298,7 @@ def test_consumer_on_a_host_without_reports_is_skipped(sqlite_cloud):
     sqlite_cloud.allocate(2, {CN1: {"VCPU": 1}, other: {"VCPU": 1}})
     document = sqlite_cloud.document("audit", "--delete")
     assert reasons(document) == {uuid(2): ("provider_not_reported", ["cn11"])}
-    assert len(sqlite_cloud.held(2)) == 2
+    assert len(sqlite_cloud.read_allocations(2)) == 2
 
 
 def test_text_output_gives_the_reason_and_fix_for_skipped_consumers(
@@ -327,7 +331,7 @@ def test_database_of_openstack_placement_is_skipped(sqlite_cloud, sqlite_databas
     sqlite_database.write(lambda connection: stamp_revision(connection, NEWEST))
     document = sqlite_cloud.document("audit", "--delete")
     assert reasons(document) == {uuid(2): ("adopted_database", ["cn1"])}
-    assert sqlite_cloud.held(2) != {}
+    assert sqlite_cloud.read_allocations(2) != {}
     assert (
         sqlite_cloud.document("audit", "--delete", "--instances-are-all-recorded")["deleted"] == 1
     )

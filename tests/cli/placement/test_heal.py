@@ -45,8 +45,8 @@ def test_instance_gets_the_allocations_of_its_flavor(cloud):
     cloud.record(2, 2)
     cloud.allocate(2, {CN2: {"VCPU": 1}})
     assert heal(cloud) == 0
-    assert cloud.held(1) == {CN1: HELD}
-    assert cloud.held(2) == {CN2: {"VCPU": 1}}
+    assert cloud.read_allocations(1) == {CN1: HELD}
+    assert cloud.read_allocations(2) == {CN2: {"VCPU": 1}}
     assert heal(cloud) == 4
 
 
@@ -67,7 +67,7 @@ def test_extra_specs_override_amounts_of_the_flavor(sqlite_cloud):
     specs = {"resources:VCPU": "0", "resources:MEMORY_MB": "4", "trait:HW_CPU_X86_AVX": "required"}
     sqlite_cloud.record(1, flavor={**FLAVOR, "extra_specs": specs})
     assert heal(sqlite_cloud) == 0
-    assert sqlite_cloud.held(1) == {CN1: {"MEMORY_MB": 4, "DISK_GB": 6}}
+    assert sqlite_cloud.read_allocations(1) == {CN1: {"MEMORY_MB": 4, "DISK_GB": 6}}
 
 
 def test_an_instance_booted_from_a_volume_gets_no_root_disk(sqlite_cloud):
@@ -77,7 +77,7 @@ def test_an_instance_booted_from_a_volume_gets_no_root_disk(sqlite_cloud):
     )
     sqlite_cloud.app.delete(f"/placement/allocations/{uuid(1)}")
     assert heal(sqlite_cloud) == 0
-    ((_, amounts),) = sqlite_cloud.held(1).items()
+    ((_, amounts),) = sqlite_cloud.read_allocations(1).items()
     assert amounts == {**HELD, "DISK_GB": 1}
 
 
@@ -90,7 +90,7 @@ def test_dry_run_prints_changes_and_writes_nothing(cloud):
             {"uuid": uuid(1), "outcome": "created", "allocations": {CN1: HELD}, "reason": None}
         ],
     }
-    assert cloud.held(1) == {}
+    assert cloud.read_allocations(1) == {}
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,9 @@ def test_max_count_limits_healed_instances_and_exits_with_1(cloud):
     for number in range(1, 6):
         cloud.record(number)
     assert heal(cloud, "--max-count", "2") == 1
-    assert [bool(cloud.held(number)) for number in range(1, 6)] == [True] * 2 + [False] * 3
+    assert [bool(cloud.read_allocations(number)) for number in range(1, 6)] == [True] * 2 + [
+        False
+    ] * 3
     assert heal(cloud, "--max-count", "2") == 1
     assert heal(cloud, "--max-count", "1") == 0
     assert heal(cloud, "--max-count", "1") == 4
@@ -121,7 +123,7 @@ def test_max_count_ignores_instances_that_cannot_be_healed(sqlite_cloud, monkeyp
     sqlite_cloud.record(5)
     sqlite_cloud.record(6, task_state="spawning")
     assert heal(sqlite_cloud, "--max-count", "1") == 0
-    assert sqlite_cloud.held(5) == {CN1: HELD}
+    assert sqlite_cloud.read_allocations(5) == {CN1: HELD}
 
 
 def test_missing_node_exits_with_2_after_healing_others(cloud):
@@ -151,7 +153,11 @@ def test_insufficient_capacity_exits_with_3_after_healing_others(cloud):
         in printed
     )
     assert printed.endswith("2 instances healed, 1 failed\n")
-    assert [cloud.held(number) for number in (1, 2, 3)] == [{CN1: HELD}, {}, {CN1: HELD}]
+    assert [cloud.read_allocations(number) for number in (1, 2, 3)] == [
+        {CN1: HELD},
+        {},
+        {CN1: HELD},
+    ]
 
 
 @pytest.mark.parametrize(
@@ -176,31 +182,31 @@ def test_force_replaces_existing_allocations(cloud):
     cloud.record(1)
     cloud.allocate(1)
     assert heal(cloud, "--instance", uuid(1)) == 4
-    assert cloud.held(1) == {CN1: {"VCPU": 1}}
+    assert cloud.read_allocations(1) == {CN1: {"VCPU": 1}}
     assert heal(cloud, "--instance", uuid(1), "--force", "--dry-run") == 4
     assert heal(cloud, "--instance", uuid(1), "--force") == 0
-    assert cloud.held(1) == {CN1: HELD}
+    assert cloud.read_allocations(1) == {CN1: HELD}
 
 
 def test_force_does_not_exceed_capacity(sqlite_cloud):
     sqlite_cloud.record(1, flavor={**FLAVOR, "vcpus": 33})
     sqlite_cloud.allocate(1)
     assert heal(sqlite_cloud, "--instance", uuid(1), "--force") == 3
-    assert sqlite_cloud.held(1) == {CN1: {"VCPU": 1}}
+    assert sqlite_cloud.read_allocations(1) == {CN1: {"VCPU": 1}}
 
 
 def test_single_instance_is_healed_despite_max_count(sqlite_cloud):
     sqlite_cloud.record(1)
     sqlite_cloud.record(2)
     assert heal(sqlite_cloud, "--instance", uuid(2).upper(), "--max-count", "1") == 0
-    assert [sqlite_cloud.held(1), sqlite_cloud.held(2)] == [{}, {CN1: HELD}]
+    assert [sqlite_cloud.read_allocations(1), sqlite_cloud.read_allocations(2)] == [{}, {CN1: HELD}]
 
 
 def test_cell_option_heals_only_instances_of_the_cell(cloud):
     cloud.record(1, 1)
     cloud.record(2, 2)
     assert heal(cloud, "--cell", CELL, "--skip-port-allocations") == 0
-    assert [cloud.held(1), cloud.held(2)] == [{}, {CN2: HELD}]
+    assert [cloud.read_allocations(1), cloud.read_allocations(2)] == [{}, {CN2: HELD}]
 
 
 def test_allocations_without_project_get_that_of_the_instance(cloud):
@@ -220,7 +226,7 @@ def test_allocations_without_consumer_get_that_of_the_instance(cloud, database):
     cloud.allocate(1)
     database.write(lambda connection: connection.execute(delete(consumers)))
     assert outcomes(cloud) == {uuid(1): "updated"}
-    assert cloud.held(1) == {CN1: {"VCPU": 1}}
+    assert cloud.read_allocations(1) == {CN1: {"VCPU": 1}}
 
 
 def test_allocations_without_project_remain_if_none_is_recorded(sqlite_cloud):
@@ -292,9 +298,9 @@ def test_database_of_openstack_placement_is_healed_only_by_option(sqlite_cloud, 
     status, printed, error = sqlite_cloud.run("heal_allocations")
     assert (status, printed, error.count("\n")) == (9, "", 1)
     assert "--instances-are-all-recorded" in error
-    assert (sqlite_cloud.held(1), sqlite_cloud.held(2)) == ({}, {})
+    assert (sqlite_cloud.read_allocations(1), sqlite_cloud.read_allocations(2)) == ({}, {})
     assert heal(sqlite_cloud, "--dry-run") == 4
     assert heal(sqlite_cloud, "--instance", uuid(1)) == 0
-    assert (sqlite_cloud.held(1), sqlite_cloud.held(2)) == ({CN1: HELD}, {})
+    assert (sqlite_cloud.read_allocations(1), sqlite_cloud.read_allocations(2)) == ({CN1: HELD}, {})
     assert heal(sqlite_cloud, "--instances-are-all-recorded") == 0
-    assert sqlite_cloud.held(2) == {CN1: HELD}
+    assert sqlite_cloud.read_allocations(2) == {CN1: HELD}

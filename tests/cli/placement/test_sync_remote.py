@@ -24,12 +24,14 @@ ASKING = {f"trait:{LICENSED}": "required"}
 def server(tmp_path_factory):
     """A server with two hosts. cn1 is in an aggregate."""
     with serve_database(tmp_path_factory.mktemp("server")) as server:
-        server.ask("POST", "/scheduler/v1/compute_nodes", [build_report(1), build_report(2)])
+        server.request_json(
+            "POST", "/scheduler/v1/compute_nodes", [build_report(1), build_report(2)]
+        )
         body = {"aggregate": {"name": "windows"}}
-        aggregate = server.ask("POST", "/compute/v2.1/os-aggregates", body)["aggregate"]
+        aggregate = server.request_json("POST", "/compute/v2.1/os-aggregates", body)["aggregate"]
         action = f"/compute/v2.1/os-aggregates/{aggregate['id']}/action"
-        server.ask("POST", action, {"add_host": {"host": "cn1"}})
-        server.ask("POST", action, {"set_metadata": {"metadata": ASKING}})
+        server.request_json("POST", action, {"add_host": {"host": "cn1"}})
+        server.request_json("POST", action, {"set_metadata": {"metadata": ASKING}})
         yield server
 
 
@@ -43,14 +45,14 @@ def stale_cloud(server):
 
 def put_provider_values(server: Server, what: str, value: list[str]) -> None:
     path = f"/placement/resource_providers/{node_uuid(1)}"
-    generation = server.ask("GET", path)["generation"]
+    generation = server.request_json("GET", path)["generation"]
     body = {"resource_provider_generation": generation, what: value}
-    server.ask("PUT", f"{path}/{what}", body, version="placement 1.19")
+    server.request_json("PUT", f"{path}/{what}", body, version="placement 1.19")
 
 
 def read_provider_values(server: Server, what: str) -> list[str]:
     path = f"/placement/resource_providers/{node_uuid(1)}/{what}"
-    return server.ask("GET", path, version="placement 1.19")[what]
+    return server.request_json("GET", path, version="placement 1.19")[what]
 
 
 def addresses(server: Server) -> list[str]:

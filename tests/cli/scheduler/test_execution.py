@@ -41,10 +41,10 @@ def cloud(sqlite_app, nova):
         select(sqlite_app, spec(uuid, flavor=flavor(memory_mb=4096), force_hosts=["cn7"]))
         nova.add_server(uuid, "cn7")
 
-    def arrived(uuid: str, source: str, target: str) -> None:
+    def record_arrival(uuid: str, source: str, target: str) -> None:
         carry_out_move(sqlite_app, {"instance": uuid, "from": source, "to": target})
 
-    nova.arrived = arrived
+    nova.arrived = record_arrival
     return sqlite_app
 
 
@@ -235,13 +235,13 @@ def test_wrong_instance_to_skip_leaves_the_run_as_it_was(run_cli, cloud, nova, s
 
 
 def test_instance_that_moved_on_its_own_is_skipped(run_cli, cloud, nova):
-    def move_away(method: str, path: str) -> None:
+    def change_servers_in_nova(method: str, path: str) -> None:
         if method == "POST" and TEN[0] in path:
             nova.servers[TEN[4]]["OS-EXT-SRV-ATTR:host"] = "cn9"
             del nova.servers[TEN[5]]
             nova.servers[TEN[6]]["status"] = "ERROR"
 
-    nova.watch = move_away
+    nova.watch = change_servers_in_nova
     status, out, err = run_cli(*DRAIN, "--execute")
     assert status == 1
     assert err == f"placement-sched: 1 instance remains on cn7 in nova: {TEN[6]}\n"

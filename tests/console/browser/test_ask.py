@@ -39,7 +39,7 @@ def wait_until_drawn(page) -> None:
 
 def test_chosen_flavor_replaces_sizes(visit, sample_server):
     created = {"name": "m1.small", "vcpus": 2, "ram": 2048, "disk": 5, "id": "7"}
-    sample_server.ask("POST", "/compute/v2.1/flavors", {"flavor": created})
+    sample_server.request_json("POST", "/compute/v2.1/flavors", {"flavor": created})
     try:
         page = visit(f"{ASK}?vcpus=3")
         page.locator("#question [name=flavor]").select_option("m1.small")
@@ -273,10 +273,10 @@ def test_a_long_answer_shows_its_progress_and_can_be_cancelled(visit):
     page = visit(ASK)
     held = []
 
-    def hold(route) -> None:
+    def hold_response(route) -> None:
         held.append(route)
 
-    page.route("**/console/ask?*", hold)
+    page.route("**/console/ask?*", hold_response)
     fill_form(page, vcpus="2", ram="1024", disk="1")
     ask = page.get_by_role("button", name="Ask", exact=True)
     ask.focus()

@@ -404,14 +404,14 @@ def test_map_and_table_show_a_change_of_the_cloud(visit, sample_server):
     wait_until_drawn(page)
     expect(page.locator("#counted")).to_have_text("1 of 300 hosts match")
     service = {"host": "az1-r01-hdd05", "binary": "nova-compute"}
-    sample_server.ask("PUT", "/compute/v2.1/os-services/disable", service)
+    sample_server.request_json("PUT", "/compute/v2.1/os-services/disable", service)
     try:
         page.clock.run_for(60_000)
         expect(page.locator("#counted")).to_have_text("2 of 300 hosts match")
         expect(page.locator("#hosts tbody tr")).to_have_count(2)
         expect(page.locator("#as-of")).to_contain_text("as of ")
     finally:
-        sample_server.ask("PUT", "/compute/v2.1/os-services/enable", service)
+        sample_server.request_json("PUT", "/compute/v2.1/os-services/enable", service)
 
 
 def test_going_back_keeps_the_map_and_reads_nothing_again(visit):

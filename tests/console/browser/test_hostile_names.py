@@ -32,20 +32,20 @@ def long_named_server(tmp_path_factory):
     up = environment(OS_DEFAULT__SERVICE_DOWN_TIME="86400")
     with start_server(folder=folder, variables=up) as server:
         report = build_report(1, host="cn1", hypervisor_hostname="cn1")
-        server.ask("PUT", f"/scheduler/v1/compute_nodes/{report['uuid']}", report)
+        server.request_json("PUT", f"/scheduler/v1/compute_nodes/{report['uuid']}", report)
         aggregates = "/compute/v2.1/os-aggregates"
         body = {"aggregate": {"name": LONG, "availability_zone": LONG}}
-        number = server.ask("POST", aggregates, body)["aggregate"]["id"]
-        server.ask("POST", f"{aggregates}/{number}/action", {"add_host": {"host": "cn1"}})
+        number = server.request_json("POST", aggregates, body)["aggregate"]["id"]
+        server.request_json("POST", f"{aggregates}/{number}/action", {"add_host": {"host": "cn1"}})
         flavor = {"name": LONG, "ram": 512, "vcpus": 1, "disk": 1}
-        server.ask("POST", "/compute/v2.1/flavors", {"flavor": flavor})
+        server.request_json("POST", "/compute/v2.1/flavors", {"flavor": flavor})
         spec = {"project_id": "p", "flavor": LONG, "instance_uuids": [INSTANCE]}
-        server.ask("POST", "/scheduler/v1/select_destinations", {"request_spec": spec})
+        server.request_json("POST", "/scheduler/v1/select_destinations", {"request_spec": spec})
         yield server
 
 
 def test_hostile_names_add_no_script_or_element(visit, hostile_server):
-    addresses = list(list_pages(lambda path: hostile_server.ask("GET", path)))
+    addresses = list(list_pages(lambda path: hostile_server.request_json("GET", path)))
     page = visit(addresses[0], server=hostile_server, expected_errors=("/console/", "/?"))
     # Names without an object are 400 or 404. A message of the content security policy would mean
     # that a name has become markup. Errors of the service are never expected.
@@ -64,7 +64,7 @@ def test_hostile_names_add_no_script_or_element(visit, hostile_server):
 
 @pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
 def test_longest_names_are_wrapped(visit, long_named_server, size):
-    uuid = long_named_server.ask("GET", "/scheduler/v1/decisions")["decisions"][0]["uuid"]
+    uuid = long_named_server.request_json("GET", "/scheduler/v1/decisions")["decisions"][0]["uuid"]
     addresses = [
         "/console/",
         "/console/cloud?open=cn1",

@@ -23,11 +23,13 @@ def policies_server(tmp_path_factory):
     more.write_text("[dense]\ncpu_allocation_ratio = 8.0\nram_weight_multiplier = -1.0\n")
     config = folder / "cloud" / demos.CONFIG_NAME
     with start_server("--config-file", config, "--config-file", more, folder=folder) as server:
-        number = server.ask("POST", "/compute/v2.1/os-aggregates", {"aggregate": {"name": "d"}})
+        number = server.request_json(
+            "POST", "/compute/v2.1/os-aggregates", {"aggregate": {"name": "d"}}
+        )
         body = {"set_metadata": {"metadata": {"sched_policy": "dense"}}}
         path = f"/compute/v2.1/os-aggregates/{number['aggregate']['id']}/action"
-        server.ask("POST", path, body)
-        server.ask("POST", path, {"add_host": {"host": "az1-r01-hdd01"}})
+        server.request_json("POST", path, body)
+        server.request_json("POST", path, {"add_host": {"host": "az1-r01-hdd01"}})
         yield server
 
 

@@ -218,7 +218,7 @@ def test_flavors_and_moves_are_loaded_part_by_part(cloud, browser):
 
 
 @pytest.fixture
-def unfinished(monkeypatch):
+def unfinished_capacity(monkeypatch):
     """Let the count of the capacity before or after the changes remain unfinished."""
     ask = ApiClient.ask
 
@@ -232,7 +232,7 @@ def unfinished(monkeypatch):
     monkeypatch.setattr(ApiClient, "ask", fail_to_finish)
 
 
-def test_unfinished_count_has_no_difference(cloud, browser, unfinished):
+def test_unfinished_count_has_no_difference(cloud, browser, unfinished_capacity):
     """Fault F1: an unfinished count was shown as a loss of the whole capacity."""
     page = browser.get(f"{PAGE}?flavor=small&drain=cn1&complete=1")
     row = page.html.select_one("section[aria-labelledby=capacity] tbody tr")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Intended differences from the peer, each with a reason and a function that detects it."""
 
-from tests.differential.compare import Differences
-from tests.differential.duel import Explanation, apply_explanations
+from tests.differential.comparison import Explanation, apply_explanations
+from tests.differential.differences import Differences
 from tests.differential.explained.answer_pair import AnswerPair
 from tests.differential.explained.candidates import CANDIDATES
 from tests.differential.explained.errors import ERRORS

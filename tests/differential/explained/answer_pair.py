@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tests.differential.cloud import read_cloud
-from tests.differential.compare import Differences, normalize
+from tests.differential.differences import Differences, normalize
 from tests.differential.exchange import Reply, Request
 from tests.differential.oracle import (
     Candidates,

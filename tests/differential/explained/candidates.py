@@ -6,8 +6,8 @@ from urllib.parse import parse_qsl, urlencode
 
 from placement_sched.model.candidates_query import CandidatesQuery
 from tests.candidates.reference import SHARES
-from tests.differential.compare import Differences, normalize
-from tests.differential.duel import Explanation
+from tests.differential.comparison import Explanation
+from tests.differential.differences import Differences, normalize
 from tests.differential.exchange import Request
 from tests.differential.explained.answer_pair import AnswerPair
 from tests.differential.oracle import (
@@ -57,7 +57,7 @@ def _peer_adds_amounts(both: AnswerPair, found: Differences) -> set[str]:
     if wrong:
         plain = {_candidate_without_amounts(candidate, shared) for candidate in wrong}
         return {"body"} if plain <= known else set()
-    with_none = both.their_side.ask(
+    with_none = both.their_side.get_answer(
         _request_with_query(both.request, group_policy="none", limit=None)
     )
     if with_none.status != 200:
@@ -152,7 +152,7 @@ def _peer_loses_sharing_candidates(both: AnswerPair, found: Differences) -> set[
     every = answer
     if query.limit is not None:
         every = candidates_of_document(
-            both.their_side.ask(_request_with_query(both.request, limit=None)).document
+            both.their_side.get_answer(_request_with_query(both.request, limit=None)).document
         )
     cut = every.total() if query.limit is None else min(query.limit, every.total())
     several = any(group.suffix for group in query.groups)

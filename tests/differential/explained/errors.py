@@ -8,8 +8,8 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 from webob.acceptparse import create_accept_header
 
 from placement_sched.api.response import JSON
-from tests.differential.compare import Differences
-from tests.differential.duel import Explanation
+from tests.differential.comparison import Explanation
+from tests.differential.differences import Differences
 from tests.differential.explained.answer_pair import AnswerPair
 from tests.differential.spelling import canonical_uuids_in
 from tests.differential.state import get_document
@@ -83,11 +83,15 @@ def _first_of_repeated_limits_used(both: AnswerPair, found: Differences) -> set[
 
 def _usages_by_type_differ(both: AnswerPair, found: Differences) -> set[str]:
     statuses = (both.ours.status, both.theirs.status)
-    if unquote(both.request.path) != "/usages" or statuses != (200, 500) or both.request.minor < 38:
+    if (
+        unquote(both.request.path) != "/usages"
+        or statuses != (200, 500)
+        or both.request.minor_version < 38
+    ):
         return set()
     pairs = [(key, value) for key, value in parse_qsl(both.request.query) if key in _OWNERS]
     untyped = replace(both.request, target=f"/usages?{urlencode(pairs)}", version="1.37")
-    ours, theirs = both.our_side.ask(untyped), both.their_side.ask(untyped)
+    ours, theirs = both.our_side.get_answer(untyped), both.their_side.get_answer(untyped)
     return set(found) if ours.document == theirs.document else set()
 
 

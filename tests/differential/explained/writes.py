@@ -3,8 +3,8 @@
 
 from urllib.parse import unquote
 
-from tests.differential.compare import Differences, with_short_ratios
-from tests.differential.duel import Explanation
+from tests.differential.comparison import Explanation
+from tests.differential.differences import Differences, with_short_ratios
 from tests.differential.explained.answer_pair import AnswerPair, explained_elsewhere
 
 

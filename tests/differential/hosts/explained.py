@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from tests.differential.duel import Explanation, apply_explanations
+from tests.differential.comparison import Explanation, apply_explanations
 from tests.differential.hosts.case import NOW, Case
-from tests.differential.hosts.compare import Aspect, Differences
+from tests.differential.hosts.differences import Aspect, Differences
 from tests.differential.hosts.sides import Answer
 
 _EXTRA_SPEC = re.compile(r"rejects: extra spec '([^']+)': ")

@@ -26,7 +26,7 @@ from placement_sched.scheduler.weighing import WeighRun, run_weighers
 from placement_sched.scheduler.weights import BaseHostWeigher
 from placement_sched.schemas.formats import moment
 from placement_sched.schemas.node_report import Defaults, parse
-from tests.differential.duel import PEER_PYTHON
+from tests.differential.comparison import PEER_PYTHON
 from tests.differential.hosts.case import FILTERS, NOW, WEIGHERS, Case, Document
 from tests.differential.lines import Lines
 
@@ -59,11 +59,11 @@ class Theirs:
     def __init__(self, python: Path = PEER_PYTHON) -> None:
         self._nova = Lines(python, SERVE)
 
-    def ask(self, case: Case) -> Answer:
-        return Answer.from_json(self._nova.ask(case.as_json()))
+    def get_answer(self, case: Case) -> Answer:
+        return Answer.from_json(self._nova.get_answer(case.as_json()))
 
     def classes(self) -> dict[str, list[str]]:
-        return self._nova.ask({"classes": True})
+        return self._nova.get_answer({"classes": True})
 
     def close(self) -> None:
         self._nova.close()
@@ -75,7 +75,7 @@ class Ours:
     def __init__(self) -> None:
         self._settings = Settings.from_conf(read_files(make_full_conf()))
 
-    def ask(self, case: Case, theirs: Answer) -> Answer:
+    def get_answer(self, case: Case, theirs: Answer) -> Answer:
         weighed, chosen = theirs.weighed, [item["chosen"] for item in theirs.rounds]
         plugins = plugins_for(self._settings_of(case), _fixed_clock)
         spec = _result_or_failure(lambda: request_spec_from(case.request_spec))

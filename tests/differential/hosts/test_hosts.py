@@ -13,7 +13,7 @@ from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.weights import all_weighers
 from tests.differential.generate.dice import Dice
 from tests.differential.hosts.case import FILTERS, NOT_YET, WEIGHERS, Case
-from tests.differential.hosts.compare import differences
+from tests.differential.hosts.differences import differences
 from tests.differential.hosts.explained import EXPLANATIONS, HostAnswers, explain_differences
 from tests.differential.hosts.generate.cases import random_case
 from tests.differential.hosts.sides import Answer
@@ -38,7 +38,7 @@ def equal_case(ours, theirs):
     """Return a case with several rounds and equal answers, and the answer."""
     dice = Dice(Random(SEED))
     cases = (random_case(dice) for _ in range(MANY))
-    answers = ((case, theirs.ask(case)) for case in cases if case.chain)
+    answers = ((case, theirs.get_answer(case)) for case in cases if case.chain)
     return next(
         (case, answer)
         for case, answer in answers
@@ -48,7 +48,7 @@ def equal_case(ours, theirs):
         and "instance_group" not in case.request_spec
         and not isinstance(answer.chain, str)
         and not isinstance(answer.weights, str)
-        and differences(case, ours.ask(case, answer), answer) == {}
+        and differences(case, ours.get_answer(case, answer), answer) == {}
     )
 
 

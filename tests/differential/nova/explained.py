@@ -6,8 +6,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
-from tests.differential.duel import Explanation, apply_explanations
-from tests.differential.nova.compare import SUFFIXED, Differences, differences
+from tests.differential.comparison import Explanation, apply_explanations
+from tests.differential.nova.differences import SUFFIXED, Differences, differences
 from tests.differential.nova.generate.cloud import NODES
 from tests.differential.nova.generate.draft import CUSTOM_CLASSES, CUSTOM_TRAITS
 from tests.differential.nova.generate.requests import RequestCase

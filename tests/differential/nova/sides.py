@@ -8,7 +8,7 @@ from typing import Any
 
 from placement_sched.app import create_app
 from tests.conftest import Client, make_settings
-from tests.differential.duel import PEER_PYTHON
+from tests.differential.comparison import PEER_PYTHON
 from tests.differential.exchange import Request
 from tests.differential.lines import Lines
 from tests.differential.nova.generate.cloud import NODES, SERVER_GROUP, Cloud
@@ -45,12 +45,12 @@ class Theirs:
         self._nova = Lines(python, SERVE)
         self._placement = Peer(url, python)
         for name in CUSTOM_CLASSES:
-            self._placement.ask(Request("PUT", f"/resource_classes/{name}", PEER_LATEST))
+            self._placement.get_answer(Request("PUT", f"/resource_classes/{name}", PEER_LATEST))
         for name in CUSTOM_TRAITS:
-            self._placement.ask(Request("PUT", f"/traits/{name}", PEER_LATEST))
+            self._placement.get_answer(Request("PUT", f"/traits/{name}", PEER_LATEST))
 
-    def ask(self, case: RequestCase) -> Answer:
-        document = self._nova.ask(case.as_json())
+    def get_answer(self, case: RequestCase) -> Answer:
+        document = self._nova.get_answer(case.as_json())
         rejection = document["api_rejection"] or {}
         if "error" in document:
             kind, message = document["error"]["class"], document["error"]["message"]
@@ -58,7 +58,9 @@ class Theirs:
             verdict = "no host" if no_host else "rejected"
             return Answer(verdict, reason=f"{kind}: {message}", api_rejection=rejection)
         query = document["query"]
-        reply = self._placement.ask(Request("GET", f"/allocation_candidates?{query}", PEER_LATEST))
+        reply = self._placement.get_answer(
+            Request("GET", f"/allocation_candidates?{query}", PEER_LATEST)
+        )
         verdict = "query" if reply.status == 200 else "rejected"
         return Answer(verdict, query, reply.detail, rejection, document.get("fallback", ""))
 
@@ -93,7 +95,7 @@ class Ours:
         group = self._client.post_json("/compute/v2.1/os-server-groups", body)
         self._group: str = group.json["server_group"]["id"]
 
-    def ask(self, case: RequestCase) -> Answer:
+    def get_answer(self, case: RequestCase) -> Answer:
         self._load_cloud(case.cloud)
         body = {"request_spec": case.request_spec, "overrides": case.options}
         reply = self._client.post_json(

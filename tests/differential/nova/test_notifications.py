@@ -11,7 +11,7 @@ import pytest
 
 from placement_sched.notifications.bus import Bus
 from placement_sched.notifications.event import START, Event
-from tests.differential.duel import PEER_PYTHON
+from tests.differential.comparison import PEER_PYTHON
 from tests.support.notification_memory import IN_MEMORY, clear_notifications, read_notifications
 from tests.support.notification_requests import BARE, WHOLE, build_request
 from tests.support.states import settings_with

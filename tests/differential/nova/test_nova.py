@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from tests.differential.generate.dice import Dice
-from tests.differential.nova.compare import differences
+from tests.differential.nova.differences import differences
 from tests.differential.nova.explained import EXPLANATIONS, NovaAnswers, explain_differences
 from tests.differential.nova.generate.cloud import Cloud, random_cloud
 from tests.differential.nova.generate.requests import (
@@ -91,7 +91,7 @@ def test_too_small_query_of_ours_is_never_explained(comparison, ours, monkeypatc
         answer = original(case)
         return replace(answer, query=answer.query.replace("VCPU%3A2", "VCPU%3A1"))
 
-    original = ours.ask
+    original = ours.get_answer
     monkeypatch.setattr(ours, "ask", answer_smaller)
     answers, _, left = comparison.compare_answers(case_from_json(json.loads(path.read_text())))
     comparable = answers.ours.verdict == "query" and answers.theirs.verdict != "no host"
@@ -103,7 +103,7 @@ def test_lost_trait_is_found_in_most_requests(comparison, ours, monkeypatch):
         answer = original(case)
         return replace(answer, query=answer.query.replace("root_required", "root_member"))
 
-    original = ours.ask
+    original = ours.get_answer
     monkeypatch.setattr(ours, "ask", answer_without_trait)
     tally = comparison.run(SEED, 20)
     assert len(tally.findings) + tally.explained.total() >= tally.coverage["query"] > 10

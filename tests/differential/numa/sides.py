@@ -11,7 +11,7 @@ from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.schemas.node_report import numa_topology
-from tests.differential.duel import PEER_PYTHON
+from tests.differential.comparison import PEER_PYTHON
 from tests.differential.lines import Lines
 from tests.differential.numa.generate import Case
 from tests.support.states import build_host_state, build_spec, settings_with
@@ -54,7 +54,7 @@ class Ours:
             for packing in (False, True)
         }
 
-    def ask(self, case: Case) -> Rounds:
+    def get_answer(self, case: Case) -> Rounds:
         state, plugin = _host_state(case), self._filters[case["packing"]]
         spec = build_spec(
             case["extra_specs"],

@@ -89,7 +89,7 @@ def _fit_single_cell(
         "asks_devices": False,
         "instances": 1,
     }
-    (result,) = theirs.ask(piece)
+    (result,) = theirs.get_answer(piece)
     return result["cells"][0] if result.get("passes") else None
 
 

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from tests.differential.generate.dice import Dice
-from tests.differential.numa.duel import Answers
+from tests.differential.numa.comparison import Answers
 from tests.differential.numa.generate import random_case
 
 pytestmark = pytest.mark.system

@@ -11,7 +11,7 @@ from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.model.hardware.pci_requests import InstancePCIRequest
 from placement_sched.scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from placement_sched.scheduler.weights.pci import PCIWeigher
-from tests.differential.duel import PEER_PYTHON
+from tests.differential.comparison import PEER_PYTHON
 from tests.differential.lines import Lines
 from tests.differential.pci.generate import PciCase
 from tests.support.states import build_host_state, build_spec
@@ -42,8 +42,8 @@ class Theirs:
     def __init__(self, python: Path = PEER_PYTHON) -> None:
         self._nova = Lines(python, SERVE)
 
-    def ask(self, case: PciCase) -> Answer:
-        return Answer(**self._nova.ask(case.as_json()))
+    def get_answer(self, case: PciCase) -> Answer:
+        return Answer(**self._nova.get_answer(case.as_json()))
 
     def close(self) -> None:
         self._nova.close()
@@ -56,7 +56,7 @@ class Ours:
         self._filter = PciPassthroughFilter()
         self._weigher = PCIWeigher()
 
-    def ask(self, case: PciCase) -> Answer:
+    def get_answer(self, case: PciCase) -> Answer:
         requests = [InstancePCIRequest.from_document(request) for request in case.requests]
         cells = None
         if case.numa_cells is not None:

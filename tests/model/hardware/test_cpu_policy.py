@@ -258,5 +258,5 @@ def test_thread_policies_apply_to_pinned_cpus():
         ({POLICY: "mixed", MASK: "1", **REALTIME}, (POLICY, MASK, "hw:cpu_realtime")),
     ],
 )
-def test_keys_that_contradict_the_policy_are_rejected_by_name(extra_specs, names):
+def test_keys_that_contradict_the_policy_are_rejected_with_their_names(extra_specs, names):
     read_error(lambda: pinning(extra_specs), *names)

@@ -32,7 +32,7 @@ from tests.support.numa_nodes import (
         ([], ()),
     ],
 )
-def test_earlier_items_choose_first(places, result):
+def test_earlier_item_gets_the_first_place_that_fits(places, result):
     assert first_arrangement(places, lambda _places: True) == result
 
 

@@ -325,7 +325,7 @@ def test_only_cpus_of_a_core_are_used_unless_no_cores_are_reported():
         (None, 1, False),
     ],
 )
-def test_node_without_pinned_cpus_is_valid_among_others(policy, reserved, fits):
+def test_node_with_shared_cpus_only_is_valid_in_a_mixed_topology(policy, reserved, fits):
     node = build_instance_cell(shared=[0], cpu_policy="mixed", cpu_thread_policy=policy)
     expected = pin_cell(host_with_threads(), node, reserved)
     assert (expected == PinnedCPUs({}, frozenset())) is fits

@@ -240,7 +240,7 @@ def test_provider_of_several_pools_is_rejected():
     assert remaining_pools(pools, [request()], {}) == [(None, 1), (None, 2), (None, 2)]
 
 
-def test_sufficient_near_devices_hide_the_candidate_as_in_nova():
+def test_candidate_is_ignored_if_pools_near_the_cells_suffice_as_in_nova():
     pools = [pool(1, 0, rp_uuid=A), pool(5, 1, rp_uuid=B)]
     requests, mappings = [request(numa_policy="preferred")], {"r-0": [A]}
     assert isinstance(remaining_pools(pools, requests, mappings, cells(1)), str)

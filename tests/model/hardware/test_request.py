@@ -427,5 +427,7 @@ def test_encryption_trait_follows_the_model(extra_specs, properties, trait):
         ),
     ],
 )
-def test_contradicting_encryption_keys_are_rejected_by_name(extra_specs, properties, names):
+def test_contradicting_encryption_keys_are_rejected_with_their_names(
+    extra_specs, properties, names
+):
     read_error(lambda: hardware_of(extra_specs, properties).memory.encryption, *names)

@@ -34,7 +34,7 @@ def test_traits_of_flavor_and_image_are_preferred():
 
 
 @pytest.mark.parametrize("value", ["required", "forbidden", "PREFERRED", 1])
-def test_only_the_value_preferred_of_an_image_is_a_preference(value):
+def test_image_trait_is_a_preference_only_with_the_value_preferred(value):
     assert preferences({"trait:CUSTOM_A": "preferred"}, **{"trait:CUSTOM_A": value}) is None
 
 

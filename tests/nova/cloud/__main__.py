@@ -67,16 +67,16 @@ def _raise_keyboard_interrupt(*_arguments: object) -> None:
 def _run_cloud(folder: Path, theirs: bool, database: str) -> None:
     start = time.monotonic()
 
-    def tell(step: str) -> None:
+    def report_step(step: str) -> None:
         _print_line(f"{time.monotonic() - start:4.0f} s  {step}")
 
-    with running_cloud(folder, database, tell) as cloud:
-        tell("the scheduler, flavors and images")
+    with running_cloud(folder, database, report_step) as cloud:
+        report_step("the scheduler, flavors and images")
         scheduler = cloud.nova_scheduler if theirs else cloud.our_scheduler
         cloud.start_scheduler(scheduler)
         with running_operator(cloud) as operator:
             operator.prepare()
-        tell("ready")
+        report_step("ready")
         _print_line(
             _usage_instructions(
                 cloud, "nova-scheduler" if theirs else "placement-sched nova-scheduler"

@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 
 from sqlalchemy import make_url
 
-from tests.differential.duel import PEER_PYTHON, needs_peer
+from tests.differential.comparison import PEER_PYTHON, needs_peer
 from tests.nova.cloud.files import (
     API_PASTE,
     CloudAddresses,
@@ -70,13 +70,13 @@ class Cloud:
         schedulers = [self.nova_scheduler, self.our_scheduler]
         return [*self.computes.values(), self.conductor, self.api, *schedulers, self.placement]
 
-    def prepare(self, cell0: str, tell: Callable[[str], None]) -> None:
+    def prepare(self, cell0: str, report_step: Callable[[str], None]) -> None:
         self.placement.start()
-        tell("nova's databases")
+        report_step("nova's databases")
         job = self._peer("databases", PEER / "prepare.py", "databases", self.nova_conf, cell0)
         job.run()
         self.broker.wait_until_ready()
-        tell("nova-api, nova-conductor and two nova-computes")
+        report_step("nova-api, nova-conductor and two nova-computes")
         for program in (self.conductor, self.api, *self.computes.values()):
             program.start()
         wait_for("both hosts are registered", self._hosts_registered, self)
@@ -92,16 +92,18 @@ class Cloud:
         wait_for(f"{scheduler.name} is up", lambda: self.services("nova-scheduler"), self)
 
     def request_compute_api(self, method: str, path: str, body: Any = None) -> Any:
-        return self._ask(method, self.places.compute + path, body, f"compute {COMPUTE_VERSION}")
+        return self._request_json(
+            method, self.places.compute + path, body, f"compute {COMPUTE_VERSION}"
+        )
 
     def post_server(self, server: Any) -> tuple[Mapping[str, str], Any]:
         url, version = f"{self.places.compute}/servers", f"compute {COMPUTE_VERSION}"
-        headers, answer = self._exchange("POST", url, {"server": server}, version)
+        headers, answer = self._send_request("POST", url, {"server": server}, version)
         return headers, answer["server"]
 
     def request_our_api(self, method: str, path: str, body: Any = None) -> Any:
         version = f"placement {PLACEMENT_VERSION}"
-        return self._ask(method, self.places.sched + path, body, version)
+        return self._request_json(method, self.places.sched + path, body, version)
 
     def hypervisors(self) -> dict[str, str]:
         hypervisors = self.request_compute_api("GET", "/os-hypervisors")["hypervisors"]
@@ -165,11 +167,13 @@ class Cloud:
         command = [PEER_PYTHON, *arguments]
         return Program(name, command, self.folder, {**self._variables, **more})
 
-    def _ask(self, method: str, url: str, body: Any, version: str) -> Any:
-        return self._exchange(method, url, body, version)[1]
+    def _request_json(self, method: str, url: str, body: Any, version: str) -> Any:
+        return self._send_request(method, url, body, version)[1]
 
     @staticmethod
-    def _exchange(method: str, url: str, body: Any, version: str) -> tuple[Mapping[str, str], Any]:
+    def _send_request(
+        method: str, url: str, body: Any, version: str
+    ) -> tuple[Mapping[str, str], Any]:
         headers = {
             "X-Auth-Token": "admin",
             "Content-Type": "application/json",
@@ -194,11 +198,11 @@ def wait_for(what: str, true: Callable[[], object], cloud: Cloud, seconds: float
 
 @contextmanager
 def running_cloud(
-    folder: Path, kind: str, tell: Callable[[str], None] = lambda _: None
+    folder: Path, kind: str, report_step: Callable[[str], None] = lambda _: None
 ) -> Iterator[Cloud]:
     needs_peer()
     with ExitStack() as stack:
-        tell("RabbitMQ")
+        report_step("RabbitMQ")
         broker = stack.enter_context(private_broker(folder / "rabbitmq"))
         urls = [stack.enter_context(empty_database(kind, folder)) for _ in range(4)]
         network = stack.enter_context(serve_application(answer_without_networks))
@@ -211,7 +215,7 @@ def running_cloud(
         cloud = Cloud(folder, places, broker)
         for program in cloud.programs:
             stack.callback(program.kill)
-        cloud.prepare(cell0, tell)
+        cloud.prepare(cell0, report_step)
         yield cloud
 
 

@@ -246,12 +246,12 @@ def _ignore_failures() -> Iterator[None]:
 def _failed_event(operator: Operator, server: str, action: str) -> str:
     seen: list[str] = []
 
-    def failed() -> bool:
+    def has_failed() -> bool:
         path = f"/servers/{server}/os-instance-actions"
         actions = operator.cloud.request_compute_api("GET", path)["instanceActions"]
         newest = next(one for one in actions if one["action"] == action)
         seen.append(str(newest["message"]))
         return newest["message"] is not None
 
-    wait_for(f"{action} has failed", failed, operator.cloud)
+    wait_for(f"{action} has failed", has_failed, operator.cloud)
     return seen[-1]

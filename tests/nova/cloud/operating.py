@@ -86,14 +86,14 @@ class Operator:
     def wait(self, server: str, status: str) -> dict[str, Any]:
         seen: dict[str, Any] = {}
 
-        def reached() -> bool:
+        def is_reached() -> bool:
             seen.update(self.server(server))
             if seen["status"] == "ERROR" != status:
                 raise AssertionError(f"{seen['name']}: {seen.get('fault')}")
             idle = seen["OS-EXT-STS:task_state"] is None
             return bool(idle and seen["status"] == status)
 
-        wait_for(f"{server} is {status}", reached, self.cloud)
+        wait_for(f"{server} is {status}", is_reached, self.cloud)
         return seen
 
     def wait_for_host(self, server: str, host: str, status: str = "ACTIVE") -> None:
@@ -129,12 +129,12 @@ class Operator:
         expected = {host: _sum_of_flavors(taken.get(host, ())) for host in HOSTS}
         usages: list[Any] = [None]
 
-        def equal() -> bool:
+        def is_equal() -> bool:
             usages[0] = self.usages_by_host()
             return bool(usages[0] == expected)
 
         try:
-            wait_for(f"allocated is {expected}", equal, self.cloud, 120)
+            wait_for(f"allocated is {expected}", is_equal, self.cloud, 120)
         except AssertionError as failure:
             raise AssertionError(f"allocated is {usages[0]}: {failure}") from None
 

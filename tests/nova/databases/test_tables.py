@@ -11,7 +11,7 @@ from sqlalchemy import create_engine, make_url, text
 
 from placement_sched.nova.databases import connections
 from placement_sched.store.compute import compute_nodes, host_aggregates, instances, services
-from tests.differential.duel import PEER_PYTHON, needs_peer
+from tests.differential.comparison import PEER_PYTHON, needs_peer
 from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import NovaCloud
 

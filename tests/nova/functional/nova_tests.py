@@ -56,7 +56,7 @@ class Lines:
         self._answers.write("\n")
         self._answers.flush()
 
-    def ask(self, question):
+    def get_answer(self, question):
         self.send(question)
         return json.loads(sys.stdin.readline())
 
@@ -104,7 +104,7 @@ class ServedPlacement(fixtures.Fixture):
     def endpoint(self):
         options_key = json.dumps(self.conf_fixture.values, sort_keys=True)
         if options_key not in self.urls:
-            answer = self.lines.ask({"options": self.conf_fixture.values})
+            answer = self.lines.get_answer({"options": self.conf_fixture.values})
             self.urls[options_key] = answer["url"]
         return self.urls[options_key]
 
@@ -136,9 +136,9 @@ class Requests:
     def __init__(self):
         self.seen = set()
         self._request = adapter.Adapter.request
-        adapter.Adapter.request = self._noting()
+        adapter.Adapter.request = self._record_requests()
 
-    def _noting(self):
+    def _record_requests(self):
         def request(client, url, method, **more):
             if (more.get("endpoint_override") or "").endswith("/placement"):
                 path = NAMED_OBJECT.sub(r"/\1/{name}", UUID.sub("{uuid}", url.partition("?")[0]))

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.differential.duel import needs_peer
+from tests.differential.comparison import needs_peer
 from tests.nova.functional.selection import BASE, known_to_fail, sound_tests
 from tests.nova.functional.worker import FAILED, OURS, PASSED, Worker, running_worker
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.conftest import _prepare, empty
-from tests.differential.duel import PEER_PYTHON
+from tests.differential.comparison import PEER_PYTHON
 from tests.differential.lines import Lines
 from tests.support.servers import Server, start_servers
 
@@ -71,15 +71,15 @@ class Worker:
         self._started: Lines | None = None
 
     def tests_of(self, modules: Iterable[str]) -> list[str]:
-        return list(self._lines.ask({"list": list(modules)})["tests"])
+        return list(self._lines.get_answer({"list": list(modules)})["tests"])
 
     def run(self, test: str) -> TestResult:
         if self._servers is not None:
             self._servers.empty()
         try:
-            answer = self._lines.ask({"run": test})
+            answer = self._lines.get_answer({"run": test})
             while "options" in answer:
-                answer = self._lines.ask({"url": self._servers.url_of(answer["options"])})
+                answer = self._lines.get_answer({"url": self._servers.url_of(answer["options"])})
         except (OSError, ValueError) as failure:
             self.close()
             return TestResult(test, FAILED, f"the test ended its process: {failure!r}", 0, ())

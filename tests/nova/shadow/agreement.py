@@ -40,7 +40,7 @@ from placement_sched.store.placement import (
 )
 from placement_sched.store.placement.resource_providers import NewProvider
 from tests.conftest import make_settings
-from tests.differential.duel import PEER_PYTHON, needs_peer
+from tests.differential.comparison import PEER_PYTHON, needs_peer
 from tests.nova.cloud.processes import Program
 from tests.nova.cloud.rabbitmq import private_broker
 from tests.nova.shadow.drawing import GPU, SSD, RequestGenerator
@@ -82,7 +82,7 @@ class ShadowCloud:
             self.free[name] = {"vcpus": vcpus, "memory_mb": memory, "local_gb": disk}
             self.nodes[name] = self.nova.add_host(
                 name,
-                **{**self.free[name], **self._figures(name, 0, 0, 0)},
+                **{**self.free[name], **self._compute_usage(name, 0, 0, 0)},
                 pci_stats=None,
                 numa_topology=None,
                 cpu_allocation_ratio=4.0,
@@ -109,9 +109,9 @@ class ShadowCloud:
             name: [uuids[number] for number, hosts in members.items() if name in hosts]
             for name in stock
         }
-        self.database.write(lambda connection: self._stock(connection, stock, of_host))
+        self.database.write(lambda connection: self._create_providers(connection, stock, of_host))
 
-    def _stock(
+    def _create_providers(
         self, connection: Connection, hosts: Mapping[str, Any], of_host: Mapping[str, list[str]]
     ) -> None:
         rows = [NewProvider(self.nodes[name], name) for name in hosts]
@@ -135,7 +135,7 @@ class ShadowCloud:
             traits.replace(connection, key, (), trait_ids, utcnow())
             aggregates.replace(connection, key, of_host[name], utcnow())
 
-    def _figures(self, host: str, vcpus: int, memory: int, disk: int) -> dict[str, Any]:
+    def _compute_usage(self, host: str, vcpus: int, memory: int, disk: int) -> dict[str, Any]:
         total = self.free[host]
         return {
             "vcpus_used": vcpus,
@@ -152,10 +152,10 @@ class ShadowCloud:
         uuids, request = described["uuids"], f"req-{uuid4()}"
         hosts = self.caller.select(primitive, uuids, request)
         # Real computes record an instance only after the shadow has evaluated the request.
-        assert wait_until(lambda: self._evaluated(uuids)), f"{request} was not evaluated"
+        assert wait_until(lambda: self._is_evaluated(uuids)), f"{request} was not evaluated"
         if hosts is None:
             for uuid in uuids:
-                self._bury(uuid)
+                self._record_in_cell0(uuid)
             return
         for uuid, host in zip(uuids, hosts, strict=True):
             self.nova.add_instance(host, uuid=uuid)
@@ -185,12 +185,12 @@ class ShadowCloud:
         with self.database.read() as connection:
             return report_of(shadow_results.since(connection, None))
 
-    def _evaluated(self, uuids: list[str]) -> bool:
+    def _is_evaluated(self, uuids: list[str]) -> bool:
         with self.database.read() as connection:
             rows = shadow_results.since(connection, None)
             return {row.instance for row in rows}.issuperset(uuids)
 
-    def _bury(self, uuid: str) -> None:
+    def _record_in_cell0(self, uuid: str) -> None:
         self.nova.cell0.add(
             "instances", uuid=uuid, vm_state="error", project_id="demo", user_id="ann"
         )
@@ -202,7 +202,7 @@ class ShadowCloud:
         used = [
             sum(flavor[name] for flavor in flavors) for name in ("vcpus", "memory_mb", "root_gb")
         ]
-        figures = {**self._figures(host, *used), "running_vms": len(flavors)}
+        figures = {**self._compute_usage(host, *used), "running_vms": len(flavors)}
         stats = json.dumps({"num_instances": str(len(flavors)), "io_workload": "0"})
         self.nova.cells["one"].change(
             "compute_nodes", {"host": host}, **{**figures, "stats": stats}

@@ -377,13 +377,13 @@ def test_new_instance_does_not_join_a_group_deleted_during_the_sync(
     inside, outside = nova.add_instance("cn1", group=kept), nova.add_instance("cn1", group=gone)
     read = InstanceSync._groups
 
-    def read_before_it_goes(self, uuids):
+    def delete_group_after_read(self, uuids):
         rows = read(self, uuids)
         if rows.get(outside) == gone:
             remove_group(database, gone)
         return rows
 
-    monkeypatch.setattr(InstanceSync, "_groups", read_before_it_goes)
+    monkeypatch.setattr(InstanceSync, "_groups", delete_group_after_read)
     follower.full()
     groups = {uuid: one.server_group for uuid, one in read_instance().items()}
     assert groups == {inside: kept, outside: None}
@@ -398,12 +398,12 @@ def test_group_deletion_waits_for_recording_of_members(
     deletion = Thread(target=remove_group, args=(database, group))
     keep = flavors.keep_embedded
 
-    def keep_meanwhile(connection, texts):
+    def keep_during_deletion(connection, texts):
         deletion.start()
         deletion.join(0.3)  # without a lock the deletion would have ended
         keep(connection, texts)
 
-    monkeypatch.setattr(flavors, "keep_embedded", keep_meanwhile)
+    monkeypatch.setattr(flavors, "keep_embedded", keep_during_deletion)
     follower.full()
     deletion.join(60)
     assert read_instance()[uuid].server_group is None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential.duel import PEER_PYTHON, needs_peer
+from tests.differential.comparison import PEER_PYTHON, needs_peer
 from tests.differential.lines import Lines
 
 #: Release that has exactly the supported fields. Other tests run with older releases, too.
@@ -17,7 +17,7 @@ SERVE = Path(__file__).parent / "peer" / "serve.py"
 def nova():
     needs_peer()
     peer = Lines(PEER_PYTHON, SERVE)
-    yield lambda name, *arguments: peer.ask([name, arguments])
+    yield lambda name, *arguments: peer.get_answer([name, arguments])
     peer.close()
 
 

@@ -52,7 +52,7 @@ def empty_cloud(sqlite_template: Path, tmp_path_factory) -> Iterator[Callable[[]
     folder = tmp_path_factory.mktemp("fleets")
     with ExitStack() as stack:
 
-        def make() -> LoadableCloud:
+        def build_cloud() -> LoadableCloud:
             path = folder / f"{uuid4().hex}.db"
             shutil.copy(sqlite_template, path)
             settings = make_settings(f"sqlite:///{path}")
@@ -60,7 +60,7 @@ def empty_cloud(sqlite_template: Path, tmp_path_factory) -> Iterator[Callable[[]
             stack.callback(database.dispose)
             return LoadableCloud(database, settings)
 
-        yield make
+        yield build_cloud
 
 
 @pytest.fixture

@@ -88,7 +88,7 @@ def test_names_equal_in_the_database_are_rejected_naming_both(cloud, before, tex
         assert cloud.load(text) == []
 
 
-def test_provider_loop_is_rejected_by_name(cloud):
+def test_provider_loop_is_rejected_with_its_name(cloud):
     cloud.load("providers: [{name: loopa, providers: [{name: loopb}]}]")
     assert_load_fails(
         cloud,

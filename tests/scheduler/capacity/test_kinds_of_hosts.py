@@ -8,8 +8,8 @@ import pytest
 from placement_sched.scheduler.capacity import report as report_module
 from placement_sched.scheduler.capacity.count import Deadline, count_capacity
 from tests.conftest import make_settings
-from tests.scheduler.capacity.placed import place_until_full, read_capacity, read_error
-from tests.scheduler.capacity.test_capacity_is_placing import DEVICE, GPU
+from tests.scheduler.capacity.placements import place_until_full, read_capacity, read_error
+from tests.scheduler.capacity.test_capacity_equals_placements import DEVICE, GPU
 from tests.scheduler.capacity.test_report import NODES, make_zone, store_flavor
 from tests.scheduler.providers import add_provider, set_totals
 from tests.scheduler.test_server_groups import create_group

@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from tests.conftest import make_settings
-from tests.scheduler.capacity.placed import place_until_full, read_capacity
+from tests.scheduler.capacity.placements import place_until_full, read_capacity
 from tests.scheduler.test_server_groups import create_group
 from tests.support.scheduling import flavor, report
 from tests.support.statements import record_statements

@@ -32,7 +32,7 @@ def make_cloud(database_url):
     """Return a function that creates an application and its clock. cn1 is larger than cn2."""
     result = []
 
-    def make(**options):
+    def build_cloud(**options):
         clock = Clock()
         settings = make_settings(
             database_url,
@@ -44,7 +44,7 @@ def make_cloud(database_url):
         result.append(create_app(settings, clock=clock))
         return Client(result[-1]), clock
 
-    yield make
+    yield build_cloud
     for application in result:
         application.close()
 
@@ -125,7 +125,7 @@ def test_failed_claim_does_not_count(make_cloud):
 
 
 @pytest.mark.all_databases
-def test_new_and_down_hosts_are_known_at_once(make_cloud):
+def test_new_and_down_hosts_are_detected_at_once(make_cloud):
     app, _ = make_cloud()
     fill_host(app)
     explain(app)

@@ -36,7 +36,7 @@ def test_remaining_instances_keep_every_host_covered(sqlite_app):
     assert breaks["placed"] == breaks["instances"] - 1
 
 
-def test_uncovered_host_that_gets_worse_allows_no_instance(sqlite_app):
+def test_no_instance_remains_if_fewer_of_an_uncovered_host_would_fit(sqlite_app):
     fill(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3 + ["cn2"] * 3)
     row = read_row(compute(sqlite_app))
     assert (row["remaining"], row["at_most"]) == (0, 0)
@@ -44,7 +44,7 @@ def test_uncovered_host_that_gets_worse_allows_no_instance(sqlite_app):
     assert row["breaks"]["placed"] == 0
 
 
-def test_uncovered_host_that_gets_no_worse_allows_instances(sqlite_app):
+def test_instances_remain_if_as_many_of_an_uncovered_host_would_fit(sqlite_app):
     fill(sqlite_app, ["cn1", "cn2"], [])
     sqlite_app.post_json(NODES, [report("big", memory_mb=65536)])
     store_flavor(sqlite_app, "huge", ram=65536)
@@ -54,7 +54,7 @@ def test_uncovered_host_that_gets_no_worse_allows_instances(sqlite_app):
     assert read_row(answer)["remaining"] == 4
 
 
-def test_flavor_that_fits_nowhere_breaks_nothing(sqlite_app):
+def test_flavor_that_fits_on_no_host_makes_no_host_uncovered(sqlite_app):
     fill(sqlite_app, ["cn1"], [])
     store_flavor(sqlite_app, "huge", ram=65536)
     row = read_row(compute(sqlite_app), "huge")
@@ -71,7 +71,7 @@ def test_many_hosts_get_bounds_without_simulations(sqlite_app, monkeypatch):
     assert row["breaks"] == {"domain": "cn0", "instances": 1, "placed": 0}
 
 
-def test_numbers_of_the_broken_host_count_its_instances_of_all_flavors(sqlite_app, monkeypatch):
+def test_numbers_of_an_uncovered_host_count_its_instances_of_all_flavors(sqlite_app, monkeypatch):
     fill(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1"])
     store_flavor(sqlite_app, "tiny", ram=512)
     place(sqlite_app, 9, "cn1", flavor="tiny")
@@ -84,7 +84,7 @@ def test_numbers_of_the_broken_host_count_its_instances_of_all_flavors(sqlite_ap
     assert row["breaks"] == {"domain": "cn1", "instances": 4, "placed": 3}
 
 
-def test_instances_of_a_replaced_flavor_of_the_same_name_prove_nothing(sqlite_app, monkeypatch):
+def test_instances_of_an_older_flavor_of_the_same_name_give_no_bound(sqlite_app, monkeypatch):
     fill(sqlite_app, ["cn1", "cn2"], ["cn1"] * 3)
     monkeypatch.setattr(failover_remaining, "MAX_PROBED_FAILURES", 0)
     assert read_row(compute(sqlite_app))["at_most"] == 1

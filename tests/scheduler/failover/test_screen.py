@@ -36,7 +36,7 @@ def has_placement(app, hosts):
     """Return whether any choice of hosts places all instances of failed hosts."""
     scheduler = app.app.services.scheduler
 
-    def place(mover, inner, scratch, remaining, others):
+    def place_all(mover, inner, scratch, remaining, others):
         if not remaining:
             return True
         instance, *later = remaining
@@ -44,19 +44,19 @@ def has_placement(app, hosts):
             with mover.attempt():
                 destination = {"host": other, "node": other}
                 result = mover.place([instance], {"requested_destination": destination})
-                if isinstance(result, MovePlan) and place(mover, inner, scratch, later, others):
+                if isinstance(result, MovePlan) and place_all(mover, inner, scratch, later, others):
                     return True
         return False
 
-    def run(inner, scratch, _applied):
+    def can_place_all(inner, scratch, _applied):
         connection, now = scratch.connection, inner.clock()
         names = {host for host, _ in inner.memory.node_names.current(connection).values()}
         moving = find_instances(connection, hosts)
         simulation.disable(connection, hosts, DISABLED, DRAINED, now)
         mover = Mover(inner, scratch, now)
-        return place(mover, inner, scratch, moving, sorted(names - set(hosts)))
+        return place_all(mover, inner, scratch, moving, sorted(names - set(hosts)))
 
-    return scheduler.simulate([], run)
+    return scheduler.simulate([], can_place_all)
 
 
 def check(app, answer, sets):
@@ -78,7 +78,7 @@ def check(app, answer, sets):
 @pytest.mark.slow
 @settings(max_examples=draws(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cloud=small_clouds())
-def test_covered_hosts_are_those_that_a_simulation_empties(
+def test_covered_hosts_equal_a_simulation_that_moves_all_instances(
     sqlite_template, tmp_path_factory, make_app, cloud
 ):
     sizes, requests, _ = cloud
@@ -93,7 +93,7 @@ def test_covered_hosts_are_those_that_a_simulation_empties(
 @pytest.mark.slow
 @settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cloud=small_clouds())
-def test_bound_for_many_sets_claims_no_more_than_each_set_shows(
+def test_bound_for_many_sets_agrees_with_the_check_of_each_set(
     sqlite_template, tmp_path_factory, make_app, monkeypatch, cloud
 ):
     sizes, requests, _ = cloud
@@ -136,13 +136,13 @@ def judge_virtual_functions(free, options, fits, number):
     return screen.judge(load), screen.count_stuck(load)
 
 
-def test_options_that_share_devices_prove_no_impossibility():
+def test_candidates_that_share_devices_leave_the_verdict_unclear():
     # The first pair of devices leaves no pair, but each of them with the third makes two.
     pairs = [tuple((index, 1) for index in pair) for pair in combinations(range(3), 2)]
     assert judge_virtual_functions((1, 1, 2), pairs, 1, 2) == (Verdict.UNCLEAR, 0)
 
 
-def test_options_with_different_devices_prove_impossibility():
+def test_too_few_candidates_with_different_devices_are_uncovered():
     apart = [((0, 1),), ((1, 1),), ((2, 1),)]
     assert judge_virtual_functions((1, 1, 2), apart, 4, 5) == (Verdict.UNCOVERED, 1)
     # Every option uses the third device.

@@ -50,7 +50,7 @@ def read_service_settings(folder, url, name, *, alone):
 def services(tmp_path, sqlite_url, make_app):
     """The service with all policies, and a service for each policy."""
     every = make_app(read_service_settings(tmp_path, sqlite_url, "all", alone=False))
-    random = Dice.of(7)
+    random = Dice.numbered(7)
     reports = [
         report(
             f"{name}{number}",
@@ -123,7 +123,7 @@ def read_decision(client, request_spec):
 @pytest.mark.property
 def test_decisions_equal_those_of_a_service_with_one_policy(services):
     every, alone = services
-    random = Dice.of(11)
+    random = Dice.numbered(11)
     requests = [
         (name, random_request(name, alone[name][1], random))
         for name in random.choices(list(POLICIES), k=REQUESTS)

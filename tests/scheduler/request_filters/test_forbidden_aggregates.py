@@ -80,7 +80,7 @@ def test_aggregate_is_forbidden_unless_the_request_requires_all_its_traits(
 
 
 @pytest.mark.parametrize("value", ["forbidden", "Required", "required ", "preferred", "", "true"])
-def test_only_the_value_required_reserves_an_aggregate(value):
+def test_metadata_reserve_an_aggregate_only_with_the_value_required(value):
     assert forbidden_numbers([{"trait:CUSTOM_XYZ": value}]) == []
     assert forbidden_numbers([XYZ], {"trait:CUSTOM_XYZ": value}) == [1]
     assert forbidden_numbers([XYZ], properties={"trait:CUSTOM_XYZ": value}) == [1]

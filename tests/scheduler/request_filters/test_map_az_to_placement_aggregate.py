@@ -68,7 +68,7 @@ def test_request_without_a_zone_does_not_change(zone):
 
 
 @pytest.mark.parametrize("zone", ["az9", "AZ1", "az", "az9,az8", " , "])
-def test_unknown_zone_is_rejected_by_name(zone):
+def test_unknown_zone_is_rejected_with_its_name(zone):
     outcome = apply_filter(zone)
     assert isinstance(outcome, Rejection)
     assert repr(zone) in outcome.reason

@@ -22,7 +22,7 @@ from placement_sched.scheduler.request_filters import RequestFilterResult
 from placement_sched.scheduler.resource_request import TargetNodes, build_query
 from tests.exploring import Dice, draws
 from tests.scheduler.random_requests import CUSTOM, NUMBERS, SPECS, TRANSLATED, WORLDS
-from tests.support.clouds import Cloud, Host, build_stock, load_cloud
+from tests.support.clouds import Cloud, Host, build_inventory, load_cloud
 from tests.support.states import settings_with
 
 #: Enable every option that is disabled by default.
@@ -106,19 +106,21 @@ def test_all_filters_together_keep_all_constraints(spec, world):
 @pytest.fixture
 def cloud(sqlite_database):
     """Twelve hosts that differ in traits and aggregates, with a GPU below each."""
-    random = Dice.of(7)
+    random = Dice.numbered(7)
     hosts = []
     for number in range(12):
         root = Host(
             f"h{number}",
-            build_stock("VCPU", 8) | build_stock("MEMORY_MB", 8192) | build_stock("DISK_GB", 100),
+            build_inventory("VCPU", 8)
+            | build_inventory("MEMORY_MB", 8192)
+            | build_inventory("DISK_GB", 100),
             frozenset(random.sample(CUSTOM, 2))
             | {entry for entry in TRANSLATED if random.random() < 0.9},
             frozenset(f"agg{item}" for item in NUMBERS if random.random() < 0.4),
         )
         gpu = Host(
             f"g{number}",
-            build_stock("PGPU", 2),
+            build_inventory("PGPU", 2),
             frozenset(random.sample(CUSTOM, 2)),
             root.aggregates,
             root.name,

@@ -27,7 +27,7 @@ from tests.model.hardware.test_stranding import (
     pinned,
     pools,
 )
-from tests.scheduler.capacity.placed import SELECT, read_capacity
+from tests.scheduler.capacity.placements import SELECT, read_capacity
 from tests.scheduler.capacity.test_report import store_flavor
 from tests.scheduler.weights.weighing import raw_weights, weigh, weigh_hosts
 from tests.support.scheduling import FLAVOR, report, spec
@@ -67,7 +67,7 @@ def host(name, cpus=8, ram=16, disk=100, **fields):
     return state
 
 
-def best(hosts, request):
+def best_host(hosts, request):
     return weigh(StrandedResourcesWeigher, hosts, request, **OPTIONS).hosts[0].obj.host
 
 
@@ -75,10 +75,10 @@ def by_class(amounts):
     return dict(zip(CLASSES, amounts, strict=True))
 
 
-def strand(state, sizes, amounts):
+def compute_stranded(state, sizes, amounts):
     """Return the units that a placement strands on a host, by placing instances in turn."""
 
-    def mean_left(free):
+    def mean_remaining(free):
         remaining = [fill_one_by_one(free, by_class(size)) for size in sizes]
         return [sum(amounts[name] for amounts in remaining) / len(remaining) for name in CLASSES]
 
@@ -88,7 +88,7 @@ def strand(state, sizes, amounts):
     for place in range(len(CLASSES)):
         users = [size[place] for size in sizes if size[place]]
         units.append(max(sum(users) / len(users), 1) if users else 1)
-    pairs = zip(mean_left(free), mean_left(after), units, strict=True)
+    pairs = zip(mean_remaining(free), mean_remaining(after), units, strict=True)
     return sum((more - less) / unit for less, more, unit in pairs)
 
 
@@ -109,11 +109,13 @@ def test_weight_equals_the_amount_stranded_by_placing_one_by_one(sizes, free, am
     hosts = [host(f"cn{number}", *amounts) for number, amounts in enumerate(free)]
     raw = raw_weights(StrandedResourcesWeigher, hosts, request, **OPTIONS)
     for number, each in enumerate(free):
-        assert raw[f"cn{number}"] == pytest.approx(-strand(each, sizes, amounts), abs=1e-9)
+        assert raw[f"cn{number}"] == pytest.approx(
+            -compute_stranded(each, sizes, amounts), abs=1e-9
+        )
 
 
 @given(st.lists(SIZES, min_size=1, max_size=4, unique=True), st.lists(FREE, min_size=2), SIZES)
-def test_host_left_wholly_usable_weighs_at_least_as_much_as_equal_hosts(sizes, free, amounts):
+def test_host_without_stranded_amounts_weighs_at_least_as_much_as_equal_hosts(sizes, free, amounts):
     """All compared hosts are wholly usable before the placement."""
     flavors = [Flavor(vcpus=c, memory_mb=1024 * m, root_gb=d) for c, m, d in sizes]
     request = build_request(
@@ -142,14 +144,14 @@ SMALL, LARGE = build_flavor(1, 1024), build_flavor(8, 8192)
 def test_whole_hosts_are_kept_for_large_flavors():
     hosts = [host("cn1", 8, 8), host("cn2", 7, 7), host("cn3", 16, 16)]
     request = build_request(SMALL, SMALL, LARGE)
-    assert best(hosts, request) == "cn2"
+    assert best_host(hosts, request) == "cn2"
 
 
 def test_amounts_stay_in_the_proportion_of_the_flavors():
     """Memory on a host without free CPUs cannot be used."""
     hosts = [host("cn1", 8, 8), host("cn2", 16, 8)]
     cpus = build_flavor(8, 2048)
-    assert best(hosts, build_request(cpus, build_flavor(1, 1024))) == "cn2"
+    assert best_host(hosts, build_request(cpus, build_flavor(1, 1024))) == "cn2"
 
 
 def with_nodes(name, *nodes, **fields):
@@ -172,7 +174,7 @@ def test_whole_numa_nodes_are_kept():
         verdict = plugin.prepare(request)
         for state in hosts:
             state.limits.update(verdict(state).limits)
-    assert best(hosts, request) == "cn2"
+    assert best_host(hosts, request) == "cn2"
 
 
 def test_huge_pages_are_kept():
@@ -184,7 +186,7 @@ def test_huge_pages_are_kept():
     ]
     for state in hosts:
         state.free_ram_mb = 8 * 1024
-    assert best(hosts, build_request(build_flavor(1, 1024), huge)) == "cn2"
+    assert best_host(hosts, build_request(build_flavor(1, 1024), huge)) == "cn2"
 
 
 def test_devices_are_kept():
@@ -192,11 +194,11 @@ def test_devices_are_kept():
     gpu = build_flavor(4, 4096, extra_specs={"pci_passthrough:alias": "gpu:1"})
     hosts = [host("cn1", 8, 8, pci_stats=pools((0, 2))), host("cn2", 8, 8, pci_stats=pools())]
     plain = build_flavor(2, 2048)
-    assert best(hosts, build_request(plain, plain, gpu)) == "cn2"
+    assert best_host(hosts, build_request(plain, plain, gpu)) == "cn2"
     # Pairs of devices stay together.
     pair = build_flavor(4, 4096, extra_specs={"pci_passthrough:alias": "gpu:2"})
     hosts = [host("cn1", pci_stats=pools((0, 2))), host("cn2", pci_stats=pools((0, 1)))]
-    assert best(hosts, build_request(gpu, gpu, pair)) == "cn2"
+    assert best_host(hosts, build_request(gpu, gpu, pair)) == "cn2"
     # Weighing changes no host.
     assert [state.pci_stats.free for state in hosts] == [2, 1]
     assert [state.num_instances for state in hosts] == [0, 0]
@@ -268,7 +270,7 @@ def explain(app, **fields):
     return {entry["host"]: entry["weights"] for entry in answer["hosts"]}
 
 
-def test_amounts_equal_those_of_a_capacity_report(cloud):
+def test_stranded_amounts_equal_a_capacity_report(cloud):
     """In a cloud with a single flavor, the report counts the amounts stranded for this flavor."""
     for state in ("empty", "with an instance"):
         with cloud.app.services.database.read() as connection:

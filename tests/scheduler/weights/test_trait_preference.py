@@ -54,13 +54,13 @@ def cloud(request, sqlite_url, make_app):
     return app
 
 
-def preferring(extra_specs, **changes):
+def spec_with_extra_specs(extra_specs, **changes):
     return spec(flavor=flavor(extra_specs=extra_specs), **changes)
 
 
 @pytest.mark.slow
 def test_hosts_with_preferred_traits_come_first(cloud):
-    answer = explain_request(cloud, preferring(A_OR_B))
+    answer = explain_request(cloud, spec_with_extra_specs(A_OR_B))
     assert answer.hosts == ["cn3", "cn2", "cn1", "cn4"]
     assert {"name": NAME, "multiplier": 1000.0} in answer.answer["funnel"]["weighers"]
     weights = [host["weights"][NAME] for host in answer.answer["hosts"]]
@@ -69,16 +69,16 @@ def test_hosts_with_preferred_traits_come_first(cloud):
     image = spec(image={"properties": {"trait:CUSTOM_C": "preferred"}})
     assert explain_request(cloud, image).hosts == ["cn4", "cn1", "cn2", "cn3"]
     option = {"filter_scheduler__trait_preference_weight_multiplier": -1.0}
-    assert explain_request(cloud, preferring(A_OR_B), **option).hosts[0] == "cn4"
+    assert explain_request(cloud, spec_with_extra_specs(A_OR_B), **option).hosts[0] == "cn4"
     put_aggregate(cloud, 1, {"trait_preference_weight_multiplier": "0"}, "cn3")
-    assert explain_request(cloud, preferring(A_OR_B)).hosts[0] == "cn2"
+    assert explain_request(cloud, spec_with_extra_specs(A_OR_B)).hosts[0] == "cn2"
 
 
 @pytest.mark.slow
 def test_trait_of_a_nested_provider_counts(cloud):
     add_provider(cloud, "gpu", parent=uuid_of("cn4"), VGPU=1)
     add_traits(cloud.app.services.database, [Host("gpu", {}, frozenset({"CUSTOM_GPU"}))])
-    assert explain_request(cloud, preferring({PREFER: "CUSTOM_GPU"})).hosts[0] == "cn4"
+    assert explain_request(cloud, spec_with_extra_specs({PREFER: "CUSTOM_GPU"})).hosts[0] == "cn4"
 
 
 def test_other_requests_have_the_same_weighers_and_weights(cloud):
@@ -120,7 +120,7 @@ def test_number_of_statements_does_not_depend_on_hosts(sqlite_url, make_app, is_
     for numbers in (range(3), range(3, 60)):
         put_hosts(app, **{f"h{n}": ["CUSTOM_A"] for n in numbers})
         per_request = []
-        for request in (spec(), preferring({PREFER: "CUSTOM_A"})):
+        for request in (spec(), spec_with_extra_specs({PREFER: "CUSTOM_A"})):
             app.post_json(EXPLAIN, {"request_spec": request})
             with record_statements(app.app.services.database) as seen:
                 app.post_json(EXPLAIN, {"request_spec": request})

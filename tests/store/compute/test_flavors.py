@@ -17,7 +17,7 @@ pytestmark = pytest.mark.all_databases
 def add_flavor(database):
     """Give a function that adds a flavor with extra specs, and returns its number."""
 
-    def make(flavorid, name, extra_specs=None, **fields):
+    def insert_flavor(flavorid, name, extra_specs=None, **fields):
         def write_rows(connection):
             store.add(connection, Flavor(flavorid=flavorid, name=name, **fields), NOW)
             number = store.by_flavorid(connection, flavorid).id
@@ -26,7 +26,7 @@ def add_flavor(database):
 
         return database.write(write_rows)
 
-    return make
+    return insert_flavor
 
 
 def run_query(database, question, *arguments):

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.all_databases
 def add_aggregate(database):
     """Give a function that adds an aggregate with hosts and metadata, and returns its id."""
 
-    def make(name, *hosts, **metadata):
+    def insert_aggregate(name, *hosts, **metadata):
         def write_rows(connection):
             number = store.add(connection, uuid_of(name), name, NOW)
             store.add_hosts(connection, number, hosts, NOW)
@@ -25,7 +25,7 @@ def add_aggregate(database):
 
         return database.write(write_rows)
 
-    return make
+    return insert_aggregate
 
 
 def run_query(database, question, *arguments):

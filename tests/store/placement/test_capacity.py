@@ -22,7 +22,7 @@ SMALL = st.integers(1, 40)
 
 
 @st.composite
-def stocks(draw):
+def inventories_with_usage(draw):
     """Draw an inventory and its usage."""
     total = draw(SMALL)
     inventory = Inventory(
@@ -72,7 +72,10 @@ def providers_with_capacity(database, amount):
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-@given(st.lists(stocks(), min_size=1, max_size=30), st.lists(st.integers(1, 120), max_size=5))
+@given(
+    st.lists(inventories_with_usage(), min_size=1, max_size=30),
+    st.lists(st.integers(1, 120), max_size=5),
+)
 def test_sql_and_python_agree_on_capacity(database, drawn, amounts):
     uuids = make_providers(database, [[inventory] for inventory, _ in drawn])
     allocate_vcpus(database, {uuid: used for uuid, (_, used) in zip(uuids, drawn, strict=True)})

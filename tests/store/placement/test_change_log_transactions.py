@@ -49,13 +49,13 @@ class Writer:
         self.rows = [*self.rows, number]
 
     def change(self, provider):
-        self._each(ALLOCATIONS.update().values(used=provider + 7))
+        self._execute_on_last_row(ALLOCATIONS.update().values(used=provider + 7))
 
     def move(self, provider):
-        self._each(ALLOCATIONS.update().values(resource_provider_id=provider))
+        self._execute_on_last_row(ALLOCATIONS.update().values(resource_provider_id=provider))
 
     def remove(self, provider):
-        self._each(ALLOCATIONS.delete())
+        self._execute_on_last_row(ALLOCATIONS.delete())
         self.rows = self.rows[:-1]
 
     def roll_back_to_savepoint(self, provider):
@@ -73,7 +73,7 @@ class Writer:
         self.connection.rollback()
         self.rows = self.before
 
-    def _each(self, statement):
+    def _execute_on_last_row(self, statement):
         for number in self.rows[-1:]:
             self.connection.execute(statement.where(ALLOCATIONS.c.id == number))
 

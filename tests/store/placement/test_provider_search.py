@@ -126,7 +126,7 @@ def test_each_class_is_checked_for_its_own_amount(database):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_provider_with_a_trait_of_every_set_is_found(database, seed):
-    dice = Dice.of(seed)
+    dice = Dice.numbered(seed)
     uuids = make_providers(database, [[] for _ in range(20)])
     names, places = TRAITS[:6], AGGREGATES[:6]
     chosen = {uuid: set(dice.sample(range(6), dice.randint(0, 6))) for uuid in uuids}

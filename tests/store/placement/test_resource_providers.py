@@ -52,14 +52,14 @@ def test_parent_recreated_before_its_lock_is_not_found(database, monkeypatch, is
     parent = create_provider(database, "parent", root.uuid)
     lock = resource_providers.lock
 
-    def lock_too_late(connection, ids):
+    def lock_after_recreation(connection, ids):
         monkeypatch.setattr(resource_providers, "lock", lock)
         provider_trees.remove(connection, parent.uuid)
         same = {"uuid": parent.uuid, "name": "parent", "parent_uuid": root.uuid}
         provider_trees.create(connection, **same, now=NOW)
         return lock(connection, ids)
 
-    monkeypatch.setattr(resource_providers, "lock", lock_too_late)
+    monkeypatch.setattr(resource_providers, "lock", lock_after_recreation)
     with pytest.raises(ConcurrentUpdate, match="has just been changed"):
         create_provider(database, "child", parent.uuid) if is_made else move_provider(
             database, other, parent
@@ -122,14 +122,14 @@ def test_lock_returns_generations_of_existing_providers(database):
     assert read_provider(database, two).updated_at == LATER
 
 
-def spellings(uuid):
+def uuid_spellings(uuid):
     return [uuid.upper(), uuid.replace("-", ""), f"{{{uuid}}}", f"urn:uuid:{uuid}", uuid]
 
 
 def test_provider_is_found_by_any_uuid_spelling(database):
     provider = create_provider(database, "one")
     create_provider(database, "another")
-    for uuid in spellings(provider.uuid):
+    for uuid in uuid_spellings(provider.uuid):
         with database.read() as connection:
             assert resource_providers.by_uuid(connection, uuid) == provider
         locked = database.write(

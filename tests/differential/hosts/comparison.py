@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self
 
-from tests.differential.duel import (
+from tests.differential.comparison import (
     PEER_PYTHON,
     CaseComparison,
     documents_without_a_part,
@@ -17,7 +17,7 @@ from tests.differential.duel import (
 )
 from tests.differential.generate.dice import Dice
 from tests.differential.hosts.case import Case
-from tests.differential.hosts.compare import Differences, differences
+from tests.differential.hosts.differences import Differences, differences
 from tests.differential.hosts.explained import HostAnswers, explain_differences
 from tests.differential.hosts.generate.cases import random_case
 from tests.differential.hosts.sides import Ours, Theirs
@@ -45,8 +45,8 @@ class HostsComparison(CaseComparison):
         return repeat_forever(partial(random_case, Dice(random)))
 
     def compare_answers(self, case: Case) -> tuple[HostAnswers, list[str], Differences]:
-        theirs = self.theirs.ask(case)
-        answers = HostAnswers(case, self.ours.ask(case, theirs), theirs)
+        theirs = self.theirs.get_answer(case)
+        answers = HostAnswers(case, self.ours.get_answer(case, theirs), theirs)
         return answers, *explain_differences(answers, differences(case, answers.ours, theirs))
 
     def coverage_of(self, case: Case, answers: HostAnswers) -> Iterable[Any]:

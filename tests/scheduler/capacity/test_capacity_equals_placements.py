@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from webtest import TestApp
 
 from tests.conftest import make_settings
-from tests.scheduler.capacity.placed import place_until_full, read_capacity
+from tests.scheduler.capacity.placements import place_until_full, read_capacity
 from tests.scheduler.capacity.test_report import make_zone
 from tests.scheduler.providers import add_provider, share_pool
 from tests.scheduler.test_server_groups import create_group

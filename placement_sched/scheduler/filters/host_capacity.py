@@ -40,7 +40,7 @@ def smallest_of_aggregates(
 
 
 @dataclass(frozen=True, slots=True)
-class HostRoom:
+class HostCapacity:
     """Total and used amount of a resource on a host, and its allocation ratio."""
 
     total: int

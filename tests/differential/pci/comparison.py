@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self
 
-from tests.differential.duel import PEER_PYTHON, CaseComparison, Differences, repeat_forever
+from tests.differential.comparison import PEER_PYTHON, CaseComparison, Differences, repeat_forever
 from tests.differential.generate.dice import Dice
 from tests.differential.pci.explained import EXPLANATIONS
 from tests.differential.pci.generate import PciCase, random_case
@@ -29,7 +29,7 @@ class PciComparison(CaseComparison):
     def compare_answers(
         self, case: PciCase
     ) -> tuple[tuple[Answer, Answer], list[str], Differences]:
-        ours, theirs = self.ours.ask(case), self.theirs.ask(case)
+        ours, theirs = self.ours.get_answer(case), self.theirs.get_answer(case)
         names = [] if ours == theirs else self._explained(case, ours)
         unexplained = {} if ours == theirs or names else {"answer": (ours, theirs)}
         return (ours, theirs), names, unexplained
@@ -44,10 +44,10 @@ class PciComparison(CaseComparison):
         changed_by_all = case
         for explanation in EXPLANATIONS:
             changed, changed_by_all = explanation.change(case), explanation.change(changed_by_all)
-            if changed != case and self.theirs.ask(changed) == ours:
+            if changed != case and self.theirs.get_answer(changed) == ours:
                 return [explanation.name]
         names = [item.name for item in EXPLANATIONS if item.change(case) != case]
-        return names if names and self.theirs.ask(changed_by_all) == ours else []
+        return names if names and self.theirs.get_answer(changed_by_all) == ours else []
 
 
 def _coverage_of_answer(case: PciCase, theirs: Answer) -> list[str]:

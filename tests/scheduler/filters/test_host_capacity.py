@@ -5,8 +5,8 @@ import logging
 
 import pytest
 
-from placement_sched.scheduler.filters.room import (
-    HostRoom,
+from placement_sched.scheduler.filters.host_capacity import (
+    HostCapacity,
     aggregate_ratio,
     reported_ratio,
     smallest_of_aggregates,
@@ -39,25 +39,25 @@ KEY = "cpu_allocation_ratio"
 
 
 @pytest.mark.parametrize(
-    ("room", "amount", "reason"),
+    ("capacity", "amount", "reason"),
     [
-        (HostRoom(8, 0, 1.0), 8, None),
-        (HostRoom(8, 8, 2.0), 8, None),
-        (HostRoom(8, 0, 0.5), 4, None),
-        (HostRoom(8, 9, 1.0), 0, "0 GB requested, -1 free of 8 x 1"),
-        (HostRoom(8, 1, 1.0), 8, "8 GB requested, 7 free of 8 x 1"),
-        (HostRoom(131072, 192512, 1.5), 8192, "8192 GB requested, 4096 free of 131072 x 1.5"),
+        (HostCapacity(8, 0, 1.0), 8, None),
+        (HostCapacity(8, 8, 2.0), 8, None),
+        (HostCapacity(8, 0, 0.5), 4, None),
+        (HostCapacity(8, 9, 1.0), 0, "0 GB requested, -1 free of 8 x 1"),
+        (HostCapacity(8, 1, 1.0), 8, "8 GB requested, 7 free of 8 x 1"),
+        (HostCapacity(131072, 192512, 1.5), 8192, "8192 GB requested, 4096 free of 131072 x 1.5"),
         # Eleven tenths of ten are a little more than eleven, in floating point.
-        (HostRoom(10, 1, 1.1), 10, None),
-        (HostRoom(10, 2, 1.1), 10, "10 GB requested, 9 free of 10 x 1.1"),
-        (HostRoom(8, 0, 16.0), 9, "9 GB requested, the host has 8 in all"),
-        (HostRoom(0, 0, 16.0), 1, "1 GB requested, the host has 0 in all"),
+        (HostCapacity(10, 1, 1.1), 10, None),
+        (HostCapacity(10, 2, 1.1), 10, "10 GB requested, 9 free of 10 x 1.1"),
+        (HostCapacity(8, 0, 16.0), 9, "9 GB requested, the host has 8 in all"),
+        (HostCapacity(0, 0, 16.0), 1, "1 GB requested, the host has 0 in all"),
     ],
 )
-def test_amount_fits_within_the_total_and_the_ratio(room, amount, reason):
-    rejection = room.rejection(amount, "GB")
+def test_amount_fits_within_the_total_and_the_ratio(capacity, amount, reason):
+    rejection = capacity.rejection(amount, "GB")
     assert (rejection and rejection.reason) == reason
-    rejection = HostRoom(8, 9, 2.0).rejection(8, "GB")
+    rejection = HostCapacity(8, 9, 2.0).rejection(8, "GB")
     assert (rejection.asked, rejection.has) == (8, 7.0)
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self
 
-from tests.differential.duel import PEER_PYTHON, CaseComparison, documents_without_a_part
+from tests.differential.comparison import PEER_PYTHON, CaseComparison, documents_without_a_part
 from tests.differential.generate.dice import Dice
-from tests.differential.nova.compare import Differences, differences
+from tests.differential.nova.differences import Differences, differences
 from tests.differential.nova.explained import NovaAnswers, explain_differences
 from tests.differential.nova.generate.cloud import random_cloud
 from tests.differential.nova.generate.requests import RequestCase, random_request_case
@@ -44,7 +44,9 @@ class NovaComparison(CaseComparison):
                 yield random_request_case(dice, cloud)
 
     def compare_answers(self, case: RequestCase) -> tuple[NovaAnswers, list[str], Differences]:
-        answers = NovaAnswers(case, self.ours.ask(case), self.theirs.ask(case), self.theirs.ask)
+        answers = NovaAnswers(
+            case, self.ours.get_answer(case), self.theirs.get_answer(case), self.theirs.get_answer
+        )
         return answers, *explain_differences(
             answers, differences(case, answers.ours, answers.theirs)
         )

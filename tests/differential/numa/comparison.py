@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self
 
-from tests.differential.duel import PEER_PYTHON, CaseComparison, Differences, repeat_forever
+from tests.differential.comparison import PEER_PYTHON, CaseComparison, Differences, repeat_forever
 from tests.differential.generate.dice import Dice
 from tests.differential.numa.generate import Case, random_case
 from tests.differential.numa.sides import Ours, Rounds, Theirs
@@ -92,7 +92,7 @@ class NumaComparison(CaseComparison):
         return answers, names, {f"instance {answers.number}": (answers.ours, answers.theirs)}
 
     def answers(self, case: Case) -> Answers:
-        return Answers(case, self.ours.ask(case), self.theirs.ask(case))
+        return Answers(case, self.ours.get_answer(case), self.theirs.get_answer(case))
 
     def coverage_of(self, case: Case, answers: Answers) -> Iterable[Any]:
         yield from (item.get("passes", False) for item in answers.theirs)

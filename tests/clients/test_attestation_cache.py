@@ -38,12 +38,12 @@ def levels_at(service):
     now = [START]
     attested = AttestedHosts(service.poll, lifetime=60, clock=lambda: now[0])
 
-    def levels(seconds, *hosts):
+    def read_levels(seconds, *hosts):
         now[0] = START + timedelta(seconds=seconds)
         return [attested.levels(hosts)[host].level.trust for host in hosts]
 
-    levels.attested = attested
-    return levels
+    read_levels.attested = attested
+    return read_levels
 
 
 def poll_times(service, levels_at, *seconds):
