@@ -480,7 +480,7 @@ class AsgiToWsgi:
         try:
             answer.close()
         except Exception:
-            LOG.exception("after the answer to %s", environ["PATH_INFO"])
+            LOG.exception("the application failed after its answer to %s", environ["PATH_INFO"])
         return sent
 
     def _build_environ(self, scope: Scope) -> dict[str, Any]:

@@ -304,10 +304,10 @@ def _can_choose_freely(tree: ProviderTree, rules: Rules) -> bool:
 
 
 def always_combine(rules: Rules) -> bool:
-    """Return whether providers for all slots always form a combination.
+    """Return whether a tree with a provider for each slot always has a combination.
 
-    The result applies only to trees that also have a provider with a trait of each set in
-    ``trait_choices``.
+    This presumes a tree that also has, for each set in ``trait_choices``, a provider with any trait
+    of the set.
     """
     classes = [class_id for slot in rules.slots for class_id, _ in slot.amounts]
     is_contested = len(set(classes)) < len(classes)

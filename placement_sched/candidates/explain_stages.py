@@ -351,9 +351,9 @@ class Rejection(NamedTuple):
 class Reasons:
     """Messages for the rejections of trees.
 
-    ``rooms`` are the inventories that reasons name, by provider and class. ``names`` are the names
-    of providers by id. ``memberships`` are the aggregates of the search that each provider is in,
-    for advice. ``tree_names`` are the names of providers whose trees are requested, by uuid.
+    ``rooms`` are the inventories in the messages, by provider and class. ``names`` are the names of
+    providers by id. ``memberships`` are the aggregates of each provider, as far as the query names
+    them. ``tree_names`` are the names of the providers in ``in_tree``, by uuid.
     """
 
     checked: CheckedTrees

@@ -168,7 +168,7 @@ def add_group(commands: Commands, name: str, summary: str) -> Commands:
 
 
 def underscored(word: str) -> str:
-    """Return a value that may be written with hyphens with underscores."""
+    """Replace the hyphens of a value by underscores."""
     return word.replace("-", "_")
 
 

@@ -91,8 +91,8 @@ class Neutron:
             if isinstance(document, dict) and "NeutronError" in document:
                 return None
             raise self._service.failed(
-                f"{self._service.place} answered {answer.text} to GET {path}; is the address "
-                "that of neutron?"
+                f"{self._service.place} answered {answer.text} to GET {path}; check that it is "
+                "the address of neutron"
             )
         with self._service.reading(path):
             resource: Mapping[str, Any] = answer.document[key]

@@ -123,7 +123,7 @@ def open_trait_file(path: Path, placement: str) -> Iterator[TraitFile]:
         try:
             fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Conflict(f"--state {path}: another sync_traits uses it") from None
+            raise Conflict(f"--state {path}: another sync_traits process uses the file") from None
         record = TraitFile(path, placement)
         try:
             yield record
@@ -229,7 +229,11 @@ class RemotePlacement:
         forgotten: Collection[ProviderTrait],
         planned: Mapping[ProviderTrait, str],
     ) -> None:
-        """Remove pairs from the record, update aggregates, and write it with planned additions."""
+        """Change the aggregates of pairs in the record, and remove other pairs.
+
+        The changes are in ``rebound`` and ``forgotten``. The record is written with the additions
+        in ``planned``.
+        """
         if self._record is not None:
             self._record.aggregates.update(rebound)
             for pair in forgotten:

@@ -237,7 +237,8 @@ class TimelinePicture:
 def timeline_picture(counts: Json, *, is_whole: bool = False) -> TimelinePicture:
     """Build the chart of ``GET /decision_counts``.
 
-    ``is_whole`` if it begins with the first decision: a bar of few intervals would fill the chart.
+    With ``is_whole``, ``counts`` begin with the first decision. The chart then begins earlier if
+    there are few intervals, so that no bar fills it.
     """
     seconds = counts["bucket_seconds"]
     begin, end = (datetime.fromisoformat(counts[name]) for name in ("since", "until"))
@@ -270,7 +271,10 @@ def timeline_picture(counts: Json, *, is_whole: bool = False) -> TimelinePicture
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityBar:
-    """The capacity for a flavor or in a part of the cloud. The widest bar is the largest."""
+    """The capacity for a flavor or in a part of the cloud.
+
+    ``width`` is relative to the largest capacity.
+    """
 
     name: str
     capacity: int

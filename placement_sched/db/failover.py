@@ -80,7 +80,7 @@ class Histories:
 
         @event.listens_for(engine, "connect")
         def note_epoch(connection: Any, record: Any) -> None:
-            self.ask_again(kind, connection, record.info)
+            self.read_again(kind, connection, record.info)
             connection.rollback()  # a statement may have begun a transaction
 
         @event.listens_for(engine, "checkout")
@@ -88,7 +88,7 @@ class Histories:
             if self.is_past(record.info):
                 raise DisconnectionError
 
-    def ask_again(self, kind: str, driver: Any, info: dict[Any, Any]) -> None:
+    def read_again(self, kind: str, driver: Any, info: dict[Any, Any]) -> None:
         """Read the epoch of an open connection again, as a pooler may have changed its server.
 
         Raises the driver's own error.
@@ -96,7 +96,10 @@ class Histories:
         self._note(info, _read_epoch(kind, driver))
 
     def is_past(self, info: dict[Any, Any]) -> bool:
-        """Return whether a connection with this ``info`` belongs to an earlier epoch."""
+        """Return whether a connection belongs to an earlier epoch.
+
+        ``info`` is the dictionary that SQLAlchemy keeps with the connection.
+        """
         return bool(info.get(HISTORY, self.current) != self.current)
 
     def _note(self, info: dict[Any, Any], epoch: ServerEpoch) -> None:

@@ -151,8 +151,8 @@ def is_done(read: _Read, mark: str) -> bool:
         except Unavailable as failure:
             if time.monotonic() >= until:
                 raise CommitUnknown(
-                    "the connection to the database was lost while the write was committed, so "
-                    f"that it is not known whether it was done: {failure.detail}"
+                    "the connection to the database was lost during COMMIT, and it is not known "
+                    f"whether the transaction was committed: {failure.detail}"
                 ) from failure
         time.sleep(random.uniform(0.5, 1) * pause)  # noqa: S311 - jitter
         pause = min(2 * pause, _MAX_PAUSE)
@@ -282,7 +282,7 @@ class Database:
         try:
             with closing(driver.cursor()) as cursor:
                 cursor.execute(str(_EMPTY_WRITE))
-            self._histories.ask_again(self.reader.dialect.name, driver, record.info)
+            self._histories.read_again(self.reader.dialect.name, driver, record.info)
         except self.reader.dialect.loaded_dbapi.Error as failure:
             if rejects_writes(failure):
                 self._refused = True
@@ -363,13 +363,14 @@ class Database:
                 raise
             if mark is None:
                 raise CommitUnknown(
-                    "the connection to the database was lost while the write was committed"
+                    "the connection to the database was lost during COMMIT"
                 ) from failure
             # On a new connection, since the others may be lost, too.
             self._readers.replace_all()
             is_committed = is_done(self.read, mark)
             LOG.warning(
-                "the answer to COMMIT was lost; it was %s", "done" if is_committed else "not done"
+                "the answer to COMMIT was lost; the transaction was %s",
+                "committed" if is_committed else "not committed",
             )
             if not is_committed:
                 raise

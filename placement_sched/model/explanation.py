@@ -371,7 +371,7 @@ class WouldFit:
 
 
 def fewest_changes(entries: Sequence[WouldFit]) -> tuple[WouldFit, ...]:
-    """Return the entries that leave out the fewest stages, by number of hosts."""
+    """Return the entries that skip the fewest stages, the entry with the most hosts first."""
     fewest = min((len(entry.without) for entry in entries), default=0)
     smallest = [entry for entry in entries if len(entry.without) == fewest]
     return tuple(sorted(smallest, key=lambda entry: (-len(entry.hosts), entry.without, entry.why)))

@@ -135,12 +135,14 @@ class CapacityFigures:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The number of further instances of a flavor that keep the promise.
+    """The number of further instances that leave enough failover capacity.
 
-    Up to ``remaining`` further instances keep it, and more than ``at_most`` break it, None without
-    such a number. If simulations found them, this holds for instances placed in a single request.
-    After ``at_most`` + 1 further instances, at most ``placed`` of the ``instances`` of ``domain``
-    find places. They are of all flavors, and include further instances on its hosts.
+    With up to ``remaining`` further instances of the flavor, no failure of hosts gets worse. With
+    more than ``at_most``, the failure of ``domain`` gets worse, if ``at_most`` is not None. If
+    simulations found the numbers, they hold for instances of a single request.
+
+    After ``at_most`` + 1 further instances, ``domain`` has ``instances`` of all flavors, and at
+    most ``placed`` of these instances find places if it fails.
     """
 
     flavor: str
@@ -152,7 +154,7 @@ class Allowance:
 
     @property
     def stuck(self) -> int:
-        """Return the number of instances of ``domain`` without a place then, at least."""
+        """Return the minimum number of instances of ``domain`` that then find no place."""
         return self.instances - self.placed
 
     def as_json(self) -> Json:

@@ -161,8 +161,8 @@ def suggest_names(
 ) -> str:
     """Return the end of a message about an unknown name.
 
-    The text suggests the similar names in ``near``. Without similar names, it lists all names in
-    ``there_are`` or, without these names, a command or route that lists them.
+    The text suggests the similar names in ``near``. Without similar names, it lists
+    the names in ``there_are``. Without names there, it refers to a command or route that lists all.
     """
     if suggestion := did_you_mean(near, shown):
         return suggestion

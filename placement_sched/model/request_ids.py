@@ -20,7 +20,7 @@ class RequestIds:
     request_id: str | None = None
     global_request_id: str | None = None
 
-    def are_of_one(self, other: "RequestIds") -> bool:
+    def name_same_request(self, other: "RequestIds") -> bool:
         """Return whether both identify the same request, possibly sent twice.
 
         A request repeated over HTTP has only the global id in common, because the own id is always

@@ -165,7 +165,9 @@ class Sender:
             self._queue.put(None)
             self._thread.join(GRACE)
         else:
-            LOG.warning("the message bus accepts nothing: %d not sent", self._queue.qsize())
+            LOG.warning(
+                "the message bus accepts no notifications: %d were not sent", self._queue.qsize()
+            )
 
     def _start(self) -> None:
         with self._lock:

@@ -429,7 +429,7 @@ def _run_steps(steps: Iterable[Callable[[], object]], stopping: Event) -> bool:
             if not failure:
                 break
             if failure != last_failure:  # logged outside the handler
-                LOG.warning("requests wait: %s", failure)
+                LOG.warning("nova's requests are not answered yet: %s", failure)
             last_failure = failure
             stopping.wait(AGAIN)
     return not stopping.is_set()

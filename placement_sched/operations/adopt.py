@@ -117,7 +117,7 @@ def adopt(database: Database, clock: Clock) -> Adoption:
     # MariaDB commits each DDL statement, so every check comes before the first change.
     if unusable := [mismatch for mismatch in mismatches if mismatch.is_rejected]:
         raise Unavailable(
-            "the database cannot join some of its tables; nothing was changed. "
+            "some tables have collations that the database cannot compare; nothing was changed. "
             + describe_mismatches(unusable)
         )
     if revision == TRAIN:

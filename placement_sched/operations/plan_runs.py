@@ -138,6 +138,6 @@ def _read_moves(documents: Sequence[Json]) -> list[RunMove]:
         if instance in moves:
             raise Invalid(f"instance {instance} has two moves", json_path=f"{path}.instance")
         if source == target:
-            raise Invalid(f"the source and the target are {target}", json_path=f"{path}.to")
+            raise Invalid(f"source and target are the same host: {target}", json_path=f"{path}.to")
         moves[instance] = RunMove(instance=instance, source=source, target=target)
     return list(moves.values())

@@ -149,9 +149,9 @@ class OwnPlacement:
         forgotten: Collection[ProviderTrait],
         planned: Mapping[ProviderTrait, str],  # noqa: ARG002 - recorded with their changes
     ) -> None:
-        """Record another aggregate for some pairs, and remove others and deleted providers.
+        """Change the aggregates of the pairs in ``rebound``, and remove pairs from the record.
 
-        Without such pairs nothing is written: the pairs of deleted providers are never read.
+        Removes the pairs in ``forgotten`` and all pairs of deleted providers.
         """
 
         def work(connection: Connection) -> None:

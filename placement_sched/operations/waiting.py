@@ -120,7 +120,11 @@ class WaitingRequests(PeriodicTask):
         self._record(notice)
         failed = tuple(key for key in notice.pending if not self._deliver(addresses, key, body))
         if failed and notice.attempts >= self._max_attempts:
-            LOG.warning("the notice of decision %s is given up", notice.decision)
+            LOG.warning(
+                "the notice of decision %s was not delivered after %d attempts",
+                notice.decision,
+                notice.attempts,
+            )
         has_ended = not failed or notice.attempts >= self._max_attempts
         ended_at = self._scheduler.clock() if has_ended else None
         self._record(replace(notice, pending=failed, ended_at=ended_at))
@@ -136,7 +140,9 @@ class WaitingRequests(PeriodicTask):
         try:
             self._send(addresses[key], body)
         except ServiceFailed as failure:
-            LOG.warning("the notice of decision %s: %s", body["decision"], failure.detail)
+            LOG.warning(
+                "the notice of decision %s was not delivered: %s", body["decision"], failure.detail
+            )
             return False
         return True
 

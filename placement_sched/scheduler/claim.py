@@ -323,7 +323,11 @@ def _find_added(
     has other ids, or the allocations of the first move are gone.
     """
     decision = recorded.get(uuids[0])
-    if decision is None or decision.digest != digest or not decision.request_ids.are_of_one(ids):
+    if (
+        decision is None
+        or decision.digest != digest
+        or not decision.request_ids.name_same_request(ids)
+    ):
         return None
     return decision if _is_held(decision, uuids, existing) else None
 

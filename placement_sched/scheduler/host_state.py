@@ -74,8 +74,9 @@ class _Annotated:
 
 @dataclass(slots=True, eq=False, repr=False)
 class HostState(_Annotated):
-    """A compute node and its remaining resources, memory in MB, disk in GB or MB by name.
+    """A compute node and its remaining resources.
 
+    Memory is in MB. Disk is in GB or MB, as the names of the attributes show.
     ``HostState(host, node, cell_uuid)`` is empty. Filters may write ``limits`` and
     ``allocation_candidates``. :meth:`consume_from_request` subtracts the resources of an earlier
     instance of the same request.

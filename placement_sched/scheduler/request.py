@@ -331,7 +331,7 @@ class RequestReader:
             return _look_up_names(connection, document)
 
     def check_overrides(self, overrides: Mapping[str, Any]) -> None:
-        """Raise :class:`Invalid` if an option cannot have this value in a single run."""
+        """Raise :class:`Invalid` if a request may not override these options or values."""
         self._overridden(self.live.settings(), overrides)
 
     def _overridden(self, settings: Settings, overrides: Mapping[str, Any] | None) -> Settings:
@@ -421,7 +421,7 @@ def _check_alternates(instances: int, alternates: int) -> None:
 def check_recorded(requests: Sequence[SchedulingRequest]) -> None:
     """Raise :class:`Invalid` if flavors and images are too large to record for all instances.
 
-    The path belongs to the first request after whose instances the sum exceeds the limit.
+    The error names the first request whose instances make the sum exceed the limit.
     """
     total = 0
     for request in requests:

@@ -270,8 +270,8 @@ def _check(
     for position, subtree in enumerate(subtrees):
         if unknown := sorted(set(subtree).difference(groups.suffixes)):
             raise Invalid(
-                f"unknown request group {unknown[0]!r}; known: "
-                f"{', '.join(map(repr, groups.suffixes)) or 'only the one without suffix'}",
+                f"unknown request group {unknown[0]!r} (suffixes of the request: "
+                f"{', '.join(map(repr, groups.suffixes)) or 'none'})",
                 json_path=f"$.request_spec.request_level_params.same_subtree[{position}]",
             )
     subtree_suffixes = {suffix for subtree in subtrees for suffix in subtree}

@@ -107,7 +107,10 @@ class RemainingCapacity:
         return [(host, new) for host, new in pairs if new is not host.allocation_candidates]
 
     def mark_unchecked(self, hosts: Iterable[HostState]) -> None:
-        """Check hosts again, since a filter may have dropped candidates."""
+        """Note that candidates of these hosts must be compared with the capacity again.
+
+        Call this after a filter has changed the candidates.
+        """
         if not self._affected:
             return
         self._unchecked.update([host.uuid for host in hosts if host.uuid in self._affected])

@@ -45,5 +45,5 @@ def parse_options(
         if key and separator:
             pairs.append((key, value))
         else:
-            LOG.warning("%s: %r is not name%svalue", name or "options", item, sep)
+            LOG.warning("%s: expected NAME%sNUMBER, got %r", name or "options", sep, item)
     return pairs

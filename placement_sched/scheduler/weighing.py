@@ -112,7 +112,7 @@ class WeighRun:
         columns: Sequence[WeightColumn],
         order: list[int] | None = None,
     ) -> Self:
-        """Return a run with the hosts best first, as the positions in ``order`` if it is given."""
+        """Sort the hosts best first. ``order`` has their positions, if the caller sorted them."""
         if order is None:
             order = _sort_best_first(weighed, _by_name(weighed))
         return cls([weighed[position] for position in order], (), tuple(columns), order)

@@ -54,7 +54,7 @@ def nullable(schema: Json) -> Json:
 
 
 def nullable_id(schema: Json) -> Json:
-    """Extend the schema of an object by the id or name of a stored object."""
+    """Return a schema for the object itself, or for the id or name of a stored object."""
     return {**schema, "type": [schema["type"], "string"], "minLength": 1, "maxLength": 255}
 
 

@@ -141,7 +141,7 @@ def prevent_remote_bumps(connection: Connection, subject: str) -> None:
     if not is_certification_based(connection):
         return
     if subject not in HELD:
-        raise AssertionError(f"Subject {subject} has no shares: add it to HELD")
+        raise AssertionError(f"Subject {subject} has no share rows: add it to HELD")
     chosen = random.choice(_shares(subject))  # noqa: S311 - so that conflicts are rare
     change = update(change_counters).where(_COLUMNS.subject == chosen)
     if not connection.execute(change.values(version=(_COLUMNS.version + 1) % _MODULUS)).rowcount:

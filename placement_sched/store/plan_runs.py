@@ -112,7 +112,7 @@ def change_run(connection: Connection, uuid: str, state: str, executor: str, now
         counts = _count_states(connection, [uuid])[uuid]
         if number := counts[PLANNED] + counts[STARTED]:
             moves = "1 move is" if number == 1 else f"{number} moves are"
-            raise Conflict(f"Run {uuid} cannot be done: {moves} planned or started")
+            raise Conflict(f"Run {uuid} cannot change to done: {moves} planned or started")
 
 
 def lock_run(

@@ -102,8 +102,8 @@ def add_trees(
 ) -> None:
     """Add copies of a provider tree, with its inventories, traits and aggregates.
 
-    ``named`` contains, for each copy, the uuid and name of each provider by the uuid of its
-    original. The trait ``without`` is not copied.
+    ``named`` has a mapping for each copy: from the uuid of a provider in the tree to the uuid and
+    name of its copy. The trait ``without`` is not copied.
     """
     ids = _add_providers(connection, like, named, now)
     inventories_by_id = inventories.by_provider_id(connection, ids)

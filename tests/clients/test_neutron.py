@@ -125,8 +125,8 @@ REFUSED = {"NeutronError": {"type": "x", "message": "The resource is gone.", "de
         (("403 Forbidden", REFUSED), "answered 403 Forbidden (The resource is gone.)"),
         (("500 Internal Server Error", b"oops"), "answered 500 Internal Server Error"),
         (("503 Service Unavailable", b""), "answered 503 Service Unavailable"),
-        (("404 Not Found", b"nginx"), "is the address that of neutron?"),
-        (("404 Not Found", {"message": "no route"}), "is the address that of neutron?"),
+        (("404 Not Found", b"nginx"), "check that it is the address of neutron"),
+        (("404 Not Found", {"message": "no route"}), "check that it is the address of neutron"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )

@@ -101,7 +101,7 @@ def test_running_transaction_is_undecided(database, monkeypatch):
                 "mysql": "SET innodb_lock_wait_timeout = 1",
             }
             connection.exec_driver_sql(wait[connection.dialect.name])
-        with pytest.raises(CommitUnknown, match="not known whether it was done"):
+        with pytest.raises(CommitUnknown, match="not known whether the transaction was committed"):
             is_done(database.read, mark)
         other.commit()
     assert is_done(database.read, mark)

@@ -228,7 +228,7 @@ def test_unavailable_database_is_503_with_the_reason(writes, monkeypatch):
         "/placement/resource_providers", body, headers=LATEST_HEADERS, status=503
     )
     (error,) = answer.json["errors"]
-    assert "not known whether it was done" in error["detail"]
+    assert "not known whether the transaction was committed" in error["detail"]
     assert answer.headers["Retry-After"] == "1"
     writes.proxy.then_away = writes.proxy.away = False
     writes.post_of_provider()

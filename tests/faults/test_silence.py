@@ -126,7 +126,8 @@ def test_delayed_commit_is_reported_correctly(
             timer.join(60)
         else:
             assert answer.status_int == 503
-            assert "not known whether it was done" in answer.json["errors"][0]["detail"]
+            detail = answer.json["errors"][0]["detail"]
+            assert "not known whether the transaction was committed" in detail
             # The COMMIT reaches the database now, or its transaction has ended.
             proxy.release_data()
         check_served(app)

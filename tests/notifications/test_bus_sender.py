@@ -111,7 +111,7 @@ def test_close_has_a_timeout(bus, caplog, monkeypatch):
     assert bus.called.wait(60)
     sender.put(EVENT)
     sender.close()
-    assert "the message bus accepts nothing" in caplog.text
+    assert "the message bus accepts no notifications" in caplog.text
 
 
 def test_unused_sender_does_not_open_the_bus():

@@ -122,7 +122,7 @@ def test_attempts_are_limited(make_task, outbox, caplog):
     for _ in range(5):
         task.run_round()
     assert len(outbox.take_sent()) == 3
-    assert f"the notice of decision {decision} is given up" in caplog.text
+    assert f"the notice of decision {decision} was not delivered after" in caplog.text
 
 
 def test_crash_during_an_attempt_counts_the_attempt(make_task, outbox):

@@ -254,7 +254,7 @@ ONLY_TRAITS = {"trait1:CUSTOM_A": "required", "resources2:CUSTOM_B": "1", "group
         (
             numbered_groups(1),
             {"request_level_params": {"same_subtree": [["1", "9"]]}},
-            r"unknown request group '9'; known: '1' .*same_subtree\[0\]",
+            r"unknown request group '9' \(.*: '1'\).*same_subtree\[0\]",
         ),
         (ONLY_TRAITS, {}, r"group '1' requests no resources.*'trait1:CUSTOM_A'"),
         (NOTHING, {}, r"no resources.*'resources:MEMORY_MB'"),

@@ -393,7 +393,7 @@ def _link(call: ApiCall, collection: str, identifier: str) -> Json:
 
 
 def status_of(vm_state: str | None, task_state: str | None) -> str:
-    """Return the status of a server with these states, in any case."""
+    """Return the status of a server from its vm state and task state, ignoring case."""
     status, by_task = STATUSES.get((vm_state or "").lower(), (UNKNOWN, {}))
     return by_task.get((task_state or "").lower(), status)
 

@@ -141,7 +141,7 @@ def parse_member_of(
         else:
             raise Invalid(
                 f"Forbidden {key} parameters are not supported in the specified microversion, "
-                f"they came with 1.32. Got: {value}"
+                f"use 1.32 or later. Got: {value}"
             )
     return AggregateTerms(tuple(dict.fromkeys(member_of)), frozenset(forbidden))
 

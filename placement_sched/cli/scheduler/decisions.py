@@ -62,9 +62,9 @@ _MAX_INSTANCES = 3
 
 
 def render_list(page: Json, console: Console, refused: str | None, recorded: str) -> None:
-    """Print a page of decisions, with a hint at decisions that are not on it.
+    """Print a page of decisions, and the option that shows the next page, if any.
 
-    ``recorded`` describes all recorded decisions, for an empty page.
+    An empty page is followed by ``recorded``, which describes all recorded decisions.
     """
     decisions = page["decisions"]
     if not decisions:
@@ -448,8 +448,8 @@ def _evaluate(scheduler: SchedulerApi, uuid: str, *, is_first: bool) -> tuple[li
         raise Invalid(f"decision {uuid} selected a host: only a decision without a host can wait")
     if (answer["then"]["conditions"] or {}).get("together"):
         raise Invalid(
-            f"decision {uuid} is of a request that was sent together with others: it may fit alone "
-            "although they do not"
+            f"decision {uuid} belongs to several requests that were sent together: it cannot be "
+            "evaluated alone"
         )
     hosts = [best["service_host"] for best, *_ in answer["now"]["selections"]]
     obstacle = answer["now"]["funnel"].get("obstacle") or {}

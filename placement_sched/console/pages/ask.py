@@ -447,7 +447,7 @@ def _stage_values(stages: Sequence[StagePicture], name: str, number: str) -> dic
     """
     stage = next((item for item in stages if item.name == name), None)
     if stage is None:
-        raise NotFound(f"No host came to a stage {name!r} in this answer")
+        raise NotFound(f"No host reached a stage {name!r} in this answer")
     pages = max(-(-len(stage.rejected) // _PAGE), 1)
     page_number = int(number) if number.isdecimal() else 1
     if not 1 <= page_number <= pages:

@@ -163,7 +163,7 @@ class RequestedCPUs(FlavorImage):
         """
         by_flavor, by_image = self._policies("cpu_policy", _POLICIES)
         if by_flavor and by_image in _FORBIDDEN_IMAGE_POLICIES.get(by_flavor, ()):
-            raise self.conflict("cpu_policy", "an image may not pin what its flavor does not")
+            raise self.conflict("cpu_policy", "an image may not pin CPUs that its flavor shares")
         return by_flavor or by_image or None
 
     @cached_property

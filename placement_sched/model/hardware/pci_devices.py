@@ -173,15 +173,15 @@ def matching_pools(pools: Pools, request: InstancePCIRequest) -> list[Pool]:
     """Return the pools whose devices match a request."""
     if request.named & _PER_HOST_KEYS:
         return [pool for pool in pools if _matches_any(pool, request)]
-    suits = request.suits
+    matches = request.match_cache
     matching: list[Pool] = []
     for pool in pools:
         kind = pool.kind if isinstance(pool, ReportedPool) else None
-        suitable = suits.get(kind)
+        suitable = matches.get(kind)
         if suitable is None:
             suitable = _matches_any(pool, request)
             if kind is not None:
-                suits[kind] = suitable
+                matches[kind] = suitable
         if suitable:
             matching.append(pool)
     return matching
@@ -223,17 +223,17 @@ def _matches_any(pool: Pool, request: InstancePCIRequest) -> bool:
     """Return whether the devices of a pool match any spec of the request."""
     # The cache pays off, because there are far more pools than kinds, and a request may have more
     # keys than a pool.
-    named, suits = request.named, request.suits
+    named, matches = request.named, request.match_cache
     if len(named) <= _MAX_KEY_LOOKUPS:
         values: Hashable = tuple(map(pool.get, named))
     else:
         values = tuple(item for item in pool.items() if item[0] in named)
     try:
-        suitable = suits.get(values)
+        suitable = matches.get(values)
     except TypeError:  # a plugin's pools may hold lists
         return any(_matches(pool, spec) for spec in request.spec)
     if suitable is None:
-        suitable = suits[values] = any(_matches(pool, spec) for spec in request.spec)
+        suitable = matches[values] = any(_matches(pool, spec) for spec in request.spec)
     return suitable
 
 

@@ -175,10 +175,11 @@ class InstancePCIRequest(NovaObject):
         return frozenset().union(*self.spec) - OF_PLACEMENT
 
     @cached_property
-    def suits(self) -> dict[Hashable, bool]:
-        """Return the cache of matches, by the devices' values of :attr:`named`.
+    def match_cache(self) -> dict[Hashable, bool]:
+        """Return the cache of comparisons: whether devices match the request.
 
-        The cache is filled while pools are matched, because many hosts have similar pools.
+        Keys are the kind of a pool, or the devices' values of the keys :attr:`named`. The cache is
+        filled while pools are compared, because many hosts have similar pools.
         """
         return {}
 

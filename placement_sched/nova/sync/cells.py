@@ -370,7 +370,7 @@ class NovaCells:
             totals.away[cell.title] = None
 
     def retry_reopened_cells(self) -> None:
-        """Retry cells that another process has recorded as back, next time."""
+        """Let the next attempt read the cells that another process has reached again."""
         if not self.away:
             return
         with self.database.read() as connection:
@@ -401,8 +401,8 @@ class NovaCells:
             cell.fails_at_once = seconds < _AT_ONCE
             if is_news:
                 LOG.warning(
-                    "%s: its database cannot be read, and its hosts get no instances until it "
-                    "can: %s",
+                    "%s: its database cannot be read, and its hosts are rejected until the "
+                    "database answers: %s",
                     cell.title,
                     failure.detail,
                 )

@@ -276,7 +276,10 @@ class MergeState:
         return names
 
     def only_node(self, host: str | None) -> str | None:
-        """Return the single node of a host, else its name, after all hosts are merged."""
+        """Return the name of a host's only node. If it has none or several, return ``host``.
+
+        Call this after all hosts are merged.
+        """
         names = self._nodes_by_host.get(host or "", [])
         return names[0] if len(names) == 1 else host
 

@@ -132,8 +132,8 @@ class FreeCapacity:
 class SharedPool:
     """Shared providers with capacity for ``limit`` instances.
 
-    ``stop`` is their scarcest resource class. ``own`` are the amounts that each instance uses on
-    its host itself, by class.
+    ``stop`` is their scarcest resource class. ``own`` are the amounts by class that each instance
+    uses on the host in addition.
     """
 
     limit: int

@@ -103,7 +103,7 @@ class ReportedTree:
 
     @classmethod
     def of(cls, node: ComputeNode) -> Self:
-        """Return the value of a compute node."""
+        """Return the provider tree of a compute node."""
         return cls(node.uuid, node.host, node.hypervisor_hostname)
 
 
@@ -161,10 +161,11 @@ def describe_would_fit(
     *,
     several: bool,
 ) -> str:
-    """Return the clause that hosts would fit without terms and rejections.
+    """Return a clause such as ``would fit without trait X, but RamFilter rejects it``.
 
-    ``rejections`` are pairs of stage and rejection of a single host. With ``several``, other hosts
-    have the same clauses. ``name`` returns the name of the aggregate with a uuid.
+    The clause names the ``terms`` of the query and the ``rejections`` (pairs of stage and
+    rejection) that keep a host from fitting. With ``several``, it is about several hosts. ``name``
+    returns the name of the aggregate with a uuid.
     """
     droppable = [clause for clause in map(_droppable_name, terms) if clause]
     clauses = [clause for term in terms for clause in _host_clauses(term, name, several=several)]
@@ -309,7 +310,10 @@ class CloudNames:
 
 
 def number_with_all_reasons(run: SchedulingRun, searches: Sequence[Search]) -> int:
-    """Return the number of rejected hosts with all reasons: fewer for larger requests."""
+    """Return the maximum number of rejected hosts that get all reasons.
+
+    It is smaller for larger requests, which take longer to evaluate.
+    """
     spec = run.filtered_request.spec
     group = spec.instance_group
     lists: list[Sized | None] = [
@@ -602,7 +606,10 @@ def _evaluate_changes(
 
 
 def searches_to_explain(run: SchedulingRun) -> Iterator[tuple[str, CandidateResult]]:
-    """Yield the searches of a run, or the search of a rejected request."""
+    """Yield the searches of a run, each with the prefix of its steps.
+
+    For a request that a request filter rejected, yields the search that was not run.
+    """
     if run.searches.main is not None:
         yield "", run.searches.main
         if run.searches.fallback is not None:

@@ -77,8 +77,8 @@ class Verdict(Enum):
 class FailedLoad:
     """The instances on hosts that fail together, counted by request.
 
-    ``excluded`` is the largest number of further hosts that a server group excludes. ``is_tied``
-    means that the verdicts depend on other instances in another way.
+    ``excluded`` is the largest number of further hosts that a server group excludes. ``is_tied`` is
+    true if a host's verdict depends on other instances in any other way, such as a hint.
     """
 
     hosts: frozenset[str]
@@ -136,7 +136,10 @@ class RequestOnHosts:
         return sum(self.fits.values())
 
     def weigh(self, largest: Mapping[str, int]) -> None:
-        """Set the weights, if a placement uses at most the ``largest`` amounts by class."""
+        """Set how often each host must be chosen before it can reject.
+
+        ``largest`` are the largest amounts of any placement, by class.
+        """
         self.weights = dict.fromkeys(self.fits, 1)
         if self.is_fixed and self.amounts:
             classes, width = list(self.capacity.firsts), len(self.capacity.rows)
@@ -164,7 +167,7 @@ class RequestOnHosts:
     def spare_changes(self, load: FailedLoad, number: int) -> int:
         """Return how many more placements are possible before ``number`` placements may fail.
 
-        Below 0, the hosts prove nothing.
+        A result below 0 means that they may already fail.
         """
         own = sum(self.weights.get(host, 0) for host in load.hosts)
         excluded = load.excluded * self.max_weight
@@ -256,7 +259,7 @@ class Screen:
         return screened if len(screened) == len(pairs) else None
 
     def count_stuck(self, load: FailedLoad) -> int:
-        """Return how many instances have no place in any placement, at least."""
+        """Return the minimum number of instances that find no place in any placement."""
         requests = ((self.requests.get(key), number) for key, number in load.counts.items())
         return sum(
             max(number - request.fits_outside(load.hosts), 0)
@@ -265,10 +268,10 @@ class Screen:
         )
 
     def spare_in_order(self, load: FailedLoad) -> int:
-        """Return how many instances of any flavor certainly make a failure no worse.
+        """Return a number of further instances of any flavor that make a failure no worse.
 
-        Each is a further placement on other hosts, or a further instance of the failure. Requests
-        without any other host stay without a place.
+        Each of them is placed on another host, or on a host that fails. Requests without any other
+        host stay without a place.
         """
         requests = self._requests_with_hosts(load)
         if requests is None or load.is_tied:
@@ -276,7 +279,7 @@ class Screen:
         return max(min(_spares(load, requests), default=_MANY), 0)
 
     def spare_placements(self, load: FailedLoad, flavor: RequestOnHosts) -> int:
-        """Return how many instances of a flavor certainly make a failure no worse.
+        """Return a number of further instances of a flavor that make a failure no worse.
 
         Either the order of sizes leaves enough hosts, or the requests whose hosts the flavor never
         uses are placed first, and the others after them.

@@ -152,7 +152,10 @@ def record_seen(connection: Connection, moments: Mapping[str, datetime], now: da
 def raise_last_seen(
     connection: Connection, change: sa.Update, moments: Mapping[str, datetime], now: datetime
 ) -> None:
-    """Set ``last_seen_up`` of hosts with ``change``, as described in :func:`record_seen`."""
+    """Update ``last_seen_up`` of hosts by the rules of :func:`record_seen`.
+
+    ``change`` is an UPDATE of a table with the columns ``host`` and ``last_seen_up``.
+    """
     columns = change.table.c
     last_seen = columns.last_seen_up
     for moment, hosts in sorted(sql.grouped((at, host) for host, at in moments.items()).items()):

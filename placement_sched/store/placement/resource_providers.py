@@ -81,7 +81,7 @@ class UuidQuery:
 
     @classmethod
     def of(cls, query: Select[Any], column: Column[str] = _COLUMNS.uuid) -> "UuidQuery":
-        """Return both forms of a query, for the uuid in ``column``."""
+        """Build the query for a uuid in ``column``, in canonical and in any other spelling."""
         uuid = bindparam("uuid", type_=column.type)
         either = column.in_([uuid, bindparam("canonical", type_=column.type)])
         return cls(

@@ -157,7 +157,7 @@ def test_run_with_open_moves_is_not_done(cloud):
     run = create(cloud, MOVE, TWO)
     path, done = f"{RUNS}/{run['uuid']}", {"executor": EXECUTOR, "state": "done"}
     answer = cloud.put_json(path, done, status=409).json
-    words = f"Run {run['uuid']} cannot be done: "
+    words = f"Run {run['uuid']} cannot change to done: "
     assert detail(answer) == f"{words}2 moves are planned or started"
     change_move(cloud, run, instance(1), "started")
     change_move(cloud, run, instance(2), "skipped")

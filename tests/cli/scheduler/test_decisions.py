@@ -465,7 +465,7 @@ def test_watch_of_a_request_that_was_sent_with_others_is_an_error(cloud, run_cli
     answer = cloud.post_json(path, {"requests": requests}, status=409).json
     status, _, told = run_cli("watch", answer["errors"][0]["decision"])
     assert status == 1
-    assert "was sent together with others" in told
+    assert "were sent together" in told
 
 
 def test_watch_ends_after_the_maximum_wait(cloud, run_cli, monkeypatch):

@@ -264,7 +264,7 @@ def test_stage_links_to_a_host_and_back(cloud, browser):
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("stage=NoSuchFilter", "No host came to a stage 'NoSuchFilter'"),
+        ("stage=NoSuchFilter", "No host reached a stage 'NoSuchFilter'"),
         ("stage=resources+MEMORY_MB:300000&page=2", "has 1 pages of rejected hosts, not 2"),
         ("stage=resources+MEMORY_MB:300000&page=0", "has 1 pages of rejected hosts, not 0"),
     ],
