@@ -42,7 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
     stack = ExitStack()
     config.add_cleanup(stack.close)
-    place = _memory()
+    place = _find_memory_folder()
     if "PLACEMENT_SCHED_TEST_MYSQL" not in os.environ and shutil.which("mariadbd"):
         mariadb = stack.enter_context(run_mariadb(place, _MARIADB))
         SERVERS["mysql"] = os.environ["PLACEMENT_SCHED_TEST_MYSQL"] = mariadb.url("", "root")
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
         SERVERS["postgresql"] = os.environ["PLACEMENT_SCHED_TEST_POSTGRESQL"] = postgresql.url()
 
 
-def _memory() -> Path | None:
+def _find_memory_folder() -> Path | None:
     """Return the folder for the servers' data, or None for the folder of temporary files."""
     if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _ROOM:
         return None

@@ -424,7 +424,7 @@ class Database:
         self.marks_commits = self.url.get_backend_name() != "sqlite"
 
     def claim(self, work: Callable[[Connection], T]) -> T:
-        """Run ``work``, which allocates, as :meth:`write`, and count the result.
+        """Run an allocating ``work`` as :meth:`write` does, and count it as won or lost.
 
         The claim is lost if ``work`` raises :class:`Conflict`, which is raised again.
         """

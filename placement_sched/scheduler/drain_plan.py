@@ -67,7 +67,7 @@ Size = tuple[int, int, int]
 
 
 def size_of(flavor: Mapping[str, Any]) -> Size:
-    """Return the sizes of a flavor. Instances move in their order, the largest first."""
+    """Return memory, virtual CPUs and disk of a flavor, the sort key of moves."""
     disk = (flavor.get("root_gb") or 0) + (flavor.get("ephemeral_gb") or 0)
     return flavor.get("memory_mb") or 0, flavor.get("vcpus") or 0, disk
 

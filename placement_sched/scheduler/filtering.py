@@ -82,10 +82,10 @@ def _split_by_verdict(
 
 
 def apply_passed(verdict: Passed, host: HostState, name: str) -> None:
-    """Write the result of a filter to the state of a host that passes.
+    """Write limits and candidates of a verdict to the state of a host that passes.
 
-    ``name`` is the filter. Raises :class:`PluginFailed` if a third-party filter returns anything
-    else.
+    ``name`` is the filter. Raises :class:`PluginFailed` if a third-party filter has returned
+    neither a :class:`Passed` nor another valid verdict.
     """
     if not isinstance(verdict, Passed):
         raise PluginFailed(

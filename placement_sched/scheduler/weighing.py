@@ -229,7 +229,7 @@ def _to_finite(values: Iterable[float]) -> list[float]:
     if not isfinite(sum(numbers)):  # a finite sum is the quick and usual check
         for number in numbers:
             if not isfinite(number):
-                raise ValueError(f"a weight or multiplier of {number}")
+                raise ValueError(f"a weight or multiplier is {number}")
     return numbers
 
 

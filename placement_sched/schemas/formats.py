@@ -85,10 +85,9 @@ def uuid(value: Any) -> str:
 
 
 def usual_uuid(text: str) -> str:
-    """Return a UUID in a path as stored, and any other text unchanged.
+    """Return a UUID in the stored spelling, and any other text unchanged.
 
-    No object has a text that is not a UUID as its UUID, so that such a path is answered with 404,
-    not 400.
+    For UUIDs in paths: no stored UUID equals a text that is not a UUID, and the answer is 404.
     """
     return read_uuid(text) or text
 

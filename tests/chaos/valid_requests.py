@@ -233,8 +233,8 @@ class ExistingNames(World):
         if name in _LISTS:
             return self._draw_name(name) or draw(NAMES.get(name, PROVIDERS))
         if name in {"member_id", "key", "tag"}:
-            return None if rarely else self._name_within(name)
-        return draw(self._name_in_path(rule, name) or [None])
+            return None if rarely else self._choose_tag_or_extra_spec(name)
+        return draw(self._choose_path_names(rule, name) or [None])
 
     def _draw_move(self, rule: str, name: str) -> str | None:
         """Return an unfinished run, or the instance of an unfinished move."""
@@ -252,7 +252,7 @@ class ExistingNames(World):
         return self._dice.choice(open_moves) if open_moves else None
 
     @staticmethod
-    def _name_in_path(rule: str, name: str) -> Sequence[str]:
+    def _choose_path_names(rule: str, name: str) -> Sequence[str]:
         if name == "name" and "traits" not in rule:
             return ["default"] if "policies" in rule else HOSTS
         return _PASSED_ON["GET"] if name == "path" else _IN_PATHS.get(name, ())
@@ -267,7 +267,7 @@ class ExistingNames(World):
         names = [item[inside] for item in self._get(path).get(key, [])]
         return self._dice.choice(names) if names else None
 
-    def _name_within(self, name: str) -> str | None:
+    def _choose_tag_or_extra_spec(self, name: str) -> str | None:
         """Return a tag of the image in the path, or an extra spec of the flavor."""
         if name == "key":
             path = f"/compute/v2.1/flavors/{quote(self.drawn['flavor_id'])}/os-extra_specs"

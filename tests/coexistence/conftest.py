@@ -62,7 +62,7 @@ def peer_url(url: str) -> str:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _peer() -> None:
+def _require_peer() -> None:
     if PEER_PYTHON.exists():
         return
     assert not os.environ.get("PLACEMENT_SCHED_REQUIRE_PEER"), f"there is no {PEER_PYTHON}"

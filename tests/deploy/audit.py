@@ -46,13 +46,13 @@ def main(index: str | None = None, requirements: Path = REQUIREMENTS) -> int:
     """Read every release of ``requirements`` from the index, and print the verdict."""
     releases = [Release(*match) for match in _PINNED.findall(requirements.read_text())]
     try:
-        base = (index or _index()).rstrip("/").removesuffix("/simple")
+        base = (index or _find_index()).rstrip("/").removesuffix("/simple")
         _check_data(base)
     except IndexWithoutData as reason:
         print(f"could not be checked: {reason}")
         return UNKNOWN
     with ThreadPoolExecutor(4) as pool:
-        verdicts = list(pool.map(lambda release: _verdict(base, release), releases))
+        verdicts = list(pool.map(lambda release: _judge_release(base, release), releases))
     return _report(dict(zip(releases, verdicts, strict=True)))
 
 
@@ -82,7 +82,7 @@ def _report(verdicts: dict[Release, list[str] | IndexWithoutData]) -> int:
     return UNKNOWN if unchecked else 0
 
 
-def _verdict(base: str, release: Release) -> list[str] | IndexWithoutData:
+def _judge_release(base: str, release: Release) -> list[str] | IndexWithoutData:
     try:
         return _known_vulnerabilities(base, release)
     except IndexWithoutData as reason:
@@ -113,19 +113,21 @@ def _known_vulnerabilities(base: str, release: Release) -> list[str]:
         raise IndexWithoutData(words) from failure
 
 
-def _index() -> str:
+def _find_index() -> str:
     """Return the index of pip's configuration, or pip's default."""
     if named := os.environ.get("PIP_INDEX_URL"):
         return named
-    if configured := _pip("config", "get", "global.index-url"):
+    if configured := _run_pip("config", "get", "global.index-url"):
         return configured
-    default = re.search(r"--index-url.*?\(default\s+(\S+?)\)", _pip("install", "--help"), re.DOTALL)
+    default = re.search(
+        r"--index-url.*?\(default\s+(\S+?)\)", _run_pip("install", "--help"), re.DOTALL
+    )
     if default is None:
         raise IndexWithoutData("pip names no index")
     return default[1]
 
 
-def _pip(*arguments: str) -> str:
+def _run_pip(*arguments: str) -> str:
     done = subprocess.run(
         [*_PIP, *arguments], capture_output=True, text=True, check=False, timeout=60
     )

@@ -164,7 +164,7 @@ class Machine:
         self._folder = "/root"
         self._variables = {"PATH": _PATH, "HOME": "/root", **_APT_VARIABLES, **_PIP_VARIABLES}
 
-    def type(self, line: str, *, typed: str = "", seconds: float = 600) -> tuple[int, str]:
+    def run_line(self, line: str, *, typed: str = "", seconds: float = 600) -> tuple[int, str]:
         """Run a line with ``typed`` as its input, and return the status and the output."""
         shell = (
             f"cd {self._folder}; [ ! -e {_EXPORTED_FILE} ] || . {_EXPORTED_FILE}\n{line}\n"
@@ -190,7 +190,7 @@ class Machine:
 
     def run(self, line: str, **more: str) -> str:
         """Run a line that must succeed, and return its output."""
-        status, printed = self.type(line, **more)
+        status, printed = self.run_line(line, **more)
         assert status == 0, f"# {line}\n{printed}{self._describe_units(line)}"
         return printed
 
@@ -201,7 +201,7 @@ class Machine:
             for units in _START_COMMAND.findall(line)
             for unit in units.split()
         )
-        return "".join(f"# {command}\n{self.type(command)[1]}" for command in commands)
+        return "".join(f"# {command}\n{self.run_line(command)[1]}" for command in commands)
 
     def read(self, path: str) -> str:
         """Return the content of a file of the machine."""

@@ -79,12 +79,14 @@ class Docker:
         debian.prepare(list_packages())
         file = self._folder / "base"
         file.write_text(_BASE.format(base=debian.BASE.name, wheels=debian.WHEELS_PATH))
-        self.type(f"docker build --layers=false --tag {BASE} --file {file} {debian.MACHINE_CACHE}")
+        self.run_line(
+            f"docker build --layers=false --tag {BASE} --file {file} {debian.MACHINE_CACHE}"
+        )
         return (
             f"--build-arg PYTHON={debian.PYTHON} --volume {debian.WHEELS}:{debian.WHEELS_PATH}:ro"
         )
 
-    def type(self, line: str, status: int = 0) -> str:
+    def run_line(self, line: str, status: int = 0) -> str:
         """Run a line in the root of the checkout and return its output."""
         return run("bash", "-c", line, status=status, cwd=ROOT, env=self._variables)
 

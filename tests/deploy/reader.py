@@ -114,7 +114,7 @@ def read(machine: Machine, page: str, steps: Sequence[Step]) -> None:
         machines = step.machines(machine)
         for here in machines:
             step.before(here)
-        run_on_all(lambda here, line=line, typed=step.typed: _type(here, line, typed), machines)
+        run_on_all(lambda here, line=line, typed=step.typed: _run_line(here, line, typed), machines)
         for here in machines:
             step.after(here)
     assert not steps_left, steps_left[0].line
@@ -127,14 +127,14 @@ def run_on_all(do: Callable[[Machine], None], machines: Sequence[Machine]) -> No
             job.result()
 
 
-def _type(machine: Machine, line: Line, typed: str) -> None:
+def _run_line(machine: Machine, line: Line, typed: str) -> None:
     text = line.text
     for word, written in {**REPLACEMENTS, **machine.replacements}.items():
         text = text.replace(word, written)
     printed: list[str] = []
 
     def is_done() -> bool:
-        status, output = machine.type(text, typed=typed)
+        status, output = machine.run_line(text, typed=typed)
         printed.append(output)
         fits = not line.printed or _CHECK.check_output(f"{line.printed}\n", f"{output}\n", _LIKE)
         return status == 0 and fits

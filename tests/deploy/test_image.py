@@ -35,66 +35,66 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
     require_podman()
     docker = Docker(tmp_path_factory.mktemp("docker"))
     options = docker.make_base()
-    docker.type(read_line("build").replace("build", f"build --layers=false {options}", 1))
+    docker.run_line(read_line("build").replace("build", f"build --layers=false {options}", 1))
     yield docker
-    docker.type("docker rm --all --force --time 5; docker rmi --all --force")
+    docker.run_line("docker rm --all --force --time 5; docker rmi --all --force")
 
 
 def test_image_runs_read_only_without_root_and_stops(podman):
     line = read_line("run --read-only").replace(
         "postgresql://...", "sqlite:////tmp/placement_sched.db"
     )
-    podman.type(line.replace("docker run", "docker run --detach --name server", 1))
+    podman.run_line(line.replace("docker run", "docker run --detach --name server", 1))
     healthy = "docker healthcheck run server >/dev/null 2>&1 && echo healthy || echo not yet"
-    assert wait_until(lambda: podman.type(healthy) == "healthy\n", 60), podman.type(
+    assert wait_until(lambda: podman.run_line(healthy) == "healthy\n", 60), podman.run_line(
         "docker logs server"
     )
     request = _ASK.format(
         url=f"{URL}/placement/resource_providers", headers={"X-Auth-Token": "admin"}
     )
-    output = podman.type(f"docker exec server python -c {shlex.quote(request)}")
+    output = podman.run_line(f"docker exec server python -c {shlex.quote(request)}")
     assert '{"resource_providers":[]}' in output
-    status = podman.type("docker exec server cat /proc/1/status")
+    status = podman.run_line("docker exec server cat /proc/1/status")
     assert re.search(r"^Uid:(\t65532){4}$", status, re.MULTILINE)
     assert re.search(r"^CapBnd:\t0+$", status, re.MULTILINE)
     assert "NoNewPrivs:\t1\n" in status
-    failure = podman.type("docker exec server touch /opt/placement_sched/x", status=1)
+    failure = podman.run_line("docker exec server touch /opt/placement_sched/x", status=1)
     assert "Read-only file system" in failure
-    podman.type("docker stop --time 45 server")
-    assert podman.type("docker inspect server --format '{{.State.ExitCode}}'") == "0\n"
+    podman.run_line("docker stop --time 45 server")
+    assert podman.run_line("docker inspect server --format '{{.State.ExitCode}}'") == "0\n"
 
 
 def test_image_serves_the_demo_to_other_machines(podman):
     line = read_line("run --publish")
-    podman.type(line.replace("docker run", "docker run --detach --name demo", 1))
+    podman.run_line(line.replace("docker run", "docker run --detach --name demo", 1))
     request = shlex.quote(_ASK.format(url=f"{URL}/", headers={"Accept": "text/html"}))
     line = f"docker exec demo python -c {request} 2>/dev/null || echo not yet"
-    assert wait_until(lambda: "<h1>Overview</h1>" in podman.type(line), 120), podman.type(
+    assert wait_until(lambda: "<h1>Cloud</h1>" in podman.run_line(line), 120), podman.run_line(
         "docker logs demo"
     )
-    assert "the console is at http://0.0.0.0:8778/" in podman.type("docker logs demo")
-    podman.type("docker stop --time 45 demo")
+    assert "the console is at http://0.0.0.0:8778/" in podman.run_line("docker logs demo")
+    podman.run_line("docker stop --time 45 demo")
 
 
 def test_image_is_small(podman):
     """The base image is not counted, since registries have it."""
 
     def size(image: str) -> int:
-        return int(podman.type(f"docker image inspect --format '{{{{.Size}}}}' {image}"))
+        return int(podman.run_line(f"docker image inspect --format '{{{{.Size}}}}' {image}"))
 
     added = size("placement-sched") - size(BASE)
     assert 0 < added < MAX_ADDED_BYTES, added
 
 
 def test_image_contains_the_program_and_no_installer(podman):
-    config = json.loads(podman.type("docker image inspect placement-sched"))[0]["Config"]
+    config = json.loads(podman.run_line("docker image inspect placement-sched"))[0]["Config"]
     assert config["User"] == "65532:65532"
     assert config["Entrypoint"] == ["placement-sched"]
     labels = config["Labels"]
     (number,) = re.findall(r"^version = (.+)", (ROOT / "setup.cfg").read_text(), re.MULTILINE)
     assert labels["org.opencontainers.image.version"] == number
     assert "org.opencontainers.image.source" in labels
-    version = podman.type("docker run --rm --read-only --tmpfs /tmp placement-sched --version")
+    version = podman.run_line("docker run --rm --read-only --tmpfs /tmp placement-sched --version")
     assert re.search(r"^placement-sched [0-9.]+", version, re.MULTILINE)
     programs = "docker run --rm --entrypoint ls placement-sched /opt/placement_sched/bin"
-    assert "pip" not in podman.type(programs)
+    assert "pip" not in podman.run_line(programs)

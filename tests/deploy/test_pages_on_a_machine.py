@@ -98,7 +98,7 @@ def list_packages() -> list[str]:
 
 def wait_for_postgresql(machine: Machine) -> None:
     """Wait for PostgreSQL, which may start after apt-get has ended."""
-    assert wait_until(lambda: machine.type("pg_isready")[0] == 0, 120)
+    assert wait_until(lambda: machine.run_line("pg_isready")[0] == 0, 120)
 
 
 def configure_keystone(machine: Machine) -> None:
@@ -129,7 +129,7 @@ def trust_proxy_headers(machine: Machine) -> None:
 
 def check_stopped(machine: Machine) -> None:
     """Check that neither socket nor service is active."""
-    status, output = machine.type(f"systemctl is-active {UNITS}")
+    status, output = machine.run_line(f"systemctl is-active {UNITS}")
     assert (status, output) == (3, "inactive\ninactive\n")
 
 
@@ -146,7 +146,7 @@ def check_started(machine: Machine) -> None:
 def check_stacks_logged(machine: Machine) -> None:
     """Check that server and workers log the stacks of their threads, and continue."""
     journal = "journalctl --unit placement-sched --grep 'Current thread' --output cat"
-    assert wait_until(lambda: len(machine.type(journal)[1].splitlines()) > 1, 30)
+    assert wait_until(lambda: len(machine.run_line(journal)[1].splitlines()) > 1, 30)
     assert machine.run("systemctl is-active placement-sched") == "active\n"
 
 
@@ -187,7 +187,7 @@ def check_node_answers(machine: Machine) -> None:
     """Check that the database answers on the address of HAProxy."""
     account = f"user='placement', password='{PASSWORD}', host='127.0.0.1', port=3307"
     line = f'/opt/placement_sched/bin/python -c "import pymysql; pymysql.connect({account})"'
-    assert wait_until(lambda: machine.type(line)[0] == 0, 60), machine.type(line)[1]
+    assert wait_until(lambda: machine.run_line(line)[0] == 0, 60), machine.run_line(line)[1]
 
 
 def check_haproxy_serves_both(machine: Machine) -> None:
@@ -198,7 +198,7 @@ def check_haproxy_serves_both(machine: Machine) -> None:
 
 def check_answer(machine: Machine) -> None:
     """Check that the API answers over TLS."""
-    assert wait_until(lambda: '"ready"' in machine.type(f"{GET}/healthz/ready")[1], 60)
+    assert wait_until(lambda: '"ready"' in machine.run_line(f"{GET}/healthz/ready")[1], 60)
 
 
 def check_other_server_answers(machine: Machine) -> None:

@@ -28,14 +28,14 @@ class Network:
 
     def drop_packets(self) -> None:
         """Drop all packets from the namespace without an error."""
-        _ip("-n", self.name, "route", "replace", "blackhole", f"{LOCAL}/32")
+        _run_ip("-n", self.name, "route", "replace", "blackhole", f"{LOCAL}/32")
 
     def pass_packets(self) -> None:
         """Pass packets from the namespace again."""
-        _ip("-n", self.name, "route", "flush", "type", "blackhole")
+        _run_ip("-n", self.name, "route", "flush", "type", "blackhole")
 
 
-def _ip(*words: str) -> None:
+def _run_ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, timeout=60, capture_output=True)
 
 
@@ -47,16 +47,16 @@ def lossy_network() -> Iterator[Network]:
     name = f"ps{uuid4().hex[:10]}"
     with ExitStack() as stack:
         try:
-            _ip("netns", "add", name)
-            stack.callback(_ip, "netns", "delete", name)
-            _ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
-            stack.callback(_ip, "link", "delete", name)
+            _run_ip("netns", "add", name)
+            stack.callback(_run_ip, "netns", "delete", name)
+            _run_ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
+            stack.callback(_run_ip, "link", "delete", name)
         except subprocess.CalledProcessError as failure:
             pytest.skip(f"no network namespace can be created: {failure.stderr.decode()}")
-        _ip("address", "add", f"{LOCAL}/30", "dev", name)
-        _ip("link", "set", name, "up")
-        _ip("-n", name, "address", "add", f"{REMOTE}/30", "dev", "eth0")
-        _ip("-n", name, "link", "set", "eth0", "up")
+        _run_ip("address", "add", f"{LOCAL}/30", "dev", name)
+        _run_ip("link", "set", name, "up")
+        _run_ip("-n", name, "address", "add", f"{REMOTE}/30", "dev", "eth0")
+        _run_ip("-n", name, "link", "set", "eth0", "up")
         listening = stack.enter_context(_listen_in_namespace(name))
         yield Network(name, listening)
 

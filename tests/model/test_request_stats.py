@@ -57,12 +57,12 @@ def test_claim_retries_are_counted(postgresql_server):
     calls = []
     begin_stats()
 
-    def work(connection):
+    def claim_at_third_attempt(connection):
         calls.append(1)
         if len(calls) < 3:
             connection.exec_driver_sql("SELECT pg_terminate_backend(pg_backend_pid())")
         return send_statement(connection)
 
-    assert database.claim(work) == 1
+    assert database.claim(claim_at_third_attempt) == 1
     assert (len(calls), request_stats().claims_retried, request_stats().claims_won) == (3, 2, 1)
     database.dispose()

@@ -81,7 +81,7 @@ class Writer:
     def write_until(self, end: float) -> WriterResult:
         """Write at random until the wall clock reaches ``end``."""
         kinds = [self._put] * 6 + [self._post] * 4 + [self._delete, self._reshape, self._reshape]
-        kinds += [self._shrink] * 2
+        kinds += [self._reduce_inventory] * 2
         while time.time() < end:
             self._dice.choice(kinds)()
         return WriterResult(
@@ -105,7 +105,7 @@ class Writer:
         (name,) = self._choose(1)
         self._record_result({name: {}}, self._send("DELETE", f"/allocations/{name}"))
 
-    def _shrink(self) -> None:
+    def _reduce_inventory(self) -> None:
         provider, total = self._dice.choice(self._providers), self._dice.choice(TOTALS)
         over = self._generation_of(provider)
         body = {"resource_provider_generation": over, "total": total}

@@ -22,7 +22,7 @@ def failure_at(minutes, number, *instances, **fields):
     return replace(decision, places=places, **fields)
 
 
-def record(database, *rows):
+def record_decisions(database, *rows):
     def write(connection):
         for decision in rows:
             decisions.record(connection, decision, decision.created_at)
@@ -38,7 +38,7 @@ def find_waiting(database, *policies, minutes=60, limit=10):
 
 
 def test_recent_failures_of_the_policies_wait_newest_first(database):
-    first, second, third, *_ = record(
+    first, second, third, *_ = record_decisions(
         database,
         failure_at(90, 1),
         failure_at(30, 2),
@@ -54,7 +54,7 @@ def test_recent_failures_of_the_policies_wait_newest_first(database):
 
 @pytest.mark.parametrize("outcome", ["no_valid_host", "selected"])
 def test_later_selection_of_an_instance_replaces_the_request(database, outcome):
-    first, second = record(
+    first, second = record_decisions(
         database, failure_at(30, 1, 7, 8), failure_at(20, 2, 8, 9, outcome=outcome)
     )
     assert find_waiting(database) == [second] * (outcome == "no_valid_host")
@@ -62,12 +62,12 @@ def test_later_selection_of_an_instance_replaces_the_request(database, outcome):
 
 
 def test_explanation_does_not_replace_the_request(database):
-    first, _ = record(database, failure_at(30, 1, 7), failure_at(20, 2, 7, kind=EXPLAIN))
+    first, _ = record_decisions(database, failure_at(30, 1, 7), failure_at(20, 2, 7, kind=EXPLAIN))
     assert find_waiting(database) == [first]
 
 
 def test_ended_notice_is_not_sent_again(database):
-    (uuid,) = record(database, failure_at(30, 1))
+    (uuid,) = record_decisions(database, failure_at(30, 1))
     notice = Notice(uuid, 1, ("a", "b"))
     for current in (notice, replace(notice, attempts=2, pending=("b",))):
         database.write(
@@ -82,7 +82,7 @@ def test_ended_notice_is_not_sent_again(database):
 
 
 def test_notice_is_deleted_with_its_decision(database):
-    (uuid,) = record(database, failure_at(30, 1))
+    (uuid,) = record_decisions(database, failure_at(30, 1))
     notice = Notice(uuid, 1, ())
     database.write(lambda connection: decision_notices.record(connection, notice, NOW))
     database.write(lambda connection: decisions.purge(connection, NOW, 10))

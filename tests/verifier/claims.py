@@ -85,7 +85,7 @@ def allocated_since(
     return last.at if has_first or last.ignored - {host} else None
 
 
-def has_left(connection: Connection, host: str, seen: datetime) -> bool:
+def has_instance_left(connection: Connection, host: str, seen: datetime) -> bool:
     query = (
         select(_DECISIONS.created_at)
         .join(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)

@@ -104,8 +104,8 @@ def _places_query() -> Select[Any]:
             _PLACES.host,
             _DECISIONS.outcome,
             _RECORDED.c.uuid.label("recorded"),
-            _flag(sa.and_(_IS_CLAIM, _DECISIONS.id > _RECORDED.c.id)).label("is_later"),
-            _flag(sa.and_(_IS_CLAIM, is_unwritten)).label("is_unwritten"),
+            _count_if(sa.and_(_IS_CLAIM, _DECISIONS.id > _RECORDED.c.id)).label("is_later"),
+            _count_if(sa.and_(_IS_CLAIM, is_unwritten)).label("is_unwritten"),
             _CONSUMERS.created_at.label("made"),
             _DECISIONS.created_at.label("at"),
         )
@@ -116,7 +116,7 @@ def _places_query() -> Select[Any]:
     )
 
 
-def _flag(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
+def _count_if(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
     return sa.case((condition, 1), else_=0)
 
 

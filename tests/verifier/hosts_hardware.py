@@ -137,8 +137,8 @@ def _device_faults(
         devices.instances_without_devices(node, instances, places, _requested_hardware, aliases)
     )
     seen = devices.report_time(node)
-    # The query of has_left runs only for hosts that lack devices.
-    if not missing or seen is None or claims.has_left(connection, node.host, seen):
+    # The query of has_instance_left runs only for hosts that lack devices.
+    if not missing or seen is None or claims.has_instance_left(connection, node.host, seen):
         return
     for instance, reason in missing:
         yield Fault.PCI_DEVICES, {"instance": instance.uuid, "host": node.host, "reason": reason}

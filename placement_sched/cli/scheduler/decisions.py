@@ -112,8 +112,8 @@ def render_decision(
     candidates = funnel["allocation_candidates"]
     if not candidates["steps"] and candidates["hosts"]:
         console.print(
-            f"{candidates['hosts']} hosts had allocation candidates (a selection does not count "
-            "the steps of the search; 'explain' and 'decision replay' do)",
+            f"{candidates['hosts']} hosts had allocation candidates (only 'explain' and 'decision "
+            "replay' show the steps of the search)",
             style="dim",
         )
     explanation = {

@@ -116,7 +116,7 @@ def add_request_arguments(
 
 
 def read_flavor(arguments: argparse.Namespace) -> None:
-    """Move a flavor in the place of the request file to the value of ``--flavor``.
+    """Use the first argument as the value of ``--flavor`` if it names no file.
 
     Raises :class:`Invalid` for two flavors, unless ``--flavor`` is repeatable.
     """

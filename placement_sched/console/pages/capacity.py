@@ -91,7 +91,7 @@ class CapacityForm:
         return urlencode({**fields, "change": self.changes_typed, **more}, doseq=True)
 
     def command(self, changes: Sequence[Json]) -> list[str]:
-        """Return the words of the command that counts the same."""
+        """Return the words of the command that counts the same instances."""
         command = self.question.command("capacity", **({"per": self.per} if self.per else {}))
         flavors = [] if "flavor" in self.question.typed else self.flavors
         words = [f"--flavor={name}" for name in flavors] if not self.all_flavors else []

@@ -61,12 +61,12 @@ def test_two_aggregates_can_swap_names(follower, nova, read_aggregates):
 def test_local_aggregates_are_replaced_by_novas(follower, nova, database, read_aggregates):
     uuid = "6f0f1fd4-0000-4000-8000-000000000001"
 
-    def add(connection):
+    def add_aggregates(connection):
         for number, name in enumerate(("racks", "old")):
             aggregate = host_aggregates.add(connection, f"{uuid[:-1]}{number}", name, None)
             host_aggregates.add_hosts(connection, aggregate, ["cn9"], None)
 
-    database.write(add)
+    database.write(add_aggregates)
     nova.add_aggregate("first")
     nova.add_aggregate("racks", ("cn1",))
     follower.full()

@@ -60,7 +60,7 @@ def test_differing_inventories_are_written_and_returned(database):
 
 
 @pytest.mark.parametrize("ratio", [16.123456, 1.9, 0.1, 1e-3, 1e20])
-def test_fractional_ratio_is_unchanged_the_second_time(database, ratio):
+def test_fractional_ratio_written_twice_changes_nothing(database, ratio):
     uuid = make_provider(database)
     odd = replace(VCPU, allocation_ratio=ratio)
     assert replace_inventories(database, {uuid: [odd]}) == {uuid}
