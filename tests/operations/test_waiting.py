@@ -104,7 +104,9 @@ def test_failed_address_alone_is_notified_again(make_task, outbox, caplog):
     outbox.refused = {SECOND}
     task.run_round()
     assert sorted(address for address, _ in outbox.take_sent()) == [FIRST, SECOND]
-    assert f"the notice of decision {decision}: {SECOND} answered 503" in caplog.text
+    assert (
+        f"the notice of decision {decision} was not delivered: {SECOND} answered 503" in caplog.text
+    )
     task.run_round()
     assert [address for address, _ in outbox.take_sent()] == [SECOND]
     outbox.refused = set()
