@@ -103,7 +103,7 @@ class CloudWithTraitsAndAggregates(Cloud):
     def _delete_provider(self) -> None:
         uuid = self._dice.choice(self._providers)
         if len(self._providers) > 3:
-            reply = self._ask("DELETE", f"/resource_providers/{uuid}", ...)
+            reply = self._send_to_either("DELETE", f"/resource_providers/{uuid}", ...)
             if reply.status == 204:
                 self._providers.remove(uuid)
 
