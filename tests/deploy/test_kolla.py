@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The image for kolla-ansible: its module and start script, without the base image."""
+"""The image for kolla-ansible and its containers: the files, without the base image."""
 
+import json
 import os
 import re
 import shlex
@@ -8,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from placement_sched.cli.main import make_parser
+from placement_sched.config.conf import new_conf
+from placement_sched.scheduler.plugins import read_settings
 from tests.deploy import DEPLOY, run
 from tests.support.servers import BIN, PROGRAM, environment
 
@@ -123,3 +127,88 @@ def test_image_copies_the_files_of_setup():
     pattern = r"^(?:long_description|license_files) = (?:file: )?(\S+)"
     for name in re.findall(pattern, setup, re.MULTILINE):
         assert name in FILE
+
+
+#: Options that kolla-ansible's role writes for nova-scheduler.
+NOVA_CONF = """
+[DEFAULT]
+log_dir = /var/log/kolla/nova
+state_path = /var/lib/nova
+transport_url = rabbit://openstack:secret@192.0.2.1:5672//
+[oslo_concurrency]
+lock_path = /var/lib/nova/tmp
+[database]
+connection = sqlite:///{folder}/nova_cell0.db
+max_retries = -1
+[api_database]
+connection = sqlite:///{folder}/nova_api.db
+max_retries = -1
+[oslo_messaging_rabbit]
+use_queue_manager = true
+heartbeat_in_pthread = false
+rabbit_quorum_queue = true
+rabbit_stream_fanout = true
+rabbit_qos_prefetch_count = 1
+rabbit_transient_quorum_queue = true
+[scheduler]
+max_attempts = 10
+discover_hosts_in_cells_interval = -1
+workers = 5
+"""
+SERVICES = ["nova-shadow", "nova-scheduler"]
+
+
+def read_config(service: str) -> dict:
+    """Return the command and the copied files of a service, as kolla_start reads them."""
+    return json.loads((DEPLOY / f"kolla/{service}.json").read_text())
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_command_of_a_container_reads_the_copied_files_and_logs_to_stderr(service, folder):
+    config = read_config(service)
+    words = shlex.split(config["command"])
+    begin = words.index("placement-sched")
+    assert words[:begin] == ["env", "OS_DEFAULT__LOG_DIR=", "OS_DEFAULT__LOG_FILE="]
+    arguments = words[begin + 1 :]
+    assert arguments[0] == service
+    assert make_parser(arguments).parse_args(arguments).run
+    files = arguments[2::2]
+    copied = {entry["dest"]: entry for entry in config["config_files"]}
+    assert [copied[file]["owner"] for file in files] == ["placement", "placement"]
+    (folder / "nova.conf").write_text(NOVA_CONF.format(folder=folder))
+    chosen = [word for file in files for word in ("--config-file", folder / Path(file).name)]
+    printed = run(PROGRAM, "config", "validate", *chosen, env=environment())
+    assert "error" not in printed
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_container_has_every_file_of_its_configuration(service, tmp_path):
+    (tmp_path / "docker").write_text('#!/bin/bash\nprintf "%q " "$@"\n')
+    (tmp_path / "docker").chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    printed = run(
+        DEPLOY / "kolla/run.sh",
+        *(service, "REGISTRY/IMAGE:TAG", "--detach"),
+        env={"PATH": path, "NODE_CONFIG": str(tmp_path)},
+    )
+    command, *words = shlex.split(printed)
+    assert (command, words[-2:]) == ("run", ["--detach", "REGISTRY/IMAGE:TAG"])
+    options = list(zip(words[:-2:2], words[1:-2:2], strict=True))
+    assert ("--name", f"placement_sched_{service.replace('-', '_')}") in options
+    volumes = [value.split(":") for option, value in options if option == "--volume"]
+    places = {target: Path(source) for source, target, _ in volumes}
+    assert json.loads(places["/var/lib/kolla/config_files/config.json"].read_text())
+    folders = {
+        target: f"{source.relative_to(tmp_path)}"
+        for target, source in places.items()
+        if source.suffix != ".json"
+    }
+    for entry in read_config(service)["config_files"]:
+        folder, _, name = entry["source"].rpartition("/")
+        kind = "placement-api" if name == "placement.conf" else "nova-scheduler"
+        assert folders[folder] == kind
+
+
+def test_stopped_container_has_time_to_finish_requests():
+    (seconds,) = re.findall(r"--stop-timeout (\d+)", (DEPLOY / "kolla/run.sh").read_text())
+    assert int(seconds) > read_settings((), new_conf()).DEFAULT.graceful_shutdown_timeout

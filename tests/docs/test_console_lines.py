@@ -51,6 +51,10 @@ KOLLA = "deploy/test_kolla.py"
 _KOLLA = "REGISTRY/placement-api-sched:TAG"
 _RECONFIGURE = "kolla-ansible reconfigure --inventory INVENTORY --tags"
 _VALIDATE = "docker exec placement_api placement-sched config validate"
+_RUN, _DETACHED = "deploy/kolla/run.sh", "--detach --restart unless-stopped"
+_REPORT = "docker exec placement_sched_nova_shadow placement-sched nova-shadow report"
+_UNIT = "kolla-nova_scheduler-container.service"
+_CONTAINERS = "placement_sched_nova_scheduler placement_sched_nova_shadow"
 _NOVA = "--config-file /etc/nova/nova.conf --config-file"
 _CANDIDATES = ".venv/bin/python bench/candidates.py"
 _UNCACHED = f"OS_PLACEMENT__PROVIDERS_IN_MEMORY=false {_CANDIDATES}"
@@ -157,6 +161,14 @@ CANNOT = {
     ("recipes", f"{_RECONFIGURE} mariadb,placement"): (A_KOLLA, KOLLA),
     ("recipes", f"{_RECONFIGURE} placement"): (A_KOLLA, KOLLA),
     ("recipes", f"{_VALIDATE} --config-file /etc/placement/placement.conf"): (A_KOLLA, KOLLA),
+    ("recipes", f"{_RUN} nova-shadow {_KOLLA} --rm --env KOLLA_BOOTSTRAP="): (A_KOLLA, KOLLA),
+    ("recipes", f"{_RUN} nova-shadow {_KOLLA} {_DETACHED}"): (A_KOLLA, KOLLA),
+    ("recipes", f"{_RUN} nova-scheduler {_KOLLA} {_DETACHED}"): (A_KOLLA, KOLLA),
+    ("recipes", f"{_REPORT} --config-file /etc/placement/placement.conf"): (A_KOLLA, KOLLA),
+    ("recipes", f"systemctl disable --now {_UNIT}"): (A_KOLLA, KOLLA),
+    ("recipes", f"systemctl enable --now {_UNIT}"): (A_KOLLA, KOLLA),
+    ("recipes", f"docker stop {_CONTAINERS}"): (A_KOLLA, KOLLA),
+    ("recipes", f"docker rm {_CONTAINERS}"): (A_KOLLA, KOLLA),
     ("README", "python3 -m venv venv"): (AN_INDEX, PACKAGED),
     ("README", ". venv/bin/activate"): ("the environment of the line before", PACKAGED),
     ("README", "pip install '.[all]'"): (AN_INDEX, PACKAGED),
