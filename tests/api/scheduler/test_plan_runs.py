@@ -203,7 +203,7 @@ def test_runs_are_listed_newest_first_page_by_page(cloud):
     [
         (new_run(), "(at $.moves)"),
         (new_run(MOVE, (instance(1), "cn1", "cn3")), "has two moves (at $.moves[1].instance)"),
-        (new_run((instance(1), "cn1", "cn1")), "are cn1 (at $.moves[0].to)"),
+        (new_run((instance(1), "cn1", "cn1")), "same host: cn1 (at $.moves[0].to)"),
         (new_run(MOVE, parallel=0), "(at $.parallel)"),
         (new_run(MOVE, method="hot"), "'hot' is not one of"),
         (new_run(MOVE, kind="plans"), "(at $.kind)"),
