@@ -11,13 +11,13 @@ from pathlib import Path
 from placement_sched.cli import database as databases
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import read_configuration
-from placement_sched.cli.terminal import print_result, show_steps, show_waiting
+from placement_sched.cli.terminal import print_result, show_waiting
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.names import shorten_names
-from placement_sched.operations.fleet.load import CHANGED, GONE, NEW, STEPS, Difference, Fleet
+from placement_sched.operations.fleet.load import CHANGED, GONE, NEW, Difference, Fleet
 from placement_sched.operations.fleet.names import fold
 from placement_sched.operations.fleet.yaml_file import end_of
 from placement_sched.operations.prepare import sync
@@ -55,11 +55,11 @@ def run_load(arguments: argparse.Namespace) -> int:
     with (
         read_configuration(arguments) as (settings, database),
         _open_target(database, settings, dry_run=dry_run) as target,
-        show_steps(STEPS) as progress,
+        show_waiting(f"loading {name}"),
     ):
         place = databases.url_without_password(database)
         fleet = Fleet(database=target, settings=settings, clock=utcnow)
-        changes = fleet.load(text, name, dry_run=dry_run, progress=progress)
+        changes = fleet.load(text, name, dry_run=dry_run)
     documents = [
         {
             "change": change.action,

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -99,22 +99,12 @@ def show_waiting(label: str) -> Iterator[None]:
 @contextmanager
 def show_progress(label: str) -> Iterator[Progress]:
     """Yield a function that advances a progress bar, which only a terminal shows."""
-    with _progress() as bar:
-        task = bar.add_task(label, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-@contextmanager
-def show_steps(steps: int) -> Iterator[Callable[[str], None]]:
-    """Yield a function to call with a label at the start of each of ``steps`` steps."""
-    with _progress() as bar:
-        task = bar.add_task("", total=steps)
-        yield lambda label: bar.update(task, description=label, advance=1)
-
-
-def _progress() -> progress.Progress:
     console = Console(stderr=True)
     # Output to a terminal is printed above the bar; output to a file or pipe is not redirected.
     past = sys.stdout.isatty()
     off = not console.is_terminal
-    return progress.Progress(console=console, transient=True, redirect_stdout=past, disable=off)
+    with progress.Progress(
+        console=console, transient=True, redirect_stdout=past, disable=off
+    ) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

@@ -11,5 +11,5 @@ def load_fleet(app: TestApp, text: str) -> TestApp:
     """Load a fleet file into the database of an application, and return the application."""
     services = app.app.services
     fleet = Fleet(database=services.database, settings=services.settings, clock=utcnow)
-    fleet.load(text, "fleet.yaml", dry_run=False, progress=lambda _line: None)
+    fleet.load(text, "fleet.yaml", dry_run=False)
     return app

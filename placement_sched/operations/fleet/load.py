@@ -59,12 +59,8 @@ NEW, CHANGED, GONE = "new", "changed", "gone"
 _HIDDEN = frozenset({"uuid", "generation", "version", "created_at", "updated_at", "id"})
 #: The change counter whose row serializes loads.
 SUBJECT = "fleet"
-#: Number of progress reports of a load.
-STEPS = 9
 #: Maximum number of attempts to load a file after concurrent updates.
 _MAX_ATTEMPTS = 10
-#: Callback with the name of the section that is being written.
-StepProgress = Callable[[str], None]
 
 
 @contextmanager
@@ -84,18 +80,16 @@ def _locate_errors(
         raise EntryError(error, f"{kind} {name}: {error.detail}", *place) from None
 
 
-def apply(connection: Connection, draft: MergeState, progress: StepProgress) -> None:
+def apply(connection: Connection, draft: MergeState) -> None:
     """Write the changes of a draft that was read in the same transaction.
 
     Raises :class:`EntryError` for an error that is caused by an entry, and other errors of the
     operations unchanged.
     """
     before, after, now = draft.before, draft.after, draft.now
-    progress("resource classes and traits")
     for name in sorted(after.resource_classes - before.resource_classes):
         resource_classes.add(connection, name, now)
     traits.add_missing(connection, sorted(after.traits - before.traits), now)
-    progress("flavors, images and server groups")
     _write_flavors(connection, draft)
     _write_images(connection, draft)
     groups = changed_entries(before.server_groups, after.server_groups)
@@ -103,16 +97,11 @@ def apply(connection: Connection, draft: MergeState, progress: StepProgress) -> 
     # Every write of a member locks its group, so that the group is not deleted concurrently.
     joined = {item.server_group for item in after.instances.values() if item.server_group}
     server_groups.lock_many(connection, joined & after.server_groups.keys())
-    progress("hosts")
     _write_nodes(connection, draft)
-    progress("aggregates")
     _write_aggregates(connection, draft)
-    progress("providers")
     superfluous = _write_providers(connection, draft)
-    progress("allocations")
     _write_allocations(connection, draft)
     inventories.remove(connection, superfluous)
-    progress("instances")
     _write_instances(connection, draft)
 
 
@@ -467,11 +456,7 @@ class _DryRunError(Exception):
 
 
 def load(
-    connection: Connection,
-    document: Any,
-    settings: Settings,
-    now: datetime,
-    progress: StepProgress = lambda _what: None,
+    connection: Connection, document: Any, settings: Settings, now: datetime
 ) -> tuple[Difference, ...]:
     """Load a decoded fleet file within the caller's write transaction.
 
@@ -479,7 +464,7 @@ def load(
     """
     check_sections(document, settings)
     draft = merge(connection, document, settings, now)
-    apply(connection, draft, progress)
+    apply(connection, draft)
     return differences(draft.before, draft.after)
 
 
@@ -491,23 +476,17 @@ class Fleet:
     settings: Settings
     clock: Clock
 
-    def load(
-        self, text: str, name: str, *, dry_run: bool, progress: StepProgress
-    ) -> tuple[Difference, ...]:
+    def load(self, text: str, name: str, *, dry_run: bool) -> tuple[Difference, ...]:
         """Load the text of the file ``name`` in one transaction and return the changes.
 
         A dry run is rolled back. Raises :class:`Invalid` with line and column for a wrong file or a
         change of nova's objects, and :class:`Conflict` if the present cloud prevents a change.
         """
-        progress("the file")
         file, settings = YamlFile(text, name), self.settings
 
         def work(connection: Connection) -> tuple[Difference, ...]:
             change_counters.bump(connection, SUBJECT)
-            progress("the present cloud")
-            changes = file.read(
-                lambda document: load(connection, document, settings, self.clock(), progress)
-            )
+            changes = file.read(lambda document: load(connection, document, settings, self.clock()))
             if dry_run:
                 raise _DryRunError(*changes)
             return changes

@@ -28,7 +28,7 @@ class LoadableCloud:
 
     def load(self, text: str, *, dry_run: bool = False) -> list[tuple[str, str, str]]:
         """Load a fleet file and return the changes."""
-        changes = self.fleet.load(text, "f.yaml", dry_run=dry_run, progress=lambda _what: None)
+        changes = self.fleet.load(text, "f.yaml", dry_run=dry_run)
         return [(change.action, change.kind, change.name) for change in changes]
 
     def dump(self) -> str:

@@ -618,7 +618,7 @@ def test_load_onto_a_shrunk_host_violates_no_invariant(cloud):
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_concurrent_writes_during_a_load_are_kept(cloud):
+def test_concurrent_writes_during_a_load_are_kept(cloud, monkeypatch):
     """Another client changes and deletes providers that are not in the file."""
     cloud.load(
         """
@@ -638,14 +638,16 @@ def test_concurrent_writes_during_a_load_are_kept(cloud):
         of_shared = update(inventories).where(inventories.c.resource_provider_id == shared)
         connection.execute(of_shared.values(total=555))
 
-    def write_in_between(section):
-        if section == "aggregates":
-            other = Database(cloud.fleet.settings)
-            other.write(write_rows)
-            other.dispose()
+    write_aggregates = operation._write_aggregates
 
-    text = "aggregates: [{name: racks, hosts: [cn1]}]"
-    cloud.fleet.load(text, "f.yaml", dry_run=False, progress=write_in_between)
+    def write_in_between(*arguments):
+        other = Database(cloud.fleet.settings)
+        other.write(write_rows)
+        other.dispose()
+        write_aggregates(*arguments)
+
+    monkeypatch.setattr(operation, "_write_aggregates", write_in_between)
+    cloud.load("aggregates: [{name: racks, hosts: [cn1]}]")
     after = {provider.name: provider for provider in cloud.state.providers.values()}
     assert "victim" not in after
     assert after["shared"].inventories["DISK_GB"].total == 555

@@ -112,9 +112,9 @@ def test_objects_synced_from_nova_are_not_loaded(sqlite_cloud, section, entry):
     fleet = replace(sqlite_cloud.fleet, settings=sqlite_cloud.fleet.settings.with_overrides(novas))
     text = f"traits: [CUSTOM_A]\n{section}:\n- {entry}\n"
     with pytest.raises(Error) as refused:
-        fleet.load(text, "f.yaml", dry_run=False, progress=lambda _what: None)
+        fleet.load(text, "f.yaml", dry_run=False)
     message = str(refused.value)
     assert message.startswith("f.yaml:2:1: ")
     assert "read from nova's databases ([api_database] connection)" in message
     harmless = f"traits: [CUSTOM_A]\nflavors: [{{name: m1, vcpus: 1, memory_mb: 1}}]\n{section}: []"
-    assert fleet.load(harmless, "f.yaml", dry_run=False, progress=lambda _what: None)
+    assert fleet.load(harmless, "f.yaml", dry_run=False)
