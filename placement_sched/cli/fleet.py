@@ -19,7 +19,6 @@ from placement_sched.model.clock import utcnow
 from placement_sched.model.names import shorten_names
 from placement_sched.operations.fleet.load import CHANGED, GONE, NEW, Difference, Fleet
 from placement_sched.operations.fleet.names import fold
-from placement_sched.operations.fleet.yaml_file import end_of
 from placement_sched.operations.prepare import sync
 
 _SIGNS = {NEW: "+", CHANGED: "~", GONE: "-"}
@@ -114,11 +113,7 @@ def _read(file: str) -> tuple[str, str]:
     except OSError as failure:
         raise Invalid(f"{name}: {failure.strerror}") from None
     except UnicodeDecodeError as failure:
-        # The object is the decoded content, without a byte order mark.
-        prefix, byte = failure.object[: failure.start], failure.object[failure.start]
-        line, column = end_of(prefix.decode())
-        problem = f"the byte 0x{byte:02X} is not UTF-8"
-        raise Invalid(f"{name}:{line + 1}:{column + 1}: {problem}") from None
+        raise Invalid(f"{name} is not UTF-8: {failure}") from None
 
 
 def _lines(changes: Sequence[Difference], place: str, *, dry_run: bool) -> Iterator[str]:

@@ -94,7 +94,13 @@ def test_dump_can_be_loaded(run_fleet, tmp_path):
     [
         (("load", "wrong.yaml"), "wrong.yaml:2:10: 'x' is not an integer (at hosts.0.vcpus)"),
         (("load", "none.yaml"), "none.yaml: No such file or directory"),
-        (("load", "latin.yaml"), "latin.yaml:2:2: the byte 0xE4 is not UTF-8"),
+        (
+            ("load", "latin.yaml"),
+            (
+                "latin.yaml is not UTF-8: 'utf-8' codec can't decode byte 0xe4 in position 7: "
+                "unexpected end of data"
+            ),
+        ),
         (("dump", "no/such/folder"), "no/such/folder: No such file or directory"),
     ],
     ids=["fault", "absent", "no text", "no folder"],

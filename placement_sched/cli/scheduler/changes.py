@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from placement_sched.errors import Invalid
 from placement_sched.model import flat_request
 from placement_sched.model.document import Json, PathStep, join_keys
@@ -44,12 +42,12 @@ def add_change_arguments(parser: argparse.ArgumentParser) -> None:
 class ChangesFile:
     """The content of a file of changes.
 
-    ``node`` is the syntax tree of the file, with line numbers.
+    ``file`` has the line numbers.
     """
 
     name: str
     document: Json = field(default_factory=dict)
-    node: yaml.Node | None = None
+    file: YamlFile | None = None
 
     def listed(self, key: str) -> list[Any]:
         """Return the list at a key, or raise :class:`Invalid` for another type."""
@@ -72,19 +70,12 @@ class ChangesFile:
 
         ``steps`` are the keys and indexes of the path.
         """
+        keys = [*steps, *([] if key is None else [key])]
         # A file with only a list contains the changes.
-        bare = isinstance(self.node, yaml.SequenceNode)
-        node, line = self.node, 0 if self.node is None else self.node.start_mark.line
-        for step in [*(steps[1:] if bare else steps), *([] if key is None else [key])]:
-            if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
-                node = node.value[step]
-                line = node.start_mark.line
-            elif isinstance(node, yaml.MappingNode):
-                pairs = {name.value: (name, value) for name, value in node.value}
-                if step not in pairs:
-                    break
-                name, node = pairs[step]
-                line = name.start_mark.line
+        if self.file is not None and isinstance(self.file.data, list):
+            keys = keys[1:]
+        mark = None if self.file is None else self.file.find_mark(keys, at_key=True)
+        line = 0 if mark is None else mark.line
         return f"{_file_label(self.name)}:{line + 1}"
 
 
@@ -161,12 +152,12 @@ def read_file(name: str) -> ChangesFile:
         raise Invalid(f"{name}: {failure.strerror}") from None
     except UnicodeDecodeError as error:
         raise Invalid(f"{name}: neither YAML nor JSON: {error}") from None
-    document, node = parsed.data, parsed.root
+    document = parsed.data
     if isinstance(document, list):
-        return ChangesFile(name, {"changes": document}, node)
+        return ChangesFile(name, {"changes": document}, parsed)
     if not isinstance(document, dict):
         raise Invalid(f"{name}: expected a list of changes, or an object with changes")
-    file = ChangesFile(name, {str(key): value for key, value in document.items()}, node)
+    file = ChangesFile(name, {str(key): value for key, value in document.items()}, parsed)
     for key in file.document:
         if key not in _KEYS:
             problem = f"unknown key {key!r}{suggest_name('key', key, _KEYS)}"

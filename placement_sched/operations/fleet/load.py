@@ -3,9 +3,6 @@
 
 The operations are the same as for reports of hosts and requests of operators. All objects of a kind
 are written together.
-
-Names of providers that the collation of the database does not distinguish are rejected. MariaDB,
-for example, does not distinguish ``p``, ``P`` and ``"p "``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +13,7 @@ from typing import Any
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.errors import ConcurrentUpdate, Conflict, Duplicate, Invalid, NotFound
+from placement_sched.errors import ConcurrentUpdate, Conflict, Invalid, NotFound
 from placement_sched.model.aggregates import ZONE_KEY, HostAggregate
 from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import COMPUTE_BINARY, RATIOS, ComputeNode, Service
@@ -35,9 +32,10 @@ from placement_sched.operations.fleet.cloud import (
 )
 from placement_sched.operations.fleet.dump import document_of
 from placement_sched.operations.fleet.merge import merge
-from placement_sched.operations.fleet.yaml_file import EntryError, YamlFile, to_yaml
+from placement_sched.operations.fleet.yaml_file import YamlFile, to_yaml
 from placement_sched.operations.nova_cloud import check_sections
 from placement_sched.scheduler.policies.registry import NO_RATIOS
+from placement_sched.schemas.formats import DocumentError
 from placement_sched.schemas.node_report import NodeReport
 from placement_sched.store import change_counters, images
 from placement_sched.store.compute import flavors, instances, server_groups, services
@@ -67,7 +65,7 @@ _MAX_ATTEMPTS = 10
 def _locate_errors(
     draft: MergeState, kind: str, uuid: str, name: str, *keys: str
 ) -> Iterator[None]:
-    """Raise errors as :class:`EntryError` with the keys of an object's entry.
+    """Raise errors as :class:`DocumentError` with the keys of an object's entry.
 
     A concurrent update is not caused by an entry, and is raised unchanged.
     """
@@ -77,13 +75,13 @@ def _locate_errors(
         raise
     except (Conflict, Invalid, NotFound) as error:
         place = (*draft.entry_of(kind, uuid), *keys)
-        raise EntryError(error, f"{kind} {name}: {error.detail}", *place) from None
+        raise DocumentError(f"{kind} {name}: {error.detail}", *place) from None
 
 
 def apply(connection: Connection, draft: MergeState) -> None:
     """Write the changes of a draft that was read in the same transaction.
 
-    Raises :class:`EntryError` for an error that is caused by an entry, and other errors of the
+    Raises :class:`DocumentError` for an error that is caused by an entry, and other errors of the
     operations unchanged.
     """
     before, after, now = draft.before, draft.after, draft.now
@@ -200,7 +198,8 @@ def _write_providers(connection: Connection, draft: MergeState) -> Mapping[int, 
     """Write the changed providers and return their superfluous inventories.
 
     They are returned by provider id, and must be deleted later, after their allocations. Raises
-    :class:`EntryError` if a name is in use, or a provider would be its own descendant.
+    :class:`Duplicate` if a name is in use, and :class:`DocumentError` if a provider would be its
+    own descendant.
     """
     # Lists in the file replace the effects of hosts and aggregates, which are written already.
     changed = changed_entries(draft.before.providers, draft.after.providers).keys()
@@ -219,9 +218,8 @@ def _write_providers(connection: Connection, draft: MergeState) -> Mapping[int, 
     stored = resource_providers.by_uuids(connection, wanted)
     names = {uuid: state.name for uuid, state in existing.items()}
     renamed = {uuid: name for uuid, name in names.items() if present[uuid].name != name}
-    with _locate_duplicates(draft, renamed):
-        names_by_id = {stored[uuid].id: name for uuid, name in renamed.items()}
-        resource_providers.rename_many(connection, names_by_id, draft.now)
+    names_by_id = {stored[uuid].id: name for uuid, name in renamed.items()}
+    resource_providers.rename_many(connection, names_by_id, draft.now)
     for uuid, state in existing.items():
         if present[uuid].parent != state.parent:
             parent = draft.after.providers.get(state.parent or "")
@@ -299,39 +297,8 @@ def _create_providers(connection: Connection, new: list[ProviderState], draft: M
         rows = [
             NewProvider(state.uuid, state.name, parents.get(state.parent or "")) for state in ready
         ]
-        with _locate_duplicates(draft, {state.uuid: state.name for state in ready}):
-            resource_providers.create_many(connection, rows, draft.now)
+        resource_providers.create_many(connection, rows, draft.now)
         new = [state for state in new if state.parent in uuids]
-
-
-@contextmanager
-def _locate_duplicates(draft: MergeState, written: Mapping[str, str]) -> Iterator[None]:
-    """Raise :class:`EntryError` if the database does not distinguish two names of providers.
-
-    ``written`` has names by uuid. The two names differ in case or in blanks at the end.
-    """
-    try:
-        yield
-    except Duplicate:
-        providers = draft.before.providers.values()
-        others = [provider.name for provider in providers if provider.uuid not in written]
-        spellings = {_fold_spelling(name): name for name in others}
-        for uuid, name in written.items():
-            if (other := spellings.setdefault(_fold_spelling(name), name)) != name:
-                problem = f"the database does not distinguish its name from {_quote(other)}"
-                message = f"provider {_quote(name)}: {problem}"
-                place = draft.entry_of("provider", uuid)
-                raise EntryError(Duplicate(message), message, *place) from None
-        raise
-
-
-def _fold_spelling(name: str) -> str:
-    return name.casefold().rstrip()
-
-
-def _quote(name: str) -> str:
-    """Return a name, in quotation marks if it begins or ends with a blank."""
-    return name if name and name == name.strip() else repr(name)
 
 
 def _write_allocations(connection: Connection, draft: MergeState) -> None:

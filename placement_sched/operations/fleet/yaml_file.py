@@ -1,47 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
 """YAML decoder that reports errors with line and column."""
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 import yaml
 from yaml.constructor import ConstructorError
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.nodes import MappingNode, Node, SequenceNode
 from yaml.reader import ReaderError
 
-from placement_sched.errors import Error, Invalid
+from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.schemas.formats import DocumentError
 
 T = TypeVar("T")
-#: A line and a column, both from 0.
-Position = tuple[int, int]
 
 _PREFIX = "tag:yaml.org,2002:"
-_MERGE, _TEXT = f"{_PREFIX}merge", f"{_PREFIX}str"
-#: Integers that all YAML versions read alike: YAML 1.1 would read 010 as 8 and 1:30 as 90.
-_INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,19})\Z")
-#: Integers outside this range are texts, as databases and JSON readers do not support them.
-_MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
-_FRACTION = re.compile(r"[-+]?[0-9]+\.[0-9]+([eE][-+]?[0-9]+)?\Z")
-_LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_TEXT, _MERGE = f"{_PREFIX}str", f"{_PREFIX}merge"
+#: Numbers that all YAML versions read alike: YAML 1.1 would read 010 as 8 and 1:30 as 90. Longer
+#: numbers are texts, because databases and JSON readers do not support them.
+_NUMBERS = {
+    f"{_PREFIX}int": re.compile(r"-?(0|[1-9][0-9]{0,17})\Z|[1-9][0-9]{18}\Z"),
+    f"{_PREFIX}float": re.compile(r"[-+]?[0-9]{1,17}\.[0-9]+([eE][-+][0-9]{1,2})?\Z"),
+}
+#: A date is a text, and so is a single =.
+_NOT_RESOLVED = {*_NUMBERS, f"{_PREFIX}timestamp", f"{_PREFIX}value"}
 _HEADER = "# A cloud, written by placement-sched fleet dump; placement-sched fleet load reads it.\n"
-
-
-def end_of(text: str) -> Position:
-    """Return the position of the end of a text, with the line breaks of YAML."""
-    *above, last = _LINE_BREAK.split(text)
-    return len(above), len(last)
-
-
-class EntryError(DocumentError):
-    """An error that is caused by an entry of a document, with the keys of the entry."""
-
-    def __init__(self, cause: Error, what: str, *keys: str | int) -> None:
-        super().__init__(what, *keys)
-        self.cause = cause
 
 
 class _Loader(yaml.CSafeLoader):
@@ -54,41 +39,27 @@ class _Loader(yaml.CSafeLoader):
             if key.tag == _MERGE:
                 continue
             if (name := self.construct_scalar(key)) in names:
-                raise _error(f"the key {name!r} is given twice", key)
+                raise ConstructorError(
+                    problem=f"the key {name!r} is given twice", problem_mark=key.start_mark
+                )
             names.add(name)
             key.tag = _TEXT
         super().flatten_mapping(node)
         # A name that occurs again replaces the merged value.
         node.value = list({key.value: (key, value) for key, value in node.value}.values())
 
-    def construct_scalar(self, node: ScalarNode | MappingNode) -> str:
-        """Return the text of a scalar."""
-        text = str(super().construct_scalar(node))
-        if "\0" in text:
-            raise _error("the character U+0000 cannot be stored", node)
-        return text
 
-    def construct_plain(self, node: ScalarNode) -> int | float | bool | str:
-        """Return a number in range, a boolean, or else a text."""
-        text = self.construct_scalar(node)
-        if _INTEGER.match(text) and _MIN_INTEGER <= int(text) <= _MAX_INTEGER:
-            return int(text)
-        if _FRACTION.match(text) and math.isfinite(float(text)):
-            return float(text)
-        is_boolean = node.tag == f"{_PREFIX}bool"
-        return self.bool_values.get(text.lower(), text) if is_boolean else text
-
-
-# A date is a text, and so is a single =.
-for _kind in ("bool", "int", "float", "timestamp", "value", "merge"):
-    _Loader.add_constructor(f"{_PREFIX}{_kind}", _Loader.construct_plain)
-# The loader has its own table of constructors by now.
-for _kind in ("binary", "omap", "pairs", "set"):
-    del _Loader.yaml_constructors[f"{_PREFIX}{_kind}"]
-
-
-def _error(problem: str, node: Node) -> ConstructorError:
-    return ConstructorError(problem=problem, problem_mark=node.start_mark)
+_Loader.yaml_constructors = {
+    tag: constructor
+    for tag, constructor in yaml.CSafeLoader.yaml_constructors.items()
+    if tag not in {f"{_PREFIX}{kind}" for kind in ("binary", "omap", "pairs", "set")}
+}
+_Loader.yaml_implicit_resolvers = {
+    letter: [(tag, pattern) for tag, pattern in resolvers if tag not in _NOT_RESOLVED]
+    for letter, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+for _tag, _pattern in _NUMBERS.items():
+    _Loader.add_implicit_resolver(_tag, _pattern, list("-+0123456789"))
 
 
 class YamlFile:
@@ -106,14 +77,16 @@ class YamlFile:
             #: The document in dicts, lists, texts, numbers, booleans and None.
             self.data: Any = None if self.root is None else loader.construct_document(self.root)
         except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark
-            place = None if mark is None else (mark.line, mark.column)
-            self._reject(error.problem or "this is not YAML", place)
+            self._reject(error.problem or "this is not YAML", error.problem_mark)
         except ReaderError as error:
             # The C parser counts bytes.
-            readable = text.encode()[: error.position].decode()
+            before = text.encode()[: error.position].decode()
+            column = len(before.rpartition("\n")[2])
+            mark = yaml.Mark(name, len(before), before.count("\n"), column, None, 0)
             message = f"the character U+{error.character:04X} is not valid in YAML: {error.reason}"
-            self._reject(message, end_of(readable))
+            self._reject(message, mark)
+        except (KeyError, ValueError):
+            self._reject("a value does not have the type of its tag", None)
         except RecursionError:
             self._reject("the values are nested too deeply", None)
 
@@ -122,76 +95,38 @@ class YamlFile:
         try:
             return reader(self.data)
         except DocumentError as error:
-            place = self._place(error.keys, at_key=error.at_key)
-            message = self._message(error.what, place, error.keys)
-            cause = error.cause if isinstance(error, EntryError) else Invalid("")
-            raise type(cause)(message, code=cause.code, extra=cause.extra) from None
+            path = ".".join(map(str, error.keys))
+            problem = f"{error.what}{f' (at {path})' if path else ''}"
+            self._reject(problem, self.find_mark(error.keys, at_key=error.at_key))
 
-    def _place(self, keys: Sequence[str | int], *, at_key: bool = False) -> Position | None:
-        """Return the position of the value (or key), or of its nearest parent."""
-        node = self.root
-        place = None if node is None else _start(node)
+    def find_mark(self, keys: Sequence[str | int], *, at_key: bool = False) -> Any:
+        """Return the mark of the value (or key) at a path, or of its nearest parent.
+
+        A mapping has the mark of its key. An empty document has no mark.
+        """
+        node: Any = self.root
+        mark = None if node is None else node.start_mark
         for position, key in enumerate(keys, 1):
-            child = None if node is None else _find_child(node, key)
-            if child is None:
+            if isinstance(node, MappingNode):
+                pairs = [(name, value) for name, value in node.value if name.value == str(key)]
+            elif isinstance(node, SequenceNode) and isinstance(key, int):
+                pairs = [(value, value) for value in node.value[key : key + 1]]
+            else:
                 break
-            name, node = child
-            # A mapping has the position of its key, and so has a wrong key.
-            by_key = isinstance(node, MappingNode) or (at_key and position == len(keys))
-            place = _start(name if by_key and name is not None else node)
-        return place
+            if not pairs:
+                break
+            name, node = pairs[0]
+            is_marked_by_key = isinstance(node, MappingNode) or (at_key and position == len(keys))
+            mark = (name if is_marked_by_key else node).start_mark
+        return mark
 
-    def _reject(self, problem: str, place: Position | None) -> NoReturn:
-        raise Invalid(self._message(problem, place, ()))
-
-    def _message(self, problem: str, place: Position | None, keys: Sequence[str | int]) -> str:
-        at = self._name if place is None else f"{self._name}:{place[0] + 1}:{place[1] + 1}"
-        path = ".".join(map(str, keys))
-        return f"{at}: {problem}{f' (at {path})' if path else ''}"
-
-
-def _start(node: Node) -> Position:
-    mark: Any = node.start_mark
-    return mark.line, mark.column
-
-
-def _find_child(node: Node, key: str | int) -> tuple[Node | None, Node] | None:
-    """Return the nodes of a key and its value."""
-    if isinstance(node, SequenceNode) and isinstance(key, int) and key < len(node.value):
-        return None, node.value[key]
-    pairs = node.value if isinstance(node, MappingNode) else ()
-    return next(((name, value) for name, value in pairs if name.value == str(key)), None)
-
-
-class _Dumper(yaml.CSafeDumper):
-    """Dumper that writes entries over several lines, and their values on one line."""
-
-    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
-        """Write every value in full."""
-        return True
-
-
-class _Entry(dict[str, Any]):
-    """A mapping that is written over several lines."""
-
-
-_Dumper.add_representer(
-    _Entry,
-    lambda dumper, data: dumper.represent_mapping(f"{_PREFIX}map", data.items(), flow_style=False),
-)
+    def _reject(self, problem: str, mark: Any) -> NoReturn:
+        place = "" if mark is None else f":{mark.line + 1}:{mark.column + 1}"
+        raise Invalid(f"{self._name}{place}: {problem}") from None
 
 
 def to_yaml(document: Json) -> str:
     """Return a document as YAML."""
-    lines: Any = _Entry(document)
-    for key, value in document.items():
-        if isinstance(value, list):
-            lines[key] = [_Entry(item) if isinstance(item, dict) else item for item in value]
     return _HEADER + yaml.dump(
-        lines,
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        width=100,
-        default_flow_style=None,
+        document, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=100
     )

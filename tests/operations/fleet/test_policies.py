@@ -3,7 +3,7 @@
 
 import pytest
 
-from placement_sched.errors import Conflict
+from placement_sched.errors import Invalid
 from tests.operations.fleet.conftest import LoadableCloud
 from tests.support.policies import settings_with_policies
 from tests.support.reports import node_uuid
@@ -92,7 +92,7 @@ aggregates:
 def test_conflicting_policies_are_rejected_with_their_line(sqlite_policed_cloud, entry, message):
     sqlite_policed_cloud.load(HOSTS)
     before = sqlite_policed_cloud.state
-    with pytest.raises(Conflict, match=message) as refused:
+    with pytest.raises(Invalid, match=message) as refused:
         sqlite_policed_cloud.load(f"version: 1\naggregates:\n  - {entry}\n")
     assert "f.yaml:3" in refused.value.detail
     assert sqlite_policed_cloud.state == before
