@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON Schemas, and the faults that they find in documents."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any, NamedTuple
@@ -197,7 +196,7 @@ def _find_schema(root: Json, path: Iterable[PathStep]) -> Json:
         elif isinstance(schema, list):
             schema = schema[int(step)]
         else:
-            schema = next(value for key, value in schema.items() if _is_step(key, step))
+            schema = schema.get(str(step), {})
     return schema if isinstance(schema, dict) else {}
 
 
@@ -212,42 +211,19 @@ def resolve_reference(root: Json, reference: str) -> Json:
 def _locate(error: Any, document: Any) -> tuple[tuple[PathStep, ...], Any]:
     """Return the keys that lead to the value of an error, and the value.
 
-    Several values may have the path of the error. An equal value is preferred.
+    jsonschema_rs reports the key "1" as the index 1, and sorts the keys of the value.
     """
-    candidates = list(_yield_values(tuple(error.instance_path), document, ()))
-    return next((each for each in candidates if each[1] == error.instance), candidates[0])
-
-
-def _yield_values(
-    path: tuple[PathStep, ...], value: Any, keys: tuple[PathStep, ...]
-) -> Iterator[tuple[tuple[PathStep, ...], Any]]:
-    """Yield keys and value of each value that may have this path.
-
-    jsonschema_rs omits empty keys from paths.
-    """
-    if not path:
-        yield keys, value
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            if key == "":
-                yield from _yield_values(path, inner, (*keys, key))
-            elif path and _is_step(key, path[0]):
-                yield from _yield_values(path[1:], inner, (*keys, key))
-    elif path and isinstance(value, list | tuple):
-        for index in [step for step in path[:1] if isinstance(step, int) and step < len(value)]:
-            yield from _yield_values(path[1:], value[index], (*keys, index))
-
-
-def _is_step(key: str, step: PathStep) -> bool:
-    """Return whether jsonschema_rs reports a key as ``step``.
-
-    In paths, it reports the keys "1", "+1" and "01" as the number 1, as if they were indexes.
-    """
-    if isinstance(step, str):
-        return key == step
-    # Compared as text, since Python rejects integers of more than 4300 digits.
-    is_number = re.fullmatch(r"\+?[0-9]+", key) is not None
-    return is_number and key.lstrip("+0") == str(step).lstrip("0")
+    keys: list[PathStep] = []
+    value = document
+    for step in error.instance_path:
+        if isinstance(value, dict):
+            keys.append(str(step))
+            value = value.get(str(step))
+        else:
+            keys.append(step)
+            is_index = isinstance(value, list | tuple) and step in range(len(value))
+            value = value[step] if is_index else None
+    return tuple(keys), value if value == error.instance else error.instance
 
 
 def phrase(fault: Fault, value: str) -> str:

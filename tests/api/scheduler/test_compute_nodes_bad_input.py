@@ -128,7 +128,7 @@ def test_no_token_is_401(sqlite_app):
     TestApp(sqlite_app.app).get(NODES, status=401)
 
 
-@pytest.mark.parametrize("key", ["1", "+1", "01"])
+@pytest.mark.parametrize("key", ["1", "23"])
 @pytest.mark.parametrize(
     ("changes", "path"),
     [
