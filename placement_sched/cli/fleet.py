@@ -17,7 +17,14 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.names import shorten_names
-from placement_sched.operations.fleet.load import CHANGED, GONE, NEW, Difference, Fleet
+from placement_sched.operations.fleet.load import (
+    CHANGED,
+    GONE,
+    NEW,
+    Difference,
+    dump_file,
+    load_file,
+)
 from placement_sched.operations.fleet.names import fold
 from placement_sched.operations.prepare import sync
 
@@ -57,8 +64,7 @@ def run_load(arguments: argparse.Namespace) -> int:
         show_waiting(f"loading {name}"),
     ):
         place = databases.url_without_password(database)
-        fleet = Fleet(database=target, settings=settings, clock=utcnow)
-        changes = fleet.load(text, name, dry_run=dry_run)
+        changes = load_file(target, settings, utcnow, text, name, dry_run=dry_run)
     documents = [
         {
             "change": change.action,
@@ -79,7 +85,7 @@ def run_dump(arguments: argparse.Namespace) -> int:
         read_configuration(arguments, there=True) as (settings, database),
         show_waiting("reading the cloud"),
     ):
-        text = Fleet(database=database, settings=settings, clock=utcnow).dump()
+        text = dump_file(database, settings, utcnow)
     if arguments.file == "-":
         sys.stdout.write(text)
         return 0

@@ -40,8 +40,8 @@ class HostAggregate(NovaObjectDictCompat):
     id: int
     uuid: str
     name: str
-    hosts: frozenset[str]
-    metadata: Mapping[str, str]
+    hosts: frozenset[str] = frozenset()
+    metadata: Mapping[str, str] = field(default_factory=dict)
     created_at: datetime | None = None
     updated_at: datetime | None = None
 

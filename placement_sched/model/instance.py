@@ -26,17 +26,17 @@ class Instance:
     """
 
     uuid: str
-    host: str | None
-    node: str | None
-    project_id: str | None
-    user_id: str | None
+    host: str | None = None
+    node: str | None = None
+    project_id: str | None = None
+    user_id: str | None = None
     display_name: str
-    vm_state: str | None
-    task_state: str | None
-    flavor: Mapping[str, Any] | None
-    image: Mapping[str, Any] | None
-    server_group: str | None
-    decision_uuid: str | None
+    vm_state: str | None = None
+    task_state: str | None = None
+    flavor: Mapping[str, Any] | None = None
+    image: Mapping[str, Any] | None = None
+    server_group: str | None = None
+    decision_uuid: str | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
     launched_at: datetime | None = None

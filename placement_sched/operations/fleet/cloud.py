@@ -78,6 +78,11 @@ class FlavorState:
     flavor: Flavor
     projects: frozenset[str] = frozenset()
 
+    @property
+    def name(self) -> str | None:
+        """Return the name of the flavor."""
+        return self.flavor.name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
@@ -101,8 +106,6 @@ class State:
     aggregates: dict[str, HostAggregate] = field(default_factory=dict)
     instances: dict[str, Instance] = field(default_factory=dict)
     consumers: dict[str, ConsumerClaim] = field(default_factory=dict)
-    #: The row ids of flavors.
-    flavor_rows: dict[str, Any] = field(default_factory=dict, compare=False)
     #: The generations of consumers, to detect concurrent writes.
     generations: dict[str, int | None] = field(default_factory=dict, compare=False)
 
@@ -143,20 +146,14 @@ def derived_uuid(kind: str, *names: str) -> str:
     return str(uuid5(NAMESPACE_URL, f"placement-sched:fleet/{'/'.join((kind, *names))}"))
 
 
-def new_aggregate(uuid: str, name: str) -> HostAggregate:
-    """Return an aggregate as it is after its creation."""
-    return HostAggregate(id=0, uuid=uuid, name=name, hosts=frozenset(), metadata={})
-
-
 def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
     """Read the cloud in a constant number of statements.
 
     ``unknown_owner`` is the project and user of consumers without owner. The result is consistent
     if the caller's transaction is a snapshot.
     """
-    stored: Iterable[Any] = flavors.all_flavors(connection)
-    rows = {str(flavor.flavorid): flavor.id for flavor in stored}
     projects = flavors.all_projects(connection)
+    stored: Iterable[Any] = flavors.all_flavors(connection)
     no_times: Json = dict.fromkeys(("created_at", "updated_at"))
     return State(
         resource_classes=set(resource_classes.all_names(connection)) - STANDARD_CLASSES,
@@ -167,7 +164,6 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
             )
             for flavor in stored
         },
-        flavor_rows=rows,
         images=_by_uuid(images.all_images(connection), id=None, **no_times),
         server_groups=_by_uuid(server_groups.search(connection), members=()),
         nodes=_by_uuid(compute_nodes.search(connection), version=0, **no_times),
@@ -177,20 +173,19 @@ def read_state(connection: Connection, unknown_owner: tuple[str, str]) -> State:
         },
         providers=read_providers(connection),
         aggregates=_by_uuid(host_aggregates.snapshot(connection), id=0, **no_times),
-        instances=_read_instances(connection, rows),
+        instances=_read_instances(connection),
         **_read_consumers(connection, unknown_owner),
     )
 
 
-def _read_instances(connection: Connection, rows: Mapping[str, Any]) -> dict[str, Instance]:
-    """Return all instances by uuid, whose flavors have no row ids of ``rows``."""
+def _read_instances(connection: Connection) -> dict[str, Instance]:
     records = {instance.uuid: instance for instance in instances.search(connection)}
     metadata = instances.MetadataReader(connection, records)
     no_times: Json = dict.fromkeys(("created_at", "updated_at", "launched_at"))
     return {
         uuid: replace(
             record,
-            flavor=record.flavor and plain_flavor(record.flavor, rows),
+            flavor=record.flavor and without_row_id(record.flavor),
             decision_uuid=None,
             **metadata.of(uuid)._asdict(),
             **no_times,
@@ -203,11 +198,9 @@ def _by_uuid(objects: Iterable[Any], **blank: Any) -> dict[str, Any]:
     return {str(item.uuid): replace(item, **blank) for item in objects}
 
 
-def plain_flavor(document: Mapping[str, Any], rows: Mapping[str, Any]) -> Json:
+def without_row_id(flavor: Mapping[str, Any]) -> Json:
     """Return a recorded flavor without its row id, which differs between databases."""
-    number = rows.get(str(document.get("flavorid")))
-    is_row = number is not None and number == document.get("id")
-    return {key: value for key, value in document.items() if key != "id" or not is_row}
+    return {key: value for key, value in flavor.items() if key != "id"}
 
 
 def read_providers(connection: Connection) -> dict[str, ProviderState]:
@@ -262,11 +255,9 @@ class MergeState:
         self.node_uuids = {
             (node.host, node.hypervisor_hostname): uuid for uuid, node in before.nodes.items()
         }
-        #: Services by uuid, with former uuids, so that a load cannot swap them.
-        self.service_keys = {service.uuid: key for key, service in before.services.items()}
         #: The keys of the current entry, and of each object's entry by kind and identity.
         self.entry: tuple[str | int, ...] = ()
-        self._entries: dict[tuple[str, ...], tuple[str | int, ...]] = {}
+        self.entries: dict[tuple[str, ...], tuple[str | int, ...]] = {}
 
     @cached_property
     def _nodes_by_host(self) -> Mapping[str, list[str]]:
@@ -285,9 +276,9 @@ class MergeState:
 
     def note_entry(self, kind: str, *names: str) -> None:
         """Record an object's entry, or raise :class:`DocumentError` if it has one."""
-        if (kind, *names) in self._entries:
+        if (kind, *names) in self.entries:
             raise DocumentError(f"the {kind} {' '.join(names)} is already in the file")
-        self._entries[(kind, *names)] = self.entry
+        self.entries[(kind, *names)] = self.entry
 
     def claim_name(self, kind: str, owners: dict[T, str], name: T, uuid: str) -> None:
         """Record an object's entry and its name.
@@ -304,22 +295,6 @@ class MergeState:
         """Return a service, or a new service."""
         new = Service(0, derived_uuid("service", host, binary), host, binary)
         return self.after.services.get((host, binary), new)
-
-    def put_service(self, service: Service) -> None:
-        """Store a service, or raise :class:`DocumentError` if another has its uuid."""
-        key = (service.host, service.binary)
-        host, binary = owner = self.service_keys.setdefault(service.uuid, key)
-        if owner != key:
-            raise DocumentError(f"uuid {service.uuid} already belongs to {binary} of {host}")
-        self.after.services[key] = service
-
-    def entry_of(self, *thing: str) -> tuple[str | int, ...]:
-        """Return the keys of an object's entry, or an empty tuple."""
-        return self._entries.get(thing, ())
-
-    def entry_of_consumer(self, uuid: str) -> tuple[str | int, ...]:
-        """Return the keys of the entry of a consumer or its instance."""
-        return self.entry_of("instance", uuid) or self.entry_of("consumer", uuid)
 
     def add_classes(self, names: Iterable[str]) -> None:
         """Add custom resource classes, or raise :class:`DocumentError`."""

@@ -2,7 +2,7 @@
 """Dump of a cloud as a fleet file, with shared entries for similar objects."""
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -10,13 +10,13 @@ from typing import Any
 
 from placement_sched.config.settings import Settings
 from placement_sched.model import compute_node
-from placement_sched.model.aggregates import ZONE_KEY, HostAggregate, ServerGroup
+from placement_sched.model.aggregates import HostAggregate, ServerGroup
 from placement_sched.model.compute_node import ComputeNode, Service
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
 from placement_sched.model.image import StoredImage
 from placement_sched.model.instance import Instance, InstanceMetadata
-from placement_sched.model.names import is_zone, read_uuid
+from placement_sched.model.names import read_uuid
 from placement_sched.model.provider import Amounts, ConsumerClaim, Inventory
 from placement_sched.operations.aggregates import with_ratios
 from placement_sched.operations.fleet import cloud, merge
@@ -31,15 +31,13 @@ from placement_sched.schemas.node_report import read_report
 #: Keys of flavors and images that are written in another form.
 _NOT_PLAIN = frozenset({"name", "id", "extra_specs", "projects", "tags", "properties"})
 _FLAVOR = {key: key for key in FLAVOR_KEYS if key not in _NOT_PLAIN}
-_IMAGE = {key: key for key in IMAGE_KEYS if key not in _NOT_PLAIN}
+_IMAGE = {key: key for key in IMAGE_KEYS if key == "name" or key not in _NOT_PLAIN}
 _INVENTORY = {key: key for key in (*INVENTORY, "allocation_ratio")}
 _NEW_INVENTORY = Inventory(resource_class="", total=0)
 _SIZES = ("vcpus", "memory_mb", "local_gb", "memory_mb_used", "local_gb_used")
-_RATIOS = tuple(compute_node.RATIOS.values())
+_SERVICE = {key: key for key in ("binary", "disabled_reason", "forced_down", "last_seen_up")}
 _NAMES = ("uuid", "host", "hypervisor_hostname", "host_ip", "last_seen_up")
-_OTHER_FIELDS = {
-    key: key for key in compute_node.REPORT_KEYS if key not in {*_SIZES, *_RATIOS, *_NAMES}
-}
+_REPORT = {key: key for key in compute_node.REPORT_KEYS if key not in _NAMES}
 
 
 def document_of(state: State, settings: Settings, now: datetime) -> Json:
@@ -50,8 +48,8 @@ def document_of(state: State, settings: Settings, now: datetime) -> Json:
         resource_classes=sorted(state.resource_classes),
         traits=sorted(state.traits),
         flavors=list(map(_flavor, state.flavors.values())),
-        images=list(map(writer.image, state.images.values())),
-        server_groups=list(map(writer.group, state.server_groups.values())),
+        images=list(map(_image, state.images.values())),
+        server_groups=list(map(_server_group, state.server_groups.values())),
         aggregates=list(map(_aggregate, state.aggregates.values())),
         hosts=writer.hosts(),
         services=writer.services(),
@@ -90,13 +88,11 @@ def _share_entries(objects: Iterable[tuple[dict[str, str], Json]]) -> list[Json]
     groups: dict[str, tuple[list[dict[str, str]], Json]] = {}
     for names, entry in objects:
         # 1 and 1.0 differ in a file, and so does the order of keys.
-        groups.setdefault(json.dumps([list(names), entry]), ([], entry))[0].append(names)
+        key = json.dumps([list(names), entry], default=str)
+        groups.setdefault(key, ([], entry))[0].append(names)
     entries: list[Json] = []
     for group, entry in groups.values():
-        patterns: Json = {
-            key: patterns_for([names[key] for names in group], alone=key in {"host", "host_ip"})
-            for key in group[0]
-        }
+        patterns: Json = {key: patterns_for([names[key] for names in group]) for key in group[0]}
         entries.append(patterns | entry)
     return entries
 
@@ -111,15 +107,32 @@ def _flavor(state: cloud.FlavorState) -> Json:
     }
 
 
+def _image(image: StoredImage) -> Json:
+    return {
+        "id": image.uuid,
+        **_differing(image, StoredImage(uuid=""), _IMAGE),
+        **_nonempty(tags=sorted(image.tags), properties=_sorted(image.properties)),
+    }
+
+
+def _server_group(group: ServerGroup) -> Json:
+    return {
+        "name": group.name,
+        "uuid": group.uuid,
+        "policy": group.policy,
+        **_nonempty(rules=dict(group.rules)),
+        **_differing(group, ServerGroup(policy=""), merge.OWNER),
+    }
+
+
 def _aggregate(aggregate: HostAggregate) -> Json:
-    metadata = _sorted(aggregate.metadata)
-    zone = metadata.pop(ZONE_KEY) if is_zone(metadata.get(ZONE_KEY) or ":") else None
-    hosts = fold(sorted(aggregate.hosts, key=natural_key))
     return {
         "name": aggregate.name,
         **_explicit_id("uuid", aggregate.uuid, "aggregate", aggregate.name),
-        **({} if zone is None else {ZONE_KEY: zone}),
-        **_nonempty(metadata=metadata, hosts=hosts),
+        **_nonempty(
+            metadata=_sorted(aggregate.metadata),
+            hosts=fold(sorted(aggregate.hosts, key=natural_key)),
+        ),
     }
 
 
@@ -140,25 +153,18 @@ def _names_of_node(node: ComputeNode) -> dict[str, str]:
 
 
 def _names_of_instance(instance: Instance) -> dict[str, str]:
-    name, uuid = instance.display_name, {"uuid": instance.uuid}
-    names = uuid if name == instance.uuid else {"name": name}
-    if instance.uuid != derived_uuid("instance", name):
-        names |= uuid
+    name = instance.display_name
+    names = {"name": name, **_explicit_id("uuid", instance.uuid, "instance", name)}
     return names if instance.host is None else {**names, "host": instance.host}
 
 
 def _service(service: Service, reported: datetime | None) -> Json:
     """Return the entry of a service whose host last reported at ``reported``."""
-    entry: Json = {} if service.is_compute else {"binary": service.binary}
-    if service.disabled:
-        entry["status"] = "disabled"
-        if service.disabled_reason is not None:
-            entry["disabled_reason"] = service.disabled_reason
-    if service.forced_down:
-        entry["forced_down"] = True
-    if service.last_seen_up != reported:
-        entry["last_seen_up"] = service.last_seen_up and service.last_seen_up.isoformat()
-    return entry
+    if not service.disabled:
+        service = service._replace(disabled_reason=None)
+    default = Service(0, "", service.host, compute_node.COMPUTE_BINARY, last_seen_up=reported)
+    status = "disabled" if service.disabled else None
+    return {**_nonempty(status=status), **_differing(service, default, _SERVICE)}
 
 
 def _owner(consumer: ConsumerClaim) -> Json:
@@ -166,39 +172,16 @@ def _owner(consumer: ConsumerClaim) -> Json:
     return owner | _nonempty(type=consumer.consumer_type)
 
 
-def _name_of(uuid: str, name: str | None, names: Counter[str | None]) -> str:
-    """Return the name of an object if it is unique, else its uuid."""
-    return name if name and names[name] == 1 and not read_uuid(name) else uuid
-
-
 class _Writer:
     def __init__(self, draft: MergeState) -> None:
         self._draft, state = draft, draft.before
         self._state = state
-        self._images = Counter(image.name for image in state.images.values())
-        self._groups = Counter(group.name for group in state.server_groups.values())
         self._aggregates = state.aggregates_by_host()
         self._ratios = state.ratios_by_host(draft.policies)
         self._disabled = state.disabled_hosts()
         self._children: dict[str | None, list[ProviderState]] = defaultdict(list)
         for child in sorted(state.providers.values(), key=lambda child: natural_key(child.name)):
             self._children[child.parent].append(child)
-
-    def image(self, image: StoredImage) -> Json:
-        name = image.name
-        entry: Json = {} if name is None else {"name": name}
-        if name is None or self._images[name] > 1 or image.uuid != derived_uuid("image", name):
-            entry["id"] = image.uuid
-        lists = _nonempty(tags=sorted(image.tags), properties=_sorted(image.properties))
-        return entry | _differing(image, StoredImage(uuid=""), _IMAGE) | lists
-
-    def group(self, group: ServerGroup) -> Json:
-        name = str(group.name)
-        uuid = _explicit_id("uuid", str(group.uuid), "server group", name, group.project_id or "")
-        # Groups with the same name need a uuid.
-        uuid = {"uuid": group.uuid} if self._groups[name] > 1 else uuid
-        entry = {"name": name, **uuid, "policy": group.policy, **_nonempty(rules=dict(group.rules))}
-        return entry | _differing(group, ServerGroup(policy=""), merge.OWNER)
 
     def hosts(self) -> list[Json]:
         nodes = sorted(
@@ -212,7 +195,7 @@ class _Writer:
         return root is not None and root.parent is None and root.name == node.hypervisor_hostname
 
     def _host(self, node: ComputeNode) -> Json:
-        entry = {**self._report(node), "last_seen_up": node.last_seen_up.isoformat()}
+        entry = {**self._report(node), "last_seen_up": node.last_seen_up}
         if not self._has_root(node):
             return {**entry, "provider": False}
         provider = self._state.providers[node.uuid]
@@ -233,19 +216,12 @@ class _Writer:
         # The node of a report that has only sizes.
         names = {"host": "h", "hypervisor_hostname": "h", "uuid": derived_uuid("node", "h")}
         default = read_report({**names, **sizes}, self._draft.defaults).node
-        report = {
-            name: value for name, value in sizes.items() if value or name in {"vcpus", "memory_mb"}
-        }
-        report |= {name: getattr(node, name) for name in _RATIOS}
-        other_fields: Json = json.loads(json.dumps(_differing(node, default, _OTHER_FIELDS)))
-        return report | other_fields
+        report = _differing(node, default, _REPORT, *_SIZES, *compute_node.RATIOS.values())
+        document: Json = json.loads(json.dumps(report))
+        return document
 
     def _provider(self, provider: ProviderState, root: str = "") -> Json:
-        """Return the entry of a provider.
-
-        In the provider's name, the text ``{root}`` replaces ``root``, the name of the root provider
-        of a host.
-        """
+        """Return the entry of a provider, with ``{root}`` for the name of its root provider."""
         pattern = escape(provider.name)
         if root and root in provider.name:
             pattern = "{root}".join(map(escape, provider.name.split(root, 1)))
@@ -267,9 +243,8 @@ class _Writer:
 
     def services(self) -> list[Json]:
         """Return the entries of services that differ from the reports of their hosts."""
-        times: dict[str, Any] = {}
-        for node in self._state.nodes.values():
-            times[node.host] = max(node.last_seen_up, times.get(node.host, node.last_seen_up))
+        nodes = sorted(self._state.nodes.values(), key=lambda node: node.last_seen_up)
+        times = {node.host: node.last_seen_up for node in nodes}
         services = self._state.services.values()
         objects = []
         for service in sorted(services, key=lambda item: (item.binary, natural_key(item.host))):
@@ -283,11 +258,7 @@ class _Writer:
     def instances(self) -> list[Json]:
         instances = sorted(
             self._state.instances.values(),
-            key=lambda item: (
-                natural_key(item.display_name),
-                natural_key(item.host or ""),
-                item.uuid,
-            ),
+            key=lambda instance: (natural_key(instance.display_name), instance.uuid),
         )
         return _share_entries(
             (_names_of_instance(instance), self._instance(instance)) for instance in instances
@@ -299,9 +270,7 @@ class _Writer:
             entry["node"] = None if instance.node is None else escape(instance.node)
         entry |= _differing(instance, merge.BLANK, merge.PLAIN)
         if instance.server_group is not None:
-            group = self._state.server_groups.get(instance.server_group)
-            name = group.name if group else None
-            entry["server_group"] = _name_of(instance.server_group, name, self._groups)
+            entry["server_group"] = instance.server_group
         if instance.flavor is not None:
             entry["flavor"] = self._flavor_of(instance.flavor)
         if instance.image is not None:
@@ -319,21 +288,17 @@ class _Writer:
         return entry
 
     def _flavor_of(self, document: Mapping[str, Any]) -> Any:
-        flavorid, flavors = str(document.get("flavorid")), self._state.flavors
-        stored = flavors[flavorid].flavor if flavorid in flavors else None
-        is_stored = stored is not None and {**document, "id": None} == stored.as_document()
-        if stored is None or not is_stored or "id" in document:
+        flavors = self._state.flavors
+        stored = flavors.get(str(document.get("flavorid")))
+        if stored is None or cloud.without_row_id(stored.flavor.as_document()) != document:
             return dict(document)
         # A name that is the id of another flavor would be read as that flavor.
-        is_ambiguous = stored.name in flavors and stored.name != flavorid
-        return flavorid if is_ambiguous else stored.name
+        return stored.flavor.flavorid if stored.name in flavors else stored.name
 
     def _image_of(self, document: Mapping[str, Any]) -> Any:
-        uuid = str(document.get("id"))
-        stored = self._state.images.get(uuid)
-        if stored is None or stored.as_request_image() != document:
-            return dict(document)
-        return _name_of(uuid, stored.name, self._images)
+        stored = self._state.images.get(str(document.get("id")))
+        is_stored = stored is not None and stored.as_request_image() == document
+        return document["id"] if is_stored else dict(document)
 
     def allocations(self) -> list[Json]:
         return [

@@ -7,16 +7,19 @@ are written together.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+import orjson
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConcurrentUpdate, Conflict, Invalid, NotFound
 from placement_sched.model.aggregates import ZONE_KEY, HostAggregate
 from placement_sched.model.clock import Clock
-from placement_sched.model.compute_node import COMPUTE_BINARY, RATIOS, ComputeNode, Service
+from placement_sched.model.compute_node import COMPUTE_BINARY, RATIOS, Service
+from placement_sched.model.document import Json
 from placement_sched.model.provider import ConsumerClaim, Inventory
 from placement_sched.model.retry import retrying
 from placement_sched.operations import aggregates as aggregate_ops
@@ -65,16 +68,13 @@ _MAX_ATTEMPTS = 10
 def _locate_errors(
     draft: MergeState, kind: str, uuid: str, name: str, *keys: str
 ) -> Iterator[None]:
-    """Raise errors as :class:`DocumentError` with the keys of an object's entry.
-
-    A concurrent update is not caused by an entry, and is raised unchanged.
-    """
+    """Raise errors, except of concurrent updates, with the keys of an object's entry."""
     try:
         yield
     except ConcurrentUpdate:
         raise
     except (Conflict, Invalid, NotFound) as error:
-        place = (*draft.entry_of(kind, uuid), *keys)
+        place = (*draft.entries.get((kind, uuid), ()), *keys)
         raise DocumentError(f"{kind} {name}: {error.detail}", *place) from None
 
 
@@ -189,7 +189,7 @@ def _create_aggregates(
                 aggregate_ops.create(connection, uuid, aggregate.name, None, draft.now)
     ids = {item.uuid: item.id for item in aggregate_rows.snapshot(connection)} if differing else {}
     return [
-        (ids[uuid], former.get(uuid) or cloud.new_aggregate(uuid, item.name), item)
+        (ids[uuid], former.get(uuid) or HostAggregate(id=0, uuid=uuid, name=item.name), item)
         for uuid, item in differing.items()
     ]
 
@@ -216,10 +216,12 @@ def _write_providers(connection: Connection, draft: MergeState) -> Mapping[int, 
     existing = {uuid: state for uuid, state in wanted.items() if uuid in present}
     _create_providers(connection, [wanted[uuid] for uuid in wanted if uuid not in existing], draft)
     stored = resource_providers.by_uuids(connection, wanted)
-    names = {uuid: state.name for uuid, state in existing.items()}
-    renamed = {uuid: name for uuid, name in names.items() if present[uuid].name != name}
-    names_by_id = {stored[uuid].id: name for uuid, name in renamed.items()}
-    resource_providers.rename_many(connection, names_by_id, draft.now)
+    renamed = {
+        stored[uuid].id: state.name
+        for uuid, state in existing.items()
+        if present[uuid].name != state.name
+    }
+    resource_providers.rename_many(connection, renamed, draft.now)
     for uuid, state in existing.items():
         if present[uuid].parent != state.parent:
             parent = draft.after.providers.get(state.parent or "")
@@ -244,11 +246,8 @@ def _write_providers(connection: Connection, draft: MergeState) -> Mapping[int, 
 
 
 def _complete_roots(draft: MergeState, present: Mapping[str, ProviderState]) -> None:
-    """Complete root providers by the aggregates, service and policy of their hosts.
-
-    The operations have changed providers that existed before. Only the lists and ratios in the file
-    replace their results.
-    """
+    # The operations have changed providers that existed before. Only the lists and ratios in the
+    # file replace their results.
     after = draft.after
     joined, disabled_hosts = after.aggregates_by_host(), after.disabled_hosts()
     ratios_by_host = after.ratios_by_host(draft.policies)
@@ -278,7 +277,6 @@ def _complete_roots(draft: MergeState, present: Mapping[str, ProviderState]) -> 
 def _with_ratio(
     item: Inventory, ratio: float | None, former: Inventory | None, current: Inventory | None
 ) -> Inventory:
-    """Return an inventory with the ratio of the policy, file or database."""
     is_unchanged = former is not None and former.allocation_ratio == item.allocation_ratio
     if ratio is None and is_unchanged and current:
         ratio = current.allocation_ratio
@@ -286,30 +284,30 @@ def _with_ratio(
 
 
 def _create_providers(connection: Connection, new: list[ProviderState], draft: MergeState) -> None:
+    parents = {state.parent for state in new if state.parent is not None}
+    providers = resource_providers.by_uuids(connection, parents)
     while new:
-        uuids = {state.uuid for state in new}
-        ready = [state for state in new if state.parent not in uuids]
-        above = {state.parent for state in ready if state.parent is not None}
-        parents = resource_providers.by_uuids(connection, above)
-        if not ready or len(parents) < len(above):
+        ready = [state for state in new if state.parent is None or state.parent in providers]
+        if not ready:
             raise Invalid("a provider has a parent that does not exist")
-
         rows = [
-            NewProvider(state.uuid, state.name, parents.get(state.parent or "")) for state in ready
+            NewProvider(item.uuid, item.name, providers.get(item.parent or "")) for item in ready
         ]
         resource_providers.create_many(connection, rows, draft.now)
-        new = [state for state in new if state.parent in uuids]
+        providers |= resource_providers.by_uuids(connection, [row.uuid for row in rows])
+        new = [state for state in new if state.uuid not in providers]
 
 
 def _write_allocations(connection: Connection, draft: MergeState) -> None:
-    claims = list(changed_entries(draft.before.consumers, draft.after.consumers).values())
-    removed = [
-        claim for uuid, claim in draft.before.consumers.items() if uuid not in draft.after.consumers
-    ]
-    claims += [replace(claim, consumer_type=None, allocations={}) for claim in removed]
+    before = draft.before.consumers
+    emptied = {
+        uuid: replace(claim, consumer_type=None, allocations={}) for uuid, claim in before.items()
+    }
+    changed = changed_entries(before, {**emptied, **draft.after.consumers})
     # The generations reject concurrent writes.
     claims = [
-        replace(claim, generation=draft.before.generations.get(claim.consumer)) for claim in claims
+        replace(claim, generation=draft.before.generations.get(uuid))
+        for uuid, claim in changed.items()
     ]
     if claims:
         # The file describes existing allocations, which may exceed a host that has shrunk.
@@ -320,11 +318,11 @@ def _write_instances(connection: Connection, draft: MergeState) -> None:
     differing = changed_entries(draft.before.instances, draft.after.instances).values()
     ids = flavors.ids_by_flavorid(connection) if differing else {}
 
-    def with_row(flavor: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        number = ids.get(str(flavor.get("flavorid"))) if flavor else None
-        return {"id": number, **flavor} if flavor and number is not None else flavor
+    def with_row_id(flavor: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        row_id = ids.get(str(flavor.get("flavorid"))) if flavor else None
+        return flavor if flavor is None or row_id is None else {**flavor, "id": row_id}
 
-    rows = [replace(instance, flavor=with_row(instance.flavor)) for instance in differing]
+    rows = [replace(instance, flavor=with_row_id(instance.flavor)) for instance in differing]
     instances.record(connection, rows, draft.now, with_metadata=True)
 
 
@@ -342,17 +340,12 @@ class Difference:
     details: tuple[tuple[str, Any, Any], ...] = ()
 
 
-def _node_name(node: ComputeNode) -> str:
-    host, name = node.host, node.hypervisor_hostname
-    return host if host == name else f"{host} {name}"
-
-
 #: Field of the state, noun and name of objects, in the order of sections.
 _KINDS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
-    "flavors": ("flavor", lambda thing: thing.flavor.name),
+    "flavors": ("flavor", lambda thing: thing.name),
     "images": ("image", lambda thing: thing.name or thing.uuid),
     "server_groups": ("server group", lambda thing: thing.name),
-    "nodes": ("host", _node_name),
+    "nodes": ("host", lambda thing: thing.hypervisor_hostname),
     "services": ("service", lambda thing: f"{thing.binary} of {thing.host}"),
     "providers": ("provider", lambda thing: thing.name),
     "aggregates": ("aggregate", lambda thing: thing.name),
@@ -377,18 +370,14 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
         former = getattr(before, field)
         for key, thing in changed_entries(former, getattr(after, field)).items():
             if key in former:
-                pair = (_as_document(item, hidden=_HIDDEN) for item in (former[key], thing))
-                changes.append(Difference(CHANGED, noun, name_of(thing), tuple(_compare(*pair))))
-            elif not _is_implied(field, key, thing, implied):
+                details = _compare(_as_document(former[key]), _as_document(thing))
+                changes.append(Difference(CHANGED, noun, name_of(thing), tuple(details)))
+                continue
+            is_special = field == "services" and (thing.disabled or thing.forced_down)
+            if field not in {"services", "providers"} or key not in implied or is_special:
                 changes.append(Difference(NEW, noun, name_of(thing)))
     removed = [thing for uuid, thing in before.consumers.items() if uuid not in after.consumers]
     return (*changes, *(Difference(GONE, kind, consumer_name(thing)) for thing in removed))
-
-
-def _is_implied(field: str, key: Any, thing: Any, implied: set[Any]) -> bool:
-    """Return whether a new object is the provider or an enabled service of a new host."""
-    is_special = field == "services" and (thing.disabled or thing.forced_down)
-    return field in {"services", "providers"} and key in implied and not is_special
 
 
 def _compare(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -400,22 +389,17 @@ def _compare(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any
         yield path, old, new
 
 
-def _as_document(value: Any, *, hidden: frozenset[str] = frozenset()) -> Any:
-    """Return an object as JSON values, without the ``hidden`` fields."""
-    if isinstance(value, FlavorState):
-        flavor = _as_document(value.flavor, hidden=hidden)
-        return {**flavor, "projects": sorted(value.projects)}
-    if is_dataclass(value):
-        value = {item.name: getattr(value, item.name) for item in fields(value)}
-    elif isinstance(value, Service):
-        value = value._asdict()
-    if isinstance(value, Mapping):
-        return {str(key): _as_document(item) for key, item in value.items() if key not in hidden}
-    if isinstance(value, frozenset):
-        return sorted(value)
-    if isinstance(value, list | tuple):
-        return [_as_document(item) for item in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+def _as_document(thing: Any) -> Json:
+    """Return the fields of an object as JSON values."""
+    if isinstance(thing, FlavorState):
+        return {**_as_document(thing.flavor), "projects": sorted(thing.projects)}
+    values = thing._asdict() if isinstance(thing, Service) else thing
+    text = orjson.dumps(values, default=_serialize, option=orjson.OPT_NON_STR_KEYS)
+    return {key: value for key, value in orjson.loads(text).items() if key not in _HIDDEN}
+
+
+def _serialize(value: Any) -> Any:
+    return sorted(value) if isinstance(value, frozenset) else dict(value)
 
 
 class _DryRunError(Exception):
@@ -435,39 +419,31 @@ def load(
     return differences(draft.before, draft.after)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
-    """Loads and dumps of the cloud of a database."""
+def load_file(
+    database: Database, settings: Settings, clock: Clock, text: str, name: str, *, dry_run: bool
+) -> tuple[Difference, ...]:
+    """Load the text of the file ``name`` in one transaction and return the changes.
 
-    database: Database
-    settings: Settings
-    clock: Clock
+    A dry run is rolled back. Raises :class:`Invalid` with line and column for a wrong file or a
+    change of nova's objects, and :class:`Conflict` if the present cloud prevents a change.
+    """
+    file = YamlFile(text, name)
 
-    def load(self, text: str, name: str, *, dry_run: bool) -> tuple[Difference, ...]:
-        """Load the text of the file ``name`` in one transaction and return the changes.
+    def work(connection: Connection) -> tuple[Difference, ...]:
+        change_counters.bump(connection, SUBJECT)
+        changes = file.read(lambda document: load(connection, document, settings, clock()))
+        if dry_run:
+            raise _DryRunError(*changes)
+        return changes
 
-        A dry run is rolled back. Raises :class:`Invalid` with line and column for a wrong file or a
-        change of nova's objects, and :class:`Conflict` if the present cloud prevents a change.
-        """
-        file, settings = YamlFile(text, name), self.settings
+    try:
+        return retrying(lambda: database.write(work), _MAX_ATTEMPTS)
+    except _DryRunError as done:
+        return done.args
 
-        def work(connection: Connection) -> tuple[Difference, ...]:
-            change_counters.bump(connection, SUBJECT)
-            changes = file.read(lambda document: load(connection, document, settings, self.clock()))
-            if dry_run:
-                raise _DryRunError(*changes)
-            return changes
 
-        try:
-            return retrying(lambda: self.database.write(work), _MAX_ATTEMPTS)
-        except _DryRunError as done:
-            return done.args
-        except ConcurrentUpdate:
-            message = f"concurrent updates; gave up after {_MAX_ATTEMPTS} attempts"
-            raise ConcurrentUpdate(message) from None
-
-    def dump(self) -> str:
-        """Return a fleet file that recreates this cloud in an empty database."""
-        with self.database.snapshot() as connection:
-            state = read_state(connection, self.settings.unknown_owner)
-        return to_yaml(document_of(state, self.settings, self.clock()))
+def dump_file(database: Database, settings: Settings, clock: Clock) -> str:
+    """Return a fleet file that recreates the cloud in an empty database."""
+    with database.snapshot() as connection:
+        state = read_state(connection, settings.unknown_owner)
+    return to_yaml(document_of(state, settings, clock()))

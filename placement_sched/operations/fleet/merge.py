@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Merging of a decoded fleet file into the state of the cloud."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Forbidden, Invalid, LimitExceeded
 from placement_sched.limits import MAX_METADATA_CHARACTERS
 from placement_sched.model import compute_node
-from placement_sched.model.aggregates import ANTI_AFFINITY, ZONE_KEY, ServerGroup
+from placement_sched.model.aggregates import ANTI_AFFINITY, ZONE_KEY, HostAggregate, ServerGroup
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.model.document import Json
 from placement_sched.model.flavor import Flavor
@@ -21,23 +21,17 @@ from placement_sched.model.provider import INSTANCE_TYPE, Amounts, ConsumerClaim
 from placement_sched.operations.fleet import cloud
 from placement_sched.operations.fleet.cloud import MergeState, ProviderState, derived_uuid
 from placement_sched.operations.fleet.names import expand, expand_entries, fill_in
-from placement_sched.operations.fleet.schema import (
-    VERSION,
-    read_file,
-    read_node_name,
-    read_provider_name,
-)
+from placement_sched.operations.fleet.schema import read_file, read_node_name, read_provider_name
 from placement_sched.operations.images import SETTABLE, check_allowed, check_settable
 from placement_sched.scheduler.request_groups import amounts_of
 from placement_sched.schemas.formats import DocumentError, prefix_errors
 from placement_sched.schemas.node_report import read_report
 from placement_sched.store.compute.instances import serialize_metadata
 
-#: Fields of a report that do not make an entry a report, or that it gives in another form.
-_NOT_REPORTED = frozenset(
-    {"uuid", "host", "hypervisor_hostname", "host_ip", "last_seen_up", "inventories"}
-)
-_REPORTED = frozenset(compute_node.REPORT_KEYS) - _NOT_REPORTED
+#: Fields whose presence makes an entry a report.
+_REPORTED = frozenset(compute_node.REPORT_KEYS) - {
+    *("uuid", "host", "hypervisor_hostname", "host_ip", "last_seen_up", "inventories")
+}
 #: A provider with the name of its root.
 _ProviderAndRoot = tuple[ProviderState, str]
 _ADMINISTRATOR = Viewer(project_id="", is_admin=True, may_give=frozenset({"public", "community"}))
@@ -47,22 +41,13 @@ OWNER = {"project": "project_id", "user": "user_id"}
 _CONSUMER = {**OWNER, "type": "consumer_type"}
 PLAIN = {**OWNER, "vm_state": "vm_state", "task_state": "task_state"}
 #: An instance without any values of an entry.
-BLANK = Instance(
-    uuid="",
-    display_name="",
-    vm_state="active",
-    **dict.fromkeys(("host", "node", "project_id", "user_id", "task_state")),
-    **dict.fromkeys(("flavor", "image", "server_group", "decision_uuid")),
-    metadata={},
-    system_metadata={},
-)
+BLANK = Instance(uuid="", display_name="", vm_state="active", metadata={}, system_metadata={})
 
 
 def _merge_hosts(draft: MergeState, entry: Json) -> None:
-    """Merge the nodes of an entry with their providers and services."""
     hosts, names = _read_host_names(entry)
     uuids = expand_entries(entry, "uuid", len(names))
-    addresses = expand_entries(entry, "host_ip", len(names), alone=True)
+    addresses = expand_entries(entry, "host_ip", len(names))
     reported = _read_node_report(draft, entry, hosts[0], names[0], addresses[0])
     roots: list[_ProviderAndRoot] = []
     for host, name, entry_uuid, address in zip(hosts, names, uuids, addresses, strict=True):
@@ -83,7 +68,7 @@ def _merge_hosts(draft: MergeState, entry: Json) -> None:
         service = draft.service_of(host, compute_node.COMPUTE_BINARY)
         if service.last_seen_up is None or service.last_seen_up < seen_up:
             service = service._replace(last_seen_up=seen_up)
-        draft.put_service(service)
+        draft.after.services[host, service.binary] = service
         if entry.get("provider", True):
             roots.append((_put_root(draft, entry, node, reported=reported is not None), name))
     _merge_below(draft, entry, roots)
@@ -94,7 +79,7 @@ def _read_host_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
     with prefix_errors("host"):
         names = entry["node"] if "node" in entry else list(map(read_node_name, entry["host"]))
     count = max(len(entry["host"]), len(names))
-    hosts = expand_entries(entry, "host", count, alone=True)
+    hosts = expand_entries(entry, "host", count)
     return hosts, expand_entries({key: names}, key, count)
 
 
@@ -212,22 +197,17 @@ def _merge_services(draft: MergeState, entry: Json) -> None:
         service = draft.service_of(host, binary)._replace(**values)
         if "status" in entry:
             service = service._replace(disabled=entry["status"] == "disabled")
-        reason = service.disabled_reason
-        if "status" in entry and not service.disabled:
-            reason = None
-        service = service._replace(
-            uuid=uuid or service.uuid, disabled_reason=entry.get("disabled_reason", reason)
-        )
-        if service.disabled_reason is not None and not service.disabled:
+        previous_reason = service.disabled_reason if service.disabled else None
+        reason = entry.get("disabled_reason", previous_reason)
+        service = service._replace(uuid=uuid or service.uuid, disabled_reason=reason)
+        if reason is not None and not service.disabled:
             raise DocumentError("only a disabled service has a reason", "disabled_reason")
-        with prefix_errors(*(("uuid",) if uuid else ())):
-            draft.put_service(service)
+        draft.after.services[host, binary] = service
 
 
 def _merge_flavor(draft: MergeState, entry: Json) -> None:
     flavors, name = draft.after.flavors, entry["name"]
-    names = {flavorid: state.flavor.name for flavorid, state in flavors.items()}
-    flavorid = _identify(draft, "flavor", entry, "id", names, name, unique=True)
+    flavorid = _identify(draft, "flavor", entry, "id", flavors, name, unique=True)
     previous = flavors.get(flavorid)
     if previous is None:
         _require(entry, "flavor", "vcpus", "memory_mb")
@@ -244,16 +224,16 @@ def _identify(
     kind: str,
     entry: Json,
     key: str,
-    names: Mapping[str, str | None],
+    objects: Mapping[str, Any],
     *name: str,
     unique: bool = False,
 ) -> str:
     """Return the id of the object of an entry.
 
-    It is the id in the entry, else the id of the object with the same name in ``names``, else an id
-    derived from ``name``.
+    It is the id in the entry, else the id of the object with the same name in ``objects``, else an
+    id derived from ``name``.
     """
-    named = [uuid for uuid, other in names.items() if other == entry.get("name")]
+    named = [uuid for uuid, item in objects.items() if item.name == entry.get("name")]
     if key not in entry and len(named) > 1:
         message = f"{len(named)} {kind}s are named {name[0]}; select one by its {key!r}"
         raise DocumentError(message)
@@ -275,42 +255,29 @@ def _merge_image(draft: MergeState, entry: Json) -> None:
     images = draft.after.images
     if entry.get("name") is None and "id" not in entry:
         raise DocumentError("an image requires an 'id' or a 'name'")
-    names = {uuid: image.name for uuid, image in images.items()}
-    uuid = _identify(draft, "image", entry, "id", names, str(entry.get("name")))
+    uuid = _identify(draft, "image", entry, "id", images, str(entry.get("name")))
     previous = images.get(uuid) or StoredImage(uuid=uuid)
-    _check_properties(entry.get("properties", {}))
+    for property_name in entry.get("properties", {}):
+        check_settable(property_name)
+        if property_name in SETTABLE:
+            problem = f"{property_name!r} is an attribute of every image, not a property"
+            raise DocumentError(problem, "properties", property_name, at_key=True)
     values = {key: value for key, value in entry.items() if key != "id"}
     if "tags" in values:
         values["tags"] = frozenset(values["tags"])
     image = replace(previous, **values)
-    try:
-        check_allowed(previous, image, _ADMINISTRATOR)
-    except LimitExceeded as error:
-        raise DocumentError(error.detail) from None
+    check_allowed(previous, image, _ADMINISTRATOR)
     images[uuid] = image
-
-
-def _check_properties(names: Iterable[str]) -> None:
-    for name in names:
-        problem = f"{name!r} is an attribute of every image, not a property"
-        try:
-            check_settable(name)
-        except Forbidden as error:
-            problem = error.detail
-        else:
-            if name not in SETTABLE:
-                continue
-        raise DocumentError(problem, "properties", name, at_key=True)
 
 
 def _merge_server_group(draft: MergeState, entry: Json) -> None:
     groups, project = draft.after.server_groups, entry.get("project")
-    names = {
-        uuid: group.name
+    of_project = {
+        uuid: group
         for uuid, group in groups.items()
         if "project" not in entry or group.project_id == project
     }
-    uuid = _identify(draft, "server group", entry, "uuid", names, entry["name"], project or "")
+    uuid = _identify(draft, "server group", entry, "uuid", of_project, entry["name"], project or "")
     previous = groups.get(uuid)
     if previous is None:
         _require(entry, "server group", "policy")
@@ -326,28 +293,19 @@ def _merge_server_group(draft: MergeState, entry: Json) -> None:
 
 def _merge_aggregate(draft: MergeState, entry: Json) -> None:
     aggregates, name = draft.after.aggregates, entry["name"]
-    names = {uuid: aggregate.name for uuid, aggregate in aggregates.items()}
-    uuid = _identify(draft, "aggregate", entry, "uuid", names, name, unique=True)
-    previous = aggregates.get(uuid) or cloud.new_aggregate(uuid, name)
+    uuid = _identify(draft, "aggregate", entry, "uuid", aggregates, name, unique=True)
+    previous = aggregates.get(uuid) or HostAggregate(id=0, uuid=uuid, name=name)
     metadata = dict(entry.get("metadata", previous.metadata))
     if ZONE_KEY in entry:
-        if metadata.get(ZONE_KEY, entry[ZONE_KEY]) != entry[ZONE_KEY] and "metadata" in entry:
-            raise DocumentError("metadata name a different availability zone", ZONE_KEY)
         metadata[ZONE_KEY] = entry[ZONE_KEY]
     hosts = frozenset(entry.get("hosts", previous.hosts))
     aggregates[uuid] = replace(previous, name=name, metadata=metadata, hosts=hosts)
 
 
-def _check_aggregate(draft: MergeState, entry: Json) -> None:
-    hosts = {host for host, _ in (*draft.node_uuids, *draft.after.services)}
-    if unknown := sorted(set(entry.get("hosts", ())) - hosts):
-        raise DocumentError(f"there is no host {unknown[0]}", "hosts")
-
-
 def _merge_instances(draft: MergeState, entry: Json) -> None:
     names, uuids = _read_instance_names(entry)
-    hosts = expand_entries(entry, "host", len(uuids), alone=True)
-    nodes = expand_entries(entry, "node", len(uuids), alone=True)
+    hosts = expand_entries(entry, "host", len(uuids))
+    nodes = expand_entries(entry, "node", len(uuids))
     values = {name: entry[key] for key, name in PLAIN.items() if key in entry}
     for key in InstanceMetadata._fields:
         values |= {key: entry[key]} if key in entry else {}
@@ -372,39 +330,33 @@ def _merge_instances(draft: MergeState, entry: Json) -> None:
 
 def _read_instance_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
     if "uuid" in entry:
-        return expand_entries(entry, "name", len(entry["uuid"]), alone=True), entry["uuid"]
+        return expand_entries(entry, "name", len(entry["uuid"])), entry["uuid"]
     if "name" not in entry:
         raise DocumentError("an instance requires a 'uuid' or a 'name'")
     return entry["name"], [derived_uuid("instance", name) for name in entry["name"]]
 
 
-def _find(draft: MergeState, key: str, value: Json | str) -> Json | str:
+def _find(draft: MergeState, key: str, value: Json | str) -> Any:
     """Return the uuid of a server group, or the recorded document of a flavor or image."""
-    after = draft.after
     if isinstance(value, dict):
-        is_flavor = key == "flavor"
-        return cloud.plain_flavor(value, draft.before.flavor_rows) if is_flavor else value
+        return cloud.without_row_id(value) if key == "flavor" else value
     if key == "server_group":
-        return _find_id(
-            key, value, {uuid: group.name for uuid, group in after.server_groups.items()}
-        )
+        return _find_by_name("server group", value, draft.after.server_groups).uuid
     if key == "flavor":
-        names = {flavorid: state.flavor.name for flavorid, state in after.flavors.items()}
-        document = after.flavors[_find_id(key, value, names)].flavor.as_document()
-        del document["id"]
-        return document
-    image_names = {uuid: image.name for uuid, image in after.images.items()}
-    return after.images[_find_id(key, value, image_names)].as_request_image()
+        state = _find_by_name(key, value, draft.after.flavors)
+        return cloud.without_row_id(state.flavor.as_document())
+    return _find_by_name(key, value, draft.after.images).as_request_image()
 
 
-def _find_id(key: str, value: str, names: Mapping[str, str | None]) -> str:
-    ids = [value] if value in names else [uuid for uuid, name in names.items() if name == value]
-    noun = key.replace("_", " ")
-    if not ids:
-        raise DocumentError(f"there is no {noun} {value}")
-    if len(ids) > 1:
-        raise DocumentError(f"{len(ids)} {noun}s are named {value}, use an id")
-    return ids[0]
+def _find_by_name(kind: str, value: str, objects: Mapping[str, Any]) -> Any:
+    if value in objects:
+        return objects[value]
+    named = [item for item in objects.values() if item.name == value]
+    if not named:
+        raise DocumentError(f"there is no {kind} {value}")
+    if len(named) > 1:
+        raise DocumentError(f"{len(named)} {kind}s are named {value}, use an id")
+    return named[0]
 
 
 def _put_instance(draft: MergeState, uuid: str, changes: Json, entry: Json) -> None:
@@ -442,42 +394,21 @@ def _read_allocations(draft: MergeState, entry: Json) -> Allocations:
                 raise DocumentError(f"there is no provider {text}")
             if uuid in amounts_of:
                 raise DocumentError("the provider is listed twice")
-            if not amounts:
-                raise DocumentError("no resources are given")
             draft.add_classes(amounts)
             amounts_of[uuid] = amounts
     return amounts_of
 
 
 def _put_consumer(draft: MergeState, owner: ConsumerClaim, allocations: Allocations) -> None:
+    for uuid, amounts in allocations.items():
+        provider = draft.after.providers.get(uuid)
+        if provider and (lacking := sorted(amounts.keys() - provider.inventories.keys())):
+            message = f"provider {provider.name} has no inventory of {lacking[0]}"
+            raise DocumentError(message, "allocations")
     if allocations:
         draft.after.consumers[owner.consumer] = replace(owner, allocations=allocations)
     else:
         draft.after.consumers.pop(owner.consumer, None)
-
-
-def _check_allocations(draft: MergeState) -> None:
-    """Raise :class:`DocumentError` if a provider lacks an allocated resource class.
-
-    The error names the entry of a changed consumer, else the entry of the provider.
-    """
-    after = draft.after
-    for uuid, claim in after.consumers.items():
-        for provider_uuid, amounts in claim.allocations.items():
-            provider = after.providers.get(provider_uuid)
-            if not provider or amounts.keys() <= provider.inventories.keys():
-                continue
-            lacking = min(amounts.keys() - provider.inventories.keys())
-            name = after.instances[uuid].display_name if uuid in after.instances else uuid
-            holder = draft.entry_of_consumer(uuid)
-            if holder and draft.before.consumers.get(uuid) != claim:
-                message = f"{name}: provider {provider.name} has no inventory of {lacking}"
-                raise DocumentError(message, *holder, "allocations")
-            if place := draft.entry_of("provider", provider_uuid):
-                message = (
-                    f"provider {provider.name}: the inventory of {lacking} is in use by {name}"
-                )
-                raise DocumentError(message, *place, "inventories")
 
 
 def default_consumer(draft: MergeState, instance: Instance) -> ConsumerClaim:
@@ -513,7 +444,6 @@ _SECTIONS: tuple[tuple[str, Callable[[MergeState, Json], None]], ...] = (
     ("hosts", _merge_hosts),
     ("services", _merge_services),
     ("providers", _merge_providers),
-    ("aggregates", _check_aggregate),
     # Instances depend on all sections above.
     ("instances", _merge_instances),
     ("allocations", _merge_allocations),
@@ -523,8 +453,6 @@ _SECTIONS: tuple[tuple[str, Callable[[MergeState, Json], None]], ...] = (
 def merge(connection: Connection, document: Any, settings: Settings, now: datetime) -> MergeState:
     """Merge a document into the present cloud, or raise :class:`DocumentError`."""
     file = read_file({} if document is None else document)
-    if file.get("version", VERSION) != VERSION:
-        raise DocumentError(f"only version {VERSION} of the file format is supported", "version")
     draft = MergeState(cloud.read_state(connection, settings.unknown_owner), settings, now)
     with prefix_errors("resource_classes"):
         draft.add_classes(file.get("resource_classes", ()))
@@ -534,6 +462,8 @@ def merge(connection: Connection, document: Any, settings: Settings, now: dateti
         for index, entry in enumerate(file.get(section, ())):
             draft.entry = (section, index)
             with prefix_errors(section, index):
-                merge_entry(draft, entry)
-    _check_allocations(draft)
+                try:
+                    merge_entry(draft, entry)
+                except (Forbidden, LimitExceeded) as error:
+                    raise DocumentError(error.detail) from None
     return draft

@@ -106,9 +106,9 @@ def _pattern_of(run: Sequence[str]) -> str:
     return f"{escape(prefix)}[{first}-{last}]{escape(suffix)}"
 
 
-def patterns_for(names: Sequence[str], *, alone: bool = False) -> str | list[str]:
-    """Return patterns for names, or a single name if ``alone`` and all are equal."""
-    patterns = fold(names[:1] if alone and len(set(names)) == 1 else names)
+def patterns_for(names: Sequence[str]) -> str | list[str]:
+    """Return patterns for names, or a single name if all are equal."""
+    patterns = fold(names[:1] if len(set(names)) == 1 else names)
     return patterns[0] if len(patterns) == 1 else patterns
 
 
@@ -119,16 +119,13 @@ def natural_key(name: str) -> tuple[Any, ...]:
     return tuple(int(part) if index % 2 else part for index, part in parts), name
 
 
-def expand_entries(entry: Json, key: str, count: int, *, alone: bool = False) -> Sequence[Any]:
+def expand_entries(entry: Json, key: str, count: int) -> Sequence[Any]:
     """Return ``count`` values of a key, or None for each without the key.
 
-    A single value is repeated if ``alone``. Raises :class:`DocumentError` for another number of
-    values.
+    A single value is repeated. Raises :class:`DocumentError` for another number of values.
     """
     values = [None] if entry.get(key) is None else entry[key]
-    if len(values) == 1 and (alone or values == [None]):
-        return [values[0]] * count
-    if len(values) != count:
+    if len(values) not in {1, count}:
         message = f"the pattern expands to {len(values)} values, {count} expected"
         raise DocumentError(message, key)
-    return values
+    return list(values) * (count // len(values))

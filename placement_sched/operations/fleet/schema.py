@@ -11,7 +11,6 @@ from placement_sched.model.provider import MAX_FLOAT
 from placement_sched.operations.fleet.names import expand
 from placement_sched.schemas import fields, parts
 from placement_sched.schemas.fields import NAME, OWNER, SYMBOL
-from placement_sched.schemas.formats import prefix_errors
 from placement_sched.schemas.node_report import REPORT
 from placement_sched.schemas.parts import (
     list_schema,
@@ -44,13 +43,8 @@ def _expand_names(name: Json, _: object) -> Conversion:
     def names(value: Any) -> list[str] | None:
         if value is None:
             return None
-        if isinstance(value, str):
-            return [read(name) for name in expand(value)]
-        expanded: list[str] = []
-        for index, pattern in enumerate(value):
-            with prefix_errors(index):
-                expanded += [read(name) for name in expand(pattern)]
-        return expanded
+        patterns = [value] if isinstance(value, str) else value
+        return [read(name) for pattern in patterns for name in expand(pattern)]
 
     return names
 
@@ -145,7 +139,7 @@ _AGGREGATE = object_schema(
     },
     "name",
 )
-_AMOUNTS = map_schema(_LABEL, map_schema(SYMBOL, parts.COUNT))
+_AMOUNTS = map_schema(_LABEL, {**map_schema(SYMBOL, parts.COUNT), "minProperties": 1})
 _OWNER: Json = {"project": OWNER, "user": OWNER, "type": nullable(SYMBOL)}
 _METADATA = map_schema(_LABEL, nullable(fields.PROPERTY))
 _INSTANCE = object_schema(
@@ -174,7 +168,7 @@ _CONSUMER = object_schema(
 _FILE: Json = {
     **object_schema(
         {
-            "version": {},
+            "version": {"enum": [VERSION]},
             **dict.fromkeys(("resource_classes", "traits"), list_schema(SYMBOL)),
             "flavors": list_schema(_FLAVOR),
             "images": list_schema(_IMAGE),

@@ -12,7 +12,7 @@ import pytest
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.operations.fleet.cloud import State, read_state
-from placement_sched.operations.fleet.load import Fleet
+from placement_sched.operations.fleet.load import dump_file, load_file
 from tests.conftest import make_settings
 from tests.support.reports import NOW
 
@@ -24,15 +24,17 @@ class LoadableCloud:
 
     def __init__(self, database: Database, settings: Settings) -> None:
         self.database = database
-        self.fleet = Fleet(database=database, settings=settings, clock=lambda: NOW)
+        self.settings = settings
 
     def load(self, text: str, *, dry_run: bool = False) -> list[tuple[str, str, str]]:
         """Load a fleet file and return the changes."""
-        changes = self.fleet.load(text, "f.yaml", dry_run=dry_run)
+        changes = load_file(
+            self.database, self.settings, lambda: NOW, text, "f.yaml", dry_run=dry_run
+        )
         return [(change.action, change.kind, change.name) for change in changes]
 
     def dump(self) -> str:
-        return self.fleet.dump()
+        return dump_file(self.database, self.settings, lambda: NOW)
 
     @property
     def state(self) -> State:

@@ -9,7 +9,7 @@ from tests.support.clouds import uuid_of
 
 
 def test_recorded_document_is_unchanged(sqlite_cloud):
-    flavor = {"vcpus": 4, "swap": "", "extra_specs": {"a": 1, "b": "c", "d": 1.5}, "id": None}
+    flavor = {"vcpus": 4, "swap": "", "extra_specs": {"a": 1, "b": "c", "d": 1.5}}
     image = {"tags": ["t"], "properties": {"a": True, "mappings": [{"a": [1, {"b": None}]}]}}
     uuid = uuid_of("one")
     text = orjson.dumps([{"uuid": uuid, "flavor": flavor, "image": image}]).decode()
