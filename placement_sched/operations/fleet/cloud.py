@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """State of a cloud without database ids, and the draft of a load."""
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
@@ -120,18 +119,15 @@ class State:
 
     def aggregates_by_host(self) -> dict[str, frozenset[str]]:
         """Return the uuids of the aggregates that each host is in."""
-        uuids_by_host: dict[str, set[str]] = defaultdict(set)
-        for aggregate in self.aggregates.values():
-            for host in aggregate.hosts:
-                uuids_by_host[host].add(aggregate.uuid)
+        uuids_by_host = sql.grouped(
+            (host, item.uuid) for item in self.aggregates.values() for host in item.hosts
+        )
         return {host: frozenset(uuids) for host, uuids in uuids_by_host.items()}
 
     def ratios_by_host(self, policies: Policies) -> Mapping[str, Ratios]:
         """Return the allocation ratios of each host whose policy sets them."""
-        names: dict[str, list[str]] = defaultdict(list)
-        for aggregate in self.aggregates.values():
-            for host in aggregate.hosts if aggregate.policy else ():
-                names[host].append(str(aggregate.policy))
+        with_policy = [item for item in self.aggregates.values() if item.policy]
+        names = sql.grouped((host, item.policy) for item in with_policy for host in item.hosts)
         pairs = ((host, ratios_of_policies(used, policies)) for host, used in names.items())
         return {host: ratios for host, ratios in pairs if ratios}
 
@@ -261,10 +257,8 @@ class MergeState:
 
     @cached_property
     def _nodes_by_host(self) -> Mapping[str, list[str]]:
-        names: dict[str, list[str]] = defaultdict(list)
-        for node in self.after.nodes.values():
-            names[node.host].append(node.hypervisor_hostname)
-        return names
+        nodes = self.after.nodes.values()
+        return sql.grouped((node.host, node.hypervisor_hostname) for node in nodes)
 
     def only_node(self, host: str | None) -> str | None:
         """Return the name of a host's only node. If it has none or several, return ``host``.

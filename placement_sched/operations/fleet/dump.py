@@ -2,13 +2,13 @@
 """Dump of a cloud as a fleet file, with shared entries for similar objects."""
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from placement_sched.config.settings import Settings
+from placement_sched.db import sql
 from placement_sched.model import compute_node
 from placement_sched.model.aggregates import HostAggregate, ServerGroup
 from placement_sched.model.compute_node import ComputeNode, Service
@@ -179,9 +179,8 @@ class _Writer:
         self._aggregates = state.aggregates_by_host()
         self._ratios = state.ratios_by_host(draft.policies)
         self._disabled = state.disabled_hosts()
-        self._children: dict[str | None, list[ProviderState]] = defaultdict(list)
-        for child in sorted(state.providers.values(), key=lambda child: natural_key(child.name)):
-            self._children[child.parent].append(child)
+        children = sorted(state.providers.values(), key=lambda child: natural_key(child.name))
+        self._children = sql.grouped((child.parent, child) for child in children)
 
     def hosts(self) -> list[Json]:
         nodes = sorted(
@@ -217,8 +216,7 @@ class _Writer:
         names = {"host": "h", "hypervisor_hostname": "h", "uuid": derived_uuid("node", "h")}
         default = read_report({**names, **sizes}, self._draft.defaults).node
         report = _differing(node, default, _REPORT, *_SIZES, *compute_node.RATIOS.values())
-        document: Json = json.loads(json.dumps(report))
-        return document
+        return dict(json.loads(json.dumps(report)))
 
     def _provider(self, provider: ProviderState, root: str = "") -> Json:
         """Return the entry of a provider, with ``{root}`` for the name of its root provider."""

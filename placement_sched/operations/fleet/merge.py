@@ -29,9 +29,9 @@ from placement_sched.schemas.node_report import read_report
 from placement_sched.store.compute.instances import serialize_metadata
 
 #: Fields whose presence makes an entry a report.
-_REPORTED = frozenset(compute_node.REPORT_KEYS) - {
-    *("uuid", "host", "hypervisor_hostname", "host_ip", "last_seen_up", "inventories")
-}
+_REPORTED = frozenset(compute_node.REPORT_KEYS).difference(
+    ("uuid", "host", "hypervisor_hostname", "host_ip", "last_seen_up", "inventories")
+)
 #: A provider with the name of its root.
 _ProviderAndRoot = tuple[ProviderState, str]
 _ADMINISTRATOR = Viewer(project_id="", is_admin=True, may_give=frozenset({"public", "community"}))
@@ -214,9 +214,8 @@ def _merge_flavor(draft: MergeState, entry: Json) -> None:
         previous = cloud.FlavorState(flavor=Flavor(flavorid=flavorid))
     values = {key: value for key, value in entry.items() if key not in {"id", "projects"}}
     projects = frozenset(entry.get("projects", previous.projects))
-    flavors[flavorid] = cloud.FlavorState(
-        flavor=replace(previous.flavor, **values), projects=projects
-    )
+    flavor = replace(previous.flavor, **values)
+    flavors[flavorid] = cloud.FlavorState(flavor=flavor, projects=projects)
 
 
 def _identify(
@@ -392,8 +391,6 @@ def _read_allocations(draft: MergeState, entry: Json) -> Allocations:
             uuid = text if text in draft.after.providers else draft.provider_uuids.get(text)
             if uuid is None:
                 raise DocumentError(f"there is no provider {text}")
-            if uuid in amounts_of:
-                raise DocumentError("the provider is listed twice")
             draft.add_classes(amounts)
             amounts_of[uuid] = amounts
     return amounts_of
