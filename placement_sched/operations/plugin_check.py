@@ -393,7 +393,7 @@ def _made_up_cloud(settings: Settings) -> Iterator[Scheduler]:
 def _write_cloud(connection: Connection, settings: Settings) -> None:
     now = utcnow()
     draft = merge(connection, _CLOUD, settings, now)
-    apply(connection, draft, lambda _section: None)
+    apply(connection, draft)
     records = [
         replace(instance, created_at=now, launched_at=now)
         for instance in draft.after.instances.values()

@@ -296,6 +296,8 @@ def _merge_aggregate(draft: MergeState, entry: Json) -> None:
     previous = aggregates.get(uuid) or HostAggregate(id=0, uuid=uuid, name=name)
     metadata = dict(entry.get("metadata", previous.metadata))
     if ZONE_KEY in entry:
+        if "metadata" in entry and metadata.get(ZONE_KEY, entry[ZONE_KEY]) != entry[ZONE_KEY]:
+            raise DocumentError("metadata name a different availability zone", ZONE_KEY)
         metadata[ZONE_KEY] = entry[ZONE_KEY]
     hosts = frozenset(entry.get("hosts", previous.hosts))
     aggregates[uuid] = replace(previous, name=name, metadata=metadata, hosts=hosts)
@@ -391,6 +393,8 @@ def _read_allocations(draft: MergeState, entry: Json) -> Allocations:
             uuid = text if text in draft.after.providers else draft.provider_uuids.get(text)
             if uuid is None:
                 raise DocumentError(f"there is no provider {text}")
+            if uuid in amounts_of:
+                raise DocumentError("the provider is listed twice")
             draft.add_classes(amounts)
             amounts_of[uuid] = amounts
     return amounts_of

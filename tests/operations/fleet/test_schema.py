@@ -70,6 +70,10 @@ UUID = uuid_of("one")
         ("providers:\n- {name: a, aggregates: [x]}", "f.yaml:2:25: 'x' is not a uuid"),
         ("aggregates:\n- {name: a, hosts: [b]}", "f.yaml:2:20: aggregate a: Compute host b "),
         ("aggregates:\n- {name: a}\n- {name: a}", "f.yaml:3:3: the aggregate"),
+        (
+            "aggregates:\n- {name: a, availability_zone: y, metadata: {availability_zone: z}}",
+            "f.yaml:2:32: metadata name a different availability zone",
+        ),
         ("aggregates:\n- {name: a, metadata: {b: true}}", "f.yaml:2:27: true is not a string"),
         ("aggregates:\n- {name: a, metadata: {b: 1.5}}", "f.yaml:2:27: 1.5 is not a string; put"),
         ("flavors:\n- {name: a}", "f.yaml:2:3: 'vcpus' is required"),
