@@ -13,10 +13,15 @@ from sqlalchemy import select
 from placement_sched.candidates.explain import SearchRun, explain, iterate_steps, rejections_by_root
 from placement_sched.candidates.search import find, prepare
 from placement_sched.db.tables import resource_providers
-from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
+from placement_sched.model.candidates_query import (
+    AggregateTerms,
+    CandidatesQuery,
+    RequestGroup,
+    TraitTerms,
+)
 from placement_sched.model.explanation import EVERYTHING, ExplanationView, NearMisses
 from placement_sched.store.compute.compute_nodes import NodeNames
-from tests.candidates.documented import FPGAS, ONE_CARD, provider
+from tests.candidates.documented import AGG_A, AGG_C, FPGAS, ONE_CARD, provider
 from tests.candidates.prefixes import constraint_names, query_prefixes, query_without
 from tests.candidates.reference import all_candidates, candidates_of, has_provider_for_each_slot
 from tests.candidates.reload import reload
@@ -195,6 +200,32 @@ def test_dropping_violated_rules_makes_a_tree_match(
     with sqlite_database.read() as connection:
         search = prepare(source_of(connection), after)
         assert find(source_of(connection), search, sqlite_settings, Random(7)).requests
+
+
+NUMA_CHILD = Cloud(
+    (
+        provider("CN", aggregates=["aggA"]),
+        provider("NUMA0", {"VCPU": 4}, under="CN", aggregates=["aggC"]),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "suffix", "words"),
+    [
+        (AGG_A, "", f"remove it from aggregate {AGG_A}"),
+        (AGG_C, "", f"remove NUMA0 from aggregate {AGG_C}"),
+        (AGG_C, "1", f"remove NUMA0 from aggregate {AGG_C}"),
+    ],
+    ids=["of the root", "of a child", "of a child and a suffixed group"],
+)
+def test_provider_in_a_forbidden_aggregate_is_to_leave_it(
+    sqlite_database, sqlite_settings, aggregate, suffix, words
+):
+    terms = AggregateTerms((), frozenset({aggregate}))
+    query = CandidatesQuery(groups=(replace(_group(suffix, VCPU=1), aggregates=terms),))
+    changes = _rejection_of_single_tree(sqlite_database, sqlite_settings, NUMA_CHILD, query)
+    assert (changes[0].action, changes[0].words) == ("leave_aggregate", words)
 
 
 @pytest.mark.parametrize(("amount", "lacking"), [(3, 2), (4, 4)])

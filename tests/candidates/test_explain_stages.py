@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reasons of the rejections of each stage."""
 
+from dataclasses import replace
+
 import pytest
 
-from placement_sched.model.candidates_query import CandidatesQuery, TraitTerms
-from tests.candidates.documented import FPGAS, NICS, ONE_CARD, ROOT_TRAITS, provider
+from placement_sched.model.candidates_query import AggregateTerms, CandidatesQuery, TraitTerms
+from tests.candidates.documented import AGG_A, FPGAS, NICS, ONE_CARD, ROOT_TRAITS, provider
+from tests.candidates.reference import SHARES
 from tests.candidates.test_explain import _explain, _group
 from tests.support.clouds import Cloud, Host, build_inventory, load_cloud
 
@@ -30,6 +33,19 @@ WIDE = Cloud(
         Host("NUMA1", build_inventory("VCPU", 4, max_unit=3), parent="CN"),
     )
 )
+#: The storage shares with the host. Only the host is in aggregate A.
+SHARED_WITH_FORBIDDEN_ROOT = Cloud(
+    (
+        provider("SS1", {"DISK_GB": 100}, traits=[SHARES], aggregates=["aggB"]),
+        provider("CN1", {"VCPU": 8}, aggregates=["aggA", "aggB"]),
+    )
+)
+
+
+def _outside_a(group):
+    return replace(group, aggregates=AggregateTerms((), frozenset({AGG_A})))
+
+
 REJECTIONS = {
     "numbers of a lone host": (
         Cloud((Host("cn1", build_inventory("VCPU", 8, used=5, reserved=1)),)),
@@ -75,6 +91,16 @@ REJECTIONS = {
                 "the root has forbidden trait CUSTOM_WINDOWS_LICENSE_POOL"
             ]
         },
+    ),
+    "a storage forbidden with the root of its tree": (
+        SHARED_WITH_FORBIDDEN_ROOT,
+        CandidatesQuery(groups=(_outside_a(_group(DISK_GB=1)),)),
+        {f"member_of !in:{AGG_A}": ["in a forbidden aggregate"]},
+    ),
+    "a storage of a root that is forbidden to a suffixed group": (
+        SHARED_WITH_FORBIDDEN_ROOT,
+        CandidatesQuery(groups=(_outside_a(_group("1", DISK_GB=1)),)),
+        {"combination": ["only its sharing providers match; reported under another tree"]},
     ),
     "too few providers for isolated groups": (
         ONE_CARD,

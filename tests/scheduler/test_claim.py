@@ -134,6 +134,14 @@ def test_selection_of_several_instances_starts_again(cloud, scheduler_with_rival
     assert decision["conditions"]["attempt"] == 0
 
 
+def test_instances_of_two_earlier_requests_are_a_conflict(cloud):
+    select(cloud, spec(instance(1)))
+    select(cloud, spec(instance(2)))
+    (error,) = select(cloud, spec(instance(1), instance(2)), 409)["errors"]
+    assert error["code"] == "scheduler.instance_placed"
+    assert f"instance {instance(1)} already has allocations" in error["detail"]
+
+
 def test_evacuated_instance_keeps_its_allocations(cloud, scheduler_with_rivals):
     select(cloud, spec(instance(1)))
     scheduler = scheduler_with_rivals("cn2")

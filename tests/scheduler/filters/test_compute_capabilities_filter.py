@@ -98,6 +98,16 @@ def test_host_without_the_capability_is_rejected_with_both_values(extra_specs, r
 PATHS = ("", ":", "cpu_info:nope", "cpu_info:x:y:z", "cpu_info:arch:q", "cpu_info:features:0")
 
 
+def test_flavor_without_the_unmatched_extra_specs_is_suggested():
+    request = build_spec({"foo": "8", "capabilities:bar:q": "r", "hypervisor_type": "s== Xen"})
+    (change,) = ComputeCapabilitiesFilter().suggested_changes(HOST, request)
+    assert (change.action, change.values) == (
+        "drop_extra_specs",
+        {"keys": ["foo", "hypervisor_type"]},
+    )
+    assert change.spec.flavor.extra_specs == {"capabilities:bar:q": "r"}
+
+
 @pytest.mark.parametrize("path", [*PATHS, "free_ram_mb:x", "foo:x", "nope:x"])
 def test_unknown_path_rejects_the_host(path):
     assert rejection(**{f"capabilities:{path}": "z"})
