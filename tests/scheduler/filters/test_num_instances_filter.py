@@ -50,6 +50,25 @@ def test_host_at_the_maximum_is_rejected(kind, facts, number, maximum, is_reject
 
 
 @each_filter
+def test_fewer_instances_or_a_larger_maximum_are_suggested(kind, facts):
+    option, _, attribute, _ = facts
+    plugin = kind.with_settings(settings_with(**{f"filter_scheduler__{option}": 5}))
+    fewer, larger = plugin.suggested_changes(build_host_state(**{attribute: 7}), build_spec())
+    assert (fewer.action, fewer.values) == ("remove_instances", {"instances": 3})
+    assert fewer.host == {attribute: 4}
+    assert rejection(kind, facts, 4, maximum=5) is None
+    assert (larger.action, larger.values) == ("raise_option", {"option": option, "value": 8})
+    assert rejection(kind, facts, 7, maximum=8) is None
+
+
+@each_aggregate_filter
+def test_fewer_instances_are_not_suggested_if_the_maximum_is_zero(kind, facts):
+    host = build_host_state(aggregates=build_aggregates({facts[0]: "0"}))
+    (larger,) = kind.with_settings(settings_with()).suggested_changes(host, build_spec())
+    assert larger.values == {"option": facts[0], "value": 1}
+
+
+@each_filter
 def test_maximum_has_a_default_and_the_group_of_icehouse(kind, facts, tmp_path):
     option, default, attribute, reason = facts
     assert rejection(kind, facts, default - 1) is None

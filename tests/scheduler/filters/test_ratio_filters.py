@@ -98,6 +98,28 @@ def test_host_passes_and_has_a_limit_if_enough_remains(kind, amounts, total, lef
     assert host.limits == ({} if reason else {NAMES[kind][1]: total * ratio})
 
 
+@pytest.mark.parametrize(
+    ("kind", "amounts", "total", "left", "ratio", "largest"),
+    [
+        (CoreFilter, (9,), 8, 5, 1.0, {"vcpus": 3}),
+        (CoreFilter, (9,), 8, 4, 2.0, {"vcpus": 8}),
+        (CoreFilter, (1,), 8, 8, 1.0, None),
+        (DiskFilter, (50, 4, 1024), 20, 10240, 1.0, {"root_gb": 5}),
+        (DiskFilter, (1, 4, 1024), 20, 5120, 1.0, {"root_gb": 0}),
+        (DiskFilter, (1, 4, 1025), 20, 5120, 1.0, None),
+        (RamFilter, (513,), 1024, 512, 1.0, {"memory_mb": 512}),
+        (RamFilter, (1,), 1024, 0, 1.0, None),
+    ],
+)
+def test_suggested_flavor_is_the_largest_that_fits(kind, amounts, total, left, ratio, largest):
+    plugin, host = kind.with_settings(settings_with()), host_with(kind, total, left, ratio)
+    changes = list(plugin.suggested_changes(host, request_for(kind, *amounts)))
+    assert [(change.action, change.values) for change in changes] == (
+        [("ask", largest)] if largest else []
+    )
+    assert not any(find_rejection(plugin, host, change.spec) for change in changes)
+
+
 def test_host_without_any_report_is_rejected():
     host = HostState("cn1", "cn1")
     assert rejection(DiskFilter, host, 1) == f"1024 {DISK_MB}, the host has 0 in all"

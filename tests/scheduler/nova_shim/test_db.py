@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of nova's database API for plugins."""
+
+from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.nova_shim import db
+from tests.conftest import make_settings
+from tests.scheduler.capacity.test_report import ADMIN, AGGREGATES
+from tests.scheduler.failover.test_report import set_metadata
+from tests.support.scheduling import instance, report, spec
+
+
+class DatabaseFilter(BaseHostFilter):
+    """Passes hosts if the functions return the rows of cn1."""
+
+    def host_passes(self, host_state, spec_obj):
+        both, rack = {"rack": {"r1"}, "power": {"p1", "p2"}}, {"rack": {"r1"}, "power": {"p1"}}
+        instances = db.instance_get_all_by_host(None, "cn1")
+        return (
+            db.aggregate_metadata_get_by_host(None, "cn1") == both
+            and db.aggregate_metadata_get_by_host(None, "cn1", "rack") == rack
+            and db.aggregate_values_from_db(None, "cn1", "power") == {"p1", "p2"}
+            and db.aggregate_values_from_db(None, "cn1", "hall") == set()
+            and db.aggregate_host_get_by_metadata_key(None, "rack") == {"cn1": {"r1"}}
+            and [item.uuid for item in instances] == [instance(1)]
+            and db.instance_get_by_uuid(None, instance(1)).host == "cn1"
+        )
+
+
+def test_functions_return_the_aggregates_and_instances_of_a_host(sqlite_url, make_app):
+    options = {"available_filters": [f"{__name__}.DatabaseFilter"], "nova_shim": True}
+    options |= {"enabled_filters": ["DatabaseFilter"]}
+    names = {f"filter_scheduler__{name}": value for name, value in options.items()}
+    app = make_app(make_settings(sqlite_url, **names))
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
+    for name, metadata in {"a": {"rack": "r1", "power": "p1"}, "b": {"power": "p2"}}.items():
+        number = set_metadata(app, name, **metadata)
+        add = {"add_host": {"host": "cn1"}}
+        app.post_json(f"{AGGREGATES}/{number}/action", add, headers=ADMIN)
+    # No filter runs for a forced host.
+    placed = {"request_spec": spec(instance(1), force_hosts=["cn1"])}
+    app.post_json("/scheduler/v1/select_destinations", placed)
+    answer = app.post_json("/scheduler/v1/explain", {"request_spec": spec()}).json
+    assert [host["host"] for host in answer["hosts"]] == ["cn1"]
