@@ -6,6 +6,7 @@ from sqlalchemy import select as query
 
 from placement_sched.db.tables import metadata
 from placement_sched.limits import MAX_EXPENSIVE_QUERIES
+from placement_sched.scheduler.plugins import make_full_conf, read_settings
 from tests.scheduler.test_scheduler import explain, select
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.statements import record_statements
@@ -16,6 +17,10 @@ COMPUTE = {"X-OpenStack-Nova-API-Version": "2.96", "X-Auth-Token": "admin"}
 @pytest.fixture
 def cloud(app):
     """Three hosts and a zone with cn3. cn2 is the largest host."""
+    return report_cloud(app)
+
+
+def report_cloud(app):
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [report("cn1"), report("cn2", memory_mb=131072), report("cn3", memory_mb=32768)],
@@ -106,6 +111,30 @@ def test_changes_apply_in_their_order(cloud, fields, changes, expected):
     before = explain(cloud, spec(**fields))
     assert passing_hosts(explain(cloud, spec(**fields), changes=changes)) == expected
     assert explain(cloud, spec(**fields))["hosts"] == before["hosts"]
+
+
+POLICIES = """
+[DEFAULT]
+service_down_time = 86400
+[scheduler]
+policies = dense
+default_policy_avoids_policy_aggregates = true
+[dense]
+ram_weight_multiplier = -1
+"""
+
+
+def test_simulated_aggregate_of_a_policy_changes_the_hosts(sqlite_url, make_app, tmp_path):
+    file = tmp_path / "nova.conf"
+    file.write_text(POLICIES)
+    settings = read_settings([str(file)], make_full_conf())
+    cloud = report_cloud(
+        make_app(settings.with_overrides({"placement_database.connection": sqlite_url}))
+    )
+    changes = [{"aggregate": {"name": "gpu", "metadata": {"sched_policy": "dense"}}}]
+    assert passing_hosts(explain(cloud, spec(), changes=changes)) == ["cn2", "cn1"]
+    assert passing_hosts(explain(cloud, spec(), changes=changes, policy="dense")) == ["cn3"]
+    assert len(passing_hosts(explain(cloud, spec()))) == 3
 
 
 EVERY = [
