@@ -13,16 +13,17 @@ from placement_sched.model.decision import DecisionSeed
 from placement_sched.scheduler.capacity.count import Deadline, count_hosts
 from tests.conftest import make_settings
 from tests.exploring import draws
-from tests.scheduler.capacity.placements import CAPACITY, read_capacity
-from tests.scheduler.capacity.test_capacity_equals_placements import (
+from tests.scheduler.capacity.placed import CAPACITY, read_capacity
+from tests.scheduler.capacity.test_capacity_is_placing import (
     ALL_FILTERS,
+    FAST,
     GPU,
     NODES,
     draw_hosts,
 )
 from tests.scheduler.capacity.test_report import make_zone
-from tests.scheduler.providers import PROVIDERS
-from tests.support.scheduling import flavor, report, spec
+from tests.scheduler.providers import PROVIDERS, share_pool
+from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS
 
 EXAMPLES = examples(
@@ -126,3 +127,12 @@ def test_large_amounts_are_counted_exactly(sqlite_app):
     answer = read_capacity(sqlite_app, query={"per": "host"}, flavor=flavor(extra_specs=extra))
     assert answer["capacity"] == 2 * int((2**31 - 1) * 1e8)
     assert [entry["capacity"] for entry in answer["per"]] == 2 * [int((2**31 - 1) * 1e8)]
+
+
+@pytest.mark.parametrize(("total", "reason"), [(7, "CUSTOM_FAST"), (100, "MEMORY_MB")])
+def test_hosts_are_limited_by_their_pool_only_if_it_is_full(sqlite_app, total, reason):
+    names = ["cn1", "cn2"]
+    sqlite_app.post_json(NODES, [report(name, memory_mb=4096) for name in names])
+    share_pool(sqlite_app, instance(1), instance(11), names, CUSTOM_FAST=total)
+    answer = read_capacity(sqlite_app, **FAST)
+    assert answer["limited_by"] == [{"reason": reason, "hosts": 2}]
