@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings, clock and options of every plugin."""
 
+import logging
+from contextlib import nullcontext
+
+import pytest
 from oslo_config import cfg
 
 from placement_sched.config.conf import CONF, in_effect
-from placement_sched.scheduler.plugin import SchedulerPlugin, path_of
+from placement_sched.errors import PluginFailed
+from placement_sched.scheduler.plugin import SchedulerPlugin, calling, path_of, tolerate_failures
 from tests.support.states import NOW, settings_with
 
 
@@ -48,3 +53,15 @@ def test_plugin_may_have_settings_and_a_clock():
         assert ReadsDownTime().down_time == 7
     assert ReadsDownTime().down_time == 60
     assert ReadsDownTime().now() > NOW
+
+
+@pytest.mark.parametrize(
+    ("context", "level"), [(nullcontext, "ERROR"), (tolerate_failures, "DEBUG")]
+)
+def test_failure_is_logged_as_an_error_unless_the_caller_continues(caplog, context, level):
+    caplog.set_level(logging.DEBUG, "placement_sched")
+    match = "Plugin failed: ValueError: broken"
+    with context(), pytest.raises(PluginFailed, match=match), calling(Plugin()):
+        raise ValueError("broken")
+    (record,) = caplog.records
+    assert (record.levelname, record.getMessage()) == (level, f"{path_of(Plugin)} failed")

@@ -184,6 +184,11 @@ def test_simulated_changes_have_the_effect_of_real_changes(cloud):
             "did you mean 'VCPU'",
         ),
         (
+            {"inventory": {"host": "cn1", "resource_class": "VCPU", "total": 4, "reserved": 5}},
+            "$.changes[0].inventory",
+            "5 reserved are more than the total",
+        ),
+        (
             {"inventory": {"host": "cn1", "resource_class": "VGPU"}},
             "$.changes[0].inventory",
             "give a total",

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The store of host aggregates, their hosts and their metadata."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -125,3 +126,12 @@ def test_aggregates_are_returned_by_host_in_order(database, add_aggregate):
         "h1": (uuid_of("b"), uuid_of("a")),
         "h2": (uuid_of("b"),),
     }
+
+
+def test_replaced_aggregate_has_only_the_new_hosts_and_metadata(database, add_aggregate):
+    number = add_aggregate("a", "h1", "h2", ssd="true", rack="r1")
+    here = {number: run_query(database, store.by_id, number)}
+    new = replace(here[number], hosts=frozenset({"h2", "h3"}), metadata={"rack": "r2"})
+    database.write(lambda connection: store.replace(connection, here, [new], [], NOW))
+    stored = run_query(database, store.by_id, number)
+    assert (stored.hosts, stored.metadata) == ({"h2", "h3"}, {"rack": "r2"})

@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures of the whole cloud by zone."""
+
+from placement_sched.model.clock import utcnow
+from placement_sched.store import cloud_figures
+from tests.scheduler.capacity.test_report import make_zone
+from tests.scheduler.test_scheduler import select
+from tests.support.scheduling import flavor, instance, report, spec
+
+
+def test_amounts_are_summed_by_the_zone_of_the_host(sqlite_app):
+    hosts = [report("cn1", vcpus=4), report("cn2", vcpus=16)]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", hosts)
+    make_zone(sqlite_app, "az1", "cn1")
+    select(sqlite_app, spec(instance(1), flavor=flavor(vcpus=3), force_hosts=["cn1"]))
+    with sqlite_app.app.services.database.read() as connection:
+        figures = cloud_figures.read(connection, utcnow(), 86400, "nova")
+    assert figures.capacity["VCPU", "nova"] == 4 * figures.capacity["VCPU", "az1"] > 0
+    assert (figures.used["VCPU", "az1"], figures.used["VCPU", "nova"]) == (3, 0)
