@@ -543,9 +543,8 @@ def _hinted_group(connection: Connection, document: Document) -> Document:
     value = document["scheduler_hints"]["group"]
     names = [value] if isinstance(value, str) else value
     if len(names) != 1 or not isinstance(names[0], str):
-        raise Invalid(
-            f"the hint must be a single server group, got {len(names)}", json_path=_HINT_PATH
-        )
+        message = "the hint must be the uuid or name of a single server group"
+        raise Invalid(message, json_path=_HINT_PATH)
     try:
         group = server_groups.by_uuid(connection, formats.read(formats.uuid, names[0]))
     except Invalid:

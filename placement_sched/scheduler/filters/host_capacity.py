@@ -12,7 +12,7 @@ from typing import TypeVar
 from oslo_log import log
 
 from placement_sched.config.settings import Settings
-from placement_sched.model.verdict import Rejection
+from placement_sched.model.verdict import Rejection, SuggestedChange
 from placement_sched.scheduler.filters.utils import aggregate_values_from_key
 from placement_sched.scheduler.host_state import HostState
 
@@ -37,6 +37,14 @@ def smallest_of_aggregates(
         text = "host %s: %s of its aggregates is not a number (%s): using %s"
         LOG.warning(text, host_state.host, key, error, otherwise)
         return otherwise
+
+
+def raised_in_aggregates(host_state: HostState, key: str, value: int) -> SuggestedChange | None:
+    """Suggest a larger value of ``key`` in the host's aggregates, or None if none has the key."""
+    if not aggregate_values_from_key(host_state, key):
+        return None
+    words = f"raise {key} to {value} in the metadata of the host's aggregates"
+    return SuggestedChange("tag_aggregate", words, {"key": key, "value": value})
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,10 @@ from placement_sched.scheduler.filters import (
     SuggestedChange,
     SuggestedChanges,
 )
-from placement_sched.scheduler.filters.host_capacity import smallest_of_aggregates
+from placement_sched.scheduler.filters.host_capacity import (
+    raised_in_aggregates,
+    smallest_of_aggregates,
+)
 from placement_sched.scheduler.plugin import options_in_group
 
 
@@ -55,9 +58,13 @@ class IoOpsFilter(BaseHostFilter):
             words = f"wait for or move away {surplus} of the instances that are busy with disks"
             after = {"num_io_ops": maximum - 1}
             yield SuggestedChange("remove_instances", words, {"instances": surplus}, host=after)
-        words = f"raise max_io_ops_per_host to {busy + 1}"
-        yield SuggestedChange(
-            "raise_option", words, {"option": "max_io_ops_per_host", "value": busy + 1}
+        yield self.raised_maximum(host_state, busy + 1)
+
+    def raised_maximum(self, host_state: HostState, value: int) -> SuggestedChange:
+        """Suggest a larger maximum."""
+        words = f"raise max_io_ops_per_host to {value}"
+        return SuggestedChange(
+            "raise_option", words, {"option": "max_io_ops_per_host", "value": value}
         )
 
 
@@ -73,3 +80,8 @@ class AggregateIoOpsFilter(IoOpsFilter):
         """Return the smallest maximum of the host's aggregates, or the option."""
         configured = super().maximum(host_state)
         return smallest_of_aggregates(host_state, "max_io_ops_per_host", int, configured)
+
+    def raised_maximum(self, host_state: HostState, value: int) -> SuggestedChange:
+        """Suggest a larger maximum in the aggregates if they set it, else by the option."""
+        change = raised_in_aggregates(host_state, "max_io_ops_per_host", value)
+        return change or super().raised_maximum(host_state, value)

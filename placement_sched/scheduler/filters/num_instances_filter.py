@@ -11,7 +11,10 @@ from placement_sched.scheduler.filters import (
     SuggestedChange,
     SuggestedChanges,
 )
-from placement_sched.scheduler.filters.host_capacity import smallest_of_aggregates
+from placement_sched.scheduler.filters.host_capacity import (
+    raised_in_aggregates,
+    smallest_of_aggregates,
+)
 from placement_sched.scheduler.plugin import options_in_group
 
 
@@ -52,9 +55,13 @@ class NumInstancesFilter(BaseHostFilter):
             words = f"wait for or move away {surplus} of the instances"
             after = {"num_instances": maximum - 1}
             yield SuggestedChange("remove_instances", words, {"instances": surplus}, host=after)
-        words = f"raise max_instances_per_host to {count + 1}"
-        yield SuggestedChange(
-            "raise_option", words, {"option": "max_instances_per_host", "value": count + 1}
+        yield self.raised_maximum(host_state, count + 1)
+
+    def raised_maximum(self, host_state: HostState, value: int) -> SuggestedChange:
+        """Suggest a larger maximum."""
+        words = f"raise max_instances_per_host to {value}"
+        return SuggestedChange(
+            "raise_option", words, {"option": "max_instances_per_host", "value": value}
         )
 
 
@@ -70,3 +77,8 @@ class AggregateNumInstancesFilter(NumInstancesFilter):
         """Return the smallest maximum of the host's aggregates, or the option."""
         configured = super().maximum(host_state)
         return smallest_of_aggregates(host_state, "max_instances_per_host", int, configured)
+
+    def raised_maximum(self, host_state: HostState, value: int) -> SuggestedChange:
+        """Suggest a larger maximum in the aggregates if they set it, else by the option."""
+        change = raised_in_aggregates(host_state, "max_instances_per_host", value)
+        return change or super().raised_maximum(host_state, value)

@@ -62,10 +62,22 @@ def test_fewer_instances_or_a_larger_maximum_are_suggested(kind, facts):
 
 
 @each_aggregate_filter
+def test_larger_maximum_is_suggested_in_aggregates_that_set_it(kind, facts):
+    option, _, attribute, _ = facts
+    plugin = kind.with_settings(settings_with(**{f"filter_scheduler__{option}": 5}))
+    host = build_host_state(**{attribute: 7}, aggregates=build_aggregates({option: "6"}))
+    *_, larger = plugin.suggested_changes(host, build_spec())
+    assert (larger.action, larger.values) == ("tag_aggregate", {"key": option, "value": 8})
+    assert larger.words == f"raise {option} to 8 in the metadata of the host's aggregates"
+    *_, larger = plugin.suggested_changes(build_host_state(**{attribute: 7}), build_spec())
+    assert larger.action == "raise_option"
+
+
+@each_aggregate_filter
 def test_fewer_instances_are_not_suggested_if_the_maximum_is_zero(kind, facts):
     host = build_host_state(aggregates=build_aggregates({facts[0]: "0"}))
     (larger,) = kind.with_settings(settings_with()).suggested_changes(host, build_spec())
-    assert larger.values == {"option": facts[0], "value": 1}
+    assert larger.values == {"key": facts[0], "value": 1}
 
 
 @each_filter
