@@ -2,12 +2,13 @@
 """Upgrades a database to a revision of nova's schema with nova's migrations."""
 
 import sys
+from contextlib import suppress
+from importlib import import_module
 
 from nova import conf
 from nova.db import migration
 from nova.db.api import api as api_database
 from nova.db.main import api as main_database
-from osprofiler import opts as profiler
 
 
 def main():
@@ -15,7 +16,8 @@ def main():
     options = conf.CONF
     options([], project="nova", default_config_files=[])
     # nova reads these options if osprofiler is installed, as with keystone.
-    profiler.set_defaults(options)
+    with suppress(ImportError):
+        import_module("osprofiler.opts").set_defaults(options)
     options.set_override("connection", url, "api_database")
     options.set_override("connection", url, "database")
     api_database.configure(options)

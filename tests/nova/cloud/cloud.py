@@ -16,6 +16,7 @@ from sqlalchemy import make_url
 from tests.differential.comparison import PEER_PYTHON, needs_peer
 from tests.nova.cloud.files import (
     API_PASTE,
+    COMPUTE_VERSION,
     CloudAddresses,
     clouds_yaml,
     compute_conf,
@@ -35,8 +36,6 @@ HOSTS = ("cn1", "cn2")
 NOVA = PEER_PYTHON.parent
 #: Interpreter of the nova-computes, which may be of another release, as in a rolling upgrade.
 COMPUTE_PYTHON = Path(os.environ.get("PLACEMENT_SCHED_COMPUTE_PYTHON", PEER_PYTHON))
-#: The newest microversion of nova 34's compute API.
-COMPUTE_VERSION = "2.96"
 PLACEMENT_VERSION = "1.39"
 #: Seconds between two polls. More polls would keep nova-api busy.
 PAUSE = 0.2

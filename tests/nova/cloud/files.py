@@ -8,8 +8,13 @@ from pathlib import Path
 
 import yaml
 
+from tests.differential.duel import PEER_PYTHON
+
 Options = Mapping[str, Mapping[str, str]]
 
+_OLD_RELEASES = PEER_PYTHON.parents[1].glob("lib/python*/site-packages/nova-2[78].*")
+#: Microversion of the requests. nova 27 and 28 do not have 2.96.
+COMPUTE_VERSION = "2.95" if any(_OLD_RELEASES) else "2.96"
 #: The pipeline of nova's api-paste.ini, with another filter in place of keystone's.
 API_PASTE = """\
 [composite:osapi_compute]
@@ -130,7 +135,7 @@ def clouds_yaml(places: CloudAddresses) -> str:
         "identity_api_version": 3,
         "identity_endpoint_override": f"{places.sched}/identity",
         "compute_endpoint_override": places.compute,
-        "compute_api_version": "2.96",
+        "compute_api_version": COMPUTE_VERSION,
         "image_endpoint_override": f"{places.sched}/image",
         "network_endpoint_override": places.network,
     }

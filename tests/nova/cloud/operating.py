@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.client.conftest import Session
 from tests.nova.cloud.cloud import HOSTS, Cloud, wait_for
+from tests.nova.cloud.files import COMPUTE_VERSION
 from tests.support.servers import environment
 
 #: Program that runs many ``openstack`` commands in a process.
@@ -182,7 +183,7 @@ def running_operator(cloud: Cloud) -> Iterator[Operator]:
     variables = {
         "OS_CLOUD": "nova-cloud",
         "OS_CLIENT_CONFIG_FILE": str(cloud.folder / "clouds.yaml"),
-        "OS_COMPUTE_API_VERSION": "2.96",
+        "OS_COMPUTE_API_VERSION": COMPUTE_VERSION,
         "HOME": str(cloud.folder),
     }
     with subprocess.Popen(
