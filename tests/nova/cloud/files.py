@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.differential.duel import PEER_PYTHON
+from tests.differential.comparison import PEER_PYTHON
 
 Options = Mapping[str, Mapping[str, str]]
 
