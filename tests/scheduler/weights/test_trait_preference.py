@@ -12,6 +12,7 @@ from tests.scheduler.weights.weighing import raw_weights, weigh
 from tests.support.clouds import Host, add_traits, uuid_of
 from tests.support.explanations import weight
 from tests.support.scheduling import flavor, spec
+from tests.support.servers import wait_until
 from tests.support.statements import record_statements
 from tests.support.states import build_host_state, build_spec
 
@@ -111,6 +112,23 @@ def test_unknown_trait_is_an_error_with_the_nearest_name(cloud, changes, path):
         )
 
 
+def count_statements(app, request, *, is_cached):
+    """Return the number of statements of a request, from the provider cache if it is enabled.
+
+    Requests read changed providers again while the changes are new.
+    """
+    counts = []
+
+    def send_request():
+        with record_statements(app.app.services.database) as statements:
+            app.post_json(EXPLAIN, {"request_spec": request})
+        counts.append(len(statements))
+        return not is_cached or not any("FROM resource_providers" in sql for sql in statements)
+
+    assert wait_until(send_request, 10)
+    return counts[-1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("is_cached", [False, True])
 def test_number_of_statements_does_not_depend_on_hosts(sqlite_url, make_app, is_cached):
@@ -122,9 +140,7 @@ def test_number_of_statements_does_not_depend_on_hosts(sqlite_url, make_app, is_
         per_request = []
         for request in (spec(), spec_with_extra_specs({PREFER: "CUSTOM_A"})):
             app.post_json(EXPLAIN, {"request_spec": request})
-            with record_statements(app.app.services.database) as seen:
-                app.post_json(EXPLAIN, {"request_spec": request})
-            per_request.append(len(seen))
+            per_request.append(count_statements(app, request, is_cached=is_cached))
         counts.append(per_request)
     assert counts[0] == counts[1]
     if is_cached:
