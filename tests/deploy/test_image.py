@@ -69,7 +69,7 @@ def test_image_serves_the_demo_to_other_machines(podman):
     podman.run_line(line.replace("docker run", "docker run --detach --name demo", 1))
     request = shlex.quote(_ASK.format(url=f"{URL}/", headers={"Accept": "text/html"}))
     line = f"docker exec demo python -c {request} 2>/dev/null || echo not yet"
-    assert wait_until(lambda: "<h1>Cloud</h1>" in podman.run_line(line), 120), podman.run_line(
+    assert wait_until(lambda: "<h1>Overview</h1>" in podman.run_line(line), 120), podman.run_line(
         "docker logs demo"
     )
     assert "the console is at http://0.0.0.0:8778/" in podman.run_line("docker logs demo")

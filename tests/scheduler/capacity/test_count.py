@@ -13,8 +13,8 @@ from placement_sched.model.decision import DecisionSeed
 from placement_sched.scheduler.capacity.count import Deadline, count_hosts
 from tests.conftest import make_settings
 from tests.exploring import draws
-from tests.scheduler.capacity.placed import CAPACITY, read_capacity
-from tests.scheduler.capacity.test_capacity_is_placing import (
+from tests.scheduler.capacity.placements import CAPACITY, read_capacity
+from tests.scheduler.capacity.test_capacity_equals_placements import (
     ALL_FILTERS,
     FAST,
     GPU,
