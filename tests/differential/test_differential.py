@@ -77,7 +77,7 @@ def test_lost_candidate_of_ours_is_never_explained(comparison, monkeypatch, case
         return reply_with_candidates(reply, reply.document["allocation_requests"][1:])
 
     original = Ours.get_answer
-    monkeypatch.setattr(Ours, "ask", drop_candidate)
+    monkeypatch.setattr(Ours, "get_answer", drop_candidate)
     history = load_requests(CASES_FOLDER / f"{case}.json")
     found = list(filter(None, comparison.replay(history)))
     assert len(found) == len(dropped) > 0
@@ -99,7 +99,7 @@ def test_invented_candidate_of_the_peer_is_never_explained(comparison, monkeypat
         return reply_with_candidates(reply, [*candidates, json.loads(text)])
 
     original = Peer.get_answer
-    monkeypatch.setattr(Peer, "ask", add_candidate)
+    monkeypatch.setattr(Peer, "get_answer", add_candidate)
     history = load_requests(CASES_FOLDER / "sharer-whose-root-is-forbidden.json")
     steps = list(zip(history, comparison.replay(history), strict=False))
     assert changed

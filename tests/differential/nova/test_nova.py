@@ -80,7 +80,7 @@ def test_unexplained_difference_is_found(ours, theirs, aspects):
 
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_our_failure_is_never_explained(comparison, ours, monkeypatch, path):
-    monkeypatch.setattr(ours, "ask", lambda _case: Answer("failed", reason="oops"))
+    monkeypatch.setattr(ours, "get_answer", lambda _case: Answer("failed", reason="oops"))
     _, names, left = comparison.compare_answers(case_from_json(json.loads(path.read_text())))
     assert (names, list(left)) == ([], ["verdict"])
 
@@ -92,7 +92,7 @@ def test_too_small_query_of_ours_is_never_explained(comparison, ours, monkeypatc
         return replace(answer, query=answer.query.replace("VCPU%3A2", "VCPU%3A1"))
 
     original = ours.get_answer
-    monkeypatch.setattr(ours, "ask", answer_smaller)
+    monkeypatch.setattr(ours, "get_answer", answer_smaller)
     answers, _, left = comparison.compare_answers(case_from_json(json.loads(path.read_text())))
     comparable = answers.ours.verdict == "query" and answers.theirs.verdict != "no host"
     assert bool(left) == comparable
@@ -104,7 +104,7 @@ def test_lost_trait_is_found_in_most_requests(comparison, ours, monkeypatch):
         return replace(answer, query=answer.query.replace("root_required", "root_member"))
 
     original = ours.get_answer
-    monkeypatch.setattr(ours, "ask", answer_without_trait)
+    monkeypatch.setattr(ours, "get_answer", answer_without_trait)
     tally = comparison.run(SEED, 20)
     assert len(tally.findings) + tally.explained.total() >= tally.coverage["query"] > 10
 
