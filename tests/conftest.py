@@ -183,9 +183,13 @@ def empty(url: str) -> None:
 
 @pytest.fixture
 def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    from tests.quick import NEW_COPIES  # a plugin, which this module must not import before
+
     path = tmp_path / "placement_sched.db"
     shutil.copy(sqlite_template, path)
-    return f"sqlite:///{path}"
+    url = f"sqlite:///{path}"
+    NEW_COPIES.add(url)
+    return url
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "mysql"])

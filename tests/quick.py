@@ -21,13 +21,22 @@ from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.util import LRUCache
 from werkzeug.routing import Rule
 
+from placement_sched.api import policy as api_policy
+from placement_sched.api.policy_rules import RULES
+from placement_sched.config.settings import Settings
+from placement_sched.db.transaction import Database
+from placement_sched.model.clock import Clock
+from placement_sched.operations import prepare
+
 #: More statements than the suite has.
 _STATEMENTS = 10_000
+#: URLs of new copies of a database with the schema and the standard names.
+NEW_COPIES: set[str] = set()
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _quick_start() -> Iterator[None]:
-    """Load each migration, parse each policy rule, and compile each path and statement once."""
+    """Load each migration, parse the policy rules, and compile each path and statement once."""
     with pytest.MonkeyPatch.context() as patch:
         load, load_once = pyfiles.load_module_py, cache(pyfiles.load_module_py)
 
@@ -38,6 +47,8 @@ def _quick_start() -> Iterator[None]:
         patch.setattr(pyfiles, "load_module_py", load_module)
         patch.setattr(policy._parser, "parse_rule", cache(policy._parser.parse_rule))
         patch.setattr(policy.Enforcer, "register_default", _register)
+        patch.setattr(api_policy, "_create_enforcer", _each_set_of_rules_once())
+        patch.setattr(prepare, "sync", _sync_except_new_copies(prepare.sync))
         patch.setattr(Rule, "compile", _each_path_once())
         _compile_each_statement_once(patch)
         # Modules and tests live until the end, so the garbage collector can skip them.
@@ -51,6 +62,43 @@ def _register(enforcer: policy.Enforcer, default: policy.RuleDefault) -> None:
     """Register a rule without copying it, because the rule belongs to this enforcer alone."""
     assert default.name not in enforcer.registered_rules
     enforcer.registered_rules[default.name] = default
+
+
+def _each_set_of_rules_once() -> Callable[[Settings, tuple[api_policy.Rule, ...]], policy.Enforcer]:
+    """Return a replacement for _create_enforcer that shares the enforcer of the default rules."""
+    create = api_policy._create_enforcer
+    known: dict[str, policy.Enforcer] = {}
+
+    def create_once(settings: Settings, rules: tuple[api_policy.Rule, ...]) -> policy.Enforcer:
+        options = settings.conf.oslo_policy
+        has_file = options.policy_file != "policy.yaml" or api_policy._list_files(settings.conf)
+        if has_file or rules is not RULES:
+            return create(settings, rules)
+        key = str(sorted(options.items()))
+        if key not in known:
+            known[key] = create(settings, rules)
+        return known[key]
+
+    return create_once
+
+
+def _sync_except_new_copies(
+    sync: Callable[[Database, Clock], None],
+) -> Callable[[Database, Clock], None]:
+    """Return a replacement for sync that trusts a database in ``NEW_COPIES`` once.
+
+    A copy lacks only the triggers of the change log.
+    """
+
+    def sync_once(database: Database, clock: Clock) -> None:
+        url = database.url.render_as_string(hide_password=False)
+        if url in NEW_COPIES and not database.logs_changes:
+            NEW_COPIES.remove(url)
+            database.enable_commit_marks()
+        else:
+            sync(database, clock)
+
+    return sync_once
 
 
 def _each_path_once() -> Callable[[Rule], None]:
