@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.api.compute.flavors import URL, error_message
+from tests.api.compute.flavors import URL, FlavorApi, error_message
 
 FIELDS = {
     "id",
@@ -248,3 +248,32 @@ def test_404_error_names_the_flavor(sqlite_flavors):
     assert answer.json == {
         "itemNotFound": {"code": 404, "message": "Flavor nope could not be found."}
     }
+
+
+@pytest.fixture
+def api_with_policy(configured_app, tmp_path):
+    """Return a function that returns the client of a server with this policy file."""
+
+    def build_api(text):
+        (tmp_path / "rules.yaml").write_text(text)
+        return FlavorApi(configured_app(f"[oslo_policy]\npolicy_file = {tmp_path}/rules.yaml\n"))
+
+    return build_api
+
+
+def test_extra_specs_are_omitted_without_permission(api_with_policy):
+    api = api_with_policy('"os_compute_api:os-flavor-extra-specs:index": "role:operator"\n')
+    assert "extra_specs" not in api.create("f")
+    assert "extra_specs" not in api.show("f")
+    assert api.show("f", token="bob", roles="operator,reader")["extra_specs"] == {}
+
+
+def test_administrator_rule_is_configurable(api_with_policy):
+    api = api_with_policy('"context_is_admin": "role:operator"\n')
+    operator = {"token": "olga:ops", "roles": "operator"}
+    flavor = {"name": "x", "ram": 1, "vcpus": 1, "disk": 0, "id": "p"}
+    body = {"flavor": {**flavor, "os-flavor-access:is_public": False}}
+    api.request("POST", "", body, status=403)
+    api.request("POST", "", body, **operator)
+    assert api.ids("?is_public=none", **operator) == ["p"]
+    api.request("GET", "/p", token="bob:shop", roles="reader,admin", status=404)

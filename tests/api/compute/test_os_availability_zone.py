@@ -152,18 +152,3 @@ def test_statement_count_is_independent_of_hosts(sqlite_cloud):
             sqlite_cloud.read_zones("/detail")
         counts.add(len(statements))
     assert counts == {2}
-
-
-@pytest.mark.parametrize(
-    ("path", "rule", "roles"), [("", "list", "reader"), ("/detail", "detail", "admin")]
-)
-def test_readers_list_zones_and_administrators_see_hosts(sqlite_app, path, rule, roles):
-    def send(token, roles=""):
-        headers = {"X-Auth-Token": token, "X-Roles": roles}
-        return sqlite_app.get(f"{URL}{path}", headers=headers, status="*")
-
-    assert send("").status_int == 401
-    answer = send("bob:shop", "reader" if rule == "detail" else "")
-    assert answer.status_int == 403
-    assert f"os-availability-zone:{rule}" in answer.json["forbidden"]["message"]
-    assert send("bob:shop", roles).status_int == 200

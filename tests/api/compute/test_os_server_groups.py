@@ -201,23 +201,3 @@ def test_statement_count_is_independent_of_groups_and_members(sqlite_groups):
             sqlite_groups.show(group)
         counts.append((len(listing), len(showing)))
     assert set(counts) == {(2, 2)}
-
-
-@pytest.mark.parametrize(
-    ("rule", "method", "path", "member"),
-    [
-        ("index", "GET", "", "reader"),
-        ("create", "POST", "", "member"),
-        ("show", "GET", "/one", "reader"),
-        ("delete", "DELETE", "/one", "member"),
-    ],
-)
-def test_each_call_requires_a_project_role(sqlite_groups, rule, method, path, member):
-    group = sqlite_groups.create(**BOB)["id"]
-    path = path.replace("one", group)
-    body = {"server_group": {"name": "g", "policy": "affinity"}} if method == "POST" else None
-    assert sqlite_groups.request(method, path, body, token="", status=401)
-    answer = sqlite_groups.request(method, path, body, token="bob:shop", status=403)
-    assert f"os_compute_api:os-server-groups:{rule}" in answer.json["forbidden"]["message"]
-    allowed = sqlite_groups.request(method, path, body, token="bob:shop", roles=member, status="*")
-    assert allowed.status_int in {200, 204}

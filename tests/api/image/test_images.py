@@ -6,7 +6,7 @@ import re
 import pytest
 
 from placement_sched.limits import MAX_IMAGE_PROPERTY_CHARACTERS
-from tests.api.image.conftest import BANK, SHOP, URL
+from tests.api.image.conftest import BANK, SHOP, URL, ImageApi
 
 UUID = "70a599e0-31e7-49b7-b260-868f441e862b"
 BASE = {
@@ -269,3 +269,31 @@ def test_only_an_administrator_makes_an_image_public(api):
     api.patch(uuid, publish)
     api.patch(uuid, {"op": "replace", "path": "/name", "value": "still mine"}, **SHOP)
     assert api.show(uuid).json["visibility"] == "public"
+
+
+@pytest.fixture
+def api_with_policy(configured_app, tmp_path):
+    """Return a function that returns the client of a server with these rules."""
+
+    def build_api(rules):
+        lines = (f'"{rule}": "{check}"\n' for rule, check in rules.items())
+        (tmp_path / "rules.yaml").write_text("".join(lines))
+        return ImageApi(configured_app(f"[oslo_policy]\npolicy_file = {tmp_path}/rules.yaml\n"))
+
+    return build_api
+
+
+def test_glance_owner_rule_is_supported(api_with_policy):
+    """The rule is from glance's sample of policies."""
+    check = "role:admin or (role:member and project_id:%(project_id)s and project_id:%(owner)s)"
+    assert api_with_policy({"add_image": check}).create({}, **SHOP).json["owner"] == "shop"
+
+
+def test_publish_and_list_all_rules_are_configurable(api_with_policy):
+    rules = {"publicize_image": "role:publisher", "context_is_admin": "role:auditor"}
+    api = api_with_policy(rules)
+    api.create({"visibility": "public"}, status=403, **SHOP)
+    api.create({"visibility": "public"}, **{**SHOP, "X-Roles": "member,publisher"})
+    hidden = api.make("hidden", **SHOP)
+    api.show(hidden, status=404, **BANK)
+    api.show(hidden, **{**BANK, "X-Roles": "reader,auditor"})

@@ -362,35 +362,6 @@ def test_post_is_served_from_1_13(sqlite_app):
     sqlite_app.post_json("/placement/allocations", body, headers=headers("1.13"), status=204)
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "rule"),
-    [
-        ("GET", f"/allocations/{A}", "placement:allocations:list"),
-        ("PUT", f"/allocations/{A}", "placement:allocations:update"),
-        ("DELETE", f"/allocations/{A}", "placement:allocations:delete"),
-        ("POST", "/allocations", "placement:allocations:manage"),
-        (
-            "GET",
-            f"/resource_providers/{A}/allocations",
-            "placement:resource_providers:allocations:list",
-        ),
-        ("GET", f"/resource_providers/{A}/usages", "placement:resource_providers:usages"),
-        ("GET", "/usages?project_id=p", "placement:usages"),
-    ],
-)
-def test_only_administrators_and_services_can_write_allocations(sqlite_app, method, path, rule):
-    request_headers = {**headers(LATEST), "X-Auth-Token": "somebody:else"}
-    answer = sqlite_app.request(
-        f"/placement{path}",
-        method=method,
-        headers=request_headers,
-        body=b"{}" if method in {"PUT", "POST"} else b"",
-        content_type="application/json",
-        status=403,
-    )
-    assert rule in answer.text
-
-
 @pytest.mark.parametrize("version", ["1.0", "1.12", LATEST])
 def test_too_many_amounts_of_one_consumer_are_rejected(
     sqlite_app, sqlite_provider, monkeypatch, version

@@ -197,11 +197,8 @@ def test_allocations_have_the_format_of_the_version(sqlite_app):
             post_reshaper(sqlite_app, inventories, mapped, version)
 
 
-def test_reshaper_is_served_from_1_30_for_services_only(sqlite_app):
+def test_reshaper_is_served_from_1_30(sqlite_app):
     post_reshaper(sqlite_app, {"a" * 36: inventories_body(0)}, version="1.29", status=404)
-    body = {"inventories": {"a" * 36: inventories_body(0)}, "allocations": {}}
-    answer = sqlite_app.post_json("/placement/reshaper", body, headers=headers("1.30"), status=403)
-    assert "placement:reshaper:reshape" in answer.text
 
 
 def test_inventory_can_reserve_more_than_its_total(app):

@@ -49,8 +49,3 @@ def test_check_returns_users_of_reserved_aggregates_and_findings(
         "trait": None,
         "names": ["win1"],
     }
-
-
-def test_check_requires_permission_to_see_all_projects(sqlite_app):
-    headers = {"X-Auth-Token": "bob:shop", "X-Roles": "member"}
-    sqlite_app.get(CHECK, headers=headers, status=403)

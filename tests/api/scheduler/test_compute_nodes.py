@@ -232,17 +232,6 @@ def test_reported_node_is_an_allocation_candidate(app):
     assert list(request["allocations"]) == [node_uuid(1)]
 
 
-def test_only_services_can_report(sqlite_app):
-    body = remove_keys(build_report(), "uuid")
-    path = f"{NODES}/{node_uuid(1)}"
-    sqlite_app.put_json(path, body, headers={"X-Auth-Token": "nova", "X-Roles": "service"})
-    for method, where in (("put_json", path), ("post_json", NODES)):
-        getattr(sqlite_app, method)(where, body, headers={"X-Auth-Token": "joe"}, status=403)
-    for where in (path, NODES):
-        sqlite_app.get(where, headers={"X-Auth-Token": "joe"}, status=403)
-    sqlite_app.delete(path, headers={"X-Auth-Token": "joe"}, status=403)
-
-
 def test_root_lists_the_resources(sqlite_app):
     for path in ("/scheduler", "/scheduler/", "/scheduler/v1", "/scheduler/v1/"):
         resources = sqlite_app.get(path, headers={"X-Auth-Token": "joe"}).json["resources"]

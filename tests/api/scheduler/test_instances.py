@@ -171,11 +171,3 @@ def test_malformed_record_is_400_with_its_path(sqlite_app, path, body):
 
 def test_invalid_uuid_in_the_path_is_400(sqlite_app):
     sqlite_app.put_json(f"{INSTANCES}/web-1", {}, status=400)
-
-
-def test_only_services_can_record_instances(sqlite_app):
-    joe = {"X-Auth-Token": "joe"}
-    sqlite_app.put_json(INSTANCE, {}, headers=joe, status=403)
-    sqlite_app.get(INSTANCES, headers=joe, status=403)
-    sqlite_app.get(INSTANCE, headers=joe, status=403)
-    sqlite_app.delete(INSTANCE, headers=joe, status=403)

@@ -9,8 +9,6 @@ from tests.support.statements import record_statements
 
 RUNS = "/scheduler/v1/plan_runs"
 EXECUTOR, OTHER = instance(101), instance(102)
-NOBODY = {"X-Auth-Token": "someone:project", "X-Roles": "member"}
-SERVICE = {"X-Auth-Token": "nova:service", "X-Roles": "service"}
 
 
 def new_run(*moves, **changes):
@@ -226,19 +224,6 @@ def test_unknown_run_move_and_state_are_errors(cloud):
     answer = cloud.put_json(f"{path}/moves/{instance(1)}", wrong, status=400).json
     assert "(at $.state)" in detail(answer)
     assert "marker" in detail(cloud.get(f"{RUNS}?marker=x", status=400).json)
-
-
-def test_only_an_administrator_executes_plans(cloud):
-    run = create(cloud, MOVE)
-    for headers in (NOBODY, SERVICE):
-        answer = cloud.post_json(RUNS, new_run(MOVE), headers=headers, status=403).json
-        assert "scheduler:plan_runs:execute" in detail(answer)
-        state = {"executor": EXECUTOR, "state": "stopped"}
-        cloud.put_json(f"{RUNS}/{run['uuid']}", state, headers=headers, status=403)
-        path = f"{RUNS}/{run['uuid']}/moves/{instance(1)}"
-        cloud.put_json(path, {**state, "state": "started"}, headers=headers, status=403)
-    cloud.get(RUNS, headers=NOBODY, status=403)
-    assert cloud.get(RUNS, headers=SERVICE).json["plan_runs"][0]["uuid"] == run["uuid"]
 
 
 def test_statements_do_not_depend_on_the_number_of_moves(sqlite_app):
