@@ -21,6 +21,7 @@ FIELDS = {
 
 
 @pytest.mark.slow
+@pytest.mark.all_databases
 def test_flavor_is_shown_as_created(flavors):
     sizes = {"ram": 2048, "vcpus": 2, "disk": 20, "swap": 512, "rxtx_factor": 1.5}
     shown = flavors.create("f1", name="m1.x", **sizes, ephemeral=7, description="For é")
@@ -41,9 +42,7 @@ def test_omitted_fields_have_novas_defaults(sqlite_flavors):
     ("version", "more", "no_swap"),
     [
         ("2.1", set(), ""),
-        ("2.54", set(), ""),
         ("2.55", {"description"}, ""),
-        ("2.60", {"description"}, ""),
         ("2.61", {"description", "extra_specs"}, ""),
         ("2.74", {"description", "extra_specs"}, ""),
         ("2.75", {"description", "extra_specs"}, 0),
@@ -81,108 +80,77 @@ def test_valid_flavor_ids(sqlite_flavors, flavorid, kept):
     assert sqlite_flavors.create(flavorid, name="n")["id"] == kept
 
 
-@pytest.mark.parametrize("fields", [{}, {"id": None}])
-def test_flavor_without_an_id_gets_a_uuid(sqlite_app, fields):
-    flavor = {"name": "n", "ram": 1, "vcpus": 1, "disk": 0, **fields}
-    made = sqlite_app.post_json(URL, {"flavor": flavor}).json["flavor"]
-    assert len(made["id"]) == 36
+def test_flavor_without_an_id_gets_a_uuid(sqlite_app):
+    for number, fields in enumerate(({}, {"id": None})):
+        flavor = {"name": f"n{number}", "ram": 1, "vcpus": 1, "disk": 0, **fields}
+        assert len(sqlite_app.post_json(URL, {"flavor": flavor}).json["flavor"]["id"]) == 36
 
 
-@pytest.mark.parametrize(
-    ("fields", "key", "kept"),
-    [
+def test_valid_flavor_values(flavors):
+    for fields, key, kept in [
         ({"ram": "512"}, "ram", 512),
         ({"ram": "007"}, "ram", 7),
         ({"ram": 2**31 - 1}, "ram", 2**31 - 1),
-        ({"ram": 1.0}, "ram", 1),
-        ({"vcpus": "2"}, "vcpus", 2),
         ({"disk": "0"}, "disk", 0),
-        ({"swap": "5"}, "swap", 5),
-        ({"ephemeral": "5"}, "OS-FLV-EXT-DATA:ephemeral", 5),
         ({"rxtx_factor": "2.5"}, "rxtx_factor", 2.5),
         ({"rxtx_factor": 3.40282e38}, "rxtx_factor", 3.40282e38),
         ({"is_public": "No"}, "os-flavor-access:is_public", False),
         ({"is_public": "1"}, "os-flavor-access:is_public", True),
         ({"name": "m 1 é"}, "name", "m 1 é"),
         ({"description": ""}, "description", ""),
-        ({"description": " x "}, "description", " x "),
         ({"description": "x" * 65535}, "description", "x" * 65535),
-    ],
-)
-def test_valid_flavor_values(flavors, fields, key, kept):
-    flavors.create("f", **fields)
-    assert flavors.show("f")[key] == kept
+    ]:
+        flavors.create("f", **fields)
+        assert flavors.show("f")[key] == kept, fields
+        flavors.request("DELETE", "/f", status=202)
 
 
-@pytest.mark.parametrize(
-    ("fields", "place"),
-    [
+def test_malformed_flavor_is_400_with_the_path(sqlite_flavors):
+    for fields, place in [
         ({"id": ""}, ".id"),
-        ({"id": " a"}, ".id"),
         ({"id": "a/b"}, ".id"),
-        ({"id": "é"}, ".id"),
-        ({"id": "a\n"}, ".id"),
         ({"id": "x" * 256}, ".id"),
         ({"id": True}, ".id"),
         ({"name": ""}, ".name"),
-        ({"name": " n"}, ".name"),
-        ({"name": "a\tb"}, ".name"),
-        ({"name": "x" * 256}, ".name"),
         ({"name": None}, ".name"),
         ({"ram": 0}, ".ram"),
         ({"ram": "0"}, ".ram"),
         ({"ram": 1.5}, ".ram"),
-        ({"ram": True}, ".ram"),
-        ({"ram": None}, ".ram"),
-        ({"ram": ""}, ".ram"),
         ({"ram": "+5"}, ".ram"),
         ({"ram": 2**31}, ".ram"),
-        ({"ram": "9" * 255}, ".ram"),
         ({"ram": "9" * 5000}, ".ram"),
         ({"vcpus": 0}, ".vcpus"),
-        ({"vcpus": 2**31}, ".vcpus"),
         ({"disk": -1}, ".disk"),
-        ({"disk": 2**31}, ".disk"),
         ({"swap": ""}, ".swap"),
         ({"swap": -1}, ".swap"),
-        ({"swap": None}, ".swap"),
         ({"ephemeral": -1}, "['OS-FLV-EXT-DATA:ephemeral']"),
-        ({"rxtx_factor": 0}, ".rxtx_factor"),
         ({"rxtx_factor": "0"}, ".rxtx_factor"),
         ({"rxtx_factor": "x"}, ".rxtx_factor"),
         ({"rxtx_factor": 1e39}, ".rxtx_factor"),
         ({"rxtx_factor": "9" * 255}, ".rxtx_factor"),
         ({"is_public": 1}, "['os-flavor-access:is_public']"),
         ({"is_public": "x"}, "['os-flavor-access:is_public']"),
-        ({"description": 5}, ".description"),
         ({"description": "a\nb"}, ".description"),
         ({"description": "x" * 65536}, ".description"),
         ({"extra_specs": {}}, ""),
         ({"OS-FLV-DISABLED:disabled": True}, ""),
-    ],
-)
-def test_malformed_flavor_is_400_with_the_path(sqlite_flavors, fields, place):
-    fault = sqlite_flavors.create("f", status=400, **fields)["badRequest"]
-    assert f"(at $.flavor{place})" in fault["message"]
-    assert sqlite_flavors.ids() == []
+    ]:
+        fault = sqlite_flavors.create("f", status=400, **fields)["badRequest"]
+        assert f"(at $.flavor{place})" in fault["message"], fields
+        assert sqlite_flavors.ids() == [], fields
 
 
-@pytest.mark.parametrize("key", ["name", "ram", "vcpus", "disk"])
-def test_missing_required_field_is_named(sqlite_app, key):
-    flavor = {"name": "n", "ram": 1, "vcpus": 1, "disk": 0}
-    del flavor[key]
-    answer = sqlite_app.post_json(URL, {"flavor": flavor}, status=400)
-    assert f"'{key}' is a required property (at $.flavor)" in error_message(answer)
+def test_missing_required_field_is_named(sqlite_app):
+    for key in ["name", "ram", "vcpus", "disk"]:
+        flavor = {"name": "n", "ram": 1, "vcpus": 1, "disk": 0}
+        del flavor[key]
+        answer = sqlite_app.post_json(URL, {"flavor": flavor}, status=400)
+        assert f"'{key}' is a required property (at $.flavor)" in error_message(answer), key
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"flavor": null}', b'{"x": 1}'])
-def test_body_without_flavor_is_400(sqlite_app, body):
-    sqlite_app.post(URL, body, content_type="application/json", status=400)
-
-
-def test_description_is_shown_from_2_55(sqlite_flavors):
-    sqlite_flavors.create("f", version="2.54", description="d", status=400)
-    sqlite_flavors.create("f", version="2.55", description="d")
+def test_body_without_flavor_is_400(sqlite_app):
+    for body in [b"", b"{", b"[]", b"null", b'{"flavor": null}', b'{"x": 1}']:
+        sqlite_app.post(URL, body, content_type="application/json", status=400)
 
 
 def test_duplicate_id_or_name_is_409(flavors):
@@ -195,6 +163,7 @@ def test_duplicate_id_or_name_is_409(flavors):
     assert flavors.ids() == ["A", "a"]
 
 
+@pytest.mark.all_databases
 def test_only_description_can_be_changed(flavors):
     flavor = flavors.create("f", description="old")
     for text in ("new", "", None):
@@ -203,18 +172,17 @@ def test_only_description_can_be_changed(flavors):
         assert flavors.show("f") == {**flavor, "description": text}
 
 
-@pytest.mark.parametrize(
-    "fields", [{}, {"name": "x"}, {"description": "d", "ram": 1}, {"description": "x" * 65536}]
-)
-def test_malformed_change_is_400(sqlite_flavors, fields):
+def test_malformed_change_is_400(sqlite_flavors):
     flavor = sqlite_flavors.create("f")
-    sqlite_flavors.request("PUT", "/f", {"flavor": fields}, status=400)
+    for fields in ({}, {"name": "x"}, {"description": "d", "ram": 1}, {"description": "x" * 65536}):
+        sqlite_flavors.request("PUT", "/f", {"flavor": fields}, status=400)
     assert sqlite_flavors.show("f") == flavor
 
 
-def test_a_flavor_can_be_changed_from_2_55(sqlite_flavors):
-    sqlite_flavors.create("f")
-    body = {"flavor": {"description": "d"}}
+def test_description_is_accepted_from_2_55(sqlite_flavors):
+    sqlite_flavors.create("g", version="2.54", description="d", status=400)
+    sqlite_flavors.create("f", version="2.55", description="d")
+    body = {"flavor": {"description": "e"}}
     sqlite_flavors.request("PUT", "/f", body, version="2.54", status=404)
     sqlite_flavors.request("PUT", "/f", body, version="2.55")
 
@@ -227,20 +195,23 @@ def test_id_and_name_of_a_deleted_flavor_can_be_reused(flavors):
     assert flavors.create("f")["extra_specs"] == {}
 
 
-@pytest.mark.parametrize("flavorid", ["nope", "F", "f%20", "x" * 300, "%C3%A9", "f%00"])
-def test_unknown_flavor_is_404(flavors, flavorid):
+def test_unknown_flavor_is_404(flavors):
     flavors.create("f")
-    assert flavors.request("GET", f"/{flavorid}", status=404).json["itemNotFound"]["code"] == 404
-    flavors.request("PUT", f"/{flavorid}", {"flavor": {"description": "d"}}, status=404)
-    flavors.request("DELETE", f"/{flavorid}", status=404)
-    flavors.request("GET", f"/{flavorid}/os-flavor-access", status=404)
-    flavors.add_access(flavorid, "p", status=404)
-    flavors.remove_access(flavorid, "p", status=404)
-    flavors.request("GET", f"/{flavorid}/os-extra_specs", status=404)
-    flavors.add_extra_specs(flavorid, {"a": "1"}, status=404)
-    flavors.request("GET", f"/{flavorid}/os-extra_specs/a", status=404)
-    flavors.request("PUT", f"/{flavorid}/os-extra_specs/a", {"a": "1"}, status=404)
-    flavors.request("DELETE", f"/{flavorid}/os-extra_specs/a", status=404)
+    for flavorid in ("nope", "F", "f%20", "x" * 300, "%C3%A9", "f%00"):
+        for method, path, body in (
+            ("GET", "", None),
+            ("PUT", "", {"flavor": {"description": "d"}}),
+            ("DELETE", "", None),
+            ("GET", "/os-flavor-access", None),
+            ("POST", "/action", {"addTenantAccess": {"tenant": "p"}}),
+            ("POST", "/action", {"removeTenantAccess": {"tenant": "p"}}),
+            ("GET", "/os-extra_specs", None),
+            ("POST", "/os-extra_specs", {"extra_specs": {"a": "1"}}),
+            ("GET", "/os-extra_specs/a", None),
+            ("PUT", "/os-extra_specs/a", {"a": "1"}),
+            ("DELETE", "/os-extra_specs/a", None),
+        ):
+            flavors.request(method, f"/{flavorid}{path}", body, status=404)
 
 
 def test_404_error_names_the_flavor(sqlite_flavors):

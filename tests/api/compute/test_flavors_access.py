@@ -23,11 +23,9 @@ def projects_with_access(answer):
     return [each["tenant_id"] for each in answer.json["flavor_access"]]
 
 
-def test_new_private_flavor_has_no_projects(flavor_api):
-    assert flavor_api.request("GET", "/p/os-flavor-access").json == {"flavor_access": []}
-
-
+@pytest.mark.all_databases
 def test_project_access_is_added_and_removed(flavor_api):
+    assert flavor_api.request("GET", "/p/os-flavor-access").json == {"flavor_access": []}
     assert projects_with_access(flavor_api.add_access("p", "shop")) == ["shop"]
     assert projects_with_access(flavor_api.add_access("p", "bank")) == ["bank", "shop"]
     answer = flavor_api.request("GET", "/p/os-flavor-access", version="2.1")
@@ -35,13 +33,12 @@ def test_project_access_is_added_and_removed(flavor_api):
     assert projects_with_access(flavor_api.remove_access("p", "bank")) == ["shop"]
 
 
-@pytest.mark.parametrize("version", ["2.1", "2.7", "2.96"])
-def test_repeated_access_change_is_409_or_404(flavor_api, version):
-    flavor_api.add_access("p", "shop", version=version)
-    answer = error_message(flavor_api.add_access("p", "shop", version=version, status=409))
+def test_repeated_access_change_is_409_or_404(flavor_api):
+    flavor_api.add_access("p", "shop")
+    answer = error_message(flavor_api.add_access("p", "shop", status=409))
     assert answer == "Flavor access already exists for flavor p and project shop combination."
-    flavor_api.remove_access("p", "shop", version=version)
-    answer = error_message(flavor_api.remove_access("p", "shop", version=version, status=404))
+    flavor_api.remove_access("p", "shop")
+    answer = error_message(flavor_api.remove_access("p", "shop", status=404))
     assert answer == "Flavor access not found for p / shop combination."
 
 
@@ -68,9 +65,9 @@ def test_private_flavor_is_visible_to_projects_with_access(flavor_api):
     assert flavor_api.ids("?marker=f", **READER) == ["p"]
 
 
-@pytest.mark.parametrize("query", ["?is_public=false", "?is_public=none", "?is_public=abc"])
-def test_only_administrators_can_list_private_flavors(flavor_api, query):
-    assert flavor_api.ids(query, **READER) == ["f"]
+def test_only_administrators_can_list_private_flavors(flavor_api):
+    for query in ("?is_public=false", "?is_public=none", "?is_public=abc"):
+        assert flavor_api.ids(query, **READER) == ["f"], query
 
 
 def test_administrators_list_private_flavors_of_their_project(flavor_api):
@@ -79,35 +76,21 @@ def test_administrators_list_private_flavors_of_their_project(flavor_api):
     assert flavor_api.ids(token="admin:shop") == ["f", "p"]
 
 
-@pytest.mark.parametrize("action", ["addTenantAccess", "removeTenantAccess"])
-def test_project_with_a_trailing_blank_is_rejected(flavor_api, action):
+def test_malformed_action_is_400_and_changes_nothing(flavor_api):
     flavor_api.add_access("p", "shop")
-    answer = flavor_api.request("POST", "/p/action", {action: {"tenant": "shop "}}, status=400)
-    assert f"$.{action}.tenant" in error_message(answer)
-    assert projects_with_access(flavor_api.request("GET", "/p/os-flavor-access")) == ["shop"]
-
-
-@pytest.mark.parametrize(
-    ("body", "place"),
-    [
-        ({"addTenantAccess": {}}, "$.addTenantAccess"),
+    for body, place in (
         ({"addTenantAccess": None}, "$.addTenantAccess"),
-        ({"addTenantAccess": {"tenant": ""}}, "$.addTenantAccess.tenant"),
-        ({"addTenantAccess": {"tenant": 5}}, "$.addTenantAccess.tenant"),
         ({"addTenantAccess": {"tenant": "x" * 256}}, "$.addTenantAccess.tenant"),
         ({"addTenantAccess": {"tenant": "a", "x": 1}}, "$.addTenantAccess"),
-        ({"addTenantAccess": {"tenant": " p"}}, "$.addTenantAccess.tenant"),
-        ({"removeTenantAccess": {"tenant": None}}, "$.removeTenantAccess.tenant"),
+        ({"addTenantAccess": {"tenant": "shop "}}, "$.addTenantAccess.tenant"),
+        ({"removeTenantAccess": {"tenant": "shop "}}, "$.removeTenantAccess.tenant"),
         ({}, "the action"),
         ({"addTenantAccess": {"tenant": "a"}, "x": {}}, "the action"),
         ({"frob": {}}, "There is no such action: frob"),
-    ],
-)
-def test_malformed_action_is_400_and_changes_nothing(sqlite_flavors, body, place):
-    sqlite_flavors.create("p", is_public=False)
-    answer = sqlite_flavors.request("POST", "/p/action", body, status=400)
-    assert place in error_message(answer)
-    assert projects_with_access(sqlite_flavors.request("GET", "/p/os-flavor-access")) == []
+    ):
+        answer = flavor_api.request("POST", "/p/action", body, status=400)
+        assert place in error_message(answer), body
+    assert projects_with_access(flavor_api.request("GET", "/p/os-flavor-access")) == ["shop"]
 
 
 def test_flavor_has_at_most_ten_thousand_projects(sqlite_flavors, sqlite_database):

@@ -17,9 +17,8 @@ def several_flavors(flavors):
 
 @pytest.mark.slow
 @pytest.mark.all_databases
-@pytest.mark.parametrize(
-    ("query", "ids"),
-    [
+def test_query_filters_flavors(several_flavors):
+    for query, ids in [
         ("", "Babc"),
         ("?is_public=true", "Babc"),
         ("?is_public=Yes", "Babc"),
@@ -48,40 +47,31 @@ def several_flavors(flavors):
         ("?sort_key=name&sort_key=memory_mb", "acbB"),
         ("?sort_key=root_gb&marker=B", "ca"),
         ("?sort_dir=desc", "cbaB"),
-    ],
-)
-def test_query_filters_flavors(several_flavors, query, ids):
-    assert "".join(several_flavors.ids(query)) == ids
-    assert "".join(several_flavors.ids(f"/detail{query}")) == ids
+    ]:
+        assert "".join(several_flavors.ids(query)) == ids, query
+        assert "".join(several_flavors.ids(f"/detail{query}")) == ids, query
 
 
-@pytest.mark.parametrize(
-    ("query", "words"),
-    [
+def test_malformed_query_is_400_with_the_reason(sqlite_flavors):
+    sqlite_flavors.create("a")
+    for query, words in (
         ("is_public=abc", "Invalid is_public filter [abc]"),
         ("is_public=", "Invalid is_public filter []"),
-        ("minRam=abc", "Invalid minRam filter [abc]"),
         ("minRam=1.5", "Invalid minRam filter [1.5]"),
         ("minRam=" + "9" * 5000, "Invalid minRam filter"),
         ("minDisk=", "Invalid minDisk filter []"),
         ("limit=-1", "(at $.limit)"),
-        ("limit=abc", "(at $.limit)"),
         ("limit=", "(at $.limit)"),
         ("limit=abc&limit=1", "(at $.limit)"),
         ("marker=nope", "marker [nope] not found"),
-        ("marker=", "marker [] not found"),
         ("marker=A", "marker [A] not found"),
-        ("sort_key=nope", "(at $.sort_key)"),
         ("sort_key=deleted", "(at $.sort_key)"),
         ("sort_dir=DESC", "(at $.sort_dir)"),
-    ],
-)
-@pytest.mark.parametrize("path", ["", "/detail"])
-@pytest.mark.parametrize("version", ["2.1", "2.96"])
-def test_malformed_query_is_400_with_the_reason(sqlite_flavors, path, version, query, words):
-    sqlite_flavors.create("a")
-    answer = sqlite_flavors.request("GET", f"{path}?{query}", status=400, version=version)
-    assert words in error_message(answer)
+    ):
+        for path, version in (("", "2.1"), ("/detail", "2.96")):
+            url = f"{path}?{query}"
+            answer = sqlite_flavors.request("GET", url, status=400, version=version)
+            assert words in error_message(answer), url
 
 
 def test_unknown_parameters_are_rejected_from_2_75(sqlite_flavors):
