@@ -12,7 +12,6 @@ from placement_sched.db.tables import (
     resource_provider_aggregates,
     resource_providers,
 )
-from placement_sched.limits import MAX_AGGREGATE_HOSTS
 from tests.api.compute.conftest import URL
 from tests.support.concurrency import run_concurrently
 from tests.support.hosts import add_instance, add_node, add_service
@@ -159,12 +158,12 @@ def test_zone_of_hosts_without_instances_can_change(api, database):
     assert api.set_metadata(number, availability_zone="z3").status_int == 200
 
 
-@pytest.mark.parametrize("zone", [None, ""])
-def test_zone_cannot_be_removed(sqlite_api, zone):
+def test_zone_cannot_be_removed(sqlite_api):
     number = sqlite_api.make("a", "z1")
-    fault = sqlite_api.set_metadata(number, availability_zone=zone, status=400).json["badRequest"]
-    assert "empty named availability zone" in fault["message"]
-    sqlite_api.update(number, availability_zone=zone, status=400)
+    for zone in (None, ""):
+        answer = sqlite_api.set_metadata(number, availability_zone=zone, status=400)
+        assert "empty named availability zone" in answer.json["badRequest"]["message"]
+        sqlite_api.update(number, availability_zone=zone, status=400)
     assert sqlite_api.show(number).json["aggregate"]["availability_zone"] == "z1"
 
 
@@ -195,23 +194,14 @@ def test_zone_of_hosts_with_instances_cannot_change(api, database):
     api.add_host(zone, "h1")
     api.add_host(plain, "h1")
     add_instance(database, "h1")
-    api.update(zone, availability_zone="y", status=400)
-    fault = api.set_metadata(zone, availability_zone="y", status=400).json["badRequest"]
-    assert "instances" in fault["message"]
+    before = api.show(zone).json
+    api.update(zone, name="b", availability_zone="y", status=400)
+    fault = api.set_metadata(zone, ssd="true", availability_zone="y", status=400).json
+    assert "instances" in fault["badRequest"]["message"]
+    assert api.show(zone).json == before
     api.set_metadata(plain, availability_zone="z", status=400)
     assert api.update(zone, availability_zone="z", name="kept").status_int == 200
     assert api.set_metadata(zone, ssd="true").status_int == 200
-
-
-def test_rejected_change_writes_nothing(api, database):
-    add_node(database, "h1")
-    number = api.make("a", "z")
-    api.add_host(number, "h1")
-    add_instance(database, "h1")
-    before = api.show(number).json
-    api.update(number, name="b", availability_zone="y", status=400)
-    api.set_metadata(number, ssd="true", availability_zone="y", status=400)
-    assert api.show(number).json == before
 
 
 @pytest.mark.all_databases
@@ -229,7 +219,7 @@ def test_host_of_a_new_instance_cannot_change_zone(api):
     select = partial(api.app.post_json, "/scheduler/v1/select_destinations", status="*")
     # The request fills a host, so that only the host of this round fits.
     fields = {"availability_zone": "nova", "flavor": flavor(memory_mb=60000)}
-    for number in range(12):
+    for number in range(4):
         host = f"host{number}"
         api.app.post_json("/scheduler/v1/compute_nodes", [report(host)])
         aggregate = api.make(host, host)
@@ -265,23 +255,23 @@ def count_statements(api, database, size):
 
 def test_statement_count_is_independent_of_hosts_and_nodes(api, database):
     few = count_statements(api, database, 2)
-    assert count_statements(api, database, 40) == few
+    assert count_statements(api, database, 8) == few
     assert max(few) < 20
 
 
-@pytest.mark.slow
-def test_aggregate_has_at_most_fifty_thousand_hosts(sqlite_api, sqlite_database):
+def test_number_of_hosts_is_limited(sqlite_api, sqlite_database, monkeypatch):
+    monkeypatch.setattr("placement_sched.operations.aggregates.MAX_AGGREGATE_HOSTS", 3)
     number = sqlite_api.make("a")
     row = {"aggregate_id": number, "created_at": NOW}
-    many = [{**row, "host": f"h{each}"} for each in range(MAX_AGGREGATE_HOSTS - 1)]
+    rows = [{**row, "host": f"h{each}"} for each in range(2)]
     query = insert(host_aggregate_hosts)
-    sqlite_database.write(lambda connection: connection.execute(query, many))
+    sqlite_database.write(lambda connection: connection.execute(query, rows))
     for host in ("last", "more"):
         add_node(sqlite_database, host)
     sqlite_api.add_host(number, "last")
     answer = sqlite_api.add_host(number, "more", status=400)
     assert answer.json["badRequest"]["message"] == (
-        f"Cannot add host to aggregate {number}: it would have 50001 hosts, at most 50000 allowed."
+        f"Cannot add host to aggregate {number}: it would have 4 hosts, at most 3 allowed."
     )
     assert "more" not in sqlite_api.remove_host(number, "last").json["aggregate"]["hosts"]
     assert "more" in sqlite_api.add_host(number, "more").json["aggregate"]["hosts"]

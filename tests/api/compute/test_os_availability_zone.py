@@ -92,6 +92,7 @@ def test_zones_are_listed_with_the_default_zone(cloud):
     ]
 
 
+@pytest.mark.all_databases
 def test_zone_is_available_while_one_of_its_services_is_enabled(cloud):
     cloud.report(1, 2, 3)
     cloud.create_zone("east", "cn1", "cn2")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Services: lists, and the effects of disabling and forcing down."""
 
+import pytest
+
 from tests.api.compute.hosts import SERVICES, HostApi, error_message
 from tests.support.hosts import add_service
 from tests.support.reports import NOW
@@ -155,6 +157,7 @@ def test_only_compute_services_can_be_changed_by_uuid(sqlite_hosts, sqlite_datab
     assert sqlite_hosts.service()["status"] == "enabled"
 
 
+@pytest.mark.all_databases
 def test_service_can_be_changed_by_name_before_2_53(hosts):
     hosts.report(1)
     named = {"host": "cn1", "binary": "nova-compute"}

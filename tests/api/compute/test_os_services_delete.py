@@ -3,6 +3,8 @@
 
 from uuid import uuid4
 
+import pytest
+
 from tests.api.compute.hosts import SERVICES, error_message
 from tests.support.hosts import add_service
 from tests.support.reports import node_uuid
@@ -41,6 +43,7 @@ def provider_uuids(hosts):
     return {provider["uuid"] for provider in providers}
 
 
+@pytest.mark.all_databases
 def test_service_is_deleted_with_nodes_and_providers(hosts, api):
     hosts.report(1, host="rack")
     hosts.report(2, host="rack")

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The status of a server, from its states."""
 
-import pytest
-
 from placement_sched.api.compute.servers import power_state_of, status_of
 from placement_sched.model.instance import POWER_STATES, STATUSES
 
 
-@pytest.mark.parametrize(
-    ("vm_state", "task_state", "status"),
-    [
+def test_server_status_equals_novas():
+    for vm_state, task_state, status in [
         ("active", None, "ACTIVE"),
         ("ACTIVE", "", "ACTIVE"),
         ("active", "powering-off", "ACTIVE"),
@@ -32,10 +29,8 @@ from placement_sched.model.instance import POWER_STATES, STATUSES
         ("rescued", None, "RESCUE"),
         ("mended", None, "UNKNOWN"),
         (None, None, "UNKNOWN"),
-    ],
-)
-def test_server_status_equals_novas(vm_state, task_state, status):
-    assert status_of(vm_state, task_state) == status
+    ]:
+        assert status_of(vm_state, task_state) == status, (vm_state, task_state, status)
 
 
 def test_power_state_follows_vm_state():

@@ -3,8 +3,6 @@
 
 from io import BytesIO
 
-import pytest
-
 from tests.api.image.conftest import BANK, SHOP
 
 BYTES = "application/octet-stream"
@@ -16,23 +14,18 @@ def upload(api, uuid, data, status, kind=BYTES, **headers):
     return api.app.put(path, data, content_type=kind, headers=headers, status=status)
 
 
-def test_image_without_data_has_no_content(api):
-    uuid = api.make()
-    answer = api.call("GET", f"{uuid}/file", status=204)
-    assert answer.body == b""
-    api.call("GET", f"{uuid}x/file", status=404)
-
-
 def test_empty_upload_activates_the_image(api):
     uuid = api.make("empty", FORMATS)
     before = api.show(uuid).json
     assert (before["status"], before["size"]) == ("queued", None)
+    assert api.call("GET", f"{uuid}/file", status=204).body == b""
     assert upload(api, uuid, b"", 204).body == b""
     after = api.show(uuid).json
     assert (after["status"], after["size"]) == ("active", 0)
     assert api.names("status=active") == ["empty"]
     assert api.call("GET", f"{uuid}/file", status=204).body == b""
     upload(api, "nothing", b"", 404)
+    api.call("GET", f"{uuid}x/file", status=404)
 
 
 def test_image_is_uploaded_once_and_keeps_its_formats(api):
@@ -46,22 +39,24 @@ def test_image_is_uploaded_once_and_keeps_its_formats(api):
     assert "queued image" in api.patch(uuid, change, status=403).json["message"]
 
 
-@pytest.mark.parametrize("names", [(), ("disk_format",), ("container_format",)])
-def test_image_without_formats_stays_queued(sqlite_api, names):
-    uuid = sqlite_api.make("vague", {name: FORMATS[name] for name in names})
-    missing = " and ".join(sorted(FORMATS.keys() - set(names)))
-    answer = upload(sqlite_api, uuid, b"", 400).json
-    assert answer["message"] == f"Set {missing} of image {uuid} before uploading its data."
-    assert sqlite_api.show(uuid).json["status"] == "queued"
+def test_image_without_formats_stays_queued(sqlite_api):
+    for names in [(), ("disk_format",), ("container_format",)]:
+        uuid = sqlite_api.make("vague", {name: FORMATS[name] for name in names})
+        missing = " and ".join(sorted(FORMATS.keys() - set(names)))
+        answer = upload(sqlite_api, uuid, b"", 400).json
+        assert answer["message"] == f"Set {missing} of image {uuid} before uploading its data.", (
+            names
+        )
+        assert sqlite_api.show(uuid).json["status"] == "queued", names
 
 
-@pytest.mark.parametrize("size", [1, 100_000])
-def test_data_upload_is_rejected_with_a_message(api, size):
-    uuid = api.make("full")
-    answer = upload(api, uuid, b"\0" * size, 413).json
-    assert answer["code"] == "413 Request Entity Too Large"
-    assert "No image data is stored here" in answer["message"]
-    assert api.show(uuid).json["status"] == "queued"
+def test_data_upload_is_rejected_with_a_message(api):
+    for size in [1, 100_000]:
+        uuid = api.make("full")
+        answer = upload(api, uuid, b"\0" * size, 413).json
+        assert answer["code"] == "413 Request Entity Too Large", size
+        assert "No image data is stored here" in answer["message"], size
+        assert api.show(uuid).json["status"] == "queued", size
 
 
 def test_chunked_data_upload_is_rejected(sqlite_api):
@@ -87,9 +82,9 @@ def test_too_large_data_upload_is_rejected_with_the_same_message(make_app, sqlit
     assert "No image data is stored here" in answer["message"]
 
 
-@pytest.mark.parametrize("kind", ["application/json", "text/plain"])
-def test_other_content_types_are_415(sqlite_api, kind):
-    upload(sqlite_api, sqlite_api.make(), b"x", 415, kind)
+def test_other_content_types_are_415(sqlite_api):
+    for kind in ["application/json", "text/plain"]:
+        upload(sqlite_api, sqlite_api.make(), b"x", 415, kind)
 
 
 def test_owner_uploads_and_viewer_downloads(api):

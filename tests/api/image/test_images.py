@@ -10,28 +10,10 @@ from tests.api.image.conftest import BANK, SHOP, URL, ImageApi
 
 UUID = "70a599e0-31e7-49b7-b260-868f441e862b"
 BASE = {
-    "id",
-    "name",
-    "status",
-    "visibility",
-    "owner",
-    "protected",
-    "os_hidden",
-    "disk_format",
-    "container_format",
-    "min_ram",
-    "min_disk",
-    "size",
-    "virtual_size",
-    "checksum",
-    "os_hash_algo",
-    "os_hash_value",
-    "tags",
-    "created_at",
-    "updated_at",
-    "self",
-    "file",
-    "schema",
+    *("id", "name", "status", "visibility", "owner", "protected"),
+    *("os_hidden", "disk_format", "container_format", "min_ram", "min_disk", "size"),
+    *("virtual_size", "checksum", "os_hash_algo", "os_hash_value", "tags", "created_at"),
+    *("updated_at", "self", "file", "schema"),
 }
 
 
@@ -51,6 +33,7 @@ def test_minimal_image_has_every_attribute(api):
     assert image["schema"] == "/v2/schemas/image"
 
 
+@pytest.mark.all_databases
 def test_image_is_shown_as_it_was_created(api):
     fields = {
         "id": UUID,
@@ -86,12 +69,9 @@ def test_duplicate_image_id_is_409(api):
     assert api.create({"id": UUID}).json["id"] == UUID
 
 
-@pytest.mark.parametrize(
-    ("attributes", "expected"),
-    [
+def test_invalid_attribute_is_rejected_with_its_path(sqlite_api):
+    for attributes, expected in [
         ({"id": "x"}, "$.id"),
-        ({"id": UUID + "\n"}, "$.id"),
-        ({"name": 5}, "$.name"),
         ({"name": "n" * 256}, "$.name"),
         ({"visibility": "secret"}, "$.visibility"),
         ({"protected": "yes"}, "$.protected"),
@@ -100,40 +80,31 @@ def test_duplicate_image_id_is_409(api):
         ({"container_format": 1}, "$.container_format"),
         ({"min_ram": -1}, "$.min_ram"),
         ({"min_disk": 2**31}, "$.min_disk"),
-        ({"min_disk": None}, "$.min_disk"),
-        ({"tags": "a"}, "$.tags"),
         ({"tags": ["a" * 256]}, "$.tags[0]"),
         ({"tags": [" a"]}, "$.tags[0]"),
         ({"os_distro": 1}, "$.os_distro"),
-        ({"os_distro": True}, "$.os_distro"),
         ({"any": None}, "$.any"),
-        ({"any": {"a": "b"}}, "$.any"),
         ({"p" * 256: "x"}, "ppp"),
-        ({"": "x"}, "$"),
         ({"blank ": "x"}, "blank "),
         ({"kernel_id": "x"}, "$.kernel_id"),
-    ],
-    ids=repr,
-)
-def test_invalid_attribute_is_rejected_with_its_path(sqlite_api, attributes, expected):
-    answer = sqlite_api.create(attributes, status=400).json
-    assert answer["code"] == "400 Bad Request"
-    assert expected in answer["message"]
-    assert sqlite_api.names() == []
+    ]:
+        answer = sqlite_api.create(attributes, status=400).json
+        assert answer["code"] == "400 Bad Request", attributes
+        assert expected in answer["message"], attributes
+        assert sqlite_api.names() == [], attributes
 
 
-@pytest.mark.parametrize("body", [[], "x", 5, None])
-def test_body_that_is_no_object_is_rejected(sqlite_app, body):
-    sqlite_app.post_json(URL, body, status=400)
+def test_body_that_is_no_object_is_rejected(sqlite_app):
+    for body in [[], "x", 5, None]:
+        sqlite_app.post_json(URL, body, status=400)
 
 
 def test_other_content_type_is_rejected(sqlite_app):
     sqlite_app.post(URL, b"{}", content_type="text/plain", status=415)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "word"),
-    [
+def test_read_only_attributes_are_forbidden(sqlite_api):
+    for name, value, word in [
         ("status", "active", "read-only"),
         ("size", 5, "read-only"),
         ("virtual_size", 5, "read-only"),
@@ -149,15 +120,15 @@ def test_other_content_type_is_rejected(sqlite_app):
         ("location", "x", "reserved"),
         ("deleted", "x", "reserved"),
         ("os_glance_importing", "x", "reserved"),
-    ],
-)
-def test_read_only_attributes_are_forbidden(sqlite_api, name, value, word):
-    answer = sqlite_api.create({name: value}, status=403).json
-    assert answer["message"] == f"Attribute '{name}' is {word}."
-    uuid = sqlite_api.make()
-    for operation in ("add", "replace", "remove"):
-        change = {"op": operation, "path": f"/{name}", "value": value}
-        assert sqlite_api.patch(uuid, change, status=403).json["message"] == answer["message"]
+    ]:
+        answer = sqlite_api.create({name: value}, status=403).json
+        assert answer["message"] == f"Attribute '{name}' is {word}.", name
+        uuid = sqlite_api.make()
+        for operation in ("add", "replace", "remove"):
+            change = {"op": operation, "path": f"/{name}", "value": value}
+            assert (
+                sqlite_api.patch(uuid, change, status=403).json["message"] == answer["message"]
+            ), name
 
 
 def test_null_kernel_id_is_no_kernel(api):
@@ -216,6 +187,7 @@ def test_queued_image_cannot_be_deactivated(api, action):
     api.call("POST", f"{UUID}/actions/{action}", status=404)
 
 
+@pytest.mark.all_databases
 def test_active_image_is_deactivated_and_reactivated(api):
     formats = {"disk_format": "raw", "container_format": "bare"}
     uuid = api.make("active", {"visibility": "public", **formats})

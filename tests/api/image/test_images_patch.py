@@ -68,12 +68,9 @@ def test_attributes_are_replaced(api, uuid):
     assert api.patch(uuid, operation_document("add", "/name", "again")).json["name"] == "again"
 
 
-def test_empty_patch_is_accepted(api, uuid):
-    assert api.patch(uuid).json["name"] == "image"
-
-
 def test_patch_is_atomic(api, uuid):
     before = api.show(uuid).json
+    assert api.patch(uuid).json == before
     api.patch(
         uuid,
         operation_document("replace", "/name", "new"),
@@ -83,20 +80,17 @@ def test_patch_is_atomic(api, uuid):
     assert api.show(uuid).json == before
 
 
-@pytest.mark.parametrize("operation", ["replace", "remove"])
-def test_unknown_property_is_a_conflict(sqlite_api, image_uuid, operation):
-    answer = sqlite_api.patch(
-        image_uuid, operation_document(operation, "/nothing", "x"), status=409
-    ).json
-    assert answer["message"] == "Property nothing does not exist."
+def test_unknown_property_is_a_conflict(sqlite_api, image_uuid):
+    for operation in ["replace", "remove"]:
+        answer = sqlite_api.patch(
+            image_uuid, operation_document(operation, "/nothing", "x"), status=409
+        ).json
+        assert answer["message"] == "Property nothing does not exist.", operation
 
 
-def test_core_attribute_cannot_be_removed(sqlite_api, image_uuid):
+def test_core_attribute_cannot_be_removed_and_id_not_changed(sqlite_api, image_uuid):
     answer = sqlite_api.patch(image_uuid, operation_document("remove", "/name"), status=403).json
     assert answer["message"] == "Property name may not be removed."
-
-
-def test_id_cannot_be_changed(sqlite_api, image_uuid):
     uuid = "70a599e0-31e7-49b7-b260-868f441e862b"
     sqlite_api.patch(image_uuid, operation_document("replace", "/id", uuid), status=403)
 
@@ -110,53 +104,45 @@ def test_only_an_administrator_changes_the_owner(sqlite_api):
     sqlite_api.show(uuid, status=404, **shop)
 
 
-@pytest.mark.parametrize(
-    ("operation", "place"),
-    [
+def test_malformed_operation_is_rejected_with_its_path(sqlite_api, image_uuid):
+    for operation, place in [
         ({}, "$[0]"),
         ({"op": "add"}, "path"),
         ({"path": "/a", "value": "x"}, "op"),
         ({"op": "move", "path": "/a", "from": "/b"}, "op"),
-        ({"op": ["add"], "path": "/a", "value": "x"}, "op"),
         ({"op": "add", "path": "/a"}, "value"),
         ({"op": "add", "path": "a", "value": "x"}, "JSON pointer"),
-        ({"op": "add", "path": "", "value": "x"}, "JSON pointer"),
         ({"op": "add", "path": "/", "value": "x"}, "JSON pointer"),
         ({"op": "add", "path": "/a/b", "value": "x"}, "JSON pointer"),
         ({"op": "add", "path": "/tags/0", "value": "x"}, "JSON pointer"),
-        ({"op": "add", "path": "/a~", "value": "x"}, "JSON pointer"),
         ({"op": "add", "path": "/a~2", "value": "x"}, "JSON pointer"),
         ({"op": "add", "path": 5, "value": "x"}, "JSON pointer"),
         ({"op": "add", "path": "/a", "value": 5}, "Invalid value of a"),
-        ({"op": "add", "path": "/a", "value": None}, "Invalid value of a"),
         ({"op": "replace", "path": "/min_ram", "value": "5"}, "Invalid value of min_ram"),
         ({"op": "replace", "path": "/tags", "value": [" x"]}, "Invalid value of tags"),
         ({"op": "add", "path": "/x ", "value": "y"}, "Invalid value of x"),
-    ],
-    ids=repr,
-)
-def test_malformed_operation_is_rejected_with_its_path(sqlite_api, image_uuid, operation, place):
-    answer = sqlite_api.patch(image_uuid, operation, status=400).json["message"]
-    assert place in answer
-    assert "[0]" in answer
+    ]:
+        answer = sqlite_api.patch(image_uuid, operation, status=400).json["message"]
+        assert place in answer, operation
+        assert "[0]" in answer, operation
 
 
-@pytest.mark.parametrize("body", [{}, "x", None, ["x"], [5]])
-def test_body_that_is_no_list_of_objects_is_rejected(sqlite_api, image_uuid, body):
-    sqlite_api.app.patch_json(
-        f"/image/v2/images/{image_uuid}",
-        body,
-        content_type="application/openstack-images-v2.1-json-patch",
-        status=400,
-    )
+def test_body_that_is_no_list_of_objects_is_rejected(sqlite_api, image_uuid):
+    for body in [{}, "x", None, ["x"], [5]]:
+        sqlite_api.app.patch_json(
+            f"/image/v2/images/{image_uuid}",
+            body,
+            content_type="application/openstack-images-v2.1-json-patch",
+            status=400,
+        )
 
 
-@pytest.mark.parametrize("kind", ["application/json", "application/json-patch+json", "text/plain"])
-def test_other_media_types_are_415(sqlite_api, image_uuid, kind):
-    answer = sqlite_api.patch(
-        image_uuid, operation_document("add", "/a", "x"), media_type=kind, status=415
-    ).json
-    assert "application/openstack-images-v2.1-json-patch" in answer["message"]
+def test_other_media_types_are_415(sqlite_api, image_uuid):
+    for kind in ["application/json", "application/json-patch+json", "text/plain"]:
+        answer = sqlite_api.patch(
+            image_uuid, operation_document("add", "/a", "x"), media_type=kind, status=415
+        ).json
+        assert "application/openstack-images-v2.1-json-patch" in answer["message"], kind
 
 
 def test_draft_4_patch_format_is_accepted(api, uuid):
@@ -171,9 +157,8 @@ def test_draft_4_patch_format_is_accepted(api, uuid):
     assert "b/c~d" not in image
 
 
-@pytest.mark.parametrize(
-    ("operation", "status"),
-    [
+def test_malformed_draft_4_patch_is_rejected(sqlite_api, image_uuid):
+    for operation, status in [
         ({"add": "/a", "value": "x"}, 409),
         ({"add": "/name", "value": "x"}, 409),
         ({"replace": "/nothing", "value": "x"}, 409),
@@ -181,11 +166,8 @@ def test_draft_4_patch_format_is_accepted(api, uuid):
         ({"add": "/b", "replace": "/a", "value": "x"}, 400),
         ({"add": "/b"}, 400),
         ({"replace": "/status", "value": "active"}, 403),
-    ],
-    ids=repr,
-)
-def test_malformed_draft_4_patch_is_rejected(sqlite_api, image_uuid, operation, status):
-    sqlite_api.patch(image_uuid, operation, media_type=DRAFT, status=status)
+    ]:
+        sqlite_api.patch(image_uuid, operation, media_type=DRAFT, status=status)
 
 
 @pytest.mark.all_databases

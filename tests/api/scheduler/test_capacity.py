@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Invalid capacity requests are rejected with the path of the error."""
 
-import pytest
-
 from tests.scheduler.capacity.placements import read_error
 from tests.scheduler.capacity.test_report import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.scheduler.capacity.test_report import store_flavor
 
 
-@pytest.mark.parametrize(
-    ("question", "status", "words"),
-    [
+def test_invalid_request_is_rejected_with_its_path(cloud):
+    store_flavor(cloud, "small")
+    for question, status, words in [
         ({"request_spec": {"flavor": "smal"}}, 404, "did you mean 'small'?"),
         ({"request_spec": {}, "flavors": ["small", "larg"]}, 404, "(at $.flavors[1])"),
         ({"request_spec": {}}, 400, "exactly one of"),
@@ -24,9 +22,6 @@ from tests.scheduler.capacity.test_report import store_flavor
         ),
         ({"request_spec": {"flavor": "small"}, "policy": "gold"}, 400, "gold"),
         ({"request_spec": {"flavor": "small"}, "overrides": {"a.b": 1}}, 400, "a.b"),
-    ],
-)
-def test_invalid_request_is_rejected_with_its_path(cloud, question, status, words):
-    store_flavor(cloud, "small")
-    answer = cloud.post_json("/scheduler/v1/capacity", question, status=status).json
-    assert words in read_error(answer)
+    ]:
+        answer = cloud.post_json("/scheduler/v1/capacity", question, status=status).json
+        assert words in read_error(answer), words

@@ -15,6 +15,7 @@ from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
 HOSTS = "/scheduler/v1/hosts"
+OVERVIEW = "/scheduler/v1/overview"
 POLICIES = """
 [high_cpu_density]
 cpu_allocation_ratio = 8.0
@@ -184,9 +185,8 @@ def test_state_describes_a_service_that_is_not_up(app):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("query", "names"),
-    [
+def test_list_is_filtered(app):
+    for query, names in [
         ("?host=cn2", ["cn2"]),
         ("?host=CN2", []),
         ("?search=N3", ["cn3"]),
@@ -200,13 +200,8 @@ def test_state_describes_a_service_that_is_not_up(app):
         ("?trait=custom_a", []),
         ("?trait=CUSTOM_A&zone=nova", ["cn3"]),
         ("?zone=elsewhere", []),
-    ],
-)
-def test_list_is_filtered(app, query, names):
-    assert host_names(app, query) == names
-
-
-def test_aggregate_filter_accepts_a_uuid(app):
+    ]:
+        assert host_names(app, query) == names, query
     uuid = list_hosts(app)["aggregates"][1]["uuid"]
     assert host_names(app, f"?aggregate={uuid}") == ["cn1", "cn3"]
 
@@ -229,14 +224,10 @@ def test_pages_are_linked(app):
     assert pages == [["cn1", "cn2", "cn3"], ["cn4"]]
 
 
-def test_unknown_marker_is_rejected(app):
+def test_unknown_marker_and_state_are_rejected(app):
     (error,) = app.get(f"{HOSTS}?marker={instance(9)}", status=400).json["errors"]
     assert error["detail"] == f"marker [{instance(9)}] not found"
     assert error["code"] == "scheduler.bad_value"
-
-
-def test_unknown_state_is_rejected(app):
-    app.get(f"{HOSTS}?state=sleeping", status=400)
     app.get(f"{HOSTS}?state=up&state=sleeping", status=400)
 
 
@@ -245,18 +236,18 @@ def test_instances_without_node_count_on_the_only_node(app):
     assert hosts_by_name(list_hosts(app))["cn3"]["instances"] == 2
 
 
-@pytest.mark.slow
 @pytest.mark.all_databases
-@pytest.mark.parametrize("query", ["", "?limit=2", "?trait=COMPUTE_NODE"])
-def test_statement_count_is_independent_of_hosts(make_app, settings, query):
+def test_statement_count_is_independent_of_hosts(make_app, settings):
     app, counts = make_app(settings), []
-    for hosts in (range(20), range(20, 2000)):
+    for hosts in (range(3), range(3, 60)):
         app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in hosts])
-        host_names(app, query)
+        host_names(app)
         with record_statements(app.app.services.database) as seen:
-            host_names(app, query)
+            for query in ("", "?limit=2", "?trait=COMPUTE_NODE"):
+                host_names(app, query)
+            app.get(OVERVIEW)
         counts.append(len(seen))
-    assert counts[0] == counts[1]
+    assert counts[0] == counts[1] < 40
 
 
 def test_host_is_shown_with_its_tree_and_instances(app):
@@ -335,9 +326,6 @@ def test_host_without_provider_has_no_resources(app):
     assert (node["providers"], node["resources"]) == ([], {})
 
 
-OVERVIEW = "/scheduler/v1/overview"
-
-
 def test_overview_sums_zones_and_lists_hosts_that_are_not_up(app):
     overview = app.get(OVERVIEW).json
     assert overview["hosts"] == {"total": 4, "up": 2, "down": 1, "disabled": 1}
@@ -379,14 +367,3 @@ def test_overview_counts_nearly_full_and_full_hosts(app):
     zones = {zone["zone"]: zone for zone in app.get(OVERVIEW).json["zones"]}
     use = zones["nova"]["resources"]["MEMORY_MB"]
     assert (use["nearly_full"], use["full"]) == (1, 1)
-
-
-def test_number_of_statements_of_the_overview_is_constant(make_app, sqlite_settings):
-    app, counts = make_app(sqlite_settings), []
-    for hosts in (range(3), range(3, 300)):
-        app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in hosts])
-        app.get(OVERVIEW)
-        with record_statements(app.app.services.database) as seen:
-            app.get(OVERVIEW)
-        counts.append(len(seen))
-    assert counts[0] == counts[1] < 10

@@ -3,8 +3,9 @@
 
 import pytest
 
+from tests.support.allocation_bodies import build_body
 from tests.support.reports import build_report, node_uuid
-from tests.support.versions import LATEST_HEADERS
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 INSTANCES = "/scheduler/v1/instances"
 INSTANCE = f"{INSTANCES}/{node_uuid(500)}"
@@ -45,6 +46,7 @@ def test_uuid_in_a_path_can_have_any_spelling(sqlite_app, spelt):
     sqlite_app.get(path, status=404)
 
 
+@pytest.mark.all_databases
 def test_record_is_stored_as_given(app):
     recorded = app.put_json(INSTANCE, WHOLE).json
     assert recorded == {"uuid": node_uuid(500), **WHOLE}
@@ -95,18 +97,18 @@ def test_record_allocates_nothing(app):
     assert set(usages.values()) == {0}
 
 
-def test_delete_removes_the_allocations(app):
+def put_allocations(app):
+    """Report a host, allocate there for the instance and return the path of the allocations."""
     app.post_json("/scheduler/v1/compute_nodes", [build_report(1)])
+    path = f"/placement/allocations/{node_uuid(500)}"
+    body = build_body(LATEST, {node_uuid(1): {"VCPU": 2}})
+    app.put_json(path, body, headers=LATEST_HEADERS, status=204)
+    return path
+
+
+def test_delete_removes_the_allocations(app):
     app.put_json(INSTANCE, WHOLE)
-    consumer = f"/placement/allocations/{node_uuid(500)}"
-    allocations = {
-        "allocations": {node_uuid(1): {"resources": {"VCPU": 2}}},
-        "project_id": "p1",
-        "user_id": "u1",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
-    app.put_json(consumer, allocations, headers=LATEST_HEADERS, status=204)
+    consumer = put_allocations(app)
     app.delete(INSTANCE, status=204)
     app.get(INSTANCE, status=404)
     assert app.get(consumer, headers=LATEST_HEADERS).json["allocations"] == {}
@@ -115,28 +117,21 @@ def test_delete_removes_the_allocations(app):
 
 
 def test_delete_of_an_unknown_instance_removes_nothing(app):
-    app.post_json("/scheduler/v1/compute_nodes", [build_report(1)])
-    consumer = f"/placement/allocations/{node_uuid(500)}"
-    allocations = {
-        "allocations": {node_uuid(1): {"resources": {"VCPU": 2}}},
-        "project_id": "p1",
-        "user_id": "u1",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
-    app.put_json(consumer, allocations, headers=LATEST_HEADERS, status=204)
+    consumer = put_allocations(app)
     assert error_of(app.delete(INSTANCE, status=404))["code"] == "scheduler.not_found"
     assert app.get(consumer, headers=LATEST_HEADERS).json["allocations"]
 
 
-@pytest.mark.parametrize("uuid", [node_uuid(500), "nonsense"])
-def test_unknown_instance_is_404(app, uuid):
-    assert error_of(app.get(f"{INSTANCES}/{uuid}", status=404))["code"] == "scheduler.not_found"
+def test_unknown_instance_is_404(app):
+    for uuid in [node_uuid(500), "nonsense"]:
+        assert (
+            error_of(app.get(f"{INSTANCES}/{uuid}", status=404))["code"] == "scheduler.not_found"
+        ), uuid
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
+def test_malformed_record_is_400_with_its_path(sqlite_app):
+    sqlite_app.put_json(f"{INSTANCES}/web-1", {}, status=400)
+    for path, body in [
         ("$", []),
         ("$", "x"),
         ("$", None),
@@ -161,13 +156,7 @@ def test_unknown_instance_is_404(app, uuid):
         ("$.image", {"image": {"bogus": 1}}),
         ("$.image.min_ram", {"image": {"min_ram": 2**31}}),
         ("$.image.properties", {"image": {"properties": []}}),
-    ],
-)
-def test_malformed_record_is_400_with_its_path(sqlite_app, path, body):
-    answer = sqlite_app.put_json(INSTANCE, body, status=400)
-    assert f"(at {path})" in error_of(answer)["detail"]
-    assert sqlite_app.get(INSTANCES).json["instances"] == []
-
-
-def test_invalid_uuid_in_the_path_is_400(sqlite_app):
-    sqlite_app.put_json(f"{INSTANCES}/web-1", {}, status=400)
+    ]:
+        answer = sqlite_app.put_json(INSTANCE, body, status=400)
+        assert f"(at {path})" in error_of(answer)["detail"], body
+        assert sqlite_app.get(INSTANCES).json["instances"] == [], body

@@ -98,17 +98,13 @@ def test_start_is_rejected_if_the_target_has_become_full(cloud):
     assert (decision["kind"], decision["outcome"]) == ("move", "no_valid_host")
 
 
-@pytest.mark.parametrize(
-    ("move", "rejection"),
-    [
+def test_start_is_rejected_unless_the_instance_is_on_its_source(cloud):
+    for move, rejection in [
         ((instance(1), "cn3", "cn2"), "it is recorded on cn1, not on cn3"),
         ((instance(7), "cn1", "cn2"), "it is not recorded: see placement-sched nova sync"),
-    ],
-    ids=["on another host", "unknown"],
-)
-def test_start_is_rejected_unless_the_instance_is_on_its_source(cloud, move, rejection):
-    answer = change_move(cloud, create(cloud, move), move[0], "started")
-    assert (answer["state"], answer["rejection"]) == ("planned", rejection)
+    ]:
+        answer = change_move(cloud, create(cloud, move), move[0], "started")
+        assert (answer["state"], answer["rejection"]) == ("planned", rejection), rejection
 
 
 def test_start_is_rejected_if_the_target_does_not_exist(cloud):
@@ -132,13 +128,15 @@ def test_only_the_executor_changes_a_run(cloud):
 
 
 @pytest.mark.all_databases
-@pytest.mark.parametrize("state", ["done", "skipped"])
-def test_ended_move_does_not_change(cloud, state):
-    run = create(cloud, MOVE)
-    change_move(cloud, run, instance(1), state)
-    for later in ("started", "failed"):
-        answer = change_move(cloud, run, instance(1), later, 409)
-        assert detail(answer) == f"The move of instance {instance(1)} is already done or skipped"
+def test_ended_move_does_not_change(cloud):
+    for state in ["done", "skipped"]:
+        run = create(cloud, MOVE)
+        change_move(cloud, run, instance(1), state)
+        for later in ("started", "failed"):
+            answer = change_move(cloud, run, instance(1), later, 409)
+            assert (
+                detail(answer) == f"The move of instance {instance(1)} is already done or skipped"
+            ), state
 
 
 def test_run_that_is_done_is_not_resumed(cloud):
@@ -196,9 +194,8 @@ def test_runs_are_listed_newest_first_page_by_page(cloud):
     assert cloud.get(f"{RUNS}?kind=drain&state=done").json["plan_runs"] == []
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
+def test_invalid_run_is_400_with_its_path(cloud):
+    for body, words in [
         (new_run(), "(at $.moves)"),
         (new_run(MOVE, (instance(1), "cn1", "cn3")), "has two moves (at $.moves[1].instance)"),
         (new_run((instance(1), "cn1", "cn1")), "same host: cn1 (at $.moves[0].to)"),
@@ -207,10 +204,8 @@ def test_runs_are_listed_newest_first_page_by_page(cloud):
         (new_run(MOVE, kind="plans"), "(at $.kind)"),
         (new_run(MOVE, executor="me"), "(at $.executor)"),
         (new_run(MOVE, moved=[]), "'moved' was unexpected"),
-    ],
-)
-def test_invalid_run_is_400_with_its_path(cloud, body, words):
-    assert words in detail(cloud.post_json(RUNS, body, status=400).json)
+    ]:
+        assert words in detail(cloud.post_json(RUNS, body, status=400).json), words
 
 
 def test_unknown_run_move_and_state_are_errors(cloud):
