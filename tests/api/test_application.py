@@ -23,22 +23,19 @@ from tests.support.versions import LATEST, LATEST_HEADERS
 PLAIN = {"Accept": "text/plain", "OpenStack-API-Version": f"placement {LATEST}"}
 
 
-@pytest.mark.parametrize("path", ["/resource_providers", "/traits", "/resource_classes", "/usages"])
-def test_get_accepting_only_plain_text_is_406(sqlite_app, path):
-    sqlite_app.get(f"/placement{path}", headers=PLAIN, status=406)
+def test_get_accepting_only_plain_text_is_406(sqlite_app):
+    for path in ["/resource_providers", "/traits", "/resource_classes", "/usages"]:
+        sqlite_app.get(f"/placement{path}", headers=PLAIN, status=406)
 
 
-@pytest.mark.parametrize(
-    ("accept", "status"),
-    [
+def test_malformed_accept_header_is_ignored_and_another_type_406(sqlite_app):
+    for accept, status in [
         *((accept, 200) for accept in ("/", "/json", "application/", "a/b/c")),
         *((accept, 200) for accept in ("junk, text/html", "junk")),
         *((accept, 406) for accept in ("application/json;q=0", "text/*")),
         ("text/html, text/plain;q=0.5", 406),
-    ],
-)
-def test_malformed_accept_header_is_ignored_and_another_type_406(sqlite_app, accept, status):
-    sqlite_app.get("/placement/traits", headers={**PLAIN, "Accept": accept}, status=status)
+    ]:
+        sqlite_app.get("/placement/traits", headers={**PLAIN, "Accept": accept}, status=status)
 
 
 def test_unreadable_body_is_a_client_error(sqlite_app):
@@ -66,23 +63,24 @@ def test_writes_ignore_accept(sqlite_app):
     sqlite_app.delete("/placement/traits/CUSTOM_A", headers=PLAIN, status=204)
 
 
-@pytest.mark.parametrize("path", ["/placement/", "/placement/traits/HW_CPU_X86_AVX"])
-def test_reads_without_a_body_ignore_accept(sqlite_app, path):
-    assert sqlite_app.get(path, headers=PLAIN).status_int in {200, 204}
+def test_reads_without_a_body_ignore_accept(sqlite_app):
+    for path in ["/placement/", "/placement/traits/HW_CPU_X86_AVX"]:
+        assert sqlite_app.get(path, headers=PLAIN).status_int in {200, 204}, path
 
 
-@pytest.mark.parametrize("kind", ["text/html", "application/xml", "text/plain, */*;q=0"])
-def test_compute_api_always_answers_json(sqlite_app, kind):
-    headers = {**PLAIN, "Accept": kind}
-    assert sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers).json == {"aggregates": []}
+def test_compute_api_always_answers_json(sqlite_app):
+    for kind in ["text/html", "application/xml", "text/plain, */*;q=0"]:
+        headers = {**PLAIN, "Accept": kind}
+        assert sqlite_app.get("/compute/v2.1/os-aggregates", headers=headers).json == {
+            "aggregates": []
+        }, kind
 
 
 LONG = "x" * 100_000
 
 
-@pytest.mark.parametrize(
-    ("api_path", "body"),
-    [
+def test_rejected_values_are_shortened_in_errors(sqlite_app):
+    for api_path, body in [
         ("/placement/resource_providers", {"name": LONG}),
         ("/placement/resource_providers", {"name": [LONG]}),
         ("/placement/resource_providers", {"name": "a", LONG: 1}),
@@ -91,34 +89,29 @@ LONG = "x" * 100_000
         ("/compute/v2.1/os-aggregates/1/action", {LONG: {}}),
         ("/scheduler/v1/select_destinations", {"request_spec": {"flavor": "a", LONG: 1}}),
         ("/scheduler/v1/explain", {"request_spec": {"flavor": LONG}}),
-    ],
-)
-def test_rejected_values_are_shortened_in_errors(sqlite_app, api_path, body):
-    headers = LATEST_HEADERS
-    answer = sqlite_app.post_json(api_path, body, headers=headers, status="4*")
-    assert len(answer.body) < 3000
-    assert "x" * 20 in answer.text
+    ]:
+        headers = LATEST_HEADERS
+        answer = sqlite_app.post_json(api_path, body, headers=headers, status="4*")
+        assert len(answer.body) < 3000, api_path
+        assert "x" * 20 in answer.text, api_path
 
 
 def error_detail(answer) -> str:
     return answer.json["errors"][0]["detail"]
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
+def test_rejected_values_are_shown_as_json(sqlite_app):
+    for value, shown in [
         (None, "null is not of type 'string' (at $.name)"),
         (True, "true is not of type 'string' (at $.name)"),
         ({"a": [None, False]}, "{\"a\": [null, false]} is not of type 'string' (at $.name)"),
-    ],
-)
-def test_rejected_values_are_shown_as_json(sqlite_app, value, shown):
-    headers = LATEST_HEADERS
-    answer = sqlite_app.post_json(
-        "/placement/resource_providers", {"name": value}, headers=headers, status=400
-    )
-    phrase = "Failed validating 'type' in schema['properties']['name']"
-    assert error_detail(answer) == f"JSON does not validate: {shown}. {phrase}"
+    ]:
+        headers = LATEST_HEADERS
+        answer = sqlite_app.post_json(
+            "/placement/resource_providers", {"name": value}, headers=headers, status=400
+        )
+        phrase = "Failed validating 'type' in schema['properties']['name']"
+        assert error_detail(answer) == f"JSON does not validate: {shown}. {phrase}", value
 
 
 def test_value_with_a_trailing_newline_is_reported_with_its_path(sqlite_app):

@@ -39,14 +39,14 @@ def counts_by_status(app, method):
     return counts
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_preflight_needs_no_token(app, path):
-    answer = send_preflight(app, path)
-    assert answer.status_int == 200
-    assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
-    assert answer.headers["Access-Control-Allow-Methods"] == "PUT"
-    assert answer.headers["Access-Control-Allow-Credentials"] == "true"
-    assert answer.headers["X-Openstack-Request-Id"].startswith("req-")
+def test_preflight_needs_no_token(app):
+    for path in PATHS:
+        answer = send_preflight(app, path)
+        assert answer.status_int == 200, path
+        assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN, path
+        assert answer.headers["Access-Control-Allow-Methods"] == "PUT", path
+        assert answer.headers["Access-Control-Allow-Credentials"] == "true", path
+        assert answer.headers["X-Openstack-Request-Id"].startswith("req-"), path
 
 
 def test_preflight_allows_the_headers_of_openstack(app):
@@ -55,25 +55,21 @@ def test_preflight_allows_the_headers_of_openstack(app):
     assert answer.headers["Access-Control-Allow-Headers"].split(",") == names.split(", ")
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
+def test_preflight_of_a_forbidden_request_allows_nothing(app):
+    for wrong in [
         {"Origin": "https://evil.example.com"},
         {"Access-Control-Request-Method": "TRACE"},
         {"Access-Control-Request-Headers": "X-Colour"},
-    ],
-    ids=lambda wrong: next(iter(wrong)),
-)
-def test_preflight_of_a_forbidden_request_allows_nothing(app, wrong):
-    answer = send_preflight(app, PATHS[0], **wrong)
-    assert "Access-Control-Allow-Origin" not in answer.headers
+    ]:
+        answer = send_preflight(app, PATHS[0], **wrong)
+        assert "Access-Control-Allow-Origin" not in answer.headers, wrong
 
 
-@pytest.mark.parametrize("path", PATHS)
-def test_allowed_origin_can_read_the_response(app, path):
-    answer = app.get(path, headers={**ADMIN, "Origin": ORIGIN})
-    assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN
-    assert "Origin" in answer.headers["Vary"]
+def test_allowed_origin_can_read_the_response(app):
+    for path in PATHS:
+        answer = app.get(path, headers={**ADMIN, "Origin": ORIGIN})
+        assert answer.headers["Access-Control-Allow-Origin"] == ORIGIN, path
+        assert "Origin" in answer.headers["Vary"], path
 
 
 def test_version_and_request_id_headers_are_exposed(app):
@@ -105,10 +101,10 @@ def test_metrics_count_rejected_non_preflight_requests(app):
     assert counts_by_status(app, "GET") == {"401": 1, "200": 1}
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/metrics"])
-def test_monitoring_has_a_request_id_with_cors_and_without(app, sqlite_app, path):
-    for served in (app, sqlite_app):
-        assert served.get(path).headers["X-Openstack-Request-Id"].startswith("req-")
+def test_monitoring_has_a_request_id_with_cors_and_without(app, sqlite_app):
+    for path in ["/healthz", "/metrics"]:
+        for served in (app, sqlite_app):
+            assert served.get(path).headers["X-Openstack-Request-Id"].startswith("req-"), path
 
 
 def test_other_origin_can_read_nothing(app):

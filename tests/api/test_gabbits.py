@@ -153,20 +153,8 @@ def test_gabbi_story_leaves_nothing_on_the_server(own_server):
     client = CleanupClient(own_server)
     client.request_json("POST", "resource_classes", {"name": "CUSTOM_KEPT"})
     client = CleanupClient(own_server)
-    for story in ("allocation-candidates", "microversions"):
+    for story in ("allocation-candidates", "inventories"):
         run_story(FOLDER / f"{story}.yaml", host=address.hostname, port=address.port)
         assert client.created_paths()
         client.delete_created()
     assert client.request_json("GET", "resource_classes/CUSTOM_KEPT")["name"] == "CUSTOM_KEPT"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("minor", range(1, VERSIONING.newest.minor + 1))
-def test_every_microversion_has_a_case_before_and_after_it(minor):
-    cases = utils.load_yaml(yaml_file=str(FOLDER / "microversions.yaml"))["tests"]
-    versions = {
-        case["request_headers"]["openstack-api-version"]
-        for case in cases
-        if re.match(rf"1\.{minor} ", case["name"])
-    }
-    assert versions == {f"placement 1.{minor - 1}", f"placement 1.{minor}"}

@@ -194,15 +194,15 @@ def test_cached_verdicts_are_limited(configured, config, rules_file, monkeypatch
     assert len(policy._read._verdicts) <= 3
 
 
-@pytest.mark.parametrize("length", [policy_module.MAX_KEY_CHARACTERS, 60_000])
-def test_verdicts_about_long_queries_are_not_cached(sqlite_app, length):
-    verdicts = sqlite_app.app.services.policy._read._verdicts
-    sqlite_app.get("/placement/usages?project_id=short", headers=READER, status=403)
-    remembered = len(verdicts)
-    for number in range(5):
-        query = f"project_id={number}{'x' * length}"
-        sqlite_app.get(f"/placement/usages?{query}", headers=READER, status=403)
-    assert len(verdicts) == remembered
+def test_verdicts_about_long_queries_are_not_cached(sqlite_app):
+    for length in [policy_module.MAX_KEY_CHARACTERS, 60_000]:
+        verdicts = sqlite_app.app.services.policy._read._verdicts
+        sqlite_app.get("/placement/usages?project_id=short", headers=READER, status=403)
+        remembered = len(verdicts)
+        for number in range(5):
+            query = f"project_id={number}{'x' * length}"
+            sqlite_app.get(f"/placement/usages?{query}", headers=READER, status=403)
+        assert len(verdicts) == remembered, length
 
 
 def test_verdicts_about_callers_with_many_roles_are_not_cached(configured, config, rules_file):
@@ -229,11 +229,11 @@ def test_rule_can_use_the_project_of_the_query(configured_app, config, rules_fil
     app.get("/placement/usages?project_id=other", headers=auditor, status=200)
 
 
-@pytest.mark.parametrize("text", ['"a": [', "just a sentence\n", '"a": "role:b"\n "c": "d"\n'])
-def test_unreadable_policy_file_is_reported_at_start(configured, config, rules_file, text):
-    rules_file.write_text(text)
-    with pytest.raises(ConfigurationError, match=r"policy_file .*rules\.yaml"):
-        create_app(configured(config))
+def test_unreadable_policy_file_is_reported_at_start(configured, config, rules_file):
+    for text in ['"a": [', "just a sentence\n", '"a": "role:b"\n "c": "d"\n']:
+        rules_file.write_text(text)
+        with pytest.raises(ConfigurationError, match=r"policy_file .*rules\.yaml"):
+            create_app(configured(config))
 
 
 def test_missing_policy_file_keeps_the_defaults_and_is_logged(configured_app, config, caplog):
@@ -266,9 +266,8 @@ def test_reshaper_requires_the_service_role_by_new_defaults(configured_app, text
         app.post_json("/placement/reshaper", INVALID_BODY, headers=headers, status=status)
 
 
-@pytest.mark.parametrize(
-    ("query", "status"),
-    [
+def test_usages_check_policy_before_schema(sqlite_app):
+    for query, status in [
         ("", 403),
         ("project_id=shop", 200),
         ("project_id=other", 403),
@@ -277,20 +276,17 @@ def test_reshaper_requires_the_service_role_by_new_defaults(configured_app, text
         ("project_id=other&colour=red", 403),
         ("project_id=other&project_id=shop", 200),
         ("project_id=shop&project_id=other", 403),
-    ],
-)
-def test_usages_check_policy_before_schema(sqlite_app, query, status):
-    sqlite_app.get(f"/placement/usages?{query}", headers=READER, status=status)
+    ]:
+        sqlite_app.get(f"/placement/usages?{query}", headers=READER, status=status)
 
 
-@pytest.mark.parametrize("headers", [ADMIN, SERVICE])
-def test_usages_without_a_project_are_400_with_permission(sqlite_app, headers):
-    sqlite_app.get("/placement/usages", headers=headers, status=400)
+def test_usages_without_a_project_are_400_with_permission(sqlite_app):
+    for headers in [ADMIN, SERVICE]:
+        sqlite_app.get("/placement/usages", headers=headers, status=400)
 
 
-@pytest.mark.parametrize(
-    ("caller", "project", "status"),
-    [
+def test_noauth2_headers_set_project_and_scope(sqlite_app):
+    for caller, project, status in [
         ({"X-Project-Id": "other"}, "other", 200),
         ({"X-Project-Id": "other"}, "shop", 403),
         ({"X-Project-Id": ""}, "shop", 403),
@@ -298,11 +294,9 @@ def test_usages_without_a_project_are_400_with_permission(sqlite_app, headers):
         ({"X-User-Domain-Id": "default", "X-Project-Domain-Id": "default"}, "shop", 200),
         ({"OpenStack-System-Scope": "all"}, "shop", 403),
         ({"X-Domain-Id": "default"}, "shop", 403),
-    ],
-)
-def test_noauth2_headers_set_project_and_scope(sqlite_app, caller, project, status):
-    headers = {**READER, **caller}
-    sqlite_app.get(f"/placement/usages?project_id={project}", headers=headers, status=status)
+    ]:
+        headers = {**READER, **caller}
+        sqlite_app.get(f"/placement/usages?project_id={project}", headers=headers, status=status)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits that bound the cost of a body: its length, its number of values and the errors."""
+"""The parts of a request: limits of bodies and queries, and the address that clients use."""
 
 import json
 import random
@@ -11,6 +11,7 @@ from placement_sched.api import request as module
 from placement_sched.api.compute.routes import API as COMPUTE
 from placement_sched.api.image.routes import API as IMAGE
 from placement_sched.api.placement.routes import API as PLACEMENT
+from placement_sched.api.request import origin_of
 from placement_sched.api.scheduler.routes import API as SCHEDULER
 from placement_sched.limits import MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_JSON_VALUES
 from placement_sched.model.document import is_deeper, is_larger
@@ -40,9 +41,8 @@ def parsed_lengths(monkeypatch):
     return lengths
 
 
-@pytest.mark.parametrize(
-    ("method", "path"),
-    [
+def test_too_long_body_is_413_and_not_parsed(sqlite_app, parsed_lengths):
+    for method, path in [
         ("POST", "/image/v2/images"),
         ("POST", "/placement/allocations"),
         ("PUT", f"/placement/allocations/{uuid_of('one')}"),
@@ -50,13 +50,11 @@ def parsed_lengths(monkeypatch):
         ("POST", "/compute/v2.1/os-aggregates/1/action"),
         ("POST", "/scheduler/v1/select_destinations"),
         ("PUT", f"/scheduler/v1/compute_nodes/{uuid_of('one')}"),
-    ],
-)
-def test_too_long_body_is_413_and_not_parsed(sqlite_app, parsed_lengths, method, path):
-    text = json.dumps({"a": "x" * MAX_JSON_BYTES}).encode()
-    answer = sqlite_app.request(path, method=method, body=text, headers=HEADERS, status=413)
-    assert f"at most {MAX_JSON_BYTES}" in answer.text
-    assert parsed_lengths == []
+    ]:
+        text = json.dumps({"a": "x" * MAX_JSON_BYTES}).encode()
+        answer = sqlite_app.request(path, method=method, body=text, headers=HEADERS, status=413)
+        assert f"at most {MAX_JSON_BYTES}" in answer.text, (method, path)
+        assert parsed_lengths == [], (method, path)
 
 
 @pytest.mark.parametrize("path", ["/placement/reshaper", "/scheduler/v1/compute_nodes"])
@@ -71,14 +69,14 @@ def test_other_routes_reject_longer_bodies():
     assert {(route.method, route.path) for route in routes if route.takes_many} == UNLIMITED_ROUTES
 
 
-@pytest.mark.parametrize("many", ["[],", "{},", "1,"])
-def test_body_with_too_many_values_is_413_and_not_parsed(sqlite_app, many):
-    text = "[" + many * (MAX_JSON_VALUES + 1) + "1]"
-    path = "/placement/reshaper"
-    answer = sqlite_app.request(
-        path, method="POST", body=text.encode(), headers=HEADERS, status=413
-    )
-    assert f"at most {MAX_JSON_VALUES}" in answer.text
+def test_body_with_too_many_values_is_413_and_not_parsed(sqlite_app):
+    for many in ["[],", "{},", "1,"]:
+        text = "[" + many * (MAX_JSON_VALUES + 1) + "1]"
+        path = "/placement/reshaper"
+        answer = sqlite_app.request(
+            path, method="POST", body=text.encode(), headers=HEADERS, status=413
+        )
+        assert f"at most {MAX_JSON_VALUES}" in answer.text, many
 
 
 @pytest.mark.parametrize("depth", [MAX_JSON_DEPTH + 1, 300, 1000])
@@ -138,3 +136,65 @@ def test_image_patch_operations_are_limited(sqlite_app):
 
     patch_image(1000, 200)
     assert "at most 1000 items" in patch_image(1001, 400).text
+
+
+def test_non_text_query_is_rejected_with_the_reason(sqlite_app):
+    for query, reason in [
+        ("project_id=%FF", "not valid UTF-8"),
+        ("project_id=\xff", "not valid UTF-8"),  # WSGI decodes bytes as latin-1
+        ("project_id=a%00b", "NUL character"),
+        ("\xff=1", "not valid UTF-8"),
+    ]:
+        request = sqlite_app.RequestClass.blank(
+            "/placement/usages", {"QUERY_STRING": query}, headers=HEADERS
+        )
+        answer = sqlite_app.do_request(request, status=400)
+        assert reason in answer.json["errors"][0]["detail"], (query, reason)
+
+
+def test_query_length_limit_is_configurable_and_named(sqlite_app):
+    answer = sqlite_app.get(
+        f"/placement/traits?name=in:{'A' * 70_000}", headers=HEADERS, status=400
+    )
+    assert "[api] max_query_string_size allows" in answer.json["errors"][0]["detail"]
+
+
+SERVER = {"SERVER_NAME": "127.0.0.1", "SERVER_PORT": "8778"}
+
+
+def test_origin_uses_the_requested_host():
+    for scheme, host, origin in [
+        ("http", "placement_backend", "http://placement_backend"),
+        ("http", "Here:8778", "http://Here:8778"),
+        ("http", "here:80", "http://here"),
+        ("https", "here:443", "https://here"),
+        ("https", "here:80", "https://here:80"),
+        ("http", "[fe80::1%25eth0]:8778", "http://[fe80::1%25eth0]:8778"),
+        ("http", "[::1]", "http://[::1]"),
+        ("http", "a..b", "http://a..b"),
+        ("http", "", "http://127.0.0.1:8778"),
+        ("http", None, "http://127.0.0.1:8778"),
+    ]:
+        named = {} if host is None else {"HTTP_HOST": host}
+        assert origin_of({"wsgi.url_scheme": scheme, **SERVER, **named}) == origin, (
+            scheme,
+            host,
+            origin,
+        )
+
+
+@pytest.mark.parametrize("host", ["a..b", "placement_backend", f"{'x' * 64}.example.com", "h,h2"])
+def test_write_is_answered_for_any_host_name(sqlite_app, host):
+    headers = {**HEADERS, "Host": host}
+    answer = sqlite_app.put("/placement/traits/CUSTOM_X", headers=headers, status=201)
+    assert answer.headers["Location"] == f"http://{host}/placement/traits/CUSTOM_X"
+    body = {"name": "x"}
+    provider = sqlite_app.post_json("/placement/resource_providers", body, headers=headers)
+    assert provider.headers["Location"] == (
+        f"http://{host}/placement/resource_providers/{provider.json['uuid']}"
+    )
+
+
+def test_version_document_links_include_the_prefix(sqlite_app):
+    (version,) = sqlite_app.get("/placement/").json["versions"]
+    assert version["links"] == [{"rel": "self", "href": ""}]

@@ -76,19 +76,19 @@ def test_noauth2_user_is_not_logged(sqlite_app, caplog, path):
     assert "secret" not in line
 
 
-@pytest.mark.parametrize("path", ["/a%0d%0aGET%20/b", "/a%22%20200", "/a%1b[2J", "/a%5c"])
-def test_path_is_escaped_in_the_log(request_log_line, path):
-    logged = request_log_line(path)
-    assert logged.count('"') == 2
-    assert logged.isprintable()
+def test_path_is_escaped_in_the_log(request_log_line):
+    for path in ["/a%0d%0aGET%20/b", "/a%22%20200", "/a%1b[2J", "/a%5c"]:
+        logged = request_log_line(path)
+        assert logged.count('"') == 2, path
+        assert logged.isprintable(), path
 
 
-@pytest.mark.parametrize("client", ["1 - root [", "a\x1b[2J", 'a" 200', "a\x85b"])
-def test_client_address_is_a_single_word(request_log_line, client):
-    logged = request_log_line("/", REMOTE_ADDR=client)
-    assert logged.isprintable()
-    assert logged.count('"') == 2
-    assert re.match(r"\S+ - - \[\d", logged)
+def test_client_address_is_a_single_word(request_log_line):
+    for client in ["1 - root [", "a\x1b[2J", 'a" 200', "a\x85b"]:
+        logged = request_log_line("/", REMOTE_ADDR=client)
+        assert logged.isprintable(), client
+        assert logged.count('"') == 2, client
+        assert re.match(r"\S+ - - \[\d", logged), client
 
 
 def test_token_is_never_logged(request_log_line):

@@ -50,11 +50,15 @@ def test_every_link_of_the_document_is_served(sqlite_app):
         sqlite_app.get(link["href"], status=200)
 
 
-@pytest.mark.parametrize("prefix", ["", "/front"])
-def test_links_use_the_proxy_address(sqlite_app, prefix):
-    environ = {"SCRIPT_NAME": prefix, "HTTP_HOST": "sched.example.com", "wsgi.url_scheme": "https"}
-    document = sqlite_app.get("/", extra_environ=environ).json
-    assert document["links"][0]["href"] == f"https://sched.example.com{prefix}/healthz"
+def test_links_use_the_proxy_address(sqlite_app):
+    for prefix in ["", "/front"]:
+        environ = {
+            "SCRIPT_NAME": prefix,
+            "HTTP_HOST": "sched.example.com",
+            "wsgi.url_scheme": "https",
+        }
+        document = sqlite_app.get("/", extra_environ=environ).json
+        assert document["links"][0]["href"] == f"https://sched.example.com{prefix}/healthz", prefix
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/favicon.ico", "/v1", "/placements", "//", "/x/y"])

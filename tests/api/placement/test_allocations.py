@@ -13,8 +13,6 @@ from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.all_databases
 
-INCOMPLETE = "00000000-0000-0000-0000-000000000000"
-
 
 @pytest.fixture
 def provider(app):
@@ -36,83 +34,56 @@ def get_path(app, path, version=LATEST, status=200):
     return app.get(f"/placement{path}", headers=headers(version), status=status)
 
 
-def test_unknown_consumer_has_no_allocations(app):
-    answer = get_path(app, f"/allocations/{uuid4()}")
+def test_consumer_fields_depend_on_the_version(app, provider):
+    consumer = str(uuid4())
+    answer = get_path(app, f"/allocations/{consumer}")
     assert answer.json == {"allocations": {}}
     assert "Last-Modified" in answer.headers
+    amounts = {"VCPU": 2, "DISK_GB": 5}
+    put_allocations(app, consumer, build_body(LATEST, {provider: amounts}), LATEST)
+    expected = {"allocations": {provider: {"generation": 1, "resources": amounts}}}
+    for version, fields in (
+        ("1.0", {}),
+        ("1.12", {"project_id": "project", "user_id": "user"}),
+        ("1.28", {"consumer_generation": 1}),
+        ("1.38", {"consumer_type": "INSTANCE"}),
+    ):
+        minor = int(version[2:])
+        before = get_path(app, f"/allocations/{consumer}", f"1.{max(minor - 1, 0)}").json
+        assert minor == 0 or before == expected, version
+        expected |= fields
+        assert get_path(app, f"/allocations/{consumer}", version).json == expected
 
 
-@pytest.mark.parametrize(
-    ("version", "shown"),
-    [
-        ("1.0", set()),
-        ("1.11", set()),
-        ("1.12", {"project_id", "user_id"}),
-        ("1.27", {"project_id", "user_id"}),
-        ("1.28", {"project_id", "user_id", "consumer_generation"}),
-        ("1.37", {"project_id", "user_id", "consumer_generation"}),
-        ("1.38", {"project_id", "user_id", "consumer_generation", "consumer_type"}),
-    ],
-)
-def test_consumer_fields_depend_on_the_version(app, provider, version, shown):
-    consumer = str(uuid4())
-    put_allocations(
-        app, consumer, build_body(LATEST, {provider: {"VCPU": 2, "DISK_GB": 5}}), LATEST
-    )
-    document = get_path(app, f"/allocations/{consumer}", version).json
-    assert document.pop("allocations") == {
-        provider: {"generation": 1, "resources": {"VCPU": 2, "DISK_GB": 5}}
-    }
-    whole = {
-        "project_id": "project",
-        "user_id": "user",
-        "consumer_generation": 1,
-        "consumer_type": "INSTANCE",
-    }
-    assert document == {key: whole[key] for key in shown}
-
-
-@pytest.mark.parametrize(
-    ("version", "shown"), [("1.0", set()), ("1.27", set()), ("1.28", {"consumer_generation"})]
-)
-def test_provider_lists_allocations_by_consumer(app, provider, version, shown):
+def test_provider_lists_allocations_by_consumer(app, provider):
     one, two = str(uuid4()), str(uuid4())
     put_allocations(app, one, build_body("1.12", {provider: {"VCPU": 2, "DISK_GB": 5}}), "1.12")
     put_allocations(app, two, build_body("1.12", {provider: {"VCPU": 1}}), "1.12")
-    document = get_path(app, f"/resource_providers/{provider}/allocations", version).json
-    generation = dict.fromkeys(shown, 1)
-    assert document == {
-        "allocations": {
-            one: {"resources": {"VCPU": 2, "DISK_GB": 5}, **generation},
-            two: {"resources": {"VCPU": 1}, **generation},
-        },
-        "resource_provider_generation": 2,
-    }
+    for version, shown in [("1.0", set()), ("1.27", set()), ("1.28", {"consumer_generation"})]:
+        document = get_path(app, f"/resource_providers/{provider}/allocations", version).json
+        generation = dict.fromkeys(shown, 1)
+        assert document == {
+            "allocations": {
+                one: {"resources": {"VCPU": 2, "DISK_GB": 5}, **generation},
+                two: {"resources": {"VCPU": 1}, **generation},
+            },
+            "resource_provider_generation": 2,
+        }, version
 
 
-@pytest.mark.parametrize(
-    ("version", "stamped"), [("1.14", False), ("1.15", True)], ids=["before 1.15", "from 1.15"]
-)
-def test_last_modified_is_sent_from_1_15(app, provider, version, stamped):
+def test_last_modified_is_sent_from_1_15(app, provider):
     consumer = str(uuid4())
     put_allocations(app, consumer, build_body("1.12", {provider: {"VCPU": 2}}), "1.12")
-    for path in (
-        f"/allocations/{consumer}",
-        f"/resource_providers/{provider}/allocations",
-        f"/resource_providers/{provider}/usages",
-        "/usages?project_id=project",
-    ):
-        answer = get_path(app, path, version)
-        assert ("Last-Modified" in answer.headers) is stamped
-        assert (answer.headers.get("Cache-Control") == "no-cache") is stamped
-
-
-def test_before_1_8_consumers_have_the_incomplete_project_and_user(app, provider):
-    consumer = str(uuid4())
-    put_allocations(app, consumer, build_body("1.7", {provider: {"VCPU": 1}}), "1.7")
-    document = get_path(app, f"/allocations/{consumer}").json
-    assert (document["project_id"], document["user_id"]) == (INCOMPLETE, INCOMPLETE)
-    assert (document["consumer_generation"], document["consumer_type"]) == (1, "unknown")
+    for version, stamped in [("1.14", False), ("1.15", True)]:
+        for path in (
+            f"/allocations/{consumer}",
+            f"/resource_providers/{provider}/allocations",
+            f"/resource_providers/{provider}/usages",
+            "/usages?project_id=project",
+        ):
+            answer = get_path(app, path, version)
+            assert ("Last-Modified" in answer.headers) is stamped, version
+            assert (answer.headers.get("Cache-Control") == "no-cache") is stamped, version
 
 
 def test_incomplete_project_and_user_are_configurable(sqlite_settings, make_app):
@@ -187,19 +158,6 @@ def test_consumer_type_is_kept_until_changed(app, provider):
     assert get_path(app, f"/allocations/{consumer}").json["consumer_type"] == "INSTANCE"
 
 
-def test_post_moves_allocations_between_consumers(app, provider):
-    instance, migration = str(uuid4()), str(uuid4())
-    put_allocations(app, instance, build_body("1.38", {provider: {"VCPU": 8}}), "1.38")
-    bodies = {
-        instance: build_body("1.38", {}, generation=1),
-        migration: build_body("1.38", {provider: {"VCPU": 8}}, kind="MIGRATION"),
-    }
-    app.post_json("/placement/allocations", bodies, headers=headers("1.38"), status=204)
-    assert get_path(app, f"/allocations/{instance}").json == {"allocations": {}}
-    document = get_path(app, f"/allocations/{migration}").json
-    assert document["allocations"][provider]["resources"] == {"VCPU": 8}
-
-
 def test_post_is_atomic(app, provider):
     one, two = str(uuid4()), str(uuid4())
     bodies = {one: build_body("1.13", {provider: {"VCPU": 5}})}
@@ -207,17 +165,6 @@ def test_post_is_atomic(app, provider):
     app.post_json("/placement/allocations", bodies, headers=headers("1.13"), status=409)
     for consumer in (one, two):
         assert get_path(app, f"/allocations/{consumer}").json == {"allocations": {}}
-
-
-def test_second_delete_of_a_consumer_is_404(app, provider):
-    consumer = str(uuid4())
-    put_allocations(app, consumer, build_body("1.0", {provider: {"VCPU": 1}}), "1.0")
-    path = f"/placement/allocations/{consumer}"
-    freed = app.delete(path, headers=headers("1.0"), status=204)
-    assert freed.body == b""
-    assert "Content-Type" not in freed.headers
-    answer = app.delete(path, headers=headers(LATEST), status=404)
-    assert consumer in answer.json["errors"][0]["detail"]
 
 
 def test_consumer_uuid_can_have_any_spelling(app, provider):
@@ -236,23 +183,18 @@ def test_consumer_uuid_can_have_any_spelling(app, provider):
     app.delete(f"/placement/allocations/{consumer.upper()}", headers=headers("1.28"), status=204)
 
 
-@pytest.mark.parametrize(
-    ("amounts", "status", "words"),
-    [
+def test_claim_exceeding_capacity_or_unknown_provider_is_rejected(sqlite_app, sqlite_provider):
+    for amounts, status, words in [
         ({"VCPU": 9}, 409, "exceed the capacity"),
         ({"MEMORY_MB": 1}, 409, "violate inventory constraints"),
         ({"VCPU": 10**12}, 409, "violate inventory constraints"),
         ({"VGPU": 1}, 409, "Inventory for 'VGPU'"),
         ({"NO_SUCH": 1}, 400, "No such resource class NO_SUCH"),
-    ],
-)
-def test_claim_exceeding_capacity_or_unknown_provider_is_rejected(
-    sqlite_app, sqlite_provider, amounts, status, words
-):
-    body = build_body(LATEST, {sqlite_provider: amounts})
-    (error,) = put_allocations(sqlite_app, uuid4(), body, LATEST, status).json["errors"]
-    assert error["code"] == "placement.undefined_code"
-    assert words in error["detail"]
+    ]:
+        body = build_body(LATEST, {sqlite_provider: amounts})
+        (error,) = put_allocations(sqlite_app, uuid4(), body, LATEST, status).json["errors"]
+        assert error["code"] == "placement.undefined_code", words
+        assert words in error["detail"], words
 
 
 def test_claim_on_unknown_provider_is_400_and_reading_it_404(sqlite_app):
@@ -270,9 +212,8 @@ FORMS = ("1.0", "1.8", "1.12", "1.28", "1.34", "1.38")
 A = "aaaaaaaa-0000-4000-8000-000000000001"
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_malformed_body_is_400_in_every_version(sqlite_app):
+    for change in [
         {"surprise": 1},
         {"allocations": None},
         {"allocations": "x"},
@@ -300,40 +241,31 @@ A = "aaaaaaaa-0000-4000-8000-000000000001"
         {"mappings": {"1": []}},
         {"mappings": {"1": ["x"]}},
         {"mappings": None},
-    ],
-    ids=str,
-)
-def test_malformed_body_is_400_in_every_version(sqlite_app, change):
+    ]:
+        for version in FORMS:
+            body = {**build_body(version, {A: {"VCPU": 1}}), **change}
+            answer = put_allocations(sqlite_app, uuid4(), body, version, 400)
+            assert "JSON does not validate" in answer.json["errors"][0]["detail"], change
+
+
+def test_field_required_by_the_version_cannot_be_omitted(sqlite_app):
     for version in FORMS:
-        body = {**build_body(version, {A: {"VCPU": 1}}), **change}
-        answer = put_allocations(sqlite_app, uuid4(), body, version, 400)
-        assert "JSON does not validate" in answer.json["errors"][0]["detail"]
+        whole = build_body(version, {A: {"VCPU": 1}})
+        for key in whole:
+            body = {name: value for name, value in whole.items() if name != key}
+            answer = put_allocations(sqlite_app, uuid4(), body, version, 400)
+            assert f"'{key}' is a required property" in answer.text, version
 
 
-@pytest.mark.parametrize("version", FORMS)
-def test_field_required_by_the_version_cannot_be_omitted(sqlite_app, version):
-    whole = build_body(version, {A: {"VCPU": 1}})
-    for key in whole:
-        body = {name: value for name, value in whole.items() if name != key}
-        answer = put_allocations(sqlite_app, uuid4(), body, version, 400)
-        assert f"'{key}' is a required property" in answer.text
-
-
-@pytest.mark.parametrize("mappings", [{"": [A]}, {"_NET1": [A, A]}, {"1": [A]}])
-def test_mappings_are_accepted_from_1_34(sqlite_app, sqlite_provider, mappings):
+def test_mappings_are_accepted_from_1_34(sqlite_app, sqlite_provider):
     amounts = {sqlite_provider: {"VCPU": 1}}
-    put_allocations(
-        sqlite_app, uuid4(), {**build_body("1.34", amounts), "mappings": mappings}, "1.34"
-    )
-    put_allocations(
-        sqlite_app, uuid4(), {**build_body("1.33", amounts), "mappings": mappings}, "1.33", 400
-    )
-
-
-def test_provider_generation_in_allocations_is_ignored(sqlite_app, sqlite_provider):
-    body = build_body("1.12", {sqlite_provider: {"VCPU": 1}})
-    body["allocations"][sqlite_provider]["generation"] = 77
-    put_allocations(sqlite_app, uuid4(), body, "1.12")
+    for mappings in [{"": [A]}, {"_NET1": [A, A]}, {"1": [A]}]:
+        put_allocations(
+            sqlite_app, uuid4(), {**build_body("1.34", amounts), "mappings": mappings}, "1.34"
+        )
+        put_allocations(
+            sqlite_app, uuid4(), {**build_body("1.33", amounts), "mappings": mappings}, "1.33", 400
+        )
 
 
 def test_consumer_with_invalid_uuid_is_rejected(sqlite_app):
@@ -344,22 +276,16 @@ def test_consumer_with_invalid_uuid_is_rejected(sqlite_app):
     assert get_path(sqlite_app, "/allocations/nobody").json == {"allocations": {}}
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"{}", b'{"x": {}}'])
-def test_malformed_posts_are_400(sqlite_app, body):
-    answer = sqlite_app.post(
-        "/placement/allocations",
-        body,
-        headers=headers(LATEST),
-        content_type="application/json",
-        status=400,
-    )
-    assert answer.json["errors"][0]["code"] == "placement.undefined_code"
-
-
-def test_post_is_served_from_1_13(sqlite_app):
-    body = {str(uuid4()): build_body("1.12", {})}
-    sqlite_app.post_json("/placement/allocations", body, headers=headers("1.12"), status=404)
-    sqlite_app.post_json("/placement/allocations", body, headers=headers("1.13"), status=204)
+def test_malformed_posts_are_400(sqlite_app):
+    for body in [b"", b"{", b"[]", b"null", b"{}", b'{"x": {}}']:
+        answer = sqlite_app.post(
+            "/placement/allocations",
+            body,
+            headers=headers(LATEST),
+            content_type="application/json",
+            status=400,
+        )
+        assert answer.json["errors"][0]["code"] == "placement.undefined_code", body
 
 
 @pytest.mark.parametrize("version", ["1.0", "1.12", LATEST])

@@ -3,8 +3,6 @@
 
 from uuid import uuid4
 
-import pytest
-
 from placement_sched.limits import MAX_CONDITIONS, MAX_PROVIDER_ITEMS
 from tests.support.allocation_bodies import headers
 from tests.support.providers import make_provider
@@ -18,25 +16,24 @@ GIVEN = {
 }
 
 
-@pytest.mark.parametrize("noun", GIVEN)
-def test_too_many_provider_items_are_rejected(sqlite_app, noun):
+def test_too_many_provider_items_are_rejected(sqlite_app):
     provider = make_provider(sqlite_app.app.services.database)
-    items, keyword = GIVEN[noun]
-    body = {"resource_provider_generation": 0, noun: items}
-    path = f"/placement/resource_providers/{provider}/{noun}"
-    answer = sqlite_app.put_json(path, body, headers=headers(LATEST), status=400)
-    assert f"(at $.{noun}). Failed validating '{keyword}'" in answer.text
+    for noun, (items, keyword) in GIVEN.items():
+        body = {"resource_provider_generation": 0, noun: items}
+        path = f"/placement/resource_providers/{provider}/{noun}"
+        answer = sqlite_app.put_json(path, body, headers=headers(LATEST), status=400)
+        assert f"(at $.{noun}). Failed validating '{keyword}'" in answer.text, noun
 
 
-@pytest.mark.parametrize("term", ["required=in:HW_CPU_X86_AVX,T{}", "required=!T{}"])
-def test_too_many_trait_conditions_are_rejected(sqlite_app, term):
-    terms = "&".join(term.format(number) for number in range(MAX_CONDITIONS + 1))
-    path = f"/placement/allocation_candidates?resources=VCPU:1&{terms}"
-    answer = sqlite_app.get(path, headers=headers(LATEST), status=400)
-    assert f"{MAX_CONDITIONS + 1} conditions on traits and aggregates" in answer.text
-    (fewer, _, _) = path.rpartition("&")
-    unknown = sqlite_app.get(fewer, headers=headers(LATEST), status=400)
-    assert "No such trait(s)" in unknown.text
+def test_too_many_trait_conditions_are_rejected(sqlite_app):
+    for term in ["required=in:HW_CPU_X86_AVX,T{}", "required=!T{}"]:
+        terms = "&".join(term.format(number) for number in range(MAX_CONDITIONS + 1))
+        path = f"/placement/allocation_candidates?resources=VCPU:1&{terms}"
+        answer = sqlite_app.get(path, headers=headers(LATEST), status=400)
+        assert f"{MAX_CONDITIONS + 1} conditions on traits and aggregates" in answer.text, term
+        (fewer, _, _) = path.rpartition("&")
+        unknown = sqlite_app.get(fewer, headers=headers(LATEST), status=400)
+        assert "No such trait(s)" in unknown.text, term
 
 
 def test_aggregate_conditions_count_with_trait_conditions(sqlite_app):
@@ -48,3 +45,11 @@ def test_aggregate_conditions_count_with_trait_conditions(sqlite_app):
     path = f"/placement/allocation_candidates?{groups}&resources=VCPU:1&{more}&group_policy=none"
     answer = sqlite_app.get(path, headers=headers(LATEST), status=400)
     assert f"{MAX_CONDITIONS + 1} conditions on traits and aggregates" in answer.text
+
+
+def test_too_many_aggregates_are_rejected_before_1_19(sqlite_app):
+    provider = make_provider(sqlite_app.app.services.database)
+    items, _ = GIVEN["aggregates"]
+    path = f"/placement/resource_providers/{provider}/aggregates"
+    answer = sqlite_app.put_json(path, items, headers=headers("1.1"), status=400)
+    assert "(at $). Failed validating 'maxItems'" in answer.text

@@ -22,9 +22,8 @@ def error_of(app, query, status=400):
     return app.get(query, headers=LATEST_HEADERS, status=status).json["errors"][0]
 
 
-@pytest.mark.parametrize(
-    ("query", "code"),
-    [
+def test_first_error_of_a_candidates_query_with_several_errors(sqlite_app):
+    for query, code in [
         ("resources_A=VCPU:1&in_tree_A=x&same_subtree=", "query.bad_value"),
         ("resources_A=VCPU&same_subtree=", "query.bad_value"),
         ("required_A=HW_CPU_X86_AVX&same_subtree=", "query.bad_value"),
@@ -33,10 +32,8 @@ def error_of(app, query, status=400):
         ("same_subtree=&root_required=A&root_required=B", "query.duplicate_key"),
         ("resources=VCPU&root_required=A,!A", "query.bad_value"),
         ("resources=&root_required=in:A", "undefined_code"),
-    ],
-)
-def test_first_error_of_a_candidates_query_with_several_errors(sqlite_app, query, code):
-    assert error_of(sqlite_app, f"{CANDIDATES}?{query}")["code"] == f"placement.{code}"
+    ]:
+        assert error_of(sqlite_app, f"{CANDIDATES}?{query}")["code"] == f"placement.{code}", query
 
 
 @pytest.mark.parametrize(
@@ -49,16 +46,13 @@ def test_error_of_a_candidates_query_without_resources(sqlite_app, minor, code, 
     assert answer.json["errors"][0]["code"] == f"placement.{code}"
 
 
-@pytest.mark.parametrize(
-    ("query", "word"),
-    [
+def test_first_error_of_a_provider_list_with_several_errors(sqlite_app):
+    for query, word in [
         ("resources=VCPU&required=,&member_of=x", "member_of"),
         ("resources=VCPU&required=,", "required"),
         ("resources=NOPE:1&required=CUSTOM_NOPE", "CUSTOM_NOPE"),
-    ],
-)
-def test_first_error_of_a_provider_list_with_several_errors(sqlite_app, query, word):
-    assert word in error_of(sqlite_app, f"{PROVIDERS}?{query}")["detail"]
+    ]:
+        assert word in error_of(sqlite_app, f"{PROVIDERS}?{query}")["detail"], query
 
 
 def test_unknown_provider_is_reported_before_an_invalid_trait(sqlite_app, provider):

@@ -29,15 +29,14 @@ def test_provider_is_listed_by_exact_name(app_with_names):
         assert list_names(app_with_names, path, "resource_providers") == []
 
 
-@pytest.mark.parametrize("path", ["/traits/custom_a", "/resource_classes/custom_a"])
-def test_trait_and_class_names_are_case_sensitive(app_with_names, path):
-    app_with_names.get(f"/placement{path}", headers=LATEST_HEADERS, status=404)
-    app_with_names.delete(f"/placement{path}", headers=LATEST_HEADERS, status=404)
+def test_trait_and_class_names_are_case_sensitive(app_with_names):
+    for path in ["/traits/custom_a", "/resource_classes/custom_a"]:
+        app_with_names.get(f"/placement{path}", headers=LATEST_HEADERS, status=404)
+        app_with_names.delete(f"/placement{path}", headers=LATEST_HEADERS, status=404)
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
+def test_query_with_a_name_in_another_case_is_rejected(app_with_names):
+    for query in [
         "/resource_providers?required=custom_a",
         "/resource_providers?required=in:CUSTOM_A,custom_b",
         "/resource_providers?resources=custom_a:1",
@@ -46,10 +45,8 @@ def test_trait_and_class_names_are_case_sensitive(app_with_names, path):
         "/allocation_candidates?resources=VCPU:1&required=custom_a",
         "/allocation_candidates?resources=VCPU:1&required=!custom_a",
         "/allocation_candidates?resources=VCPU:1&root_required=custom_a",
-    ],
-)
-def test_query_with_a_name_in_another_case_is_rejected(app_with_names, query):
-    app_with_names.get(f"/placement{query}", headers=LATEST_HEADERS, status=400)
+    ]:
+        app_with_names.get(f"/placement{query}", headers=LATEST_HEADERS, status=400)
 
 
 def test_body_with_a_name_in_another_case_is_rejected(app_with_names):

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names with a newline at the end are rejected in every place."""
 
-import pytest
-
 from tests.support.allocation_bodies import headers
 from tests.support.versions import LATEST
 
 UUID = "0a0b0c0d-0000-4000-8000-00000000000f"
 
 
-@pytest.mark.parametrize(
-    ("method", "path", "body", "status"),
-    [
+def test_name_with_a_trailing_newline_is_rejected(sqlite_app):
+    provider = {"name": "host", "uuid": UUID}
+    sqlite_app.post_json("/placement/resource_providers", provider, headers=headers(LATEST))
+    for method, path, body, status in [
         ("PUT", "/traits/CUSTOM_A%0A", None, 400),
         ("GET", "/traits/HW_CPU_X86_AVX2%0A", None, 404),
         ("PUT", "/resource_classes/CUSTOM_A%0A", None, 400),
@@ -28,35 +27,27 @@ UUID = "0a0b0c0d-0000-4000-8000-00000000000f"
         ("GET", "/allocation_candidates?resources1%0A=VCPU:1", None, 400),
         ("GET", "/allocation_candidates?resources=VCPU%0A:1", None, 400),
         ("PUT", f"/resource_providers/{UUID}/inventories/VCPU%0A", {"total": 1}, 400),
-    ],
-)
-def test_name_with_a_trailing_newline_is_rejected(sqlite_app, method, path, body, status):
-    provider = {"name": "host", "uuid": UUID}
-    sqlite_app.post_json("/placement/resource_providers", provider, headers=headers(LATEST))
-    ask = getattr(sqlite_app, f"{method.lower()}_json" if body else method.lower())
-    more = (body,) if body else ()
-    ask(f"/placement{path}", *more, headers=headers(LATEST), status=status)
+    ]:
+        ask = getattr(sqlite_app, f"{method.lower()}_json" if body else method.lower())
+        more = (body,) if body else ()
+        ask(f"/placement{path}", *more, headers=headers(LATEST), status=status)
 
 
-@pytest.mark.parametrize(
-    "spoilt",
-    [
+def test_name_with_a_trailing_newline_in_a_claim_is_rejected(sqlite_app):
+    for spoilt in [
         {"allocations": {f"{UUID}\n": {"resources": {"VCPU": 1}}}},
         {"allocations": {UUID: {"resources": {"VCPU\n": 1}}}},
         {"consumer_type": "INSTANCE\n"},
         {"mappings": {"_A": [f"{UUID}\n"]}},
-    ],
-    ids=str,
-)
-def test_name_with_a_trailing_newline_in_a_claim_is_rejected(sqlite_app, spoilt):
-    body = {
-        "allocations": {UUID: {"resources": {"VCPU": 1}}},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-        **spoilt,
-    }
-    path = f"/placement/allocations/{UUID}"
-    answer = sqlite_app.put_json(path, body, headers=headers(LATEST), status=400)
-    assert "does not validate" in answer.text
+    ]:
+        body = {
+            "allocations": {UUID: {"resources": {"VCPU": 1}}},
+            "project_id": "p",
+            "user_id": "u",
+            "consumer_generation": None,
+            "consumer_type": "INSTANCE",
+            **spoilt,
+        }
+        path = f"/placement/allocations/{UUID}"
+        answer = sqlite_app.put_json(path, body, headers=headers(LATEST), status=400)
+        assert "does not validate" in answer.text, spoilt

@@ -18,9 +18,8 @@ def names_set(*names):
     return frozenset(names)
 
 
-@pytest.mark.parametrize(
-    ("text", "amounts"),
-    [
+def test_resources_are_parsed():
+    for text, amounts in [
         ("VCPU:1", {"VCPU": 1}),
         ("VCPU:1,MEMORY_MB:512", {"VCPU": 1, "MEMORY_MB": 512}),
         ("VCPU:1,VCPU:2", {"VCPU": 2}),
@@ -28,15 +27,12 @@ def names_set(*names):
         ("VCPU: 1 ", {"VCPU": 1}),
         (f"VCPU:{MAX_INT}", {"VCPU": MAX_INT}),
         ("VCPU:" + "9" * 300, {"VCPU": MAX_INT + 1}),
-    ],
-)
-def test_resources_are_parsed(text, amounts):
-    assert parse_resources(text) == amounts
+    ]:
+        assert parse_resources(text) == amounts, text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_invalid_resources_are_rejected():
+    for text in [
         "",
         "VCPU",
         "VCPU:",
@@ -51,16 +47,13 @@ def test_resources_are_parsed(text, amounts):
         "VCPU:\N{ARABIC-INDIC DIGIT ONE}",
         ",",
         "VCPU:" + "9" * 5000,
-    ],
-)
-def test_invalid_resources_are_rejected(text):
-    with pytest.raises(Invalid):
-        parse_resources(text)
+    ]:
+        with pytest.raises(Invalid):
+            parse_resources(text)
 
 
-@pytest.mark.parametrize(
-    ("version", "values", "terms"),
-    [
+def test_required_is_parsed_by_version():
+    for version, values, terms in [
         ((1, 39), [], TraitTerms()),
         ((1, 18), ["A"], TraitTerms((names_set("A"),))),
         ((1, 18), ["A,B"], TraitTerms((names_set("A"), names_set("B")))),
@@ -72,15 +65,12 @@ def test_invalid_resources_are_rejected(text):
         ((1, 39), ["A", "B"], TraitTerms((names_set("A"), names_set("B")))),
         ((1, 39), ["in:A,B", "!C"], TraitTerms((names_set("A", "B"),), names_set("C"))),
         ((1, 39), ["in:A"], TraitTerms((names_set("A"),))),
-    ],
-)
-def test_required_is_parsed_by_version(version, values, terms):
-    assert parse_traits(values, Version(*version)) == terms
+    ]:
+        assert parse_traits(values, Version(*version)) == terms, (version, values, terms)
 
 
-@pytest.mark.parametrize(
-    ("version", "values"),
-    [
+def test_invalid_required_is_rejected_with_its_name():
+    for version, values in [
         ((1, 21), ["!A"]),
         ((1, 38), ["in:A"]),
         ((1, 39), [""]),
@@ -90,16 +80,13 @@ def test_required_is_parsed_by_version(version, values, terms):
         ((1, 39), ["in:"]),
         ((1, 39), ["in:A,!B"]),
         ((1, 39), ["A", ""]),
-    ],
-)
-def test_invalid_required_is_rejected_with_its_name(version, values):
-    with pytest.raises(Invalid, match="'required_X'"):
-        parse_traits(values, Version(*version), "required_X")
+    ]:
+        with pytest.raises(Invalid, match="'required_X'"):
+            parse_traits(values, Version(*version), "required_X")
 
 
-@pytest.mark.parametrize(
-    ("version", "values", "terms"),
-    [
+def test_member_of_is_parsed_by_version():
+    for version, values, terms in [
         ((1, 39), [], AggregateTerms()),
         ((1, 3), [A], AggregateTerms((names_set(A),))),
         ((1, 3), [f"in:{A},{B}"], AggregateTerms((names_set(A, B),))),
@@ -109,15 +96,12 @@ def test_invalid_required_is_rejected_with_its_name(version, values):
         ((1, 32), [f"!{A}"], AggregateTerms((), names_set(A))),
         ((1, 32), [f"!in:{A},{B}"], AggregateTerms((), names_set(A, B))),
         ((1, 32), [A, f"!{B}", f"!{A}"], AggregateTerms((names_set(A),), names_set(A, B))),
-    ],
-)
-def test_member_of_is_parsed_by_version(version, values, terms):
-    assert parse_member_of(values, Version(*version)) == terms
+    ]:
+        assert parse_member_of(values, Version(*version)) == terms, (version, values, terms)
 
 
-@pytest.mark.parametrize(
-    ("version", "values"),
-    [
+def test_invalid_member_of_is_rejected_with_its_name():
+    for version, values in [
         ((1, 23), [A, B]),
         ((1, 31), [f"!{A}"]),
         ((1, 31), [f"!in:{A}"]),
@@ -131,11 +115,9 @@ def test_member_of_is_parsed_by_version(version, values, terms):
         ((1, 39), [f"in:!{A}"]),
         ((1, 39), [f"!!{A}"]),
         ((1, 39), ["0xaaaaaa-0000-4000-8000-000000000001"]),
-    ],
-)
-def test_invalid_member_of_is_rejected_with_its_name(version, values):
-    with pytest.raises(Invalid, match="member_of_X"):
-        parse_member_of(values, Version(*version), "member_of_X")
+    ]:
+        with pytest.raises(Invalid, match="member_of_X"):
+            parse_member_of(values, Version(*version), "member_of_X")
 
 
 def test_parsed_terms_list_all_traits_and_aggregates():

@@ -218,65 +218,70 @@ SCHEMA_FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "minor", "body", "status", "phrase"), REQUESTS)
-def test_message_for_an_unknown_route(cloud, method, path, minor, body, status, phrase):
-    assert phrase in error_detail(cloud, method, path, minor, body, status)
+def test_message_for_an_unknown_route(cloud):
+    for method, path, minor, body, status, phrase in REQUESTS:
+        assert phrase in error_detail(cloud, method, path, minor, body, status), path
 
 
 @pytest.mark.all_databases
-@pytest.mark.parametrize(("method", "path", "minor", "body", "phrase"), CLASSES)
-def test_message_for_a_class_conflict(each_cloud, method, path, minor, body, phrase):
-    assert phrase in error_detail(each_cloud, method, f"/resource_classes{path}", minor, body, 409)
+def test_message_for_a_class_conflict(each_cloud):
+    for method, path, minor, body, phrase in CLASSES:
+        assert phrase in error_detail(
+            each_cloud, method, f"/resource_classes{path}", minor, body, 409
+        ), phrase
 
 
 @pytest.mark.all_databases
-@pytest.mark.parametrize(("noun", "minor", "body"), STALE)
-def test_message_for_a_stale_generation(each_cloud, noun, minor, body):
-    body = {**body, "resource_provider_generation": 9}
-    text = error_detail(each_cloud, "PUT", f"{ONE}/{noun}", minor, body, 409)
-    assert "resource provider generation conflict" in text
-    assert "Resource provider's generation already changed." in text
-    assert "Please update the generation and try again." in text
-    assert text.startswith("resource provider gen" if "inv" in noun else "Resource provider's gen")
+def test_message_for_a_stale_generation(each_cloud):
+    for noun, minor, body in STALE:
+        stale = {**body, "resource_provider_generation": 9}
+        text = error_detail(each_cloud, "PUT", f"{ONE}/{noun}", minor, stale, 409)
+        assert "resource provider generation conflict" in text, noun
+        assert "Resource provider's generation already changed." in text, noun
+        assert "Please update the generation and try again." in text, noun
+        assert text.startswith(
+            "resource provider gen" if "inv" in noun else "Resource provider's gen"
+        ), noun
 
 
-@pytest.mark.parametrize(("method", "path", "minor", "body", "phrase"), INVENTORIES)
-def test_message_for_an_empty_inventory(cloud, method, path, minor, body, phrase):
-    if method == "PUT":
-        body = {**body, "resource_provider_generation": 2}
-    assert phrase in error_detail(cloud, method, f"{ONE}/inventories{path}", minor, body, 400)
+def test_message_for_an_empty_inventory(cloud):
+    for method, path, minor, body, phrase in INVENTORIES:
+        generation = {"resource_provider_generation": 2} if method == "PUT" else {}
+        inventories = f"{ONE}/inventories{path}"
+        detail = error_detail(cloud, method, inventories, minor, {**body, **generation}, 400)
+        assert phrase in detail
 
 
-@pytest.mark.parametrize(("path", "query", "minor", "phrase"), QUERIES)
-def test_message_for_a_malformed_query(cloud, path, query, minor, phrase):
-    assert phrase in error_detail(cloud, "GET", f"{path}?{query}", minor, None, 400)
+def test_message_for_a_malformed_query(cloud):
+    for path, query, minor, phrase in QUERIES:
+        assert phrase in error_detail(cloud, "GET", f"{path}?{query}", minor, None, 400), query
 
 
-@pytest.mark.parametrize(("method", "path", "minor", "body", "keyword", "within"), SCHEMA_FAULTS)
-def test_schema_error_names_keyword_and_path(cloud, method, path, minor, body, keyword, within):
-    detail = error_detail(cloud, method, path, minor, body, 400)
-    assert "(at $" in detail
-    assert f"Failed validating {keyword} in schema{within}" in detail
+def test_schema_error_names_keyword_and_path(cloud):
+    for method, path, minor, body, keyword, within in SCHEMA_FAULTS:
+        detail = error_detail(cloud, method, path, minor, body, 400)
+        assert "(at $" in detail, body
+        assert f"Failed validating {keyword} in schema{within}" in detail, body
 
 
-@pytest.mark.parametrize("name", ["TRAIT_X", "CUSTOM_abc", LONG])
-def test_message_for_an_invalid_trait_name(cloud, name):
-    assert NO_TRAIT in error_detail(cloud, "PUT", f"/traits/{name}", 39, None, 400)
+def test_message_for_an_invalid_trait_name(cloud):
+    for name in ["TRAIT_X", "CUSTOM_abc", LONG]:
+        assert NO_TRAIT in error_detail(cloud, "PUT", f"/traits/{name}", 39, None, 400), name
 
 
 @pytest.mark.all_databases
-@pytest.mark.parametrize("minor", [28, 39])
-def test_message_for_exceeded_capacity(each_cloud, minor):
-    body = claim_body(9)
-    if minor == 28:
-        del body["consumer_type"]
-    for method, path, sent in (
-        ("PUT", f"/allocations/{CONSUMER}", body),
-        ("POST", "/allocations", {CONSUMER: body}),
-    ):
-        detail = error_detail(each_cloud, method, path, minor, sent, 409)
-        assert "Unable to allocate inventory" in detail
-        assert "The requested amount would exceed the capacity of 4" in detail
+def test_message_for_exceeded_capacity(each_cloud):
+    for minor in [28, 39]:
+        body = claim_body(9)
+        if minor == 28:
+            del body["consumer_type"]
+        for method, path, sent in (
+            ("PUT", f"/allocations/{CONSUMER}", body),
+            ("POST", "/allocations", {CONSUMER: body}),
+        ):
+            detail = error_detail(each_cloud, method, path, minor, sent, 409)
+            assert "Unable to allocate inventory" in detail, minor
+            assert "The requested amount would exceed the capacity of 4" in detail, minor
 
 
 @pytest.mark.all_databases
