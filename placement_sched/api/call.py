@@ -70,10 +70,6 @@ class ApiCall:
         """Return the last value of a query parameter, or None."""
         return next(iter(reversed(self.values(key))), None)
 
-    def first(self, key: str) -> str | None:
-        """Return the first value of a query parameter, or None."""
-        return next(iter(self.values(key)), None)
-
     def check(self, rule: str) -> None:
         """Raise :class:`Forbidden` unless ``rule`` allows the caller in their own project."""
         target = {"project_id": self.identity.project_id or ""}

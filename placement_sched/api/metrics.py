@@ -63,6 +63,9 @@ class Metrics:
         labels = RequestLabels._fields
         common: dict[str, Any] = {"namespace": "placement_sched", "registry": self._registry}
         counter: Callable[..., Counter] = partial(Counter, **common)
+        histogram: Callable[..., Histogram] = partial(Histogram, **common)
+        # A sum would include workers that have ended.
+        gauge: Callable[..., Gauge] = partial(Gauge, multiprocess_mode="mostrecent", **common)
         requests = counter("requests", "Requests answered.", (*labels, "status", "microversion"))
         claims = (
             "Attempts to allocate: won, lost (to a concurrent request or for lack of capacity), "
@@ -71,24 +74,24 @@ class Metrics:
         self._claims = counter("claims", claims, ("api", "outcome"))
         conflicts = "Conflicts of claims and other writes with concurrent writes, by kind."
         self._conflicts = counter("conflicts", conflicts, ("api", "kind"))
-        histogram: Callable[..., Histogram] = partial(
-            Histogram, labelnames=labels, subsystem="request", **common
+        of_request: Callable[..., Histogram] = partial(
+            histogram, labelnames=labels, subsystem="request"
         )
-        seconds = histogram(
+        seconds = of_request(
             "duration_seconds", "Time until a request was answered.", buckets=_SECONDS
         )
-        statements = histogram("statements", "SQL statements of a request.", buckets=_STATEMENTS)
-        self._candidates = histogram(
+        statements = of_request("statements", "SQL statements of a request.", buckets=_STATEMENTS)
+        self._candidates = of_request(
             "candidates", "Allocation candidates that a request found.", buckets=_CANDIDATES
         )
-        # A sum would include workers that have ended.
-        common_of_gauges = {**common, "multiprocess_mode": "mostrecent"}
-        gauge: Callable[..., Gauge] = partial(Gauge, subsystem="provider_cache", **common_of_gauges)
         self._cache_figures = CacheFigures()
+        cache_gauge = partial(gauge, subsystem="provider_cache")
         self._cache_gauges = {
-            "providers": gauge("providers", "Providers in the cache of a worker."),
-            "nbytes": gauge("bytes", "Approximate memory of the provider cache."),
-            "seconds": gauge("reading_seconds", "Time of the last full read of all providers."),
+            "providers": cache_gauge("providers", "Providers in the cache of a worker."),
+            "nbytes": cache_gauge("bytes", "Approximate memory of the provider cache."),
+            "seconds": cache_gauge(
+                "reading_seconds", "Time of the last full read of all providers."
+            ),
         }
         cache_counter = partial(counter, subsystem="provider_cache")
         self._cache_counters = {
@@ -96,60 +99,43 @@ class Metrics:
             "full_readings": cache_counter("full_readings", "Full reads of all providers."),
             "repairs": cache_counter("repairs", "Providers whose changes the log had missed."),
         }
-        self._add_scheduler_metrics(common)
-        self._add_rpc_metrics(common)
-        self._left_out = Gauge(
-            "nova_left_out",
-            "Objects in nova's databases that could not be recorded unchanged.",
-            **common_of_gauges,
-        )
-        #: Collectors that read their numbers at each scrape rather than from files.
-        self._collectors: list[Collector] = []
-        # prometheus-client's lookup of labels takes longer than the counting.
-        self._requests = cache(requests.labels)
-        self._seconds = cache(seconds.labels)
-        self._statements = cache(statements.labels)
-
-    def _add_scheduler_metrics(self, common: Any) -> None:
-        decisions = Counter(
+        decisions = counter(
             "scheduler_decisions",
             "Decisions of select_destinations, by outcome, policy, and the stage that left no "
             "host.",
             DecisionLabels._fields,
-            **common,
         )
-        stages = Histogram(
-            "stage_duration_seconds",
+        stages = histogram(
+            "scheduler_stage_duration_seconds",
             "Time of a request in each stage of scheduling, for all of its instances.",
-            labelnames=("stage",),
-            subsystem="scheduler",
+            ("stage",),
             buckets=_SECONDS,
-            **common,
         )
-        self._pool_timeouts = Counter(
+        self._pool_timeouts = counter(
             "database_pool_timeouts",
             "Timeouts of waiting for a database connection, because all were in use.",
-            **common,
         )
-        self._decisions = cache(decisions.labels)
-        self._stages = cache(stages.labels)
-
-    def _add_rpc_metrics(self, common: Any) -> None:
-        calls = Counter(
+        calls = counter(
             "rpc_calls",
             "RPC calls from nova that placement-sched nova-scheduler answered, by outcome.",
             ("method", "outcome"),
-            **common,
         )
-        seconds = Histogram(
+        call_seconds = histogram(
             "rpc_duration_seconds",
             "Time from receiving an RPC call to its answer.",
             ("method",),
             buckets=_SECONDS,
-            **common,
         )
-        self._calls = cache(calls.labels)
-        self._call_seconds = cache(seconds.labels)
+        self._left_out = gauge(
+            "nova_left_out", "Objects in nova's databases that could not be recorded unchanged."
+        )
+        #: Collectors that read their numbers at each scrape rather than from files.
+        self._collectors: list[Collector] = []
+        # prometheus-client's lookup of labels takes longer than the counting.
+        self._requests, self._seconds = cache(requests.labels), cache(seconds.labels)
+        self._statements = cache(statements.labels)
+        self._decisions, self._stages = cache(decisions.labels), cache(stages.labels)
+        self._calls, self._call_seconds = cache(calls.labels), cache(call_seconds.labels)
 
     def call(self, method: str, outcome: str, seconds: float) -> None:
         """Count an answered RPC call from nova, its time and its statistics."""

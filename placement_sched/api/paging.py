@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pagination with ``limit`` and ``marker``."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -27,6 +27,13 @@ def limit_and_marker(call: ApiCall) -> tuple[int | None, str | None]:
         None if limit is None else int(limit),
         None if marker is None else read(uuid, marker, "marker"),
     )
+
+
+def parse_page(query: Mapping[str, str]) -> tuple[int, str | None]:
+    """Return the page size, at most :data:`MAX_PAGE`, and the marker of a query."""
+    marker = query.get("marker")
+    limit = min(int(query.get("limit") or MAX_PAGE), MAX_PAGE)
+    return limit, None if marker is None else read(uuid, marker, "marker")
 
 
 def pairs_after(call: ApiCall, marker: object) -> list[tuple[str, object]]:

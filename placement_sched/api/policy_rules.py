@@ -26,25 +26,13 @@ _ZONES = "os_compute_api:os-availability-zone"
 _GROUPS = "os_compute_api:os-server-groups"
 _SERVICES = "os_compute_api:os-services"
 _HYPERVISORS = "os_compute_api:os-hypervisors"
-_PLACEMENT_ADMIN = "rule:admin_or_service_api"
-_PLACEMENT_READER = "rule:admin_or_project_reader_or_service_api"
-_SERVICE = "rule:service_api"
-_ADMIN_ALONE = "role:admin"
-_PROVIDERS = "/resource_providers"
-_PROVIDER = "/resource_providers/{uuid}"
-_INVENTORIES = f"{_PROVIDER}/inventories"
-_INVENTORY = f"{_INVENTORIES}/{{resource_class}}"
-_CLASSES = "/resource_classes"
-_CLASS = "/resource_classes/{name}"
-_TRAIT = "/traits/{name}"
-_CONSUMER = "/allocations/{consumer_uuid}"
 _ADMIN = "role:admin"
+_ADMIN_OR_SERVICE = "role:admin or role:service"
 #: With keystone ``member`` implies ``reader``. With ``noauth2`` the caller sends all roles.
 _IMAGE_READER = "role:admin or role:reader or (role:member and project_id:%(project_id)s)"
 _IMAGE_MEMBER = "role:admin or (role:member and project_id:%(project_id)s)"
 #: The rule for the scheduler hint ``sched_policy``.
 POLICY_HINT = "scheduler:policies:hint"
-_ADMIN_OR_SERVICE = "role:admin or role:service"
 
 
 def _rule(name: str, description: str, check: str = _COMPUTE_ADMIN) -> Rule:
@@ -52,7 +40,7 @@ def _rule(name: str, description: str, check: str = _COMPUTE_ADMIN) -> Rule:
 
 
 COMPUTE_RULES = (
-    _rule("context_is_admin", "Administrators of the compute and image APIs.", "role:admin"),
+    _rule("context_is_admin", "Administrators of the compute and image APIs.", _ADMIN),
     _rule(
         "project_reader_or_admin",
         "Administrators, and readers of the project in question.",
@@ -121,137 +109,110 @@ COMPUTE_RULES = (
 )
 
 
-def _base(name: str, check: str, description: str, formerly: str | None = _ADMIN_ALONE) -> Rule:
-    return Rule(name, check, description, formerly=formerly)
-
-
 def _placement_rule(
     name: str,
     description: str,
-    *operations: tuple[str, str],
-    check: str = _PLACEMENT_ADMIN,
+    *operations: str,
+    check: str = "rule:admin_or_service_api",
     project_key: str | None = None,
 ) -> Rule:
-    return Rule(
-        f"placement:{name}",
-        check,
-        description,
-        tuple({"method": method, "path": path} for method, path in operations),
-        project_key=project_key,
-    )
+    """Return a rule of operations such as ``GET /traits``."""
+    pairs = (operation.split(" ") for operation in operations)
+    documents = tuple({"method": method, "path": path} for method, path in pairs)
+    return Rule(f"placement:{name}", check, description, documents, project_key=project_key)
 
+
+_PROVIDERS = "/resource_providers"
+_PROVIDER = f"{_PROVIDERS}/{{uuid}}"
+_INVENTORIES = f"{_PROVIDER}/inventories"
+_INVENTORY = f"{_INVENTORIES}/{{resource_class}}"
+_CLASSES = "/resource_classes"
+_CLASS = f"{_CLASSES}/{{name}}"
+_TRAIT = "/traits/{name}"
+_CONSUMER = "/allocations/{consumer_uuid}"
 
 PLACEMENT_RULES = (
-    _base("admin_api", _ADMIN_ALONE, "Administrators.", formerly=None),
-    _base("service_api", "role:service", "Other services, such as nova and neutron."),
-    _base("admin_or_service_api", "role:admin or role:service", "Administrators and services."),
-    _base(
-        "project_reader_api",
-        "role:reader and project_id:%(project_id)s",
-        "Callers that may read the objects of their project.",
+    Rule("admin_api", _ADMIN, "Administrators."),
+    *(
+        Rule(name, check, description, formerly=_ADMIN)
+        for name, check, description in (
+            ("service_api", "role:service", "Other services, such as nova and neutron."),
+            ("admin_or_service_api", _ADMIN_OR_SERVICE, "Administrators and services."),
+            (
+                "project_reader_api",
+                "role:reader and project_id:%(project_id)s",
+                "Callers that may read the objects of their project.",
+            ),
+            (
+                "admin_or_project_reader_or_service_api",
+                "role:admin or rule:project_reader_api or role:service",
+                "Administrators, services, and readers of the project in question.",
+            ),
+        )
     ),
-    _base(
-        "admin_or_project_reader_or_service_api",
-        "role:admin or rule:project_reader_api or role:service",
-        "Administrators, services, and readers of the project in question.",
-    ),
-    _placement_rule("resource_providers:list", "List resource providers.", ("GET", _PROVIDERS)),
-    _placement_rule(
-        "resource_providers:create", "Create a resource provider.", ("POST", _PROVIDERS)
-    ),
-    _placement_rule("resource_providers:show", "Show a resource provider.", ("GET", _PROVIDER)),
-    _placement_rule("resource_providers:update", "Rename or move a provider.", ("PUT", _PROVIDER)),
-    _placement_rule(
-        "resource_providers:delete", "Delete a resource provider.", ("DELETE", _PROVIDER)
-    ),
-    _placement_rule("resource_classes:list", "List resource classes.", ("GET", _CLASSES)),
-    _placement_rule("resource_classes:create", "Create a resource class.", ("POST", _CLASSES)),
-    _placement_rule("resource_classes:show", "Show a resource class.", ("GET", _CLASS)),
-    _placement_rule("resource_classes:update", "Rename or ensure a class.", ("PUT", _CLASS)),
-    _placement_rule("resource_classes:delete", "Delete a resource class.", ("DELETE", _CLASS)),
-    _placement_rule(
-        "resource_providers:inventories:list", "List inventories.", ("GET", _INVENTORIES)
-    ),
-    _placement_rule(
-        "resource_providers:inventories:create", "Add an inventory.", ("POST", _INVENTORIES)
-    ),
-    _placement_rule(
-        "resource_providers:inventories:show", "Show an inventory.", ("GET", _INVENTORY)
-    ),
-    _placement_rule(
-        "resource_providers:inventories:update",
-        "Change a provider's inventories.",
-        ("PUT", _INVENTORIES),
-        ("PUT", _INVENTORY),
-    ),
-    _placement_rule(
-        "resource_providers:inventories:delete",
-        "Delete a provider's inventories.",
-        ("DELETE", _INVENTORIES),
-        ("DELETE", _INVENTORY),
-    ),
-    _placement_rule(
-        "resource_providers:aggregates:list",
-        "List a provider's aggregates.",
-        ("GET", f"{_PROVIDER}/aggregates"),
-    ),
-    _placement_rule(
-        "resource_providers:aggregates:update",
-        "Change a provider's aggregates.",
-        ("PUT", f"{_PROVIDER}/aggregates"),
-    ),
-    _placement_rule(
-        "resource_providers:usages", "Show a provider's usages.", ("GET", f"{_PROVIDER}/usages")
+    *(
+        _placement_rule(name, description, *operations)
+        for name, description, *operations in (
+            ("resource_providers:list", "List resource providers.", f"GET {_PROVIDERS}"),
+            ("resource_providers:create", "Create a resource provider.", f"POST {_PROVIDERS}"),
+            ("resource_providers:show", "Show a resource provider.", f"GET {_PROVIDER}"),
+            ("resource_providers:update", "Rename or move a provider.", f"PUT {_PROVIDER}"),
+            ("resource_providers:delete", "Delete a resource provider.", f"DELETE {_PROVIDER}"),
+            ("resource_classes:list", "List resource classes.", f"GET {_CLASSES}"),
+            ("resource_classes:create", "Create a resource class.", f"POST {_CLASSES}"),
+            ("resource_classes:show", "Show a resource class.", f"GET {_CLASS}"),
+            ("resource_classes:update", "Rename or ensure a class.", f"PUT {_CLASS}"),
+            ("resource_classes:delete", "Delete a resource class.", f"DELETE {_CLASS}"),
+            ("resource_providers:inventories:list", "List inventories.", f"GET {_INVENTORIES}"),
+            ("resource_providers:inventories:create", "Add an inventory.", f"POST {_INVENTORIES}"),
+            ("resource_providers:inventories:show", "Show an inventory.", f"GET {_INVENTORY}"),
+            (
+                *("resource_providers:inventories:update", "Change a provider's inventories."),
+                *(f"PUT {_INVENTORIES}", f"PUT {_INVENTORY}"),
+            ),
+            (
+                *("resource_providers:inventories:delete", "Delete a provider's inventories."),
+                *(f"DELETE {_INVENTORIES}", f"DELETE {_INVENTORY}"),
+            ),
+            *(
+                (f"resource_providers:{name}", description, f"{method} {_PROVIDER}/{noun}")
+                for name, description, method, noun in (
+                    ("aggregates:list", "List a provider's aggregates.", "GET", "aggregates"),
+                    ("aggregates:update", "Change a provider's aggregates.", "PUT", "aggregates"),
+                    ("usages", "Show a provider's usages.", "GET", "usages"),
+                    ("traits:list", "List a provider's traits.", "GET", "traits"),
+                    ("traits:update", "Change a provider's traits.", "PUT", "traits"),
+                    ("traits:delete", "Remove all traits from a provider.", "DELETE", "traits"),
+                    ("allocations:list", "Show a provider's allocations.", "GET", "allocations"),
+                )
+            ),
+            ("traits:list", "List traits.", "GET /traits"),
+            ("traits:show", "Show a trait.", f"GET {_TRAIT}"),
+            ("traits:update", "Ensure a trait.", f"PUT {_TRAIT}"),
+            ("traits:delete", "Delete a trait.", f"DELETE {_TRAIT}"),
+            ("allocations:manage", "Write several consumers' allocations.", "POST /allocations"),
+            ("allocations:list", "Show a consumer's allocations.", f"GET {_CONSUMER}"),
+            ("allocations:update", "Write a consumer's allocations.", f"PUT {_CONSUMER}"),
+            ("allocations:delete", "Delete a consumer's allocations.", f"DELETE {_CONSUMER}"),
+            (
+                "allocation_candidates:list",
+                "List allocation candidates.",
+                "GET /allocation_candidates",
+            ),
+        )
     ),
     _placement_rule(
         "usages",
         "Show a project's usages.",
-        ("GET", "/usages"),
-        check=_PLACEMENT_READER,
+        "GET /usages",
+        check="rule:admin_or_project_reader_or_service_api",
         project_key="project_id",
-    ),
-    _placement_rule("traits:list", "List traits.", ("GET", "/traits")),
-    _placement_rule("traits:show", "Show a trait.", ("GET", _TRAIT)),
-    _placement_rule("traits:update", "Ensure a trait.", ("PUT", _TRAIT)),
-    _placement_rule("traits:delete", "Delete a trait.", ("DELETE", _TRAIT)),
-    _placement_rule(
-        "resource_providers:traits:list",
-        "List a provider's traits.",
-        ("GET", f"{_PROVIDER}/traits"),
-    ),
-    _placement_rule(
-        "resource_providers:traits:update",
-        "Change a provider's traits.",
-        ("PUT", f"{_PROVIDER}/traits"),
-    ),
-    _placement_rule(
-        "resource_providers:traits:delete",
-        "Remove all traits from a provider.",
-        ("DELETE", f"{_PROVIDER}/traits"),
-    ),
-    _placement_rule(
-        "allocations:manage", "Write several consumers' allocations.", ("POST", "/allocations")
-    ),
-    _placement_rule("allocations:list", "Show a consumer's allocations.", ("GET", _CONSUMER)),
-    _placement_rule("allocations:update", "Write a consumer's allocations.", ("PUT", _CONSUMER)),
-    _placement_rule(
-        "allocations:delete", "Delete a consumer's allocations.", ("DELETE", _CONSUMER)
-    ),
-    _placement_rule(
-        "resource_providers:allocations:list",
-        "Show the allocations from a provider.",
-        ("GET", f"{_PROVIDER}/allocations"),
-    ),
-    _placement_rule(
-        "allocation_candidates:list",
-        "List allocation candidates.",
-        ("GET", "/allocation_candidates"),
     ),
     _placement_rule(
         "reshaper:reshape",
         "Move inventories and allocations between providers at once.",
-        ("POST", "/reshaper"),
-        check=_SERVICE,
+        "POST /reshaper",
+        check="rule:service_api",
     ),
 )
 

@@ -3,10 +3,12 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
+
+from werkzeug.wsgi import ClosingIterator
 
 from placement_sched.api.metrics import labels_of
 from placement_sched.api.request_context import WSGI, RequestContext, context_of
@@ -48,7 +50,7 @@ class AccessLog:
         body = self._inner(environ, start)
         milliseconds = round((time.perf_counter() - began) * 1000, 1)
 
-        def log() -> None:
+        def log() -> None:  # after the client has its answer (PEP 3333)
             context, labels = context_of(environ), labels_of(environ)
             # From a header if there is a proxy: it may be any text.
             client = _escape_word(environ.get("REMOTE_ADDR") or "")
@@ -77,25 +79,7 @@ class AccessLog:
                 extra={"context": context, "extra": fields},
             )
 
-        return _LoggingIterable(body, log)
-
-
-class _LoggingIterable:
-    """The parts of an answer, which the server closes once they are sent (PEP 3333)."""
-
-    def __init__(self, body: Iterable[bytes], log: Callable[[], None]) -> None:
-        self._body, self._log = body, log
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self._body)
-
-    def close(self) -> None:
-        """Close the answer and write the log line, after the client has its answer."""
-        try:
-            if hasattr(self._body, "close"):
-                self._body.close()
-        finally:
-            self._log()
+        return ClosingIterator(body, log)
 
 
 @lru_cache(maxsize=1)

@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import partial
+from functools import lru_cache, partial
 from http import HTTPStatus
 from io import BytesIO
 from threading import Thread
@@ -70,8 +70,6 @@ _CONSTANT_ENVIRON = {
 }
 _PROTOCOLS = {"1": "HTTP/1.0", "1.1": "HTTP/1.1", "2": "HTTP/2"}
 _CONTENT_KEYS = {b"content-type": "CONTENT_TYPE", b"content-length": "CONTENT_LENGTH"}
-#: Maximum number of cached environ keys of headers, since clients may invent names.
-_MAX_NAMES = 500
 _GONE = "http.disconnect"
 #: The health paths of ``api/health.py``, each also with a slash at its end. ``/healthz?ready`` is
 #: a readiness check.
@@ -373,7 +371,6 @@ class AsgiToWsgi:
         self._requests, self._readiness = asyncio.Semaphore(threads), asyncio.Semaphore(1)
         self._bodies = BodyMemory(limit, total=threads * limit)
         self._queue_timeout = patience
-        self._names: dict[bytes, str] = {}
         self._stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -487,7 +484,7 @@ class AsgiToWsgi:
         """Return the WSGI environ of a request (PEP 3333), without its body."""
         environ: dict[str, Any] = dict(_CONSTANT_ENVIRON)
         for name, value in scope["headers"]:
-            key = self._names.get(name) or self._get_environ_key(name)
+            key = _get_environ_key(name)
             if key in environ:
                 separator = ";" if key == "HTTP_COOKIE" else ","
                 environ[key] += separator + value.decode("latin-1")
@@ -503,14 +500,13 @@ class AsgiToWsgi:
         environ["wsgi.url_scheme"] = scope["scheme"]
         return environ
 
-    def _get_environ_key(self, name: bytes) -> str:
-        """Return the environ key of a header, "" for a header that is dropped."""
-        if b"_" in name:  # would replace the header with a hyphen, which a proxy may have checked
-            return ""
-        key = _CONTENT_KEYS.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
-        if len(self._names) < _MAX_NAMES:
-            self._names[name] = key
-        return key
+
+@lru_cache(maxsize=500)  # clients may invent names
+def _get_environ_key(name: bytes) -> str:
+    """Return the environ key of a header, "" for a header that is dropped."""
+    if b"_" in name:  # would replace the header with a hyphen, which a proxy may have checked
+        return ""
+    return _CONTENT_KEYS.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
 
 
 def _is_liveness(environ: Mapping[str, Any]) -> bool:

@@ -7,7 +7,6 @@ a story are deleted at its end.
 """
 
 import os
-import re
 import threading
 import unittest
 from collections.abc import Callable, Iterator
@@ -20,7 +19,6 @@ import requests
 from gabbi import handlers, suitemaker, utils
 from werkzeug.serving import make_server
 
-from placement_sched.api.placement.microversions import VERSIONING
 from tests.conftest import make_settings
 from tests.support.versions import LATEST
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Policy rules of all routes, and the commands of oslo.policy, which find them by entry points."""
+"""Policy rules of all routes, and the commands of oslo.policy that list them."""
 
 import os
 import subprocess

@@ -2,12 +2,13 @@
 """Routes of servers: read-only views of recorded instances (API reference, "Servers")."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from hashlib import sha224
 from itertools import zip_longest
-from typing import Any
 from urllib.parse import quote
+
+from oslo_utils.strutils import bool_from_string
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
@@ -18,7 +19,6 @@ from placement_sched.api.compute.value_formats import (
     bookmark_link,
     boolean,
     links,
-    read_boolean,
     require,
     state,
     visible_project,
@@ -60,11 +60,10 @@ _ADDRESSES = ("access_ip_v4", "access_ip_v6", "ip", "ip6")
 _BOOTED_FROM = ("kernel_id", "ramdisk_id", "root_device_name")
 _STARTED = ("key_name", "launched_at", "terminated_at")
 _WORDS = ("description", "display_description", "instance_name", "locked_by", "reservation_id")
+_PINNED = "pinned_availability_zone"
 TAGS = ("tags", "tags-any", "not-tags", "not-tags-any")
 #: The fields that servers lack here: a list filtered by such a field is empty.
-_NEVER = frozenset(
-    (*_ADDRESSES, *_BOOTED_FROM, *_STARTED, *_WORDS, *TAGS[:2], "pinned_availability_zone")
-)
+_NEVER = frozenset((*_ADDRESSES, *_BOOTED_FROM, *_STARTED, *_WORDS, *TAGS[:2], _PINNED))
 #: The fields that are false, or 0, for every server.
 _ALWAYS_NO = frozenset(
     ("auto_disk_config", "config_drive", "deleted", "is_public", "locked", "soft_deleted")
@@ -82,33 +81,23 @@ _SINCE = (
     (mv.MORE_FILTERS, (*_STORED, *_STATES, *_STARTED)),
 )
 _OTHERS = (*_STORED, "display_name", "project_id", "tenant_id")
-#: The filters of every microversion.
-FILTERS = _FOR_ALL.union(_EQUAL, _NEVER, _ALWAYS_NO, _ALWAYS_ZERO, _OTHERS) - {
-    *TAGS,
-    "locked",
-    "pinned_availability_zone",
-}
-
 #: The statuses of servers with a progress.
 _IN_PROGRESS = frozenset(("ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"))
-_PLAIN = sorted({"marker", *FILTERS})
-_QUERY: Json = {
-    **dict.fromkeys(_PLAIN, TEXT),
+#: The parameters of lists that take any text.
+PARAMETERS = _FOR_ALL.union(
+    *(_EQUAL, _NEVER, TAGS, _ALWAYS_NO, _ALWAYS_ZERO, _OTHERS), ("marker", "changes-before")
+)
+_LIMITED: Json = {
     "limit": PAGE,
     # Both may be repeated, to sort by several keys.
     "sort_key": {"type": "string", "enum": sorted(SORT_KEYS)},
     "sort_dir": {"type": "string", "enum": ["asc", "desc"]},
 }
-_TAGGED: Json = _QUERY | dict.fromkeys(TAGS, TEXT)
-_BEFORE: Json = {**_TAGGED, "changes-before": TEXT}
-_LOCKED: Json = {**_BEFORE, "locked": TEXT}
+_QUERY: Json = dict.fromkeys(sorted(PARAMETERS), TEXT) | _LIMITED
 LIST = Schemas(
-    (mv.OLDEST, {"type": "object", "properties": _QUERY}),
-    (mv.SERVER_TAGS, {"type": "object", "properties": _TAGGED}),
-    (mv.CHANGES_BEFORE, {"type": "object", "properties": _BEFORE}),
-    (mv.LOCKED_REASON, {"type": "object", "properties": _LOCKED}),
-    (mv.CONSISTENT, object_schema(_LOCKED)),
-    (mv.PINNED_ZONE, object_schema({**_LOCKED, "pinned_availability_zone": TEXT})),
+    (mv.OLDEST, {"type": "object", "properties": _LIMITED}),
+    (mv.CONSISTENT, object_schema({name: _QUERY[name] for name in _QUERY if name != _PINNED})),
+    (mv.PINNED_ZONE, object_schema(_QUERY)),
 )
 _HOST_STATUS = "os_compute_api:servers:show:host_status"
 _ATTRIBUTE = "OS-EXT-SRV-ATTR"
@@ -130,7 +119,7 @@ _LATER_FIELDS: tuple[tuple[str, Version, object], ...] = (
     ("tags", mv.SERVER_TAGS, []),
     ("trusted_image_certificates", mv.TRUSTED_CERTIFICATES, None),
     ("locked_reason", mv.LOCKED_REASON, None),
-    ("pinned_availability_zone", mv.PINNED_ZONE, None),
+    (_PINNED, mv.PINNED_ZONE, None),
 )
 #: The fields that are not recorded and that, by default, only administrators see.
 _UNRECORDED_ATTRIBUTES: Json = {
@@ -165,9 +154,7 @@ def read_query(call: ApiCall, kind: str) -> ServersWanted | None:
         project_id=project_id if all_projects else call.identity.project_id,
         name=filters.get("name", filters.get("display_name")),
         statuses=frozenset(map(str.upper, call.values("status"))) or None,
-        power_state=None
-        if power is None
-        else _parse_value(power, int, "power_state must be a number"),
+        power_state=None if power is None else _parse_power_state(power),
         zone=filters.get("availability_zone"),
         default_zone=call.settings.DEFAULT.default_availability_zone,
         equal=_parse_equal(filters),
@@ -194,7 +181,7 @@ def _can_match(key: str, value: str) -> bool:
     if key == "locked":
         return not boolean(value, f"locked must be a boolean, not {value!r}")
     if key in _ALWAYS_NO:
-        return not read_boolean(value)
+        return not bool_from_string(value)
     return value == "0" if key in _ALWAYS_ZERO else True
 
 
@@ -212,11 +199,11 @@ def _parse_time(filters: Mapping[str, str], key: str) -> datetime | None:
     return formats.read(formats.moment, filters[key], key) if key in filters else None
 
 
-def _parse_value(text: str, parser: Callable[[str], Any], message: str) -> Any:
+def _parse_power_state(text: str) -> int:
     try:
-        return parser(text)
-    except (ValueError, OverflowError):
-        raise Invalid(message) from None
+        return int(text)
+    except ValueError:
+        raise Invalid("power_state must be a number") from None
 
 
 def _parse_sort(call: ApiCall) -> tuple[tuple[str, bool], ...]:

@@ -3,6 +3,8 @@
 
 from datetime import datetime
 
+from oslo_utils.strutils import bool_from_string
+
 from placement_sched.api.call import ApiCall
 from placement_sched.api.compute import microversions as mv
 from placement_sched.api.validation import Schemas
@@ -12,8 +14,6 @@ from placement_sched.model.document import Json
 from placement_sched.model.names import read_uuid
 from placement_sched.schemas.parts import object_schema
 
-_TRUE = frozenset(("1", "t", "true", "on", "y", "yes"))
-_FALSE = frozenset(("0", "f", "false", "off", "n", "no"))
 #: The largest integer in nova's tables.
 LARGEST = 2**31 - 1
 #: nova's policy rule for administrators.
@@ -43,18 +43,12 @@ def query_schema(properties: Json) -> Schemas:
     )
 
 
-def read_boolean(text: str) -> bool | None:
-    """Parse a boolean as nova does. Returns None if ``text`` is not a boolean."""
-    word = text.strip().lower()
-    return word in _TRUE if word in _TRUE | _FALSE else None
-
-
 def boolean(value: str | bool, message: str) -> bool:
-    """Parse a boolean or its text. Raises :class:`Invalid` with ``message``."""
-    result = value if isinstance(value, bool) else read_boolean(value)
-    if result is None:
-        raise Invalid(message)
-    return result
+    """Parse a boolean or its text as nova does. Raises :class:`Invalid` with ``message``."""
+    try:
+        return bool_from_string(value, strict=True)
+    except ValueError:
+        raise Invalid(message) from None
 
 
 def bounded(value: str | float, minimum: int, json_path: str) -> int:

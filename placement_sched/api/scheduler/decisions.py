@@ -5,11 +5,10 @@ from collections.abc import Mapping
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.paging import with_next_link
+from placement_sched.api.paging import parse_page, with_next_link
 from placement_sched.api.scheduler import answers
 from placement_sched.api.validation import Schemas
 from placement_sched.db.transaction import Connection
-from placement_sched.limits import MAX_PAGE
 from placement_sched.model import decision as model
 from placement_sched.model.document import Json
 from placement_sched.model.explanation import ExplanationView
@@ -17,7 +16,7 @@ from placement_sched.scheduler import decision_views
 from placement_sched.scheduler.decision_views import NOW, THEN
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.schemas.formats import read, usual_uuid, uuid
+from placement_sched.schemas.formats import usual_uuid
 from placement_sched.schemas.parts import AMOUNT, NAME, PAGING, UUID, object_schema
 from placement_sched.store import decisions
 from placement_sched.store.compute import instances
@@ -86,9 +85,7 @@ def list_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
     ``warnings`` names the filter values that do not exist.
     """
     filters = decision_views.read_query(query)
-    limit = min(int(query.get("limit") or MAX_PAGE), MAX_PAGE)
-    marker = query.get("marker")
-    marker = None if marker is None else read(uuid, marker, "marker")
+    limit, marker = parse_page(query)
     with scheduler.database.read() as connection:
         if (host := query.get("refused")) is not None:
             page = decision_views.find_rejecting_decisions(
@@ -96,10 +93,9 @@ def list_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
             )
         else:
             rows = decisions.search(connection, filters, marker=marker, limit=limit)
-            next_marker = rows[-1].uuid if len(rows) == limit else None
             page = {
                 "decisions": [decision_views.summary_of(row) for row in rows],
-                "next": next_marker,
+                "next": rows[-1].uuid if len(rows) == limit else None,
             }
         if not page["decisions"] and page["next"] is None and marker is None:
             policies = policies_for(scheduler.live.settings(), scheduler.clock)

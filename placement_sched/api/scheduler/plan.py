@@ -5,9 +5,12 @@ Both simulate changes in a transaction that is rolled back. The request of a reb
 a scheduling policy, as in ``select_destinations``.
 """
 
+from collections.abc import Sequence
+
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
 from placement_sched.api.scheduler import answers, request_schema
+from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.document import Json
 from placement_sched.store.compute import instances
@@ -41,13 +44,16 @@ def rebalance(call: ApiCall) -> ApiResponse:
 
 
 def _with_names(call: ApiCall, body: Json) -> ApiResponse:
-    """Return the moves with the names of their recorded instances."""
-    rows = [*body["moves"], *body.get("stuck", ())]
-    if rows:
-        names = call.read(instances.display_names, [row["instance"] for row in rows])
-        for row in rows:
-            row["name"] = names.get(row["instance"])
+    call.read(add_names, [*body["moves"], *body.get("stuck", ())])
     return ApiResponse(body=body)
+
+
+def add_names(connection: Connection, moves: Sequence[Json]) -> None:
+    """Add the names of recorded instances to moves, or to instances that stay."""
+    if moves:
+        names = instances.display_names(connection, [move["instance"] for move in moves])
+        for move in moves:
+            move["name"] = names.get(move["instance"])
 
 
 def check_policy_hint(call: ApiCall) -> None:

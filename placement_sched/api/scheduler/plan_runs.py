@@ -8,10 +8,11 @@ from collections.abc import Mapping
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.paging import with_next_link
+from placement_sched.api.paging import parse_page, with_next_link
 from placement_sched.api.scheduler import answers
+from placement_sched.api.scheduler.plan import add_names
 from placement_sched.api.validation import Schemas
-from placement_sched.limits import MAX_MESSAGE_CHARACTERS, MAX_PAGE, MAX_PLAN_MOVES
+from placement_sched.limits import MAX_MESSAGE_CHARACTERS, MAX_PLAN_MOVES
 from placement_sched.model.document import Json, with_whole_numbers
 from placement_sched.model.journal.plan_run import (
     DONE,
@@ -24,7 +25,6 @@ from placement_sched.model.journal.plan_run import (
 )
 from placement_sched.operations import plan_runs
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.schemas import formats
 from placement_sched.schemas.parts import (
     COUNT,
     NAME,
@@ -35,7 +35,6 @@ from placement_sched.schemas.parts import (
     object_schema,
 )
 from placement_sched.store import plan_runs as store
-from placement_sched.store.compute import instances
 
 blueprint = Blueprint("plan_runs", __name__)
 
@@ -121,9 +120,7 @@ def change_move(call: ApiCall, uuid: str, instance: str) -> ApiResponse:
 def list_runs(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
     """List runs, newest first. ``next`` is the marker of the next page, or None."""
     filters = {name: query[name] for name in _FILTERS if name in query}
-    marker = query.get("marker")
-    marker = None if marker is None else formats.read(formats.uuid, marker, "marker")
-    limit = min(int(query.get("limit") or MAX_PAGE), MAX_PAGE)
+    limit, marker = parse_page(query)
     with scheduler.database.read() as connection:
         rows = store.search(connection, filters, marker=marker, limit=limit)
     following = rows[-1].uuid if len(rows) == limit else None
@@ -147,9 +144,6 @@ def change_run(scheduler: Scheduler, uuid: str, body: Json) -> Json:
 
 
 def _with_names(scheduler: Scheduler, run: Json) -> Json:
-    rows = [*run["moves"], *run["stuck"]]
     with scheduler.database.read() as connection:
-        names = instances.display_names(connection, [row["instance"] for row in rows])
-    for row in rows:
-        row["name"] = names.get(row["instance"])
+        add_names(connection, [*run["moves"], *run["stuck"]])
     return run

@@ -188,7 +188,7 @@ EDGES = [
 
 @pytest.fixture
 def cloud(app):
-    """A host with two network cards, a disk that it shares by an aggregate, and a bare provider."""
+    """A host with two network cards and a shared disk, and a bare provider."""
     app.put("/placement/traits/CUSTOM_NET", headers=LATEST_HEADERS, status=201)
     for name, parent, inventories, traits, aggregates in (
         ("host", None, {"VCPU": 8, "MEMORY_MB": 1024}, ["HW_CPU_X86_AVX2"], [GROUP]),
