@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims of hosts that other requests filled after the selection."""
+"""Claims after conflicts with other requests, and claims added to existing allocations."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from uuid import uuid4
 
 import pytest
 
 from placement_sched.model.clock import utcnow
 from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.scheduler.claim import ClaimMode
-from tests.scheduler.providers import add_provider
+from tests.scheduler.providers import add_provider, share_pool
 from tests.scheduler.test_scheduler import allocations, select, usages
 from tests.support.clouds import uuid_of
 from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
@@ -17,25 +19,39 @@ from tests.support.versions import LATEST_HEADERS
 WHOLE = flavor(memory_mb=65536)
 
 
-class RivalClaims:
-    """A clock whose first reading (the claim, if no filter reads the time) fills hosts."""
+class RivalClock:
+    """A clock whose first reading (the claim, if no filter reads the time) calls a function."""
 
-    def __init__(self, app, hosts):
-        self._app, self._hosts = app, list(hosts)
+    def __init__(self, act):
+        self._act = act
 
     def __call__(self):
-        hosts, self._hosts = self._hosts, []
-        for number, host in enumerate(hosts, start=900):
-            body = {
-                "allocations": {uuid_of(host): {"resources": {"MEMORY_MB": 65536}}},
-                "project_id": "rival",
-                "user_id": "rival",
-                "consumer_generation": None,
-                "consumer_type": "INSTANCE",
-            }
-            path = f"/placement/allocations/{instance(number)}"
-            self._app.put_json(path, body, headers=LATEST_HEADERS, status=204)
+        act, self._act = self._act, lambda: None
+        act()
         return utcnow()
+
+
+def claim_as_rival(app, provider, number=900, **resources):
+    """Claim resources of a provider through the Placement API."""
+    body = {
+        "allocations": {provider: {"resources": resources}},
+        "project_id": "rival",
+        "user_id": "rival",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    path = f"/placement/allocations/{instance(number)}"
+    app.put_json(path, body, headers=LATEST_HEADERS, status=204)
+
+
+def rival_claims(app, hosts):
+    """Return a clock whose first reading fills hosts."""
+
+    def fill_hosts():
+        for number, host in enumerate(hosts, start=900):
+            claim_as_rival(app, uuid_of(host), number, MEMORY_MB=65536)
+
+    return RivalClock(fill_hosts)
 
 
 @pytest.fixture
@@ -55,7 +71,7 @@ def scheduler_with_rivals(cloud, settings, make_app):
         options["filter_scheduler.enabled_filters"] = ["AllHostsFilter"]
         own = make_app(settings).app.services.scheduler
         slower = replace(
-            own, clock=RivalClaims(cloud, rivals), settings=settings.with_overrides(options)
+            own, clock=rival_claims(cloud, rivals), settings=settings.with_overrides(options)
         )
         begin_stats()
         return slower
@@ -161,20 +177,109 @@ def test_other_candidate_of_the_best_host_is_before_the_next_host(cloud, schedul
     first = scheduler.select_destinations(request, claiming=ClaimMode.NONE).answer
     (card,) = set(first["selections"][0][0]["allocation_request"]["allocations"]) & set(cards)
 
-    def rival():
-        body = {
-            "allocations": {card: {"resources": {"CUSTOM_CARD": 1}}},
-            "project_id": "rival",
-            "user_id": "rival",
-            "consumer_generation": None,
-            "consumer_type": "INSTANCE",
-        }
-        path = f"/placement/allocations/{instance(900)}"
-        cloud.put_json(path, body, headers=LATEST_HEADERS, expect_errors=True)
-        return utcnow()
-
+    rival = RivalClock(lambda: claim_as_rival(cloud, card, CUSTOM_CARD=1))
     answer = replace(scheduler, clock=rival).select_destinations(request).answer
     assert selected_hosts(answer) == ["cn1"]
     provider_uuids = set(allocations(cloud, instance(1)))
     assert provider_uuids == {uuid_of("cn1"), *cards} - {card}
     assert sum(used.get("CUSTOM_CARD", 0) for used in usages(cloud)) == 2
+
+
+@pytest.mark.all_databases
+def test_host_deleted_before_the_claim_is_not_selected(cloud, scheduler_with_rivals):
+    cloud.post_json("/scheduler/v1/compute_nodes", [report("cn6", memory_mb=131072)])
+    path = f"/scheduler/v1/compute_nodes/{uuid_of('cn6')}"
+    scheduler = replace(scheduler_with_rivals(), clock=RivalClock(lambda: cloud.delete(path)))
+    assert selected_hosts(scheduler.select_destinations(spec(instance(1))).answer) == ["cn1"]
+
+
+#: Claims that are added to existing allocations, as for an evacuation in nova.
+AMOUNTS = {"VCPU": 1, "MEMORY_MB": 1024, "DISK_GB": 10}
+
+
+@pytest.fixture
+def placed_cloud(app):
+    """Two hosts. Instance 1 is on cn1, the larger host."""
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=131072), report("cn2")])
+    select(app, spec(instance(1)))
+    return app
+
+
+def evacuate(
+    app, *, request_id: str | None = None, ignored_host: str = "cn1", number: int = 1, **changes
+):
+    headers = {"X-Openstack-Request-Id": request_id} if request_id else {}
+    body = {"request_spec": spec(instance(number), ignore_hosts=[ignored_host], **changes)}
+    body["claim"] = "add"
+    return app.post_json("/scheduler/v1/select_destinations", body, headers=headers).json
+
+
+def read_allocations(app, number: int = 1) -> dict[str, dict[str, int]]:
+    return {uuid: entry["resources"] for uuid, entry in allocations(app, instance(number)).items()}
+
+
+def test_evacuated_instance_has_allocations_of_both_hosts(placed_cloud):
+    assert selected_hosts(evacuate(placed_cloud)) == ["cn2"]
+    assert read_allocations(placed_cloud) == {uuid_of("cn1"): AMOUNTS, uuid_of("cn2"): AMOUNTS}
+    assert placed_cloud.get(f"/scheduler/v1/instances/{instance(1)}").json["host"] == "cn1"
+
+
+def test_existing_allocations_do_not_change(placed_cloud):
+    assert selected_hosts(evacuate(placed_cloud, ignored_host="cn2")) == ["cn1"]
+    assert read_allocations(placed_cloud) == {uuid_of("cn1"): AMOUNTS}
+    answer = select(placed_cloud, spec(instance(1), ignore_hosts=["cn1"]), 409)
+    assert answer["errors"][0]["code"] == "scheduler.instance_placed"
+    full = spec(instance(1), ignore_hosts=["cn1"], flavor={"vcpus": 99, "memory_mb": 1024})
+    select(placed_cloud, full, 409, claim="add")
+    assert read_allocations(placed_cloud) == {uuid_of("cn1"): AMOUNTS}
+    assert sum(usage.get("VCPU", 0) for usage in usages(placed_cloud)) == 1
+
+
+def test_instance_without_allocations_is_claimed(placed_cloud):
+    select(placed_cloud, spec(instance(2)), claim="add")
+    assert list(read_allocations(placed_cloud, number=2).values()) == [AMOUNTS]
+    assert placed_cloud.get(f"/scheduler/v1/instances/{instance(2)}").json["host"] == "cn1"
+
+
+def test_allocation_of_a_shared_disk_is_not_doubled(placed_cloud):
+    pool = instance(800)
+    share_pool(placed_cloud, pool, instance(801), ("cn1", "cn2"), CUSTOM_FAST_DISK=4)
+    request = flavor(extra_specs={"resources:CUSTOM_FAST_DISK": "2"})
+    select(placed_cloud, spec(instance(2), flavor=request))
+    assert selected_hosts(evacuate(placed_cloud, number=2, flavor=request)) == ["cn2"]
+    both = {uuid_of("cn1"): AMOUNTS, uuid_of("cn2"): AMOUNTS, pool: {"CUSTOM_FAST_DISK": 2}}
+    assert read_allocations(placed_cloud, number=2) == both
+
+
+def test_repeated_request_claims_its_lost_allocations_again(placed_cloud):
+    request_id = f"req-{uuid4()}"
+    first = evacuate(placed_cloud, request_id=request_id)
+    assert evacuate(placed_cloud, request_id=request_id) == first
+    headers = {"OpenStack-API-Version": "placement 1.28"}
+    path = f"/placement/allocations/{instance(1)}"
+    result = placed_cloud.get(path, headers=headers).json
+    del result["allocations"][uuid_of("cn2")]
+    for allocation in result["allocations"].values():
+        del allocation["generation"]
+    placed_cloud.put_json(path, result, headers=headers)
+    assert read_allocations(placed_cloud) == {uuid_of("cn1"): AMOUNTS}
+    again = evacuate(placed_cloud, request_id=request_id)
+    assert again["decision"] != first["decision"]
+    assert read_allocations(placed_cloud) == {uuid_of("cn1"): AMOUNTS, uuid_of("cn2"): AMOUNTS}
+
+
+@pytest.mark.all_databases
+def test_concurrent_equal_requests_are_claimed_once(placed_cloud):
+    request_id = f"req-{uuid4()}"
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(
+            threads.map(lambda _: evacuate(placed_cloud, request_id=request_id), range(4))
+        )
+    assert {answer["decision"] for answer in answers} == {answers[0]["decision"]}
+    assert read_allocations(placed_cloud) == {uuid_of("cn1"): AMOUNTS, uuid_of("cn2"): AMOUNTS}
+
+
+@pytest.mark.parametrize("claim", ["new", None])
+def test_error_for_another_value_of_claim_has_its_place(app, claim):
+    answer = select(app, spec(instance(1)), 400, claim=claim)
+    assert "$.claim" in answer["errors"][0]["detail"]

@@ -12,7 +12,7 @@ from placement_sched.operations import reports
 from placement_sched.operations import services as operations
 from placement_sched.store.compute import hosts
 from placement_sched.store.compute import services as service_store
-from tests.exploring import Dice
+from tests.exploring import Dice, draws
 from tests.operations.test_reports import record_report as record
 from tests.support.clouds import uuid_of
 from tests.support.provider_traits import (
@@ -25,89 +25,15 @@ from tests.support.provider_traits import (
     swap_trait,
 )
 from tests.support.reports import build_report, node_uuid
-from tests.support.scheduling import report, spec
 from tests.support.service_changes import disable, enable
 from tests.support.statements import record_statements
-from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
-
-COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
 
 
 def all_nodes_have_trait(database):
     with database.read() as connection:
         return hosts.all_nodes_have(connection, TRAIT)
-
-
-class SchedulerProcess:
-    """An application on a database with other writers."""
-
-    def __init__(self, app):
-        self.app = app
-
-    def requires_owner_trait(self):
-        """Return whether the scheduler requires the trait of nova's own providers."""
-        answer = self.app.post_json("/scheduler/v1/explain", {"request_spec": spec()}).json
-        applied = {
-            request_filter["name"]: request_filter["applied"]
-            for request_filter in answer["funnel"]["request_filters"]
-        }
-        return applied["owner_nova_filter"]
-
-    def report(self, *names):
-        self.app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in names])
-
-    def delete_node(self, name):
-        self.app.delete(f"/scheduler/v1/compute_nodes/{uuid_of(name)}")
-
-    def set_traits(self, name, *traits):
-        """Set the traits of the provider of a node, except that of disabled hosts."""
-        url = f"/placement/resource_providers/{uuid_of(name)}/traits"
-        result = self.app.get(url, headers=LATEST_HEADERS).json
-        stored = {trait for trait in result["traits"] if trait != TRAIT}
-        self.app.put_json(
-            url, {**result, "traits": sorted(stored | {*traits})}, headers=LATEST_HEADERS
-        )
-
-    def delete_provider(self, name):
-        self.app.delete(f"/placement/resource_providers/{uuid_of(name)}", headers=LATEST_HEADERS)
-
-    def service(self, name):
-        url = f"/compute/v2.1/os-services?host={name}"
-        return f"/compute/v2.1/os-services/{self._first(url)['id']}"
-
-    def _first(self, url):
-        return self.app.get(url, headers=COMPUTE).json["services"][0]
-
-    def set_status(self, name, status):
-        self.app.put_json(self.service(name), {"status": status}, headers=COMPUTE)
-
-    def delete_service(self, name):
-        self.app.delete(self.service(name), headers=COMPUTE)
-
-
-def test_both_processes_see_a_change_at_once(settings, make_app):
-    processes = [SchedulerProcess(make_app(settings)) for _ in range(2)]
-    steps = [
-        (lambda process: process.report("cn1", "cn2"), False),
-        (lambda process: process.set_traits("cn1", TRAIT), False),
-        (lambda process: process.set_traits("cn2", TRAIT), True),
-        (lambda process: process.report("cn2", "cn3"), False),
-        (lambda process: process.set_status("cn3", "disabled"), True),
-        (lambda process: process.set_status("cn3", "enabled"), False),
-        (lambda process: process.set_traits("cn3", TRAIT), True),
-        (lambda process: process.set_traits("cn3"), False),
-        (lambda process: process.delete_node("cn3"), True),
-        (lambda process: process.delete_provider("cn2"), False),
-        (lambda process: process.report("cn2"), False),
-        (lambda process: process.set_traits("cn2", TRAIT), True),
-        (lambda process: process.set_traits("cn1"), False),
-        (lambda process: process.delete_service("cn1"), True),
-    ]
-    for index, (change, expected) in enumerate(steps):
-        change(processes[index % 2])
-        assert [process.requires_owner_trait() for process in processes] == [expected] * 2, index
 
 
 def test_change_by_placement_is_seen_at_once(database, settings):
@@ -202,13 +128,13 @@ def test_answer_equals_that_of_a_naive_query_after_any_writes(
 ):
     random = Dice.numbered(34)
     databases = (database, other_process_database)
-    seen = []
-    for step in range(200):
+    seen, steps = [], draws(200)
+    for step in range(steps):
         write_randomly(random.choice(databases), random, settings)
         answer = [all_nodes_have_trait(database_) for database_ in databases]
         seen.append(compute_answer(database))
         assert answer == [seen[-1]] * 2, step
-    assert 30 < sum(seen) < 170
+    assert 0 < sum(seen) < steps
 
 
 def test_answer_takes_one_statement(database, settings):

@@ -6,22 +6,17 @@ from dataclasses import replace
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from webtest import TestApp
 
-from placement_sched.app import create_app
 from placement_sched.model.request_stats import begin_stats, request_stats
-from tests.conftest import make_settings
 from tests.exploring import draws
 from tests.scheduler.plan_moves import make_application
 from tests.scheduler.providers import share_pool
-from tests.scheduler.test_claim import RivalClaims
+from tests.scheduler.test_claim import rival_claims
 from tests.scheduler.test_scheduler import allocations, select, usages
 from tests.scheduler.test_server_groups import create_group, read_members
 from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_invariants
-from tests.support.processes import run_in_processes
 from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
-from tests.support.statements import record_statements
 
 SELECT = "/scheduler/v1/select_destinations"
 GB = 1024
@@ -263,7 +258,7 @@ def test_rival_claims_start_the_selection_again(cloud):
     own = cloud.app.services.scheduler
     names = {"filter_scheduler.enabled_filters": ["AllHostsFilter"]}
     scheduler = replace(
-        own, clock=RivalClaims(cloud, ["cn1"]), settings=own.settings.with_overrides(names)
+        own, clock=rival_claims(cloud, ["cn1"]), settings=own.settings.with_overrides(names)
     )
     begin_stats()
     documents = [spec(instance(number), flavor=WHOLE) for number in (1, 2)]
@@ -284,7 +279,7 @@ ENTRIES = st.tuples(
 
 
 @pytest.mark.slow
-@settings(max_examples=draws(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     sizes=st.lists(st.integers(1, 12), min_size=1, max_size=4),
     entries=st.lists(ENTRIES, min_size=1, max_size=4),
@@ -342,64 +337,3 @@ def test_result_equals_the_same_requests_sent_in_turn(
     assert hosts_of(answer) == oracle
     assert select_together(together, *documents[0]) == answer
     assert_invariants(together.app.services.database)
-
-
-ROUNDS, RIVALS = 8, 4
-
-
-def claim_two_flavors(barrier, which, url):
-    """Request three hosts for two flavors in every round, all processes at the same moment."""
-    client = TestApp(create_app(make_settings(url)))
-    answers = []
-    for number in range(ROUNDS):
-        barrier.wait(120)
-        first = 1000 * number + 10 * which
-        documents = [
-            spec(instance(first + 1), flavor=WHOLE),
-            spec(instance(first + 2), instance(first + 3), flavor=flavor(memory_mb=60 * GB)),
-        ]
-        documents = documents[:: 1 if which % 2 else -1]
-        body = {"requests": [{"request_spec": document} for document in documents]}
-        answer = client.post_json(
-            SELECT, body, headers={"X-Auth-Token": "admin"}, expect_errors=True
-        )
-        answers.append((answer.status_code, first))
-    return answers
-
-
-@pytest.mark.all_databases
-@pytest.mark.slow
-def test_rivals_get_all_their_hosts_or_none(app):
-    report_hosts(app, *(f"cn{number}" for number in range(3 * (ROUNDS * RIVALS - 2) + 2)))
-    url = app.app.services.database.url.render_as_string(hide_password=False)
-    answers = run_in_processes(RIVALS, claim_two_flavors, url)
-    assert {status for status, _ in answers} <= {200, 409}
-    won = [first for status, first in answers if status == 200]
-    assert len(won) == ROUNDS * RIVALS - 2
-    assert count_allocated(app) == (64 + 2 * 60) * GB * len(won)
-    for status, first in answers:
-        held = [bool(allocations(app, instance(first + number))) for number in (1, 2, 3)]
-        assert held == [status == 200] * 3
-    assert_invariants(app.app.services.database)
-
-
-@pytest.mark.all_databases
-@pytest.mark.slow
-@pytest.mark.parametrize("hosts", [20, 1000])
-def test_statements_do_not_depend_on_the_number_of_hosts(app, hosts):
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(hosts)])
-    counts = []
-    for number in range(3):
-        with record_statements(app.app.services.database) as seen:
-            select_together(
-                app,
-                spec(instance(10 * number + 1), flavor=HALF),
-                spec(instance(10 * number + 2), instance(10 * number + 3)),
-            )
-        counts.append(len(seen))
-    dialect = app.app.services.database.reader.dialect.name
-    assert counts[1:] == [STATEMENTS[dialect]] * 2
-
-
-#: Fewer than two single requests (``test_statement_counts.py``), because there is a single claim.
-STATEMENTS = {"sqlite": 32, "postgresql": 31, "mysql": 33}

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Concurrent selections by several processes."""
+"""Concurrent selections and claims by several processes."""
 
 from collections import Counter
-from dataclasses import replace
+from itertools import count
 
 import pytest
 from webtest import TestApp
 
 from placement_sched.app import create_app
-from placement_sched.model.clock import utcnow
 from tests.conftest import make_settings
 from tests.exploring import draws
 from tests.scheduler.explanations import put_aggregate
@@ -23,125 +22,118 @@ pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
 #: Fewer rounds in the lanes for a change.
 ROUNDS = draws(20)
-RIVALS = 6
-WHOLE = flavor(memory_mb=65536)
-#: Claimants of a server group that is spread over racks.
-SPREADING = 8
+PROCESSES = 4
+ADMIN = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
+SELECT = "/scheduler/v1/select_destinations"
 SPREAD = flavor(extra_specs={"scheduler:spread_by": "rack", "scheduler:max_skew": "1"})
 SPREAD_FILTER = {"filter_scheduler__enabled_filters": ["TopologySpreadFilter"]}
+#: Maximum number of instances by host, limited by memory.
+CAPACITY = {f"cn{number:02}": 1 + number % 4 for number in range(16)}
+SMALL = flavor(memory_mb=4096)
+#: Reverses the order of the hosts: hosts with little memory come first.
+STACKING = {"filter_scheduler__ram_weight_multiplier": -1.0}
+
+
+def url_of(app) -> str:
+    return app.app.services.database.url.render_as_string(hide_password=False)
+
+
+def make_client(url, **options) -> TestApp:
+    return TestApp(create_app(make_settings(url, **options)))
 
 
 def select_host(client: TestApp, request_spec: dict[str, object]) -> tuple[int, str]:
     """Return the status of a selection, and the host selected or the error's code."""
-    answer = client.post_json(
-        "/scheduler/v1/select_destinations",
-        {"request_spec": request_spec},
-        headers={"X-Auth-Token": "admin"},
-        expect_errors=True,
-    )
+    body = {"request_spec": request_spec}
+    answer = client.post_json(SELECT, body, headers=ADMIN, expect_errors=True)
     if answer.status_code != 200:
         return answer.status_code, answer.json["errors"][0]["code"]
     return 200, answer.json["selections"][0][0]["service_host"]
 
 
-def claim_one_host_each(barrier, which, url, rounds):
-    """Claim a whole host in each round, at the same moment as the other processes."""
-    client = TestApp(create_app(make_settings(url)))
-    answer = []
-    for number in range(rounds):
-        barrier.wait(120)
-        answer.append(
-            (number, *select_host(client, spec(instance(100 * number + which), flavor=WHOLE)))
-        )
-    return answer
-
-
-def claim_same_instance(barrier, which, url, rounds):
-    """Claim the same instance in each round, at the same moment as the other processes."""
-    client = TestApp(create_app(make_settings(url)))
-    answer = []
-    for number in range(rounds):
-        barrier.wait(120)
-        answer.append((number, *select_host(client, spec(instance(number + 1)))))
-    return answer
-
-
-def claim_spread_members(barrier, which, url, groups):
-    """Claim a member of each group, at the same moment as the other processes."""
-    client = TestApp(create_app(make_settings(url, **SPREAD_FILTER)))
-    answer = []
+def claim_members_and_instances(barrier, which, url, groups):
+    """Claim a member of each group, and an instance that all processes claim, at the same time."""
+    client, rows = make_client(url, **SPREAD_FILTER), []
     for number, group in enumerate(groups):
-        barrier.wait(120)
-        request = spec(instance(1000 * (number + 1) + which), instance_group=group, flavor=SPREAD)
-        answer.append((number, *select_host(client, request)))
-    return answer
+        member = spec(instance(1000 * (number + 1) + which), instance_group=group, flavor=SPREAD)
+        for kind, request in (("member", member), ("same", spec(instance(number + 1)))):
+            barrier.wait(120)
+            rows.append((kind, number, *select_host(client, request)))
+    return rows
 
 
-def _url(app) -> str:
-    return app.app.services.database.url.render_as_string(hide_password=False)
-
-
-def test_every_host_is_selected_by_one_process(app):
-    request = RIVALS * ROUNDS
-    hosts = [f"cn{number}" for number in range(request - 5)]
-    app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in hosts])
-    answer = run_in_processes(RIVALS, claim_one_host_each, _url(app), ROUNDS)
-    won = [host for _, status, host in answer if status == 200]
-    lost = Counter((status, code) for _, status, code in answer if status != 200)
-    assert Counter(won) == Counter(hosts)
-    assert lost == {(409, "scheduler.no_valid_host"): 5}
-    assert_invariants(app.app.services.database)
-
-
-def test_instance_of_all_processes_is_placed_once(app):
-    hosts = [f"cn{number}" for number in range(5)]
-    app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in hosts])
-    answer = run_in_processes(RIVALS, claim_same_instance, _url(app), ROUNDS)
-    answers = {(number, status, host) for number, status, host in answer}
-    assert len(answer) == RIVALS * ROUNDS
-    assert sorted(number for number, _, _ in answers) == list(range(ROUNDS))
-    assert {status for _, status, _ in answers} == {200}
-    assert sum(used["VCPU"] for used in usages(app)) == ROUNDS
-    assert_invariants(app.app.services.database)
-
-
-def test_members_of_all_processes_are_spread_over_racks(app):
+def test_members_are_spread_over_racks_and_equal_requests_claim_once(app):
     racks = {"r1": ["cn1", "cn2", "cn3"], "r2": ["cn4"], "r3": ["cn5", "cn6"]}
     large = {"vcpus": 4096, "memory_mb": 4194304, "local_gb": 1000000}
-    hosts = [host for names in racks.values() for host in names]
-    app.post_json("/scheduler/v1/compute_nodes", [report(name, **large) for name in hosts])
+    rack_of = {host: rack for rack, names in racks.items() for host in names}
+    app.post_json("/scheduler/v1/compute_nodes", [report(name, **large) for name in rack_of])
     for number, (rack, names) in enumerate(racks.items(), 1):
         put_aggregate(app, number, {"rack": rack}, *names)
     groups = [create_group(app, f"g{n}", "soft-affinity") for n in range(ROUNDS)]
-    answer = run_in_processes(SPREADING, claim_spread_members, _url(app), groups)
-    assert {status for _, status, _ in answer} == {200}
-    rack_of = {host: rack for rack, names in racks.items() for host in names}
+    rows = run_in_processes(PROCESSES, claim_members_and_instances, url_of(app), groups)
+    assert {status for _, _, status, _ in rows} == {200}
     for number in range(ROUNDS):
-        members = Counter(rack_of[host] for round_, _, host in answer if round_ == number)
-        assert sorted(members.values()) == [2, 3, 3]
+        hosts = [host for kind, at, _, host in rows if (kind, at) == ("member", number)]
+        assert sorted(Counter(map(rack_of.get, hosts)).values()) == [1, 1, 2]
+        assert len({host for kind, at, _, host in rows if (kind, at) == ("same", number)}) == 1
+    assert sum(used["VCPU"] for used in usages(app)) == (PROCESSES + 1) * ROUNDS
     assert_invariants(app.app.services.database)
 
 
-class DeletingClock:
-    """A clock that deletes a host at its first reading."""
-
-    def __init__(self, app, host):
-        self._app, self._host, self._armed = app, host, True
-
-    def __call__(self):
-        if self._armed:
-            self._armed = False
-            self._app.delete(f"/scheduler/v1/compute_nodes/{uuid_of(self._host)}")
-        return utcnow()
+def fill_by_selections(client, uuids):
+    """Select hosts for single instances until no host is found."""
+    rows = [(200, "")]
+    while rows[-1][0] == 200:
+        rows.append(select_host(client, spec(next(uuids), flavor=SMALL)))
+    return rows[1:]
 
 
-def test_host_deleted_before_the_claim_is_not_selected(app, settings, make_app):
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2", memory_mb=131072)])
-    scheduler = make_app(settings).app.services.scheduler
-    racing_scheduler = replace(scheduler, clock=DeletingClock(app, "cn2"))
-    # Filters read the clock too: without them, the claim is the first.
-    unfiltered = settings.with_overrides({"filter_scheduler.enabled_filters": ["AllHostsFilter"]})
-    answer = (
-        replace(racing_scheduler, settings=unfiltered).select_destinations(spec(instance(1))).answer
-    )
-    assert selected_hosts(answer) == ["cn1"]
+def fill_by_pairs(client, uuids):
+    """Select hosts for two requests in a call, until a call finds no hosts."""
+    rows = []
+    while True:
+        requests = [{"request_spec": spec(next(uuids), flavor=SMALL)} for _ in range(2)]
+        answer = client.post_json(SELECT, {"requests": requests}, headers=ADMIN, expect_errors=True)
+        if answer.status_code != 200:
+            return [*rows, (answer.status_code, answer.json["errors"][0]["code"])]
+        results = answer.json["results"]
+        rows += [(200, selected_hosts(result)[0]) for result in results]
+
+
+def claim_by_placement(client, host, uuid):
+    """Claim memory of a host through the Placement API, and return the status."""
+    body = {
+        "allocations": {uuid_of(host): {"resources": {"MEMORY_MB": 4096}}},
+        "project_id": "p1",
+        "user_id": "u1",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    path = f"/placement/allocations/{uuid}"
+    return client.put_json(path, body, headers=ADMIN, expect_errors=True).status_code
+
+
+def fill_cloud(barrier, which, url):
+    """Fill the cloud by selections, alone or in pairs, in any order, or by claims of others."""
+    client = make_client(url, **STACKING if which == 1 else {})
+    uuids = (instance(1000 * (which + 1) + number) for number in count())
+    barrier.wait(120)
+    rows = fill_by_pairs(client, uuids) if which == 2 else []
+    if which < 3:
+        return rows + fill_by_selections(client, uuids)
+    for host in sorted(CAPACITY, reverse=True):
+        while (status := claim_by_placement(client, host, next(uuids))) == 204:
+            rows.append((200, host))
+        rows.append((status, "full"))
+    return rows
+
+
+def test_schedulers_and_claims_of_others_fill_a_cloud_completely(app):
+    reports = [report(name, memory_mb=4096 * room) for name, room in CAPACITY.items()]
+    app.post_json("/scheduler/v1/compute_nodes", reports)
+    rows = run_in_processes(PROCESSES, fill_cloud, url_of(app))
+    errors = Counter((status, code) for status, code in rows if status != 200)
+    assert errors == {(409, "scheduler.no_valid_host"): 4, (409, "full"): len(CAPACITY)}
+    assert Counter(host for status, host in rows if status == 200) == CAPACITY
+    assert sum(used["MEMORY_MB"] for used in usages(app)) == 4096 * sum(CAPACITY.values())
+    assert_invariants(app.app.services.database)

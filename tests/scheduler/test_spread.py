@@ -4,21 +4,17 @@
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from random import Random
 
 import pytest
-from hypothesis import HealthCheck, given
-from hypothesis import settings as examples
-from hypothesis import strategies as st
 
 from placement_sched.errors import ConcurrentUpdate
-from placement_sched.model.clock import utcnow
 from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.spread import check_spread
 from tests.conftest import make_settings
 from tests.scheduler.capacity.placements import place_until_full, read_capacity
 from tests.scheduler.explanations import put_aggregate
+from tests.scheduler.test_claim import RivalClock
 from tests.scheduler.test_server_groups import create_group, read_error, select_hosts
 from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
 from tests.support.statements import record_statements
@@ -304,22 +300,6 @@ def test_claim_of_a_soft_spread_does_not_check_the_skew(sqlite_url, make_app):
         assert selected_hosts(select_hosts(app, instance(number), **request)) == hosts
 
 
-@pytest.mark.all_databases
-def test_concurrent_requests_keep_the_skew(cloud):
-    group = soft_group(cloud)
-    scheduler = cloud.app.services.scheduler
-
-    def place(number):
-        answer = scheduler.select_destinations(
-            spec(instance(number), **spread_request(group))
-        ).answer
-        return selected_hosts(answer)[0]
-
-    with ThreadPoolExecutor(8) as rivals:
-        hosts = list(rivals.map(place, range(1, 9)))
-    assert Counter("r2" if host == "cn4" else "r1" for host in hosts) == {"r1": 4, "r2": 4}
-
-
 @pytest.fixture
 def two_racks(sqlite_url, make_app):
     """Two racks with a host in each, and no filter that reads the clock."""
@@ -346,20 +326,6 @@ def test_requests_of_a_joint_call_count_against_each_other(two_racks, recorded):
     assert [two_racks.get(path).json["host"] for path in members] == hosts
 
 
-class RivalMembers:
-    """A clock that adds members on hosts at its first reading, which is the claim."""
-
-    def __init__(self, app, group, hosts):
-        self._app, self._group, self._hosts = app, group, hosts
-
-    def __call__(self):
-        hosts, self._hosts = self._hosts, []
-        for number, host in enumerate(hosts, 900):
-            fields = {"instance_group": self._group, "force_hosts": [host]}
-            select_hosts(self._app, instance(number), **fields)
-        return utcnow()
-
-
 @pytest.mark.parametrize(
     ("rivals", "hosts", "retries"),
     [
@@ -372,7 +338,12 @@ class RivalMembers:
 )
 def test_joint_claim_is_retried_if_the_skew_has_grown(two_racks, rivals, hosts, retries):
     group, own = create_group(two_racks, policy="soft-affinity"), two_racks.app.services.scheduler
-    scheduler = replace(own, clock=RivalMembers(two_racks, group, rivals))
+
+    def add_members():
+        for number, host in enumerate(rivals, 900):
+            select_hosts(two_racks, instance(number), instance_group=group, force_hosts=[host])
+
+    scheduler = replace(own, clock=RivalClock(add_members))
     begin_stats()
     requests = [spec(instance(number), **spread_request(group)) for number in (1, 2)]
     assert select_together(scheduler, *requests) == hosts
@@ -439,68 +410,3 @@ def test_capacity_counts_the_spread(sqlite_url, make_app):
     counted = read_capacity(app, **fields)
     assert (counted["capacity"], counted["exact"]) == (4 + 6, True)
     assert len(place_until_full(app, **fields)) == 10
-
-
-def draw_cloud(random, app):
-    """Return racks by host and the number of free places by host, of a random small cloud."""
-    racks, places = {}, {}
-    for number in range(random.randint(1, 6)):
-        host = f"cn{number}"
-        racks[host] = set(random.sample(["r1", "r2", "r3"], random.choice([0, 1, 1, 1, 2])))
-        places[host] = random.randint(0, 3)
-    app.post_json(NODES, [report(h, memory_mb=1024 * (n + 1)) for h, n in places.items()])
-    places = {host: number + 1 for host, number in places.items()}
-    for number, rack in enumerate(("r1", "r2", "r3"), 1):
-        hosts = [host for host, own in racks.items() if rack in own]
-        put_aggregate(app, number, {"rack": rack}, *hosts)
-    return racks, places
-
-
-def find_allowed(racks, places, members, max_skew):
-    """Return the hosts that the rule allows for another member: the rule, written once more."""
-    counts = Counter(rack for host in members for rack in racks[host])
-    domains = {rack for own in racks.values() for rack in own}
-    least = min((counts[rack] for rack in domains), default=0)
-    return {
-        host
-        for host, own in racks.items()
-        if places[host] > members.count(host)
-        and own
-        and all(counts[rack] + 1 - least <= max_skew for rack in own)
-    }
-
-
-@pytest.mark.slow
-@examples(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-@given(seed=st.integers(min_value=0, max_value=2**32))
-def test_hosts_are_those_of_the_rule_in_any_cloud(make_new_app, seed):
-    random = Random(seed)
-    app = make_new_app(filter_scheduler__enabled_filters=FILTERS)
-    racks, places = draw_cloud(random, app)
-    if not any(racks.values()):
-        return
-    group, max_skew, members = soft_group(app), random.randint(1, 2), []
-    extra_specs = {**HARD, "scheduler:max_skew": str(max_skew)}
-    for number in range(1, 12):
-        request = spread_request(group, extra_specs)
-        answer = select_hosts(app, instance(90), path=EXPLAIN, **request)
-        allowed = find_allowed(racks, places, members, max_skew)
-        assert {host["host"] for host in answer["hosts"]} == allowed
-        several = random.randint(2, 4)
-        several_uuids = [instance(900 + position) for position in range(several)]
-        answer = select_hosts(app, *several_uuids, path=EXPLAIN, **request)
-        together = list(members)
-        for host in selected_hosts(answer):
-            assert host in find_allowed(racks, places, together, max_skew)
-            together.append(host)
-        if not allowed:
-            assert answer["outcome"] == "no_valid_host"
-            return
-        if random.random() < 0.2:  # a member that does not keep to the rule
-            host = random.choice(sorted(h for h, n in places.items() if n > members.count(h)))
-            forced = {"instance_group": group, "force_hosts": [host]}
-            members += selected_hosts(select_hosts(app, instance(number), **forced))
-        else:
-            members += selected_hosts(select_hosts(app, instance(number), **request))

@@ -9,16 +9,11 @@ from tests.support.versions import LATEST_HEADERS
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
+SELECT = "/scheduler/v1/select_destinations"
 CANDIDATES = (
     "/placement/allocation_candidates?resources=VCPU:1,MEMORY_MB:512,DISK_GB:1"
     "&required=!HW_CPU_X86_AVX&member_of=!in:11111111-1111-1111-1111-111111111111&limit=1000"
 )
-
-
-@pytest.fixture(params=[20, 2_000], ids="{} hosts".format)
-def cloud(app, request):
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(request.param)])
-    return app
 
 
 def count_statements(app, send_request) -> list[int]:
@@ -31,34 +26,41 @@ def count_statements(app, send_request) -> list[int]:
     return counts
 
 
-def test_allocation_candidates_take_a_fixed_number_of_statements(cloud):
+def select_host(app, *numbers, **changes):
+    request = spec(*map(instance, numbers), **changes)
+    app.post_json(SELECT, {"request_spec": request, "return_alternates": True})
+
+
+def select_together(app, first):
+    requests = [spec(instance(first)), spec(instance(first + 1), instance(first + 2))]
+    app.post_json(SELECT, {"requests": [{"request_spec": request} for request in requests]})
+
+
+#: Statements of the first request, of the next request, and of two requests in a call. The first
+#: request also loads reports and aggregates, and creates project and user. Two requests in a call
+#: have a single claim. SQLite counts the BEGIN of the claim. MySQL does not return the new rows.
+SELECTION_COUNTS = {
+    "sqlite": ([25, 18], [32, 32]),
+    "postgresql": ([24, 17], [31, 31]),
+    "mysql": ([26, 19], [33, 33]),
+}
+
+
+@pytest.mark.parametrize("size", [20, 300], ids="{} hosts".format)
+def test_number_of_statements_depends_neither_on_hosts_nor_on_instances(app, size):
+    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(size)])
+    alone, together = SELECTION_COUNTS[app.app.services.database.reader.dialect.name]
+    assert count_statements(app, lambda number: select_host(app, number + 1)) == alone
+    select_together(app, 10)
+    assert count_statements(app, lambda number: select_together(app, 20 + 10 * number)) == together
     # Ids of all names, the providers that may serve, their rows, and the names of all classes and
     # traits for summaries.
-    seen = count_statements(cloud, lambda _: cloud.get(CANDIDATES, headers=LATEST_HEADERS))
-    assert seen == [4, 4]
+    candidates = count_statements(app, lambda _: app.get(CANDIDATES, headers=LATEST_HEADERS))
+    assert candidates == [4, 4]
 
+    def select_several(number):
+        first = 100 * (number + 1)
+        select_host(app, *range(first, first + (2, 10)[number]), flavor=flavor(vcpus=2))
 
-def select_host(app, *instances, **changes):
-    body = {"request_spec": spec(*instances, **changes), "return_alternates": True}
-    app.post_json("/scheduler/v1/select_destinations", body)
-
-
-#: Statements of the first request and of the next request. The first request also loads reports and
-#: aggregates, and creates project and user. SQLite counts the BEGIN of the claim. MySQL does not
-#: return the new rows.
-SELECTION_COUNTS = {"sqlite": [25, 18], "postgresql": [24, 17], "mysql": [26, 19]}
-
-
-def test_select_destinations_takes_a_fixed_number_of_statements(cloud):
-    counts = count_statements(cloud, lambda number: select_host(cloud, instance(number + 1)))
-    assert counts == SELECTION_COUNTS[cloud.app.services.database.reader.dialect.name]
-
-
-def test_statements_do_not_depend_on_the_number_of_instances(cloud):
-    def send_request(number):
-        uuids = [instance(100 * (number + 1) + n) for n in range((2, 10)[number])]
-        select_host(cloud, *uuids, flavor=flavor(vcpus=2))
-
-    count_statements(cloud, lambda number: select_host(cloud, instance(number + 1)))
-    two, ten = count_statements(cloud, send_request)
+    two, ten = count_statements(app, select_several)
     assert two == ten
