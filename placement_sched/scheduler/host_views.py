@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Views of hosts for the API and the console: the list, and a single host in full."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from operator import itemgetter
-from typing import NamedTuple
 
 import orjson
 
@@ -63,6 +61,7 @@ class _Cloud:
 
     connection: Connection
     now: datetime
+    aggregates: Sequence[HostAggregate]
     of_host: Callable[[str], tuple[HostAggregate, ...]]
     policies: Policies
 
@@ -70,7 +69,7 @@ class _Cloud:
     def of(cls, scheduler: Scheduler, connection: Connection) -> "_Cloud":
         aggregates = scheduler.memory.aggregates.current(connection)
         policies = policies_for(scheduler.live.settings(), scheduler.clock)
-        return cls(connection, scheduler.clock(), aggregates.of_host, policies)
+        return cls(connection, scheduler.clock(), aggregates.every, aggregates.of_host, policies)
 
     def state(self, service: ServedNode | Service) -> Json:
         """Return the state of a service, with details unless it is enabled and up."""
@@ -111,12 +110,11 @@ def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
         reads_all = len(page) > min(_MAX_NAMED, len(all_nodes) - 1)
         roots = None if reads_all else [node.root_id for node in page if node.root_id is not None]
         amounts = hosts.amounts(connection, roots)
-        traits = _Traits(hosts.trait_names(connection), hosts.traits_of_trees(connection, roots))
+        traits = hosts.trait_names(connection), hosts.traits_of_trees(connection, roots)
         names = None if reads_all else {node.host for node in page}
         counts = instances.counts_on_hosts(connection, names)
-        known_cells = cells.all_cells(connection)
+        lists, indexes_of = _index_lists(cloud, page, *traits)
     nodes_of = Counter(node.host for node in all_nodes)
-    lists = _Lists.of(cloud, page, traits, known_cells)
 
     def view_of(node: ServedNode) -> Json:
         number = counts.get((node.host, node.node), 0)
@@ -129,12 +127,12 @@ def list_hosts(scheduler: Scheduler, filters: HostQuery) -> Json:
             "zone": ",".join(cloud.zones(node.host)),
             **cloud.state(node),
             "policy": cloud.policy(node.host),
-            **lists.indexes(node),
+            **indexes_of(node),
             "instances": number,
             "resources": _resources(amounts.get(node.root_id or 0, {})),
         }
 
-    return {**lists.shown(), "hosts": list(map(view_of, page))}
+    return {**lists, "hosts": list(map(view_of, page))}
 
 
 def sum_cloud(scheduler: Scheduler) -> Json:
@@ -149,7 +147,7 @@ def sum_cloud(scheduler: Scheduler) -> Json:
         amounts = hosts.amounts(connection, None)
         counts = instances.counts_on_hosts(connection, None)
     states: Counter[str] = Counter(dict.fromkeys(STATES, 0))
-    groups: dict[tuple[int, ...], _HostSums] = {}
+    by_zone, by_aggregate = defaultdict[str, _HostSums](_HostSums), dict[int, _HostSums]()
     attention: list[Json] = []
     counts_by_host: Counter[str] = Counter()
     for (host, _), number in counts.items():
@@ -157,23 +155,21 @@ def sum_cloud(scheduler: Scheduler) -> Json:
     for node in nodes:
         state = cloud.state(node)
         states[state["state"]] += 1
-        joined = cloud.of_host(node.host)
-        key = tuple(aggregate.id for aggregate in joined)
-        if key not in groups:
-            groups[key] = _HostSums(",".join(cloud.zones(node.host)), joined)
-        sums = groups[key]
+        zone = ",".join(cloud.zones(node.host))
         if state["state"] != "up" and len(attention) < _MAX_ATTENTION:
-            attention.append({"host": node.host, "node": node.node, "zone": sums.zone, **state})
-        sums.add(amounts.get(node.root_id or 0, {}), counts_by_host.pop(node.host, 0))
+            attention.append({"host": node.host, "node": node.node, "zone": zone, **state})
+        own = amounts.get(node.root_id or 0, {}), counts_by_host.pop(node.host, 0)
+        by_zone[zone].add(*own)
+        for aggregate in cloud.of_host(node.host):
+            by_aggregate.setdefault(aggregate.id, _HostSums()).add(*own)
     return {
         "hosts": {"total": len(nodes), **states},
-        "instances": sum(sums.instances for sums in groups.values()),
-        "zones": [
-            {"zone": zone, **sums.as_json()} for zone, sums in _sums_by_zone(groups.values())
-        ],
+        "instances": sum(sums.instances for sums in by_zone.values()),
+        "zones": [{"zone": zone, **by_zone[zone].as_json()} for zone in sorted(by_zone)],
         "aggregates": [
-            {"uuid": aggregate.uuid, "name": aggregate.name, **sums.as_json()}
-            for aggregate, sums in _sums_by_aggregate(groups.values())
+            {"uuid": aggregate.uuid, "name": aggregate.name, **by_aggregate[aggregate.id].as_json()}
+            for aggregate in cloud.aggregates
+            if aggregate.id in by_aggregate
         ],
         "attention": attention,
     }
@@ -181,10 +177,6 @@ def sum_cloud(scheduler: Scheduler) -> Json:
 
 @dataclass(slots=True)
 class _HostSums:
-    """The sums over hosts, such as the hosts of the same aggregates."""
-
-    zone: str = ""
-    aggregates: Sequence[HostAggregate] = ()
     hosts: int = 0
     instances: int = 0
     resources: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -193,26 +185,13 @@ class _HostSums:
         self.hosts += 1
         self.instances += number_of_instances
         for name, (capacity, used) in amounts.items():
-            sums = self._sums(name)
+            sums = self.resources.setdefault(name, dict.fromkeys(_SUMS, 0))
             percent = 100 * used / capacity if capacity else 100.0 * (used > 0)
             sums["used"] += used
             sums["capacity"] += capacity
             sums["hosts"] += 1
             sums["nearly_full"] += NEARLY_FULL <= percent < FULL
             sums["full"] += percent >= FULL
-
-    def merge(self, other: "_HostSums") -> None:
-        self.hosts += other.hosts
-        self.instances += other.instances
-        for name, added in other.resources.items():
-            sums = self._sums(name)
-            for key, amount in added.items():
-                sums[key] += amount
-
-    def _sums(self, name: str) -> dict[str, int]:
-        if name not in self.resources:
-            self.resources[name] = dict.fromkeys(_SUMS, 0)
-        return self.resources[name]
 
     def as_json(self) -> Json:
         return {
@@ -222,80 +201,42 @@ class _HostSums:
         }
 
 
-def _sums_by_zone(groups: Iterable[_HostSums]) -> list[tuple[str, _HostSums]]:
-    sums: dict[str, _HostSums] = {}
-    for group in groups:
-        sums.setdefault(group.zone, _HostSums()).merge(group)
-    return sorted(sums.items(), key=itemgetter(0))
+def _index_lists(
+    cloud: _Cloud,
+    nodes: Sequence[ServedNode],
+    trait_names: Mapping[int, str],
+    traits_of_trees: Mapping[int, Sequence[int]],
+) -> tuple[Json, Callable[[ServedNode], Json]]:
+    """Return the objects that hosts refer to by index, and a function that returns the indexes."""
+    aggregates = {each.id: each for node in nodes for each in cloud.of_host(node.host)}
+    aggregate_at = {key: index for index, key in enumerate(sorted(aggregates))}
+    trait_ids = {node.root_id: traits_of_trees.get(node.root_id or 0, ()) for node in nodes}
+    ids = set[int]().union(*trait_ids.values()) & trait_names.keys()
+    trait_at = {key: at for at, key in enumerate(sorted(ids, key=trait_names.__getitem__))}
+    traits_at = {
+        root: [trait_at[key] for key in ids_of_root if key in trait_at]
+        for root, ids_of_root in trait_ids.items()
+    }
+    uuids = {canonical_uuid(node.cell_uuid) for node in nodes if node.cell_uuid}
+    used_cells = [
+        cell for cell in cells.all_cells(cloud.connection) if canonical_uuid(cell.uuid) in uuids
+    ]
+    cell_at = {canonical_uuid(cell.uuid): index for index, cell in enumerate(used_cells)}
 
-
-def _sums_by_aggregate(groups: Iterable[_HostSums]) -> list[tuple[HostAggregate, _HostSums]]:
-    sums: dict[int, tuple[HostAggregate, _HostSums]] = {}
-    for group in groups:
-        for aggregate in group.aggregates:
-            sums.setdefault(aggregate.id, (aggregate, _HostSums()))[1].merge(group)
-    return [sums[key] for key in sorted(sums)]
-
-
-class _Traits(NamedTuple):
-    """The names of traits by id, and the trait ids of each tree by the id of its root."""
-
-    names: Mapping[int, str]
-    of_tree: Mapping[int, Sequence[int]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Lists:
-    """Objects that several hosts refer to by index."""
-
-    aggregates: Sequence[HostAggregate]
-    traits: Sequence[str]
-    cells: Sequence[NovaCell]
-    indexes: Callable[[ServedNode], Json]
-
-    @classmethod
-    def of(
-        cls,
-        cloud: _Cloud,
-        nodes: Sequence[ServedNode],
-        traits: _Traits,
-        all_cells: Sequence[NovaCell],
-    ) -> "_Lists":
-        aggregates = {each.id: each for node in nodes for each in cloud.of_host(node.host)}
-        aggregate_at = {key: index for index, key in enumerate(sorted(aggregates))}
-        trait_ids = {node.root_id: traits.of_tree.get(node.root_id or 0, ()) for node in nodes}
-        ids = set[int]().union(*trait_ids.values()) & traits.names.keys()
-        sorted_ids = sorted(ids, key=traits.names.__getitem__)
-        trait_at = {key: index for index, key in enumerate(sorted_ids)}
-        numbered = {
-            root: [trait_at[key] for key in ids_of_root if key in trait_at]
-            for root, ids_of_root in trait_ids.items()
-        }
-        cell_uuids = {canonical_uuid(node.cell_uuid) for node in nodes if node.cell_uuid}
-        used_cells = [cell for cell in all_cells if canonical_uuid(cell.uuid) in cell_uuids]
-        cell_at = {canonical_uuid(cell.uuid): index for index, cell in enumerate(used_cells)}
-
-        def of_node(node: ServedNode) -> Json:
-            cell = cell_at.get(canonical_uuid(node.cell_uuid)) if node.cell_uuid else None
-            return {
-                **({} if cell is None else {"cell": cell}),
-                "aggregates": [aggregate_at[each.id] for each in cloud.of_host(node.host)],
-                "traits": numbered[node.root_id],
-            }
-
-        return cls(
-            aggregates=[aggregates[key] for key in aggregate_at],
-            traits=[traits.names[key] for key in sorted_ids],
-            cells=used_cells,
-            indexes=of_node,
-        )
-
-    def shown(self) -> Json:
+    def indexes_of(node: ServedNode) -> Json:
+        cell = cell_at.get(canonical_uuid(node.cell_uuid)) if node.cell_uuid else None
         return {
-            "aggregates": [_aggregate(aggregate) for aggregate in self.aggregates],
-            "traits": self.traits,
-            "cells": [_cell(cell) for cell in self.cells],
+            **({} if cell is None else {"cell": cell}),
+            "aggregates": [aggregate_at[each.id] for each in cloud.of_host(node.host)],
+            "traits": traits_at[node.root_id],
         }
+
+    lists = {
+        "aggregates": [_aggregate(aggregates[key]) for key in aggregate_at],
+        "traits": [trait_names[key] for key in trait_at],
+        "cells": [_cell(cell) for cell in used_cells],
+    }
+    return lists, indexes_of
 
 
 def _filter_nodes(
@@ -359,11 +300,16 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
         cells_by_uuid = {canonical_uuid(cell.uuid): cell for cell in cells.all_cells(connection)}
     compute = next((service for service in records if service.is_compute), None)
     policy = policy_views.show_policy(scheduler, cloud.policy(host))
+    own_options = {
+        key: option
+        for key, option in policy["options"].items()
+        if option["source"] == policy_views.POLICY
+    }
     return {
         "host": host,
         "zone": ",".join(cloud.zones(host)),
         **({"state": "down", "last_seen_up": None} if compute is None else cloud.state(compute)),
-        "policy": policy | {"options": _own_options(policy["options"])},
+        "policy": policy | {"options": own_options},
         "aggregates": [_aggregate(aggregate) for aggregate in cloud.of_host(host)],
         "services": [_service(cloud, service) for service in records],
         "nodes": [
@@ -373,10 +319,6 @@ def show_host(scheduler: Scheduler, host: str) -> Json:
         ],
         "instances": [_instance(instance) for instance in vms],
     }
-
-
-def _own_options(options: Mapping[str, Json]) -> Json:
-    return {key: each for key, each in options.items() if each["source"] == policy_views.POLICY}
 
 
 def _aggregate(row: HostAggregate) -> Json:
