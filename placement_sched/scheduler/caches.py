@@ -16,6 +16,7 @@ from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders, ProviderSource
 from placement_sched.config.settings import Settings
 from placement_sched.db.failover import ServerEpoch, epoch_of
+from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import ComputeNode
@@ -147,11 +148,8 @@ class Aggregates:
     @cached_property
     def by_host(self) -> dict[str, tuple[HostAggregate, ...]]:
         """Return the aggregates of each host in an aggregate, in order of id."""
-        by_host: dict[str, list[HostAggregate]] = defaultdict(list)
-        for aggregate in self.every:
-            for host in aggregate.hosts:
-                by_host[host].append(aggregate)
-        return {host: tuple(members) for host, members in by_host.items()}
+        by_host = grouped((host, each) for each in self.every for host in each.hosts)
+        return {host: tuple(aggregates) for host, aggregates in by_host.items()}
 
     def of_host(self, host: str) -> tuple[HostAggregate, ...]:
         """Return the aggregates of a host, in order of id."""

@@ -5,7 +5,6 @@ A claim makes the allocations of all instances of a request, or of several reque
 together, or no allocations.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -18,12 +17,11 @@ from placement_sched import errors
 from placement_sched.config.settings import Settings
 from placement_sched.db.errors import MOVED
 from placement_sched.db.failover import epoch_of
-from placement_sched.db.sql import grouped
+from placement_sched.db.sql import grouped, nested
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import Clock
-from placement_sched.model.decision import SELECT, Decision
-from placement_sched.model.document import Json
+from placement_sched.model.decision import SELECT, Decision, SchedulingResult
 from placement_sched.model.instance import Instance
 from placement_sched.model.provider import INSTANCE_TYPE, Allocation, Amounts, ConsumerClaim
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
@@ -89,7 +87,7 @@ class Claims:
         document: Mapping[str, Any],
         claiming: ClaimMode,
         ids: RequestIds = NO_REQUEST,
-    ) -> Json | None:
+    ) -> SchedulingResult | None:
         """Return the result of an earlier, equal request, if still allocated.
 
         With ``ClaimMode.ADDED``, requests are equal only if their ids are also equal. Raises
@@ -106,13 +104,13 @@ class Claims:
         digest = digest_of_request(spec, document)
         if claiming is ClaimMode.ADDED:
             earlier = _find_added(spec.instance_uuids, recorded, existing, digest, ids)
-            return dict(earlier.answer) if earlier else None
+            return SchedulingResult(dict(earlier.answer)) if earlier else None
         allocated = {allocation.consumer.uuid for allocation in existing}
         by_uuid = {decision.uuid: decision for decision in recorded.values()}
         if len(by_uuid) == 1 and recorded.keys() == allocated == set(spec.instance_uuids):
             (decision,) = by_uuid.values()
             if decision.digest == digest and _is_held(decision, spec.instance_uuids, existing):
-                return dict(decision.answer)
+                return SchedulingResult(dict(decision.answer))
         raise errors.Conflict(
             f"instance {min(allocated)} already has allocations from another request",
             code="scheduler.instance_placed",
@@ -187,7 +185,10 @@ class Claims:
         existing: Sequence[Allocation] = ()
         if is_added:
             existing = allocations.of_several(connection, uuids, REQUEST_PATH)
-            _check_not_repeated(connection, selected.decision, uuids, existing)
+            recorded = decisions.of_instances(connection, uuids) if existing else {}
+            digest, ids = selected.decision.digest, selected.decision.request_ids
+            if existing and _find_added(uuids, recorded, existing, digest, ids):
+                raise ConcurrentUpdate("a concurrent request with the same ids was claimed")
         claimed = self._allocate(connection, selected, existing, now)
         _record(connection, claimed, now, is_added=is_added)
         _lock_zones(connection, claimed.run)
@@ -265,7 +266,6 @@ class Claims:
 def _record(
     connection: Connection, claimed: _DecidedRun, now: datetime, *, is_added: bool = False
 ) -> None:
-    """Join the server group, check the spread, and record instances and decision."""
     run, decision = claimed
     if run.request.names_group:
         with errors.relocated(REQUEST_PATH, run.request.path):
@@ -292,22 +292,9 @@ def _merge(by_consumer: Mapping[str, Sequence[Allocation]], claim: ConsumerClaim
     old and the new host is allocated once, as in nova's evacuation.
     """
     existing = by_consumer.get(claim.consumer, ())
-    amounts: dict[str, dict[str, int]] = defaultdict(dict)
-    for allocation in existing:
-        amounts[allocation.provider_uuid][allocation.resource_class] = allocation.used
+    amounts = nested((each.provider_uuid, each.resource_class, each.used) for each in existing)
     generation = existing[0].consumer.generation if existing else claim.generation
     return replace(claim, allocations={**claim.allocations, **amounts}, generation=generation)
-
-
-def _check_not_repeated(
-    connection: Connection, decision: Decision, uuids: Sequence[str], existing: Sequence[Allocation]
-) -> None:
-    """Raise :class:`ConcurrentUpdate` if an equal request was claimed since the selection."""
-    if not existing:
-        return
-    recorded = decisions.of_instances(connection, uuids)
-    if _find_added(uuids, recorded, existing, decision.digest, decision.request_ids):
-        raise ConcurrentUpdate("a concurrent request with the same ids was claimed")
 
 
 def _find_added(
@@ -333,7 +320,6 @@ def _find_added(
 
 
 def _is_held(decision: Decision, uuids: Sequence[str], rows: Iterable[Allocation]) -> bool:
-    """Return whether the instances still have all allocations of a decision."""
     amounts = {(row.consumer.uuid, row.provider_uuid, row.resource_class): row.used for row in rows}
     return all(amounts.get(key, 0) >= amount for key, amount in decision.chosen(uuids))
 
@@ -372,7 +358,6 @@ def _locked_group(run: SchedulingRun) -> str | None:
 
 
 def _check_spread(connection: Connection, run: SchedulingRun) -> None:
-    """Check the hard spread of a run, if any, before its instances are recorded."""
     if not _compares_hosts(run):
         return
     spec, hosts = run.filtered_request.spec, [best.service_host for best, *_ in run.selections]

@@ -133,7 +133,9 @@ def summary_of(decision: DecisionSummary) -> Json:
 def count_decisions(connection: Connection, wanted: DecisionQuery, now: datetime) -> Json:
     """Count the decisions that match, by outcome, by the most frequent values, and over time."""
     begin = wanted.since or decisions.oldest(connection, wanted) or now
-    seconds = _choose_bucket((wanted.until or now) - begin)
+    span = ((wanted.until or now) - begin).total_seconds()
+    fitting = (size for size in _BUCKETS if span / size <= _MAX_BUCKETS)
+    seconds = next(fitting, _BUCKETS[-1])
     unit = "minute" if seconds < 3600 else "hour" if seconds < 86_400 else "day"
     buckets: dict[datetime, Counter[str]] = defaultdict(Counter)
     outcomes = Counter(dict.fromkeys((SELECTED, NO_VALID_HOST), 0))
@@ -159,12 +161,6 @@ def count_decisions(connection: Connection, wanted: DecisionQuery, now: datetime
             for time in sorted(buckets)
         ],
     }
-
-
-def _choose_bucket(span: timedelta) -> int:
-    """Return the length in seconds of the intervals of a time range."""
-    fitting = (size for size in _BUCKETS if span.total_seconds() / size <= _MAX_BUCKETS)
-    return next(fitting, _BUCKETS[-1])
 
 
 def find_rejecting_decisions(
@@ -330,7 +326,6 @@ def _overrides(scheduler: Scheduler, decision: Decision, settings: str) -> Mappi
 
 
 def _verdicts(connection: Connection, run: SchedulingRun, decision: Decision) -> Json:
-    """Return the current verdicts on hosts that only the decision chose."""
     chosen = {best.service_host for best, *_ in run.selections}
     hosts = dict.fromkeys(place.host for place in decision.places if place.host is not None)
     lost = [host for host in hosts if host not in chosen][:MAX_REPLAY_VERDICTS]

@@ -128,7 +128,6 @@ class Retention:
             LOG.warning("Expired decisions were not deleted: %s", failure.detail)
 
     def _is_cleanup_due(self, now: datetime) -> bool:
-        """Count a decision, and return whether a cleanup is due, after resetting the count."""
         with self._lock:
             self._count_since += 1
             self._last_cleanup = self._last_cleanup or now
@@ -174,7 +173,6 @@ def make_decision(
 
 
 def _conditions(run: SchedulingRun, changes: Sequence[Json]) -> Conditions:
-    """Return the conditions of a run."""
     request = run.request
     options, left_out = options_to_record(request.settings)
     return Conditions(

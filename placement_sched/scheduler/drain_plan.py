@@ -6,10 +6,9 @@ rejects the instance, the instance has to move, and its capacity is free for the
 instances. An instance that its host would reject even before the changes is ignored.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import orjson
 
 from placement_sched.db.scratch import ScratchTransaction
+from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error, Invalid, NotFound
 from placement_sched.limits import MAX_INSTANCES
@@ -31,9 +31,8 @@ from placement_sched.scheduler.explain.funnel import funnel_of
 from placement_sched.scheduler.explain.verdicts import reported_trees, verdicts
 from placement_sched.scheduler.host_state import with_device_providers
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.selection import SchedulingRun
+from placement_sched.scheduler.selection import SchedulingRun, amounts_of
 from placement_sched.scheduler.simulation import (
-    AppliedChanges,
     ChangedAggregate,
     ChangedInventory,
     CloudChange,
@@ -57,8 +56,6 @@ _REUSED_KEYS = (
 )
 #: Keys that were derived from the original flavor.
 _FLAVOR_KEYS = ("numa_topology", "pci_requests")
-#: Records of an unknown flavor.
-_UNKNOWN_FLAVOR: tuple[Mapping[str, Any] | None, ...] = (None, {})
 _NO_FLAVOR = "its flavor is not recorded"
 
 
@@ -85,8 +82,7 @@ class MovingInstance:
 
         An instance in a server group has a key of its own.
         """
-        own = self.record.uuid if self.record.server_group else ""
-        return orjson.dumps([own, self.document], option=orjson.OPT_SORT_KEYS)
+        return self.request_key + (self.record.uuid if self.record.server_group else "").encode()
 
     @property
     def request_key(self) -> bytes:
@@ -126,10 +122,6 @@ class StuckInstance:
     host: str
     reason: str
 
-    def as_json(self) -> Json:
-        """Return the instance as a JSON object."""
-        return {"instance": self.instance, "host": self.host, "reason": self.reason}
-
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
@@ -149,9 +141,11 @@ def find_instances(connection: Connection, hosts: Iterable[str]) -> list[MovingI
 
 def in_order(moving: Sequence[MovingInstance]) -> list[MovingInstance]:
     """Return instances in the order of moves: largest first, then by kind, host, uuid."""
-    keys = [([-part for part in each.size], each.kind, each.record.host or "") for each in moving]
-    order = sorted(range(len(moving)), key=lambda index: (*keys[index], moving[index].record.uuid))
-    return [moving[index] for index in order]
+
+    def key(each: MovingInstance) -> tuple[list[int], bytes, str, str]:
+        return [-part for part in each.size], each.kind, each.record.host or "", each.record.uuid
+
+    return sorted(moving, key=key)
 
 
 def _with_requests(connection: Connection, records: Sequence[Instance]) -> list[MovingInstance]:
@@ -205,13 +199,9 @@ class Mover:
 
     def move(self, moving: Sequence[MovingInstance], *, avoid: Iterable[str]) -> MovePlan:
         """Move instances, in their order, to hosts other than ``avoid``."""
-        result = MovePlan()
-        excluded = sorted(set(avoid))
-        kinds: dict[bytes, list[MovingInstance]] = defaultdict(list)
-        for instance in moving:
-            kinds[instance.kind].append(instance)
-        for batch in kinds.values():
-            result += self._move_equal(batch, {"ignore_hosts": excluded})
+        result, extra = MovePlan(), {"ignore_hosts": sorted(set(avoid))}
+        for equal in grouped((instance.kind, instance) for instance in moving).values():
+            result += self._move_equal(equal, extra)
         return result
 
     def stays(self, one: MovingInstance) -> str | None:
@@ -246,10 +236,8 @@ class Mover:
             attempt.kept = False
             raise
         else:
-            if attempt.kept:
-                savepoint.commit()
-            else:
-                savepoint.rollback()
+            end = savepoint.commit if attempt.kept else savepoint.rollback
+            end()
         finally:
             if not attempt.kept:
                 memory.simulated.clear()
@@ -300,13 +288,11 @@ class Mover:
         return MovePlan(tuple(_list_moves(batch, run)))
 
     def _write(self, batch: Sequence[MovingInstance], run: SchedulingRun) -> None:
-        """Replace the allocations of instances in the simulation."""
         pairs = _pair_with_selections(batch, run)
         allocated = [
             SimulatedAllocation(instance.record.uuid, provider, name, amount)
             for instance, best, _ in pairs
-            for provider, body in (best.allocation_request or {})["allocations"].items()
-            for name, amount in body["resources"].items()
+            for (provider, name), amount in amounts_of(best.allocation_request)
         ]
         locations = {vm.record.uuid: (best.service_host, best.nodename) for vm, best, _ in pairs}
         simulation.move(self._scratch.connection, allocated, locations, self._now)
@@ -320,23 +306,16 @@ class Mover:
 
 def _has_unknown_flavor(instance: MovingInstance) -> bool:
     flavor = instance.document["flavor"]
-    return flavor in _UNKNOWN_FLAVOR or flavor.keys() == {"id"}
+    return not flavor or flavor.keys() == {"id"}
 
 
 def group_without(connection: Connection, record: Instance) -> Json:
     """Return the current server group of an instance, without the instance itself."""
-    if record.server_group is None:
-        return {}
-    group = server_groups.by_uuid(connection, record.server_group)
+    uuid = record.server_group
+    group = server_groups.by_uuid(connection, uuid) if uuid else None
     if group is None:
         return {}
-    members = server_groups.with_members(connection, group).members
-    records = instances.by_uuids(connection, [uuid for uuid in members if uuid != record.uuid])
-    current = replace(
-        group,
-        members=tuple(member.uuid for member in records),
-        hosts=tuple(dict.fromkeys(each.host for each in records if each.host is not None)),
-    )
+    current = server_groups.with_members(connection, group, without=frozenset({record.uuid}))
     return {"instance_group": current.as_document()}
 
 
@@ -351,16 +330,11 @@ class PartialFit:
 def _explain_partial_fit(
     run: SchedulingRun, connection: Connection, number: int, extra: Json
 ) -> PartialFit:
-    destination = extra.get("requested_destination")
-    if destination is not None:
+    if (destination := extra.get("requested_destination")) is not None:
         host_verdicts = verdicts(connection, run, reported_trees(connection, [destination["host"]]))
         reasons = [reason.reason for verdict in host_verdicts for reason in verdict.reasons]
         return PartialFit(0, "; ".join(dict.fromkeys(reasons)))
-    choice = run.choice
-    fitting = 0
-    if choice is not None:
-        fitting = choice.placed if choice.room_for is None else choice.room_for
-    if fitting:
+    if run.choice and (fitting := run.choice.room_for or run.choice.placed):
         return PartialFit(min(fitting, number - 1), "")
     obstacle = funnel_of(run, connection).obstacle
     return PartialFit(0, obstacle.reason if obstacle else "no valid host")
@@ -377,11 +351,11 @@ def _pair_with_selections(
 
 
 def _list_moves(batch: Sequence[MovingInstance], run: SchedulingRun) -> Iterator[PlannedMove]:
+    passed = tuple(report.name for report in run.choice.first.filters) if run.choice else ()
     for instance, best, _ in _pair_with_selections(batch, run):
-        host = instance.record.host or ""
-        passed = tuple(report.name for report in run.choice.first.filters) if run.choice else ()
-        node = best.nodename
-        yield PlannedMove(instance.record.uuid, host, best.service_host, node, best.weight, passed)
+        uuid, origin = instance.record.uuid, instance.record.host or ""
+        host, node = best.service_host, best.nodename
+        yield PlannedMove(uuid, origin, host, node, best.weight, passed)
 
 
 def check_move(
@@ -438,16 +412,22 @@ def plan_drain(
     scheduler.reader.check_overrides(overrides)
     if any(isinstance(change, RemovedHosts) for change in changes[:-1]):
         # Below, removed hosts are only drained, so validate later changes of these hosts here.
-        scheduler.simulate(changes, lambda _scheduler, _scratch, _applied: None)
+        scheduler.simulate(changes, lambda _scheduler, _scratch: None)
     with scheduler.source.read() as connection:
         affected = _affected_hosts(connection, changes)
     rejected = _rejected_before(scheduler, affected)
+    # Hosts are drained while their instances move, before they are removed.
+    draining = [
+        DrainedHosts(at=each.at, hosts=each.hosts) if isinstance(each, RemovedHosts) else each
+        for each in changes
+    ]
+    drained = {host for each in draining if isinstance(each, DrainedHosts) for host in each.hosts}
 
     capacities = _count_capacities(scheduler, flavors)
 
-    def run(inner: Scheduler, scratch: ScratchTransaction, applied: AppliedChanges) -> Json:
+    def run(inner: Scheduler, scratch: ScratchTransaction) -> Json:
         mover = Mover(inner, scratch, inner.clock(), overrides)
-        moved, unfit = _move_all(mover, scratch.connection, applied, affected, rejected)
+        moved, unfit = _move_all(mover, scratch.connection, drained, affected, rejected)
         after = _count_capacities(inner, flavors, overrides)
         return {
             "capacity": [
@@ -460,10 +440,10 @@ def plan_drain(
                 for old, new in zip(capacities, after, strict=True)
             ],
             "moves": [move.as_json() | unfit.get(move.instance, {}) for move in moved.moves],
-            "stuck": [stuck.as_json() for stuck in moved.stuck],
+            "stuck": [asdict(stuck) for stuck in moved.stuck],
         }
 
-    return scheduler.simulate([_drain_first(change) for change in changes], run)
+    return scheduler.simulate(draining, run)
 
 
 def _count_capacities(
@@ -471,7 +451,6 @@ def _count_capacities(
     flavors: Sequence[str] | None,
     overrides: Mapping[str, Any] = MappingProxyType({}),
 ) -> Sequence[Json]:
-    """Return the capacity for each of the stored flavors, or for all."""
     if flavors == []:
         return ()
     question = CapacityQuery(
@@ -481,24 +460,16 @@ def _count_capacities(
     return counts
 
 
-def _drain_first(change: CloudChange) -> CloudChange:
-    """Return the change to apply while instances move: hosts are drained before removal."""
-    if isinstance(change, RemovedHosts):
-        return DrainedHosts(at=change.at, hosts=change.hosts)
-    return change
-
-
 def _move_all(
     mover: Mover,
     connection: Connection,
-    applied: AppliedChanges,
+    drained: Collection[str],
     affected: Collection[str],
     rejected: Collection[str],
 ) -> tuple[MovePlan, Mapping[str, Json]]:
-    drained = set(applied.drained)
     moved = mover.move(find_instances(connection, drained), avoid=drained)
     unfit: dict[str, Json] = {}
-    for instance in find_instances(connection, set(affected) - drained):
+    for instance in find_instances(connection, set(affected).difference(drained)):
         reason = None if instance.record.uuid in rejected else mover.stays(instance)
         if reason is not None:
             unfit[instance.record.uuid] = {"reason": reason}
@@ -525,9 +496,7 @@ def _rejected_before(scheduler: Scheduler, hosts: Collection[str]) -> frozenset[
     if not hosts:
         return frozenset()
 
-    def run(
-        scheduler: Scheduler, scratch: ScratchTransaction, _applied: AppliedChanges
-    ) -> frozenset[str]:
+    def run(scheduler: Scheduler, scratch: ScratchTransaction) -> frozenset[str]:
         mover = Mover(scheduler, scratch, scheduler.clock())
         moving = find_instances(scratch.connection, hosts)
         return frozenset(vm.record.uuid for vm in moving if mover.stays(vm) is not None)

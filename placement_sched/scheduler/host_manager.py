@@ -6,7 +6,6 @@ are read on demand. Instances that a request names (members of its server group,
 read alone. All instances of all hosts are read only for plugins that need them.
 """
 
-from collections import defaultdict
 from collections.abc import (
     Callable,
     Collection,
@@ -17,14 +16,14 @@ from collections.abc import (
     MutableMapping,
     Sequence,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Self
 
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.config.settings import Settings
 from placement_sched.db.failover import epoch_of
-from placement_sched.db.sql import grouped
+from placement_sched.db.sql import grouped, nested
 from placement_sched.db.transaction import Connection
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.candidates_query import AllocationRequest, Candidates
@@ -104,8 +103,7 @@ class CloudView:
     Aggregates are read on first use, and then stay the same. ``known_aggregates`` are aggregates
     that were already read. ``policies`` are all policies that hosts may have. ``states_age`` is
     the age of the cached host reports in seconds, or None for a request that uses no cached
-    reports. ``shared_states`` is set if several requests use this view in turn. ``earlier`` are the
-    instances that earlier requests of the same call have placed.
+    reports. ``earlier`` are the instances that earlier requests of the same call have placed.
     """
 
     connection: Connection
@@ -113,7 +111,6 @@ class CloudView:
     known_aggregates: Aggregates | None = None
     policies: Policies | None = None
     states_age: float | None = None
-    shared_states: "SharedStates | None" = None
     earlier: Sequence[EarlierInstance] = ()
 
     @classmethod
@@ -185,52 +182,9 @@ class CloudView:
 
         return ratios
 
-    def forget_states(self) -> None:
-        """Discard shared states before they are changed by this request."""
-        if self.shared_states is not None:
-            self.shared_states.forget()
-
     def all_nodes_have(self, trait: str) -> bool:
         """Return whether the root provider of every enabled compute node has a trait."""
         return host_store.all_nodes_have(self.connection, trait)
-
-
-@dataclass(slots=True)
-class SharedStates:
-    """Host states that several requests share in turn, by node uuid.
-
-    Limits and candidates, which filters write, are reset for each request. Before any other write
-    to the states, call :meth:`forget`.
-    """
-
-    _named: frozenset[str] = frozenset()
-    _states: dict[str, HostState | None] = field(default_factory=dict)
-
-    def of(
-        self, cloud: CloudView, spec: RequestSpec, roots: Mapping[str, Sequence[AllocationRequest]]
-    ) -> list[HostState]:
-        """Return the states of the nodes of these roots, in their order, with these candidates."""
-        if (
-            named := named_instances(spec)
-        ) != self._named:  # a state holds the instances of these uuids
-            self.forget()
-            self._named = named
-        states = self._states
-        if missing := [uuid for uuid in roots if uuid not in states]:
-            new = {state.uuid: state for state in _states_of(cloud, spec, missing)}
-            states.update((uuid, new.get(uuid)) for uuid in missing)
-        result = []
-        for uuid, requests in roots.items():
-            if (state := states[uuid]) is not None:
-                if state.limits:
-                    state.limits = {}
-                set_candidates(state, requests)
-                result.append(state)
-        return result
-
-    def forget(self) -> None:
-        """Discard all states."""
-        self._states = {}
 
 
 def get_host_states(cloud: CloudView, spec: RequestSpec, candidates: Candidates) -> list[HostState]:
@@ -256,8 +210,6 @@ def host_states(
     roots = _by_root(candidates.requests)
     for uuid in include:
         roots.setdefault(uuid, ())
-    if cloud.shared_states is not None:
-        return cloud.shared_states.of(cloud, spec, roots)
     states = _states_of(cloud, spec, roots)
     for state in states:
         set_candidates(state, roots[str(state.uuid)])
@@ -286,9 +238,7 @@ def _by_root(requests: Sequence[AllocationRequest]) -> dict[str, Sequence[Alloca
     by_root: dict[str, Sequence[AllocationRequest]] = {each.root_uuid: (each,) for each in requests}
     if len(by_root) == len(requests):  # most clouds: a single candidate per host
         return by_root
-    several: dict[str, list[AllocationRequest]] = defaultdict(list)
-    for request in requests:
-        several[request.root_uuid].append(request)
+    several = grouped((request.root_uuid, request) for request in requests)
     return {uuid: tuple(candidates_of_root) for uuid, candidates_of_root in several.items()}
 
 
@@ -370,12 +320,14 @@ class RecordedInstances:
     @cached_property
     def of_named(self) -> dict[str | None, dict[str, HostInstance]]:
         """Return the instances that the request names by host, then uuid."""
-        return _group_by_host(self._by_uuids(self.named))
+        instances = self._by_uuids(self.named)
+        return nested((instance.host, instance.uuid, instance) for instance in instances)
 
     @cached_property
     def everything(self) -> dict[str | None, dict[str, HostInstance]]:
         """Return all instances on the hosts of the request by host, then uuid."""
-        return _group_by_host(self._by_hosts(self._hosts))
+        instances = self._by_hosts(self._hosts)
+        return nested((instance.host, instance.uuid, instance) for instance in instances)
 
     def on(self, host: str) -> "InstancesOnHost":
         """Return the instances on a host, for all its nodes, read on first use."""
@@ -477,13 +429,6 @@ def named_instances(spec: RequestSpec) -> frozenset[str]:
     members = spec.instance_group.members if spec.instance_group else ()
     hinted = (uuid for name in HINTS for uuid in spec.scheduler_hints.get(name, ()))
     return frozenset((*spec.instance_uuids, *members, *map(canonical_uuid, hinted)))
-
-
-def _group_by_host(instances: Iterable[HostInstance]) -> dict[str | None, dict[str, HostInstance]]:
-    by_host: dict[str | None, dict[str, HostInstance]] = {}
-    for instance in instances:
-        by_host.setdefault(instance.host, {})[instance.uuid] = instance
-    return by_host
 
 
 @dataclass

@@ -271,38 +271,37 @@ def _from_report(node: ComputeNode) -> HostState:
 
     Concurrent states of a node share these values, except PCI devices.
     """
-    state = HostState(node.host, node.hypervisor_hostname, node.cell_uuid)
-    if node.free_disk_gb is not None:
-        _set_reported_values(state, node, node.free_disk_gb)
-    return state
-
-
-def _set_reported_values(state: HostState, node: ComputeNode, free_disk_gb: int) -> None:
-    if node.disk_available_least is not None:
-        free_disk_gb = min(free_disk_gb, node.disk_available_least)
-    free_ram_mb = node.free_ram_mb
-    state.uuid = node.uuid
-    state.host_ip = node.host_ip
-    state.hypervisor_type = node.hypervisor_type
-    state.hypervisor_version = node.hypervisor_version
-    state.hypervisor_hostname = node.hypervisor_hostname
-    state.cpu_info = node.cpu_info
-    state.supported_instances = [list(specs) for specs in node.supported_hv_specs]
-    state.total_usable_ram_mb = node.memory_mb
-    state.total_usable_disk_gb = node.local_gb
-    state.disk_mb_used = node.local_gb_used * 1024
-    state.free_ram_mb = node.memory_mb - node.memory_mb_used if free_ram_mb is None else free_ram_mb
-    state.free_disk_mb = free_disk_gb * 1024
-    state.vcpus_total = node.vcpus
-    state.vcpus_used = node.vcpus_used
-    state.pci_stats = PciPools(node.reported_pools)
-    state.numa_topology = None if node.numa_topology is None else node.numa_topology.topology
-    state.num_instances = int(node.stats.get("num_instances", 0))
-    state.num_io_ops = int(node.stats.get("io_workload", 0))
-    state.failed_builds = int(node.stats.get("failed_builds", 0))
-    state.cpu_allocation_ratio = node.cpu_allocation_ratio
-    state.ram_allocation_ratio = node.ram_allocation_ratio
-    state.disk_allocation_ratio = node.disk_allocation_ratio
-    state.metrics = node.reported_metrics
-    state.stats = node.stats
-    state.updated = node.updated_at
+    if node.free_disk_gb is None:
+        return HostState(node.host, node.hypervisor_hostname, node.cell_uuid)
+    least, free_ram_mb = node.disk_available_least, node.free_ram_mb
+    free_disk_gb = node.free_disk_gb if least is None else min(node.free_disk_gb, least)
+    return HostState(
+        node.host,
+        node.hypervisor_hostname,
+        node.cell_uuid,
+        uuid=node.uuid,
+        host_ip=node.host_ip,
+        hypervisor_type=node.hypervisor_type,
+        hypervisor_version=node.hypervisor_version,
+        hypervisor_hostname=node.hypervisor_hostname,
+        cpu_info=node.cpu_info,
+        supported_instances=[list(specs) for specs in node.supported_hv_specs],
+        total_usable_ram_mb=node.memory_mb,
+        total_usable_disk_gb=node.local_gb,
+        disk_mb_used=node.local_gb_used * 1024,
+        free_ram_mb=node.memory_mb - node.memory_mb_used if free_ram_mb is None else free_ram_mb,
+        free_disk_mb=free_disk_gb * 1024,
+        vcpus_total=node.vcpus,
+        vcpus_used=node.vcpus_used,
+        pci_stats=PciPools(node.reported_pools),
+        numa_topology=None if node.numa_topology is None else node.numa_topology.topology,
+        num_instances=int(node.stats.get("num_instances", 0)),
+        num_io_ops=int(node.stats.get("io_workload", 0)),
+        failed_builds=int(node.stats.get("failed_builds", 0)),
+        cpu_allocation_ratio=node.cpu_allocation_ratio,
+        ram_allocation_ratio=node.ram_allocation_ratio,
+        disk_allocation_ratio=node.disk_allocation_ratio,
+        metrics=node.reported_metrics,
+        stats=node.stats,
+        updated=node.updated_at,
+    )

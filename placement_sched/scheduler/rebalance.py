@@ -5,20 +5,18 @@ Each move is scheduled by a real run in a simulation, and is valid in the order 
 and limits are described for operators in ``doc/source/plan.rst``. Nothing is moved.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, islice
 from typing import Any
 
 from placement_sched.db.scratch import ScratchTransaction
-from placement_sched.db.sql import grouped
+from placement_sched.db.sql import grouped, nested
 from placement_sched.limits import MAX_REBALANCE_RUNS, MAX_REBALANCE_SETS, MAX_REBALANCE_TARGETS
 from placement_sched.model.document import Json
 from placement_sched.scheduler.capacity.report import check_hosts, check_zone
 from placement_sched.scheduler.drain_plan import Mover, MovingInstance, PlannedMove, find_instances
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.simulation import AppliedChanges
 from placement_sched.store import simulation
 from placement_sched.store.placement import allocations
 from placement_sched.store.simulation import HostLoad
@@ -67,7 +65,7 @@ def advise(scheduler: Scheduler, goal: str, document: Json | None, max_moves: in
     for an invalid request, and :class:`Unavailable` after ``[scheduler] what_if_timeout``.
     """
 
-    def run(scheduler: Scheduler, scratch: ScratchTransaction, _applied: AppliedChanges) -> Advice:
+    def run(scheduler: Scheduler, scratch: ScratchTransaction) -> Advice:
         search = _MoveSearch(
             scheduler, scratch, Mover(scheduler, scratch, scheduler.clock()), max_moves
         )
@@ -92,25 +90,20 @@ class _Target:
         ``check`` is called for each possible set, and raises an error after the deadline.
         """
 
-        def find_sets() -> Iterator[tuple[MovingInstance, ...]]:
-            for instances in combinations(self.instances, number):
-                check()
-                if self._frees(instances):
-                    yield instances
+        def frees_enough(instances: Sequence[MovingInstance]) -> bool:
+            check()
+            allocated = [self.allocated.get(vm.record.uuid, {}) for vm in instances]
+            return all(
+                sum(own.get(name, 0) for own in allocated) >= amount
+                for name, amount in self.missing.items()
+            )
 
-        return sorted(islice(find_sets(), MAX_REBALANCE_SETS), key=_total)
-
-    def _frees(self, instances: Sequence[MovingInstance]) -> bool:
-        return all(
-            sum(self.allocated.get(vm.record.uuid, {}).get(name, 0) for vm in instances) >= amount
-            for name, amount in self.missing.items()
-        )
+        sets = filter(frees_enough, combinations(self.instances, number))
+        return sorted(islice(sets, MAX_REBALANCE_SETS), key=_total)
 
 
 @dataclass(slots=True)
 class _MoveSearch:
-    """A search for moves towards a goal, within a simulation."""
-
     scheduler: Scheduler
     scratch: ScratchTransaction
     mover: Mover
@@ -144,13 +137,9 @@ class _MoveSearch:
                         return Advice(False, "no moves were found in time", complete=False)
                     if moves := self._make_room(document, target.host, instances):
                         return Advice(True, f"it fits on {target.host} after the moves", moves)
-        return self._no_moves()
-
-    def _no_moves(self) -> Advice:
-        """Return the advice that no moves were found."""
-        moves = "no move" if self.max_moves == 1 else f"no set of up to {self.max_moves} moves"
+        subject = "no move" if self.max_moves == 1 else f"no set of up to {self.max_moves} moves"
         limit_note = " (not all were tried)" if self.is_limited else ""
-        words = f"{moves} off one host makes room for it{limit_note}"
+        words = f"{subject} off one host makes room for it{limit_note}"
         return Advice(False, words, complete=not self.is_limited)
 
     def _targets(self, document: Json, amounts: Mapping[str, int]) -> Iterator[_Target]:
@@ -189,12 +178,12 @@ class _MoveSearch:
     def _root_allocations(
         self, instances: Sequence[MovingInstance], roots: set[str]
     ) -> dict[str, dict[str, int]]:
-        allocated: dict[str, dict[str, int]] = defaultdict(dict)
         uuids = [instance.record.uuid for instance in instances]
-        for allocation in allocations.of_consumers(self.scratch.connection, uuids):
-            if allocation.provider_uuid in roots:
-                allocated[allocation.consumer.uuid][allocation.resource_class] = allocation.used
-        return allocated
+        return nested(
+            (each.consumer.uuid, each.resource_class, each.used)
+            for each in allocations.of_consumers(self.scratch.connection, uuids)
+            if each.provider_uuid in roots
+        )
 
     def _fits(self, document: Json, host: str) -> bool:
         self.runs += 1
@@ -207,7 +196,6 @@ class _MoveSearch:
     def _make_room(
         self, document: Json, host: str, instances: Sequence[MovingInstance]
     ) -> tuple[tuple[PlannedMove, str], ...]:
-        """Return the moves of instances off a host, if the request fits afterwards."""
         with self.mover.attempt():
             self.runs += 1
             result = self.mover.move(instances, avoid=[host])

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 import orjson
@@ -23,6 +23,7 @@ from placement_sched.db.scratch import ReadableDatabase
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConfigurationError, Invalid, NotFound, TooComplex
 from placement_sched.limits import MAX_ALTERNATES, MAX_RECORDED_BYTES
+from placement_sched.model.aggregates import ServerGroup
 from placement_sched.model.clock import Clock
 from placement_sched.model.document import Document, Json
 from placement_sched.model.hardware.pci_requests import (
@@ -35,7 +36,6 @@ from placement_sched.model.preferences.requested import spread_request
 from placement_sched.model.request_spec import (
     REBUILD_HINT,
     NetworkRequest,
-    Port,
     RequestedGroup,
     RequestSpec,
     request_spec_from,
@@ -63,19 +63,6 @@ _GROUP_PATH = "$.request_spec.instance_group"
 _HINT_PATH = "$.request_spec.scheduler_hints.group"
 
 
-class NetworkDirectory(Protocol):
-    """A source of networks that raises :class:`~placement_sched.errors.ServiceFailed`."""
-
-    def port(self, port_id: str) -> Port | None:
-        """Return a port, or None if it does not exist."""
-
-    def segments_of_subnet(self, subnet_id: str) -> tuple[str, ...] | None:
-        """Return the segment of a subnet, if any, or None if the subnet does not exist."""
-
-    def segments_of_network(self, network_id: str) -> tuple[str, ...]:
-        """Return the segments of a network, none if it is not routed."""
-
-
 def neutron_of(settings: Settings) -> Neutron | None:
     """Return a client of the neutron that ``[neutron]`` configures.
 
@@ -91,7 +78,7 @@ def neutron_of(settings: Settings) -> Neutron | None:
 
 
 def with_network_data(
-    spec: RequestSpec, neutron: NetworkDirectory | None, settings: Settings
+    spec: RequestSpec, neutron: Neutron | None, settings: Settings
 ) -> RequestSpec:
     """Return the request with the network data that enabled request filters need.
 
@@ -116,7 +103,7 @@ class _NetworkLookup:
     With ``routed``, the segments of networks are also looked up.
     """
 
-    def __init__(self, neutron: NetworkDirectory, routed: bool) -> None:
+    def __init__(self, neutron: Neutron, routed: bool) -> None:
         self._routed = routed
         self._port = cache(neutron.port)
         self._segments_of_subnet = cache(neutron.segments_of_subnet)
@@ -237,7 +224,7 @@ class RequestReader:
     live: LiveSettings
     clock: Clock
     aggregates: AggregateCache
-    neutron: NetworkDirectory | None = None
+    neutron: Neutron | None = None
 
     def read(
         self,
@@ -298,14 +285,20 @@ class RequestReader:
         """
         spec, group = request.spec, request.spec.instance_group
         check_recorded([request])
-        _check_alternates(len(spec.instance_uuids), request.alternates)
-        if group is not None and not spec.is_rebuild and not request.plugins.enforces(group.policy):
+        instances, alternates = len(spec.instance_uuids), request.alternates
+        if instances * alternates > MAX_ALTERNATES:
             raise Invalid(
-                f"The server group's policy {group.policy} is not supported: "
-                f"{policy_enforcer(group.policy)} is not enabled",
-                json_path="$.request_spec.instance_group",
+                f"[scheduler] max_attempts requires {alternates} alternates for each of {instances}"
+                f" instances, more than {MAX_ALTERNATES} in total",
+                json_path="$.request_spec.num_instances",
             )
         if group is not None and not spec.is_rebuild:
+            if not request.plugins.enforces(group.policy):
+                raise Invalid(
+                    f"The server group's policy {group.policy} is not supported: "
+                    f"{policy_enforcer(group.policy)} is not enabled",
+                    json_path="$.request_spec.instance_group",
+                )
             _check_spread(request)
         return replace(request, spec=with_network_data(spec, self.neutron, request.settings))
 
@@ -324,7 +317,6 @@ class RequestReader:
         return replace(request, whole=whole, spec=spec)
 
     def _whole(self, document: Document) -> Document:
-        """Return the request with stored objects in place of their names."""
         if not _has_names(document):
             return document
         with self.database.read() as connection:
@@ -363,7 +355,6 @@ class RequestReader:
 
 
 def _check_spread(request: SchedulingRequest) -> None:
-    """Raise :class:`Invalid` if no filter enforces the hard spread of a request."""
     spread = spread_request(request.spec.flavor.extra_specs, request.spec.scheduler_hints)
     if spread is not None and spread.is_hard and not request.plugins.has_filter(SPREAD_FILTER):
         raise Invalid(
@@ -406,16 +397,6 @@ def derive_defaults(
         device_groups = _device_groups(item, source)
         groups += [group for group in device_groups if group.requester_id not in requesters]
     return replace(spec, requested_resources=(*spec.requested_resources, *groups))
-
-
-def _check_alternates(instances: int, alternates: int) -> None:
-    """Raise :class:`Invalid` if the alternates of all instances are too many hosts."""
-    if instances * alternates > MAX_ALTERNATES:
-        raise Invalid(
-            f"[scheduler] max_attempts requires {alternates} alternates for each of {instances} "
-            f"instances, more than {MAX_ALTERNATES} in total",
-            json_path="$.request_spec.num_instances",
-        )
 
 
 def check_recorded(requests: Sequence[SchedulingRequest]) -> None:
@@ -484,21 +465,18 @@ def _look_up_names(connection: Connection, document: Document) -> Document:
         whole["flavor"] = stored.as_document()
     if isinstance(image := whole.get("image"), str):
         whole["image"] = _image(connection, image)
+    group = None
     if isinstance(uuid := whole.get("instance_group"), str):
         group = server_groups.by_uuid(connection, formats.read(formats.uuid, uuid, _GROUP_PATH))
         if group is None:
             raise Invalid(f"There is no server group {uuid}", json_path=_GROUP_PATH)
-        own = _instances_of(document)
-        whole["instance_group"] = server_groups.with_members(
-            connection, group, without=own
-        ).as_document()
     elif _hints_group(whole):
-        whole["instance_group"] = _hinted_group(connection, whole)
+        group = _hinted_group(connection, whole)
+    if group is not None:
+        own = frozenset(map(canonical_uuid, document.get("instance_uuids") or ()))
+        current = server_groups.with_members(connection, group, without=own)
+        whole["instance_group"] = current.as_document()
     return whole
-
-
-def _instances_of(document: Document) -> frozenset[str]:
-    return frozenset(map(canonical_uuid, document.get("instance_uuids") or ()))
 
 
 def _hints_group(document: Document) -> bool:
@@ -538,8 +516,7 @@ def _image(connection: Connection, name: str) -> Document:
     return candidates[0].as_request_image()
 
 
-def _hinted_group(connection: Connection, document: Document) -> Document:
-    """Return the server group of the hint, by uuid or by its name in the project."""
+def _hinted_group(connection: Connection, document: Document) -> ServerGroup:
     value = document["scheduler_hints"]["group"]
     names = [value] if isinstance(value, str) else value
     if len(names) != 1 or not isinstance(names[0], str):
@@ -560,5 +537,4 @@ def _hinted_group(connection: Connection, document: Document) -> Document:
             f"use an id: {uuids}",
             json_path=_HINT_PATH,
         )
-    own = _instances_of(document)
-    return server_groups.with_members(connection, groups[0], without=own).as_document()
+    return groups[0]

@@ -340,7 +340,6 @@ def _add_amounts(groups: Groups, spec: RequestSpec) -> None:
 
 
 def _add_hardware(group: Group, hardware: RequestedHardware) -> None:
-    """Request resources and traits for memory encryption, persistent memory, TPM and firmware."""
     devices, source = hardware.devices, hardware.source
     if encryption := hardware.memory.encryption:
         group.add_amount("MEM_ENCRYPTION_CONTEXT", 1, source("mem_encryption"))

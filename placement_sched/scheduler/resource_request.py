@@ -61,11 +61,20 @@ class CandidateResults:
     fallback: CandidateResult | None = None
 
     @property
+    def results(self) -> tuple[CandidateResult, ...]:
+        """Return the results of the searches, first of the main query."""
+        return tuple(each for each in (self.main, self.fallback) if each is not None)
+
+    @property
     def candidates(self) -> Candidates:
         """Return all candidates, starting with the main query."""
-        return merge_results(
-            [each.candidates for each in (self.main, self.fallback) if each is not None]
-        )
+        return merge_results([each.candidates for each in self.results])
+
+    @property
+    def class_ids(self) -> dict[str, int]:
+        """Return the ids of the requested resource classes by name."""
+        names = [each.search.names.classes for each in self.results]
+        return {name: key for ids in names for name, key in ids.items()}
 
     @property
     def roots(self) -> dict[str, None]:
@@ -120,11 +129,10 @@ def find_candidates(
         searches = [prepare(cloud.providers, each) for each in queries]
     except UnknownResourceClassOrTrait as unknown:
         raise find_unknown_names(spec, unknown, filtered.reports) from None
-    results = [
+    main, *fallback = (
         CandidateResult(search, find(cloud.providers, search, limits, random))
         for search in searches
-    ]
-    main, *fallback = results
+    )
     return CandidateResults(query, ignored, main, fallback[0] if fallback else None)
 
 
@@ -229,7 +237,6 @@ def find_unknown_names(
 def _at_destination(
     groups: list[RequestGroup], spec: RequestSpec, targets: TargetNodes
 ) -> list[RequestGroup]:
-    """Return the groups, with the unsuffixed group restricted to the requested destination."""
     destination = spec.destination
     aggregates = aggregate_terms(
         (joined.split(",") for joined in destination.aggregates),

@@ -23,6 +23,7 @@ from random import Random
 from threading import Semaphore
 from typing import Any, TypeVar
 
+from placement_sched.clients.neutron import Neutron
 from placement_sched.config.settings import Settings
 from placement_sched.db.scratch import ReadableDatabase, ScratchTransaction, run_and_roll_back
 from placement_sched.db.transaction import Connection, Database
@@ -71,7 +72,6 @@ from placement_sched.scheduler.live_settings import LiveSettings
 from placement_sched.scheduler.nova_shim.lookups import set_cloud
 from placement_sched.scheduler.request import (
     REQUEST_PATH,
-    NetworkDirectory,
     RequestReader,
     SchedulingRequest,
     check_recorded,
@@ -83,8 +83,9 @@ from placement_sched.scheduler.selection import (
     HostSelector,
     RemainingCapacity,
     SchedulingRun,
+    amounts_of,
 )
-from placement_sched.scheduler.simulation import AppliedChanges, CloudChange, apply, changes_from
+from placement_sched.scheduler.simulation import CloudChange, apply, changes_from
 from placement_sched.scheduler.spread import with_spread
 
 T = TypeVar("T")
@@ -111,7 +112,7 @@ class Scheduler:
     clock: Clock
     random: Random
     memory: ProcessCaches
-    neutron: NetworkDirectory | None = None
+    neutron: Neutron | None = None
     announcer: Announcer = SILENT
     parent: InitVar[LiveSettings | None] = None
     source: ReadableDatabase = field(init=False)
@@ -145,9 +146,7 @@ class Scheduler:
         return scheduler
 
     def simulate(
-        self,
-        changes: Sequence[CloudChange],
-        work: Callable[["Scheduler", ScratchTransaction, AppliedChanges], T],
+        self, changes: Sequence[CloudChange], work: Callable[["Scheduler", ScratchTransaction], T]
     ) -> T:
         """Return the result of ``work``, called with a scheduler on the changed cloud.
 
@@ -157,8 +156,8 @@ class Scheduler:
         """
 
         def run(scratch: ScratchTransaction) -> T:
-            applied = apply(scratch, changes, self.clock())
-            return work(self.reading_from(scratch, ProcessCaches()), scratch, applied)
+            apply(scratch, changes, self.clock())
+            return work(self.reading_from(scratch, ProcessCaches()), scratch)
 
         with self.expensive_query_slot():
             return run_and_roll_back(
@@ -237,17 +236,16 @@ class Scheduler:
                     try:
                         request = self.reader.read(document, alternates=alternates)
                     except (NotFound, Invalid):  # e.g. its flavor was deleted after it was placed
-                        instances = self.reader.instances_of(document)
-                        if answer := self.claims.find_existing_claim(
-                            instances, document, claiming, ids
-                        ):
-                            results[path] = SchedulingResult(answer)
-                            continue
-                        raise
+                        spec = self.reader.instances_of(document)
+                        claimed = self.claims.find_existing_claim(spec, document, claiming, ids)
+                        if claimed is None:
+                            raise
+                        results[path] = claimed
+                        continue
                     notifications.enter_context(self.announcer.announcing(request.spec))
                     request = replace(request, path=path, is_together=len(entries) > 1)
-                    if result := self._find_result(request, claiming, ids):
-                        results[path] = result
+                    if claimed := self._find_claim(request, claiming, ids):
+                        results[path] = claimed
                     else:
                         requests.append(self.reader.validate(request))
                         if len(requests) > 1:
@@ -255,11 +253,10 @@ class Scheduler:
             results |= self._select_and_claim(requests, claiming, ids)
         return [results[path] for _, path in entries]
 
-    def _find_result(
+    def _find_claim(
         self, request: SchedulingRequest, claiming: ClaimMode, ids: RequestIds
     ) -> SchedulingResult | None:
-        answer = self.claims.find_existing_claim(request.spec, request.document, claiming, ids)
-        return SchedulingResult(answer) if answer else None
+        return self.claims.find_existing_claim(request.spec, request.document, claiming, ids)
 
     def _select_and_claim(
         self, requests: Sequence[SchedulingRequest], claiming: ClaimMode, ids: RequestIds
@@ -278,8 +275,8 @@ class Scheduler:
                 requests = [self.reader.read_again(request) for request in requests]
                 for request in requests:
                     with relocated(REQUEST_PATH, request.path):
-                        if result := self._find_result(request, claiming, ids):
-                            results[request.path] = result
+                        if claimed := self._find_claim(request, claiming, ids):
+                            results[request.path] = claimed
                 requests = [request for request in requests if request.path not in results]
             if not requests:
                 return results
@@ -506,7 +503,6 @@ def _placed_instances(run: SchedulingRun) -> list[EarlierInstance]:
 
 
 def _find_group(request: SchedulingRequest) -> tuple[str, bool] | None:
-    """Return the uuid of the server group of a request, if any, and whether it is stored."""
     group = request.spec.instance_group
     if group is None or group.uuid is None:
         return None
@@ -528,12 +524,8 @@ def _with_earlier_members(
 
 
 def _check_amounts(placed: Sequence[EarlierInstance]) -> None:
-    """Raise :class:`TooComplex` if the instances need too many amounts for a single claim."""
-    allocated = (each.selection.allocation_request or {"allocations": {}} for each in placed)
-    count = sum(
-        len(body["resources"]) for each in allocated for body in each["allocations"].values()
-    )
-    if count > MAX_REQUESTED_AMOUNTS:
+    amounts = [pair for each in placed for pair in amounts_of(each.selection.allocation_request)]
+    if len(amounts) > MAX_REQUESTED_AMOUNTS:
         raise TooComplex(
             f"the requests together exceed {MAX_REQUESTED_AMOUNTS} amounts of resources",
             json_path="$.requests",

@@ -157,7 +157,7 @@ class RemainingCapacity:
         amounts_by_class: dict[str, list[int]] = defaultdict(list)
         for candidate in host.allocation_candidates:
             amounts: dict[str, int] = defaultdict(int)
-            for inventory, amount in _amounts(candidate):
+            for inventory, amount in amounts_of(candidate):
                 inventories[inventory[1]].add(inventory)
                 amounts[inventory[1]] += amount
             for name, amount in amounts.items():
@@ -181,7 +181,7 @@ class RemainingCapacity:
         """
         if self._connection is None:
             return
-        amounts = dict(_amounts(host.allocation_candidates[0]))
+        amounts = dict(amounts_of(host.allocation_candidates[0]))
         if not amounts.keys() <= self._free.keys():
             self._read(self._connection, (host, *next_best))
         self._consume(amounts)
@@ -192,8 +192,8 @@ class RemainingCapacity:
             return
         providers = {provider.uuid for provider in self._candidates.providers}
         amounts: dict[InventoryName, int] = defaultdict(int)
-        for request in (each.allocation_request for each in selections):
-            for inventory, amount in _amounts(request) if request else ():
+        for selection in selections:
+            for inventory, amount in amounts_of(selection.allocation_request):
                 if inventory[0] in providers:
                     amounts[inventory] += amount
         self._read_inventories(self._connection, amounts.keys())
@@ -214,7 +214,7 @@ class RemainingCapacity:
     def _read(self, connection: Connection, hosts: Iterable[HostState]) -> None:
         """Read the free amounts of all candidates of these hosts, in two SQL statements."""
         candidates = (candidate for host in hosts for candidate in host.allocation_candidates)
-        used = {name for candidate in candidates for name, _ in _amounts(candidate)}
+        used = {name for candidate in candidates for name, _ in amounts_of(candidate)}
         self._read_inventories(connection, used - self._free.keys())
 
     def _read_inventories(self, connection: Connection, names: Collection[InventoryName]) -> None:
@@ -302,9 +302,9 @@ class PlacementProgress:
         return hosts
 
 
-def _amounts(candidate: Mapping[str, Any]) -> Iterator[tuple[InventoryName, int]]:
-    """Yield each inventory that an allocation request uses, and the amount."""
-    for uuid, body in candidate["allocations"].items():
+def amounts_of(candidate: Mapping[str, Any] | None) -> Iterator[tuple[InventoryName, int]]:
+    """Yield each inventory that an allocation request uses, if any, and the amount."""
+    for uuid, body in candidate["allocations"].items() if candidate else ():
         for name, amount in body["resources"].items():
             yield (uuid, name), amount
 
@@ -402,13 +402,13 @@ class HostSelector:
                 placed = len(selections)
                 return SelectionResult((), first, placed, result if placed else None)
             # Convert now: the next instance may change the first candidate of the same host.
-            selections.append(self._selection(result.ordered[0]))
+            selections.append(self.select(result.ordered[0]))
         if first is None:  # a request is for one instance at least
             raise AssertionError("no instance was requested")
         alternates = self._alternates(progress, result)
         pairs = zip(selections, alternates, strict=True)
         return SelectionResult(
-            tuple((best, *map(self._selection, hosts)) for best, hosts in pairs), first
+            tuple((best, *map(self.select, hosts)) for best, hosts in pairs), first
         )
 
     def begin(
@@ -464,37 +464,6 @@ class HostSelector:
                 progress.note(best.obj)
             best.obj.consume_from_request(current)
             progress.spec = current.in_group_on(best.obj.host)
-
-    def find_fallback(self, choice: SelectionResult, limit: int) -> list[Fallback]:
-        """Return at most ``limit`` other placements of a request, for conflicts at the claim.
-
-        They are sorted by the order of the hosts, then of their candidates. A request of several
-        instances has none, because each instance has its own order of hosts.
-        """
-        if len(choice.selections) != 1:
-            return []
-        placements = (
-            Fallback(position, candidate)
-            for position, host in enumerate(choice.first.ordered)
-            for candidate in host.obj.allocation_candidates
-        )
-        return list(islice(placements, 1, 1 + limit))
-
-    def use_fallback(self, choice: SelectionResult, other: Fallback) -> SelectionResult:
-        """Return the choice with another placement.
-
-        The hosts before it in the order are reported as hosts without capacity.
-        """
-        result, position = choice.first, other.place
-        best, *remaining = result.ordered[position:]
-        same_cell = [host for host in remaining if host.obj.cell_uuid == best.obj.cell_uuid]
-        selection = replace(self._selection(best), allocation_request=other.allocation_request)
-        if position:
-            rejected = [host.obj for host in result.ordered[:position]]
-            report = _report_rejected(rejected, len(result.ordered), "room_at_claim", _CLAIMED)
-            result = replace(result, filters=(*result.filters, report))
-        alternates = map(self._selection, same_cell[: self.alternates])
-        return replace(choice, selections=((selection, *alternates),), first=result)
 
     def _capacity_bound(
         self, result: FilterWeighResult, spec: RequestSpec, progress: PlacementProgress
@@ -562,7 +531,6 @@ class HostSelector:
     def _evaluate(
         self, hosts: list[HostState], spec: RequestSpec, progress: PlacementProgress, index: int
     ) -> tuple[FilterWeighResult, list[HostState]]:
-        """Return the result of an instance, and the hosts for the next instance."""
         hosts_with_capacity, keeps = progress.with_capacity(hosts), progress.keeps_rejected
         reports = _capacity_reports(hosts, hosts_with_capacity)
         if index and not keeps:
@@ -619,7 +587,8 @@ class HostSelector:
             for best in chosen
         ]
 
-    def _selection(self, weighed: WeighedHost) -> Selection:
+    def select(self, weighed: WeighedHost) -> Selection:
+        """Return the selection of a host, with its first candidate."""
         host = weighed.obj
         zones = {each.availability_zone for each in host.aggregates if each.availability_zone}
         zone = min(zones, default=self.settings.DEFAULT.default_availability_zone)
@@ -638,7 +607,6 @@ class HostSelector:
 def _capacity_reports(
     hosts: Sequence[HostState], hosts_with_capacity: Sequence[HostState]
 ) -> list[FilterReport]:
-    """Return a report in the form of a filter on the hosts without capacity, if any."""
     if len(hosts_with_capacity) == len(hosts):
         return []
     ids = {id(host) for host in hosts_with_capacity}
@@ -670,14 +638,38 @@ class SchedulingRun:
     choice: SelectionResult | None = None
 
     def find_fallback(self, limit: int) -> list[Fallback]:
-        """Return other placements for conflicts, as :meth:`HostSelector.find_fallback`."""
-        return self.chooser.find_fallback(self.choice, limit) if self.choice else []
+        """Return at most ``limit`` other placements of a request, for conflicts at the claim.
+
+        They are sorted by the order of the hosts, then of their candidates. A request of several
+        instances has none, because each instance has its own order of hosts.
+        """
+        if self.choice is None or len(self.choice.selections) != 1:
+            return []
+        placements = (
+            Fallback(position, candidate)
+            for position, host in enumerate(self.choice.first.ordered)
+            for candidate in host.obj.allocation_candidates
+        )
+        return list(islice(placements, 1, 1 + limit))
 
     def use_fallback(self, other: Fallback) -> "SchedulingRun":
-        """Return the run with another placement in place of the choice."""
+        """Return the run with another placement in place of the choice.
+
+        The hosts before it in the order are reported as hosts without capacity.
+        """
         if self.choice is None:
             raise AssertionError("use_fallback() was called for a run that selected no hosts")
-        return replace(self, choice=self.chooser.use_fallback(self.choice, other))
+        result, position, chooser = self.choice.first, other.place, self.chooser
+        best, *remaining = result.ordered[position:]
+        same_cell = [host for host in remaining if host.obj.cell_uuid == best.obj.cell_uuid]
+        selection = replace(chooser.select(best), allocation_request=other.allocation_request)
+        if position:
+            rejected = [host.obj for host in result.ordered[:position]]
+            report = _report_rejected(rejected, len(result.ordered), "room_at_claim", _CLAIMED)
+            result = replace(result, filters=(*result.filters, report))
+        alternates = map(chooser.select, same_cell[: chooser.alternates])
+        choice = replace(self.choice, selections=((selection, *alternates),), first=result)
+        return replace(self, choice=choice)
 
     @property
     def roots_without_node(self) -> list[str]:

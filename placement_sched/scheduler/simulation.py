@@ -6,7 +6,7 @@ COMPUTE_STATUS_DISABLED, as after a request to ``os-services``.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import count, islice
 from typing import Any
@@ -179,67 +179,36 @@ def copy_node(node: ComputeNode, host: str, number: int, now: datetime) -> Compu
 def _reset_usage(topology: ReportedTopology | None) -> ReportedTopology | None:
     if topology is None:
         return None
-    return ReportedTopology({**topology, "cells": [_reset(cell) for cell in topology["cells"]]})
+    unused = {"cpu_usage": 0, "memory_usage": 0, "pinned_cpus": []}
+    cells = [
+        {**cell, **unused, "mempages": [{**page, "used": 0} for page in cell["mempages"]]}
+        for cell in topology["cells"]
+    ]
+    return ReportedTopology({**topology, "cells": cells})
 
 
-def _reset(cell: Mapping[str, Any]) -> dict[str, Any]:
-    pages = [{**page, "used": 0} for page in cell["mempages"]]
-    return {**cell, "cpu_usage": 0, "memory_usage": 0, "pinned_cpus": [], "mempages": pages}
-
-
-@dataclass(slots=True)
-class AppliedChanges:
-    """The hosts that changes have drained, removed and added."""
-
-    drained: list[str] = field(default_factory=list)
-    removed: list[str] = field(default_factory=list)
-    added: list[str] = field(default_factory=list)
-
-
-def apply(
-    scratch: ScratchTransaction, changes: Iterable[CloudChange], now: datetime
-) -> AppliedChanges:
-    """Apply changes in a simulation, and return the affected hosts.
+def apply(scratch: ScratchTransaction, changes: Iterable[CloudChange], now: datetime) -> None:
+    """Apply changes in a simulation.
 
     Raises :class:`Invalid` with the JSON path of an unknown name, and the nearest valid name, and
     :class:`Unavailable` after the deadline of the simulation.
     """
-    applied, connection = AppliedChanges(), scratch.connection
-    aggregates = _Aggregates(connection)
+    connection = scratch.connection
     for change in changes:
         scratch.check()
         match change:
             case DrainedHosts():
-                applied.drained += _drain(connection, change, now)
+                nodes_of(connection, change.hosts, change.at)
+                simulation.disable(connection, change.hosts, DISABLED, DRAINED, now)
             case RemovedHosts():
-                applied.removed += _remove(connection, change)
-                aggregates.forget()
+                nodes = nodes_of(connection, change.hosts, change.at)
+                simulation.remove_hosts(connection, change.hosts, [node.uuid for node in nodes])
             case AddedHosts():
-                applied.added += _add(scratch, change, now)
-                aggregates.forget()
+                _add(scratch, change, now)
             case ChangedInventory():
                 _change_inventory(connection, change, now)
             case ChangedAggregate():
-                _change_aggregate(connection, aggregates, change, now)
-    return applied
-
-
-class _Aggregates:
-    """The host aggregates of a simulation, read on first use."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._by_name: dict[str, HostAggregate] | None = None
-
-    @property
-    def by_name(self) -> dict[str, HostAggregate]:
-        if self._by_name is None:
-            aggregates = host_aggregates.snapshot(self._connection)
-            self._by_name = {aggregate.name: aggregate for aggregate in aggregates}
-        return self._by_name
-
-    def forget(self) -> None:
-        self._by_name = None
+                _change_aggregate(connection, change, now)
 
 
 def nodes_of(connection: Connection, names: Sequence[str], at: str) -> list[ComputeNode]:
@@ -264,19 +233,7 @@ def _unknown_name(noun: str, name: str, names: Collection[str], at: str) -> Inva
     return Invalid(f"there is no {noun} {name!r}{suggest_name(noun, name, names)}", json_path=at)
 
 
-def _drain(connection: Connection, change: DrainedHosts, now: datetime) -> tuple[str, ...]:
-    nodes_of(connection, change.hosts, change.at)
-    simulation.disable(connection, change.hosts, DISABLED, DRAINED, now)
-    return change.hosts
-
-
-def _remove(connection: Connection, change: RemovedHosts) -> tuple[str, ...]:
-    nodes = nodes_of(connection, change.hosts, change.at)
-    simulation.remove_hosts(connection, change.hosts, [node.uuid for node in nodes])
-    return change.hosts
-
-
-def _add(scratch: ScratchTransaction, change: AddedHosts, now: datetime) -> list[str]:
+def _add(scratch: ScratchTransaction, change: AddedHosts, now: datetime) -> None:
     connection = scratch.connection
     nodes = compute_nodes.by_names(connection, hosts=[change.like], nodes=())
     if not nodes:
@@ -291,7 +248,8 @@ def _add(scratch: ScratchTransaction, change: AddedHosts, now: datetime) -> list
     added: list[str] = []
     while batch := dict(islice(free, _BATCH_SIZE)):
         scratch.check()
-        uuids = {host: _new_uuid(UUID(nodes[0].uuid), f"{host} service") for host in batch.values()}
+        first = UUID(nodes[0].uuid)
+        uuids = {host: str(uuid5(first, f"{host} service")) for host in batch.values()}
         simulation.add_services(connection, uuids, now)
         for node in nodes:
             copies = {number: copy_node(node, host, number, now) for number, host in batch.items()}
@@ -302,25 +260,19 @@ def _add(scratch: ScratchTransaction, change: AddedHosts, now: datetime) -> list
         added += batch.values()
     for aggregate in aggregates:
         host_aggregates.add_hosts(connection, aggregate.id, added, now)
-    return added
 
 
 def _names_in_copy(
     node: ComputeNode, new: ComputeNode, tree: Iterable[Provider], number: int
 ) -> dict[str, tuple[str, str]]:
-    """Return uuid and name of the copy of each provider in the tree of a node."""
     return {
         provider.uuid: (
             (new.uuid, new.hypervisor_hostname)
             if provider.uuid == node.uuid
-            else (_new_uuid(UUID(provider.uuid), str(number)), f"{provider.name}+{number}")
+            else (str(uuid5(UUID(provider.uuid), str(number))), f"{provider.name}+{number}")
         )
         for provider in tree
     }
-
-
-def _new_uuid(uuid: UUID, name: str) -> str:
-    return str(uuid5(uuid, name))
 
 
 def _change_inventory(connection: Connection, change: ChangedInventory, now: datetime) -> None:
@@ -400,7 +352,6 @@ def _change_values(old: Inventory | None, change: ChangedInventory) -> Inventory
 
 
 def _update_report(node: ComputeNode, inventory: Inventory) -> ComputeNode:
-    """Return the node with the values that it would report for an inventory."""
     name, total = inventory.resource_class, inventory.total
     difference = total - getattr(node, REPORTED_TOTALS[name])
     sizes: dict[str, Any] = {REPORTED_TOTALS[name]: total, RATIOS[name]: inventory.allocation_ratio}
@@ -418,10 +369,8 @@ def _update_report(node: ComputeNode, inventory: Inventory) -> ComputeNode:
     return changed
 
 
-def _change_aggregate(
-    connection: Connection, aggregates: _Aggregates, change: ChangedAggregate, now: datetime
-) -> None:
-    by_name = aggregates.by_name
+def _change_aggregate(connection: Connection, change: ChangedAggregate, now: datetime) -> None:
+    by_name = {each.name: each for each in host_aggregates.snapshot(connection)}
     aggregate = by_name.get(change.name)
     if aggregate is None:
         raise _unknown_name("aggregate", change.name, by_name, f"{change.at}.name")
@@ -442,13 +391,7 @@ def _change_aggregate(
         removed=host_aggregates.provider_ids_of_hosts(connection, change.remove_hosts),
         now=now,
     )
-    metadata = {**aggregate.metadata, **change.metadata}
-    by_name[change.name] = replace(
-        aggregate,
-        hosts=aggregate.hosts.union(new_hosts).difference(change.remove_hosts),
-        metadata={key: value for key, value in metadata.items() if value is not None},
-    )
-    _check_zones(by_name.values(), change)
+    _check_zones(host_aggregates.snapshot(connection), change)
 
 
 def _check_zones(aggregates: Iterable[HostAggregate], change: ChangedAggregate) -> None:

@@ -14,9 +14,8 @@ Options and pools are defined in ``host_counts.py``. The steps, in order::
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
-from functools import cache
 from itertools import repeat
 from time import monotonic
 from typing import Any, Self
@@ -43,8 +42,8 @@ from placement_sched.scheduler.capacity.host_counts import (
 )
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filtering import FilterRun, run_filters
-from placement_sched.scheduler.filters import BaseHostFilter, all_filters
-from placement_sched.scheduler.host_manager import CloudView, SharedStates
+from placement_sched.scheduler.filters import BaseHostFilter
+from placement_sched.scheduler.host_manager import CloudView
 from placement_sched.scheduler.host_state import candidates_of, set_candidates
 from placement_sched.scheduler.plugin import calling, overrides
 from placement_sched.scheduler.request import SchedulingRequest
@@ -356,9 +355,8 @@ def count_hosts(
     run: SchedulingRun, deadline: Deadline, doubts: list[str]
 ) -> tuple[Sequence[HostCounter], bool]:
     """Count the hosts of a run, and return whether they are independent."""
-    searches = (run.searches.main, run.searches.fallback)
-    classes = {k: v for each in searches if each for k, v in each.search.names.classes.items()}
-    capacity = FreeCapacity.of(run.cloud.providers, run.searches.candidates, classes)
+    searches = run.searches
+    capacity = FreeCapacity.of(run.cloud.providers, searches.candidates, searches.class_ids)
     pools = find_pools(run.searches.candidates, run.hosts, capacity)
     each_pool = pools or [None] * len(run.hosts)
     counters = [
@@ -367,7 +365,6 @@ def count_hosts(
     ]
     spec = run.filtered_request.spec
     if pools is None or compares_hosts(run.chooser.filters_for(spec), spec):
-        run.cloud.forget_states()
         place_in_order(run, counters, capacity, deadline, doubts)
     else:
         group = spec.instance_group
@@ -394,7 +391,6 @@ def _count_independently(
             unknown = LimitReason("candidates")
             counter.end(capacity, stops.get((counter.host, counter.state.nodename), unknown))
     if filters := hooks_of(run.chooser.filters_for(spec), spec):
-        run.cloud.forget_states()
         place_by_rounds(open_counters, filters, spec, capacity, deadline)
     else:
         for counter in open_counters:
@@ -470,34 +466,19 @@ class LoadedCloud:
     connection: Connection
     memory: ProcessCaches
     _view: CloudView | None = None
-    _parts: dict[tuple[Aggregates, CloudPart, str], PartsOf] = field(default_factory=dict)
 
     def view_for(self, request: SchedulingRequest) -> CloudView:
-        """Return the shared view, or a new view for this request.
-
-        Host states are shared only if no filter writes to them. Shipped filters do not write to
-        host states. Third-party filters may write to them, as in nova.
-        """
+        """Return the shared view, or a new view for a request with other policies or reports."""
         fresh = CloudView.of(self.connection, request, self.memory)
-        plugins = request.plugins
-        filters = {type(plugin) for plugin in plugins.driver.filters(plugins.filters)}
-        is_cached = fresh.states_age is not None
-        if is_cached or request.spec.instance_group or not filters <= {*all_filters()}:
+        if fresh.states_age is not None:
             return fresh
         if self._view is None or self._view.policies is not fresh.policies:
             self._view = fresh
-            self._view.shared_states = SharedStates()
         return self._view
 
-    def parts_of(self, aggregates: Aggregates, per: CloudPart, default_zone: str) -> PartsOf:
-        """Return the function that maps a host to its parts of the cloud."""
-        key = (aggregates, per, default_zone)
-        if key not in self._parts:
-            self._parts[key] = cache(_build_parts_of(aggregates, per, default_zone))
-        return self._parts[key]
 
-
-def _build_parts_of(aggregates: Aggregates, per: CloudPart, default_zone: str) -> PartsOf:
+def parts_of(aggregates: Aggregates, per: CloudPart, default_zone: str) -> PartsOf:
+    """Return the function that maps a host to its parts of the cloud."""
     of_host = aggregates.of_host
     if per is CloudPart.HOST:
         return lambda host: (host,)

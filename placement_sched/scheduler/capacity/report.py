@@ -30,6 +30,7 @@ from placement_sched.scheduler.capacity.count import (
     LoadedCloud,
     Recount,
     count_capacity,
+    parts_of,
 )
 from placement_sched.scheduler.capacity.host_counts import HostCount, LimitReason, SharedPool
 from placement_sched.scheduler.explain.funnel import search_run, unknown_hosts
@@ -52,8 +53,6 @@ _MAX_RECOUNTED = 100
 _UUID = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 #: The step of the candidate search that compares amounts.
 _RESOURCES = "resources"
-#: Keys of the request spec that do not apply: instances are counted one after another.
-_IGNORED_KEYS = ("num_instances", "instance_uuids")
 
 
 def report(cloud: LoadedCloud, result: CapacityCount, per: CloudPart | None) -> Json:
@@ -122,7 +121,6 @@ def _report_parts(
 
 
 def _count_again(recount: Recount, counts: Sequence[HostCount]) -> list[HostCount]:
-    """Return the counts of these hosts if all instances are placed there."""
     recounted = recount({count.uuid for count in counts})
     uuids = {count.uuid for count in recounted}
     return [*recounted, *(count for count in counts if count.uuid not in uuids)]
@@ -134,7 +132,7 @@ def _list_part_names(
     view = result.run.cloud
     if per is not CloudPart.CELL:
         default = result.run.request.settings.DEFAULT.default_availability_zone
-        return map(cloud.parts_of(view.aggregates, per, default), [count.host for count in counts])
+        return map(parts_of(view.aggregates, per, default), [count.host for count in counts])
     uuids = [count.uuid for count in counts if count.uuid]
     nodes = view.memory.nodes.get(cloud.connection, uuids, view.host_versions)
     cells = {node.uuid: node.cell_uuid or "" for node in nodes.values()}
@@ -199,16 +197,13 @@ def free_amounts(
 
 
 def _free_amounts(run: SchedulingRun, roots: Collection[str]) -> Mapping[str, dict[str, int]]:
-    """Return the free amounts of the requested classes on these trees, by root and class."""
     answered = run.searches.main
     if answered is None or not roots:
         return {}
     source = run.cloud.providers
-    searches = (answered, run.searches.fallback)
     names = {
         name: each.search.names.classes[name]
-        for each in searches
-        if each is not None
+        for each in run.searches.results
         for group in each.search.query.groups
         for name, _ in group.resources
     }
@@ -263,7 +258,10 @@ def capacity(
         return scheduler.simulate(changes, lambda simulation, *_: capacity(simulation, question))
     with scheduler.source.read() as connection:
         names = read_flavors(connection, question)
-    question = _for_single_instance(question)
+    # Instances are counted one after another, so that their number does not apply.
+    document = {**question.document, "instance_uuids": [str(uuid4())]}
+    document.pop("num_instances", None)
+    question = replace(question, document=document)
     # Read all requests before the connection for the count is opened: reading opens another.
     # Duplicate flavors are counted once.
     keys = [json.dumps(name, sort_keys=True) for name in names]
@@ -414,11 +412,6 @@ def check_zone(filtered: RequestFilterRun) -> None:
     for each in filtered.reports:
         if each.rejection and each.name == MapAZToPlacementAggregate.name:
             raise Invalid(f"{each.rejection}", json_path="$.request_spec.availability_zone")
-
-
-def _for_single_instance(question: CapacityQuery) -> CapacityQuery:
-    body = {name: value for name, value in question.document.items() if name not in _IGNORED_KEYS}
-    return replace(question, document={**body, "instance_uuids": [str(uuid4())]})
 
 
 def flavor_name(flavor: Any) -> Any:

@@ -5,7 +5,7 @@ The same candidate search and the same filters as for a scheduling request evalu
 request.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import copy
 from typing import Any
 
@@ -52,11 +52,10 @@ def first_instance(run: SchedulingRun) -> RequestSpec:
     return spec.for_instance(spec.instance_uuids[0] if spec.instance_uuids else None)
 
 
-def _find_first_rejection(
-    run: SchedulingRun, state: HostState, spec: RequestSpec
-) -> FilterReport | None:
+def next_tolerated(reports: Iterator[FilterReport]) -> FilterReport | None:
+    """Return the next report, if any. The failure of a filter is not logged as an error."""
     with tolerate_failures():
-        return next(iter(run.chooser.rejections_of_host(copy(state), spec)), None)
+        return next(reports, None)
 
 
 def passes_after_changes(run: SchedulingRun, state: HostState, spec: RequestSpec) -> bool | None:
@@ -66,7 +65,9 @@ def passes_after_changes(run: SchedulingRun, state: HostState, spec: RequestSpec
     """
     changed_state, changed_spec, tried_filters = copy(state), spec, set[str]()
     try:
-        while (report := _find_first_rejection(run, changed_state, changed_spec)) is not None:
+        while report := next_tolerated(
+            run.chooser.rejections_of_host(copy(changed_state), changed_spec)
+        ):
             change = next(iter(report.rejected[0].changes), None)
             if change is None or not change.may_be_tried:
                 return None

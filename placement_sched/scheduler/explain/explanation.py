@@ -2,7 +2,6 @@
 """The explanation of a run, optionally with verdicts on single hosts."""
 
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from placement_sched.candidates.explain import SearchRun, near_misses_of
 from placement_sched.candidates.explain_stages import nearest_amounts, stages_of, uuids_of
 from placement_sched.candidates.near_misses import amount_of_term, with_amount, without_terms
 from placement_sched.candidates.search import Search
+from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed
 from placement_sched.model.aggregates import DEFAULT_POLICY
@@ -94,19 +94,20 @@ def _group_by_rejection(
     The stages after the search are evaluated for the first instance, with ``spec`` as the request.
     Returns nothing if a filter raises an error for a host. The run may not have reached this host.
     """
-    by_stages = defaultdict[tuple[tuple[str, str], ...], list[_RejectedState]](list)
     copies = [copy(state) for state in states]
     try:
         with tolerate_failures():
             rejections = run.chooser.rejections_by_host(copies, spec or first_instance(run))
     except PluginFailed:
         return {}
-    for state, reasons in zip(states, rejections, strict=True):
-        stages = tuple(
-            (name, rejection_clause(name, rejection, several=True)) for name, rejection in reasons
+    pairs = zip(states, rejections, strict=True)
+    return grouped(
+        (
+            tuple((name, rejection_clause(name, each, several=True)) for name, each in reasons),
+            (state, reasons),
         )
-        by_stages[stages].append((state, reasons))
-    return by_stages
+        for state, reasons in pairs
+    )
 
 
 def _passing_hosts(rejecting: _HostsByRejection) -> list[HostState]:
@@ -124,14 +125,15 @@ def _evaluate_filters(
     *,
     exact: bool = True,
 ) -> Iterator[WouldFit]:
-    """Yield the hosts that would fit without filters and these terms of the search."""
     labels, name_of = _format_terms(terms), CloudNames.of(run, ()).name
     for stages, rejected in rejecting.items():
         if not stages:
             continue
         (state, reasons), change = rejected[0], None
         if len(rejected) == 1 and not labels and len(stages) == 1:
-            change = _first_change(run, state)
+            reports = run.chooser.rejections_of_host(copy(state), first_instance(run))
+            changes = (each for report in reports for each in report.rejected[0].changes)
+            change = next(changes, None)
         yield WouldFit(
             without=(
                 *((CANDIDATES, label) for label in labels),
@@ -142,12 +144,6 @@ def _evaluate_filters(
             change=change,
             exact=exact,
         )
-
-
-def _first_change(run: SchedulingRun, state: HostState) -> SuggestedChange | None:
-    reports = run.chooser.rejections_of_host(copy(state), first_instance(run))
-    changes = (change for report in reports for change in report.rejected[0].changes)
-    return next(changes, None)
 
 
 @dataclass(slots=True)
@@ -258,7 +254,6 @@ class _NearMissEvaluation:
         )
 
     def _with_larger_flavor(self, name: str, difference: int) -> RequestSpec:
-        """Return the request with the changed amount in its flavor, for filters."""
         spec = first_instance(self.run)
         field = _FLAVOR_FIELDS.get(name)
         if field is None or f"resources:{name}" in spec.flavor.extra_specs:
@@ -314,12 +309,13 @@ def _without_traits(spec: RequestSpec, traits: Collection[str]) -> RequestSpec:
 def _group_by_aggregates(
     names: CloudNames, detail: str, states: Sequence[HostState]
 ) -> Mapping[tuple[str, ...], Sequence[HostState]]:
-    inside = defaultdict[tuple[str, ...], list[HostState]](list)
     forbidden = set(detail.removeprefix("!in:").split(" ")[0].split(","))
-    for state in states:
+
+    def aggregates_of(state: HostState) -> tuple[str, ...]:
         aggregates = names.memberships.get(str(state.uuid), frozenset()) & forbidden
-        inside[tuple(sorted(aggregates, key=names.name))].append(state)
-    return inside
+        return tuple(sorted(aggregates, key=names.name))
+
+    return grouped((aggregates_of(state), state) for state in states)
 
 
 def make_explanation(connection: Connection, run: SchedulingRun, view: ExplanationView) -> Json:

@@ -41,8 +41,6 @@ _NOT_DISABLED = f"!{os_traits.COMPUTE_STATUS_DISABLED}"
 
 
 class _NamedHost(NamedTuple):
-    """A host or node name in a list of the request spec."""
-
     key: str
     position: int
     name: str
@@ -153,14 +151,11 @@ def funnel_of(
 def _candidates_report(
     connection: Connection, run: SchedulingRun, view: ExplanationView
 ) -> CandidatesReport:
-    searches = run.searches
-    reports = [
+    report, *second = (
         with_reasons(connection, explain(search_run(connection, run, search), view))
-        for search in (searches.main, searches.fallback)
-        if search is not None
-    ]
-    report, *second = reports
-    return replace(report, fallback=second[0], hosts=len(searches.roots)) if second else report
+        for search in run.searches.results
+    )
+    return replace(report, fallback=second[0], hosts=len(run.searches.roots)) if second else report
 
 
 def search_run(connection: Connection, run: SchedulingRun, searched: CandidateResult) -> SearchRun:
@@ -226,20 +221,17 @@ def effort_of(stats: RequestStats) -> dict[str, Any]:
 
 def describe_effort(spent: Mapping[str, Any]) -> str:
     """Return the fields of :func:`effort_of` as text, without the missing values."""
-    return "; ".join(_list_parts(spent))
-
-
-def _list_parts(spent: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{spent['statements']} SQL statements"
+    parts = [f"{spent['statements']} SQL statements"]
     if spent["candidates"] is not None:
-        yield f"{spent['candidates']} candidates"
+        parts.append(f"{spent['candidates']} candidates")
     if spent["stages_ms"]:
         longest = sorted(spent["stages_ms"].items(), key=lambda item: -item[1])
-        yield ", ".join(f"{name} {took:.0f} ms" for name, took in longest)
+        parts.append(", ".join(f"{name} {took:.0f} ms" for name, took in longest))
     if spent["funnel"]:
-        yield f"hosts {spent['funnel']}"
+        parts.append(f"hosts {spent['funnel']}")
     if spent["decision"]:
-        yield f"{spent['outcome']}, decision {spent['decision']}"
+        parts.append(f"{spent['outcome']}, decision {spent['decision']}")
+    return "; ".join(parts)
 
 
 def funnel_summary(funnel: Mapping[str, Any]) -> str:

@@ -7,7 +7,6 @@ earlier stage rejected the host, are evaluated for this host alone. If there are
 request is large, only the first hosts are evaluated in this way.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -18,7 +17,7 @@ from placement_sched.candidates.explain import rejections_by_root
 from placement_sched.candidates.explain_stages import stages_of
 from placement_sched.candidates.near_misses import without_terms
 from placement_sched.candidates.search import Search, prepare
-from placement_sched.db.sql import grouped
+from placement_sched.db.sql import grouped, nested
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import PluginFailed, UnknownResourceClassOrTrait
 from placement_sched.model.aggregates import HostAggregate
@@ -33,7 +32,6 @@ from placement_sched.model.explanation import (
     UNKNOWN,
     CandidatesReport,
     ExplanationView,
-    FilterReport,
     Funnel,
     StepReport,
 )
@@ -43,6 +41,7 @@ from placement_sched.model.verdict import Rejection, SuggestedChange
 from placement_sched.scheduler.explain.evaluation import (
     candidates_on,
     first_instance,
+    next_tolerated,
     passes_after_changes,
     states_before,
 )
@@ -53,7 +52,6 @@ from placement_sched.scheduler.explain.funnel import (
     with_reasons,
 )
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugin import tolerate_failures
 from placement_sched.scheduler.resource_request import CandidateResult
 from placement_sched.scheduler.selection import SchedulingRun
 from placement_sched.store.compute import compute_nodes
@@ -123,10 +121,11 @@ def reported_trees(connection: Connection, names: Iterable[str]) -> TreesByName:
         node.uuid: node for node in (*by_name, *compute_nodes.by_uuids(connection, uuids.values()))
     }
     # By every name: a request may have thousands of names, and a cloud thousands of nodes.
-    meaning = defaultdict[str, dict[str, ReportedTree]](dict)
-    for node in nodes.values():
-        for alias in (node.host, node.hypervisor_hostname, node.uuid):
-            meaning[alias][node.uuid] = ReportedTree.of(node)
+    meaning: dict[str, dict[str, ReportedTree]] = nested(
+        (alias, node.uuid, ReportedTree.of(node))
+        for node in nodes.values()
+        for alias in (node.host, node.hypervisor_hostname, node.uuid)
+    )
     result: dict[str, list[ReportedTree]] = {}
     for name in wanted:
         trees = meaning.get(name, {}) | meaning.get(uuids.get(name, name), {})
@@ -204,7 +203,6 @@ def _droppable_name(term: Term) -> str:
 
 
 def _host_clauses(term: Term, name: Callable[[str], str], *, several: bool) -> Iterator[str]:
-    """Yield the clause about a constraint on the hosts themselves."""
     kind, detail = term
     their, are = ("their", "are") if several else ("its", "is")
     if term == _NOT_DISABLED_TERM:
@@ -288,7 +286,8 @@ class CloudNames:
         return aggregate.availability_zone if aggregate else None
 
     def _values(self, change: SuggestedChange, uuids: Sequence[str]) -> dict[str, Any]:
-        return {**change.values, "aggregates": self._shown(uuids)}
+        shown = [{"uuid": uuid, "name": self.name(uuid)} for uuid in uuids]
+        return {**change.values, "aggregates": shown}
 
     def needed(self, uuids: Collection[str]) -> tuple[str, ...]:
         """Return the traits that a request needs for all these aggregates.
@@ -304,9 +303,6 @@ class CloudNames:
         """Return the name of a host aggregate, or the uuid of another aggregate."""
         aggregate = self.aggregates.get(uuid)
         return aggregate.name if aggregate else uuid
-
-    def _shown(self, uuids: Collection[str]) -> list[dict[str, str]]:
-        return [{"uuid": uuid, "name": self.name(uuid)} for uuid in uuids]
 
 
 def number_with_all_reasons(run: SchedulingRun, searches: Sequence[Search]) -> int:
@@ -328,24 +324,6 @@ def number_with_all_reasons(run: SchedulingRun, searches: Sequence[Search]) -> i
     constraints = sum(len(stages_of(search)) * len(search.query.groups) for search in searches)
     price = 1 + names + _COMPARISON_COST * compared + _CONSTRAINT_COST * constraints
     return max(MIN_HOSTS_WITH_ALL_REASONS, _BUDGET // price)
-
-
-class FirstReasons:
-    """The first reason of each rejected host in the funnel of a run."""
-
-    def __init__(self, funnel: Funnel, complete: int) -> None:
-        self._of_request = [report for report in funnel.request_filters if report.rejection]
-        self._by_host = _first_reasons_by_host(funnel)
-        self._complete = complete
-
-    def of(self, host: str, node: str) -> tuple[RejectReason, ...]:
-        """Return the first reason of a node, with a note on its other reasons."""
-        first = self._by_host.get((host, node))
-        if self._of_request:
-            first = RejectReason.of_request_filter(self._of_request[0])
-        if first is None:  # the run did not reach the host, or a limit dropped it
-            return (RejectReason(FILTERS, "", _NOT_REACHED.format(self._complete)),)
-        return first, RejectReason(FILTERS, "", _FIRST_REASON_ONLY.format(self._complete))
 
 
 def _first_reasons_by_host(funnel: Funnel) -> Mapping[tuple[str, str], RejectReason]:
@@ -441,9 +419,17 @@ def _explain_rejected(
         yield reported[tree.uuid], would_pass.get(tree.uuid)
     if remaining := not_passed[limit:]:
         names = frozenset(tree.node for tree in remaining)
-        brief = FirstReasons(funnel or funnel_of(run, connection, ExplanationView(names, 0)), limit)
+        funnel = funnel or funnel_of(run, connection, ExplanationView(names, 0))
+        first_reasons = _first_reasons_by_host(funnel)
+        of_request = next((each for each in funnel.request_filters if each.rejection), None)
         for tree in remaining:
-            yield brief.of(tree.host, tree.node), None
+            first = first_reasons.get((tree.host, tree.node))
+            if of_request is not None:
+                first = RejectReason.of_request_filter(of_request)
+            # Without a first reason, the run did not reach the host, or a limit dropped it.
+            note = _FIRST_REASON_ONLY if first else _NOT_REACHED
+            reasons = (first, RejectReason(FILTERS, "", note.format(limit)))
+            yield tuple(reason for reason in reasons if reason is not None), None
 
 
 def _list_reasons(
@@ -474,7 +460,7 @@ def _list_filter_reasons(
     is_reached = not run_reasons
     try:
         reports = run.chooser.rejections_of_host(state, first_instance(run))
-        while report := _next_tolerated(reports):
+        while report := next_tolerated(reports):
             (reason,) = RejectReason.of_filters(report)
             if in_run := run_reasons.pop(report.name, None):
                 reason, is_reached = replace(reason, reason=in_run.reason), True
@@ -486,11 +472,6 @@ def _list_filter_reasons(
         words = f"later filters were not evaluated: {failure.detail}"
         yield RejectReason(FILTERS, "", words)
     yield from run_reasons.values()
-
-
-def _next_tolerated(reports: Iterator[FilterReport]) -> FilterReport | None:
-    with tolerate_failures():
-        return next(reports, None)
 
 
 def _reasons_of_run(run: SchedulingRun) -> Mapping[tuple[str, str], Sequence[RejectReason]]:
@@ -611,9 +592,7 @@ def searches_to_explain(run: SchedulingRun) -> Iterator[tuple[str, CandidateResu
     For a request that a request filter rejected, yields the search that was not run.
     """
     if run.searches.main is not None:
-        yield "", run.searches.main
-        if run.searches.fallback is not None:
-            yield "with VCPU for PCPU: ", run.searches.fallback
+        yield from zip(("", "with VCPU for PCPU: "), run.searches.results, strict=False)
     elif run.searches.query is not None:
         try:
             search = prepare(run.cloud.providers, run.searches.query)

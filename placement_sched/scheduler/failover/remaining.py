@@ -47,7 +47,6 @@ from placement_sched.scheduler.failover.simulated import (
 )
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.simulation import AppliedChanges
 from placement_sched.store.compute import flavors as stored_flavors
 
 
@@ -167,7 +166,6 @@ def _spare_until_worse(
 
 
 def _search(analysis: Analysis, flavor: _Flavor, allowance: Allowance) -> Allowance:
-    """Return the allowance with the number that simulations find between its bounds."""
     search = _Search(analysis, flavor, allowance)
     while not (search.is_done or analysis.deadline.reached()):
         number = search.probes
@@ -197,9 +195,7 @@ class _Search:
         low = self.allowance.remaining
         return low == self.allowance.at_most or low >= MAX_PROBED_INSTANCES
 
-    def run(
-        self, scheduler: Scheduler, scratch: ScratchTransaction, _applied: AppliedChanges
-    ) -> None:
+    def run(self, scheduler: Scheduler, scratch: ScratchTransaction) -> None:
         """Probe numbers for half of the time of a simulation."""
         options = self.analysis.scheduler.live.settings().scheduler
         until = monotonic() + options.what_if_timeout / 2
@@ -229,7 +225,6 @@ class _Search:
             self.allowance = replace(self.allowance, remaining=number)
 
     def _place(self, mover: Mover, number: int) -> list[MovingInstance] | None:
-        """Place further instances, and return them with their hosts, or None if any fails."""
         instances = [_new_instance(self.flavor.request) for _ in range(number)]
         result = mover.place(instances, {})
         if not isinstance(result, MovePlan):

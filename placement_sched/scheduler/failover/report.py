@@ -108,7 +108,10 @@ def failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json:
         limits = {"number": number, "noun": query.noun, "limit": MAX_FAILURE_SETS}
         bounds.append(_SETS.format(sets=sets, **limits))
     outcomes = [Outcome(each, load_of(each.hosts, loads)) for each in failures]
-    analysis = _screen(scheduler, instances, outcomes, deadline)
+    requests = read_requests(scheduler, {key: each.document for key, each in instances.items()})
+    with scheduler.expensive_query_slot():
+        screen = screen_requests(scheduler, requests, deadline)
+    analysis = Analysis(scheduler, deadline, screen, outcomes, requests)
     judge(analysis)
     remaining: list[Json] = []
     if bounds:
@@ -134,18 +137,6 @@ def failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json:
         "duration": round(monotonic() - began, 3),
         "computed_at": now.isoformat(),
     }
-
-
-def _screen(
-    scheduler: Scheduler,
-    instances: Mapping[bytes, MovingInstance],
-    outcomes: Sequence[Outcome],
-    deadline: Deadline,
-) -> Analysis:
-    requests = read_requests(scheduler, {key: each.document for key, each in instances.items()})
-    with scheduler.expensive_query_slot():
-        screen = screen_requests(scheduler, requests, deadline)
-    return Analysis(scheduler, deadline, screen, outcomes, requests)
 
 
 def _join(failures: Iterable[Failure]) -> Failure:

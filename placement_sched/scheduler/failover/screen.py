@@ -33,7 +33,7 @@ amounts that all options use.
 All other failures are unclear.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -43,6 +43,7 @@ from typing import Any
 from uuid import uuid4
 
 from placement_sched.candidates.search import effective_limit
+from placement_sched.db.sql import grouped
 from placement_sched.db.transaction import Connection
 from placement_sched.errors import Error
 from placement_sched.model.aggregates import ANTI_AFFINITY, ServerGroup
@@ -55,7 +56,6 @@ from placement_sched.scheduler.host_manager import HINTS
 from placement_sched.scheduler.host_state import candidates_of
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.selection import SchedulingRun
 
 #: More placements than any cloud has room for.
 _MANY = 2**31
@@ -304,7 +304,6 @@ class Screen:
         return [pair for pair in requests if pair[0].has_hosts_outside(load.hosts)]
 
     def _is_apart(self, request: RequestOnHosts, flavor: RequestOnHosts) -> bool:
-        """Return whether no host passes for both a request and a flavor."""
         key = id(request), id(flavor)
         if key not in self._apart:
             self._apart[key] = request.fits.keys().isdisjoint(flavor.fits)
@@ -323,7 +322,6 @@ def _spares(load: FailedLoad, requests: Sequence[tuple[RequestOnHosts, int]]) ->
 
 
 def _has_shared_amounts(requests: Sequence[tuple[RequestOnHosts, int]]) -> bool:
-    """Return whether no shared inventory can run out."""
     demand: Counter[str] = Counter()
     for request, number in requests:
         for name, amount in request.amounts.items():
@@ -408,13 +406,13 @@ def _screen_request(
     if compares_hosts(filters, spec):
         return None
     passing = run.chooser.filter_hosts(run.hosts, spec).hosts
-    capacity = _free_capacity(run)
-    options: dict[str, list[AllocationOption]] = defaultdict(list)
-    for host in passing:
-        options[host.host] += [capacity.option_of(each) for each in candidates_of(host)]
-    counts = {host: _count_fits(capacity, own) for host, own in options.items() if own}
-    fits = {host: number for host, number in counts.items() if number > 0}
     candidates = run.searches.candidates
+    capacity = FreeCapacity.of(run.cloud.providers, candidates, run.searches.class_ids)
+    options: dict[str, list[AllocationOption]] = grouped(
+        (host.host, capacity.option_of(each)) for host in passing for each in candidates_of(host)
+    )
+    counts = {host: _count_fits(capacity, own) for host, own in options.items()}
+    fits = {host: number for host, number in counts.items() if number > 0}
     by_root = Counter([each.root_uuid for each in candidates.requests])
     query = run.searches.query
     limit = effective_limit(query.limit if query else None, run.request.settings)
@@ -434,12 +432,6 @@ def _screen_request(
         capacity=capacity,
         options=options,
     )
-
-
-def _free_capacity(run: SchedulingRun) -> FreeCapacity:
-    searches = (run.searches.main, run.searches.fallback)
-    classes = {k: v for each in searches if each for k, v in each.search.names.classes.items()}
-    return FreeCapacity.of(run.cloud.providers, run.searches.candidates, classes)
 
 
 def _count_fits(capacity: FreeCapacity, options: Sequence[AllocationOption]) -> int:

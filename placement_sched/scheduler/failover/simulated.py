@@ -22,7 +22,7 @@ from placement_sched.scheduler.drain_plan import (
 from placement_sched.scheduler.failover.screen import FailedLoad, Screen, Verdict, read_requests
 from placement_sched.scheduler.request import SchedulingRequest
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.scheduler.simulation import DISABLED, DRAINED, AppliedChanges
+from placement_sched.scheduler.simulation import DISABLED, DRAINED
 from placement_sched.store import simulation
 from placement_sched.store.compute import compute_nodes
 
@@ -122,7 +122,7 @@ def _simulate_some(
     """Simulate failures for half of a simulation's time, and add results to ``done``."""
     seconds = analysis.scheduler.live.settings().scheduler.what_if_timeout / 2
 
-    def run(scheduler: Scheduler, scratch: ScratchTransaction, _applied: AppliedChanges) -> None:
+    def run(scheduler: Scheduler, scratch: ScratchTransaction) -> None:
         until = monotonic() + seconds
         mover = Mover(scheduler, scratch, scheduler.clock())
         done.clear()  # the transaction may run again

@@ -13,16 +13,12 @@ from placement_sched.scheduler.failover.screen import FailedLoad, RequestOnHosts
 from placement_sched.scheduler.simulation import DISABLED, DRAINED
 from placement_sched.store import simulation
 from tests.exploring import draws
+from tests.scheduler.failover.test_report import compute
 from tests.scheduler.plan_moves import fill_small_cloud, make_application, small_clouds
 
-FAILOVER = "/scheduler/v1/failover_capacity"
 VF = "CUSTOM_VF"
 #: Instances whose placements are all tried.
 MOST_INSTANCES = 3
-
-
-def compute(app, **body):
-    return app.post_json(FAILOVER, {"remaining": False, **body}).json
 
 
 def stuck_in_plan(app, hosts):
@@ -48,7 +44,7 @@ def has_placement(app, hosts):
                     return True
         return False
 
-    def can_place_all(inner, scratch, _applied):
+    def can_place_all(inner, scratch):
         connection, now = scratch.connection, inner.clock()
         names = {host for host, _ in inner.memory.node_names.current(connection).values()}
         moving = find_instances(connection, hosts)
@@ -76,7 +72,7 @@ def check(app, answer, sets):
 
 
 @pytest.mark.slow
-@settings(max_examples=draws(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cloud=small_clouds())
 def test_covered_hosts_equal_a_simulation_that_moves_all_instances(
     sqlite_template, tmp_path_factory, make_app, cloud

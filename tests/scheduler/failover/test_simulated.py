@@ -14,5 +14,5 @@ def test_each_uncovered_failure_is_simulated_once(sqlite_app, monkeypatch):
         return simulate(mover, scheduler, scratch, hosts)
 
     monkeypatch.setattr(simulated, "simulate_failure", simulate_and_record)
-    assert compute(sqlite_app, remaining=False)["uncovered"] == 2
+    assert compute(sqlite_app)["uncovered"] == 2
     assert sorted(failures) == [["cn1"], ["cn2"]]
