@@ -2,7 +2,7 @@
 """Installed packages with plugins, a second process, and applications on new databases."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -10,9 +10,11 @@ from uuid import uuid4
 import pytest
 from webtest import TestApp
 
+from placement_sched.app import Application, create_app
 from placement_sched.db.transaction import Database
 from placement_sched.scheduler import plugins
-from tests.conftest import default_settings, make_settings
+from tests.conftest import Client, default_settings, make_settings
+from tests.support.conformance import CheckedApplication
 
 
 @pytest.fixture
@@ -56,3 +58,21 @@ def make_new_app(sqlite_template: Path, tmp_path: Path, make_app: Callable[..., 
         return make_app(make_settings(f"sqlite:///{path}", **options), in_memory=is_cached)
 
     return build_app
+
+
+@pytest.fixture(scope="module")
+def make_shared_app(
+    sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., TestApp]]:
+    """Return a function that makes an application for tests of a module that change nothing."""
+    made: list[Application] = []
+
+    def build_app(**options: Any) -> TestApp:
+        path = tmp_path_factory.mktemp("shared") / "placement_sched.db"
+        shutil.copy(sqlite_template, path)
+        made.append(create_app(make_settings(f"sqlite:///{path}", **options)))
+        return Client(CheckedApplication(made[-1]))
+
+    yield build_app
+    for application in made:
+        application.close()

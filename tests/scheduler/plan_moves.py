@@ -4,7 +4,6 @@
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from random import Random
 from typing import Any
 from uuid import uuid4
 
@@ -22,9 +21,9 @@ FLAVORS = {
 }
 
 
-def make_cloud(app: Any, memory_gb: Mapping[str, int], zone: Sequence[str], **fields: Any) -> str:
+def make_cloud(app: Any, memory_gb: Mapping[str, int], zone: Sequence[str]) -> str:
     """Report hosts, some in zone az1. Add an anti-affinity group and return its id."""
-    reports = [report(name, memory_mb=1024 * size, **fields) for name, size in memory_gb.items()]
+    reports = [report(name, memory_mb=1024 * size) for name, size in memory_gb.items()]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     path = "/compute/v2.1/os-aggregates"
     body = {"aggregate": {"name": "agg", "availability_zone": "az1"}}
@@ -41,24 +40,6 @@ def place_instance(app: Any, number: int, fields: Mapping[str, Any]) -> bool:
     body = {"request_spec": spec(instance(number), **fields)}
     answer = app.post_json("/scheduler/v1/select_destinations", body, expect_errors=True)
     return answer.status_int == 200
-
-
-def fill_random_cloud(app: Any, random: Random, hosts: int, number: int) -> list[str]:
-    """Place instances in a random cloud, some in a group, and return their uuids."""
-    names = [f"cn{index}" for index in range(1, hosts + 1)]
-    sizes = {name: random.randint(8, 24) for name in names}
-    group = make_cloud(app, sizes, names[: hosts // 2], vcpus=40)
-    uuids = []
-    for index in range(1, number + 1):
-        fields: dict[str, Any] = {"flavor": random.choice(list(FLAVORS.values()))}
-        if random.random() < 0.3:
-            fields["availability_zone"] = "az1"
-        if random.random() < 0.3:
-            fields["instance_group"] = group
-        fields["force_hosts"] = [random.choice(names)] if random.random() < 0.3 else None
-        if place_instance(app, index, fields):
-            uuids.append(instance(index))
-    return uuids
 
 
 def host_of(app: Any, uuid: str) -> str:

@@ -9,19 +9,10 @@ import pytest
 
 from placement_sched.db.failover import HISTORY
 from placement_sched.operations import aggregates
-from placement_sched.scheduler.caches import (
-    AggregateCache,
-    HostCache,
-    NodeHistory,
-    load_nodes,
-    load_services,
-)
-from placement_sched.store.compute import host_changes, services
-from placement_sched.store.compute.compute_nodes import NodeNames
-from tests.scheduler.test_caches import report_service, write_report
+from placement_sched.scheduler.caches import AggregateCache, HostCache, NodeHistory, load_nodes
+from placement_sched.store.compute import host_changes
+from tests.scheduler.test_caches import write_report
 from tests.support.reports import NOW, build_report, node_uuid
-
-HOST = "cn1"
 
 
 class Failover:
@@ -62,22 +53,10 @@ def _read_aggregates(cache):
     return lambda connection: [entry.name for entry in cache.current(connection).every]
 
 
-def _read_names(cache):
-    return lambda connection: sorted(cache.current(connection).values())
-
-
 def _read_nodes(cache):
     def read(connection):
         nodes = cache.get(connection, [node_uuid(1)], host_changes.versions(connection))
         return [node.vcpus for node in nodes.values()]
-
-    return read
-
-
-def _read_services(cache):
-    def read(connection):
-        (result,) = cache.get(connection, [HOST], host_changes.versions(connection)).values()
-        return result["disabled"], result["forced_down"]
 
     return read
 
@@ -95,22 +74,7 @@ def _write_report(number, vcpus):
     return lambda database: write_report(database, build_report(number, vcpus=vcpus))
 
 
-def _disable_service(host):
-    def write_rows(connection):
-        (entry,) = services.by_hosts(connection, [host]).values()
-        services.set_disabled(connection, [entry.id], disabled=True, reason="")
-
-    return lambda database: database.write(write_rows)
-
-
-def _force_down(database):
-    def write_rows(connection):
-        (entry,) = services.by_hosts(connection, [HOST]).values()
-        services.set_forced_down(connection, [entry.id], forced_down=True)
-
-    database.write(write_rows)
-
-
+#: A cache of each class.
 CACHES = {
     "host aggregates": (
         AggregateCache,
@@ -118,18 +82,11 @@ CACHES = {
         _create_aggregate("lost"),
         _create_aggregate("new"),
     ),
-    "names of nodes": (NodeNames, _read_names, _write_report(2, 4), _write_report(3, 4)),
     "compute nodes": (
         partial(HostCache, load_nodes),
         _read_nodes,
         _write_report(1, 5),
         _write_report(1, 6),
-    ),
-    "services": (
-        partial(HostCache, load_services),
-        _read_services,
-        _disable_service(HOST),
-        _force_down,
     ),
 }
 
@@ -137,7 +94,6 @@ CACHES = {
 @pytest.mark.parametrize("kind", CACHES.values(), ids=CACHES)
 def test_cache_drops_a_lost_write(servers, kind):
     make, make_reader, write_lost, write_other = kind
-    report_service(servers.database, HOST)
     write_report(servers.database, build_report(1, vcpus=4))
     servers.stop_replication()
     cache, other_cache = make(), make()

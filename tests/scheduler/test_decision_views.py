@@ -15,6 +15,7 @@ from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.decision_views import NOW, THEN, replay
 from placement_sched.store import decisions
 from tests.conftest import make_settings
+from tests.exploring import draws
 from tests.scheduler.providers import add_provider
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.statements import record_statements
@@ -61,7 +62,9 @@ def make_cloud(app, cloud):
 
 
 @pytest.mark.slow
-@hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@hypothesis_settings(
+    max_examples=draws(25), suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     cloud=random_clouds(),
     extra_specs=st.sampled_from([{}, {"resources:VGPU": "1"}]),

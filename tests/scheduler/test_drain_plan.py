@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans of changes, and their moves carried out."""
 
-from random import Random
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -13,7 +11,6 @@ from tests.scheduler.plan_moves import (
     FLAVORS,
     carry_out_move,
     disable_host,
-    fill_random_cloud,
     fill_small_cloud,
     host_of,
     make_application,
@@ -21,8 +18,8 @@ from tests.scheduler.plan_moves import (
     small_clouds,
 )
 from tests.scheduler.test_scheduler import explain, select
+from tests.scheduler.test_server_groups import create_group
 from tests.scheduler.test_simulation import dump_tables
-from tests.support.fleets import load_fleet
 from tests.support.scheduling import flavor, instance, report, spec
 
 
@@ -43,69 +40,70 @@ def app_without_timeout(database_url, make_app):
     return make_app(make_settings(database_url).with_overrides(long))
 
 
-@pytest.mark.slow
-@pytest.mark.all_databases
-@pytest.mark.parametrize("seed", range(4))
-def test_plan_of_a_random_cloud_can_be_carried_out(app_without_timeout, seed):
-    app, random = app_without_timeout, Random(seed)
-    uuids = fill_random_cloud(app, random, hosts=6, number=16)
-    drained = random.sample([f"cn{number}" for number in range(1, 7)], 2)
+def check_plan(app, cloud):
+    """Plan to drain hosts, carry out the moves, and plan again."""
+    sizes, requests, drained = cloud
+    stored = fill_small_cloud(app, sizes, requests)
+    on_drained = {uuid for uuid in stored if host_of(app, uuid) in drained}
     for size in FLAVORS.values():
-        stored = {"name": size["name"], "vcpus": 1, "ram": size["memory_mb"], "disk": 1}
-        app.post_json("/compute/v2.1/flavors", {"flavor": stored}, headers=COMPUTE)
+        stored_flavor = {"name": size["name"], "vcpus": 1, "ram": size["memory_mb"], "disk": 1}
+        app.post_json("/compute/v2.1/flavors", {"flavor": stored_flavor}, headers=COMPUTE)
     before = dump_tables(app)
-    answer = request_plan(app, {"drain": drained})
+    answer = request_plan(app, {"drain": sorted(drained)})
     assert dump_tables(app) == before
     counts = answer["capacity"]
     assert {count["flavor"] for count in counts} == FLAVORS.keys()
     assert all(count["before"] == request_capacity(app, count["flavor"]) for count in counts)
-    on_drained = {uuid for uuid in uuids if host_of(app, uuid) in drained}
-    moving = {move["instance"] for move in answer["moves"]}
-    stuck = {entry["instance"] for entry in answer["stuck"]}
-    assert (moving | stuck, moving & stuck) == (on_drained, set())
-    for host in drained:
-        disable_host(app, host)
-    for move in answer["moves"]:
-        assert move["to"] not in drained
-        carry_out_move(app, move)
-    for entry in answer["stuck"]:
-        assert host_of(app, entry["instance"]) == entry["host"]
-        assert entry["reason"]
-    assert all(count["after"] == request_capacity(app, count["flavor"]) for count in counts)
-    # The second plan has no moves, and the other instances are still stuck.
-    second_plan = request_plan(app, {"drain": drained})
-    assert second_plan["moves"] == []
-    assert {entry["instance"] for entry in second_plan["stuck"]} == stuck
-
-
-@pytest.mark.slow
-@settings(max_examples=draws(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(cloud=small_clouds())
-def test_plan_of_any_small_cloud_can_be_carried_out(
-    sqlite_template, tmp_path_factory, make_app, cloud
-):
-    sizes, request, drained = cloud
-    app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp("plan"))
-    stored = fill_small_cloud(app, sizes, request)
-    on_drained = {uuid for uuid in stored if host_of(app, uuid) in drained}
-    before = dump_tables(app)
-    answer = request_plan(app, {"drain": sorted(drained)})
-    assert dump_tables(app) == before
     moving = [entry["instance"] for entry in answer["moves"]]
     stuck = {item["instance"] for item in answer["stuck"]}
-    assert len(moving) == len(set(moving))
-    assert (set(moving) | stuck, set(moving) & stuck) == (on_drained, set())
+    assert sorted([*moving, *stuck]) == sorted(on_drained)
     for host in drained:
         disable_host(app, host)
     for move in answer["moves"]:
         assert move["to"] not in drained
         carry_out_move(app, move, **stored[move["instance"]])
+    for entry in answer["stuck"]:
+        assert host_of(app, entry["instance"]) == entry["host"]
+        assert entry["reason"]
+    assert all(count["after"] == request_capacity(app, count["flavor"]) for count in counts)
     # Stuck instances still find no host, and the second plan has no moves.
     second_plan = request_plan(app, {"drain": sorted(drained)})
-    assert (second_plan["moves"], {entry["instance"] for entry in second_plan["stuck"]}) == (
-        [],
-        stuck,
-    )
+    assert second_plan["moves"] == []
+    assert {entry["instance"] for entry in second_plan["stuck"]} == stuck
+
+
+M1, M4, M9 = ({"flavor": size} for size in FLAVORS.values())
+ZONE, GROUP, FIRST = (
+    {"availability_zone": "az1"},
+    {"instance_group": "apart"},
+    {"force_hosts": ["cn1"]},
+)
+
+
+@pytest.mark.slow
+@pytest.mark.all_databases
+def test_plan_can_be_carried_out_on_every_database(app_without_timeout):
+    requests = [
+        M9 | FIRST,
+        M4 | ZONE,
+        M4 | GROUP,
+        M1 | GROUP,
+        M1 | GROUP,
+        M4 | FIRST,
+        M9 | ZONE,
+        M1,
+    ]
+    check_plan(app_without_timeout, ([16, 9, 20, 8], requests, {"cn1", "cn3"}))
+
+
+@pytest.mark.slow
+@settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cloud=small_clouds())
+def test_plan_of_any_small_cloud_can_be_carried_out(
+    sqlite_template, tmp_path_factory, make_app, cloud
+):
+    folder = tmp_path_factory.mktemp("plan")
+    check_plan(make_application(make_app, sqlite_template, folder), cloud)
 
 
 @pytest.fixture
@@ -180,63 +178,15 @@ def test_overrides_apply_to_the_capacity_after(cloud):
     assert count["after"] == 0
 
 
-GROUP, INSTANCE = "00000000-0000-4000-8000-0000000000b1", "00000000-0000-4000-8000-0000000000c1"
-SEEN = "2099-01-01T00:00:00Z"
-FLEET = f"""
-hosts:
-- {{host: "cn[1-3]", vcpus: 4, memory_mb: 8192, local_gb: 100, last_seen_up: {SEEN}}}
-flavors:
-- {{name: small, vcpus: 1, memory_mb: 1024, root_gb: 10}}
-server_groups:
-- {{name: together, uuid: {GROUP}, policy: affinity, project: p, user: u}}
-instances:
-- name: i1
-  uuid: {INSTANCE}
-  host: cn1
-  flavor: small
-  project: p
-  user: u
-  server_group: together
-"""
-MOVE = {
-    "project_id": "p",
-    "user_id": "u",
-    "flavor": "small",
-    "image": None,
-    "instance_uuids": [INSTANCE],
-    "ignore_hosts": ["cn1"],
-}
-
-
-@pytest.fixture
-def group_cloud(sqlite_app):
-    """Three hosts and an affinity group with a single member on cn1."""
-    return load_fleet(sqlite_app, FLEET)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "fields",
-    [{"instance_group": GROUP}, {"scheduler_hints": {"group": [GROUP]}}],
-    ids=["by the group", "by a hint"],
-)
-def test_only_member_of_an_affinity_group_may_move(group_cloud, fields):
-    explanation = explain(group_cloud, {**MOVE, **fields})
-    assert sorted(host["host"] for host in explanation["hosts"]) == ["cn2", "cn3"]
-
-
-@pytest.mark.slow
-def test_plan_moves_the_only_member(group_cloud):
-    body = {"changes": [{"drain": ["cn1"]}]}
-    answer = group_cloud.post_json("/scheduler/v1/plan", body).json
-    assert [move["instance"] for move in answer["moves"]] == [INSTANCE]
-
-
-@pytest.mark.slow
-def test_other_members_count(group_cloud):
-    new = {**MOVE, "instance_uuids": ["00000000-0000-4000-8000-0000000000c2"], "ignore_hosts": []}
-    explanation = explain(group_cloud, {**new, "instance_group": GROUP})
-    assert [host["host"] for host in explanation["hosts"]] == ["cn1"]
-    select(group_cloud, {**new, "instance_group": GROUP})
+def test_only_member_of_an_affinity_group_may_move_and_others_may_not(cloud):
+    group = {"instance_group": create_group(cloud, policy="affinity")}
+    select(cloud, spec(instance(3), **group, force_hosts=["cn2"]))
+    move = spec(instance(3), **group, ignore_hosts=["cn2"])
+    assert sorted(host["host"] for host in explain(cloud, move)["hosts"]) == ["cn1", "cn3"]
+    moves = request_plan(cloud, {"drain": ["cn2"]})["moves"]
+    assert [move["instance"] for move in moves] == [instance(3)]
+    second = spec(instance(4), **group)
+    assert [host["host"] for host in explain(cloud, second)["hosts"]] == ["cn2"]
+    select(cloud, second)
     # Now the first member may not leave the second.
-    assert explain(group_cloud, {**MOVE, "instance_group": GROUP})["outcome"] == "no_valid_host"
+    assert explain(cloud, move)["outcome"] == "no_valid_host"

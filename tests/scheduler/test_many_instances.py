@@ -34,7 +34,7 @@ WEIGHERS = [
 
 
 @pytest.mark.parametrize("weighers", [WEIGHERS[:3], WEIGHERS, WEIGHERS[3:], []])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_weights_step_by_step_equal_those_of_a_complete_run(weighers, seed):
     random = Random(seed)
     hosts = [
@@ -95,7 +95,9 @@ class CompleteRuns(PlacementProgress):
 
 
 @pytest.mark.parametrize("policy", [None, *POLICIES])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [1, *[pytest.param(n, marks=pytest.mark.exhaustive) for n in (2, 3)]]
+)
 def test_selections_step_by_step_equal_those_of_complete_runs(
     sqlite_app, monkeypatch, policy, seed
 ):
@@ -170,14 +172,6 @@ def test_anti_affinity_is_counted_by_the_number_of_hosts(cloud, name):
     assert fit["outcome"] == "selected"
 
 
-def test_pinned_cpus_may_use_vcpu_of_other_hosts(cloud):
-    pinned = flavor(extra_specs={"hw:cpu_policy": "dedicated"}, vcpus=1)
-    overrides = {"filter_scheduler.enabled_filters": ["ComputeFilter"]}
-    body = many_spec(30, flavor=pinned)
-    answer = explain(cloud, body, overrides=overrides)
-    assert answer["outcome"] == "selected"
-
-
 def test_counting_needs_no_further_statement(cloud):
     def count_statements(count):
         with record_statements(cloud.app.services.database) as seen:
@@ -204,7 +198,6 @@ def hardware_fields(nodes, devices):
 @pytest.mark.parametrize(
     ("number", "fields", "detail"),
     [
-        (10, {"flavor": SMALL, "image": LARGE_IMAGE}, None),
         (
             15,
             {"flavor": SMALL, "image": LARGE_IMAGE},
@@ -215,7 +208,6 @@ def hardware_fields(nodes, devices):
             {"flavor": LARGE_FLAVOR},
             "60 instances that request 103 amounts of resources each exceed 6000",
         ),
-        (100, {"flavor": SMALL, "instance_group": GROUP}, None),
         (
             101,
             {"flavor": SMALL, "instance_group": GROUP},
@@ -227,9 +219,6 @@ def hardware_fields(nodes, devices):
             hardware_fields(4, 4),
             "all instances together may have at most 1600 NUMA nodes plus PCI requests (at $.req",
         ),
-        (250, hardware_fields(4, 2), None),
-        (100, hardware_fields(8, 8), None),
-        (1000, hardware_fields(1, 0), None),
     ],
     ids=lambda value: str(value)[:20] if isinstance(value, str | int) else "",
 )
@@ -259,3 +248,11 @@ def test_number_of_alternates_is_limited(sqlite_app):
                 "[scheduler] max_attempts requires 201 alternates for each of 100 instances, more "
                 "than 20000 in total (at $.request_spec.num_instances)"
             )
+
+
+def test_pinned_cpus_may_use_vcpu_of_other_hosts(cloud):
+    pinned = flavor(extra_specs={"hw:cpu_policy": "dedicated"}, vcpus=1)
+    overrides = {"filter_scheduler.enabled_filters": ["ComputeFilter"]}
+    body = many_spec(30, flavor=pinned)
+    answer = explain(cloud, body, overrides=overrides)
+    assert answer["outcome"] == "selected"

@@ -63,29 +63,9 @@ def test_host_with_enough_capacity_per_node_is_selected(cloud, vcpus, extra_spec
     }
 
 
-def test_instances_of_a_request_have_different_cpus(cloud):
-    answer = select(cloud, pinned_spec(1, 2, 3, 4, vcpus=2), claim=False)
-    assert sorted(selected_hosts(answer)) == ["cn1", "cn1", "cn2", "cn2"]
-    assert select(cloud, pinned_spec(1, 2, 3, 4, 5, vcpus=2), status=409, claim=False)["errors"]
-
-
 def test_rejections_have_the_numbers_of_cpus(cloud):
     assert read_rejections(cloud, pinned_spec(1, vcpus=3)) == {
         "cn2": "NUMA node 0 of the instance fits on no NUMA node of the host: "
         "NUMA nodes 0, 1: 3 dedicated CPUs requested, 2 of 2 dedicated CPUs free",
         "cn3": "1 NUMA node requested, the host reports no NUMA topology",
     }
-
-
-def test_networks_restrict_the_nodes(cloud):
-    networks = {"network_metadata": {"physnets": ["net-a"], "tunneled": False}}
-    for number, name in enumerate(("cn1", "cn2"), start=1):
-        cells = topology([0, 1], [2, 3])
-        cells["cells"][number - 1]["network_metadata"] = {"physnets": ["net-a"]}
-        cells["cells"][0]["pinned_cpus"] = [0, 1]
-        cloud.post_json("/scheduler/v1/compute_nodes", [report(name, numa_topology=cells)])
-    request = {**pinned_spec(1, vcpus=2), **networks}
-    assert selected_hosts(select(cloud, request, claim=False)) == ["cn2"]
-    assert read_rejections(cloud, request)["cn1"] == (
-        "the NUMA nodes with enough capacity lack requested networks: net-a at NUMA node 0"
-    )

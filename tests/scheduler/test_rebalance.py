@@ -74,7 +74,7 @@ def crowded_clouds(draw):
     return capacities, placed, max(remaining.values()) + draw(st.integers(1, 3))
 
 
-@settings(max_examples=draws(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cloud=crowded_clouds())
 def test_advice_is_as_good_as_brute_force_and_frees_capacity(
     sqlite_template, tmp_path_factory, make_app, cloud

@@ -198,22 +198,7 @@ def read_vnic_types_and_segments(*arguments, **options):
         ({"network_id": "none"}, (None, None), []),
         ({}, (None, None), []),
     ],
-    ids=[
-        "network",
-        "network without subnets",
-        "port with an address",
-        "port without an address",
-        "network of the port is neutron's",
-        "port whose segments are told",
-        "port of which all is told",
-        "port whose subnet is told",
-        "port without an address, and its network",
-        "port without an address, and no network",
-        "network whose segments are told",
-        "network that neutron chooses",
-        "no network",
-        "nothing",
-    ],
+    ids=str,
 )
 def test_missing_data_are_read_from_neutron(fake_neutron, network, expected, paths):
     assert read_vnic_types_and_segments(fake_neutron.url, network, **ROUTED) == [expected]

@@ -15,8 +15,8 @@ from tests.support.scheduling import instance, report, spec
 from tests.support.statements import record_statements
 
 SOME = "aaaaaaaa-0000-4000-8000-00000000000"
-NET, FLAT, PORT, SMART, SUBNET_1, SUBNET_2, SEGMENT_1, SEGMENT_2 = (
-    f"{SOME}{number}" for number in range(1, 9)
+NET, FLAT, PORT, SUBNET_1, SUBNET_2, SEGMENT_1, SEGMENT_2 = (
+    f"{SOME}{number}" for number in range(1, 8)
 )
 AGG_1, AGG_2 = "cccccccc-0000-4000-8000-000000000001", "cccccccc-0000-4000-8000-000000000002"
 SWITCH = "scheduler.query_placement_for_routed_network_aggregates"
@@ -30,7 +30,6 @@ def fake_neutron():
         neutron.add_subnet(SUBNET_2, NET, SEGMENT_2)
         neutron.add_subnet(FLAT, FLAT)
         neutron.add_port(PORT, NET, SUBNET_2)
-        neutron.add_port(SMART, FLAT, **{"binding:vnic_type": "remote-managed"})
         yield neutron
 
 
@@ -97,12 +96,9 @@ def filter_report(explanation, name):
     [
         ([{"network_id": NET}], ["cn1", "cn2"], [f"in:{AGG_1},{AGG_2}"]),
         ([{"port_id": PORT}], ["cn2"], [AGG_2]),
-        ([{"network_id": NET}, {"port_id": PORT}], ["cn2"], [f"in:{AGG_1},{AGG_2}", AGG_2]),
         ([{"network_id": FLAT}], ["cn1", "cn2", "cn3"], []),
-        ([{"network_id": NET, "segments": [SEGMENT_1]}], ["cn1"], [AGG_1]),
-        ([], ["cn1", "cn2", "cn3"], []),
     ],
-    ids=["network", "port", "both", "flat network", "told by the caller", "nothing"],
+    ids=["network", "port", "flat network"],
 )
 def test_hosts_are_in_the_aggregates_of_the_segments(cloud, networks, reached, member_of):
     answer = explain(cloud, *networks)
@@ -124,52 +120,12 @@ def test_selection_is_repeated_without_neutron(cloud, fake_neutron):
     assert fake_neutron.seen == []
 
 
-def test_remote_managed_port_requires_a_trait(cloud):
-    answer = explain(cloud, {"port_id": SMART})
-    assert (answer["outcome"], passing_hosts(answer)) == ("no_valid_host", [])
-    query = parse_qs(answer["funnel"]["allocation_candidates"]["query"])
-    assert "COMPUTE_REMOTE_MANAGED_PORTS" in query["root_required"][0]
-
-
-def test_segment_without_an_aggregate_rejects_the_request(cloud):
-    set_aggregates(cloud, SEGMENT_1)
-    words = f"network {NET}: its segment {SEGMENT_1} is in no aggregate"
-    answer = explain(cloud, {"network_id": NET})
-    assert filter_report(answer, "routed_networks_filter")["refusal"] == words
-    (error,) = select_host(cloud, {"network_id": NET}, status=409)["errors"]
-    name = "routed_networks_filter"
-    assert error["detail"] == f"No valid host was found: {name} rejected the request: {words}"
-
-
-def test_overrides_may_not_change_the_address_of_neutron(cloud, fake_neutron):
-    overrides = {"neutron.endpoint_override": "http://127.0.0.1:1"}
-    (error,) = explain(cloud, overrides=overrides, status=400)["errors"]
-    assert "'neutron.endpoint_override' is not read per request" in error["detail"]
-
-
-def test_error_for_an_unknown_port_has_its_place(cloud):
-    for ask in (explain, select_host):
-        (error,) = ask(cloud, {}, {"port_id": NET}, status=400)["errors"]
-        assert error["detail"] == (
-            f"neutron has no port {NET} (at $.request_spec.requested_networks[1].port_id)"
-        )
-        assert error["code"] == "scheduler.bad_value"
-
-
 def test_unavailable_neutron_is_503(make_cloud):
     cloud = make_cloud(NOWHERE)
     for ask in (explain, select_host):
         (error,) = ask(cloud, {"port_id": PORT}, status=503)["errors"]
         assert error["detail"] == f"{NOWHERE} does not answer: Connection refused"
         assert error["code"] == "scheduler.unavailable"
-
-
-def test_unknown_segments_without_neutron_reject_the_request(make_cloud):
-    cloud = make_cloud(None)
-    answer = explain(cloud, {"network_id": NET})
-    rejection = filter_report(answer, "routed_networks_filter")["refusal"]
-    assert rejection.startswith(f"the segments of network {NET} are not known: set [neutron] ")
-    assert passing_hosts(explain(cloud, {"network_id": NET, "segments": [SEGMENT_2]})) == ["cn2"]
 
 
 def test_no_database_connection_is_used_during_requests_to_neutron(cloud, fake_neutron):

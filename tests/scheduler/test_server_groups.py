@@ -141,9 +141,8 @@ def test_group_in_the_request_need_not_be_stored(sqlite_cloud):
 
 
 @pytest.mark.parametrize("claim", [True, "add"])
-@pytest.mark.parametrize("is_stored", [True, False])
-def test_instances_of_a_group_in_the_request_do_not_become_members(sqlite_cloud, is_stored, claim):
-    group = create_group(sqlite_cloud) if is_stored else UNKNOWN
+def test_instances_of_a_group_in_the_request_do_not_become_members(sqlite_cloud, claim):
+    group = create_group(sqlite_cloud)
     group_document = {"uuid": group, "policy": "anti-affinity", "hosts": [], "members": []}
     for number in (1, 2):
         body = {
@@ -153,8 +152,7 @@ def test_instances_of_a_group_in_the_request_do_not_become_members(sqlite_cloud,
         sqlite_cloud.post_json(SELECT, body)
         shown = sqlite_cloud.get(f"/scheduler/v1/instances/{instance(number)}").json
         assert shown["server_group"] is None
-    if is_stored:
-        assert read_members(sqlite_cloud, group) == []
+    assert read_members(sqlite_cloud, group) == []
 
 
 def test_hint_may_be_a_name_of_the_project(cloud):
@@ -173,28 +171,26 @@ def test_hint_may_be_a_name_of_the_project(cloud):
     assert second in detail
 
 
-def test_hint_of_two_groups_is_an_error(sqlite_cloud):
-    groups = [create_group(sqlite_cloud, "g"), create_group(sqlite_cloud, "h")]
-    hints = {"group": groups}
-    answer = select_hosts(sqlite_cloud, instance(1), scheduler_hints=hints, status=400)
-    assert "the hint must be the uuid or name of a single server group" in read_error(answer)
+UNKNOWN_GROUP = "There is no server group"
+TWO_GROUPS = "the hint must be the uuid or name of a single server group"
 
 
-@pytest.mark.parametrize("path", [SELECT, EXPLAIN])
 @pytest.mark.parametrize(
-    ("fields", "place"),
+    ("key", "value", "words"),
     [
-        ({"instance_group": UNKNOWN}, "$.request_spec.instance_group"),
-        ({"scheduler_hints": {"group": UNKNOWN}}, "$.request_spec.scheduler_hints.group"),
-        ({"scheduler_hints": {"group": "nope"}}, "$.request_spec.scheduler_hints.group"),
-        ({"scheduler_hints": {"group": ["a", "b"]}}, "$.request_spec.scheduler_hints.group"),
-        ({"scheduler_hints": {"group": [["a"]]}}, "$.request_spec.scheduler_hints.group"),
+        ("instance_group", UNKNOWN, UNKNOWN_GROUP),
+        ("scheduler_hints", {"group": UNKNOWN}, UNKNOWN_GROUP),
+        ("scheduler_hints", {"group": "nope"}, UNKNOWN_GROUP),
+        ("scheduler_hints", {"group": ["a", "b"]}, TWO_GROUPS),
+        ("scheduler_hints", {"group": [["a"]]}, TWO_GROUPS),
     ],
 )
-def test_error_for_an_unknown_group_has_its_path(sqlite_cloud, path, fields, place):
-    assert f"(at {place})" in read_error(
-        select_hosts(sqlite_cloud, instance(1), status=400, path=path, **fields)
-    )
+def test_error_for_an_unknown_group_has_its_path(sqlite_cloud, key, value, words):
+    place = f"(at $.request_spec.{key}{'.group' if key == 'scheduler_hints' else ''})"
+    for path in (SELECT, EXPLAIN):
+        answer = select_hosts(sqlite_cloud, instance(1), status=400, path=path, **{key: value})
+        assert words in read_error(answer)
+        assert place in read_error(answer)
     assert sqlite_cloud.get("/scheduler/v1/instances").json["instances"] == []
 
 
@@ -341,17 +337,6 @@ def test_concurrent_requests_of_a_strict_group_have_different_hosts(cloud):
     with ThreadPoolExecutor(3) as rivals:
         assert sorted(rivals.map(place, (1, 2, 3))) == ["cn1", "cn2", "cn3"]
     assert set(read_members(cloud, group)) == {instance(number) for number in (1, 2, 3)}
-
-
-def test_members_are_counted_by_host_not_by_node(sqlite_cloud):
-    fields = {"host": "rack", "memory_mb": 262144}
-    nodes = [report(f"node{n}", uuid=instance(700 + n), **fields) for n in (1, 2)]
-    sqlite_cloud.post_json("/scheduler/v1/compute_nodes", nodes)
-    group = {"group": create_group(sqlite_cloud, max_server_per_host=2)}
-    hosts = selected_hosts(
-        select_hosts(sqlite_cloud, *map(instance, range(1, 5)), scheduler_hints=group)
-    )
-    assert max(hosts.count(host) for host in hosts) == 2
 
 
 def test_members_on_other_nodes_of_a_host_count_across_requests(sqlite_cloud):

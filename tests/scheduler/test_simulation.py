@@ -33,6 +33,12 @@ def report_cloud(app):
     return app
 
 
+@pytest.fixture(scope="module")
+def shared_cloud(make_shared_app):
+    """The same cloud, for tests that change nothing."""
+    return report_cloud(make_shared_app())
+
+
 def post_aggregate_action(app, number, action):
     app.post_json(f"/compute/v2.1/os-aggregates/{number}/action", action, headers=COMPUTE)
 
@@ -50,8 +56,8 @@ def dump_tables(app):
         }
 
 
-def test_drained_host_is_rejected(cloud):
-    answer = explain(cloud, spec(), changes=[{"drain": ["cn2"]}], hosts=["cn2"])
+def test_drained_host_is_rejected(shared_cloud):
+    answer = explain(shared_cloud, spec(), changes=[{"drain": ["cn2"]}], hosts=["cn2"])
     assert answer["selections"][0][0]["service_host"] == "cn1"
     reasons = " ".join(reason["reason"] for reason in answer["verdicts"][0]["reasons"])
     assert "drained in this simulation" in reasons
@@ -206,29 +212,29 @@ def test_simulated_changes_have_the_effect_of_real_changes(cloud):
         ),
     ],
 )
-def test_error_for_a_change_has_its_place_and_the_nearest_name(cloud, change, path, word):
+def test_error_for_a_change_has_its_place_and_the_nearest_name(shared_cloud, change, path, word):
     body = {"request_spec": spec(), "changes": [change]}
-    answer = cloud.post_json("/scheduler/v1/explain", body, status=400)
+    answer = shared_cloud.post_json("/scheduler/v1/explain", body, status=400)
     detail = answer.json["errors"][0]["detail"]
     assert word in detail
     assert f"at {path})" in detail
 
 
-def test_number_of_added_hosts_is_limited(cloud):
+def test_number_of_added_hosts_is_limited(shared_cloud):
     changes = [{"add": {"like": "cn1", "count": 600}}, {"add": {"like": "cn2", "count": 401}}]
     body = {"request_spec": spec(), "changes": changes}
-    answer = cloud.post_json("/scheduler/v1/explain", body, status=400)
+    answer = shared_cloud.post_json("/scheduler/v1/explain", body, status=400)
     assert answer.json["errors"][0]["detail"] == (
         "1001 hosts are added, the maximum is 1000 (at $.changes)"
     )
 
 
-def test_statements_do_not_depend_on_the_number_of_added_hosts(cloud):
+def test_statements_do_not_depend_on_the_number_of_added_hosts(shared_cloud):
     numbers = []
     for count in (2, 150):
         changes = [{"add": {"like": "cn3", "count": count}}]
-        with record_statements(cloud.app.services.database) as statements:
-            answer = explain(cloud, spec(), changes=changes)
+        with record_statements(shared_cloud.app.services.database) as statements:
+            answer = explain(shared_cloud, spec(), changes=changes)
         assert len(passing_hosts(answer)) == 3 + count
         numbers.append(len(statements))
     assert numbers[0] == numbers[1]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from webtest import TestApp
 
 from tests.conftest import make_settings
+from tests.exploring import draws
 from tests.scheduler.capacity.placements import place_until_full, read_capacity
 from tests.scheduler.capacity.test_report import make_zone
 from tests.scheduler.providers import add_provider, share_pool
@@ -129,9 +130,7 @@ def random_options(random: Random) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@examples(
-    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(min_value=0, max_value=2**32))
 def test_capacity_equals_placements_in_any_cloud(make_new_app, seed):
     random = Random(seed)

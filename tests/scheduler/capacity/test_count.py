@@ -27,9 +27,7 @@ from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS
 
 EXAMPLES = examples(
-    max_examples=draws(15),
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=draws(15), suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 PLAIN = ["ComputeFilter", "AggregateInstanceExtraSpecsFilter", "ImagePropertiesFilter"]
 SIZES = st.fixed_dictionaries(

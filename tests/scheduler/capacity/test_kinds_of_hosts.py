@@ -8,9 +8,9 @@ import pytest
 from placement_sched.scheduler.capacity import report as report_module
 from placement_sched.scheduler.capacity.count import Deadline, count_capacity
 from tests.conftest import make_settings
-from tests.scheduler.capacity.placements import place_until_full, read_capacity, read_error
+from tests.scheduler.capacity.placements import place_until_full, read_capacity
 from tests.scheduler.capacity.test_capacity_equals_placements import DEVICE, GPU
-from tests.scheduler.capacity.test_report import NODES, make_zone, store_flavor
+from tests.scheduler.capacity.test_report import NODES
 from tests.scheduler.providers import add_provider, set_totals
 from tests.scheduler.test_server_groups import create_group
 from tests.support.clouds import uuid_of
@@ -183,21 +183,3 @@ def test_flavors_of_a_query_share_its_budget(sqlite_url, make_app, monkeypatch):
         assert entry["inexact_because"] == [
             "the count ended after [scheduler] capacity_budget (4 s): the number is a minimum"
         ]
-
-
-@pytest.mark.parametrize(
-    ("changes", "status", "words"),
-    [
-        ({"flavor": "smal"}, 404, "did you mean 'small'?"),
-        ({"flavor": "small", "availability_zone": "az11"}, 400, "did you mean 'az1'?"),
-    ],
-)
-def test_error_for_an_unknown_name_has_the_nearest(sqlite_app, changes, status, words):
-    sqlite_app.post_json(NODES, [report("cn1")])
-    make_zone(sqlite_app, "az1", "cn1")
-    store_flavor(sqlite_app, "small")
-    assert words in read_error(read_capacity(sqlite_app, status=status, **changes))
-    body = {"request_spec": {"flavor": "small"}, "changes": [{"drain": ["cn11"]}]}
-    answer = sqlite_app.post_json("/scheduler/v1/capacity", body, status="*")
-    assert answer.status_int in {400, 404}
-    assert "did you mean 'cn1'" in read_error(answer.json)

@@ -103,15 +103,6 @@ def test_changes_for_a_reserved_aggregate(cloud):
     assert find_verdict(cloud, "cn3", overrides=overrides)["verdict"] == "passed"
 
 
-def test_changes_for_a_missing_trait(cloud):
-    request = spec(flavor=flavor(extra_specs={f"trait:{LICENSED}": "required"}))
-    item = find_verdict(cloud, "cn1", request)
-    assert [entry["action"] for entry in reason_changes(item)] == ["add_trait", "drop_constraint"]
-    assert item["would_pass"] is True
-    change_provider(cloud, uuid_of("cn1"), "traits", [LICENSED])
-    assert find_verdict(cloud, "cn1", request)["verdict"] == "passed"
-
-
 def test_host_of_another_zone_cannot_join_the_zone(cloud):
     def write_aggregates(connection):
         for zone, host in (("az1", "cn1"), ("az2", "cn4")):
@@ -124,6 +115,7 @@ def test_host_of_another_zone_cannot_join_the_zone(cloud):
         reason_changes(find_verdict(cloud, host, request)) for host in ("cn4", "cn3")
     )
     assert [change["action"] for change in other] == ["drop_constraint"]
+    assert without_zone[1]["words"] == "do not confine the request to aggregate az1"
     assert [change["action"] for change in without_zone] == ["join_aggregate", "drop_constraint"]
     select(cloud, spec(uuid_of("i1"), force_hosts=["cn3"]))
     with_instances = reason_changes(find_verdict(cloud, "cn3", request))
@@ -132,16 +124,6 @@ def test_host_of_another_zone_cannot_join_the_zone(cloud):
         "/compute/v2.1/os-aggregates/2/action", {"add_host": {"host": "cn3"}}, status=409
     )
     assert "hosts with instances would change to availability zone az1" in response.text
-
-
-def test_disabled_host_needs_its_service_also_for_pinned_cpus(cloud):
-    cloud.put_json("/compute/v2.1/os-services/disable", {"host": "cn1", "binary": "nova-compute"})
-    pinned = spec(flavor=flavor(extra_specs={"hw:cpu_policy": "dedicated"}))
-    entry = find_verdict(cloud, "cn1", pinned)
-    assert {change["action"] for reason in entry["reasons"] for change in reason["changes"]} == {
-        "enable_service"
-    }
-    assert entry["would_pass"] is True
 
 
 def test_every_reason_has_changes_unless_a_request_filter_rejects(cloud):
@@ -198,3 +180,22 @@ def test_suggested_amount_is_the_nearest_that_fits(inventory, used, amount):
     assert largest_below(room, amount) == max(smaller, default=0)
     larger = (n for n in fitting_amounts if n > amount)
     assert smallest_above(room, amount) == min(larger, default=0)
+
+
+def test_changes_for_a_missing_trait(cloud):
+    request = spec(flavor=flavor(extra_specs={f"trait:{LICENSED}": "required"}))
+    item = find_verdict(cloud, "cn1", request)
+    assert [entry["action"] for entry in reason_changes(item)] == ["add_trait", "drop_constraint"]
+    assert item["would_pass"] is True
+    change_provider(cloud, uuid_of("cn1"), "traits", [LICENSED])
+    assert find_verdict(cloud, "cn1", request)["verdict"] == "passed"
+
+
+def test_disabled_host_needs_its_service_also_for_pinned_cpus(cloud):
+    cloud.put_json("/compute/v2.1/os-services/disable", {"host": "cn1", "binary": "nova-compute"})
+    pinned = spec(flavor=flavor(extra_specs={"hw:cpu_policy": "dedicated"}))
+    entry = find_verdict(cloud, "cn1", pinned)
+    assert {change["action"] for reason in entry["reasons"] for change in reason["changes"]} == {
+        "enable_service"
+    }
+    assert entry["would_pass"] is True

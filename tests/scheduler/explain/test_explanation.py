@@ -8,7 +8,6 @@ from sqlalchemy import insert
 
 from placement_sched.config.opts import MAX_INT
 from placement_sched.db.tables import placement_aggregates
-from tests.conftest import make_settings
 from tests.scheduler.providers import add_provider
 from tests.scheduler.test_scheduler import allocations, explain, instance, select
 from tests.support.scheduling import flavor, report, spec
@@ -17,9 +16,8 @@ from tests.support.statements import record_statements
 OLD = "2020-01-01T00:00:00Z"
 
 
-@pytest.fixture
-def cloud(app):
-    """Ten hosts with different memory. One host is down."""
+def report_cloud(app):
+    """Report ten hosts with different memory. One host is down."""
     app.post_json(
         "/scheduler/v1/compute_nodes",
         [
@@ -28,6 +26,17 @@ def cloud(app):
         ],
     )
     return app
+
+
+@pytest.fixture
+def own_cloud(app):
+    return report_cloud(app)
+
+
+@pytest.fixture(scope="module")
+def cloud(make_shared_app):
+    """A cloud for tests that change nothing."""
+    return report_cloud(make_shared_app())
 
 
 def test_every_stage_has_its_counts(cloud):
@@ -49,8 +58,8 @@ def test_every_stage_has_its_counts(cloud):
     ]  # fmt: skip
 
 
-def test_explanation_has_the_weights_the_query_and_the_selection(cloud):
-    explanation = explain(cloud, spec(instance(1)))
+def test_explanation_has_the_weights_the_query_and_the_selection(own_cloud):
+    explanation = explain(own_cloud, spec(instance(1)))
     for host in explanation["hosts"]:
         total = sum(weight["weighted"] for weight in host["weights"].values())
         assert host["weight"] == pytest.approx(total)
@@ -60,8 +69,8 @@ def test_explanation_has_the_weights_the_query_and_the_selection(cloud):
         "limit=1000&resources=DISK_GB%3A10%2CMEMORY_MB%3A1024%2CVCPU%3A1"
         "&root_required=%21COMPUTE_STATUS_DISABLED"
     )
-    assert allocations(cloud, instance(1)) == {}
-    assert select(cloud, spec(instance(1)))["selections"] == explanation["selections"]
+    assert allocations(own_cloud, instance(1)) == {}
+    assert select(own_cloud, spec(instance(1)))["selections"] == explanation["selections"]
 
 
 def test_overrides_apply_to_one_request(cloud):
@@ -80,6 +89,7 @@ def test_overrides_apply_to_one_request(cloud):
         ({"filter_scheduler.weight_classes": ["os.abort"]}, "os.abort"),
         ({"placement_database.connection": "sqlite:///other.db"}, "placement_database.connection"),
         ({"api.auth_strategy": "keystone"}, "api.auth_strategy"),
+        ({"neutron.endpoint_override": "http://127.0.0.1:1"}, "is not read per request"),
         ({"debug": True}, "'debug'"),
         ({"scheduler.decision_retention": 1}, "scheduler.decision_retention"),
         ({"default_availability_zone": ["a"]}, "default_availability_zone"),
@@ -138,12 +148,12 @@ def test_max_rejected_bounds_the_lists_and_not_the_counts(cloud):
     assert [step["after"] for step in limited_steps] == [step["after"] for step in all_steps]
 
 
-def test_plain_run_sends_no_statement_for_an_explanation(cloud):
-    database = cloud.app.services.database
+def test_plain_run_sends_no_statement_for_an_explanation(own_cloud):
+    database = own_cloud.app.services.database
     with record_statements(database) as explained:
-        explain(cloud, spec())
+        explain(own_cloud, spec())
     with record_statements(database) as plain:
-        select(cloud, spec(), claim=False)
+        select(own_cloud, spec(), claim=False)
     plain = [statement for statement in plain if "sched_decision" not in statement]
     assert len(plain) < len(explained)
     assert not any("met_0" in statement for statement in plain)
@@ -231,12 +241,3 @@ def test_limit_has_its_counts_and_the_option_that_set_it(cloud, option):
         4,
     )
     assert last["option"] == f"[{group}] {name} (set in overrides)"
-
-
-def test_limit_of_trees_has_the_option_of_the_configuration(make_app, sqlite_url):
-    app = make_app(make_settings(sqlite_url, scheduler__max_placement_results=2))
-    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in range(4)])
-    add_provider(app, "pci", parent=report("cn1")["uuid"])
-    *_, last = explain(app, spec())["funnel"]["allocation_candidates"]["steps"]
-    assert last["detail"] == "2"
-    assert last["option"].startswith("[scheduler] max_placement_results")

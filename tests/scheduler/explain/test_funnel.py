@@ -8,11 +8,12 @@ from tests.scheduler.test_scheduler import explain
 from tests.support.scheduling import report, spec
 
 
-@pytest.fixture
-def cloud(sqlite_app):
+@pytest.fixture(scope="module")
+def cloud(make_shared_app):
+    app = make_shared_app()
     node = report("bm1", host="ironic", hypervisor_hostname="bm1.cloud")
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("compute-01"), node])
-    return sqlite_app
+    app.post_json("/scheduler/v1/compute_nodes", [report("compute-01"), node])
+    return app
 
 
 @pytest.mark.parametrize(

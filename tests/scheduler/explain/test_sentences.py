@@ -30,12 +30,6 @@ FULL = Rejection("9 instances, 9 allowed")
             "would fit, but NumInstancesFilter rejects them",
         ),
         (
-            [("resources", "VGPU:1"), ("required", "HW_CPU_X86_AVX")],
-            [],
-            "would fit without VGPU:1 and trait HW_CPU_X86_AVX",
-            "would fit without VGPU:1 and trait HW_CPU_X86_AVX",
-        ),
-        (
             [("resources", "VGPU:1"), ("resources", "VCPU:9"), ("required", "CUSTOM_A")],
             [("A", FULL), ("B", FULL), ("ComputeFilter", SILENT)],
             (
@@ -53,12 +47,6 @@ FULL = Rejection("9 instances, 9 allowed")
             [],
             "would fit without trait CUSTOM_A or CUSTOM_B (group 1) and forbidding trait CUSTOM_C",
             "would fit without trait CUSTOM_A or CUSTOM_B (group 1) and forbidding trait CUSTOM_C",
-        ),
-        (
-            [("resources", "VCPU:9")],
-            [("ComputeFilter", SILENT)],
-            "would fit without VCPU:9, but its nova-compute last reported 93 s ago",
-            "would fit without VCPU:9, but their nova-compute last reported over 60 s ago",
         ),
         (
             [("root_required", "!COMPUTE_STATUS_DISABLED")],

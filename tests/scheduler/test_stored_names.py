@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests and records that name a stored flavor or image."""
+
+import pytest
+
+from tests.scheduler.test_scheduler import explain, select
+from tests.support.scheduling import add_licensed_host, flavor, instance, selected_hosts, spec
+from tests.support.statements import record_statements
+
+FLAVORS = "/compute/v2.1/flavors"
+LICENSED = {"trait:CUSTOM_LICENSED": "required"}
+
+
+@pytest.fixture
+def cloud(app):
+    """Two hosts, and a flavor and an image that require the trait of cn2."""
+    add_licensed_host(app)
+    store_flavor(app, "f1", "m1.licensed", LICENSED, swap=1024)
+    return app
+
+
+@pytest.fixture
+def windows_image(cloud):
+    """The uuid of an image that requires the trait."""
+    return store_image(cloud, "windows", **LICENSED)
+
+
+def store_flavor(app, flavorid, name, extra_specs=None, **fields):
+    sizes = {"ram": 2048, "vcpus": 2, "disk": 20, **fields}
+    app.post_json(FLAVORS, {"flavor": {"id": flavorid, "name": name, **sizes}})
+    body = {"extra_specs": extra_specs or {}}
+    app.post_json(f"{FLAVORS}/{flavorid}/os-extra_specs", body)
+
+
+def store_image(app, name, **attributes):
+    return app.post_json("/image/v2/images", {"name": name, **attributes}).json["id"]
+
+
+def hosts_of(app, **fields):
+    return selected_hosts(select(app, spec(**fields)))
+
+
+def read_query(app, **fields):
+    return explain(app, spec(**fields))["funnel"]["allocation_candidates"]["query"]
+
+
+def read_error(app, status, *uuids, **fields):
+    (error,) = select(app, spec(*uuids, **fields), status)["errors"]
+    return error
+
+
+def count_statements(app, **fields):
+    with record_statements(app.app.services.database) as statements:
+        read_query(app, **fields)
+    return len(statements)
+
+
+@pytest.mark.parametrize("name", ["f1", "m1.licensed"])
+def test_flavor_may_be_named_by_id_or_name(cloud, name):
+    assert hosts_of(cloud, flavor=name) == ["cn2"]
+    query = read_query(cloud, flavor=name)
+    assert "required=CUSTOM_LICENSED" in query
+    # Swap takes room on the disk.
+    assert "resources=DISK_GB%3A21%2CMEMORY_MB%3A2048%2CVCPU%3A2" in query
+
+
+@pytest.mark.all_databases
+def test_id_of_a_flavor_has_precedence_and_changes_apply_at_once(cloud):
+    store_flavor(cloud, "p", "private", **{"os-flavor-access:is_public": False})
+    assert hosts_of(cloud, flavor="p") == ["cn1"]
+    store_flavor(cloud, "m1.licensed", "other")
+    assert hosts_of(cloud, flavor="m1.licensed") == ["cn1"]
+    assert hosts_of(cloud, flavor="f1") == ["cn2"]
+    cloud.delete(f"{FLAVORS}/f1/os-extra_specs/trait:CUSTOM_LICENSED")
+    assert hosts_of(cloud, flavor="f1") == ["cn1"]
+
+
+@pytest.mark.parametrize("name", ["F1", "nope"])
+def test_unknown_flavor_is_404(cloud, name):
+    for path in ("select_destinations", "explain"):
+        body = {"request_spec": spec(flavor=name)}
+        (error,) = cloud.post_json(f"/scheduler/v1/{path}", body, status=404).json["errors"]
+        assert error["code"] == "scheduler.not_found"
+        assert f"no stored flavor {name!r}" in error["detail"]
+        assert error["detail"].endswith("(at $.request_spec.flavor)")
+
+
+def test_instance_keeps_its_flavor_after_changes(cloud):
+    path = f"/scheduler/v1/instances/{instance(1)}"
+    request = spec(instance(1), flavor="f1")
+    first = select(cloud, request)
+    recorded = cloud.get(path).json["flavor"]
+    assert read_query(cloud, flavor=recorded) == read_query(cloud, flavor="f1")
+    cloud.delete(f"{FLAVORS}/f1/os-extra_specs/trait:CUSTOM_LICENSED")
+    assert select(cloud, request) == first
+    cloud.delete(f"{FLAVORS}/f1")
+    assert select(cloud, request) == first
+    recorded = cloud.get(path).json["flavor"]
+    assert (recorded["flavorid"], recorded["name"]) == ("f1", "m1.licensed")
+    assert (recorded["vcpus"], recorded["memory_mb"], recorded["swap"]) == (2, 2048, 1024)
+    assert recorded["extra_specs"] == LICENSED
+    error = read_error(cloud, 404, instance(2), flavor="f1")
+    assert error["detail"].startswith("There is no stored flavor 'f1'")
+    hints = {"_nova_check_type": ["rebuild"]}
+    error = read_error(cloud, 404, instance(1), flavor="f1", scheduler_hints=hints)
+    assert error["code"] == "scheduler.not_found"
+    assert cloud.put_json(path, {"flavor": recorded}).json["flavor"] == recorded
+
+
+def test_stored_flavor_takes_one_more_statement(cloud):
+    value = flavor(extra_specs=LICENSED)
+    read_query(cloud, flavor=value)
+    for number in (0, 20):
+        for other in range(number):
+            store_flavor(cloud, f"o{other}", f"other-{other}", {"a": "1", "b": "2"})
+        named = count_statements(cloud, flavor="m1.licensed")
+        assert named == count_statements(cloud, flavor=value) + 1
+
+
+@pytest.mark.parametrize("name", ["f1", "m1.licensed"])
+def test_recorded_instance_keeps_its_flavor(cloud, name):
+    path = f"/scheduler/v1/instances/{instance(1)}"
+    recorded = cloud.put_json(path, {"flavor": name}).json["flavor"]
+    assert (recorded["flavorid"], recorded["memory_mb"]) == ("f1", 2048)
+    assert recorded["extra_specs"] == LICENSED
+    cloud.delete(f"{FLAVORS}/f1")
+    assert cloud.get(path).json["flavor"] == recorded
+    assert cloud.put_json(path, {"flavor": "gone"}).json["flavor"] == {"id": "gone"}
+    assert cloud.put_json(path, {"flavor": None}).json["flavor"] is None
+
+
+def test_image_may_be_named_by_id_or_name(cloud, windows_image):
+    for name in (windows_image, windows_image.upper(), "windows"):
+        assert hosts_of(cloud, image=name) == ["cn2"]
+        assert "required=CUSTOM_LICENSED" in read_query(cloud, image=name)
+    store_image(cloud, "plain")
+    assert hosts_of(cloud, image="plain") == ["cn1"]
+    store_image(cloud, windows_image)
+    assert hosts_of(cloud, image=windows_image) == ["cn2"]
+    request = spec(instance(1), image="windows")
+    assert select(cloud, request) == select(cloud, request)
+    error = read_error(cloud, 404, image="Windows")
+    assert "no stored image 'Windows'" in error["detail"]
+    assert error["code"] == "scheduler.not_found"
+
+
+def test_error_for_a_name_of_several_images_has_their_ids(cloud, windows_image):
+    other = store_image(cloud, "windows")
+    error = read_error(cloud, 400, image="windows")
+    for words in (windows_image, other, "$.request_spec.image"):
+        assert words in error["detail"]
+
+
+@pytest.mark.all_databases
+def test_changed_image_applies_at_once(cloud, windows_image):
+    cloud.patch_json(
+        f"/image/v2/images/{windows_image}",
+        [{"op": "remove", "path": "/trait:CUSTOM_LICENSED"}],
+        content_type="application/openstack-images-v2.1-json-patch",
+    )
+    assert hosts_of(cloud, image=windows_image) == ["cn1"]
+
+
+def test_error_for_an_invalid_property(cloud):
+    store_image(cloud, "odd", hw_cpu_policy="sometimes")
+    assert "hw_cpu_policy" in read_error(cloud, 400, image="odd")["detail"]
+
+
+@pytest.mark.usefixtures("windows_image")
+def test_stored_image_takes_three_more_statements(cloud):
+    value = {"properties": LICENSED}
+    read_query(cloud, image=value)
+    assert count_statements(cloud, image="windows") == count_statements(cloud, image=value) + 3
