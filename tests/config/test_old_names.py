@@ -6,13 +6,14 @@ Configuration Reference of Icehouse to Newton, in nova's "Filter Scheduler" of S
 its "Configuration Options" since Ocata, and in the blueprint multiple-scheduler-drivers.
 """
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from placement_sched.config.conf import new_conf, read_files
 from placement_sched.config.options import GROUPS
-from placement_sched.config.options.ignored import OF_NOVA
+from placement_sched.config.options.ignored import OF_NOVA, WITHOUT_MEANING
 from placement_sched.config.opts import AliasedBoolOpt
 from placement_sched.config.settings import Settings
 from placement_sched.operations.config_check import check_files, check_settings
@@ -24,125 +25,39 @@ pytestmark = pytest.mark.slow
 FILES = Path(__file__).parent / "old_files"
 
 FILTER = "filter_scheduler"
-#: Old group and name, a value in a file, the current group and name, and the value of the option.
+#: Old group and name, the current group and name, and a value in a file.
 OLD = [
-    ("DEFAULT", "scheduler_driver", "chance_scheduler", "scheduler", "driver", "chance_scheduler"),
-    ("DEFAULT", "scheduler_max_attempts", "5", "scheduler", "max_attempts", 5),
-    (
-        "DEFAULT",
-        "scheduler_policy_overrides",
-        "cpu_allocation_ratio, ram_weight_multiplier",
-        "scheduler",
-        "policy_overrides",
-        ["cpu_allocation_ratio", "ram_weight_multiplier"],
+    ("DEFAULT", "scheduler_driver", "scheduler", "driver", "chance_scheduler"),
+    ("DEFAULT", "scheduler_max_attempts", "scheduler", "max_attempts", "5"),
+    ("DEFAULT", "scheduler_policy_overrides", "scheduler", "policy_overrides", "a, b"),
+    ("DEFAULT", "scheduler_policy_selection", "scheduler", "policy_selection", "hint"),
+    ("DEFAULT", "scheduler_driver_task_period", "scheduler", "periodic_task_interval", "90"),
+    ("scheduler", "driver_task_period", "scheduler", "periodic_task_interval", "90"),
+    ("DEFAULT", "scheduler_json_config_location", "scheduler", "json_config_location", "/a.json"),
+    ("DEFAULT", "scheduler_available_filters", FILTER, "available_filters", "nova.a.B"),
+    ("DEFAULT", "scheduler_default_filters", FILTER, "enabled_filters", "RamFilter, AFilter"),
+    ("DEFAULT", "scheduler_weight_classes", FILTER, "weight_classes", "nova.a.RAMWeigher"),
+    ("DEFAULT", "scheduler_host_subset_size", FILTER, "host_subset_size", "3"),
+    ("DEFAULT", "metrics_weight_setting", "metrics", "weight_setting", "a=1.0"),
+    ("metrics", "metrics_weight_setting", "metrics", "weight_setting", "a=1.0"),
+    *(
+        ("DEFAULT", name, FILTER, name, value)
+        for name, value in {
+            "ram_weight_multiplier": "-1.5",
+            "disk_weight_multiplier": "2",
+            "io_ops_weight_multiplier": "-2",
+            "soft_affinity_weight_multiplier": "2",
+            "soft_anti_affinity_weight_multiplier": "2",
+            "max_io_ops_per_host": "6",
+            "max_instances_per_host": "40",
+            "isolated_images": "a, b",
+            "isolated_hosts": "cn1, cn2",
+            "restrict_isolated_hosts_to_isolated_images": "false",
+            "aggregate_image_properties_isolation_namespace": "isolation",
+            "aggregate_image_properties_isolation_separator": "_",
+        }.items()
     ),
-    (
-        "DEFAULT",
-        "scheduler_policy_selection",
-        "AvailabilityZoneBasedSchedulerPolicyConfigurationSelection",
-        "scheduler",
-        "policy_selection",
-        ["AvailabilityZoneBasedSchedulerPolicyConfigurationSelection"],
-    ),
-    ("DEFAULT", "scheduler_driver_task_period", "90", "scheduler", "periodic_task_interval", 90),
-    ("scheduler", "driver_task_period", "90", "scheduler", "periodic_task_interval", 90),
-    (
-        "DEFAULT",
-        "scheduler_json_config_location",
-        "/etc/nova/scheduler.json",
-        "scheduler",
-        "json_config_location",
-        "/etc/nova/scheduler.json",
-    ),
-    (
-        "DEFAULT",
-        "scheduler_policy_overrides",
-        "cpu_allocation_ratio, enabled_filters",
-        "scheduler",
-        "policy_overrides",
-        ["cpu_allocation_ratio", "enabled_filters"],
-    ),
-    ("DEFAULT", "scheduler_policy_selection", "hint", "scheduler", "policy_selection", ["hint"]),
-    (
-        "DEFAULT",
-        "scheduler_available_filters",
-        "nova.scheduler.filters.standard_filters",
-        FILTER,
-        "available_filters",
-        ["nova.scheduler.filters.standard_filters"],
-    ),
-    (
-        "DEFAULT",
-        "scheduler_default_filters",
-        "RamFilter, ComputeFilter",
-        FILTER,
-        "enabled_filters",
-        ["RamFilter", "ComputeFilter"],
-    ),
-    (
-        "DEFAULT",
-        "scheduler_weight_classes",
-        "nova.scheduler.weights.ram.RAMWeigher",
-        FILTER,
-        "weight_classes",
-        ["nova.scheduler.weights.ram.RAMWeigher"],
-    ),
-    ("DEFAULT", "scheduler_host_subset_size", "3", FILTER, "host_subset_size", 3),
-    ("DEFAULT", "ram_weight_multiplier", "-1.5", FILTER, "ram_weight_multiplier", -1.5),
-    ("DEFAULT", "disk_weight_multiplier", "2", FILTER, "disk_weight_multiplier", 2.0),
-    ("DEFAULT", "io_ops_weight_multiplier", "-2", FILTER, "io_ops_weight_multiplier", -2.0),
-    (
-        "DEFAULT",
-        "soft_affinity_weight_multiplier",
-        "2",
-        FILTER,
-        "soft_affinity_weight_multiplier",
-        2.0,
-    ),
-    (
-        "DEFAULT",
-        "soft_anti_affinity_weight_multiplier",
-        "2",
-        FILTER,
-        "soft_anti_affinity_weight_multiplier",
-        2.0,
-    ),
-    ("DEFAULT", "max_io_ops_per_host", "6", FILTER, "max_io_ops_per_host", 6),
-    ("DEFAULT", "max_instances_per_host", "40", FILTER, "max_instances_per_host", 40),
-    ("DEFAULT", "isolated_images", "a, b", FILTER, "isolated_images", ["a", "b"]),
-    ("DEFAULT", "isolated_hosts", "cn1, cn2", FILTER, "isolated_hosts", ["cn1", "cn2"]),
-    (
-        "DEFAULT",
-        "restrict_isolated_hosts_to_isolated_images",
-        "false",
-        FILTER,
-        "restrict_isolated_hosts_to_isolated_images",
-        False,
-    ),
-    (
-        "DEFAULT",
-        "aggregate_image_properties_isolation_namespace",
-        "isolation",
-        FILTER,
-        "aggregate_image_properties_isolation_namespace",
-        "isolation",
-    ),
-    (
-        "DEFAULT",
-        "aggregate_image_properties_isolation_separator",
-        "_",
-        FILTER,
-        "aggregate_image_properties_isolation_separator",
-        "_",
-    ),
-    ("DEFAULT", "metrics_weight_setting", "a=1.0", "metrics", "weight_setting", ["a=1.0"]),
-    ("metrics", "metrics_weight_setting", "a=1.0", "metrics", "weight_setting", ["a=1.0"]),
 ]
-each_name = pytest.mark.parametrize(
-    ("group", "name", "value", "new_group", "new_name", "expected"),
-    OLD,
-    ids=[f"[{row[0]}]{row[1]}" for row in OLD],
-)
 #: Names that never changed: group, name, a value in a file, and the value of the option.
 UNCHANGED = [
     ("DEFAULT", "cpu_allocation_ratio", "16.0", 16.0),
@@ -167,9 +82,10 @@ UNCHANGED = [
 ]
 
 
-def write_option(tmp_path: Path, group: str, name: str, value: str) -> str:
+def write_options(tmp_path: Path, options: Iterable[tuple[str, str, str]]) -> str:
+    """Write a file with a section and two lines for each option: group, name and value."""
     file = tmp_path / "nova.conf"
-    file.write_text(f"[{group}]\n{name} = {value}\n")
+    file.write_text("".join(f"[{group}]\n{name} = {value}\n" for group, name, value in options))
     return str(file)
 
 
@@ -177,29 +93,30 @@ def read_settings_file(file: str) -> Settings:
     return Settings.from_conf(read_files(make_full_conf(), [file]))
 
 
-@each_name
-def test_old_name_sets_the_current_option(
-    tmp_path, group, name, value, new_group, new_name, expected
-):
-    settings = read_settings_file(write_option(tmp_path, group, name, value))
-    assert getattr(getattr(settings, new_group), new_name) == expected
+def list_warnings(file: str, texts: Iterable[str]) -> list[str]:
+    """Return the warnings about the options of a file, which each have two lines."""
+    return [f"{file}:{2 * number}: warning: {text}" for number, text in enumerate(texts, 1)]
 
 
-@each_name
-def test_old_name_is_reported_with_line_and_current_name(
-    tmp_path, group, name, value, new_group, new_name, expected
-):
-    file = write_option(tmp_path, group, name, value)
-    (problem,) = check_files([file], {}, make_full_conf())
-    assert str(problem) == (
-        f"{file}:2: warning: [{group}] {name} is a deprecated name of [{new_group}] {new_name}"
+@pytest.mark.parametrize("of_default", [True, False], ids=["DEFAULT", "other groups"])
+def test_old_names_set_the_current_options_and_are_reported(tmp_path, of_default):
+    rows = [row for row in OLD if (row[0] == "DEFAULT") is of_default]
+    file = write_options(tmp_path, [(group, name, value) for group, name, _, _, value in rows])
+    settings, default = read_settings_file(file), Settings.from_conf(make_full_conf())
+    for group, name, new_group, new_name, value in rows:
+        current = default.with_overrides({f"{new_group}.{new_name}": value})
+        old = default.with_overrides({f"{group}.{name}": value})
+        expected = getattr(getattr(current, new_group), new_name)
+        assert expected != getattr(getattr(default, new_group), new_name)
+        assert getattr(getattr(settings, new_group), new_name) == expected
+        assert getattr(getattr(old, new_group), new_name) == expected
+    assert list(map(str, check_files([file], {}, make_full_conf()))) == list_warnings(
+        file,
+        (
+            f"[{group}] {name} is a deprecated name of [{new_group}] {new_name}"
+            for group, name, new_group, new_name, _ in rows
+        ),
     )
-
-
-@each_name
-def test_old_name_works_in_overrides(group, name, value, new_group, new_name, expected):
-    settings = Settings.from_conf(make_full_conf()).with_overrides({f"{group}.{name}": value})
-    assert getattr(getattr(settings, new_group), new_name) == expected
 
 
 def test_table_has_every_older_option_name():
@@ -217,41 +134,35 @@ def test_table_has_every_older_option_name():
     assert declared == {(group, name) for group, name, *_ in OLD}
 
 
-@pytest.mark.parametrize(
-    ("group", "name", "value", "expected"), UNCHANGED, ids=[f"[{g}]{n}" for g, n, *_ in UNCHANGED]
-)
-def test_unchanged_name_is_accepted_silently(tmp_path, group, name, value, expected):
-    file = write_option(tmp_path, group, name, value)
+def test_unchanged_names_are_accepted_silently(tmp_path):
+    file = write_options(tmp_path, [row[:3] for row in UNCHANGED])
     assert check_files([file], {}, make_full_conf()) == []
-    assert getattr(getattr(read_settings_file(file), group), name) == expected
+    settings = read_settings_file(file)
+    assert [getattr(getattr(settings, row[0]), row[1]) for row in UNCHANGED] == [
+        row[3] for row in UNCHANGED
+    ]
 
 
 def test_current_name_overrides_the_old_name(tmp_path):
-    file = tmp_path / "nova.conf"
-    file.write_text(
-        "[DEFAULT]\nscheduler_host_subset_size = 3\n[filter_scheduler]\nhost_subset_size = 2\n"
-    )
-    assert read_settings_file(str(file)).filter_scheduler.host_subset_size == 2
+    options = (("DEFAULT", "scheduler_host_subset_size", "3"), (FILTER, "host_subset_size", "2"))
+    settings = read_settings_file(write_options(tmp_path, options))
+    assert settings.filter_scheduler.host_subset_size == 2
 
 
 def test_old_name_of_a_multi_option_can_be_repeated(tmp_path):
-    file = tmp_path / "nova.conf"
     paths = ["nova.scheduler.filters.standard_filters", "acme.filters.AcmeFilter"]
-    file.write_text(
-        "[DEFAULT]\n" + "".join(f"scheduler_available_filters = {path}\n" for path in paths)
-    )
-    assert read_settings_file(str(file)).filter_scheduler.available_filters == paths
+    options = [("DEFAULT", "scheduler_available_filters", path) for path in paths]
+    settings = read_settings_file(write_options(tmp_path, options))
+    assert settings.filter_scheduler.available_filters == paths
 
 
 # Options without an effect
 
 
-@pytest.mark.parametrize(("group", "name"), OF_NOVA, ids=str)
-def test_ignored_option_is_reported_with_line_and_reason(tmp_path, group, name):
-    file = write_option(tmp_path, group, name, "1")
-    (problem,) = check_files([file], {}, make_full_conf())
-    assert str(problem) == (
-        f"{file}:2: warning: [{group}] {name} is ignored: {OF_NOVA[group, name]}"
+def test_ignored_options_are_reported_with_line_and_reason(tmp_path):
+    file = write_options(tmp_path, [(*option, "1") for option in OF_NOVA])
+    assert list(map(str, check_files([file], {}, make_full_conf()))) == list_warnings(
+        file, (f"[{group}] {name} is ignored: {why}" for (group, name), why in OF_NOVA.items())
     )
 
 
@@ -262,43 +173,29 @@ def test_no_option_is_both_supported_and_ignored():
         for group, options in conf.registered.items()
         for name in options
     }
-    assert known.isdisjoint(OF_NOVA)
+    assert known.isdisjoint(WITHOUT_MEANING)
 
 
 # Paths of plugins and drivers
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("nova.scheduler.filters.ram_filter.RamFilter", "RamFilter"),
-        ("nova.scheduler.filters.core_filter.CoreFilter", "CoreFilter"),
-        ("nova.scheduler.filters.disk_filter.DiskFilter", "DiskFilter"),
-        ("nova.scheduler.filters.core_filter.AggregateCoreFilter", "AggregateCoreFilter"),
-        ("nova.scheduler.filters.affinity_filter.GroupAffinityFilter", "GroupAffinityFilter"),
-        ("nova.scheduler.filters.affinity_filter.DifferentHostFilter", "DifferentHostFilter"),
-        (
-            "nova.scheduler.filters.affinity_filter.SimpleCIDRAffinityFilter",
-            "SimpleCIDRAffinityFilter",
-        ),
-        ("nova.scheduler.filters.type_filter.TypeAffinityFilter", "TypeAffinityFilter"),
-        (
-            "nova.scheduler.filters.type_filter.AggregateTypeAffinityFilter",
-            "AggregateTypeAffinityFilter",
-        ),
-        (
-            "nova.scheduler.filters.image_props_filter.ImagePropertiesFilter",
-            "ImagePropertiesFilter",
-        ),
-        (
-            "nova.scheduler.filters.availability_zone_filter.AvailabilityZoneFilter",
-            "AvailabilityZoneFilter",
-        ),
-    ],
-)
-def test_old_filter_path_maps_to_the_current_filter(path, name):
-    settings = read_settings().with_overrides({"scheduler_default_filters": [path]})
-    assert [type(plugin).__name__ for plugin in plugins_for(settings).filters] == [name]
+def test_old_filter_paths_map_to_the_current_filters():
+    paths = [
+        "nova.scheduler.filters.ram_filter.RamFilter",
+        "nova.scheduler.filters.core_filter.CoreFilter",
+        "nova.scheduler.filters.disk_filter.DiskFilter",
+        "nova.scheduler.filters.core_filter.AggregateCoreFilter",
+        "nova.scheduler.filters.affinity_filter.GroupAffinityFilter",
+        "nova.scheduler.filters.affinity_filter.DifferentHostFilter",
+        "nova.scheduler.filters.affinity_filter.SimpleCIDRAffinityFilter",
+        "nova.scheduler.filters.type_filter.TypeAffinityFilter",
+        "nova.scheduler.filters.type_filter.AggregateTypeAffinityFilter",
+        "nova.scheduler.filters.image_props_filter.ImagePropertiesFilter",
+        "nova.scheduler.filters.availability_zone_filter.AvailabilityZoneFilter",
+    ]
+    settings = read_settings().with_overrides({"scheduler_default_filters": paths})
+    names = [type(plugin).__name__ for plugin in plugins_for(settings).filters]
+    assert names == [path.rpartition(".")[2] for path in paths]
 
 
 @pytest.mark.parametrize("every", ["all_filters", "standard_filters"])
@@ -311,17 +208,12 @@ def test_both_names_of_all_filters_make_them_available(every):
     assert [type(plugin).__name__ for plugin in filters] == ["RamFilter", "JsonFilter"]
 
 
-@pytest.mark.parametrize(
-    ("path", "names"),
-    [
-        ("nova.scheduler.weights.ram.RAMWeigher", ["RAMWeigher"]),
-        ("nova.scheduler.weights.metrics.MetricsWeigher", ["MetricsWeigher"]),
-        ("nova.scheduler.weights.io_ops.IoOpsWeigher", ["IoOpsWeigher"]),
-    ],
-)
-def test_old_weigher_path_maps_to_the_current_weigher(path, names):
-    settings = read_settings().with_overrides({"scheduler_weight_classes": [path]})
-    assert [type(plugin).__name__ for plugin in plugins_for(settings).weighers] == names
+def test_old_weigher_paths_map_to_the_current_weighers():
+    modules = {"ram": "RAMWeigher", "metrics": "MetricsWeigher", "io_ops": "IoOpsWeigher"}
+    paths = [f"nova.scheduler.weights.{module}.{name}" for module, name in modules.items()]
+    settings = read_settings().with_overrides({"scheduler_weight_classes": paths})
+    names = [type(plugin).__name__ for plugin in plugins_for(settings).weighers]
+    assert names == list(modules.values())
 
 
 @pytest.mark.parametrize(

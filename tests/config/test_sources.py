@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors about values of a wrong type are plain sentences."""
 
+import json
+from pathlib import Path
+
 import pytest
 from oslo_config import cfg
 
-from placement_sched.config.sources import check_number, describe_reason
+from placement_sched.cli.main import main
+from placement_sched.config.conf import new_conf, read_files
+from placement_sched.config.sources import check_number, describe_reason, with_directories
+from placement_sched.db.engine import database_url
+from placement_sched.errors import ConfigurationError
+from placement_sched.scheduler.plugins import read_settings
 
 AMOUNT = cfg.IntOpt("amount", min=1)
 SHARE = cfg.FloatOpt("share")
@@ -45,3 +53,125 @@ def test_empty_number_needs_an_optional_option(kind):
     assert check_number(unset, unset.type("")) is None
     with pytest.raises(ValueError, match=r"^an empty text is not a number$"):
         check_number(always, always.type(""))
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A placement.conf with a directory next to it."""
+    (tmp_path / "placement.conf.d").mkdir()
+    path = tmp_path / "placement.conf"
+    path.write_text("[api]\nauth_strategy = noauth2\n")
+    return path
+
+
+def add_file(file, name, text):
+    path = file.with_name(f"{file.name}.d") / name
+    path.write_text(text)
+    return path
+
+
+def test_files_of_the_directory_come_after_the_file_in_order_of_names(file):
+    second, first = add_file(file, "20.conf", ""), add_file(file, "10.conf", "")
+    add_file(file, "10.conf.bak", "")
+    add_file(file, ".#20.conf", "")
+    assert with_directories([str(file)]) == [str(file), str(first), str(second)]
+    assert with_directories([str(file), str(first)]) == [str(file), str(first), str(second)]
+
+
+def test_connection_in_the_directory_is_the_database(file):
+    add_file(file, "10.conf", "[placement_database]\nconnection = postgresql://u@h/first\n")
+    add_file(file, "20.conf", "[placement_database]\nconnection = postgresql://u@h/second\n")
+    assert database_url(read_settings([str(file)], new_conf())).database == "second"
+
+
+def test_files_without_connection_are_a_one_line_error(file, monkeypatch, capsys):
+    second = add_file(file, "10.conf", "[scheduler]\nmax_attempts = 3\n")
+    message = f"[placement_database] connection is not set in {file}, {second}: name a database"
+    with pytest.raises(ConfigurationError) as failure:
+        database_url(read_settings([str(file)], new_conf()))
+    assert failure.value.detail.startswith(message)
+    assert main(["config", "validate", "--config-file", str(file)]) == 1
+    assert f"error: {message}" in capsys.readouterr().out
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:///other.db")
+    assert database_url(read_settings([str(file)], new_conf())).database == "other.db"
+
+
+def test_default_database_is_a_local_sqlite_file():
+    assert database_url(read_settings([], new_conf())).database == "placement_sched.db"
+
+
+def test_auth_strategy_in_the_directory_is_used(file):
+    file.write_text("")
+    add_file(file, "keystone.conf", "[keystone_authtoken]\nauth_type = password\n")
+    assert read_settings([str(file)], new_conf()).api.auth_strategy == "keystone"
+
+
+def test_filters_in_the_directory_of_nova_conf_are_used(tmp_path):
+    (tmp_path / "nova.conf.d").mkdir()
+    nova = tmp_path / "nova.conf"
+    nova.write_text("")
+    add_file(nova, "filters.conf", "[filter_scheduler]\nenabled_filters = ComputeFilter\n")
+    settings = read_settings([str(nova)], new_conf())
+    assert settings.filter_scheduler.enabled_filters == ["ComputeFilter"]
+
+
+def test_policy_file_of_the_directory_is_used(file, tmp_path):
+    add_file(file, "policy.conf", f"[oslo_policy]\npolicy_file = {tmp_path}/rules.yaml\n")
+    conf = read_files(new_conf(), [str(file)])
+    assert conf.config_file[-1].endswith("policy.conf")
+
+
+def test_named_files_override_the_service_directory(file, tmp_path, monkeypatch):
+    own = tmp_path / ".placement_sched" / "placement_sched.conf.d"
+    own.mkdir(parents=True)
+    (own / "a.conf").write_text("[scheduler]\nmax_attempts = 9\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert read_settings([str(file)], new_conf()).scheduler.max_attempts != 9
+
+
+def test_config_validate_names_the_line_of_an_error_in_a_directory(file, capsys):
+    wrong = add_file(file, "10.conf", "[scheduler]\nmax_atempts = 3\n")
+    assert main(["config", "validate", "--config-file", str(file)]) == 1
+    assert (
+        f"{wrong}:2: error: there is no option [scheduler] max_atempts" in capsys.readouterr().out
+    )
+
+
+def test_config_validate_names_the_files_that_were_read(file, capsys):
+    second = add_file(file, "10.conf", "[placement_database]\nconnection = sqlite:///file.db\n")
+    assert main(["config", "validate", "--config-file", str(file)]) == 0
+    assert f"files read: {file}, {second}\n" in capsys.readouterr().err
+    assert main(["config", "validate", "--format", "json", "--config-file", str(file)]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out) == []
+    assert f"files read: {file}, {second}\n" in shown.err
+    assert main(["config", "validate", "--config-dir", str(Path(second).parent)]) == 0
+    assert f"files read: {second}\n" in capsys.readouterr().err
+
+
+def test_files_of_config_dir_are_read(file, tmp_path, capsys):
+    folder = tmp_path / "more"
+    folder.mkdir()
+    (folder / "a.conf").write_text("[scheduler]\nmax_attempts = 4\n")
+    (folder / "b.conf").write_text("[scheduler]\nmax_atempts = 5\n")
+    (folder / ".c.conf").symlink_to("someone@host.1234")
+    order = ("--config-file", str(file), "--config-dir", str(folder))
+    assert main(["config", "validate", *order]) == 1
+    assert f"{folder}/b.conf:2: error: there is no option" in capsys.readouterr().out
+
+
+def test_missing_config_dir_is_a_one_line_error(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["config", "validate", "--config-dir", str(tmp_path / "none")])
+    assert "there is no directory" in capsys.readouterr().err
+
+
+def test_unreadable_directory_is_reported(tmp_path, monkeypatch):
+    (tmp_path / "a.conf.d").mkdir()
+
+    def fail(_self):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("pathlib.Path.iterdir", fail)
+    with pytest.raises(ConfigurationError, match=r"a\.conf\.d: Permission denied"):
+        with_directories([str(tmp_path / "a.conf")])
