@@ -4,11 +4,11 @@
 A console line follows ``$`` or ``#`` in a console block. ``test_commands.py`` runs the blocks of
 the class ``played``. ``deploy/reader.py`` types other lines for operators on a Debian, with
 replacements for some words. Further tests read lines from the page (``lines_that_tests_run``,
-``test_typed_lines.py``). ``CANNOT`` lists the remaining lines, each with the reason and a test that
-does the same. Lines of README.md, deploy/README.md and the heads of the files in ``deploy`` are
-included.
+``test_typed_lines.py``). ``untyped_lines.txt`` lists the remaining lines, with reasons and with
+tests of equal requests. Lines of README.md, deploy/README.md and the heads of the files in
+``deploy`` are included.
 
-``CANNOT`` has whole lines, so that a change of a page is also a change here. The argument parser
+The list has whole lines, so that a change of a page is also a change there. The argument parser
 reads every line that calls our program. Blocks outside consoles may contain only the synopsis of a
 command, whose options must exist.
 """
@@ -34,165 +34,22 @@ from tests.support.repository import ROOT
 pytestmark = pytest.mark.slow
 
 GUIDE = ROOT / "doc" / "source"
-A_NOVA = "the nova of make nova-cloud, which tests/nova/cloud starts without make"
-HOURS = "minutes to hours, and OpenStack's service beside"
-A_BUS = "nova's configuration in /etc; tests/nova/cloud types it with one of its own"
-A_SHADOW = "nova's configuration in /etc; tests/nova/shadow types it with one of its own"
-COPIED = "a MariaDB of a cloud; a backup of one is loaded the same way"
-REGISTRY = "images of a registry, and Docker"
-AN_INDEX = "pip's index"
-MEASURED = "bench/test_running.py"
-LIFE = "nova/cloud/test_life_of_servers.py"
-DRAIN = "nova/cloud/test_drain.py"
-SHADOW = "nova/shadow/test_with_nova_scheduler.py"
-PACKAGED = "house/test_packaging.py"
-A_KOLLA = "a cloud of kolla-ansible"
-KOLLA = "deploy/test_kolla.py"
-_KOLLA = "REGISTRY/placement-api-sched:TAG"
-_RECONFIGURE = "kolla-ansible reconfigure --inventory INVENTORY --tags"
-_VALIDATE = "docker exec placement_api placement-sched config validate"
-_RUN, _DETACHED = "deploy/kolla/run.sh", "--detach --restart unless-stopped"
-_REPORT = "docker exec placement_sched_nova_shadow placement-sched nova-shadow report"
-_UNIT = "kolla-nova_scheduler-container.service"
-_CONTAINERS = "placement_sched_nova_scheduler placement_sched_nova_shadow"
-_NOVA = "--config-file /etc/nova/nova.conf --config-file"
-_CANDIDATES = ".venv/bin/python bench/candidates.py"
-_UNCACHED = f"OS_PLACEMENT__PROVIDERS_IN_MEMORY=false {_CANDIDATES}"
-_READS = f"{_CANDIDATES} --only flat,nested,shared,reads"
-_SEARCHES = f"{_CANDIDATES} --only flat,nested,shared"
-_GROWTH = "--only growth --sizes growth=10000:100000"
-_APPLICATION = "placement_sched.wsgi:application"
-_CONFIG = "/etc/placement_sched/placement_sched.conf"
-_FIGURES = "PROMETHEUS_MULTIPROC_DIR=/run/placement_sched/metrics"
-_COPY = "copy@'%'"
-_CURL, _REQUEST = "curl -H 'X-Auth-Token: admin'", "req-cba982f6-96ea-439c-9afa-5f017ebf9b1c"
-_WHEEL = "dist/placement_sched-VERSION-py3-none-any.whl"
-_SERVER = "openstack server create --image cirros --flavor"
 
-#: Page and line, with the reason why no test types the line and a test of an equal request.
-CANNOT = {
-    ("adopt", f"placement-sched nova-scheduler {_NOVA} placement_sched.conf"): (A_BUS, LIFE),
-    ("adopt", f"placement-sched nova-shadow {_NOVA} placement_sched.conf"): (A_SHADOW, SHADOW),
-    ("testing", "make test-only WHAT=nova-functional ONLY=test_routed_networks BESIDE=1"): (
-        "minutes: a selection of the same tests is run",
-        "nova/functional",
-    ),
-    ("adopt", "mariadb-dump --single-transaction placement > placement.sql"): (
-        COPIED,
-        "deploy/test_backup.py",
-    ),
-    ("adopt", 'mariadb --execute "CREATE DATABASE placement_copy"'): (
-        COPIED,
-        "deploy/test_backup.py",
-    ),
-    ("adopt", f"mariadb --execute \"CREATE USER {_COPY} IDENTIFIED BY 'CHANGE-ME'\""): (
-        COPIED,
-        "deploy/test_backup.py",
-    ),
-    ("adopt", f'mariadb --execute "GRANT ALL ON placement_copy.* TO {_COPY}"'): (
-        COPIED,
-        "deploy/test_backup.py",
-    ),
-    ("adopt", "mariadb placement_copy < placement.sql"): (COPIED, "deploy/test_backup.py"),
-    ("adopt", "openstack server show web1 -c flavor -c image -c project_id"): (A_NOVA, LIFE),
-    ("adopt", "openstack flavor show m1.large -f yaml -c vcpus -c ram -c disk -c properties"): (
-        A_NOVA,
-        LIFE,
-    ),
-    ("adopt", "make nova-cloud"): (A_NOVA, LIFE),
-    ("adopt", "openstack compute service list -c Binary -c Host -c State"): (
-        A_NOVA,
-        "nova/cloud/test_interruptions.py",
-    ),
-    ("adopt", f"{_SERVER} m1.tiny --nic none --wait one"): (A_NOVA, LIFE),
-    ("adopt", "openstack server migrate --wait one"): (A_NOVA, LIFE),
-    ("adopt", "openstack server migration confirm one"): (A_NOVA, LIFE),
-    ("adopt", f"{_SERVER} m1.giant --nic none giant"): (A_NOVA, LIFE),
-    ("adopt", "openstack server show giant -c fault -f value"): (A_NOVA, LIFE),
-    ("adopt", 'openstack server event list giant -c "Request ID" -f value'): (A_NOVA, LIFE),
-    ("adopt", f"""{_CURL} "$SCHED/scheduler/v1/decisions?request_id={_REQUEST}\""""): (
-        f"{A_NOVA}, and its request",
-        "api/scheduler/test_decisions.py",
-    ),
-    ("adopt", "placement-sched explain --url $SCHED --vcpus 1 --ram 1000000 --disk 1"): (
-        f'{A_NOVA}; the page "Install" has a request to another server',
-        "docs/test_commands.py",
-    ),
-    ("plan", 'placement-sched host drain cn7 --os-cloud mycloud --execute --reason "new fan"'): (
-        A_NOVA,
-        DRAIN,
-    ),
-    ("plan", "placement-sched host undrain cn7 --os-cloud mycloud"): (A_NOVA, DRAIN),
-    ("install", "python3 -m venv ~/placement_sched"): (AN_INDEX, PACKAGED),
-    ("install", "~/placement_sched/bin/pip install '.[all]'"): (AN_INDEX, PACKAGED),
-    ("install", f"pipx run --spec '{_WHEEL}[server]' placement-sched demo --console"): (
-        "pipx",
-        PACKAGED,
-    ),
-    ("benchmarks", "make bench"): (HOURS, MEASURED),
-    ("benchmarks", "make bench DATABASE=mariadb"): (HOURS, MEASURED),
-    ("benchmarks", "make bench QUICK=1"): (HOURS, MEASURED),
-    ("benchmarks", 'make bench BENCH_ARGS="--only flat,nested --rounds 15"'): (HOURS, MEASURED),
-    ("benchmarks", f"{_READS} --database postgresql --rounds 3 --seconds 6"): (HOURS, MEASURED),
-    ("benchmarks", f"{_UNCACHED} --only flat,nested --database mariadb --rounds 1 --seconds 2"): (
-        HOURS,
-        MEASURED,
-    ),
-    ("benchmarks", f"{_SEARCHES} --database mariadb,galera --rounds 3 --seconds 6"): (
-        HOURS,
-        MEASURED,
-    ),
-    (
-        "how_current",
-        f'OS_PLACEMENT__PROVIDERS_IN_MEMORY=true make bench BENCH_ARGS="{_GROWTH} --no-peer"',
-    ): (HOURS, MEASURED),
-    ("console", "placement-sched demo --console"): ("a signal that ends it", "cli/test_demo.py"),
-    ("deploy/README", "docker compose up --build --wait"): (REGISTRY, "deploy/test_container.py"),
-    ("deploy/README", "curl --cacert tls/cert.pem https://localhost:8443/healthz/ready"): (
-        REGISTRY,
-        "deploy/test_tls_in_front.py",
-    ),
-    ("deploy/README", "docker compose down --volumes"): (REGISTRY, "deploy/test_container.py"),
-    (
-        "recipes",
-        f"docker build --file deploy/kolla/Dockerfile --build-arg BASE=BASE-IMAGE --tag {_KOLLA} .",
-    ): (REGISTRY, KOLLA),
-    ("recipes", f"docker push {_KOLLA}"): (REGISTRY, KOLLA),
-    ("recipes", f"{_RECONFIGURE} mariadb,placement"): (A_KOLLA, KOLLA),
-    ("recipes", f"{_RECONFIGURE} placement"): (A_KOLLA, KOLLA),
-    ("recipes", f"{_VALIDATE} --config-file /etc/placement/placement.conf"): (A_KOLLA, KOLLA),
-    ("recipes", f"{_RUN} nova-shadow {_KOLLA} --rm --env KOLLA_BOOTSTRAP="): (A_KOLLA, KOLLA),
-    ("recipes", f"{_RUN} nova-shadow {_KOLLA} {_DETACHED}"): (A_KOLLA, KOLLA),
-    ("recipes", f"{_RUN} nova-scheduler {_KOLLA} {_DETACHED}"): (A_KOLLA, KOLLA),
-    ("recipes", f"{_REPORT} --config-file /etc/placement/placement.conf"): (A_KOLLA, KOLLA),
-    ("recipes", f"systemctl disable --now {_UNIT}"): (A_KOLLA, KOLLA),
-    ("recipes", f"systemctl enable --now {_UNIT}"): (A_KOLLA, KOLLA),
-    ("recipes", f"docker stop {_CONTAINERS}"): (A_KOLLA, KOLLA),
-    ("recipes", f"docker rm {_CONTAINERS}"): (A_KOLLA, KOLLA),
-    ("README", "python3 -m venv venv"): (AN_INDEX, PACKAGED),
-    ("README", ". venv/bin/activate"): ("the environment of the line before", PACKAGED),
-    ("README", "pip install '.[all]'"): (AN_INDEX, PACKAGED),
-    ("README", "placement-sched demo --console"): ("a signal that ends it", "cli/test_demo.py"),
-    ("README", "make test"): ("nothing: it is the run of the tests", ""),
-    ("README", "make demo CONSOLE=1"): (
-        "pip's index, and a signal that ends it",
-        "cli/test_demo.py",
-    ),
-    ("README", f"placement-sched nova-shadow {_NOVA} placement_sched.conf"): (A_SHADOW, SHADOW),
-    ("README", f"placement-sched nova-scheduler {_NOVA} placement_sched.conf"): (A_BUS, LIFE),
-    (
-        "deploy/move/compare.py",
-        "python3 compare.py http://old:8778 https://placement.example.com/placement",
-    ): ("nothing: the line of the page has other addresses", "deploy/test_moving.py"),
-    (
-        "deploy/wsgi/gunicorn.conf.py",
-        f"PLACEMENT_SCHED_CONFIG=... gunicorn --config gunicorn.conf.py {_APPLICATION}",
-    ): ("nothing: it is started on a free port", "deploy/test_wsgi_examples.py"),
-    (
-        "deploy/wsgi/uwsgi.ini",
-        f"PLACEMENT_SCHED_CONFIG={_CONFIG} {_FIGURES} uwsgi --ini uwsgi.ini",
-    ): ("nothing: it is started on a free port", "deploy/test_wsgi_examples.py"),
-}
+
+def read_untyped_lines() -> dict[tuple[str, str], str]:
+    """Return the test of each page and line in ``untyped_lines.txt``, "none" without a test."""
+    lines, test = {}, ""
+    for text in Path(__file__).with_name("untyped_lines.txt").read_text().splitlines():
+        if heading := re.match(r"\[(\S+)\] .", text):
+            test = heading[1]
+        elif text and not text.startswith("#"):
+            page, _, line = text.partition(": ")
+            lines[page, line] = test
+    return lines
+
+
+#: Page and line, with the test.
+UNTYPED = read_untyped_lines()
 _PROMPT = re.compile(r"^ *[$#] (.+)", re.MULTILINE)
 _CONSOLE = re.compile(
     r"^( *).. code-block:: console\n(?! +:class: played)(?:\1 +:.*\n)*\n((?:\1 +.*\n|\n)+)",
@@ -270,7 +127,7 @@ def split_line(line: str) -> list[str]:
 
 
 TAKEN = lines_that_tests_run()
-LISTED = [(page, split_line(line)) for page, line in CANNOT]
+LISTED = [(page, split_line(line)) for page, line in UNTYPED]
 LINES = guide_lines() + readme_lines() + test_heads.lines_in_file_headers()
 
 
@@ -309,7 +166,7 @@ def test_program_line_has_valid_arguments(page, arguments):
     assert make_parser(arguments).parse_args(arguments).run, page
 
 
-@pytest.mark.parametrize("line", [line for _, line in CANNOT if "make " in line])
+@pytest.mark.parametrize("line", [line for _, line in UNTYPED if "make " in line])
 def test_make_line_has_an_existing_target_and_variables(line):
     _, target, *settings = [word for word in split_line(line) if not word.startswith("OS_")]
     assert target in TARGETS
@@ -324,12 +181,12 @@ def benchmark_options() -> set[str]:
     return set(re.findall(r"--[\w-]+", printed.stdout))
 
 
-@pytest.mark.parametrize("line", [line for _, line in CANNOT if " --only " in line])
+@pytest.mark.parametrize("line", [line for _, line in UNTYPED if " --only " in line])
 def test_benchmark_line_has_valid_options(benchmark_options, line):
     assert set(re.findall(r"--[a-z][\w-]*", line)) <= benchmark_options
 
 
-@pytest.mark.parametrize("test", sorted({test for _, test in CANNOT.values() if test}))
+@pytest.mark.parametrize("test", sorted({*UNTYPED.values()} - {"none"}))
 def test_named_tests_exist(test):
     assert (ROOT / "tests" / test).exists()
 
