@@ -40,7 +40,9 @@ def busy_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
-@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+@pytest.fixture(
+    scope="session", params=["sqlite", pytest.param("postgresql", marks=pytest.mark.exhaustive)]
+)
 def each_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
@@ -221,21 +223,15 @@ def session_of(
         yield open_session
 
 
-@pytest.fixture(scope="session")
-def sdk_of() -> Iterator[Callable[[Server], Any]]:
-    """Give a function that returns openstacksdk's connection to a server."""
-    with ExitStack() as stack:
-
-        def connect_sdk(server: Server) -> Any:
-            return stack.enter_context(
-                openstack_sdk.connect(
-                    load_yaml_config=False,
-                    load_envvars=False,
-                    auth_type="admin_token",
-                    auth={"endpoint": f"{server.url}/placement", "token": "admin"},
-                    compute_endpoint_override=f"{server.url}/compute/v2.1",
-                    identity_endpoint_override=f"{server.url}/identity",
-                )
-            )
-
-        yield connect_sdk
+def connect_sdk(server: Server, **options: Any) -> Any:
+    """Return openstacksdk's connection, like that of the documented ``clouds.yaml``."""
+    return openstack_sdk.connect(
+        load_yaml_config=False,
+        load_envvars=False,
+        auth_type="admin_token",
+        auth={"endpoint": f"{server.url}/placement", "token": "admin"},
+        compute_endpoint_override=f"{server.url}/compute/v2.1",
+        image_endpoint_override=f"{server.url}/image",
+        identity_endpoint_override=f"{server.url}/identity",
+        **options,
+    )

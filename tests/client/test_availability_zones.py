@@ -3,6 +3,7 @@
 
 import pytest
 
+from tests.client.conftest import connect_sdk
 from tests.support.reports import build_report
 
 # The client warns of its own deprecations.
@@ -31,12 +32,12 @@ def test_zones_are_listed_with_their_hosts(each_server, each_client):
         each_server.request_json("DELETE", f"/scheduler/v1/compute_nodes/{each['uuid']}")
 
 
-def test_openstacksdk_lists_zones(each_server, sdk_of):
+def test_openstacksdk_lists_zones(each_server):
     hosts = [build_report(820, host="sdk-zone", hypervisor_hostname="sdk-zone")]
     each_server.request_json("POST", "/scheduler/v1/compute_nodes", hosts)
-    compute = sdk_of(each_server).compute
-    (zone,) = (each for each in compute.availability_zones() if each.name == "nova")
-    assert zone.state == {"available": True}
-    (zone,) = (each for each in compute.availability_zones(details=True) if each.name == "nova")
-    assert "sdk-zone" in zone.hosts
+    with connect_sdk(each_server) as connection:
+        zones = {zone.name: zone for zone in connection.compute.availability_zones()}
+        assert zones["nova"].state == {"available": True}
+        zones = {zone.name: zone for zone in connection.compute.availability_zones(details=True)}
+        assert "sdk-zone" in zones["nova"].hosts
     each_server.request_json("DELETE", f"/scheduler/v1/compute_nodes/{hosts[0]['uuid']}")

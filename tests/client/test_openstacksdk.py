@@ -3,10 +3,10 @@
 
 from uuid import uuid4
 
-import openstack
 import pytest
 from openstack import exceptions
 
+from tests.client.conftest import connect_sdk
 from tests.support.servers import Server
 from tests.support.versions import LATEST
 
@@ -15,22 +15,10 @@ pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDep
 
 
 @pytest.fixture(scope="module")
-def connection(busy_server: Server):
-    """A connection like that of the ``clouds.yaml`` in the documentation."""
-    with openstack.connect(
-        load_yaml_config=False,
-        load_envvars=False,
-        auth_type="admin_token",
-        auth={"endpoint": f"{busy_server.url}/placement", "token": "admin"},
-        placement_api_version="1",
-        placement_default_microversion=LATEST,
-    ) as connection:
-        yield connection
-
-
-@pytest.fixture
-def placement(connection):
-    return connection.placement
+def placement(busy_server: Server):
+    options = {"placement_api_version": "1", "placement_default_microversion": LATEST}
+    with connect_sdk(busy_server, **options) as connection:
+        yield connection.placement
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 
 from uuid import uuid4
 
-import openstack
 import pytest
 from openstack import exceptions
 
+from tests.client.conftest import connect_sdk
 from tests.support.servers import Server
 
 # The client warns of its own deprecations.
@@ -15,14 +15,7 @@ pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDep
 
 @pytest.fixture(scope="module")
 def image(busy_server: Server):
-    """The image proxy of a connection like that of the ``clouds.yaml`` in the documentation."""
-    with openstack.connect(
-        load_yaml_config=False,
-        load_envvars=False,
-        auth_type="admin_token",
-        auth={"endpoint": f"{busy_server.url}/placement", "token": "admin"},
-        image_endpoint_override=f"{busy_server.url}/image",
-    ) as connection:
+    with connect_sdk(busy_server) as connection:
         yield connection.image
 
 

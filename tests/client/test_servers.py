@@ -4,6 +4,7 @@
 import pytest
 from openstack import exceptions
 
+from tests.client.conftest import connect_sdk
 from tests.support.scheduling import instance
 
 # The client warns of its own deprecations.
@@ -113,13 +114,14 @@ def test_server_deletion_is_rejected(client):
     assert "cannot be created, changed or deleted" in error
 
 
-def test_openstacksdk_lists_and_finds_servers(server, sdk_of):
-    compute = sdk_of(server).compute
-    found = compute.find_server("life-web", ignore_missing=False)
-    assert (found.id, found.status, found.compute_host) == (WEB, "ACTIVE", "life1")
-    pages = compute.servers(details=False, all_projects=True, name="life-", limit=1)
-    assert {each.id for each in pages} == {WEB, DB, THEIRS}
-    with pytest.raises(exceptions.NotFoundException):
-        compute.get_server(instance(999))
-    with pytest.raises(exceptions.ForbiddenException):
-        compute.delete_server(found)
+def test_openstacksdk_lists_and_finds_servers(server):
+    with connect_sdk(server) as connection:
+        compute = connection.compute
+        found = compute.find_server("life-web", ignore_missing=False)
+        assert (found.id, found.status, found.compute_host) == (WEB, "ACTIVE", "life1")
+        pages = compute.servers(details=False, all_projects=True, name="life-", limit=1)
+        assert {each.id for each in pages} == {WEB, DB, THEIRS}
+        with pytest.raises(exceptions.NotFoundException):
+            compute.get_server(instance(999))
+        with pytest.raises(exceptions.ForbiddenException):
+            compute.delete_server(found)
