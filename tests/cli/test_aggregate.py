@@ -2,10 +2,10 @@
 """``aggregate check``: output and exit status."""
 
 import json
+from functools import partial
 
 import pytest
 
-from placement_sched.cli.main import main
 from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
 from tests.operations.test_aggregate_check import add_flavor
 from tests.support.host_maps import LICENSED, add_aggregate, aggregate_uuid, local_services
@@ -15,9 +15,13 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def cloud(sqlite_url, sqlite_database, monkeypatch):
+def run_check(run_cli):
+    return partial(run_cli, "aggregate", "check")
+
+
+@pytest.fixture
+def cloud(sqlite_database, monkeypatch):
     """A reserved host without the trait in placement, and a flavor for it."""
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     monkeypatch.setenv("OS_SCHEDULER__ENABLE_FORBIDDEN_AGGREGATES_FILTER", "true")
     add_node(sqlite_database, "win1")
     add_aggregate(
@@ -28,9 +32,10 @@ def cloud(sqlite_url, sqlite_database, monkeypatch):
     return sqlite_database
 
 
-def test_check_prints_allowed_requests_and_problems(cloud, capsys):
-    assert main(["aggregate", "check"]) == 1
-    lines = capsys.readouterr().out.splitlines()
+def test_check_prints_allowed_requests_and_problems(cloud, run_check):
+    status, printed, _ = run_check()
+    lines = printed.splitlines()
+    assert status == 1
     assert lines[:4] == [
         f"windows is reserved by {LICENSED}",
         "    flavors: open to 1 (m1.windows); forbidden to 1 (m1.small)",
@@ -43,24 +48,24 @@ def test_check_prints_allowed_requests_and_problems(cloud, capsys):
     assert f"windows: win1 lacks trait {LICENSED}" in lines[6]
 
 
-def test_check_with_the_filter_off_previews_its_effect(cloud, capsys, monkeypatch):
+def test_check_with_the_filter_off_previews_its_effect(cloud, run_check, monkeypatch):
     monkeypatch.setenv("OS_SCHEDULER__ENABLE_FORBIDDEN_AGGREGATES_FILTER", "false")
-    assert main(["aggregate", "check"]) == 1
-    lines = capsys.readouterr().out.splitlines()
+    status, printed, _ = run_check()
+    lines = printed.splitlines()
+    assert status == 1
     assert lines[:3] == [
         f"windows would be, with the filter on, reserved by {LICENSED}",
         "    flavors: would be open to 1 (m1.windows); forbidden to 1 (m1.small)",
         "    images: would be open to none; forbidden to none",
     ]
     assert lines[3].startswith("filter_off: ")
-    assert main(["aggregate", "check", "--format", "json"]) == 1
-    assert json.loads(capsys.readouterr().out)["filtering"] is False
+    assert json.loads(run_check("--format", "json")[1])["filtering"] is False
 
 
-def test_check_prints_json(cloud, capsys):
-    assert main(["aggregate", "check", "--format", "json"]) == 1
-    document = json.loads(capsys.readouterr().out)
-    assert (document["code"], document["filtering"]) == (1, True)
+def test_check_prints_json(cloud, run_check):
+    status, printed, _ = run_check("--format", "json")
+    document = json.loads(printed)
+    assert (status, document["code"], document["filtering"]) == (1, 1, True)
     assert document["aggregates"] == [
         {
             "uuid": aggregate_uuid("windows"),
@@ -85,28 +90,7 @@ def test_check_prints_json(cloud, capsys):
     }
 
 
-def test_check_without_problems_exits_with_0(sqlite_url, sqlite_database, monkeypatch, capsys):
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+def test_check_without_problems_exits_with_0(sqlite_database, run_check):
     sync_aggregates(*local_services(sqlite_database))
     sync_traits(*local_services(sqlite_database))
-    assert main(["aggregate", "check"]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "no host aggregate is reserved by traits",
-        "no findings",
-    ]
-
-
-def test_missing_database_exits_with_255(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("OS_PLACEMENT_DATABASE__CONNECTION", raising=False)
-    assert main(["aggregate", "check"]) == 255
-    printed = capsys.readouterr()
-    (line,) = printed.err.splitlines()
-    assert line.startswith("placement-sched: there is no database placement_sched.db")
-    assert (printed.out, list(tmp_path.glob("*.db*"))) == ("", [])
-
-
-def test_check_runs_as_a_process(run, sqlite_url):
-    done = run("aggregate", "check", OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.endswith("no findings\n")
+    assert run_check() == (0, "no host aggregate is reserved by traits\nno findings\n", "")

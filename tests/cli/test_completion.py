@@ -7,6 +7,7 @@ import shlex
 import socket
 import subprocess
 from contextlib import redirect_stdout
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ from tests.deploy import find_program
 from tests.support.loopback import serve_application
 from tests.support.repository import ROOT
 from tests.support.scheduling import report
-from tests.support.servers import BIN, environment, wait_until
+from tests.support.servers import PROGRAM, environment
 
 pytestmark = pytest.mark.slow
 
@@ -37,31 +38,70 @@ def extend_completion_timeout(monkeypatch):
     monkeypatch.setattr(completion, "PATIENCE", 600)
 
 
-@pytest.fixture(scope="module")
-def complete_in_bash(tmp_path_factory):
-    """Return a function that returns the completions that bash offers for the last word."""
-    script = tmp_path_factory.mktemp("bash") / "completion"
+def write_script(shell: str, folder: Path) -> Path:
+    """Write the completion script of a shell with the name of its installation."""
+    script = folder / SHELLS[shell].rpartition("/")[2]
     with script.open("w") as file, redirect_stdout(file):
-        assert main(["completion", "bash"]) == 0
+        assert main(["completion", shell]) == 0
+    return script
+
+
+#: Stands for the program in shells: prints names of a kind, and notes the kind and the line.
+NAMES_PROGRAM = """#!/bin/sh
+printf '%s: %s\\n' "$3" "$4" > "$0.asked"
+case $3 in flavors) printf 'm1.small\\nm1.large\\n' ;; *) printf 'cn1\\ncn2\\n' ;; esac
+"""
+FLAVORS, HOSTS = {"m1.small", "m1.large"}, {"cn1", "cn2"}
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory) -> Path:
+    """The program that shells call for names."""
+    program = tmp_path_factory.mktemp("bin") / "placement-sched"
+    program.write_text(NAMES_PROGRAM)
+    program.chmod(0o755)
+    return program
+
+
+def asked_line(program: Path) -> str:
+    """Return the kind and the line that a shell passed to the program."""
+    return program.with_name("placement-sched.asked").read_text().strip()
+
+
+def output_of(*command: str, program: Path | None = None, folder: Path | None = None) -> str:
+    """Run a shell, which finds ``program`` on its path, and return its output."""
+    folders = [str(program.parent)] if program else []
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+        cwd=folder,
+        env=environment(PATH=os.pathsep.join([*folders, os.environ["PATH"]])),
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def complete_in_bash(program, tmp_path_factory):
+    """Return a function that returns the completions that bash offers for the last word."""
+    script = write_script("bash", tmp_path_factory.mktemp("bash"))
 
     def complete(*words: str) -> set[str]:
         line = shlex.join(["complete_words", "placement-sched", *words])
-        done = subprocess.run(
-            ["bash", "--norc", "-c", f". {script}\n{COMPLETE_WORDS}\n{line}"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-            env=program_environment(),
-        )
-        assert done.stderr == ""
-        return set(done.stdout.split())
+        code = f". {script}\n{COMPLETE_WORDS}\n{line}"
+        return set(output_of("bash", "--norc", "-c", code, program=program).split())
 
     return complete
 
 
-def program_environment() -> dict[str, str]:
-    return environment(PATH=os.pathsep.join([str(BIN), os.environ["PATH"]]))
+def complete_in_fish(line: str, folder: Path, program: Path) -> set[str]:
+    """Return the completions that fish offers for a line."""
+    code = f"source {write_script('fish', folder)}; complete -C '{line}'"
+    output = output_of(find_program("fish"), "--no-config", "-c", code, program=program)
+    return {line.split()[0] for line in output.splitlines()}
 
 
 @pytest.fixture
@@ -78,55 +118,57 @@ def url(sqlite_app):
         yield url
 
 
-def test_names_are_read_from_the_server(complete_in_bash, url):
-    server = ("--url", url, "--token", "admin")
-    for words, names in {
-        ("explain", *server, "m1."): {"m1.small", "m1.large"},
-        ("capacity", *server, "--flavor", ""): {"m1.small", "m1.large", "g1"},
-        ("host", "show", *server, "cn"): {"cn1", "cn2"},
-        ("explain", "m1.small", *server, "--host", "gp"): {"gpu1"},
-    }.items():
-        # On a busy machine, names may take more than two seconds. Try again.
-        assert wait_until(lambda: complete_in_bash(*words) == names), words  # noqa: B023 - called here
-    assert complete_in_bash("host", "show", *server, "x") == set()
+def test_names_are_read_from_the_server(url):
+    server = f"--url {url} --token admin"
+    for kind, words, names in (
+        ("flavors", f"explain {server} m1.", ["m1.large", "m1.small"]),
+        ("flavors", f"capacity {server} --flavor ", ["g1", "m1.large", "m1.small"]),
+        ("hosts", f"host show {server} cn", ["cn1", "cn2"]),
+        ("hosts", f"explain m1.small {server} --host gp", ["gpu1"]),
+        ("hosts", f"host show {server} x", []),
+    ):
+        assert find_names(kind, f"placement-sched {words}") == names
 
 
-def test_fish_offers_names(url, capsys, tmp_path):
-    fish = find_program("fish")
-    assert main(["completion", "fish"]) == 0
-    script = tmp_path / "placement-sched.fish"
-    script.write_text(capsys.readouterr().out)
-    line = f"placement-sched explain --url {url} --token admin --flavor m1."
-    command = [fish, "--no-config", "-c", f"source {script}; complete -C '{line}'"]
-    names = {"m1.small", "m1.large"}
-    assert wait_until(lambda: {row.split()[0] for row in output_of(command).splitlines()} == names)
+#: Words of a line, and the kind and the names that complete it.
+NAMED = [
+    (("explain", "--url", "http://127.0.0.1:1", "m1."), "flavors", FLAVORS),
+    (("capacity", "--flavor", ""), "flavors", FLAVORS),
+    (("host", "show", "cn"), "hosts", HOSTS),
+    (("explain", "m1.small", "--host", "cn"), "hosts", HOSTS),
+]
 
 
-def output_of(command: list[str]) -> str:
-    """Run a shell with the program on its path and return its output."""
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=True, timeout=60, env=program_environment()
-    )
-    assert done.stderr == ""
-    return done.stdout
+@pytest.mark.parametrize(("words", "kind", "names"), NAMED)
+def test_bash_offers_names(complete_in_bash, program, words, kind, names):
+    assert complete_in_bash(*words) == names
+    assert asked_line(program) == f"{kind}: {' '.join(('placement-sched', *words))}".strip()
 
 
-def test_zsh_adds_names(url, capsys, tmp_path):
+def test_fish_offers_names(program, tmp_path):
+    line = "placement-sched explain --flavor m1."
+    assert complete_in_fish(line, tmp_path, program) == FLAVORS
+    assert asked_line(program) == f"flavors: {line}"
+
+
+def test_zsh_adds_names(program, tmp_path):
     zsh = find_program("zsh")
-    assert main(["completion", "zsh"]) == 0
     pattern = r"^_placement_sched_hosts\(\) {.*?^}"
-    function = re.search(pattern, capsys.readouterr().out, re.MULTILINE | re.DOTALL)
-    line = f"placement-sched host show --url {url} --token admin cn"
+    text = write_script("zsh", tmp_path).read_text()
+    function = re.search(pattern, text, re.MULTILINE | re.DOTALL)
+    line = "placement-sched host show cn"
     calls = f"compadd() {{ print -l -- $@ }}\nLBUFFER='{line}'\n_placement_sched_hosts"
     code = f"{function[0]}\n{calls}"
-    command = [zsh, "-f", "-c", code]
-    assert wait_until(lambda: output_of(command).split() == ["--", "cn1", "cn2"])
+    assert output_of(zsh, "-f", "-c", code, program=program).split() == ["--", "cn1", "cn2"]
+    assert asked_line(program) == f"hosts: {line}"
 
 
-def test_unavailable_server_completes_nothing(complete_in_bash):
+@pytest.mark.exhaustive
+def test_silent_server_completes_nothing():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        assert complete_in_bash("host", "show", "--url", url, "--token", "admin", "cn") == set()
+        line = f"placement-sched host show --url {url} --token admin cn"
+        assert output_of(str(PROGRAM), "completion", "--names", "hosts", line) == ""
 
 
 @pytest.mark.parametrize(
@@ -154,26 +196,18 @@ def test_names_are_read_from_the_configured_database(sqlite_app, sqlite_url, mon
     assert find_names("flavors", "placement-sched explain ") == []
 
 
-def test_commands_of_nova_shadow_are_offered(complete_in_bash):
-    assert "report" in complete_in_bash("nova-shadow", "")
-    assert complete_in_bash("nova-shadow", "--conf") == {"--config-file", "--config-dir"}
-    assert complete_in_bash("nova-shadow", "report", "--si") == {"--since"}
-    assert complete_in_bash("nova", "") >= {"adopt", "sync"}
-    assert "report" not in complete_in_bash("nova", "")
-
-
-def test_commands_are_offered(complete_in_bash):
+def test_commands_options_and_values_are_offered(complete_in_bash):
     every = {name for summaries in GROUPS.values() for name in summaries}
     assert every <= complete_in_bash("")
     assert complete_in_bash("de") == {"demo", "decision"}
-
-
-def test_commands_of_a_group_options_and_values_are_offered(complete_in_bash):
     assert {"sync", "version", "adopt"} <= complete_in_bash("db", "")
     assert complete_in_bash("db", "sync", "--fo") == {"--format"}
-    assert complete_in_bash("db", "sync", "--format", "") == {"text", "json", "yaml"}
     assert complete_in_bash("host", "list", "-f", "") == {"table", "json", "yaml", "csv", "value"}
-    assert complete_in_bash("completion", "") == set(SHELLS)
+    # A command that has subcommands and options.
+    assert "report" in complete_in_bash("nova-shadow", "")
+    assert complete_in_bash("nova-shadow", "--conf") == {"--config-file", "--config-dir"}
+    assert complete_in_bash("nova-shadow", "report", "--si") == {"--since"}
+    assert "report" not in complete_in_bash("nova", "")
 
 
 def test_files_are_offered_for_file_arguments(complete_in_bash, tmp_path):
@@ -195,45 +229,21 @@ def test_script_names_every_command_and_option(shell, capsys):
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_other_shells_accept_their_script(shell, capsys, tmp_path):
-    find_program(shell)
-    assert main(["completion", shell]) == 0
-    script = tmp_path / "script"
-    script.write_text(capsys.readouterr().out)
-    subprocess.run([shell, "-n", script], check=True, timeout=60)
+def test_other_shells_accept_their_script(shell, tmp_path):
+    output_of(find_program(shell), "-n", str(write_script(shell, tmp_path)))
 
 
-def test_zsh_registers_the_completion(capsys, tmp_path):
-    zsh = find_program("zsh")
-    assert main(["completion", "zsh"]) == 0
-    (tmp_path / "_placement-sched").write_text(capsys.readouterr().out)
+def test_zsh_registers_the_completion(tmp_path):
+    write_script("zsh", tmp_path)
     code = (
         "fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D; print $_comps[placement-sched]"
     )
-    done = subprocess.run(
-        [zsh, "-f", "-c", code],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert (done.stdout.strip(), done.stderr) == ("_placement-sched", "")
+    output = output_of(find_program("zsh"), "-f", "-c", code, folder=tmp_path)
+    assert output.strip() == "_placement-sched"
 
 
-def test_fish_offers_the_commands(capsys, tmp_path):
-    fish = find_program("fish")
-    assert main(["completion", "fish"]) == 0
-    script = tmp_path / "placement-sched.fish"
-    script.write_text(capsys.readouterr().out)
-    done = subprocess.run(
-        [fish, "--no-config", "-c", f"source {script}; complete -C 'placement-sched de'"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert {line.split()[0] for line in done.stdout.splitlines()} == {"demo", "decision"}
+def test_fish_offers_the_commands(program, tmp_path):
+    assert complete_in_fish("placement-sched de", tmp_path, program) == {"demo", "decision"}
 
 
 def test_guide_shows_the_installation_of_each_script():

@@ -3,9 +3,8 @@
 
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
+from contextlib import redirect_stdout
+from io import StringIO
 
 import pytest
 
@@ -15,34 +14,47 @@ from tests.support.empty_databases import empty_database
 pytestmark = pytest.mark.slow
 
 VALID = "the configuration is valid\n"
+BUS = "[oslo_messaging_notifications]\n"
 
 
 @pytest.fixture
-def validate(tmp_path, monkeypatch, capsys):
+def check(tmp_path, monkeypatch, run_main):
+    """Return a function that validates with environment variables: status, stdout and stderr."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OS_API__AUTH_STRATEGY", raising=False)
+    monkeypatch.delenv("OS_PLACEMENT_DATABASE__CONNECTION", raising=False)
+
+    def check(*arguments: str, **variables: str) -> tuple[int, str, str]:
+        with monkeypatch.context() as patch:
+            for name, value in variables.items():
+                patch.setenv(f"OS_{name}", value)
+            return run_main("config", "validate", *arguments)
+
+    return check
+
+
+@pytest.fixture
+def validate(check, tmp_path):
     """Return a function that validates a text and returns the status and the output."""
-    for variable in ("OS_API__AUTH_STRATEGY", "OS_PLACEMENT_DATABASE__CONNECTION"):
-        monkeypatch.delenv(variable, raising=False)
 
     def validate(text: str, *arguments: str) -> tuple[int, str]:
-        file = tmp_path / "a.conf"
-        file.write_text(text)
-        if re.search("^connection =", text, re.MULTILINE) is None:
-            monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:///file.db")
-        status = main(["config", "validate", "--config-file", str(file), *arguments])
-        return status, capsys.readouterr().out.replace(str(file), "a.conf")
+        (tmp_path / "a.conf").write_text(text)
+        has_database = re.search("^connection =", text, re.MULTILINE)
+        variables = {} if has_database else {"PLACEMENT_DATABASE__CONNECTION": "sqlite:///file.db"}
+        return check("--config-file", "a.conf", *arguments, **variables)[:2]
 
     return validate
 
 
-@pytest.fixture
-def print_sample(capsys) -> str:
-    assert main(["config", "sample"]) == 0
-    return capsys.readouterr().out
+@pytest.fixture(scope="module")
+def sample() -> str:
+    with redirect_stdout(StringIO()) as output:
+        assert main(["config", "sample"]) == 0
+    return output.getvalue()
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_sample_has_options_of_core_plugins_and_libraries(sample):
+    assert {
         "[placement_database]",
         "#connection = <None>",
         "#auth_strategy = noauth2",
@@ -57,25 +69,18 @@ def print_sample(capsys) -> str:
         "#control_exchange = nova",
         "#notification_format = unversioned",
         "#debug = false",
-    ],
-)
-def test_sample_has_options_of_core_plugins_and_libraries(print_sample, line):
-    assert line in print_sample.splitlines()
+    } <= set(sample.splitlines())
 
 
-def test_sample_sets_no_option(print_sample):
-    written = [line for line in print_sample.splitlines() if line and line[0] not in "#["]
-    assert written == []
+def test_sample_sets_no_option_and_is_valid(sample, validate):
+    assert [line for line in sample.splitlines() if line and line[0] not in "#["] == []
+    assert validate(sample) == (0, VALID)
 
 
-def test_sample_is_valid(print_sample, validate):
-    assert validate(print_sample) == (0, "the configuration is valid\n")
-
-
-def test_sample_with_all_defaults_set_is_valid(print_sample, validate):
+def test_sample_with_all_defaults_set_is_valid(sample, validate):
     written = "\n".join(
         line[1:] if line.startswith("#") and line[1:2].isalpha() and " = " in line else line
-        for line in print_sample.splitlines()
+        for line in sample.splitlines()
         if "<None>" not in line
     )
     status, printed = validate(written)
@@ -98,99 +103,82 @@ def test_standby_urls_are_reported_as_ignored(validate):
     )
 
 
+#: Group and line of an error, and its message with the place of the group and option.
+WRONG_LINES = [
+    ("scheduler", "max_atempts = 3", "there is no option {}; did you mean max_attempts?\n"),
+    (
+        "scheduler",
+        "host_subset_size = 3",
+        "there is no option {}; it exists in [filter_scheduler]\n",
+    ),
+    ("scheduler", "max_attempts = many", "{} has a wrong value: 'many' is not an integer\n"),
+    (
+        "scheduler",
+        "max_attempts = 0",
+        "{} has a wrong value: Should be greater than or equal to 1\n",
+    ),
+    (
+        "filter_scheduler",
+        "ram_weight_multiplier = inf",
+        "{} has a wrong value: inf is not a finite",
+    ),
+    ("keystone_authtoken", "auth_type = nonsense", "{} nonsense is not installed\n"),
+    ("metrics", "weight_seting = x", "there is no option {}; did you mean weight_setting?\n"),
+    ("neutron", "auth_type = nonsense", "{} nonsense is not installed"),
+    ("neutron", "endpoint_overide = x", "there is no option {};"),
+    ("notifications", "notification_format = json", "{} has a wrong value: "),
+]
+#: Texts and the messages of their errors.
+WRONG_TEXTS = [
+    (
+        "[schedular]\n\nmax_attempts = 3\nmax_placement_results = 2\n",
+        "a.conf:1: error: unknown group [schedular]; did you mean [scheduler]?\n",
+    ),
+    (
+        "#\n[filter_scheduler]\nenabled_filters = ComputeFilter,\n  A\n[api]\nauth_strategy = x\n",
+        "a.conf:6: error: [api] auth_strategy has a wrong value: Valid values are [keystone",
+    ),
+    (
+        "[filter_scheduler]\nenabled_filters = ComputeFilter,RamFiltr\n",
+        "error: [filter_scheduler] enabled_filters: unknown filter 'RamFiltr'",
+    ),
+    (
+        "[filter_scheduler]\nweight_classes = no.such.Weigher\n",
+        "error: [filter_scheduler] weight_classes: 'no.such.Weigher' cannot be imported",
+    ),
+    (
+        '[pci]\nalias = {"name": "nic",\n  "vendor_id": "8086"}\n',
+        "error: [pci] alias 'nic': it must have vendor_id and product_id\n",
+    ),
+    (
+        "[placement_database]\nconnection = oracle://x/y\n",
+        "error: [placement_database] connection: 'oracle' is not supported",
+    ),
+    ("[scheduler\n", "a.conf:1: error: Invalid section (must end with ])\n"),
+    ("[scheduler]\nnonsense\n", "a.conf:2: error: No ':' or '=' found in assignment\n"),
+    ("[neutron]\nauth_type = password\n", "error: [neutron]: Auth plugin requires parameters"),
+    (
+        f"{BUS}driver = mesagingv2\n",
+        f"error: {BUS[:-1]} driver: unknown driver 'mesagingv2'; there",
+    ),
+    (
+        f"{BUS}driver = messagingv2\ntransport_url = rabit://bus/\n",
+        f"error: {BUS[:-1]} transport_url: Failed to load transport driver",
+    ),
+]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "[schedular]\n\nmax_attempts = 3\nmax_placement_results = 2\n",
-            "a.conf:1: error: unknown group [schedular]; did you mean [scheduler]?\n",
-        ),
-        (
-            "[scheduler]\nmax_atempts = 3\n",
+        *(
             (
-                "a.conf:2: error: there is no option [scheduler] max_atempts; "
-                "did you mean max_attempts?\n"
-            ),
+                f"[{group}]\n{line}\n",
+                f"a.conf:2: error: {words}".format(f"[{group}] {line.split()[0]}"),
+            )
+            for group, line, words in WRONG_LINES
         ),
-        (
-            "[scheduler]\nhost_subset_size = 3\n",
-            (
-                "a.conf:2: error: there is no option [scheduler] host_subset_size; "
-                "it exists in [filter_scheduler]\n"
-            ),
-        ),
-        (
-            "[scheduler]\nmax_attempts = many\n",
-            (
-                "a.conf:2: error: [scheduler] max_attempts has a wrong value: "
-                "'many' is not an integer\n"
-            ),
-        ),
-        (
-            "[scheduler]\nmax_attempts = 0\n",
-            (
-                "a.conf:2: error: [scheduler] max_attempts has a wrong value: "
-                "Should be greater than or equal to 1\n"
-            ),
-        ),
-        (
-            "[filter_scheduler]\nram_weight_multiplier = inf\n",
-            (
-                "a.conf:2: error: [filter_scheduler] ram_weight_multiplier has a wrong value: "
-                "inf is not a finite number\n"
-            ),
-        ),
-        (
-            (
-                "# a comment\n[filter_scheduler]\nenabled_filters = ComputeFilter,\n  AllHosts\n"
-                "[scheduler]\nmax_attempts = x\n"
-            ),
-            (
-                "a.conf:6: error: [scheduler] max_attempts has a wrong value: "
-                "'x' is not an integer\n"
-            ),
-        ),
-        (
-            "[filter_scheduler]\nenabled_filters = ComputeFilter,RamFiltr\n",
-            "error: [filter_scheduler] enabled_filters: unknown filter 'RamFiltr'",
-        ),
-        (
-            "[filter_scheduler]\nweight_classes = no.such.Weigher\n",
-            "error: [filter_scheduler] weight_classes: 'no.such.Weigher' cannot be imported",
-        ),
-        (
-            '[pci]\nalias = {"name": "nic",\n  "vendor_id": "8086"}\n',
-            "error: [pci] alias 'nic': it must have vendor_id and product_id\n",
-        ),
-        (
-            "[placement_database]\nconnection = oracle://x/y\n",
-            "error: [placement_database] connection: 'oracle' is not supported",
-        ),
-        ("[scheduler\n", "a.conf:1: error: Invalid section (must end with ])\n"),
-        ("[scheduler]\nnonsense\n", "a.conf:2: error: No ':' or '=' found in assignment\n"),
-        (
-            "[keystone_authtoken]\nauth_type = nonsense\n",
-            "a.conf:2: error: [keystone_authtoken] auth_type nonsense is not installed\n",
-        ),
-        (
-            "[metrics]\nweight_seting = x\n",
-            (
-                "a.conf:2: error: there is no option [metrics] weight_seting; "
-                "did you mean weight_setting?\n"
-            ),
-        ),
-        (
-            "[neutron]\nauth_type = nonsense\n",
-            "a.conf:2: error: [neutron] auth_type nonsense is not installed",
-        ),
-        (
-            "[neutron]\nauth_type = password\n",
-            "error: [neutron]: Auth plugin requires parameters which were",
-        ),
-        (
-            "[neutron]\nendpoint_overide = x\n",
-            "a.conf:2: error: there is no option [neutron] endpoint_overide;",
-        ),
+        *WRONG_TEXTS,
     ],
 )
 def test_error_is_one_line_with_its_place(validate, text, message):
@@ -220,36 +208,41 @@ def test_option_of_another_service_is_a_warning(validate):
         "[filter_scheduler]\npci_weight_multiplier = 1.0\n"
         "[workarounds]\nenable_numa_live_migration = true\n"
     )
+    unused = {
+        2: "[DEFAULT] compute_driver",
+        7: "[placement] auth_type",
+        8: "[placement] cafile",
+        13: "[pci] report_in_placement",
+        19: "[workarounds] enable_numa_live_migration",
+    }
+    lines = {
+        number: f"there is no option {option} here, so it is not used"
+        for number, option in unused.items()
+    }
+    lines[3] = "unknown group [cinder], its options are not used"
     assert status == 0
     assert printed.splitlines() == [
-        "a.conf:2: warning: there is no option [DEFAULT] compute_driver here, so it is not used",
-        "a.conf:3: warning: unknown group [cinder], its options are not used",
-        "a.conf:7: warning: there is no option [placement] auth_type here, so it is not used",
-        "a.conf:8: warning: there is no option [placement] cafile here, so it is not used",
-        (
-            "a.conf:13: warning: there is no option [pci] report_in_placement here, "
-            "so it is not used"
-        ),
-        (
-            "a.conf:19: warning: there is no option [workarounds] enable_numa_live_migration here, "
-            "so it is not used"
-        ),
+        f"a.conf:{number}: warning: {lines[number]}" for number in sorted(lines)
     ]
 
 
 @pytest.mark.parametrize("auth_type", ["<None>", "nope"])
-def test_unknown_auth_type_is_reported_once(run, auth_type):
-    refused = run("config", "validate", OS_KEYSTONE_AUTHTOKEN__AUTH_TYPE=auth_type)
-    assert refused.stdout == (
-        "environment OS_KEYSTONE_AUTHTOKEN__AUTH_TYPE: error: "
-        f"[keystone_authtoken] auth_type {auth_type} is not installed\n"
+def test_unknown_auth_type_is_reported_once(check, auth_type):
+    words = f"[keystone_authtoken] auth_type {auth_type} is not installed"
+    assert check(KEYSTONE_AUTHTOKEN__AUTH_TYPE=auth_type) == (
+        1,
+        f"environment OS_KEYSTONE_AUTHTOKEN__AUTH_TYPE: error: {words}\n",
+        "files read: none\n",
     )
-    assert refused.stderr == "files read: none\n"
 
 
-def test_missing_file_is_reported_by_name(run):
-    refused = run("db", "version", "--config-file", "a.conf", "--config-file", "b.conf")
-    assert refused.stderr == "placement-sched: a.conf: No such file or directory\n"
+def test_missing_file_is_reported_by_name(check, run_main):
+    files = ("--config-file", "a.conf", "--config-file", "b.conf")
+    words = "placement-sched: a.conf: No such file or directory\n"
+    assert run_main("db", "version", *files) == (1, "", words)
+    status, printed, _ = check(*files)
+    words = "error: No such file or directory\n"
+    assert (status, printed) == (1, f"a.conf: {words}b.conf: {words}")
 
 
 def test_deprecated_name_is_a_warning(validate):
@@ -274,7 +267,7 @@ def test_deprecated_name_is_reported_once(run, tmp_path):
 
 def test_options_of_the_keystone_plugin_are_accepted(validate):
     text = "[keystone_authtoken]\nauth_type = password\nauth_url = http://x\npassword = y\n"
-    assert validate(text) == (0, "the configuration is valid\n")
+    assert validate(text) == (0, VALID)
 
 
 #: The options of nova's networking guide that this service does not use.
@@ -295,7 +288,7 @@ http_retries = 2
 
 
 def test_neutron_section_of_nova_conf_is_accepted(validate):
-    assert validate(NEUTRON) == (0, "the configuration is valid\n")
+    assert validate(NEUTRON) == (0, VALID)
     status, printed = validate(
         f"{NEUTRON}service_metadata_proxy = true\nmetadata_proxy_shared_secret = x\n"
         "ovs_bridge = br-int\nphysnets = a,b\ndefault_floating_pool = x\n"
@@ -311,41 +304,12 @@ def test_messaging_sections_of_nova_conf_are_accepted(validate):
         "[oslo_messaging_notifications]\ndriver = messagingv2\ntopics = notifications,audit\n"
         "[oslo_messaging_rabbit]\nrabbit_ha_queues = true\n"
     )
-    assert validate(text) == (0, "the configuration is valid\n")
+    assert validate(text) == (0, VALID)
 
 
-_BUS = "[oslo_messaging_notifications]\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "status", "message"),
-    [
-        (
-            f"{_BUS}driver = mesagingv2\n",
-            1,
-            "error: [oslo_messaging_notifications] driver: unknown driver 'mesagingv2'; there",
-        ),
-        (
-            f"{_BUS}driver = messagingv2\ntransport_url = rabit://bus/\n",
-            1,
-            "error: [oslo_messaging_notifications] transport_url: Failed to load transport driver",
-        ),
-        (
-            "[notifications]\nnotification_format = json\n",
-            1,
-            "a.conf:2: error: [notifications] notification_format has a wrong value: ",
-        ),
-        (
-            "[oslo_messaging_amqp]\nidle_timeout = 3\n",
-            0,
-            "a.conf:1: warning: unknown group [oslo_messaging_amqp], its options are",
-        ),
-    ],
-)
-def test_invalid_message_bus_is_reported(validate, text, status, message):
-    exit_status, printed = validate(text)
-    assert (exit_status, printed[: len(message)]) == (status, message)
-    assert printed.count("\n") == 1
+def test_unknown_messaging_group_is_a_warning(validate):
+    words = "a.conf:1: warning: unknown group [oslo_messaging_amqp], its options are not used\n"
+    assert validate("[oslo_messaging_amqp]\nidle_timeout = 3\n") == (0, words)
 
 
 def test_invalid_secret_is_not_printed(validate):
@@ -365,69 +329,49 @@ def test_json_has_file_and_line(validate):
     }
 
 
-def test_missing_file_is_reported(run):
-    refused = run("config", "validate", "--config-file", "absent.conf")
-    assert refused.returncode == 1
-    assert refused.stdout == "absent.conf: error: No such file or directory\n"
-
-
-def test_environment_variables_are_checked(run):
-    refused = run("config", "validate", OS_API__AUTH_STRATEGY="x", OS_API__FOO="1", OS_CLOUD="y")
-    assert refused.returncode == 1
-    assert [line.split(": ")[:2] for line in refused.stdout.splitlines()] == [
+def test_environment_variables_are_checked(check):
+    status, printed, _ = check(API__AUTH_STRATEGY="x", API__FOO="1", CLOUD="y")
+    assert status == 1
+    assert [line.split(": ")[:2] for line in printed.splitlines()] == [
         ["environment OS_API__AUTH_STRATEGY", "error"],
         ["environment OS_API__FOO", "warning"],
     ]
 
 
-def test_database_is_checked_only_on_request(run):
-    url = {"OS_PLACEMENT_DATABASE__CONNECTION": "postgresql://127.0.0.1:1/x"}
-    assert run("config", "validate", **url).returncode == 0
-    refused = run("config", "validate", "--database", **url)
-    assert refused.returncode == 1
-    assert refused.stdout.startswith(
+def test_database_is_checked_only_on_request(check):
+    url = {"PLACEMENT_DATABASE__CONNECTION": "postgresql://127.0.0.1:1/x"}
+    assert check(**url)[0] == 0
+    status, printed, _ = check("--database", **url)
+    assert status == 1
+    assert printed.startswith(
         "error: [placement_database] connection: the database does not answer: "
     )
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
-def test_pending_database_upgrade_is_a_warning(kind, run, tmp_path):
+def test_pending_database_upgrade_is_a_warning(kind, check, run_main, tmp_path, monkeypatch):
     with empty_database(kind, tmp_path) as url:
-        name = {"OS_PLACEMENT_DATABASE__CONNECTION": url}
-        empty = run("config", "validate", "--database", **name)
-        assert (
-            empty.returncode,
-            empty.stdout.startswith("warning: the database schema is at revision none"),
-        ) == (0, True)
-        assert "run placement-sched db sync" in empty.stdout
-        by_itself = {**name, "OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true"}
-        assert run("config", "validate", "--database", **by_itself).stdout == VALID
-        assert run("db", "sync", **name).returncode == 0
-        assert run("config", "validate", "--database", **name).stdout == VALID
+        monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", url)
+        status, printed, _ = check("--database")
+        assert status == 0
+        assert printed.startswith("warning: the database schema is at revision none")
+        assert "run placement-sched db sync" in printed
+        by_itself = {"PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true"}
+        assert check("--database", **by_itself)[1] == VALID
+        assert run_main("db", "sync")[0] == 0
+        assert check("--database")[1] == VALID
 
 
-def test_unparsable_option_stops_other_commands_with_one_line(run, tmp_path):
-    (tmp_path / "a.conf").write_text("[scheduler]\nmax_attempts = x\n")
-    refused = run("db", "version", "--config-file", "a.conf")
-    assert refused.returncode == 1
-    assert "max_attempts" in refused.stderr
-    assert refused.stderr.count("\n") == 1
+def test_unparsable_option_stops_other_commands_with_one_line(validate, run_main):
+    validate("[scheduler]\nmax_attempts = x\n")
+    status, _, error = run_main("db", "version", "--config-file", "a.conf")
+    assert status == 1
+    assert "max_attempts" in error
+    assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize(
     "name", ["enable_isolated_aggregate_filtering", "enable_forbidden_aggregates_filter"]
 )
-def test_both_names_of_an_option_are_accepted(tmp_path, name):
-    file = tmp_path / "a.conf"
-    connection = "[placement_database]\nconnection = sqlite:///file.db\n"
-    file.write_text(f"{connection}[scheduler]\n{name} = true\n")
-    command = Path(sys.executable).with_name("placement-sched")
-    done = subprocess.run(
-        [command, "config", "validate", "--config-file", str(file)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-    assert (done.returncode, done.stdout) == (0, "the configuration is valid\n")
-    assert done.stderr == f"files read: {file}\n"
+def test_both_names_of_an_option_are_accepted(validate, name):
+    assert validate(f"[scheduler]\n{name} = true\n") == (0, VALID)

@@ -18,12 +18,11 @@ instances: [{name: web, host: cn1, flavor: small}]
 
 
 @pytest.fixture
-def run_fleet(sqlite_url, tmp_path, monkeypatch, run_main):
+def run_fleet(tmp_path, monkeypatch, run_cli):
     """Return a function that runs a command on an empty database, next to a fleet file."""
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "f.yaml").write_text(FILE)
-    return partial(run_main, "fleet")
+    return partial(run_cli, "fleet")
 
 
 def test_load_prints_changes_by_ranges(run_fleet, sqlite_url):

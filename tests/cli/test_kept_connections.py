@@ -4,13 +4,13 @@
 import os
 import socket
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 import requests
 
 from tests.support.keep_alive import LARGEST, read_answer, send_mixed_requests
-from tests.support.servers import BIN, Server, environment, start_server
+from tests.support.servers import BIN, environment, start_server, start_servers
 from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.system
@@ -30,24 +30,24 @@ COMMANDS = {
 }
 
 
-@pytest.fixture(params=["serve", *COMMANDS])
-def port(request, serve, tmp_path):
+@pytest.fixture(scope="module", params=["serve", *COMMANDS])
+def port(request, tmp_path_factory):
     """The port of a server that accepts bodies of up to ``LARGEST`` bytes."""
+    folder = tmp_path_factory.mktemp("server")
     options = {"OS_API__MAX_REQUEST_BODY_SIZE": str(LARGEST), "OS_API__AUTH_STRATEGY": "noauth2"}
-    if request.param == "serve":
-        yield port_of(serve(**options))
-        return
-    with start_server(
-        command=COMMANDS[request.param],
-        folder=tmp_path,
-        ready="/healthz/ready",
-        variables=environment(**options),
-    ) as server:
-        yield port_of(server)
-
-
-def port_of(server: Server) -> int:
-    return int(server.url.rpartition(":")[2])
+    with ExitStack() as stack:
+        if request.param == "serve":
+            server = stack.enter_context(start_servers(folder))(**options)
+        else:
+            server = stack.enter_context(
+                start_server(
+                    command=COMMANDS[request.param],
+                    folder=folder,
+                    ready="/healthz/ready",
+                    variables=environment(**options),
+                )
+            )
+        yield int(server.url.rpartition(":")[2])
 
 
 def test_connection_is_reused_after_every_answer(port):

@@ -77,10 +77,6 @@ def run_show(capsys):
 PATH = "/scheduler/v1/policies/x"
 
 
-def test_login_with_a_password_uses_the_service_of_the_catalogue(service, run_show):
-    assert run_show() == (0, PATH, "")
-
-
 @pytest.mark.parametrize("path", ["", "/scheduler", "/placement"])
 def test_service_path_in_the_catalogue_may_differ(service, run_show, path):
     kind = "placement" if path == "/placement" else "scheduler"
@@ -88,16 +84,17 @@ def test_service_path_in_the_catalogue_may_differ(service, run_show, path):
     assert run_show() == (0, PATH, "")
 
 
-def test_login_with_an_application_credential(service, run_show, monkeypatch):
-    for name in LOGIN:
-        monkeypatch.delenv(f"OS_{name}")
-    set_variables(monkeypatch, **CREDENTIAL)
-    assert run_show() == (0, PATH, "")
-
-
-def test_login_with_a_token_of_the_environment(service, run_show, monkeypatch):
-    monkeypatch.delenv("OS_PASSWORD")
-    set_variables(monkeypatch, TOKEN=service.keystone.issue_token("u", "p", "admin"))
+@pytest.mark.parametrize("way", ["password", "application credential", "token"])
+def test_login_with_variables_uses_the_service_of_the_catalogue(
+    service, run_show, monkeypatch, way
+):
+    if way == "application credential":
+        for name in LOGIN:
+            monkeypatch.delenv(f"OS_{name}")
+        set_variables(monkeypatch, **CREDENTIAL)
+    if way == "token":
+        monkeypatch.delenv("OS_PASSWORD")
+        set_variables(monkeypatch, TOKEN=service.keystone.issue_token("u", "p", "admin"))
     assert run_show() == (0, PATH, "")
 
 

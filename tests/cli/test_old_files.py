@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests to a server with an old nova.conf."""
+"""Requests to an application with an old nova.conf."""
 
 from pathlib import Path
 
 import pytest
 
+from placement_sched.scheduler.plugins import make_full_conf, read_settings
+from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import report, selected_hosts, spec
 
-pytestmark = pytest.mark.system
+pytestmark = pytest.mark.slow
 
 FILES = Path(__file__).parents[1] / "config" / "old_files"
 ISOLATED = {"id": "11111111-1111-4111-8111-111111111111"}
@@ -26,26 +28,29 @@ REQUESTS = [
     pytest.param("stein", {"availability_zone": "nova"}, "cn1", id="stein-zone"),
 ]
 
-#: The files configure keystone, but no keystone runs.
-WITHOUT_KEYSTONE = {"OS_API__AUTH_STRATEGY": "noauth2"}
+
+@pytest.fixture
+def build_app(make_app, sqlite_url, monkeypatch):
+    """Return a function that creates an application with an old configuration file."""
+    # The files configure keystone, but no keystone runs.
+    monkeypatch.setenv("OS_API__AUTH_STRATEGY", "noauth2")
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    return lambda era: make_app(read_settings([str(FILES / f"{era}.conf")], make_full_conf()))
 
 
 @pytest.mark.parametrize(("era", "request_fields", "host"), REQUESTS)
-def test_server_applies_an_old_configuration_file(serve, era, request_fields, host):
-    server = serve("--config-file", str(FILES / f"{era}.conf"), **WITHOUT_KEYSTONE)
+def test_server_applies_an_old_configuration_file(build_app, era, request_fields, host):
+    app = build_app(era)
     of_x86 = {"supported_hv_specs": [["x86_64", "qemu", "hvm"]]}
     memory = {"cn1": 16384, "cn2": 32768, "cn3": 65536}
     hosts = [report(name, memory_mb=size, **of_x86) for name, size in memory.items()]
-    assert server.post("/scheduler/v1/compute_nodes", hosts)[0] in (200, 201)
-    status, answer = server.post(
-        "/scheduler/v1/select_destinations", {"request_spec": spec(**request_fields)}
-    )
-    assert (status, selected_hosts(answer)) == (200, [host])
+    app.post_json("/scheduler/v1/compute_nodes", hosts)
+    assert selected_hosts(select(app, spec(**request_fields))) == [host]
 
 
-def test_ratios_of_an_old_file_apply_to_hosts_without_ratios(serve):
-    server = serve("--config-file", str(FILES / "icehouse.conf"), **WITHOUT_KEYSTONE)
-    server.post("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1)])
-    path = "/scheduler/v1/select_destinations"
-    statuses = [server.post(path, {"request_spec": spec()})[0] for _ in range(17)]
-    assert statuses == [200] * 16 + [409]  # 16 virtual CPUs per physical CPU
+def test_ratios_of_an_old_file_apply_to_hosts_without_ratios(build_app):
+    app = build_app("icehouse")
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1)])
+    for _ in range(16):  # 16 virtual CPUs per physical CPU
+        select(app, spec())
+    select(app, spec(), status=409)

@@ -26,7 +26,7 @@ def first_hosts_of_workers(server) -> set[str]:
     return {first_host(server) for _ in range(16)}
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("workers", ["2", pytest.param("1", marks=pytest.mark.exhaustive)])
 def test_running_server_applies_changes_and_ignores_errors(serve, tmp_path, workers):
     file = tmp_path / "scheduler.json"
     file.write_text(json.dumps({"ram_weight_multiplier": -1.0, "acme_threshold": 3}))

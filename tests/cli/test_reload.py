@@ -27,7 +27,7 @@ def config(tmp_path) -> Path:
     return file
 
 
-@pytest.fixture(params=["1", "2"])
+@pytest.fixture(params=["2", pytest.param("1", marks=pytest.mark.exhaustive)])
 def server(request, serve, config):
     """A server with a small and a large host, with a single worker and with two workers."""
     server = serve("--config-file", str(config), "--workers", request.param)

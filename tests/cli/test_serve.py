@@ -25,6 +25,7 @@ from tests.support.servers import wait_until
 from tests.support.versions import LATEST
 
 pytestmark = pytest.mark.system
+EXHAUSTIVE = pytest.mark.exhaustive
 
 
 def get_latest(server, path="/placement/resource_providers"):
@@ -40,24 +41,27 @@ def child_processes(server):
     return psutil.Process(server.process.pid).children(recursive=True)
 
 
-def test_server_starts_without_configuration(serve, tmp_path):
-    server = serve()
+def test_server_starts_without_configuration_and_stops_cleanly(serve, tmp_path):
+    server = serve("--workers", "2")
     assert get_latest(server)[0] == 200
     assert (tmp_path / "placement_sched.db").exists()
-
-
-def test_startup_line_has_address_database_and_auth(serve):
-    server = serve("--workers", "2")
     assert re.fullmatch(
         r"placement-sched serves http://127\.0\.0\.1:\d+ on sqlite "
         r"sqlite:///placement_sched\.db, auth noauth2, workers 2",
         server.startup,
     )
+    assert server.stop() == 0
+    with closing(socket.socket()) as trial:
+        assert trial.connect_ex(("127.0.0.1", int(server.url.rpartition(":")[2]))) != 0
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost"])
+@pytest.mark.parametrize(
+    "host",
+    ["[::1]", *(pytest.param(name, marks=EXHAUSTIVE) for name in ("127.0.0.1", "localhost"))],
+)
 def test_bind_option_has_host_and_port(serve, host):
     server = serve("--bind", f"{host}:0", ready=None)
+    server.wait_for("/placement/", 200)
     assert re.match(rf"placement-sched serves http://{re.escape(host)}:\d+ on ", server.startup)
 
 
@@ -97,13 +101,6 @@ def test_access_log_is_common_format_with_the_request_id(serve):
         rf"403 {len(body)} {request_id} \d+\.\d ms$",
         line,
     )
-
-
-def test_sigterm_stops_cleanly(serve):
-    server = serve("--workers", "2")
-    assert server.stop() == 0
-    with closing(socket.socket()) as trial:
-        assert trial.connect_ex(("127.0.0.1", int(server.url.rpartition(":")[2]))) != 0
 
 
 @pytest.mark.parametrize(
@@ -208,14 +205,10 @@ def test_noauth2_set_in_a_file_is_served_to_other_machines(serve, tmp_path):
     server.wait_for("/placement/", 200)
 
 
+@EXHAUSTIVE
 def test_noauth2_set_in_the_environment_is_served_to_other_machines(serve):
     server = serve("--host", "0.0.0.0", ready=None, OS_API__AUTH_STRATEGY="noauth2")
     assert "http://0.0.0.0:" in server.startup
-
-
-def test_localhost_and_ipv6_loopback_need_no_configuration(serve):
-    server = serve("--host", "::1", ready=None)
-    server.wait_for("/placement/", 200)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +238,7 @@ def test_two_workers_share_one_sqlite_database(serve):
     assert {f"CUSTOM_{number}" for number in range(20)} <= names
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=EXHAUSTIVE)])
 def test_worker_killed_at_its_start_is_replaced_repeatedly(serve, number):
     server = serve("--workers", "2")
     healthy, victim = child_processes(server)

@@ -86,28 +86,9 @@ def test_many_ineffective_lines_are_counted(run_until, tmp_path):
     assert warned[-1].startswith("11 more lines of the configuration have no effect")
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "[api]\nauth_strategy = bogus\n",
-            (
-                "[api] auth_strategy has a wrong value: Valid values are [keystone, noauth2], but "
-                "found 'bogus'"
-            ),
-        ),
-        (
-            "[scheduler]\nmax_attempts = many\n",
-            "[scheduler] max_attempts has a wrong value: 'many' is not an integer",
-        ),
-        (
-            "[DEFAULT]\nram_allocation_ratio = inf\n",
-            "[DEFAULT] ram_allocation_ratio has a wrong value: inf is not a finite number",
-        ),
-    ],
-)
-def test_invalid_value_is_reported_as_in_validate(run, tmp_path, text, message):
-    (tmp_path / "a.conf").write_text(text)
+def test_invalid_value_is_reported_as_in_validate(run, tmp_path):
+    message = "[scheduler] max_attempts has a wrong value: 'many' is not an integer"
+    (tmp_path / "a.conf").write_text("[scheduler]\nmax_attempts = many\n")
     validated = run("config", "validate", "--config-file", "a.conf")
     assert validated.stdout == f"a.conf:2: error: {message}\n"
     refused = run("serve", "--port", "0", "--config-file", "a.conf")
@@ -148,8 +129,14 @@ def test_invalid_keystone_is_reported_once_before_workers_start(run, tmp_path, t
     [
         ("postgresql://u:geheim@127.0.0.1:{port}/x", "127.0.0.1.*port {port}.*refused"),
         ("mysql://u:geheim@127.0.0.1:{port}/x", "127.0.0.1.*refused"),
-        ("postgresql://u:geheim@no.such.host.invalid/x", "no.such.host.invalid"),
-        ("mysql://u:geheim@no.such.host.invalid/x", "no.such.host.invalid"),
+        *(
+            pytest.param(
+                f"{driver}://u:geheim@no.such.host.invalid/x",
+                "no.such.host.invalid",
+                marks=pytest.mark.exhaustive,
+            )
+            for driver in ("postgresql", "mysql")
+        ),
     ],
 )
 def test_unavailable_database_is_reported_once_with_the_reason(run_until, url, message):

@@ -34,10 +34,13 @@ def workers(server) -> list[psutil.Process]:
     return psutil.Process(server.process.pid).children(recursive=True)
 
 
-def test_every_worker_reports_the_sum_of_all(serve):
-    server = serve("--workers", "3")
+def test_every_worker_reports_the_sum_and_files_are_deleted_at_the_end(serve, tmp_path):
+    server = serve("--workers", "3", TMPDIR=str(tmp_path))
     send_many_requests(server)
     assert {read_request_count(server) for _ in range(12)} == {REQUESTS}
+    assert list(tmp_path.glob("placement_sched_*/counter_*.db"))
+    assert server.stop() == 0
+    assert list(tmp_path.glob("placement_sched_*")) == []
 
 
 def test_counts_of_a_killed_worker_remain(serve):
@@ -50,27 +53,11 @@ def test_counts_of_a_killed_worker_remain(serve):
     assert {read_request_count(server) for _ in range(8)} == {REQUESTS}
 
 
-def test_metric_files_are_deleted_at_the_end(serve, tmp_path):
-    server = serve("--workers", "2", TMPDIR=str(tmp_path))
-    send_many_requests(server)
-    assert list(tmp_path.glob("placement_sched_*/counter_*.db"))
-    assert server.stop() == 0
-    assert list(tmp_path.glob("placement_sched_*")) == []
-
-
 def test_metrics_directory_of_the_environment_is_used(serve, tmp_path):
     directory = tmp_path / "metrics"
     directory.mkdir()
     server = serve("--workers", "2", PROMETHEUS_MULTIPROC_DIR=str(directory))
+    (directory / "counter_1.db").touch()  # of a worker that has not written yet
     send_many_requests(server)
-    assert list(directory.glob("counter_*.db"))
-    assert read_request_count(server) == REQUESTS
-
-
-def test_empty_metrics_file_of_a_worker_is_no_error(serve, tmp_path):
-    directory = tmp_path / "metrics"
-    directory.mkdir()
-    server = serve("--workers", "1", PROMETHEUS_MULTIPROC_DIR=str(directory))
-    (directory / "counter_1.db").touch()
-    send_many_requests(server)
+    assert len(list(directory.glob("counter_*.db"))) > 1
     assert read_request_count(server) == REQUESTS

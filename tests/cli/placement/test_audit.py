@@ -7,6 +7,7 @@ from placement_sched.cli.main import main
 from tests.support.openstack_databases import NEWEST, stamp_revision
 from tests.support.repairs import Cloud, uuid
 from tests.support.reports import build_report, node_uuid
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 
@@ -14,21 +15,37 @@ CN1, CN2 = node_uuid(1), node_uuid(2)
 
 
 @pytest.fixture
-def cloud(app, capsys, database_url, monkeypatch):
+def no_instances(app, capsys, database_url, monkeypatch):
+    """A cloud without recorded instances."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
-    return record_instance(Cloud(app, capsys))
+    return Cloud(app, capsys)
+
+
+@pytest.fixture
+def cloud(no_instances):
+    """A cloud with a recorded instance. Without any, the audit judges no consumer."""
+    no_instances.record(99)
+    return no_instances
 
 
 @pytest.fixture
 def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    return record_instance(Cloud(sqlite_app, capsys))
-
-
-def record_instance(cloud):
-    """Record an instance. Without recorded instances, the audit judges no consumer."""
+    cloud = Cloud(sqlite_app, capsys)
     cloud.record(99)
     return cloud
+
+
+def create_provider(cloud, number, **fields):
+    """Create a provider with four units of VGPU and VCPU each, and return its uuid."""
+    provider = node_uuid(number)
+    body = {"uuid": provider, "name": f"cn{number}", **fields}
+    cloud.app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
+    inventories = {name: {"total": 4} for name in ("VGPU", "VCPU")}
+    body = {"resource_provider_generation": 0, "inventories": inventories}
+    path = f"/placement/resource_providers/{provider}/inventories"
+    cloud.app.put_json(path, body, headers=LATEST_HEADERS)
+    return provider
 
 
 def test_audit_of_a_consistent_cloud_finds_nothing(cloud):
@@ -75,28 +92,14 @@ def test_only_allocations_of_the_named_provider_are_deleted(cloud):
 
 
 def test_children_of_compute_nodes_are_audited_but_foreign_providers_are_not(cloud):
-    child, storage = node_uuid(11), node_uuid(12)
-    for body in (
-        {"uuid": child, "name": "cn1-gpu", "parent_provider_uuid": CN1},
-        {"uuid": storage, "name": "storage"},
-    ):
-        cloud.app.post_json(
-            "/placement/resource_providers",
-            body,
-            headers={"OpenStack-API-Version": "placement 1.38"},
-        )
-    for provider in (child, storage):
-        cloud.app.put_json(
-            f"/placement/resource_providers/{provider}/inventories",
-            {"resource_provider_generation": 0, "inventories": {"VGPU": {"total": 4}}},
-            headers={"OpenStack-API-Version": "placement 1.38"},
-        )
-    # Allocations on a provider without a host are audited only if it is a sharing provider.
-    cloud.app.put_json(
-        f"/placement/resource_providers/{storage}/traits",
-        {"resource_provider_generation": 1, "traits": ["MISC_SHARES_VIA_AGGREGATE"]},
-        headers={"OpenStack-API-Version": "placement 1.38"},
+    child, storage = (
+        create_provider(cloud, 11, parent_provider_uuid=CN1),
+        create_provider(cloud, 12),
     )
+    # Allocations on a provider without a host are audited only if it is a sharing provider.
+    body = {"resource_provider_generation": 1, "traits": ["MISC_SHARES_VIA_AGGREGATE"]}
+    path = f"/placement/resource_providers/{storage}/traits"
+    cloud.app.put_json(path, body, headers=LATEST_HEADERS)
     cloud.allocate(2, {child: {"VGPU": 1}})
     cloud.allocate(3, {storage: {"VGPU": 1}})
     (orphan,) = cloud.document("audit")["orphaned"]
@@ -174,13 +177,6 @@ def reasons(document):
     return {row["consumer"]: (row["reason"], row["about"]) for row in document["not_judged"]}
 
 
-@pytest.fixture
-def no_instances(app, capsys, database_url, monkeypatch):
-    """A cloud without recorded instances."""
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
-    return Cloud(app, capsys)
-
-
 def test_nothing_is_deleted_if_no_instance_is_recorded(no_instances):
     no_instances.allocate(1)
     no_instances.allocate(2, {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}})
@@ -214,16 +210,10 @@ def test_allocations_left_by_the_last_instance_of_a_host_are_found(cloud):
 
 
 def allocate_without_type(cloud, number, provider):
-    cloud.app.put_json(
-        f"/placement/allocations/{uuid(number)}",
-        {
-            "allocations": {provider: {"resources": {"VCPU": 1}}},
-            "project_id": "p",
-            "user_id": "u",
-            "consumer_generation": None,
-        },
-        headers={"OpenStack-API-Version": "placement 1.36"},
-    )
+    body = {"project_id": "p", "user_id": "u", "consumer_generation": None}
+    body["allocations"] = {provider: {"resources": {"VCPU": 1}}}
+    headers = {"OpenStack-API-Version": "placement 1.36"}
+    cloud.app.put_json(f"/placement/allocations/{uuid(number)}", body, headers=headers)
 
 
 @pytest.mark.parametrize("provider", [CN1, CN2], ids=["instances recorded", "none recorded"])
@@ -285,16 +275,7 @@ def test_host_with_unrecorded_instances_is_skipped(sqlite_cloud, reported, code)
 
 def test_consumer_on_a_host_without_reports_is_skipped(sqlite_cloud):
     """For example an instance that nova evacuates to another host."""
-    other = node_uuid(11)
-    headers = {"OpenStack-API-Version": "placement 1.38"}
-    sqlite_cloud.app.post_json(
-        "/placement/resource_providers", {"uuid": other, "name": "cn11"}, headers=headers
-    )
-    sqlite_cloud.app.put_json(
-        f"/placement/resource_providers/{other}/inventories",
-        {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}},
-        headers=headers,
-    )
+    other = create_provider(sqlite_cloud, 11)
     sqlite_cloud.allocate(2, {CN1: {"VCPU": 1}, other: {"VCPU": 1}})
     document = sqlite_cloud.document("audit", "--delete")
     assert reasons(document) == {uuid(2): ("provider_not_reported", ["cn11"])}

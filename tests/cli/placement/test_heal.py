@@ -275,21 +275,6 @@ def test_verbose_output_lists_skipped_instances(sqlite_cloud):
     ]
 
 
-def test_both_commands_run_as_processes(run, sqlite_url, sqlite_cloud):
-    sqlite_cloud.record(1)
-    environment = {"OS_PLACEMENT_DATABASE__CONNECTION": sqlite_url}
-    assert run("placement", "heal_allocations", **environment).returncode == 0
-    assert run("placement", "audit", **environment).returncode == 0
-
-
-@pytest.mark.parametrize("command", ["audit", "heal_allocations"])
-def test_missing_database_is_reported_and_not_created(command, monkeypatch, tmp_path, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert main(["placement", command]) in {1, 255}
-    assert capsys.readouterr().err.startswith("placement-sched: there is no database")
-    assert list(tmp_path.glob("*.db*")) == []
-
-
 def test_database_of_openstack_placement_is_healed_only_by_option(sqlite_cloud, sqlite_database):
     """An instance without allocations may have been deleted by nova since it was recorded."""
     sqlite_cloud.record(1)

@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 
-from placement_sched.cli.main import main
 from tests.support.host_maps import (
     LICENSED,
     add_aggregate,
@@ -25,15 +24,13 @@ ASKING = {f"trait:{LICENSED}": "required"}
 
 
 @pytest.fixture
-def cloud(sqlite_url, sqlite_database, monkeypatch):
-    """An empty database with the configuration of the command line."""
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+def cloud(sqlite_database):
     return sqlite_database
 
 
 @pytest.fixture
-def run_cli(cloud, run_main):
-    return partial(run_main, "placement")
+def run_cli(run_cli):
+    return partial(run_cli, "placement")
 
 
 def test_sync_aggregates_prints_added_memberships(cloud, run_cli):
@@ -207,20 +204,3 @@ def test_failed_sync_prints_one_line_and_exits_with_255(run_cli, arguments, word
     assert (status, printed) == (255, "")
     (line,) = error.splitlines()
     assert words in line
-
-
-def test_missing_database_is_reported_and_not_created(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("OS_PLACEMENT_DATABASE__CONNECTION", raising=False)
-    assert main(["placement", "sync_aggregates"]) == 255
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("placement-sched: there is no database placement_sched.db")
-    assert list(tmp_path.glob("*.db*")) == []
-
-
-def test_sync_runs_as_a_process(run, cloud, sqlite_url):
-    node = add_node(cloud, "win1")
-    add_aggregate(cloud, "windows", ["win1"], ASKING)
-    done = run("placement", "sync_traits", OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert read_providers_with_trait(cloud) == {node}

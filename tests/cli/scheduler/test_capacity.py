@@ -6,6 +6,8 @@ from functools import partial
 
 import pytest
 
+from tests.cli.conftest import fill_copy
+from tests.scheduler.plan_moves import COMPUTE
 from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
@@ -13,18 +15,23 @@ pytestmark = pytest.mark.slow
 SIZES = ("--vcpus", "2", "--ram", "4096", "--disk", "20")
 
 
-@pytest.fixture
-def run_capacity(sqlite_app, sqlite_url, monkeypatch, run_main):
-    """Return a function that runs the command on two hosts: status, stdout and stderr."""
+@pytest.fixture(scope="module")
+def sqlite_template(sqlite_template, tmp_path_factory):
+    """Two hosts and two flavors."""
+    return fill_copy(sqlite_template, tmp_path_factory.mktemp("cloud"), add_hosts_and_flavors)
+
+
+def add_hosts_and_flavors(app):
     hosts = [report("cn1", memory_mb=8192), report("cn2", memory_mb=16384)]
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", hosts)
-    sizes = {"vcpus": 1, "ram": 2048, "disk": 10}
-    headers = {"OpenStack-API-Version": "compute 2.96"}
+    app.post_json("/scheduler/v1/compute_nodes", hosts)
     for name in ("small", "tiny"):
-        body = {"flavor": {"name": name, **sizes}}
-        sqlite_app.post_json("/compute/v2.1/flavors", body, headers=headers)
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    return partial(run_main, "capacity")
+        body = {"flavor": {"name": name, "vcpus": 1, "ram": 2048, "disk": 10}}
+        app.post_json("/compute/v2.1/flavors", body, headers=COMPUTE)
+
+
+@pytest.fixture
+def run_capacity(run_cli):
+    return partial(run_cli, "capacity")
 
 
 def test_capacity_is_printed_with_the_limiting_resource(run_capacity):

@@ -5,17 +5,22 @@ import json
 
 import pytest
 
+from tests.cli.conftest import fill_copy
 from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def run_cli(sqlite_app, sqlite_url, monkeypatch, run_main):
-    """Return a function that runs a command on three hosts: status, stdout and stderr."""
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (1, 2, 3)])
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    return run_main
+@pytest.fixture(scope="module")
+def sqlite_template(sqlite_template, tmp_path_factory):
+    """Three hosts."""
+    return fill_copy(
+        sqlite_template,
+        tmp_path_factory.mktemp("cloud"),
+        lambda app: app.post_json(
+            "/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (1, 2, 3)]
+        ),
+    )
 
 
 def host_names(printed: str) -> list[str]:

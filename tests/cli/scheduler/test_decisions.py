@@ -11,45 +11,51 @@ from pathlib import Path
 
 import pytest
 
-from placement_sched.cli.main import main
 from placement_sched.cli.scheduler import decisions as commands
 from placement_sched.cli.scheduler.decisions import new_decisions
 from placement_sched.cli.scheduler.scheduler_client import DirectScheduler
 from placement_sched.errors import ServiceFailed
 from placement_sched.scheduler.claim import ClaimMode
+from tests.cli.conftest import fill_copy
 from tests.support.loopback import serve_application
 from tests.support.program import start
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.servers import environment, wait_until
 
 pytestmark = pytest.mark.slow
+EXHAUSTIVE = pytest.mark.exhaustive
 
 NOVAS = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
 UNKNOWN = "11111111-2222-4333-8444-555555555555"
 SELECT = "/scheduler/v1/select_destinations"
 
 
-@pytest.fixture
-def cloud(sqlite_app, sqlite_url, monkeypatch):
+@pytest.fixture(scope="module")
+def sqlite_template(sqlite_template, tmp_path_factory):
     """Three hosts and three decisions: a claim, no claim, and no valid host."""
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (1, 2, 3)])
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    # The service_down_time of the test application, and enough columns for the expected words.
-    monkeypatch.setenv("OS_DEFAULT__SERVICE_DOWN_TIME", "86400")
-    monkeypatch.setenv("COLUMNS", "200")
+    return fill_copy(sqlite_template, tmp_path_factory.mktemp("cloud"), add_decisions)
+
+
+def add_decisions(app):
+    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{n}") for n in (1, 2, 3)])
     headers = {"X-Openstack-Request-Id": NOVAS}
     body = {"request_spec": spec(instance(1), ignore_hosts=["cn3"])}
-    sqlite_app.post_json(SELECT, body, headers=headers)
+    app.post_json(SELECT, body, headers=headers)
     body = {"request_spec": spec(instance(2), project_id="p2"), "claim": False}
-    sqlite_app.post_json(SELECT, body)
+    app.post_json(SELECT, body)
     body = {"request_spec": spec(instance(3), flavor=flavor(vcpus=99))}
-    sqlite_app.post_json(SELECT, body, status=409)
+    app.post_json(SELECT, body, status=409)
+
+
+@pytest.fixture
+def cloud(sqlite_app):
     return sqlite_app
 
 
 @pytest.fixture
-def run_cli(cloud, run_main):
-    return partial(run_main, "decisions")
+def run_cli(run_cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")  # enough for the expected words
+    return partial(run_cli, "decisions")
 
 
 def list_uuids(run_cli, *arguments):
@@ -71,6 +77,8 @@ def list_uuids(run_cli, *arguments):
         (["--instance", instance(1)], [1]),
         (["--request-id", NOVAS], [1]),
         (["--host", "cn1"], [2, 1]),
+        (["--outcome", "no-valid-host"], [3]),
+        (["--kind", "no-claim"], [2]),
         (["--since", "1h"], [3, 2, 1]),
         (["--until", "1h"], []),
         (["--until", "2999-01-01"], [3, 2, 1]),
@@ -138,7 +146,14 @@ def test_list_by_rejected_host_shows_reasons_and_gaps(run_cli):
         ),
     ],
 )
-@pytest.mark.parametrize("way", ["list", "list --format json", "list --follow"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        "list",
+        pytest.param("list --format json", marks=EXHAUSTIVE),
+        pytest.param("list --follow", marks=EXHAUSTIVE),
+    ],
+)
 def test_unknown_filter_value_is_reported_with_known_names(cloud, run_cli, way, arguments, message):
     document = {"name": "m2.stored", "vcpus": 1, "ram": 64, "disk": 1}
     cloud.post_json("/compute/v2.1/flavors", {"flavor": document})
@@ -164,12 +179,6 @@ def test_empty_list_names_the_recorded_decisions(run_cli, arguments):
     assert re.fullmatch(
         r"no decision matches; 3 decisions are recorded, the newest from [0-9-]+ [0-9:]+\n", printed
     )
-
-
-def test_filter_values_may_have_hyphens(run_cli):
-    for with_hyphens in (["--outcome", "no-valid-host"], ["--kind", "no-claim"]):
-        plain = [word.replace("no-", "no_").replace("-host", "_host") for word in with_hyphens]
-        assert list_uuids(run_cli, *with_hyphens) == list_uuids(run_cli, *plain) != []
 
 
 def test_unknown_name_in_the_http_list_is_reported(cloud):
@@ -203,16 +212,19 @@ def test_list_without_any_decision(run_cli):
         (["show"], 2, "required"),
         (["purge"], 2, "required"),
         (["purge", "--older-than", "2026-01-01"], 1, "--older-than"),
+        (["purge", "--older-than", "long ago"], 1, "long ago: expected an age such as 90s"),
         (["purge", "--before", "soon"], 1, "soon"),
+        (["watch", UNKNOWN], 1, f"No decision with uuid {UNKNOWN} found"),
+        (["watch", "--instance", instance(1)], 1, "selected a host: only a decision without a"),
+        *(
+            (["watch", UNKNOWN, "--interval", text], 2, f"such as 90s, 30m, 2h, not '{text}'")
+            for text in ("0s", "5", "soon", "999999999w")
+        ),
     ],
 )
-def test_invalid_input_is_reported_in_one_line(cloud, capsys, arguments, status, reason):
-    try:
-        left = main(["decisions", *arguments])
-    except SystemExit as leaving:
-        left = leaving.code
-    error = capsys.readouterr().err
-    assert left == status
+def test_invalid_input_is_reported_in_one_line(run_cli, arguments, status, reason):
+    result, printed, error = run_cli(*arguments)
+    assert (result, printed) == (status, "")
     assert reason in error
     assert error.count("\n") == 1
 
@@ -240,12 +252,15 @@ def test_decision_is_found_by_any_id(cloud, run_cli, by):
     assert json.loads(run_cli("show", *arguments, "--format", "json")[1])["uuid"] == uuid
 
 
-def test_show_of_a_failed_request_equals_explain(run_cli):
-    status, printed, _ = run_cli("show", "--instance", instance(3))
+def test_show_of_a_failed_request_prints_and_writes_its_explanation(run_cli, tmp_path):
+    report = tmp_path / "decision.html"
+    status, printed, _ = run_cli("show", "--instance", instance(3), "--html", str(report))
     words = " ".join(printed.split())
     assert status == 0
     assert "No valid host 3 hosts meet all constraints but resources VCPU:99" in words
     assert "99 requested" in words
+    assert "<h1>Decision " in report.read_text()
+    assert "resources VCPU:99" in report.read_text()
 
 
 def test_show_of_a_large_decision_has_its_counts(cloud, run_cli, tmp_path):
@@ -272,15 +287,6 @@ def test_show_of_a_large_decision_has_its_counts(cloud, run_cli, tmp_path):
     assert "3 hosts removed" in report.read_text()
 
 
-def test_show_writes_a_report_of_the_decision(run_cli, tmp_path):
-    report = tmp_path / "decision.html"
-    status, _, _ = run_cli("show", "--instance", instance(3), "--html", str(report))
-    text = report.read_text()
-    assert status == 0
-    assert "<h1>Decision " in text
-    assert "resources VCPU:99" in text
-
-
 def test_replay_shows_differences_side_by_side(cloud, run_cli):
     decision = cloud.get(f"/scheduler/v1/decisions?request_id={NOVAS}").json["decisions"][0]
     host = decision["instances"][0]["host"]
@@ -302,10 +308,10 @@ def test_replay_without_changes_reports_no_difference(run_cli):
     assert printed.endswith("nothing differs\n")
 
 
-def test_explanation_is_recorded_with_its_overrides(run_cli, capsys):
+def test_explanation_is_recorded_with_its_overrides(run_cli, run_main):
     override = ("--override", "filter_scheduler.ram_weight_multiplier=-1.0")
-    assert main(["explain", "--vcpus", "2", "--keep", *override]) == 0
-    uuid = capsys.readouterr().out.split("Recorded as decision ")[1].split()[0]
+    printed = run_main("explain", "--vcpus", "2", "--keep", *override)[1]
+    uuid = printed.split("Recorded as decision ")[1].split()[0]
     status, printed, _ = run_cli("show", uuid)
     assert status == 0
     assert "explain, made" in printed
@@ -333,9 +339,6 @@ def test_purge_deletes_only_old_decisions(run_cli):
     status, printed, _ = run_cli("purge", "--older-than", "1h")
     assert (status, printed.split()[:2]) == (0, ["0", "decisions"])
     assert len(list_uuids(run_cli)) == 3
-    status, _, error = run_cli("purge", "--older-than", "long ago")
-    assert status == 1
-    assert error.startswith("placement-sched: --older-than long ago: expected an age such as 90s")
 
 
 def test_replay_under_recorded_settings_ignores_current_settings(run_cli, monkeypatch):
@@ -401,15 +404,10 @@ def test_decisions_are_read_from_the_server_url(cloud, run_cli, command):
         assert seen == direct
 
 
-def test_unknown_decision_is_reported(cloud, capsys):
-    with serve_application(cloud.app) as url:
-        assert main(["decision", "show", UNKNOWN, "--url", url]) == 1
-    assert f"No decision with uuid {UNKNOWN} found (404" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("form", ["table", "json", "csv"])
+@pytest.mark.parametrize(
+    "form", ["json", pytest.param("table", marks=EXHAUSTIVE), pytest.param("csv", marks=EXHAUSTIVE)]
+)
 def test_follow_ends_on_interrupt(cloud, sqlite_url, tmp_path, form):
-    """Ctrl-C ends it with status 0 and an empty stderr."""
     out, err = tmp_path / "out", tmp_path / "err"
     variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
     arguments = ["decision", "list", "--follow", "--limit", "1", "--format", form]
@@ -497,24 +495,3 @@ def test_watch_goes_on_while_the_server_does_not_answer(cloud, run_cli, monkeypa
         "does not fit: http://cloud does not answer",
         "fits now on cn7",
     ]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        ([UNKNOWN], f"No decision with uuid {UNKNOWN} found"),
-        (["--instance", instance(1)], "selected a host: only a decision without a host can wait"),
-        (["nonsense"], "'nonsense' is neither the uuid of a decision nor a request id"),
-    ],
-)
-def test_watch_of_another_decision_is_an_error(run_cli, arguments, problem):
-    status, printed, error = run_cli("watch", *arguments)
-    assert (status, printed) == (1, "")
-    assert problem in error
-
-
-@pytest.mark.parametrize("text", ["0s", "5", "soon", "999999999w"])
-def test_watch_needs_valid_times(run_cli, capsys, text):
-    with pytest.raises(SystemExit):
-        run_cli("watch", UNKNOWN, "--interval", text)
-    assert f"expected a time such as 90s, 30m, 2h, not '{text}'" in capsys.readouterr().err

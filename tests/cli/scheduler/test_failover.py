@@ -12,12 +12,11 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def run_failover(sqlite_app, sqlite_url, monkeypatch, run_main):
+def run_failover(sqlite_app, run_cli):
     """Return a function that runs the command on two hosts, and returns status and output."""
     fill(sqlite_app, ["cn1", "cn2"], ["cn1", "cn1", "cn2"])
     place(sqlite_app, 9, "cn2", flavor="large")
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    return partial(run_main, "capacity")
+    return partial(run_cli, "capacity")
 
 
 def test_uncovered_hosts_are_printed_with_what_is_lacking(run_failover):

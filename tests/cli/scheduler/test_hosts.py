@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 
-from placement_sched.cli.main import main
+from tests.cli.conftest import fill_copy
+from tests.conftest import empty
 from tests.support.host_maps import add_aggregate
 from tests.support.loopback import serve_application
 from tests.support.scheduling import flavor, instance, report
@@ -14,24 +15,29 @@ from tests.support.scheduling import flavor, instance, report
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def cloud(make_app, sqlite_settings, sqlite_url, monkeypatch):
+@pytest.fixture(scope="module")
+def sqlite_template(sqlite_template, tmp_path_factory):
     """Two hosts: cn1 has an instance, and cn2 is disabled."""
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    monkeypatch.setenv("OS_DEFAULT__SERVICE_DOWN_TIME", "86400")
-    monkeypatch.setenv("COLUMNS", "100")
-    app = make_app(sqlite_settings)
+    return fill_copy(sqlite_template, tmp_path_factory.mktemp("cloud"), add_hosts)
+
+
+def add_hosts(app):
     app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     disabling = {"host": "cn2", "binary": "nova-compute", "disabled_reason": "new disks"}
     app.put_json("/compute/v2.1/os-services/disable-log-reason", disabling)
     body = {"host": "cn1", "node": "cn1", "flavor": flavor(), "display_name": "web"}
     app.put_json(f"/scheduler/v1/instances/{instance(1)}", body)
-    return app
 
 
 @pytest.fixture
-def run_cli(cloud, run_main):
-    return partial(run_main, "host")
+def cloud(sqlite_app):
+    return sqlite_app
+
+
+@pytest.fixture
+def run_cli(run_cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    return partial(run_cli, "host")
 
 
 def test_list_has_a_line_for_each_host(run_cli):
@@ -42,9 +48,8 @@ def test_list_has_a_line_for_each_host(run_cli):
     assert "disabled (new disks)" in second
 
 
-def test_policy_column_is_shown_if_a_host_has_a_policy(run_cli, cloud):
-    database = cloud.app.services.database
-    add_aggregate(database, "rack1", ["cn1"], {"sched_policy": "pack"})
+def test_policy_column_is_shown_if_a_host_has_a_policy(run_cli, sqlite_database):
+    add_aggregate(sqlite_database, "rack1", ["cn1"], {"sched_policy": "pack"})
     _, printed, _ = run_cli("list")
     heading, _, first, second = printed.splitlines()
     assert heading.split()[:4] == ["Host", "Zone", "State", "Policy"]
@@ -81,15 +86,14 @@ def test_filters_narrow_the_list(run_cli, filters, hosts):
         (["--host", "cn1", "--state", "disabled"], "no host matches; 2 hosts exist"),
     ],
 )
-def test_empty_list_names_the_existing_hosts(run_cli, cloud, filters, message):
-    add_aggregate(cloud.app.services.database, "rack1", ["cn1"], {})
+def test_empty_list_names_the_existing_hosts(run_cli, sqlite_database, filters, message):
+    add_aggregate(sqlite_database, "rack1", ["cn1"], {})
     assert run_cli("list", *filters) == (0, f"{message}\n", "")
 
 
-def test_list_without_any_host(sqlite_app, sqlite_url, monkeypatch, capsys):
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    assert main(["host", "list", "--zone", "az1"]) == 0
-    assert capsys.readouterr().out == "no host has reported yet\n"
+def test_list_without_any_host(run_cli, sqlite_url):
+    empty(sqlite_url)
+    assert run_cli("list", "--zone", "az1") == (0, "no host has reported yet\n", "")
 
 
 def test_json_list_equals_the_answer_of_the_api(run_cli, cloud):

@@ -5,19 +5,22 @@ import json
 
 import pytest
 
+from tests.cli.conftest import fill_copy
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import instance, report, spec
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def run_cli(sqlite_app, sqlite_url, monkeypatch, run_main):
-    """Return a function that runs a command on two hosts, with an instance on cn1."""
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
-    select(sqlite_app, spec(instance(1), force_hosts=["cn1"]))
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    return run_main
+@pytest.fixture(scope="module")
+def sqlite_template(sqlite_template, tmp_path_factory):
+    """Two hosts, with an instance on cn1."""
+    return fill_copy(sqlite_template, tmp_path_factory.mktemp("cloud"), add_instance)
+
+
+def add_instance(app):
+    app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
+    select(app, spec(instance(1), force_hosts=["cn1"]))
 
 
 def test_plan_from_a_file_lists_the_moves(run_cli, tmp_path):

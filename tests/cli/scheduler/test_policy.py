@@ -5,8 +5,9 @@ import json
 
 import pytest
 
-from placement_sched.cli.main import main
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
+from tests.cli.conftest import fill_copy
+from tests.support.loopback import serve_application
 from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
@@ -31,11 +32,16 @@ def config(tmp_path):
     return file
 
 
-@pytest.fixture
-def cloud(make_app, sqlite_url, config, monkeypatch):
+@pytest.fixture(scope="module")
+def sqlite_template(sqlite_template, tmp_path_factory):
     """Two racks of two hosts, each rack under its policy."""
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    app = make_app(read_settings([str(config)], make_full_conf()))
+    folder = tmp_path_factory.mktemp("cloud")
+    file = folder / "nova.conf"
+    file.write_text(CONF)
+    return fill_copy(sqlite_template, folder, add_racks, str(file))
+
+
+def add_racks(app):
     reports = [
         report(name, memory_mb=size)
         for name, size in (("cn1", 8192), ("cn2", 16384), ("cn3", 8192), ("cn4", 16384))
@@ -51,18 +57,17 @@ def cloud(make_app, sqlite_url, config, monkeypatch):
         app.post_json(action, {"set_metadata": {"metadata": {"sched_policy": policy}}})
         for host in hosts:
             app.post_json(action, {"add_host": {"host": host}})
-    return app
 
 
 @pytest.fixture
-def run_cli(cloud, config, run_main, monkeypatch):
+def run_cli(config, run_cli, monkeypatch):
     """Return a function that runs a command at 80 columns: status, stdout and stderr."""
     monkeypatch.setenv("COLUMNS", "80")
 
     def run_command(*arguments: str) -> tuple[int, str, str]:
         words = 2 if arguments[0] == "policy" else 1
         head, rest = arguments[:words], arguments[words:]
-        return run_main(*head, "--config-file", str(config), *rest)
+        return run_cli(*head, "--config-file", str(config), *rest)
 
     return run_command
 
@@ -98,7 +103,7 @@ def test_show_prints_options_of_the_policy_first(run_cli, config):
 
 
 @pytest.mark.parametrize("command", [("list",), ("show", "pack")])
-def test_json_equals_the_answer_of_the_api(run_cli, cloud, command):
+def test_json_equals_the_answer_of_the_api(run_cli, command):
     status, printed, _ = run_cli("policy", *command, "--format", "json")
     assert status == 0
     document = json.loads(printed)
@@ -200,14 +205,16 @@ def test_comparison_needs_two_policies(run_cli, compare):
     assert "expected at least two policies" in error
 
 
-def test_policies_are_read_from_the_server_url(serve, sqlite_url, config, cloud, capsys):
-    server = serve("--config-file", str(config), OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
-    for arguments, text in (
-        (("policy", "list"), "rack2"),
-        (("policy", "show", "pack"), "nova.conf:6"),
-        (("explain", *SIZES, "--compare", "pack,spread"), "best hosts"),
-        (("explain", *SIZES, "--policy", "pack"), "Policy  pack"),
-    ):
-        assert main([*arguments, "--url", server.url]) == 0
-        assert text in capsys.readouterr().out
-    assert main(["policy", "show", "no/ne", "--url", server.url]) == 1
+def test_policies_are_read_from_the_server_url(make_app, sqlite_url, config, run_main, monkeypatch):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+    app = make_app(read_settings([str(config)], make_full_conf()))
+    with serve_application(app.app) as url:
+        for arguments, text in (
+            (("policy", "list"), "rack2"),
+            (("policy", "show", "pack"), "nova.conf:6"),
+            (("explain", *SIZES, "--compare", "pack,spread"), "best hosts"),
+            (("explain", *SIZES, "--policy", "pack"), "Policy  pack"),
+        ):
+            status, printed, _ = run_main(*arguments, "--url", url)
+            assert (status, text in printed) == (0, True)
+        assert run_main("policy", "show", "no/ne", "--url", url)[0] == 1

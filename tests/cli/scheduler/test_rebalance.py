@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from tests.cli.conftest import fill_copy
 from tests.scheduler.plan_moves import COMPUTE
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import flavor, instance, report, spec
@@ -12,18 +13,19 @@ from tests.support.scheduling import flavor, instance, report, spec
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def run_cli(sqlite_app, sqlite_url, monkeypatch, run_main):
-    """Return a function that runs a command on two hosts of 8 GB with an instance of 3 GB."""
+@pytest.fixture(scope="module")
+def sqlite_template(sqlite_template, tmp_path_factory):
+    """Two hosts of 8 GB with an instance of 3 GB each."""
+    return fill_copy(sqlite_template, tmp_path_factory.mktemp("cloud"), add_instances)
+
+
+def add_instances(app):
     reports = [report(name, memory_mb=8192) for name in ("cn1", "cn2")]
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
+    app.post_json("/scheduler/v1/compute_nodes", reports)
     for at, host in enumerate(("cn1", "cn2"), 1):
-        request_spec = spec(instance(at), flavor=flavor(memory_mb=3072), force_hosts=[host])
-        select(sqlite_app, request_spec)
+        select(app, spec(instance(at), flavor=flavor(memory_mb=3072), force_hosts=[host]))
     large = {"name": "m1.large", "vcpus": 1, "ram": 6144, "disk": 1}
-    sqlite_app.post_json("/compute/v2.1/flavors", {"flavor": large}, headers=COMPUTE)
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    return run_main
+    app.post_json("/compute/v2.1/flavors", {"flavor": large}, headers=COMPUTE)
 
 
 def test_moves_that_free_capacity_are_printed_with_the_reason(run_cli):

@@ -3,9 +3,9 @@
 
 import pytest
 
-from placement_sched.cli.main import main
 from placement_sched.cli.scheduler.request_options import reword
 from placement_sched.errors import Error
+from tests.cli.conftest import fill_copy
 from tests.support.loopback import serve_application
 from tests.support.scheduling import report
 
@@ -14,19 +14,25 @@ pytestmark = pytest.mark.slow
 EXPLAIN = ("explain", "--vcpus", "1")
 
 
+@pytest.fixture(scope="module")
+def sqlite_template(sqlite_template, tmp_path_factory):
+    """A host."""
+    return fill_copy(
+        sqlite_template,
+        tmp_path_factory.mktemp("cloud"),
+        lambda app: app.post_json("/scheduler/v1/compute_nodes", [report("cn1")]),
+    )
+
+
 @pytest.fixture
-def error_of(sqlite_app, sqlite_url, monkeypatch, tmp_path, capsys):
+def error_of(run_cli, monkeypatch, tmp_path):
     """Return a function that runs a failing command on a host, and returns its error."""
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     monkeypatch.chdir(tmp_path)
 
     def run_failing(*arguments: str) -> str:
-        capsys.readouterr()
-        assert main(list(arguments)) == 1
-        printed = capsys.readouterr()
-        assert printed.out == ""
-        (line,) = printed.err.splitlines()
+        status, printed, error = run_cli(*arguments)
+        assert (status, printed) == (1, "")
+        (line,) = error.splitlines()
         return line.removeprefix("placement-sched: ")
 
     return run_failing
@@ -52,7 +58,11 @@ FILES = [
 
 
 @pytest.mark.parametrize(("text", "words"), FILES)
-@pytest.mark.parametrize("command", [("plan", "f"), (*EXPLAIN, "--changes", "f")], ids=str)
+@pytest.mark.parametrize(
+    "command",
+    [("plan", "f"), pytest.param((*EXPLAIN, "--changes", "f"), marks=pytest.mark.exhaustive)],
+    ids=["plan", "explain"],
+)
 def test_invalid_changes_file_is_reported_with_the_line(error_of, tmp_path, command, text, words):
     (tmp_path / "f").write_text(text)
     assert error_of(*command) == words
