@@ -9,7 +9,7 @@ import pytest
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.nova.sync.follower import Follower
-from tests.nova.scheduling import private_bus
+from tests.nova.scheduling import SharedService, Site, private_bus, running_service, running_site
 from tests.support.nova_clouds import NovaCloud, sqlite_nova
 
 
@@ -17,6 +17,20 @@ from tests.support.nova_clouds import NovaCloud, sqlite_nova
 def bus(broker: str) -> Iterator[str]:
     with private_bus(broker) as url:
         yield url
+
+
+@pytest.fixture
+def nova_site(tmp_path: Path, bus: str, sqlite_template: Path) -> Iterator[Site]:
+    with running_site(tmp_path, bus, sqlite_template) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def shared(
+    broker: str, sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SharedService]:
+    with running_service(tmp_path_factory.mktemp("shared"), broker, sqlite_template) as service:
+        yield service
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A nova in SQLite files, ``placement-sched nova-scheduler`` on it, and a conductor."""
 
+import json
 import os
 import shutil
 import signal
@@ -8,7 +9,8 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,12 +20,14 @@ from amqp.exceptions import NotFound
 from kombu import Connection
 from sqlalchemy import create_engine
 
+from placement_sched.app import Application, create_app
 from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.nova.objects import primitive_of
 from tests.conftest import Client, make_settings
 from tests.nova.cloud.rabbitmq import private_broker
 from tests.nova.databases.test_service_record import SERVICES
 from tests.support import program
+from tests.support.conformance import CheckedApplication
 from tests.support.nova_clouds import NovaCloud, sqlite_nova
 from tests.support.scheduling import report
 from tests.support.servers import environment, wait_until
@@ -32,6 +36,7 @@ ANNOUNCED = "placement-sched nova-scheduler serves "
 LIBRARY = oslo_messaging()
 #: Modules of the exceptions that nova's clients raise from a response.
 MODULES = ["nova.exception", "oslo_messaging.rpc.dispatcher", "placement_sched.nova.objects"]
+_LOG_KEYS = ("message", "levelname")
 
 
 @contextmanager
@@ -98,13 +103,12 @@ class Conductor:
         )
         return to.call(context, method, **sent)
 
-    def select(self, *instances: str, alternates: bool = False, **fields: Any) -> Any:
+    def select(self, *instances: str, **fields: Any) -> Any:
         return self.call(
             "select_destinations",
             spec_obj=spec_of(*instances, **fields),
             instance_uuids=list(instances),
             return_objects=True,
-            return_alternates=alternates,
         )
 
     def begin_select(self, *instances: str, **fields: Any) -> Future[Any]:
@@ -135,6 +139,11 @@ class Service:
     def lines(self, part: str) -> list[str]:
         return [line for line in self.log.read_text().splitlines() if part in line]
 
+    def records(self, part: str) -> list[dict[str, Any]]:
+        """Return the fields of log lines in JSON, and ``message`` and ``levelname``."""
+        rows = map(json.loads, self.lines(part))
+        return [{**row["extra"], **{key: row[key] for key in _LOG_KEYS}} for row in rows]
+
     def wait_for_line(self, part: str, count: int = 1) -> str:
         assert wait_until(lambda: len(self.lines(part)) >= count, 120), self.log.read_text()
         return self.lines(part)[-1]
@@ -151,13 +160,13 @@ class Service:
 class Site:
     """A nova with a cell, this service's database, and the services that use them."""
 
-    def __init__(self, folder: Path, bus: str, url: str, make_app: Callable[..., Client]) -> None:
+    def __init__(self, folder: Path, bus: str, url: str, application: Application) -> None:
         self.folder, self.bus, self.url = folder, bus, url
         self.nova: NovaCloud = sqlite_nova(folder, "one")
         #: Database of the service records, since the tables of ``nova`` lack columns.
         self.records = create_engine(f"sqlite:///{folder}/nova_records.db")
         SERVICES.create(self.records)
-        self.app = make_app(make_settings(url))
+        self.app = Client(CheckedApplication(application))
         self.conductor = Conductor(bus)
         self._stack = ExitStack()
         self._started = 0
@@ -237,6 +246,45 @@ class Site:
         self.conductor.close()
         self.nova.close()
         self.records.dispose()
+
+
+@dataclass(frozen=True)
+class SharedService:
+    """A site and its running service, for the tests of a module that do not stop the service."""
+
+    site: Site
+    service: Service
+    metrics_url: str
+
+
+@contextmanager
+def running_service(folder: Path, broker: str, template: Path) -> Iterator[SharedService]:
+    """Yield a service with logs in JSON, a log line for each call, metrics and no sync rounds."""
+    with private_bus(broker) as bus, running_site(folder, bus, template) as site:
+        # This host cannot be recorded.
+        site.nova.add_host("cn0", free_disk_gb=None)
+        options = {
+            "DEFAULT__use_json": "true",
+            "api__slow_request_seconds": "0.000001",
+            "scheduler__metrics_listen": "127.0.0.1:0",
+            "scheduler__nova_sync_interval": "3600",
+        }
+        service = site.start(**options)
+        (line,) = service.lines(", metrics at ")
+        yield SharedService(site, service, f"http://{line.rpartition(' ')[2]}")
+
+
+@contextmanager
+def running_site(folder: Path, bus: str, template: Path) -> Iterator[Site]:
+    """Yield a nova with the hosts cn1 and cn2, without a running scheduler."""
+    url = f"sqlite:///{shutil.copy(template, folder / 'placement_sched.db')}"
+    with (
+        closing(create_app(make_settings(url))) as application,
+        closing(Site(folder, bus, url, application)) as site,
+    ):
+        site.add_host("cn1")
+        site.add_host("cn2")
+        yield site
 
 
 def wait_until_true(true: Callable[[], bool], seconds: float = 60) -> None:

@@ -5,66 +5,49 @@ import json
 import os
 import re
 import signal
-from collections.abc import Iterator
-from urllib.error import HTTPError
+from collections import Counter
 from urllib.request import urlopen
+from uuid import uuid4
 
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.deploy import DEPLOY
-from tests.nova.scheduling import Service, Site, hosts_of, wait_until_true
+from tests.nova.scheduling import hosts_of, wait_until_true
 from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.system
 
-Samples = dict[str, float]
+
+def get_text(url: str) -> str:
+    with urlopen(url, timeout=60) as answer:
+        return answer.read().decode()
 
 
-@pytest.fixture
-def nova_site(tmp_path, bus, sqlite_url, make_app) -> Iterator[Site]:
-    site = Site(tmp_path, bus, sqlite_url, make_app)
-    site.add_host("cn1")
-    yield site
-    site.close()
+def scrape_metrics(url: str) -> Counter[str]:
+    return Counter(
+        {
+            f"{row.name.removeprefix('placement_sched_')}{sorted(row.labels.values())}": row.value
+            for family in text_string_to_metric_families(get_text(f"{url}/metrics"))
+            for row in family.samples
+        }
+    )
 
 
-def start_service(site: Site, workers: int = 2) -> tuple[Service, str]:
-    service = site.start(workers=workers, scheduler__metrics_listen="127.0.0.1:0")
-    (line,) = service.lines(", metrics at ")
-    return service, f"http://{line.rpartition(' ')[2]}"
-
-
-def get_url(url: str) -> tuple[int, str]:
-    try:
-        with urlopen(url, timeout=60) as answer:
-            return answer.status, answer.read().decode()
-    except HTTPError as refused:
-        return refused.code, refused.read().decode()
-
-
-def scrape_metrics(url: str) -> Samples:
-    status, text = get_url(f"{url}/metrics")
-    assert status == 200
-    return {
-        f"{row.name.removeprefix('placement_sched_')}{sorted(row.labels.values())}": row.value
-        for family in text_string_to_metric_families(text)
-        for row in family.samples
-    }
-
-
-def test_calls_are_counted_by_outcome_over_all_workers(nova_site):
-    _, url = start_service(nova_site)
-    for number in range(1, 5):
-        assert hosts_of(nova_site.conductor.select(instance(number)))
+def test_calls_are_counted_by_outcome_over_all_workers(shared):
+    before = scrape_metrics(shared.metrics_url)
+    conductor = shared.site.conductor
+    for _ in range(4):
+        assert hosts_of(conductor.select(str(uuid4())))
     with pytest.raises(Exception, match="No valid host"):
-        nova_site.conductor.select(instance(9), memory_mb=10**6)
+        conductor.select(str(uuid4()), memory_mb=10**6)
     with pytest.raises(Exception, match="spec_obj must be"):
-        nova_site.conductor.call("select_destinations", spec_obj="nothing")
+        conductor.call("select_destinations", spec_obj="nothing")
     with pytest.raises(Exception, match="run_instance"):
-        nova_site.conductor.call("run_instance")
-    samples = scrape_metrics(url)
+        conductor.call("run_instance")
+    samples = scrape_metrics(shared.metrics_url)
+    samples.subtract(before)
     assert samples["rpc_calls_total['answered', 'select_destinations']"] == 4
     assert samples["rpc_calls_total['no_valid_host', 'select_destinations']"] == 1
     assert samples["rpc_calls_total['refused', 'select_destinations']"] == 1
@@ -77,9 +60,15 @@ def test_calls_are_counted_by_outcome_over_all_workers(nova_site):
     assert samples["scheduler_stage_duration_seconds_count['claim']"] == 4
 
 
+def start_service(site):
+    service = site.start(workers=1, scheduler__metrics_listen="127.0.0.1:0")
+    (line,) = service.lines(", metrics at ")
+    return service, f"http://{line.rpartition(' ')[2]}"
+
+
 @pytest.mark.exhaustive
 def test_metrics_of_a_killed_worker_are_kept(nova_site):
-    service, url = start_service(nova_site, workers=1)
+    service, url = start_service(nova_site)
     assert hosts_of(nova_site.conductor.select(instance(1)))
     for pid in service.children():
         os.kill(pid, signal.SIGKILL)
@@ -89,40 +78,35 @@ def test_metrics_of_a_killed_worker_are_kept(nova_site):
     assert scrape_metrics(url)["rpc_calls_total['answered', 'select_destinations']"] in {2, 3}
 
 
-def test_unrecordable_nova_objects_are_counted(nova_site):
-    nova_site.nova.add_host("cn2", free_disk_gb=None)
-    _, url = start_service(nova_site, workers=1)
-    wait_until_true(lambda: scrape_metrics(url)["nova_left_out[]"] == 1)
-
-
 @pytest.mark.exhaustive
 def test_queued_requests_are_shown(nova_site):
-    service, url = start_service(nova_site, workers=1)
+    service, url = start_service(nova_site)
     assert scrape_metrics(url)["rpc_waiting[]"] == 0
     stopped = service.children()
-    for one in stopped:
-        os.kill(one, signal.SIGSTOP)
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
     try:
         begun = [nova_site.conductor.begin_select(instance(number)) for number in range(1, 25)]
         # The stopped worker has some of the requests.
         wait_until_true(lambda: scrape_metrics(url)["rpc_waiting[]"] > 10)
     finally:
-        for one in stopped:
-            os.kill(one, signal.SIGCONT)
-    assert all(one.result(timeout=120) for one in begun[:8])
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    assert all(answer.result(timeout=120) for answer in begun[:8])
 
 
-def test_health_reports_the_service(nova_site):
-    service, url = start_service(nova_site, workers=1)
-    assert get_url(f"{url}/healthz") == (200, '{"status":"ok"}')
-    assert get_url(f"{url}/healthz/ready") == (200, '{"status":"ready"}')
-    assert service.end_with_signal() == 0
+def test_unrecordable_nova_objects_are_counted(shared):
+    wait_until_true(lambda: scrape_metrics(shared.metrics_url)["nova_left_out[]"] == 1)
 
 
-def test_alerts_and_dashboard_query_exported_metrics(nova_site):
-    _, url = start_service(nova_site, workers=1)
-    assert hosts_of(nova_site.conductor.select(instance(1)))
-    shown = {key.partition("[")[0] for key in scrape_metrics(url)}
+def test_health_reports_the_service(shared):
+    assert get_text(f"{shared.metrics_url}/healthz") == '{"status":"ok"}'
+    assert get_text(f"{shared.metrics_url}/healthz/ready") == '{"status":"ready"}'
+
+
+def test_alerts_and_dashboard_query_exported_metrics(shared):
+    assert hosts_of(shared.site.conductor.select(str(uuid4())))
+    shown = {key.partition("[")[0] for key in scrape_metrics(shared.metrics_url)}
     text = (DEPLOY / "prometheus/rules.yml").read_text()
     assert yaml.safe_load(text)
     board = json.dumps(json.loads((DEPLOY / "grafana/placement-sched.json").read_text()))
