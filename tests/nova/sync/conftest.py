@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readers of the follower's records."""
+"""A nova with two cells, and readers of the follower's records."""
 
 import pytest
 
-from placement_sched.store.compute import services
+from placement_sched.store.compute import compute_nodes, instances, services
+from tests.support.nova_clouds import sqlite_nova
+
+
+@pytest.fixture
+def two_cell_cloud(tmp_path):
+    cloud = sqlite_nova(tmp_path, "one", "two")
+    yield cloud
+    cloud.close()
 
 
 @pytest.fixture
@@ -13,3 +21,26 @@ def service(database):
             return services.by_hosts(connection, [host]).get(host)
 
     return service
+
+
+@pytest.fixture
+def read_nodes(database):
+    def nodes():
+        with database.read() as connection:
+            return {node.hypervisor_hostname: node for node in compute_nodes.search(connection)}
+
+    return nodes
+
+
+@pytest.fixture
+def read_uuids(read_nodes):
+    return lambda: {name: node.uuid for name, node in read_nodes().items()}
+
+
+@pytest.fixture
+def read_instances(database):
+    def read_recorded():
+        with database.read() as connection:
+            return {instance.uuid: instance for instance in instances.search(connection)}
+
+    return read_recorded

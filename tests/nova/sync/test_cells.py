@@ -2,7 +2,7 @@
 """A cell with an unavailable database keeps its records while other cells are synced."""
 
 import logging
-from pathlib import Path
+from datetime import datetime, timedelta
 from time import monotonic
 
 import pytest
@@ -10,32 +10,36 @@ import pytest
 from placement_sched.errors import Unavailable
 from placement_sched.nova.sync import cells as followed
 from placement_sched.nova.sync import follower as sync_follower
+from placement_sched.nova.sync.cells import RowVersions
 from placement_sched.store.compute import cells, compute_nodes, instances, services
-from tests.support.nova_clouds import sqlite_nova
 
-pytestmark = pytest.mark.all_databases
+NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 
 @pytest.fixture
-def two_cell_cloud(tmp_path):
-    cloud = sqlite_nova(tmp_path, "one", "two")
-    cloud.add_host("cn1", "one")
-    cloud.add_host("cn2", "two")
-    yield cloud
-    cloud.close()
+def cloud(two_cell_cloud):
+    two_cell_cloud.add_host("cn1", "one")
+    two_cell_cloud.add_host("cn2", "two")
+    return two_cell_cloud
+
+
+@pytest.fixture
+def no_pause(monkeypatch):
+    monkeypatch.setattr(followed, "PAUSE", 0.0)
+
+
+def rename_tables(cloud, cell, before, after):
+    for name in ("services", "compute_nodes", "instances"):
+        with cloud.cells[cell].engine.begin() as connection:
+            connection.exec_driver_sql(f"ALTER TABLE {before}{name} RENAME TO {after}{name}")
 
 
 def make_cell_unavailable(cloud, cell):
-    database = cloud.cells[cell]
-    for name in ("services", "compute_nodes", "instances"):
-        with database.engine.begin() as connection:
-            connection.exec_driver_sql(f"ALTER TABLE {name} RENAME TO away_{name}")
+    rename_tables(cloud, cell, "", "away_")
 
 
 def make_cell_available(cloud, cell):
-    for name in ("services", "compute_nodes", "instances"):
-        with cloud.cells[cell].engine.begin() as connection:
-            connection.exec_driver_sql(f"ALTER TABLE away_{name} RENAME TO {name}")
+    rename_tables(cloud, cell, "away_", "")
 
 
 def cell_states(database):
@@ -43,15 +47,14 @@ def cell_states(database):
         return {cell.name: cell for cell in cells.all_cells(connection)}
 
 
-def test_unavailable_cell_keeps_its_records_and_other_cells_sync(
-    make_follower, two_cell_cloud, database, monkeypatch
-):
-    monkeypatch.setattr(followed, "PAUSE", 0.0)
-    follower = make_follower(two_cell_cloud)
-    kept = two_cell_cloud.add_instance("cn2", "two")
+@pytest.mark.all_databases
+@pytest.mark.usefixtures("no_pause")
+def test_unavailable_cell_keeps_its_records_and_other_cells_sync(make_follower, cloud, database):
+    follower = make_follower(cloud)
+    kept = cloud.add_instance("cn2", "two")
     follower.full()
-    make_cell_unavailable(two_cell_cloud, "two")
-    new = two_cell_cloud.add_instance("cn1", "one")
+    make_cell_unavailable(cloud, "two")
+    new = cloud.add_instance("cn1", "one")
     findings = follower.full()
     follower.round()
     with database.read() as connection:
@@ -65,15 +68,16 @@ def test_unavailable_cell_keeps_its_records_and_other_cells_sync(
     assert not cell_states(database)["one"].is_away
 
 
-def test_recovered_cell_is_synced_again(make_follower, two_cell_cloud, database, monkeypatch):
-    monkeypatch.setattr(followed, "PAUSE", 0.0)
-    follower = make_follower(two_cell_cloud)
+@pytest.mark.all_databases
+@pytest.mark.usefixtures("no_pause")
+def test_recovered_cell_is_synced_again(make_follower, cloud, database):
+    follower = make_follower(cloud)
     follower.full()
-    make_cell_unavailable(two_cell_cloud, "two")
+    make_cell_unavailable(cloud, "two")
     follower.refresh()
     assert cell_states(database)["two"].is_away
-    make_cell_available(two_cell_cloud, "two")
-    two_cell_cloud.cells["two"].change("services", {"host": "cn2"}, disabled=True)
+    make_cell_available(cloud, "two")
+    cloud.cells["two"].change("services", {"host": "cn2"}, disabled=True)
     follower.round()
     with database.read() as connection:
         assert services.by_hosts(connection, ["cn2"])["cn2"].disabled
@@ -81,55 +85,51 @@ def test_recovered_cell_is_synced_again(make_follower, two_cell_cloud, database,
     assert (state.away_since, state.failure) == (None, None)
 
 
-def test_cell_loss_and_recovery_are_logged_once(make_follower, two_cell_cloud, caplog, monkeypatch):
-    monkeypatch.setattr(followed, "PAUSE", 0.0)
-    follower = make_follower(two_cell_cloud)
+@pytest.mark.usefixtures("no_pause")
+def test_cell_loss_and_recovery_are_logged_once(make_follower, cloud, caplog):
+    follower = make_follower(cloud)
     follower.full()
     caplog.set_level(logging.INFO, "placement_sched.nova")
-    make_cell_unavailable(two_cell_cloud, "two")
+    make_cell_unavailable(cloud, "two")
     for _ in range(3):
         follower.round()
-    make_cell_available(two_cell_cloud, "two")
+    make_cell_available(cloud, "two")
     follower.round()
     follower.round()
     about = [record.getMessage() for record in caplog.records if "cell two" in record.getMessage()]
     assert ["cannot be read" in one for one in about] == [True, False]
 
 
-def test_requests_do_not_query_an_unavailable_cell(make_follower, two_cell_cloud, database):
-    follower = make_follower(two_cell_cloud)
+def test_requests_do_not_query_an_unavailable_cell(make_follower, cloud, database):
+    follower = make_follower(cloud)
     follower.full()
-    make_cell_unavailable(two_cell_cloud, "two")
+    make_cell_unavailable(cloud, "two")
     follower.refresh()
-    make_cell_available(two_cell_cloud, "two")
+    make_cell_available(cloud, "two")
     follower.refresh()
     assert cell_states(database)["two"].is_away
 
 
-def test_requests_retry_a_fast_failing_cell_after_its_pause(
-    make_follower, two_cell_cloud, database, monkeypatch
-):
-    monkeypatch.setattr(followed, "PAUSE", 0.0)
-    follower = make_follower(two_cell_cloud)
+@pytest.mark.usefixtures("no_pause")
+def test_requests_retry_a_fast_failing_cell_after_its_pause(make_follower, cloud, database):
+    follower = make_follower(cloud)
     follower.full()
-    make_cell_unavailable(two_cell_cloud, "two")
+    make_cell_unavailable(cloud, "two")
     follower.refresh()
     assert cell_states(database)["two"].is_away
-    make_cell_available(two_cell_cloud, "two")
+    make_cell_available(cloud, "two")
     follower.refresh()
     assert not cell_states(database)["two"].is_away
 
 
-def test_requests_do_not_retry_a_cell_that_timed_out(
-    make_follower, two_cell_cloud, database, monkeypatch
-):
-    monkeypatch.setattr(followed, "PAUSE", 0.0)
+@pytest.mark.usefixtures("no_pause")
+def test_requests_do_not_retry_a_cell_that_timed_out(make_follower, cloud, database, monkeypatch):
     monkeypatch.setattr(followed, "_AT_ONCE", 0.0)
-    follower = make_follower(two_cell_cloud)
+    follower = make_follower(cloud)
     follower.full()
-    make_cell_unavailable(two_cell_cloud, "two")
+    make_cell_unavailable(cloud, "two")
     follower.refresh()
-    make_cell_available(two_cell_cloud, "two")
+    make_cell_available(cloud, "two")
     follower.refresh()
     assert cell_states(database)["two"].is_away
     follower.round()
@@ -150,13 +150,13 @@ def advance_clock(monkeypatch):
 
 
 def test_background_sync_retries_an_unavailable_cell_early(
-    make_follower, two_cell_cloud, database, advance_clock
+    make_follower, cloud, database, advance_clock
 ):
-    follower = make_follower(two_cell_cloud, **{"scheduler.nova_sync_interval": 3600})
+    follower = make_follower(cloud, **{"scheduler.nova_sync_interval": 3600})
     follower.sync_due()
-    make_cell_unavailable(two_cell_cloud, "two")
+    make_cell_unavailable(cloud, "two")
     follower.refresh()
-    make_cell_available(two_cell_cloud, "two")
+    make_cell_available(cloud, "two")
     advance_clock(follower.sync_due() - 0.1)
     follower.sync_due()
     assert cell_states(database)["two"].is_away
@@ -165,10 +165,10 @@ def test_background_sync_retries_an_unavailable_cell_early(
     assert not cell_states(database)["two"].is_away
 
 
-def test_retry_interval_of_an_unavailable_cell_grows(make_follower, two_cell_cloud, advance_clock):
-    follower = make_follower(two_cell_cloud, **{"scheduler.nova_sync_interval": 3600})
+def test_retry_interval_of_an_unavailable_cell_grows(make_follower, cloud, advance_clock):
+    follower = make_follower(cloud, **{"scheduler.nova_sync_interval": 3600})
     follower.sync_due()
-    make_cell_unavailable(two_cell_cloud, "two")
+    make_cell_unavailable(cloud, "two")
     follower.refresh()
     pauses = []
     for _ in range(5):
@@ -177,19 +177,16 @@ def test_retry_interval_of_an_unavailable_cell_grows(make_follower, two_cell_clo
     assert pauses == pytest.approx([1, 2, 4, 5, 5])
 
 
-def test_cell_recovery_seen_by_another_process_resumes_sync(
-    make_follower, two_cell_cloud, database, monkeypatch
-):
-    first, second = make_follower(two_cell_cloud), make_follower(two_cell_cloud)
+def test_cell_recovery_seen_by_another_process_resumes_sync(make_follower, cloud, service):
+    first, second = make_follower(cloud), make_follower(cloud)
     first.full()
-    make_cell_unavailable(two_cell_cloud, "two")
+    make_cell_unavailable(cloud, "two")
     first.refresh()
-    make_cell_available(two_cell_cloud, "two")
+    make_cell_available(cloud, "two")
     second.full()
-    two_cell_cloud.cells["two"].change("services", {"host": "cn2"}, forced_down=True)
+    cloud.cells["two"].change("services", {"host": "cn2"}, forced_down=True)
     first.refresh()
-    with database.read() as connection:
-        assert services.by_hosts(connection, ["cn2"])["cn2"].forced_down
+    assert service("cn2").forced_down
 
 
 def test_invalid_url_template_makes_the_cell_unavailable(make_follower, nova, database):
@@ -199,12 +196,12 @@ def test_invalid_url_template_makes_the_cell_unavailable(make_follower, nova, da
     assert "'nobody'" in cell_states(database)["one"].failure
 
 
-def test_hosts_stay_up_without_the_api_database(make_follower, two_cell_cloud, database, caplog):
-    follower = make_follower(two_cell_cloud)
+def test_hosts_stay_up_without_the_api_database(make_follower, cloud, database, caplog):
+    follower = make_follower(cloud)
     follower.full()
-    with two_cell_cloud.api.engine.begin() as connection:
+    with cloud.api.engine.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE cell_mappings RENAME TO away")
-    two_cell_cloud.cells["one"].change("services", {"host": "cn1"}, forced_down=True)
+    cloud.cells["one"].change("services", {"host": "cn1"}, forced_down=True)
     follower._full_due += 3600
     for _ in range(2):
         follower._round_due = 0.0
@@ -217,11 +214,11 @@ def test_hosts_stay_up_without_the_api_database(make_follower, two_cell_cloud, d
         follower.full()
 
 
-def test_removed_cell_mapping_deletes_cell_and_hosts(make_follower, two_cell_cloud, database):
-    follower = make_follower(two_cell_cloud)
+def test_removed_cell_mapping_deletes_cell_and_hosts(make_follower, cloud, database):
+    follower = make_follower(cloud)
     follower.full()
-    two_cell_cloud.api.remove("host_mappings", host="cn2")
-    two_cell_cloud.api.remove("cell_mappings", name="two")
+    cloud.api.remove("host_mappings", host="cn2")
+    cloud.api.remove("cell_mappings", name="two")
     follower.full()
     with database.read() as connection:
         assert [node.host for node in compute_nodes.search(connection)] == ["cn1"]
@@ -229,12 +226,39 @@ def test_removed_cell_mapping_deletes_cell_and_hosts(make_follower, two_cell_clo
     assert cell_states(database).keys() == {"one"}
 
 
-def test_disabled_cell_is_synced_and_reported(make_follower, tmp_path: Path, database):
-    cloud = sqlite_nova(tmp_path, "one")
-    cloud.add_host("cn1")
-    cloud.api.change("cell_mappings", {"name": "one"}, disabled=True)
-    make_follower(cloud).full()
-    cloud.close()
+def test_disabled_cell_is_synced_and_reported(follower, nova, database, read_nodes):
+    nova.add_host("cn1")
+    nova.api.change("cell_mappings", {"name": "one"}, disabled=True)
+    follower.full()
     assert cell_states(database)["one"].disabled
-    with database.read() as connection:
-        assert len(compute_nodes.search(connection)) == 1
+    assert read_nodes().keys() == {"cn1"}
+
+
+#: Times of a row with and without a fraction of a second.
+WHOLE, EXACT = "2026-01-01 12:00:00.000000", "2026-01-01T12:00:00.5"
+
+
+def test_new_or_changed_row_is_read():
+    marks = RowVersions()
+    rows = {"a": (EXACT, 1)}
+    assert marks.to_read(rows) == ("a",)
+    marks.note(rows, rows, NOW)
+    assert marks.to_read(rows) == ()
+    assert marks.to_read({"a": (EXACT, 2)}) == ("a",)
+
+
+@pytest.mark.parametrize("moment", [WHOLE, None])
+def test_row_of_the_current_second_is_read_again(moment):
+    marks, rows = RowVersions(), {"a": (moment, 1)}
+    marks.note(rows, rows, NOW)
+    assert marks.to_read(rows) == ("a",)
+    assert marks.to_read(rows, is_round=False) == ()
+    marks.note(rows, rows, NOW + timedelta(seconds=5))
+    assert marks.to_read(rows) == ()
+
+
+def test_versions_of_deleted_rows_are_dropped():
+    marks, rows = RowVersions(), {"a": (EXACT,), "b": (EXACT,)}
+    marks.note(rows, rows, NOW)
+    marks.keep(["a"])
+    assert marks.to_read(rows) == ("b",)

@@ -17,7 +17,7 @@ from placement_sched.store.compute import (
     server_groups,
     services,
 )
-from tests.conftest import make_settings
+from tests.conftest import empty, make_settings
 from tests.nova.scheduling import hosts_of, spec_of
 from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import build_flavor_json
@@ -29,6 +29,7 @@ EMOJI = "\N{GRINNING FACE}"
 
 
 @pytest.fixture(
+    scope="module",
     params=[
         ("mysql", "CHARACTER SET utf8mb3", ""),
         ("mysql", "CHARACTER SET utf8mb4", "charset=utf8"),
@@ -36,20 +37,28 @@ EMOJI = "\N{GRINNING FACE}"
     ],
     ids=["utf8mb3", "charset=utf8", "latin1"],
 )
-def narrow_database(request, tmp_path):
+def narrow_url(request, tmp_path_factory):
     kind, options, more = request.param
-    with empty_database(kind, tmp_path, options) as url:
-        separator = "&" if "?" in url else "?"
-        database = Database(make_settings(f"{url}{separator}{more}" if more else url))
+    with empty_database(kind, tmp_path_factory.mktemp("narrow"), options) as plain_url:
+        separator = "&" if "?" in plain_url else "?"
+        url = f"{plain_url}{separator}{more}" if more else plain_url
+        database = Database(make_settings(url))
         sync(database, utcnow)
-        yield database
         database.dispose()
+        yield url
 
 
 @pytest.fixture
-def narrow_follower(narrow_database, nova):
-    url = narrow_database.url.render_as_string(hide_password=False)
-    settings = make_settings(url).with_overrides({"api_database.connection": nova.api.url})
+def narrow_database(narrow_url):
+    empty(narrow_url)
+    database = Database(make_settings(narrow_url))
+    yield database
+    database.dispose()
+
+
+@pytest.fixture
+def narrow_follower(narrow_url, narrow_database, nova):
+    settings = make_settings(narrow_url).with_overrides({"api_database.connection": nova.api.url})
     follower = Follower(narrow_database, settings)
     yield follower
     follower.close()
@@ -128,48 +137,35 @@ def test_host_with_unstorable_name_is_skipped_everywhere(narrow_database, narrow
     assert narrow_follower.compare().differing == 0
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"stats": f'{{"note": "{EMOJI}"}}'},
-        {"cpu_info": f'{{"model": "{EMOJI}"}}'},
-        {"hypervisor_type": EMOJI},
-    ],
-    ids=lambda values: next(iter(values)),
-)
-def test_node_report_with_an_emoji_is_stored(narrow_database, narrow_follower, nova, values):
-    nova.add_host("cn1", **values)
+def test_node_report_with_an_emoji_is_stored(narrow_database, narrow_follower, nova):
+    texts = {"stats": f'{{"note": "{EMOJI}"}}', "cpu_info": f'{{"model": "{EMOJI}"}}'}
+    nova.add_host("cn1", **texts, hypervisor_type=EMOJI)
     assert not narrow_follower.full().issues
     with narrow_database.read() as connection:
         (node,) = compute_nodes.search(connection)
-    assert EMOJI in f"{node.stats} {node.cpu_info} {node.hypervisor_type}"
+    for value in (node.stats, node.cpu_info, node.hypervisor_type):
+        assert EMOJI in str(value)
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {name: f"a{EMOJI}"}
-        for name in ("project_id", "user_id", "task_state", "image_ref", "node", "host")
-    ],
-    ids=lambda values: next(iter(values)),
-)
-def test_instance_with_an_emoji_keeps_its_earlier_record(
-    narrow_database, narrow_follower, nova, values
-):
+def test_instances_with_an_emoji_keep_their_earlier_records(narrow_database, narrow_follower, nova):
+    names = ("project_id", "user_id", "task_state", "image_ref", "node", "host")
     nova.add_host("cn1")
-    recorded, other = nova.add_instance("cn1"), nova.add_instance("cn1")
+    other, *recorded = (nova.add_instance("cn1") for _ in range(len(names) + 1))
     narrow_follower.full()
-    new = nova.add_instance("cn1", **values)
-    nova.cells["one"].change("instances", {"uuid": recorded}, updated_at=utcnow(), **values)
-    nova.cells["one"].change("instances", {"uuid": other}, updated_at=utcnow(), vm_state="stopped")
-    for look in (narrow_follower.round, narrow_follower.full):
-        findings = look()
+    new, cell = [], nova.cells["one"]
+    for name, uuid in zip(names, recorded, strict=True):
+        new.append(nova.add_instance("cn1", **{name: EMOJI}))
+        cell.change("instances", {"uuid": uuid}, updated_at=utcnow(), **{name: EMOJI})
+    cell.change("instances", {"uuid": other}, updated_at=utcnow(), vm_state="stopped")
+    for read in (narrow_follower.round, narrow_follower.full):
+        findings = read()
         with narrow_database.read() as connection:
-            assert instances.by_uuid(connection, recorded).host == "cn1"
+            hosts = {row.uuid: row.host for row in instances.search(connection)}
             assert instances.by_uuid(connection, other).vm_state == "stopped"
-            assert not instances.by_uuids(connection, [new])
-        places = {issue.place for issue in findings.issues}
-        assert places == {f"instance {recorded}", f"instance {new}"}
+        assert hosts == dict.fromkeys((other, *recorded), "cn1")
+        assert {issue.place for issue in findings.issues} == {
+            f"instance {uuid}" for uuid in (*recorded, *new)
+        }
 
 
 def test_flavor_with_an_emoji_is_stored_unchanged(narrow_database, narrow_follower, nova):
@@ -193,11 +189,10 @@ def test_unstorable_cell_and_group_are_skipped(narrow_database, narrow_follower,
     assert narrow_follower.compare().differing == 0
 
 
-def test_request_with_an_emoji_is_placed(narrow_database, narrow_follower, nova, make_app):
+def test_request_with_an_emoji_is_placed(narrow_url, narrow_follower, nova, make_app):
     uuid = nova.add_host("cn1")
     narrow_follower.full()
-    url = narrow_database.url.render_as_string(hide_password=False)
-    client = make_app(make_settings(url))
+    client = make_app(make_settings(narrow_url))
     client.post_json("/scheduler/v1/compute_nodes", [report("cn1", uuid=uuid)])
     rpc = SchedulerRpc(
         client.app.services.scheduler, narrow_follower, check_policy_hint=lambda _context: None

@@ -3,24 +3,13 @@
 
 import pytest
 
-from tests.support.nova_clouds import sqlite_nova
-
-pytestmark = pytest.mark.all_databases
-
-
-@pytest.fixture
-def two_cell_cloud(tmp_path):
-    cloud = sqlite_nova(tmp_path, "one", "two")
-    cloud.add_host("cn1", "one")
-    cloud.add_host("cn2", "two", disabled=True, disabled_reason="mend it")
-    cloud.add_instance("cn1", "one", display_name="web")
-    cloud.add_aggregate("racks", ("cn1",), availability_zone="north", rack="r1")
-    yield cloud
-    cloud.close()
-
 
 @pytest.fixture
 def synced_app(make_follower, two_cell_cloud, make_app, settings):
+    two_cell_cloud.add_host("cn1", "one")
+    two_cell_cloud.add_host("cn2", "two", disabled=True, disabled_reason="mend it")
+    two_cell_cloud.add_instance("cn1", "one", display_name="web")
+    two_cell_cloud.add_aggregate("racks", ("cn1",), availability_zone="north", rack="r1")
     make_follower(two_cell_cloud).full()
     return make_app(settings)
 

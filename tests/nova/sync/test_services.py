@@ -8,8 +8,6 @@ import pytest
 from placement_sched.model.clock import utcnow
 from placement_sched.store.compute import compute_nodes, instances, services
 
-pytestmark = pytest.mark.all_databases
-
 
 def last_seen(database, host="cn1"):
     with database.read() as connection:

@@ -5,40 +5,22 @@ import pytest
 
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.cloud_check import CloudFault, check_cloud
-from placement_sched.store.compute import compute_nodes, instances
 from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
-from tests.support.nova_clouds import seconds_ago, sqlite_nova
+from tests.support.nova_clouds import seconds_ago
 
-pytestmark = pytest.mark.all_databases
 #: The mapped cell is the newer or the older cell.
 both_ways = pytest.mark.parametrize(("stale", "healthy"), [("one", "two"), ("two", "one")])
 
 
 @pytest.fixture
-def cloud(tmp_path):
-    cloud = sqlite_nova(tmp_path, "one", "two")
-    yield cloud
-    cloud.close()
+def cloud(two_cell_cloud):
+    return two_cell_cloud
 
 
 @pytest.fixture
-def read_nodes(database):
-    def nodes():
-        with database.read() as connection:
-            rows = compute_nodes.search(connection)
-            return {row.hypervisor_hostname: row.uuid for row in rows}
-
-    return nodes
-
-
-@pytest.fixture
-def read_host_of(database):
-    def host_of(uuid):
-        with database.read() as connection:
-            return {row.uuid: row.host for row in instances.search(connection)}.get(uuid)
-
-    return host_of
+def read_host_of(read_instances):
+    return lambda uuid: getattr(read_instances().get(uuid), "host", None)
 
 
 def add_host_to_both_cells(cloud, stale, healthy, **node):
@@ -53,13 +35,13 @@ def misfit_reasons(findings):
 
 @both_ways
 def test_rows_of_the_mapped_cell_are_used(
-    make_follower, cloud, read_nodes, service, stale, healthy
+    make_follower, cloud, read_uuids, service, stale, healthy
 ):
     first, second = add_host_to_both_cells(cloud, stale, healthy)
     follower = make_follower(cloud)
     reasons = misfit_reasons(follower.full())
     for _ in range(2):
-        assert read_nodes() == {"cn1": second}
+        assert read_uuids() == {"cn1": second}
         assert not service("cn1").disabled
         assert service("cn1").last_seen_up >= seconds_ago(60)
         follower.refresh()
@@ -71,17 +53,17 @@ def test_rows_of_the_mapped_cell_are_used(
 
 @both_ways
 def test_records_of_the_wrong_cell_are_corrected(
-    make_follower, cloud, read_nodes, service, stale, healthy
+    make_follower, cloud, read_uuids, service, stale, healthy
 ):
     first = cloud.add_host("cn1", stale, last_seen_up=seconds_ago(9000))
     follower = make_follower(cloud)
     follower.full()
-    assert read_nodes() == {"cn1": first}
+    assert read_uuids() == {"cn1": first}
     cloud.api.remove("host_mappings", host="cn1")
     second = cloud.add_host("cn1", healthy)
     assert follower.compare().differing
     follower.round()
-    assert read_nodes() == {"cn1": second}
+    assert read_uuids() == {"cn1": second}
     assert service("cn1").last_seen_up >= seconds_ago(60)
     settled = follower.compare()
     assert settled.differing == 0
@@ -89,7 +71,7 @@ def test_records_of_the_wrong_cell_are_corrected(
 
 
 def test_process_without_background_sync_follows_the_mapping(
-    make_follower, cloud, read_nodes, service
+    make_follower, cloud, read_uuids, service
 ):
     cloud.add_host("cn1", "one", last_seen_up=seconds_ago(9000))
     keeper, worker = make_follower(cloud), make_follower(cloud)
@@ -99,27 +81,27 @@ def test_process_without_background_sync_follows_the_mapping(
     second = cloud.add_host("cn1", "two")
     for step in (keeper.round, worker.refresh, keeper.round, worker.refresh):
         step()
-        assert read_nodes() == {"cn1": second}
+        assert read_uuids() == {"cn1": second}
         assert service("cn1").last_seen_up >= seconds_ago(60)
 
 
-def test_unmapped_host_in_two_cells_is_read_from_the_older_cell(make_follower, cloud, read_nodes):
+def test_unmapped_host_in_two_cells_is_read_from_the_older_cell(make_follower, cloud, read_uuids):
     first, _ = add_host_to_both_cells(cloud, "one", "two")
     cloud.api.remove("host_mappings", host="cn1")
     follower = make_follower(cloud)
     follower.full()
-    assert read_nodes() == {"cn1": first}
+    assert read_uuids() == {"cn1": first}
     compared = follower.compare()
     assert compared.differing == 0
     assert any("cell two" in issue.place for issue in compared.issues)
 
 
-def test_host_without_a_row_in_its_mapped_cell_is_skipped(make_follower, cloud, read_nodes):
+def test_host_without_a_row_in_its_mapped_cell_is_skipped(make_follower, cloud, read_uuids):
     add_host_to_both_cells(cloud, "one", "two")
     for table in ("compute_nodes", "services"):
         cloud.cells["two"].remove(table, host="cn1")
     make_follower(cloud).full()
-    assert read_nodes() == {}
+    assert read_uuids() == {}
 
 
 def test_no_advice_to_delete_providers_of_a_host_in_two_cells(
@@ -136,7 +118,7 @@ def test_no_advice_to_delete_providers_of_a_host_in_two_cells(
 
 @both_ways
 def test_node_uuid_in_two_cells_belongs_to_the_mapped_cell(
-    make_follower, cloud, database, stale, healthy
+    make_follower, cloud, read_nodes, stale, healthy
 ):
     uuid, _ = add_host_to_both_cells(
         cloud, stale, healthy, uuid="6d0b2d6e-0000-4000-8000-000000000001"
@@ -145,31 +127,29 @@ def test_node_uuid_in_two_cells_belongs_to_the_mapped_cell(
     follower = make_follower(cloud)
     for step in (follower.full, follower.round, follower.full):
         step()
-        with database.read() as connection:
-            (node,) = compute_nodes.by_uuids(connection, [uuid])
-        assert node.vcpus_used == 7
+        assert [node.vcpus_used for node in read_nodes().values()] == [7]
     assert follower.compare().differing == 0
 
 
 def test_node_uuid_of_two_hosts_belongs_to_the_older_cell_until_deleted(
-    make_follower, cloud, read_nodes
+    make_follower, cloud, read_uuids
 ):
     uuid = cloud.add_host("cn2", "two")
     follower = make_follower(cloud)
     follower.full()
-    assert read_nodes() == {"cn2": uuid}
+    assert read_uuids() == {"cn2": uuid}
     cloud.add_host("cn1", "one", uuid=uuid)
     reasons = misfit_reasons(follower.full())
-    assert read_nodes() == {"cn1": uuid}
+    assert read_uuids() == {"cn1": uuid}
     reason = "it is left out: cell one has a node of the same uuid"
     assert reasons[f"compute node cn2 ({uuid}) of cell two"] == reason
     assert follower.compare().differing == 0
     cloud.cells["one"].remove("compute_nodes", uuid=uuid)
     follower.full()
-    assert read_nodes() == {"cn2": uuid}
+    assert read_uuids() == {"cn2": uuid}
 
 
-def test_node_that_moves_to_another_cell_is_updated(make_follower, cloud, read_nodes, database):
+def test_node_that_moves_to_another_cell_is_updated(make_follower, cloud, read_uuids):
     uuid = cloud.add_host("cn1", "two")
     follower = make_follower(cloud)
     follower.full()
@@ -178,29 +158,29 @@ def test_node_that_moves_to_another_cell_is_updated(make_follower, cloud, read_n
     cloud.api.remove("host_mappings", host="cn1")
     cloud.add_host("cn1", "one", uuid=uuid)
     follower.round()
-    assert read_nodes() == {"cn1": uuid}
+    assert read_uuids() == {"cn1": uuid}
     assert follower.compare().differing == 0
 
 
 @both_ways
 @pytest.mark.parametrize("name", ["cn1", "cn1.example.org"])
 def test_sync_round_applies_a_changed_mapping(
-    make_follower, cloud, read_nodes, stale, healthy, name
+    make_follower, cloud, read_uuids, stale, healthy, name
 ):
     cloud.add_host("cn1", stale)
     follower = make_follower(cloud)
     follower.full()
     cloud.api.change("host_mappings", {"host": "cn1"}, cell_id=cloud.numbers[healthy])
     follower.round()
-    assert read_nodes() == {}
+    assert read_uuids() == {}
     uuid = cloud.add_host("cn1", healthy, hypervisor_hostname=name)
     follower.round()
-    assert read_nodes() == {name: uuid}
+    assert read_uuids() == {name: uuid}
 
 
 @both_ways
 def test_unavailable_cell_keeps_no_node_of_a_host_mapped_elsewhere(
-    make_follower, cloud, database, stale, healthy
+    make_follower, cloud, read_nodes, stale, healthy
 ):
     uuid = cloud.add_host("cn1", stale)
     follower = make_follower(cloud)
@@ -211,21 +191,19 @@ def test_unavailable_cell_keeps_no_node_of_a_host_mapped_elsewhere(
     cloud.api.change("cell_mappings", {"name": stale}, database_connection=away)
     for step in (follower.round, follower.full, follower.refresh):
         step()
-        with database.read() as connection:
-            (node,) = compute_nodes.by_uuids(connection, [uuid])
-        assert node.vcpus_used == 7
+        assert [node.vcpus_used for node in read_nodes().values()] == [7]
 
 
 @both_ways
 def test_node_uuid_of_two_hosts_belongs_to_the_host_that_is_up(
-    make_follower, cloud, read_nodes, stale, healthy
+    make_follower, cloud, read_uuids, stale, healthy
 ):
     uuid = cloud.add_host("cn1", stale, last_seen_up=seconds_ago(90000))
     cloud.add_host("cn2", healthy, uuid=uuid)
     follower = make_follower(cloud)
     for step in (follower.full, follower.round, follower.refresh, follower.full):
         step()
-        assert read_nodes() == {"cn2": uuid}
+        assert read_uuids() == {"cn2": uuid}
 
 
 @both_ways
