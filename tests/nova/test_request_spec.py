@@ -1,15 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parsing of RequestSpec primitives of nova 34."""
+"""Parsing of RequestSpec primitives of nova 34, and of the properties of their images."""
 
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import pytest
 
 from placement_sched.errors import Invalid
+from placement_sched.model.image import READERS, properties_from
 from placement_sched.model.request_spec import request_spec_from
 from placement_sched.nova import objects
-from placement_sched.nova.objects import UnknownObject, UnknownVersion, UnreadableObject
-from placement_sched.nova.request_spec import document_of
+from placement_sched.nova.objects import (
+    UnknownObject,
+    UnknownVersion,
+    UnreadableObject,
+    primitive_of,
+)
+from placement_sched.nova.request_spec import document_of, raw_properties
 from tests.nova.wire.comparison import unify_empty_values
 from tests.nova.wire.documents import spec_as_document
 from tests.nova.wire.recorded import (
@@ -96,6 +104,7 @@ def test_old_pinned_cpus_without_pcpuset_are_parsed():
     assert (read.cpuset, read.pcpuset) == (frozenset(), {0, 1})
 
 
+#: Paths of all objects in the recorded request.
 OBJECTS = [path[:-1] for path in paths_in(SPEC) if path[-1:] == (VERSION,)]
 
 
@@ -105,56 +114,38 @@ def object_path(path) -> str:
 
 
 def value_at(path) -> Any:
-    value = SPEC
-    for step in path:
-        value = value[step]
-    return value
+    return reduce(getitem, path, SPEC)
 
 
-#: Paths of the supported objects.
-READ = [path for path in OBJECTS if value_at(path)[NAME] in objects.NEWEST]
+def test_newer_minor_versions_are_parsed_with_known_fields():
+    for path in OBJECTS:
+        version = value_at(path)[VERSION]
+        for newer in (f"{version.partition('.')[0]}.999", f"{version}.7"):
+            spec = with_changed(SPEC, (*path, VERSION), newer)
+            spec = with_changed(spec, (*path, DATA, "of_the_future"), {"a": 1})
+            assert document_of(spec) == document_of(SPEC), path
 
 
-def test_every_object_of_the_recorded_request_is_supported():
-    assert READ == OBJECTS
-
-
-@pytest.mark.parametrize("path", READ, ids=object_path)
-def test_newer_minor_versions_are_parsed_with_known_fields(path):
-    major = value_at(path)[VERSION].partition(".")[0]
-    newer = with_changed(SPEC, (*path, VERSION), f"{major}.999")
-    newer = with_changed(newer, (*path, DATA, "of_the_future"), {"a": 1})
-    assert document_of(newer) == document_of(SPEC)
-
-
-@pytest.mark.parametrize("path", READ, ids=object_path)
-def test_third_version_number_is_ignored(path):
-    third = with_changed(SPEC, (*path, VERSION), f"{value_at(path)[VERSION]}.7")
-    assert document_of(third) == document_of(SPEC)
-
-
-@pytest.mark.parametrize("path", READ, ids=object_path)
 @pytest.mark.parametrize("version", ["99.0", "0.9"])
-def test_unknown_major_version_is_rejected_with_its_path(path, version):
-    with pytest.raises(UnknownVersion) as refused:
-        document_of(with_changed(SPEC, (*path, VERSION), version))
-    name = value_at(path)[NAME]
-    newest = objects.NEWEST[name]
-    assert str(refused.value) == (
-        f"{object_path(path)}: version {version} of {name} is not supported, the newest supported "
-        f"version is {newest}"
-    )
+def test_unknown_major_version_is_rejected_with_its_path(version):
+    for path in OBJECTS:
+        with pytest.raises(UnknownVersion) as refused:
+            document_of(with_changed(SPEC, (*path, VERSION), version))
+        name = value_at(path)[NAME]
+        assert str(refused.value) == (
+            f"{object_path(path)}: version {version} of {name} is not supported, the newest "
+            f"supported version is {objects.NEWEST[name]}"
+        )
 
 
-@pytest.mark.parametrize("path", READ, ids=object_path)
-def test_unknown_object_or_namespace_is_rejected_with_its_path(path):
-    with pytest.raises(UnknownObject, match=r"unsupported object type nova\.Strange"):
-        document_of(with_changed(SPEC, (*path, NAME), "Strange"))
-    with pytest.raises(UnknownObject) as refused:
-        document_of(with_changed(SPEC, (*path, NAMESPACE), "cinder"))
-    assert str(refused.value) == (
-        f"{object_path(path)}: unsupported object type cinder.{value_at(path)[NAME]}"
-    )
+def test_unknown_object_or_namespace_is_rejected_with_its_path():
+    for path in OBJECTS:
+        with pytest.raises(UnknownObject, match=r"unsupported object type nova\.Strange"):
+            document_of(with_changed(SPEC, (*path, NAME), "Strange"))
+        with pytest.raises(UnknownObject) as refused:
+            document_of(with_changed(SPEC, (*path, NAMESPACE), "cinder"))
+        unsupported = f"unsupported object type cinder.{value_at(path)[NAME]}"
+        assert str(refused.value) == f"{object_path(path)}: {unsupported}"
 
 
 def test_field_with_the_wrong_object_is_rejected():
@@ -178,6 +169,7 @@ def test_dictionary_call_is_rejected_with_the_responsible_option():
     [
         (("flavor", "vcpus"), "four", "spec_obj.flavor.vcpus must be an integer, not a string"),
         (("flavor", "vcpus"), True, "spec_obj.flavor.vcpus must be an integer, not a boolean"),
+        (("flavor", "vcpus"), 2**70, "spec_obj.flavor.vcpus must be an integer of 64 bits at most"),
         (("flavor", "vcpus"), None, "spec_obj.flavor: Flavor has no vcpus"),
         (("flavor",), None, "spec_obj: RequestSpec has no flavor"),
         (("ignore_hosts",), "cn1", "spec_obj.ignore_hosts must be a list, not a string"),
@@ -205,8 +197,16 @@ def test_wrong_value_is_rejected_with_its_path(fields, value, words):
     assert str(refused.value) == words
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("wrong", [None, 7, 1.5, True, "x", ["x"], [None, "x"], {"x": 1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"x": 1},
+        *(
+            pytest.param(value, marks=pytest.mark.exhaustive)
+            for value in (None, 7, 1.5, True, "x", ["x"], [None, "x"])
+        ),
+    ],
+)
 def test_random_wrong_values_are_parsed_or_rejected_without_secrets(wrong):
     messages = []
     for path in paths_in(SPEC):
@@ -217,7 +217,49 @@ def test_random_wrong_values_are_parsed_or_rejected_without_secrets(wrong):
     assert [message for message in messages if "SECRET" in message or "\n" in message] == []
 
 
-def test_too_large_size_is_rejected_with_its_path():
-    path = path_of_object(SPEC, "flavor", "memory_mb")
-    with pytest.raises(UnreadableObject, match=r"flavor\.memory_mb must be an integer of 64 bits"):
-        document_of(with_changed(SPEC, path, 2**70))
+def read_properties(newer: bool = False, **typed):
+    primitive = primitive_of("ImageMetaProps", typed)
+    if newer:
+        primitive["nova_object.version"] = "1.99"
+    return properties_from(raw_properties(primitive, "image.properties")).to_dict()
+
+
+def test_typed_properties_are_read_unchanged():
+    primitive = SPEC[DATA]["image"][DATA]["properties"]
+    ours = properties_from(raw_properties(primitive, "properties")).to_dict()
+    if "hw_numa_cpus" in ours:
+        ours["hw_numa_cpus"] = [sorted(cpus) for cpus in ours["hw_numa_cpus"]]
+    assert ours == primitive[DATA]
+
+
+def test_cpus_and_memory_of_numa_nodes_are_read_in_order():
+    document = read_properties(hw_numa_cpus=[[1, 0], [], [2, 3]], hw_numa_mem=[512, 0, 1024])
+    assert document == {"hw_numa_cpus": [{0, 1}, set(), {2, 3}], "hw_numa_mem": [512, 0, 1024]}
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        {"traits_required": ["HW_CPU_X86_AVX2", "CUSTOM_A"]},
+        {"hw_mem_encryption": True, "img_bdm_v2": False},
+    ],
+)
+def test_traits_keep_their_order_and_flags_their_value(typed):
+    assert read_properties(**typed) == typed
+
+
+def test_properties_and_values_of_a_newer_nova_are_ignored():
+    newer = {"hw_of_the_future": "x", "hw_video_model": "hologram"}
+    assert read_properties(newer=True, **newer, hw_disk_bus="virtio") == {"hw_disk_bus": "virtio"}
+
+
+def test_supported_properties_exist_in_nova():
+    typed = dict.fromkeys(READERS)
+    primitive = primitive_of("ImageMetaProps", typed)
+    assert raw_properties(primitive, "properties") == typed
+
+
+def test_non_numeric_numa_nodes_are_rejected():
+    primitive = primitive_of("ImageMetaProps", {"hw_numa_cpus": [["0-3"]]})
+    with pytest.raises(UnreadableObject, match=r"^p\.hw_numa_cpus\[0\]\[0\] must be an integer"):
+        raw_properties(primitive, "p")

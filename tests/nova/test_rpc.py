@@ -1,22 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hints in nova's RPC calls neither skip the claim nor choose a forbidden policy."""
+"""Hints in nova's RPC calls, its notifications, and the responses to its calls."""
 
+import json
 import logging
+from contextlib import suppress
+from datetime import datetime
 
 import pytest
 
 from placement_sched.cli.nova_scheduler import policy_hint_check
 from placement_sched.config.conf import new_conf, read_files
 from placement_sched.config.settings import Settings
+from placement_sched.model.instance import HostInstance
 from placement_sched.nova.messaging import ExpectedError
-from placement_sched.nova.rpc import SchedulerRpc
-from tests.nova.scheduling import hosts_of, primitive_of, spec_of
+from placement_sched.nova.objects import (
+    UnknownVersion,
+    UnreadableObject,
+    aggregate_of,
+    aggregates_of,
+    primitive_of,
+)
+from placement_sched.nova.rpc import (
+    SchedulerRpc,
+    dictionaries_of,
+    host_of,
+    image_of,
+    instances_of,
+    primitives_of,
+    uuid_of,
+    uuids_of,
+)
+from tests.nova.scheduling import hosts_of, spec_of
+from tests.nova.wire.answers import CELL, NODES, REBUILD, WHOLE, build_answer, build_selection
+from tests.nova.wire.recorded import paths_in, recorded_object, with_changed
 from tests.support.scheduling import instance, report
 from tests.support.versions import LATEST_HEADERS
 
-REBUILD = {"_nova_check_type": ["rebuild"]}
+REBUILD_HINT = {"_nova_check_type": ["rebuild"]}
 POLICY = {"sched_policy": ["default"]}
 RULE = "scheduler:policies:hint"
+DATA = "nova_object.data"
+UUID = "AAAAAAAA-0000-4000-8000-000000000001"
+INSTANCES, AGGREGATE = recorded_object("instances"), recorded_object("aggregate")
 USER = {"user_id": "ann", "project_id": "demo", "roles": ["member"]}
 
 
@@ -68,7 +93,7 @@ def read_allocations(app, uuid):
 
 @pytest.mark.parametrize("there", [{}, {"force_hosts": ["cn2"]}])
 def test_rebuild_hint_on_a_new_instance_is_ignored_and_logged(run_select, cloud, caplog, there):
-    (host,) = hosts_of(run_select(instance(1), scheduler_hints=REBUILD, **there))
+    (host,) = hosts_of(run_select(instance(1), scheduler_hints=REBUILD_HINT, **there))
     assert read_allocations(cloud, instance(1))
     assert host == there.get("force_hosts", ["cn1"])[0]
     assert f"instance {instance(1)} is not on it" in caplog.text
@@ -76,7 +101,7 @@ def test_rebuild_hint_on_a_new_instance_is_ignored_and_logged(run_select, cloud,
 
 
 def test_rebuild_hint_does_not_skip_the_claim_of_an_unbuilt_instance(run_select, cloud):
-    there = {"scheduler_hints": REBUILD, "force_hosts": ["cn2"]}
+    there = {"scheduler_hints": REBUILD_HINT, "force_hosts": ["cn2"]}
     for _ in range(2):
         assert hosts_of(run_select(instance(1), **there)) == ["cn2"]
         assert read_allocations(cloud, instance(1))
@@ -89,7 +114,7 @@ def test_rebuild_uses_the_current_host_in_nova(run_select, cloud, nova, follower
     follower.full()
     nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2", node="cn2")
     there = {"force_hosts": ["cn2"], "force_nodes": ["cn2"]}
-    assert hosts_of(run_select(uuid, scheduler_hints=REBUILD, **there)) == ["cn2"]
+    assert hosts_of(run_select(uuid, scheduler_hints=REBUILD_HINT, **there)) == ["cn2"]
     assert read_allocations(cloud, uuid) == {}
 
 
@@ -134,3 +159,169 @@ def test_too_long_text_is_rejected_with_its_path(run_select, cloud, field):
     with pytest.raises(ValueError, match=words):
         run_select(instance(1), **{field: "p" * 300})
     assert read_allocations(cloud, instance(1)) == {}
+
+
+def build_instance(**data):
+    listed = primitive_of("InstanceList", {"objects": [primitive_of("Instance", data)]})
+    (parsed,) = instances_of(listed)
+    return parsed
+
+
+def test_aggregate_keeps_novas_id_and_uuid():
+    data = AGGREGATE["nova_object.data"]
+    aggregate = aggregate_of(AGGREGATE)
+    for name in ("id", "uuid", "name"):
+        assert getattr(aggregate, name) == data[name]
+    assert (aggregate.hosts, aggregate.metadata) == (frozenset(data["hosts"]), data["metadata"])
+
+
+def test_aggregates_are_read_from_a_list_or_a_single_object():
+    assert aggregates_of([AGGREGATE]) == aggregates_of(AGGREGATE) == [aggregate_of(AGGREGATE)]
+
+
+def test_an_aggregate_without_hosts_metadata_and_times_is_empty():
+    aggregate = aggregate_of(primitive_of("Aggregate", {"id": 1, "uuid": UUID, "name": "a"}))
+    assert (aggregate.uuid, aggregate.created_at) == (UUID.lower(), None)
+    assert (aggregate.hosts, aggregate.metadata) == (set(), {})
+
+
+def test_aggregate_without_uuid_is_rejected():
+    with pytest.raises(UnreadableObject, match=r"^aggregates\[0\]: Aggregate has no uuid$"):
+        aggregates_of([primitive_of("Aggregate", {"id": 1, "name": "a"})])
+
+
+def test_times_are_naive_utc():
+    data = {"id": 1, "uuid": UUID, "name": "a", "created_at": "2026-01-02T03:04:05Z"}
+    assert aggregate_of(primitive_of("Aggregate", data)).created_at == datetime(2026, 1, 2, 3, 4, 5)
+
+
+def test_instances_of_a_compute_are_recorded():
+    parsed = instances_of(INSTANCES)
+    assert [each.host for each in parsed] == ["cn1", "cn1"]
+    assert HostInstance.recorded(parsed[0]).node == "node1"
+
+
+def test_instance_with_only_a_uuid_is_recorded():
+    parsed = build_instance(uuid=UUID)
+    assert (parsed.uuid, parsed.display_name) == (UUID.lower(), UUID.lower())
+    assert (parsed.flavor, parsed.image, parsed.host) == (None, None, None)
+
+
+def test_instance_without_flavor_has_the_sizes_of_its_columns():
+    parsed = build_instance(uuid=UUID, instance_type_id=3, vcpus=2, memory_mb=512, root_gb=1)
+    flavor = HostInstance.recorded(parsed).flavor
+    assert (flavor.memory_mb, flavor.ephemeral_gb) == (512, 0)
+
+
+def test_deleted_instances_are_skipped():
+    deleted = primitive_of("Instance", {"uuid": UUID, "deleted": True})
+    assert instances_of(primitive_of("InstanceList", {"objects": [deleted]})) == []
+
+
+def test_unknown_major_version_of_instance_is_rejected_with_its_path():
+    old = with_changed(INSTANCES, ("nova_object.data", "objects", 1, "nova_object.version"), "1.23")
+    with pytest.raises(UnknownVersion, match=r"^instance_info\.objects\[1\]: version 1\.23 of Ins"):
+        instances_of(old)
+
+
+def test_image_is_the_boot_image():
+    kept = {"image_hw_disk_bus": "virtio", "image_min_ram": "512", "image_disk_format": "raw"}
+    assert image_of("i", {**kept, "owner_project_name": "p", "image_none": None}) == {
+        "id": "i",
+        "min_ram": 512,
+        "disk_format": "raw",
+        "properties": {"hw_disk_bus": "virtio"},
+    }
+    assert image_of("", {}) is None
+
+
+@pytest.mark.parametrize("wrong", [None, 7, "x", [None, "x"], {"x": 1}])
+@pytest.mark.parametrize(("read", "sent"), [(instances_of, INSTANCES), (aggregate_of, AGGREGATE)])
+def test_random_wrong_values_are_parsed_or_rejected(read, sent, wrong):
+    for path in paths_in(sent):
+        with suppress(UnreadableObject):
+            read(with_changed(sent, path, wrong))
+
+
+def test_uuids_of_a_notification_are_normalized():
+    assert (host_of("cn1"), uuids_of([UUID])) == ("cn1", [UUID.lower()])
+
+
+@pytest.mark.parametrize(
+    ("read", "sent", "reason"),
+    [
+        (host_of, None, "host_name is missing"),
+        (host_of, "", "host_name is missing"),
+        (host_of, ["cn1"], "host_name must be a string, not a list"),
+        (uuid_of, None, "instance_uuid is missing"),
+        (uuid_of, [UUID], "instance_uuid must be a string, not a list"),
+        (uuids_of, "abc", "instance_uuids must be a list, not a string"),
+        (uuids_of, {UUID: 1}, "instance_uuids must be a list, not an object"),
+        (uuids_of, [UUID, 7], "instance_uuids[1] must be a string, not an integer"),
+        (uuids_of, [None], "instance_uuids[0] must not be null"),
+    ],
+)
+def test_notification_with_invalid_host_or_uuids_is_rejected(read, sent, reason):
+    with pytest.raises(UnreadableObject) as refused:
+        read(sent)
+    assert refused.value.detail == reason
+
+
+def test_selections_start_with_the_host_followed_by_alternates():
+    hosts = [[each[DATA]["service_host"] for each in row] for row in primitives_of(WHOLE)]
+    assert hosts == [["cn1", "cn2"], ["cn3"]]
+
+
+def test_selection_has_all_fields_of_novas():
+    ((first, _), _) = primitives_of(WHOLE)
+    assert first["nova_object.name"] == "Selection"
+    assert first["nova_object.version"] == "1.1"
+    assert first["nova_object.changes"] == sorted(first[DATA])
+    assert first[DATA]["compute_node_uuid"] == NODES[0]
+    assert (first[DATA]["service_host"], first[DATA]["nodename"]) == ("cn1", "node1")
+    assert (first[DATA]["cell_uuid"], first[DATA]["availability_zone"]) == (CELL, "nova")
+
+
+def test_allocation_request_is_json_of_a_supported_version():
+    ((first, _), _) = primitives_of(WHOLE)
+    request = WHOLE["selections"][0][0]["allocation_request"]
+    assert json.loads(first[DATA]["allocation_request"]) == request
+    assert first[DATA]["allocation_request_version"] == "1.36"
+
+
+def test_rebuild_has_a_null_allocation_request():
+    ((selection,),) = primitives_of(REBUILD)
+    assert selection[DATA]["allocation_request"] == "null"
+    assert selection[DATA]["allocation_request_version"] is None
+
+
+def test_limits_are_integers_and_objects():
+    ((first, second), _) = primitives_of(WHOLE)
+    limits = first[DATA]["limits"][DATA]
+    assert [limits[name] for name in ("vcpu", "memory_mb", "disk_gb")] == [8, None, None]
+    numa = limits["numa_topology"]
+    assert numa["nova_object.name"] == "NUMATopologyLimits"
+    assert numa[DATA]["ram_allocation_ratio"] == 1.5
+    assert numa[DATA]["network_metadata"][DATA] == {"physnets": ["physnet0"], "tunneled": True}
+    assert second[DATA]["limits"][DATA]["disk_gb"] == 10
+
+
+def test_infinite_or_text_limit_is_omitted():
+    limits = {"vcpu": float("inf"), "memory_mb": "much", "disk_gb": 1}
+    ((selection,),) = primitives_of(build_answer([build_selection(0, limits=limits)]))
+    sent_limits = selection[DATA]["limits"][DATA]
+    assert [sent_limits[name] for name in ("vcpu", "memory_mb", "disk_gb")] == [None, None, 1]
+
+
+def test_unknown_cell_is_unset():
+    ((selection,),) = primitives_of(build_answer([build_selection(0, cell_uuid=None)]))
+    assert "cell_uuid" not in selection[DATA]
+
+
+def test_callers_without_return_objects_get_one_host_per_instance():
+    first, third = dictionaries_of(WHOLE)
+    assert (first["host"], first["nodename"], third["host"]) == ("cn1", "node1", "cn3")
+    assert first["limits"].keys() == {"vcpu", "numa_topology"}
+    assert dictionaries_of(REBUILD) == [{"host": "cn1", "nodename": "node1", "limits": {}}]
+    for answer in (primitives_of(WHOLE), dictionaries_of(WHOLE)):
+        assert json.loads(json.dumps(answer)) == answer
