@@ -104,7 +104,8 @@ def _print_known_failures(ours: Results) -> None:
 
 def _print_requests(ours: Results) -> None:
     sent = {request for ended in ours.values() for request in ended.requests}
-    for request in sorted(sent.difference(*sound_tests().values())):
+    written = {request for request in sent if not request.startswith("GET ")}
+    for request in sorted(written.difference(*sound_tests().values())):
         print(f"not in sound_selection.yaml: {request}")
 
 
