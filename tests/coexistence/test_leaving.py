@@ -4,6 +4,7 @@
 import re
 import shutil
 import subprocess
+from contextlib import closing
 from uuid import uuid4
 
 import pytest
@@ -21,6 +22,7 @@ from tests.conftest import make_settings
 from tests.deploy import find_program
 from tests.differential.sides import Ours, Peer
 from tests.support.empty_databases import empty_database
+from tests.support.openstack_databases import create_openstack_schema
 from tests.support.repository import ROOT
 from tests.support.servers import environment
 
@@ -120,8 +122,23 @@ def test_leaving_restores_the_database_before_adoption(empty_url):
     assert {provider["uuid"] for provider in found} == set(kept)
 
 
-def test_leave_command_stops_at_the_first_failed_statement(empty_url, tmp_path):
-    OpenStack(empty_url).manage("db", "sync")
+@pytest.fixture
+def create_database():
+    """Return a function that gives a database the schema of OpenStack placement."""
+    databases = []
+
+    def create(url, **options):
+        databases.append(Database(make_settings(url, **options)))
+        create_openstack_schema(databases[-1])
+        return databases[-1]
+
+    yield create
+    for database in databases:
+        database.dispose()
+
+
+def test_leave_command_stops_at_the_first_failed_statement(create_database, empty_url, tmp_path):
+    create_database(empty_url)
     statements = tmp_path / "doc" / "source" / "leaving"
     shutil.copytree(STATEMENTS, statements)
     for file in statements.iterdir():
@@ -130,13 +147,11 @@ def test_leave_command_stops_at_the_first_failed_statement(empty_url, tmp_path):
     assert "allocations" in _schema_names(empty_url)
 
 
-def test_tables_outside_the_search_path_are_removed(tmp_path):
+def test_tables_outside_the_search_path_are_removed(create_database, tmp_path):
     with empty_database("postgresql", tmp_path) as url:
-        OpenStack(url).manage("db", "sync")
+        database = create_database(url, placement__providers_in_memory=True)
         before = _schema_names(url)
-        database = Database(make_settings(url, placement__providers_in_memory=True))
         adopt(database, utcnow)
-        database.dispose()
         engine = create_engine(url)
         with engine.begin() as connection:
             connection.execute(text("ALTER SCHEMA public RENAME TO cloud"))
@@ -152,22 +167,16 @@ def test_tables_outside_the_search_path_are_removed(tmp_path):
         assert "no schema of this database has tables of placement_sched" in again.stderr
 
 
-def test_disabled_option_removes_triggers_and_keeps_tables(empty_url):
-    OpenStack(empty_url).manage("db", "sync")
-    logging = Database(make_settings(empty_url, placement__providers_in_memory=True))
-    adopt(logging, utcnow)
+def test_disabled_option_removes_triggers_and_keeps_tables(create_database, empty_url):
+    adopt(create_database(empty_url, placement__providers_in_memory=True), utcnow)
     before = _schema_names(empty_url)
-    ours = Ours(empty_url, placement__providers_in_memory=False)
-    _make_provider(ours)
-    assert _schema_names(empty_url) == before
-    without = Database(make_settings(empty_url))
-    assert stop_logging(without)
-    peer = Peer(peer_url(empty_url))
-    for side in (ours, peer):
-        _make_provider(side)
-        side.close()
+    with closing(Ours(empty_url, placement__providers_in_memory=False)) as ours:
+        _make_provider(ours)
+        assert _schema_names(empty_url) == before
+        without = Database(make_settings(empty_url))
+        assert stop_logging(without)
+        without.dispose()
+        _make_provider(ours)
     names = _schema_names(empty_url)
     assert "sched_provider_changes" in names
     assert "sched_allocations_inserted" not in names
-    without.dispose()
-    logging.dispose()
