@@ -17,6 +17,7 @@ from placement_sched.model.shadow_result import (
     SAME_HOST,
     UNKNOWN,
 )
+from placement_sched.nova.shadow.evaluator import NovaCall
 from placement_sched.store import decisions
 from placement_sched.store.placement import allocations
 from tests.nova.shadow.conftest import REQUEST_ID
@@ -25,9 +26,27 @@ from tests.support.nova_clouds import build_flavor_json, wrap_object
 NO_HOST = ("schedule_instances", "ctl", "Error", "nova.exception.NoValidHost: ...")
 
 
-def single_result(results):
-    (result,) = results
-    return result
+@pytest.fixture
+def evaluate(shadow_setup):
+    """Return the result of a request after the outcomes were read once more."""
+
+    def evaluate_pending():
+        (result,) = shadow_setup.evaluate_pending()
+        return result
+
+    return evaluate_pending
+
+
+@pytest.fixture
+def bury(shadow_setup, uuid):
+    """Let nova find no host for the instance."""
+
+    def add_to_cell0():
+        row = {"uuid": uuid, "host": None, "node": None, "vm_state": "error"}
+        shadow_setup.nova.cell0.add("instances", **row)
+        shadow_setup.nova.api.add("instance_mappings", instance_uuid=uuid, cell_id=1)
+
+    return add_to_cell0
 
 
 def test_evaluation_is_a_decision_of_kind_shadow_and_claims_nothing(shadow_setup, uuid, database):
@@ -39,34 +58,36 @@ def test_evaluation_is_a_decision_of_kind_shadow_and_claims_nothing(shadow_setup
     assert decision.request_ids.request_id == REQUEST_ID
     assert [place.host for place in decision.places] == ["cn1"]
     assert decision.funnel["allocation_candidates"]["hosts"] == 2
-    assert single_result(shadow_setup.results()).verdict == PENDING
+    assert [result.verdict for result in shadow_setup.results()] == [PENDING]
 
 
 @pytest.mark.all_databases
-def test_host_claimed_by_nova_is_compared_at_once(shadow_setup, uuid):
+@pytest.mark.parametrize(
+    ("host", "verdict", "why"),
+    [
+        ("cn1", SAME_HOST, None),
+        ("cn2", OTHER_HOST, "cn2 weighs 2.5 here; cn1 was chosen with the weight 3"),
+    ],
+)
+def test_host_claimed_by_nova_is_compared_at_once(shadow_setup, uuid, evaluate, host, verdict, why):
     shadow_setup.receive_request(uuid)
-    shadow_setup.claim(uuid, "cn1")
-    result = single_result(shadow_setup.evaluate_pending())
-    assert (result.verdict, result.our_host, result.nova_host) == (SAME_HOST, "cn1", "cn1")
+    shadow_setup.claim(uuid, host)
+    result = evaluate()
+    assert (result.verdict, result.our_host, result.nova_host) == (verdict, "cn1", host)
+    assert result.detail.get("why") == why
+    tally = shadow_setup.awaiting.tally
+    assert (tally.compared, tally.agreed) == (1, verdict == SAME_HOST)
 
 
-def test_another_host_is_explained_by_weights(shadow_setup, uuid):
-    shadow_setup.receive_request(uuid)
-    shadow_setup.claim(uuid, "cn2")
-    result = single_result(shadow_setup.evaluate_pending())
-    assert (result.verdict, result.our_host, result.nova_host) == (OTHER_HOST, "cn1", "cn2")
-    assert result.detail["why"] == "cn2 weighs 2.5 here; cn1 was chosen with the weight 3"
-
-
-def test_equal_hosts_are_agreement(shadow_setup, uuid):
+def test_equal_hosts_are_agreement(shadow_setup, uuid, evaluate):
     shadow_setup.add_host("cn3", free=8192)
     shadow_setup.follower.full()
     shadow_setup.receive_request(uuid)
     shadow_setup.claim(uuid, "cn3")
-    assert single_result(shadow_setup.evaluate_pending()).verdict == EQUAL_WEIGHT
+    assert evaluate().verdict == EQUAL_WEIGHT
 
 
-def test_full_host_is_explained_by_the_rejecting_stage(shadow_setup, uuid):
+def test_full_host_is_explained_by_the_rejecting_stage(shadow_setup, uuid, evaluate):
     shadow_setup.claim(str(uuid4()), "cn2", memory=8000)
     shadow_setup.receive_request(uuid)
     shadow_setup.claim(str(uuid4()), "cn1")
@@ -76,28 +97,26 @@ def test_full_host_is_explained_by_the_rejecting_stage(shadow_setup, uuid):
         uuid,
         ("compute__do_build_and_run_instance", "cn2", "Success", ""),
     )
-    result = single_result(shadow_setup.evaluate_pending())
+    result = evaluate()
     assert result.verdict == OTHER_HOST
     assert result.detail["why"].startswith(
         "cn2 did not pass here: resources: MEMORY_MB: 192 free of 8192, 2048 requested"
     )
 
 
-def test_nova_no_valid_host_is_compared_with_the_funnel(shadow_setup, uuid):
-    flavor = json.loads(json.dumps(_big_flavor()))
+def test_nova_no_valid_host_is_compared_with_the_funnel(shadow_setup, uuid, evaluate, bury):
+    flavor = json.loads(build_flavor_json(extra_specs={}, memory_mb=500_000))["cur"]
     shadow_setup.receive_request(uuid, flavor=flavor)
-    shadow_setup.nova.cell0.add("instances", uuid=uuid, host=None, node=None, vm_state="error")
-    shadow_setup.nova.api.add("instance_mappings", instance_uuid=uuid, cell_id=1)
-    result = single_result(shadow_setup.evaluate_pending())
+    bury()
+    result = evaluate()
     assert result.verdict == BOTH_NO_HOST
     assert "MEMORY_MB" in result.detail["why"]
 
 
-def test_no_valid_host_of_nova_is_disagreement(shadow_setup, uuid):
+def test_no_valid_host_of_nova_is_disagreement(shadow_setup, uuid, evaluate, bury):
     shadow_setup.receive_request(uuid)
-    shadow_setup.nova.cell0.add("instances", uuid=uuid, host=None, node=None, vm_state="error")
-    shadow_setup.nova.api.add("instance_mappings", instance_uuid=uuid, cell_id=1)
-    result = single_result(shadow_setup.evaluate_pending())
+    bury()
+    result = evaluate()
     assert (result.verdict, result.our_host, result.nova_host) == (ONLY_OURS, "cn1", None)
 
 
@@ -122,36 +141,40 @@ def test_second_instance_is_compared_after_the_first(shadow_setup):
     )
 
 
-def test_claim_before_the_evaluation_is_no_disagreement(shadow_setup, uuid):
+def test_claim_before_the_evaluation_is_no_disagreement(shadow_setup, uuid, evaluate):
     shadow_setup.claim(uuid, "cn1", memory=8000)
     shadow_setup.receive_request(uuid)
-    result = single_result(shadow_setup.evaluate_pending())
+    result = evaluate()
     assert (result.verdict, result.our_host, result.nova_host) == (UNKNOWN, "cn2", "cn1")
     assert "nova had claimed for the instance before" in result.detail["why"]
 
 
-def test_kept_allocations_of_an_evacuated_instance_are_not_novas_choice(shadow_setup, uuid):
+def test_kept_allocations_of_an_evacuated_instance_are_not_novas_choice(
+    shadow_setup, uuid, evaluate
+):
     shadow_setup.nova.add_instance("cn2", uuid=uuid)
     shadow_setup.follower.full()
     shadow_setup.claim(uuid, "cn2")
     shadow_setup.receive_request(uuid, ignore_hosts=["cn2"])
-    assert single_result(shadow_setup.evaluate_pending()).verdict == PENDING
+    assert evaluate().verdict == PENDING
     shadow_setup.claim(uuid, "cn1", "cn2")
-    assert single_result(shadow_setup.evaluate_pending()).verdict == SAME_HOST
+    assert evaluate().verdict == SAME_HOST
 
 
-def test_allocations_restored_after_a_failed_move_are_not_novas_choice(shadow_setup, uuid):
+def test_allocations_restored_after_a_failed_move_are_not_novas_choice(
+    shadow_setup, uuid, evaluate
+):
     shadow_setup.nova.add_instance("cn2", uuid=uuid)
     shadow_setup.follower.full()
     shadow_setup.receive_request(uuid)
     shadow_setup.claim(uuid, "cn2")
-    assert single_result(shadow_setup.evaluate_pending()).verdict == PENDING
+    assert evaluate().verdict == PENDING
     cell = shadow_setup.nova.cells["one"]
     cell.add("migrations", instance_uuid=uuid, status="error", migration_type="migration")
-    assert single_result(shadow_setup.evaluate_pending()).verdict == ONLY_OURS
+    assert evaluate().verdict == ONLY_OURS
 
 
-def test_failed_attempt_counts_as_novas_choice(shadow_setup, uuid):
+def test_failed_attempt_counts_as_novas_choice(shadow_setup, uuid, evaluate):
     shadow_setup.receive_request(uuid)
     cell = shadow_setup.nova.cells["one"]
     shadow_setup.nova.add_instance("cn2", uuid=uuid)
@@ -159,19 +182,19 @@ def test_failed_attempt_counts_as_novas_choice(shadow_setup, uuid):
     shadow_setup.record_nova_action(
         cell, uuid, (build, "cn1", "Error", ""), (build, "cn2", "Success", "")
     )
-    result = single_result(shadow_setup.evaluate_pending())
+    result = evaluate()
     assert (result.verdict, result.nova_host) == (SAME_HOST, "cn1")
     assert result.detail["why"] == "the attempt failed, and a later attempt was on cn2"
 
 
-def test_unshelve_without_a_host_is_detected_by_its_event(shadow_setup, uuid):
+def test_unshelve_without_a_host_is_detected_by_its_event(shadow_setup, uuid, evaluate):
     shadow_setup.receive_request(uuid)
     shadow_setup.nova.add_instance(None, uuid=uuid, vm_state="shelved_offloaded")
     shadow_setup.record_nova_action(shadow_setup.nova.cells["one"], uuid, NO_HOST)
-    assert single_result(shadow_setup.evaluate_pending()).verdict == ONLY_OURS
+    assert evaluate().verdict == ONLY_OURS
 
 
-def test_accepted_rebuild_keeps_its_host(shadow_setup, uuid):
+def test_accepted_rebuild_keeps_its_host(shadow_setup, uuid, evaluate):
     shadow_setup.nova.add_instance("cn2", uuid=uuid)
     shadow_setup.follower.full()
     shadow_setup.claim(uuid, "cn2")
@@ -179,10 +202,10 @@ def test_accepted_rebuild_keeps_its_host(shadow_setup, uuid):
     shadow_setup.receive_request(
         uuid, scheduler_hints=hints, force_hosts=["cn2"], force_nodes=["cn2"]
     )
-    assert single_result(shadow_setup.evaluate_pending()).verdict == PENDING
+    assert evaluate().verdict == PENDING
     event = ("rebuild_server", "ctl", "Success", "")
     shadow_setup.record_nova_action(shadow_setup.nova.cells["one"], uuid, event)
-    result = single_result(shadow_setup.evaluate_pending())
+    result = evaluate()
     assert (result.verdict, result.nova_host) == (SAME_HOST, "cn2")
 
 
@@ -194,10 +217,10 @@ def test_second_request_for_an_instance_ends_the_wait_for_the_first(shadow_setup
     assert {first.verdict, second.verdict} == {UNKNOWN, SAME_HOST}
 
 
-def test_outcome_is_unknown_after_the_deadline(shadow_setup, uuid):
+def test_outcome_is_unknown_after_the_deadline(shadow_setup, uuid, evaluate):
     shadow_setup.receive_request(uuid)
     shadow_setup.awaiting.deadline = -1
-    assert single_result(shadow_setup.evaluate_pending()).verdict == UNKNOWN
+    assert evaluate().verdict == UNKNOWN
 
 
 def test_other_process_continues_to_wait_for_the_outcome(shadow_setup, uuid):
@@ -207,28 +230,25 @@ def test_other_process_continues_to_wait_for_the_outcome(shadow_setup, uuid):
     )
     later.awaiting.resume()
     shadow_setup.claim(uuid, "cn2")
-    assert single_result(later.evaluate_pending()).verdict == OTHER_HOST
+    assert [result.verdict for result in later.evaluate_pending()] == [OTHER_HOST]
     later.close()
 
 
 def test_unknown_major_version_of_request_spec_is_recorded_as_failed(shadow_setup, uuid, caplog):
-    from placement_sched.nova.shadow.evaluator import NovaCall
-
     secret = {"transport_url": "s3cret"}
     call = NovaCall(spec=wrap_object("RequestSpec", "9.0", secret), instances=(uuid,))
     assert shadow_setup.evaluator.evaluate(call) is None
-    result = single_result(shadow_setup.results())
+    (result,) = shadow_setup.results()
     assert (result.verdict, result.instance) == (FAILED, uuid)
     assert "s3cret" not in caplog.text + str(result.detail)
     assert "could not be evaluated" in caplog.text
 
 
-def test_impossible_request_is_compared_as_no_valid_host(shadow_setup, uuid):
+def test_impossible_request_is_compared_as_no_valid_host(shadow_setup, uuid, evaluate, bury):
     flavor = json.loads(build_flavor_json(extra_specs={"trait:CUSTOM_A": "forbidden"}))["cur"]
     shadow_setup.receive_request(uuid, flavor=flavor, image=_image_requiring("CUSTOM_A"))
-    shadow_setup.nova.cell0.add("instances", uuid=uuid, host=None, node=None, vm_state="error")
-    shadow_setup.nova.api.add("instance_mappings", instance_uuid=uuid, cell_id=1)
-    result = single_result(shadow_setup.evaluate_pending())
+    bury()
+    result = evaluate()
     assert result.verdict == BOTH_NO_HOST
     assert "CUSTOM_A is forbidden by flavor extra spec" in result.detail["why"]
 
@@ -258,15 +278,3 @@ def test_cell_passwords_are_not_stored(shadow_setup, uuid, database):
         decision = decisions.by_uuid(connection, request.decision)
     assert "s3cret" not in str(decision)
     assert "s3cret" not in str(shadow_setup.results())
-
-
-@pytest.mark.parametrize("agrees", [True, False])
-def test_agreements_are_counted(shadow_setup, uuid, agrees):
-    shadow_setup.receive_request(uuid)
-    shadow_setup.claim(uuid, "cn1" if agrees else "cn2")
-    shadow_setup.evaluate_pending()
-    assert (shadow_setup.awaiting.tally.compared, shadow_setup.awaiting.tally.agreed) == (1, agrees)
-
-
-def _big_flavor():
-    return json.loads(build_flavor_json(extra_specs={}, memory_mb=500_000))["cur"]

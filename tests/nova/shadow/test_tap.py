@@ -5,11 +5,13 @@ import json
 import logging
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from queue import Queue
 from time import monotonic, sleep
 from uuid import uuid4
 
 import pytest
+from kombu import Connection, Producer
 
 from placement_sched.errors import Unavailable
 from placement_sched.nova.shadow import tap as tapping
@@ -34,10 +36,9 @@ def rpc_caller(broker, exchange):
 
 
 @contextmanager
-def running_tap(url, exchange, handle):
-    transport = read_transport([], url)
-    own = type(transport)(transport.brokers, exchange, False, False, transport.heartbeat)
-    tap = Tap(own, f"test-{uuid4().hex}", handle)
+def running_tap(url, exchange, handle, *, is_durable=False):
+    bus = replace(read_transport([], url), exchange=exchange, is_durable=is_durable)
+    tap = Tap(bus, f"test-{uuid4().hex}", handle)
     thread = threading.Thread(target=tap.run)
     thread.start()
     try:
@@ -97,25 +98,17 @@ def test_queue_length_is_limited(monkeypatch, broker, exchange, rpc_caller):
             stuck.set()
 
 
+@pytest.mark.usefixtures("rpc_caller")
 def test_existing_exchange_with_other_properties_is_used(broker, exchange):
-    seen = Queue()
-    transport = read_transport([], broker)
-    durable = type(transport)(transport.brokers, exchange, True, False, transport.heartbeat)
-    first = Tap(durable, f"test-{uuid4().hex}", seen.put)
-    thread = threading.Thread(target=first.run)
-    thread.start()
-    assert first.is_open.wait(TIMEOUT)
-    with running_tap(broker, exchange, seen.put) as second:
+    with (
+        running_tap(broker, exchange, print, is_durable=True),
+        running_tap(broker, exchange, print) as second,
+    ):
         assert count_messages(broker, second.name) == 0
-    first.stop()
-    thread.join(TIMEOUT)
-    with running_caller(broker, exchange):
-        pass
 
 
+@pytest.mark.usefixtures("rpc_caller")
 def test_undecodable_body_is_passed_as_none(broker, exchange):
-    from kombu import Connection, Producer
-
     seen = Queue()
     with (
         running_tap(broker, exchange, seen.put),
@@ -125,8 +118,6 @@ def test_undecodable_body_is_passed_as_none(broker, exchange):
         odd = {"content_type": "application/json", "content_encoding": "utf-8"}
         producer.publish(b"\xff{", exchange=exchange, routing_key="scheduler", **odd)
         assert seen.get(timeout=TIMEOUT) is None
-    with running_caller(broker, exchange):
-        pass
 
 
 def test_message_is_dropped_after_a_database_error(broker, exchange, rpc_caller, caplog):
@@ -164,22 +155,3 @@ def test_broker_loss_and_return_are_logged_once_each(broker, exchange, rpc_calle
     assert len(messages) == 2
     assert messages[0].startswith("no connection to the message bus at 127.0.0.1:")
     assert messages[1].startswith("the message bus is back")
-
-
-def test_tap_waits_for_an_unavailable_broker_at_start(broker, exchange, rpc_caller, caplog):
-    seen = Queue()
-    line = BrokerProxy(broker)
-    line.cut()
-    transport = read_transport([], line.url)
-    own = type(transport)(transport.brokers, exchange, False, False, transport.heartbeat)
-    tap = Tap(own, f"test-{uuid4().hex}", seen.put)
-    thread = threading.Thread(target=tap.run)
-    thread.start()
-    wait_until_true(lambda: "requests are missed" in caplog.text)
-    line.restore()
-    assert tap.is_open.wait(TIMEOUT)
-    rpc_caller.send("ping")
-    assert seen.get(timeout=TIMEOUT)
-    tap.stop()
-    thread.join(TIMEOUT)
-    line.close()
