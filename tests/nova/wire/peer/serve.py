@@ -4,30 +4,20 @@
 import json
 import logging
 import sys
-import tempfile
 import warnings
 from random import Random
 
 warnings.simplefilter("ignore")
 
-import nova.conf  # noqa: E402
 from drawing import ObjectGenerator  # noqa: E402
-from nova import context, exception, objects, rpc, version  # noqa: E402
+from nova import exception, objects, rpc, version  # noqa: E402
 from nova.objects import base  # noqa: E402
 from nova.scheduler import utils as scheduler_utils  # noqa: E402
-from nova.scheduler.rpcapi import SchedulerAPI  # noqa: E402
 from object_fields import image_fields, instance_fields, numa_limits_fields, spec_fields  # noqa: E402
 from oslo_messaging._drivers import common  # noqa: E402
 from oslo_serialization import jsonutils  # noqa: E402
 from oslo_versionedobjects import base as versioned  # noqa: E402
 
-CONF = nova.conf.CONF
-OPTIONS = """
-[DEFAULT]
-transport_url = {url}
-control_exchange = {exchange}
-long_rpc_timeout = 60
-"""
 LIMITS = ("vcpu", "memory_mb", "disk_gb")
 SERIALIZER = base.NovaObjectSerializer()
 
@@ -143,44 +133,6 @@ def describe_exception(failure):
         "text": str(failure).splitlines()[0],
         "kwargs": failure.kwargs if nova_own else {},
     }
-
-
-def call(url, exchange, seed, cap=None):
-    _connect(url, exchange)
-    CONF.set_override("scheduler", cap, group="upgrade_levels")
-    spec = ObjectGenerator(Random(seed)).spec()
-    user = context.RequestContext("u", "p")
-    try:
-        selections = SchedulerAPI().select_destinations(
-            user, spec, [spec.instance_uuid], return_objects=cap is None
-        )
-    except Exception as failure:  # noqa: BLE001 - the caller gets it
-        return describe_exception(failure) | {"held": spec_fields(spec)}
-    if cap is not None:
-        return {"legacy": selections, "held": spec_fields(spec)}
-    hosts = [[each.service_host for each in row] for row in selections]
-    return {"hosts": hosts, "held": spec_fields(spec)}
-
-
-def announce(url, exchange, seed):
-    _connect(url, exchange)
-    drawing = ObjectGenerator(Random(seed))
-    CONF.set_override("scheduler", None, group="upgrade_levels")
-    client, user = SchedulerAPI(), context.RequestContext("u", "p")
-    aggregate, instance = drawing.aggregate(), drawing.instance()
-    client.update_aggregates(user, [aggregate])
-    client.delete_aggregate(user, aggregate)
-    client.update_instance_info(user, "cn1", objects.InstanceList(objects=[instance]))
-    return {"aggregate": aggregate.uuid, "instance": instance.uuid}
-
-
-def _connect(url, exchange):
-    if rpc.TRANSPORT is None:
-        with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
-            file.write(OPTIONS.format(url=url, exchange=exchange))
-            file.flush()
-            CONF([], project="nova", default_config_files=[file.name])
-        rpc.init(CONF)
 
 
 def _lower(version, less):
