@@ -1,29 +1,54 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every option of OpenStack placement is an option here, or listed as ignored."""
+"""Options and policy rules of OpenStack placement, and extra specs of nova, equal ours."""
 
 import json
 import subprocess
 
 import pytest
+import yaml
 
+from placement_sched.api.policy_rules import PLACEMENT_RULES
 from placement_sched.config.options.ignored import WITHOUT_MEANING
 from placement_sched.operations.config_check import Catalogue
+from placement_sched.scheduler.extra_specs import all_validators
 from placement_sched.scheduler.plugins import make_full_conf
 from tests.differential.comparison import PEER_PYTHON
 
 pytestmark = pytest.mark.system
 
+#: Prints the keys that nova rejects.
+_CHECK = """
+import json
+import sys
+from nova import exception
+from nova.api.validation.extra_specs import validators
+
+rejected = []
+for key, value in json.loads(sys.argv[1]).items():
+    try:
+        validators.validate(key, value)
+    except exception.ValidationError:
+        rejected.append(key)
+print(json.dumps(rejected))
+"""
+OURS = {
+    "scheduler:prefer_traits": "CUSTOM_A,HW_CPU_X86_AVX2",
+    "scheduler:avoid_traits": "CUSTOM_A",
+    "scheduler:spread_by": "rack",
+    "scheduler:max_skew": "1",
+    "scheduler:spread_mode": "soft",
+}
+
+
+def run_peer_program(name: str, *arguments: str) -> str:
+    command = [PEER_PYTHON.with_name(name), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
+    return done.stdout
+
 
 def test_every_option_of_the_peer_is_supported_or_ignored():
-    command = PEER_PYTHON.with_name("oslo-config-generator")
-    done = subprocess.run(
-        [command, "--namespace", "placement.conf", "--format", "json"],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=True,
-    )
-    groups = json.loads(done.stdout)["options"]
+    arguments = ("--namespace", "placement.conf", "--format", "json")
+    groups = json.loads(run_peer_program("oslo-config-generator", *arguments))["options"]
     theirs = {
         (group, option["name"].replace("-", "_"))
         for group, members in groups.items()
@@ -33,3 +58,20 @@ def test_every_option_of_the_peer_is_supported_or_ignored():
     ours = Catalogue(make_full_conf())
     unknown = {option for option in theirs if ours.find(*option) is None}
     assert unknown <= set(WITHOUT_MEANING)
+
+
+def test_policy_names_and_defaults_equal_the_peers():
+    rules = yaml.safe_load(
+        run_peer_program("oslopolicy-policy-generator", "--namespace", "placement")
+    )
+    assert {rule.name: rule.check_str for rule in PLACEMENT_RULES} == rules
+
+
+def test_nova_accepts_all_our_extra_specs_except_preferred_traits():
+    names = {each.name for each in all_validators() if each.name.startswith("scheduler:")}
+    assert names == OURS.keys()
+    traits = {"trait:CUSTOM_A": "preferred", "trait:CUSTOM_B": "required"}
+    printed = run_peer_program(
+        PEER_PYTHON.name, "-W", "ignore", "-c", _CHECK, json.dumps({**OURS, **traits})
+    )
+    assert json.loads(printed.splitlines()[-1]) == ["trait:CUSTOM_A"]

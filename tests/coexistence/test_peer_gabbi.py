@@ -81,7 +81,11 @@ def served_url(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue(f"{request.param}_server"))
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["cached", "loaded"])
+@pytest.fixture(
+    scope="module",
+    params=[True, pytest.param(False, marks=pytest.mark.exhaustive)],
+    ids=["cached", "loaded"],
+)
 def servers(served_url: str, folder: Path, request: pytest.FixtureRequest) -> Iterator[Servers]:
     with start_servers(folder) as serve:
         yield Servers(serve, folder, served_url, has_cache=request.param)

@@ -3,7 +3,7 @@
 
 import json
 import shutil
-from contextlib import contextmanager
+from contextlib import closing
 
 import pytest
 from sqlalchemy import func, select
@@ -56,49 +56,36 @@ def instance_uuid(number):
     return f"bbbbbbbb-0000-4000-8000-{number:012}"
 
 
-def fill_by_openstack(url):
+@pytest.fixture(scope="module")
+def peer_database_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("theirs") / "placement.db"
+    url = f"sqlite:///{path}"
     OpenStack(url).manage("db", "sync")
-    peer = Peer(peer_url(url))
-    try:
+    with closing(Peer(peer_url(url))) as peer:
         for host in HOSTS:
             _fill_by_peer(peer, host)
-    finally:
-        peer.close()
+    return path
 
 
-@contextmanager
-def adopted_cloud(url, monkeypatch, capsys):
+@pytest.fixture
+def url(peer_database_file, tmp_path):
+    return f"sqlite:///{shutil.copy(peer_database_file, tmp_path)}"
+
+
+@pytest.fixture
+def adopted_app(url, monkeypatch, capsys):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", url)
     assert main(["db", "sync"]) == 1
     assert "placement-sched db adopt" in capsys.readouterr().err
     assert main(["db", "adopt"]) == 0
     capsys.readouterr()
-    application = create_app(make_settings(url))
-    yield TestApp(application, extra_environ={"HTTP_X_AUTH_TOKEN": "admin"})
-    application.close()
+    with closing(create_app(make_settings(url))) as application:
+        yield TestApp(application, extra_environ={"HTTP_X_AUTH_TOKEN": "admin"})
 
 
-@pytest.fixture
-def adopted_app(empty_url, monkeypatch, capsys):
-    fill_by_openstack(empty_url)
-    with adopted_cloud(empty_url, monkeypatch, capsys) as app:
-        reports = [build_report(host, inventories=False) for host in HOSTS]
-        app.post_json("/scheduler/v1/compute_nodes", reports)
-        yield app
-
-
-@pytest.fixture(scope="module")
-def peer_database_file(tmp_path_factory):
-    path = tmp_path_factory.mktemp("theirs") / "placement.db"
-    fill_by_openstack(f"sqlite:///{path}")
-    return path
-
-
-@pytest.fixture
-def adopted_sqlite(peer_database_file, tmp_path, monkeypatch, capsys):
-    url = f"sqlite:///{shutil.copy(peer_database_file, tmp_path)}"
-    with adopted_cloud(url, monkeypatch, capsys) as app:
-        yield app, url
+def report_hosts(app):
+    reports = [build_report(host, inventories=False) for host in HOSTS]
+    app.post_json("/scheduler/v1/compute_nodes", reports)
 
 
 def _fill_by_peer(peer, host):
@@ -147,26 +134,35 @@ def _fill_by_peer(peer, host):
         assert reply.status < 300, reply
 
 
-def peer_rows(url):
+@pytest.fixture
+def database(url):
     database = Database(make_settings(url))
-    with database.read() as connection:
-        rows = {
-            table.name: {
-                tuple(value for key, value in row._mapping.items() if not key.endswith("_at"))
-                for row in connection.execute(select(table))
+    yield database
+    database.dispose()
+
+
+@pytest.fixture
+def peer_rows(database):
+    def read():
+        with database.read() as connection:
+            return {
+                table.name: {
+                    tuple(value for key, value in row._mapping.items() if not key.endswith("_at"))
+                    for row in connection.execute(select(table))
+                }
+                for table in THEIRS
             }
-            for table in THEIRS
-        }
-    database.dispose()
-    return rows
+
+    return read
 
 
-def count_allocations(url):
-    database = Database(make_settings(url))
-    with database.read() as connection:
-        number = connection.scalar(select(func.count()).select_from(allocations))
-    database.dispose()
-    return number
+@pytest.fixture
+def count_allocations(database):
+    def count():
+        with database.read() as connection:
+            return connection.scalar(select(func.count()).select_from(allocations))
+
+    return count
 
 
 def run_command(capsys, *arguments):
@@ -175,28 +171,30 @@ def run_command(capsys, *arguments):
     return status, json.loads(printed.out), printed.err
 
 
-def test_audit_keeps_novas_allocations_after_adoption(adopted_app, empty_url, capsys):
-    before = count_allocations(empty_url)
+def test_audit_keeps_novas_allocations_after_adoption(adopted_app, count_allocations, capsys):
+    report_hosts(adopted_app)
+    before = count_allocations()
     assert before == 2 * len(HOSTS) * OF_EACH
     status, result, errors = run_command(capsys, "audit", "--delete")
     assert (status, result["code"], result["orphaned"], result["deleted"]) == (6, 6, [], 0)
     assert len(result["not_judged"]) == len(HOSTS) * OF_EACH
     assert {entry["reason"] for entry in result["not_judged"]} == {"adopted_database"}
     assert "not deleted: the allocations of 6 consumers" in errors
-    assert count_allocations(empty_url) == before
+    assert count_allocations() == before
     # The allocations also remain after this service has placed and recorded an instance.
     adopted_app.post_json(
         "/scheduler/v1/select_destinations",
         {"request_spec": {"project_id": "p", "flavor": FLAVOR, "image": None}},
     )
-    now = count_allocations(empty_url)
+    now = count_allocations()
     assert now > before
     for arguments in ([], ["--resource_provider", node_uuid(1)]):
         status, result, _ = run_command(capsys, "audit", "--delete", *arguments)
-        assert (status, result["deleted"], count_allocations(empty_url)) == (6, 0, now)
+        assert (status, result["deleted"], count_allocations()) == (6, 0, now)
 
 
-def test_heal_does_not_recreate_allocations_freed_by_nova(adopted_app, empty_url, capsys):
+def test_heal_does_not_recreate_allocations_freed_by_nova(adopted_app, count_allocations, capsys):
+    report_hosts(adopted_app)
     instance = instance_uuid(10)
     adopted_app.put_json(
         f"/scheduler/v1/instances/{instance}",
@@ -204,69 +202,64 @@ def test_heal_does_not_recreate_allocations_freed_by_nova(adopted_app, empty_url
     )
     # nova-compute deletes the allocations of a deleted instance.
     adopted_app.delete(f"/placement/allocations/{instance}", headers=ADMIN)
-    before = count_allocations(empty_url)
+    before = count_allocations()
     status, result, errors = run_command(capsys, "heal_allocations")
     assert (status, result) == (9, {"code": 9, "instances": []})
     assert "--instances-are-all-recorded" in errors
     status, result, _ = run_command(capsys, "heal_allocations", "--dry-run")
     assert (status, [entry["uuid"] for entry in result["instances"]]) == (4, [instance])
-    assert count_allocations(empty_url) == before
+    assert count_allocations() == before
     status, _, _ = run_command(capsys, "heal_allocations", "--instances-are-all-recorded")
-    assert (status, count_allocations(empty_url)) == (0, before + 3)
+    assert (status, count_allocations()) == (0, before + 3)
 
 
 _LINKS = ("placement_aggregates", "resource_provider_aggregates", "resource_provider_traits")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["db", "adopt"],
-        ["db", "sync"],
-        ["placement", "audit", "--delete"],
-        ["placement", "heal_allocations"],
-        ["placement", "sync_aggregates"],
-        ["placement", "sync_aggregates", "--remove-stale"],
-        ["placement", "sync_traits"],
-        ["policy", "apply"],
-    ],
-    ids=" ".join,
+COMMANDS = (
+    "db adopt",
+    "db sync",
+    "placement audit --delete",
+    "placement heal_allocations",
+    "placement sync_aggregates",
+    "placement sync_aggregates --remove-stale",
+    "placement sync_traits",
+    "policy apply",
 )
-def test_command_keeps_rows_of_nova(adopted_sqlite, arguments):
-    app, url = adopted_sqlite
-    reports = [build_report(host, inventories=False) for host in HOSTS]
-    app.post_json("/scheduler/v1/compute_nodes", reports)
-    created = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "ours"}})
-    number = created.json["aggregate"]["id"]
-    action = f"/compute/v2.1/os-aggregates/{number}/action"
-    app.post_json(action, {"add_host": {"host": "cn1"}})
-    app.post_json(action, {"set_metadata": {"metadata": {f"trait:{TRAIT}": "required"}}})
-    before = peer_rows(url)
-    main(arguments)
-    assert peer_rows(url) == before
 
 
-def test_report_without_inventories_changes_no_rows_of_nova(adopted_sqlite):
-    app, url = adopted_sqlite
-    before = peer_rows(url)
-    app.post_json(
+def test_commands_keep_rows_of_nova(adopted_app, peer_rows):
+    report_hosts(adopted_app)
+    body = {"aggregate": {"name": "ours"}}
+    created = adopted_app.post_json("/compute/v2.1/os-aggregates", body)
+    action = f"/compute/v2.1/os-aggregates/{created.json['aggregate']['id']}/action"
+    adopted_app.post_json(action, {"add_host": {"host": "cn1"}})
+    adopted_app.post_json(action, {"set_metadata": {"metadata": {f"trait:{TRAIT}": "required"}}})
+    before = peer_rows()
+    for command in COMMANDS:
+        main(command.split())
+        assert peer_rows() == before, command
+
+
+def test_report_without_inventories_changes_no_rows_of_nova(adopted_app, peer_rows):
+    before = peer_rows()
+    adopted_app.post_json(
         "/scheduler/v1/compute_nodes",
         [build_report(1, inventories=False, vcpus=1), build_report(2, inventories=False)],
     )
-    assert peer_rows(url) == before
+    assert peer_rows() == before
 
 
-def test_report_with_inventories_replaces_only_three_classes(adopted_sqlite):
-    app, url = adopted_sqlite
-    before = peer_rows(url)
+def test_report_with_inventories_replaces_only_three_classes(adopted_app, peer_rows):
+    before = peer_rows()
     report = build_report(1, memory_mb=131072)
     del report["local_gb"]
-    app.post_json("/scheduler/v1/compute_nodes", [report])
-    after = peer_rows(url)
+    adopted_app.post_json("/scheduler/v1/compute_nodes", [report])
+    after = peer_rows()
     for name in ("allocations", "consumers", *_LINKS):
         assert after[name] == before[name]
     target = f"/placement/resource_providers/{node_uuid(1)}/inventories"
-    inventories = app.get(target, headers=ADMIN).json["inventories"]
+    inventories = adopted_app.get(target, headers=ADMIN).json["inventories"]
     assert {name: inventory["total"] for name, inventory in inventories.items()} == {
         "VCPU": 8,
         "MEMORY_MB": 131072,
