@@ -21,10 +21,11 @@ from tests.chaos.scale import TRIED, choose_count
 from tests.chaos.write_routes import WriteRoute, list_write_routes
 from tests.chaos.writes import HOSTS, PROVIDERS, VCPUS, World
 from tests.conftest import Client
-from tests.support.invariants import assert_invariants, run_verifier
+from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.scheduling import report
 from tests.verifier.model import Fault
+from tests.verifier.verify import verify
 
 pytestmark = pytest.mark.system
 
@@ -122,7 +123,7 @@ class OverAllocationWatcher(threading.Thread):
 
     def run(self) -> None:
         while not self._over.wait(0.3) and not self.faults:
-            result = run_verifier(self._database)
+            result = verify(self._database)
             faults = (*result.violations, *result.allowed)
             self.faults.extend(fault.detail for fault in faults if fault.invariant in NEVER_BE)
             self.checks += 1
@@ -165,6 +166,6 @@ def test_concurrent_writes_on_every_route_keep_invariants(
     }
     assert_invariants(database, but=MAY_BE)
     # Over-allocation is allowed only after an inventory has shrunk, and none has.
-    assert run_verifier(database).allowed == ()
+    assert verify(database).allowed == ()
     kind = database.url.get_backend_name()
     record_property(TRIED, f"{answers.total()} writes by {len(routes)} routes on {kind}")

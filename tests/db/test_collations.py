@@ -135,7 +135,7 @@ def place_instance(database: Database) -> None:
         assert usages["usages"]
     finally:
         application.close()
-    assert not verify(database, settings).violations
+    assert not verify(database).violations
     with database.read() as connection:
         assert orphans(connection) == ()
         # The provider cache reads this. A failed read would only disable the cache.

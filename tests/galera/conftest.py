@@ -58,6 +58,6 @@ def nodes(
     yield Nodes(galera, galera_database, tuple(make_app(values) for values in settings))
     galera.settle()
     database = Database(settings[0])
-    report = verify(database, settings[0])
+    report = verify(database)
     database.dispose()
     assert report.violations == ()

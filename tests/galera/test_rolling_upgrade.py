@@ -129,6 +129,6 @@ def test_both_releases_write_during_a_rolling_upgrade(
         assert set(acknowledged) <= {uuid for (uuid,) in node.query(KEPT, name)}
     settings = make_settings(first.url(name))
     database = Database(settings)
-    assert verify(database, settings).violations == ()
+    assert verify(database).violations == ()
     database.dispose()
     record_property(TRIED, f"{len(acknowledged)} writes, schema {before[0][0]} upgraded under load")

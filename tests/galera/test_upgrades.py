@@ -76,7 +76,7 @@ def check_schema(galera):
         assert names[0] == names[1] > 100
         settings = make_settings(galera.nodes[0].url(name))
         database = Database(settings)
-        assert verify(database, settings).violations == ()
+        assert verify(database).violations == ()
         database.dispose()
 
     return check

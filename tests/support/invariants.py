@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from sqlalchemy import Executable, create_engine
 
 from placement_sched.db.transaction import Database
-from placement_sched.model.checks import Invariant, Verified
-from tests.conftest import make_settings
+from placement_sched.model.checks import Invariant
 from tests.verifier.growth import fallen_generations, read_generations
 from tests.verifier.verify import verify
 
@@ -20,14 +19,9 @@ _UNCHECKED = {
 }
 
 
-def run_verifier(database: Database, **options: object) -> Verified:
-    """Return the violations under settings with ``group__option`` values."""
-    return verify(database, make_settings(_url(database), **options))
-
-
 def assert_invariants(database: Database, but: Collection[Invariant] = ()) -> None:
     """Fail with a sentence for each violation of an invariant that is not in ``but``."""
-    violations = [row for row in run_verifier(database).violations if row.invariant not in but]
+    violations = [row for row in verify(database).violations if row.invariant not in but]
     sentences = [f"{violation.invariant}: {violation.detail}" for violation in violations]
     assert sentences == [], "\n".join(sentences)
 

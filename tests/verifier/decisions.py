@@ -2,100 +2,90 @@
 """Comparison of decisions with their requests, places and claims."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+import orjson
 import sqlalchemy as sa
 from sqlalchemy import Connection, Select, select
 
 from placement_sched.db import sql
 from placement_sched.db.collations import is_same_uuid
-from placement_sched.db.tables import consumers, decision_places, decisions, instances
-from placement_sched.model.decision import SELECT, SELECTED
-from placement_sched.model.names import canonical_uuid
-from tests.verifier.recorded_claims import AS_CLAIMED, UnreadableAnswer, parse_document
-
-_DECISIONS, _PLACES = decisions.c, decision_places.c
-_INSTANCES, _CONSUMERS = instances.c, consumers.c
-_RECORDED = decisions.alias("recorded")
-_IS_CLAIM = sa.and_(_DECISIONS.outcome == SELECTED, _DECISIONS.kind == SELECT)
-#: Maximum number of requests in a SELECT. Each may be as large as the body of an API request.
-_REQUESTS_PER_BATCH = 100
-
-
-class MisplacedInstance(NamedTuple):
-    """An instance whose place is not the chosen host. None stands for no host."""
-
-    instance: str
-    decision: str
-    host: str | None
-    chosen: str | None
-
-
-class RepeatedDecision(NamedTuple):
-    """An instance whose record names a decision before the last claim."""
-
-    instance: str
-    decision: str
-    later: str
-
-
-class ClaimedBefore(NamedTuple):
-    """An instance whose record names a decision that is later than its claim."""
-
-    instance: str
-    decision: str
-
-
-class UnplacedInstance(NamedTuple):
-    """A position with different instances in the request and in the places of its decision.
-
-    ``requested`` and ``placed`` describe these instances.
-    """
-
-    decision: str
-    position: int
-    requested: str
-    placed: str
-
-
-class RequestUnreadable(NamedTuple):
-    """A decision whose request names no instances."""
-
-    uuid: str
-    reason: str = "it names no instances"
-    what: str = "decision"
-
-
-DecisionFault = (
-    MisplacedInstance
-    | RepeatedDecision
-    | ClaimedBefore
-    | UnplacedInstance
-    | RequestUnreadable
-    | UnreadableAnswer
+from placement_sched.db.tables import (
+    allocations,
+    consumers,
+    decision_places,
+    decisions,
+    instances,
+    resource_classes,
+    resource_providers,
 )
+from placement_sched.model.decision import SELECTED
+from placement_sched.model.names import canonical_uuid
+from placement_sched.store.checks import IS_CLAIM, MAY_BE_CLAIMED
+from tests.verifier.model import Fault, Faults, HeldAmounts
+
+_INSTANCES, _CONSUMERS = instances.c, consumers.c
+_DECISIONS, _PLACES = decisions.c, decision_places.c
+_RECORDED = decisions.alias("recorded")
+#: Maximum number of decisions that are compared, the latest first.
+MAX_DECISIONS = 10_000
+#: Number of decisions in a SELECT. Each request may be as large as the body of an API request.
+_BATCH = 100
+#: The generation of a consumer without writes after its claim.
+_AS_CLAIMED = 1
 
 
-def find_faults(connection: Connection, limit: int) -> Iterator[DecisionFault]:
-    newest = select(_DECISIONS.uuid).order_by(_DECISIONS.id.desc()).limit(limit)
-    for batch in sql.batches(connection.scalars(newest).all(), sql.AT_ONCE):
-        answers = select(_DECISIONS.uuid, _DECISIONS.selections)
-        chosen = {
-            uuid: parse_document(text)
-            for uuid, text in sql.select_in_batches(connection, answers, _DECISIONS.uuid, batch)
-        }
+def fault_queries() -> Mapping[Fault, Select[Any]]:
+    names = (_INSTANCES.uuid.label("instance"), _DECISIONS.uuid.label("decision"))
+    placed_by = select(*names, _DECISIONS.outcome, _DECISIONS.kind)
+    placed = sa.exists().where(
+        _PLACES.decision_uuid == _DECISIONS.uuid, _PLACES.instance_uuid == _INSTANCES.uuid
+    )
+    return {
+        Fault.NO_DECISION: select(_PLACES.instance_uuid, _PLACES.decision_uuid)
+        .outerjoin(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
+        .where(_DECISIONS.id.is_(None)),
+        Fault.REFUSED_DECISION: placed_by.join(
+            decisions, _INSTANCES.decision_uuid == _DECISIONS.uuid
+        ).where(sa.or_(~IS_CLAIM, ~placed)),
+    }
+
+
+def find_faults(connection: Connection) -> Faults:
+    newest = select(_DECISIONS.uuid).order_by(_DECISIONS.id.desc()).limit(MAX_DECISIONS)
+    columns = (_DECISIONS.uuid, _DECISIONS.selections, _DECISIONS.request, _DECISIONS.conditions)
+    for batch in sql.batches(connection.scalars(newest).all(), _BATCH):
+        rows = list(sql.select_in_batches(connection, select(*columns), _DECISIONS.uuid, batch))
+        answers = {row.uuid: _parse_document(row.selections) for row in rows}
+        query = _places_query()
+        places = list(sql.select_in_batches(connection, query, _PLACES.decision_uuid, batch))
+        held = held_amounts(connection, [place.instance for place in places])
         placed: dict[str, dict[int, str]] = defaultdict(dict)
-        for row in sql.select_in_batches(connection, _places_query(), _PLACES.decision_uuid, batch):
-            placed[row.decision][row.position] = row.instance
-            yield from _faults_of_place(row, chosen.get(row.decision))
-        yield from _faults_of_requests(connection, batch, chosen, placed)
+        for place in places:
+            placed[place.decision][place.position] = canonical_uuid(place.instance)
+            holds = held.get(place.instance, {})
+            yield from _faults_of_place(place, answers.get(place.decision), holds)
+        for row in rows:
+            # Old releases recorded neither conditions nor places.
+            if row.conditions is not None:
+                yield from _faults_of_request(row, answers[row.uuid], placed.get(row.uuid, {}))
 
 
 def _places_query() -> Select[Any]:
+    """Return a query for places, with the claims of their instances.
+
+    A claim is ``unwritten`` if nothing was written to its consumer afterwards. It is ``unchanged``
+    if the consumer also held nothing before, as in an evacuation, and was not created again, as
+    nova does when it claims an alternate host.
+    """
     own = _INSTANCES.decision_uuid == _DECISIONS.uuid
-    # A claim creates the consumer, or raises the generation of an existing consumer.
-    is_unwritten = sa.and_(own, _CONSUMERS.generation == AS_CLAIMED)
+    is_unwritten = sa.and_(own, IS_CLAIM, _CONSUMERS.generation == _AS_CLAIMED)
+    conditions = {
+        "is_later": sa.and_(IS_CLAIM, _DECISIONS.id > _RECORDED.c.id),
+        "is_unwritten": is_unwritten,
+        "is_unchanged": sa.and_(is_unwritten, MAY_BE_CLAIMED),
+    }
     return (
         select(
             _PLACES.decision_uuid.label("decision"),
@@ -104,10 +94,9 @@ def _places_query() -> Select[Any]:
             _PLACES.host,
             _DECISIONS.outcome,
             _RECORDED.c.uuid.label("recorded"),
-            _count_if(sa.and_(_IS_CLAIM, _DECISIONS.id > _RECORDED.c.id)).label("is_later"),
-            _count_if(sa.and_(_IS_CLAIM, is_unwritten)).label("is_unwritten"),
             _CONSUMERS.created_at.label("made"),
             _DECISIONS.created_at.label("at"),
+            *(sa.case((holds, 1), else_=0).label(name) for name, holds in conditions.items()),
         )
         .join(decisions, _DECISIONS.uuid == _PLACES.decision_uuid)
         .outerjoin(instances, _INSTANCES.uuid == _PLACES.instance_uuid)
@@ -116,65 +105,74 @@ def _places_query() -> Select[Any]:
     )
 
 
-def _count_if(condition: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
-    return sa.case((condition, 1), else_=0)
-
-
-def _faults_of_place(row: Any, answer: Any) -> Iterator[DecisionFault]:
+def _parse_document(text: str) -> Any:
     try:
-        best = answer["selections"][row.position][0]
-        chosen, claims = best["service_host"], best["allocation_request"] is not None
-    except (LookupError, TypeError):
-        if row.outcome == SELECTED:
-            yield UnreadableAnswer(row.instance, row.decision, row.position)
-            return
-        chosen, claims = None, False
-    if chosen != row.host:
-        yield MisplacedInstance(row.instance, row.decision, row.host, chosen)
-    if claims and row.is_later:  # the decision of a rebuild claims nothing
-        yield RepeatedDecision(row.instance, row.recorded, row.decision)
-    # Compared in Python, because a time may be unreadable.
-    created, at = row.made, row.at
-    if claims and row.is_unwritten and created is not None and at is not None and created < at:
-        yield ClaimedBefore(row.instance, row.decision)
-
-
-def _faults_of_requests(
-    connection: Connection,
-    uuids: Sequence[str],
-    chosen: Mapping[str, Any],
-    placed: Mapping[str, Mapping[int, str]],
-) -> Iterator[DecisionFault]:
-    """Yield the positions with different instances in the request and in the places.
-
-    Decisions without conditions are ignored. Old releases recorded no places, and the upgrade
-    of the schema added places only for instances that still had a record.
-    """
-    query = select(_DECISIONS.uuid, _DECISIONS.request).where(_DECISIONS.conditions.is_not(None))
-    for batch in sql.batches(uuids, _REQUESTS_PER_BATCH):
-        for uuid, text in sql.select_in_batches(connection, query, _DECISIONS.uuid, batch):
-            requested = _requested_instances(parse_document(text), chosen.get(uuid))
-            if requested is None:
-                yield RequestUnreadable(uuid)
-                continue
-            places = {at: canonical_uuid(instance) for at, instance in placed.get(uuid, {}).items()}
-            for at in sorted(requested.keys() | places.keys()):
-                if requested.get(at) != places.get(at):
-                    yield UnplacedInstance(
-                        uuid,
-                        at,
-                        _describe_instance(requested.get(at)),
-                        _describe_instance(places.get(at)),
-                    )
-
-
-def _requested_instances(request: Any, answer: Any) -> dict[int, str] | None:
-    try:
-        named = request.get("instance_uuids") or answer["instance_uuids"]
-        return dict(enumerate(map(canonical_uuid, named)))
-    except (AttributeError, LookupError, TypeError):
+        return orjson.loads(text)
+    except ValueError:
         return None
 
 
-def _describe_instance(instance: str | None) -> str:
-    return "no instance" if instance is None else f"instance {instance}"
+def _faults_of_place(place: Any, answer: Any, held: HeldAmounts) -> Faults:
+    values = {"instance": place.instance, "decision": place.decision, "host": place.host}
+    try:
+        best = answer["selections"][place.position][0]
+        chosen, request = best["service_host"], best["allocation_request"]
+        claimed = _claimed_amounts(request)
+    except (AttributeError, LookupError, TypeError):
+        if place.outcome == SELECTED:
+            yield Fault.DECISION_UNREADABLE, values
+            return
+        chosen, request, claimed = None, None, {}
+    if chosen != place.host:
+        yield Fault.MISPLACED, {**values, "chosen": chosen}
+    if request is None:  # for example a rebuild
+        claimed = {}
+    elif place.is_later:
+        yield Fault.DECIDED_AGAIN, {**values, "recorded": place.recorded}
+    elif place.is_unwritten and place.made < place.at:
+        yield Fault.CLAIMED_BEFORE, values
+    if place.is_unchanged and claimed != held:
+        yield Fault.CLAIM_DIFFERS, {**values, "claimed": claimed, "held": held}
+
+
+def _claimed_amounts(request: Any) -> HeldAmounts:
+    parts = {} if request is None else request["allocations"]
+    return {
+        (provider, name): amount
+        for provider, part in parts.items()
+        for name, amount in part["resources"].items()
+    }
+
+
+def _faults_of_request(row: Any, answer: Any, placed: Mapping[int, str]) -> Faults:
+    """Yield the positions with different instances in the request and in the places."""
+    request = _parse_document(row.request)
+    try:
+        named = request.get("instance_uuids") or answer["instance_uuids"]
+        requested = dict(enumerate(map(canonical_uuid, named)))
+    except (AttributeError, LookupError, TypeError):
+        yield Fault.DECISION_UNREADABLE, {"decision": row.uuid, "request": request}
+        return
+    for at in sorted(requested.keys() | placed.keys()):
+        if requested.get(at) != placed.get(at):
+            values = {"requested": requested.get(at), "placed": placed.get(at)}
+            yield Fault.UNPLACED, {"decision": row.uuid, "position": at, **values}
+
+
+def held_amounts(
+    connection: Connection, uuids: Iterable[str]
+) -> dict[str, dict[tuple[str, str], int]]:
+    columns = allocations.c
+    query = (
+        select(
+            columns.consumer_id, resource_providers.c.uuid, resource_classes.c.name, columns.used
+        )
+        .join(resource_providers, resource_providers.c.id == columns.resource_provider_id)
+        .join(resource_classes, resource_classes.c.id == columns.resource_class_id)
+    )
+    held: dict[str, dict[tuple[str, str], int]] = {}
+    for consumer, provider, name, used in sql.select_in_batches(
+        connection, query, columns.consumer_id, uuids
+    ):
+        held.setdefault(consumer, {})[provider, name] = used
+    return held

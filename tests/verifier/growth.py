@@ -1,58 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
 """Comparison of a database with its earlier generations and with acknowledged writes."""
 
-from collections.abc import Iterator, Mapping
+import sqlalchemy as sa
+from sqlalchemy import Table, func, select
 
+from placement_sched.db import tables
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.checks import Violation
-from tests.verifier import class_names, recorded_claims, references
-from tests.verifier.model import AcknowledgedWrites, Fault, GenerationsSeen
-from tests.verifier.sentences import amounts_of, violation_of
-
-_Found = Iterator[tuple[Fault, Mapping[str, object]]]
+from tests.verifier.decisions import held_amounts
+from tests.verifier.model import (
+    AcknowledgedWrites,
+    Fault,
+    Faults,
+    Generations,
+    GenerationsSeen,
+    describe,
+)
 
 
 def read_generations(database: Database) -> GenerationsSeen:
     with database.snapshot() as connection:
-        return references.read_generations(connection)
+        return GenerationsSeen(
+            _generations_of(connection, tables.resource_providers),
+            _generations_of(connection, tables.consumers),
+        )
+
+
+def _generations_of(connection: sa.Connection, of: Table) -> Generations:
+    columns = (of.c.id, of.c.uuid, of.c.created_at, func.coalesce(of.c.generation, 0))
+    rows = connection.execute(select(*columns)).all()
+    return {(number, uuid, created): last for number, uuid, created, last in rows}
 
 
 def fallen_generations(before: GenerationsSeen, after: GenerationsSeen) -> tuple[Violation, ...]:
-    return tuple(violation_of(*fault) for fault in _find_fallen(before, after))
-
-
-def lost_writes(database: Database, writes: AcknowledgedWrites) -> tuple[Violation, ...]:
-    with database.snapshot() as connection:
-        return tuple(violation_of(*fault) for fault in _find_lost(connection, writes))
-
-
-def _find_fallen(before: GenerationsSeen, after: GenerationsSeen) -> _Found:
     pairs = (
         ("provider", before.providers, after.providers),
         ("consumer", before.consumers, after.consumers),
     )
-    for what, earlier, new in pairs:
-        for key, old in earlier.items():
-            if key in new and new[key] < old:
-                about = {"what": what, "uuid": key[1], "before": old, "after": new[key]}
-                yield Fault.GENERATION_FELL, about
+    return tuple(
+        Violation(Fault.GENERATION_FELL, f"{noun} {key[1]} from {old} to {new[key]}")
+        for noun, earlier, new in pairs
+        for key, old in earlier.items()
+        if key in new and new[key] < old
+    )
 
 
-def _find_lost(connection: Connection, writes: AcknowledgedWrites) -> _Found:
-    held = recorded_claims.held_amounts(connection, sorted(writes.by_consumer))
-    # The times of the writes are not recorded. A renamed class may have had its old name.
-    names = class_names.ClassNames(connection)
+def lost_writes(database: Database, writes: AcknowledgedWrites) -> tuple[Violation, ...]:
+    with database.snapshot() as connection:
+        lost = list(_find_lost(connection, writes))
+    return tuple(Violation(fault, describe(values)) for fault, values in lost)
+
+
+def _find_lost(connection: Connection, writes: AcknowledgedWrites) -> Faults:
+    held = held_amounts(connection, sorted(writes.by_consumer))
     for consumer, expected in writes.by_consumer.items():
         holds = held.get(consumer, {})
-        if not any(
-            class_names.is_equal_amount(amounts, holds, names.unchanged_since_request(amounts))
-            for amounts in expected
-        ):
-            yield (
-                Fault.ACKNOWLEDGED_LOST,
-                {
-                    "consumer": consumer,
-                    "held": amounts_of(holds),
-                    "expected": " or ".join(map(amounts_of, expected)),
-                },
-            )
+        if holds not in expected:
+            values = {"consumer": consumer, "holds": holds, "expected": expected}
+            yield Fault.ACKNOWLEDGED_LOST, values

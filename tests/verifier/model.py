@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Invariants of a database that ``placement audit --invariants`` does not verify."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 
 class Fault(StrEnum):
@@ -22,9 +23,6 @@ class Fault(StrEnum):
     PROVIDER_GENERATION = "provider_generation"
     CONSUMER_GENERATION = "consumer_generation"
     GENERATION_FELL = "generation_fell"
-    PINNED_CPUS = "pinned_cpus"
-    PINNED_ON_NODES = "pinned_cpus_of_numa_nodes"
-    PCI_DEVICES = "pci_devices"
     NO_DECISION = "place_without_decision"
     CLAIM_DIFFERS = "claim_unlike_decision"
     MISPLACED = "place_unlike_decision"
@@ -33,12 +31,13 @@ class Fault(StrEnum):
     CLAIMED_BEFORE = "claim_before_decision"
     REFUSED_DECISION = "instance_of_refused_decision"
     DECISION_UNREADABLE = "decision_unreadable"
-    RECORD_UNREADABLE = "record_unreadable"
     ACKNOWLEDGED_LOST = "acknowledged_write_lost"
     NOT_IN_PLACEMENT = "host_not_in_provider_aggregate"
     STALE_IN_PLACEMENT = "host_only_in_provider_aggregate"
 
 
+#: Faults with the values that describe them.
+Faults = Iterator[tuple[Fault, Mapping[str, Any]]]
 #: A provider's or a consumer's generation by its number, its uuid, and when it was made.
 Generations = dict[tuple[int, str, datetime | None], int]
 
@@ -72,3 +71,7 @@ class AcknowledgedWrites:
     def note(self, consumer: str, amounts: HeldAmounts, *, answered: bool = True) -> None:
         before = () if answered else self.by_consumer.get(consumer, ({},))
         self.by_consumer[consumer] = (*before, amounts)
+
+
+def describe(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())

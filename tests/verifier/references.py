@@ -1,89 +1,80 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries for rows that refer to missing rows, and for generations."""
+"""Queries for rows that refer to missing rows, invalid generations and invalid amounts."""
 
 from collections.abc import Mapping
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy import Select, Table, func, select
+from sqlalchemy import Select, select
 
 from placement_sched.db import tables
-from placement_sched.store.checks import rows_without, with_provider
-from tests.verifier.model import Fault, Generations, GenerationsSeen
+from placement_sched.store.checks import (
+    INVENTORY_TIMES,
+    WRITTEN,
+    rows_without,
+    with_names,
+    with_provider,
+)
+from tests.verifier.model import Fault
 
-_OWNED, _CONSUMERS = tables.inventories.c, tables.consumers.c
+_HELD, _OWNED, _CONSUMERS = tables.allocations.c, tables.inventories.c, tables.consumers.c
 _HAS, _IN = tables.resource_provider_traits.c, tables.resource_provider_aggregates.c
 _PROVIDERS = tables.resource_providers
+#: The smallest amount of an allocation, even if min_unit is less.
+MIN_USED = 1
 
 
 def fault_queries() -> Mapping[Fault, Select[Any]]:
-    return {**_consumer_queries(), **_provider_queries()}
-
-
-def _consumer_queries() -> dict[Fault, Select[Any]]:
-    uuid = _CONSUMERS.uuid.label("consumer")
-    owners = {
-        Fault.NO_USER: (_CONSUMERS.user_id, tables.users),
-        Fault.NO_TYPE: (_CONSUMERS.consumer_type_id, tables.consumer_types),
-    }
+    """Return the queries for faults, by fault."""
+    uuid, columns = _CONSUMERS.uuid, _PROVIDERS.c
+    user, kind, of_class = _CONSUMERS.user_id, _CONSUMERS.consumer_type_id, _OWNED.resource_class_id
+    negative = select(uuid, _CONSUMERS.generation).where(_CONSUMERS.generation < 0)
     return {
-        **{
-            kind: rows_without(owner, column, uuid, column.label("number"))
-            for kind, (column, owner) in owners.items()
-        },
-        Fault.CONSUMER_GENERATION: select(uuid, _CONSUMERS.generation).where(
-            _CONSUMERS.generation < 0
+        Fault.UNITS: _wrong_units_query(),
+        Fault.NO_USER: rows_without(tables.users, user, uuid),
+        Fault.NO_TYPE: rows_without(tables.consumer_types, kind, uuid),
+        Fault.CONSUMER_GENERATION: negative,
+        Fault.INVENTORY_NO_PROVIDER: _rows_without_provider(_OWNED, of_class),
+        Fault.INVENTORY_NO_CLASS: _providers_without(tables.resource_classes, of_class, _OWNED),
+        Fault.TRAIT_NO_PROVIDER: _rows_without_provider(_HAS, _HAS.trait_id),
+        Fault.UNKNOWN_TRAIT: _providers_without(tables.traits, _HAS.trait_id, _HAS),
+        Fault.MEMBER_NO_PROVIDER: _rows_without_provider(_IN, _IN.aggregate_id),
+        Fault.UNKNOWN_AGGREGATE: _providers_without(
+            tables.placement_aggregates, _IN.aggregate_id, _IN
+        ),
+        Fault.PROVIDER_GENERATION: select(columns.uuid, columns.generation).where(
+            sa.or_(columns.generation.is_(None), columns.generation < 0)
         ),
     }
 
 
-def _provider_queries() -> dict[Fault, Select[Any]]:
-    class_id, trait, aggregate = _OWNED.resource_class_id, _HAS.trait_id, _IN.aggregate_id
-    columns = _PROVIDERS.c
-    return {
-        Fault.INVENTORY_NO_PROVIDER: rows_without(
-            _PROVIDERS,
-            _OWNED.resource_provider_id,
-            _OWNED.resource_provider_id.label("number"),
-            class_id.label("class_number"),
-        ),
-        Fault.INVENTORY_NO_CLASS: with_provider(
-            rows_without(tables.resource_classes, class_id, class_id.label("number")),
-            _OWNED.resource_provider_id,
-        ),
-        Fault.TRAIT_NO_PROVIDER: rows_without(
-            _PROVIDERS,
-            _HAS.resource_provider_id,
-            _HAS.resource_provider_id.label("number"),
-            tables.traits.c.name.label("trait"),
-        ).outerjoin(tables.traits, tables.traits.c.id == trait),
-        Fault.UNKNOWN_TRAIT: with_provider(
-            rows_without(tables.traits, trait, trait.label("number")), _HAS.resource_provider_id
-        ),
-        Fault.MEMBER_NO_PROVIDER: rows_without(
-            _PROVIDERS,
-            _IN.resource_provider_id,
-            _IN.resource_provider_id.label("number"),
-            tables.placement_aggregates.c.uuid.label("aggregate"),
-        ).outerjoin(tables.placement_aggregates, tables.placement_aggregates.c.id == aggregate),
-        Fault.UNKNOWN_AGGREGATE: with_provider(
-            rows_without(tables.placement_aggregates, aggregate, aggregate.label("number")),
-            _IN.resource_provider_id,
-        ),
-        Fault.PROVIDER_GENERATION: select(
-            columns.uuid.label("provider"), columns.name, columns.generation
-        ).where(sa.or_(columns.generation.is_(None), columns.generation < 0)),
-    }
+def _rows_without_provider(columns: Any, other: Any) -> Select[Any]:
+    provider = columns.resource_provider_id
+    return rows_without(_PROVIDERS, provider, provider.label("number"), other.label("other"))
 
 
-def read_generations(connection: sa.Connection) -> GenerationsSeen:
-    return GenerationsSeen(
-        _generations_of(connection, _PROVIDERS), _generations_of(connection, tables.consumers)
+def _providers_without(owner: sa.Table, column: Any, columns: Any) -> Select[Any]:
+    missing = rows_without(owner, column, column.label("number"))
+    return with_provider(missing, columns.resource_provider_id)
+
+
+def _wrong_units_query() -> Select[Any]:
+    # No API writes a step_size of 0, but SQL can, and 0 divides nothing.
+    steps = _HELD.used % sa.func.nullif(_OWNED.step_size, 0)
+    query = select(
+        _PROVIDERS.c.uuid.label("provider"),
+        tables.resource_classes.c.name.label("resource_class"),
+        _HELD.consumer_id.label("consumer"),
+        _HELD.used,
+        *(_OWNED[name] for name in ("min_unit", "max_unit", "step_size")),
+        *INVENTORY_TIMES,
+        WRITTEN.label("written"),
     )
-
-
-def _generations_of(connection: sa.Connection, of: Table) -> Generations:
-    generation = func.coalesce(of.c.generation, 0)
-    columns = (of.c.id, of.c.uuid, of.c.created_at, generation)
-    rows = connection.execute(select(*columns)).all()
-    return {(number, uuid, created): last for number, uuid, created, last in rows}
+    same = sa.and_(
+        _HELD.resource_provider_id == _OWNED.resource_provider_id,
+        _HELD.resource_class_id == _OWNED.resource_class_id,
+    )
+    too_little = sa.or_(_HELD.used < _OWNED.min_unit, _HELD.used < MIN_USED)
+    wrong = sa.or_(too_little, _HELD.used > _OWNED.max_unit, steps != 0)
+    query = query.select_from(tables.allocations).join(tables.inventories, same)
+    return with_names(query, _HELD).where(wrong)

@@ -8,10 +8,11 @@ from sqlalchemy import insert, select, update
 
 from placement_sched.db import tables
 from placement_sched.model.checks import Invariant
-from tests.support.invariants import assert_invariants, break_tables, run_verifier
-from tests.support.scheduling import flavor, instance, report, spec
+from tests.support.invariants import assert_invariants, break_tables
+from tests.support.scheduling import instance, report, spec
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.model import Fault
+from tests.verifier.verify import verify
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +52,7 @@ class Cloud:
         )
 
     def violated_invariants(self):
-        return sorted(violation.invariant for violation in run_verifier(self.database).violations)
+        return sorted(violation.invariant for violation in verify(self.database).violations)
 
 
 @pytest.fixture
@@ -65,19 +66,9 @@ def test_placement_on_an_unselected_host_is_reported(cloud, host, options):
     decision = cloud.place(FIRST, force_hosts=["cn1"], options=options)["decision"]
     assert_invariants(cloud.database)
     break_tables(cloud.database, update(PLACES).values(host=host))
-    (violation,) = run_verifier(cloud.database).violations
+    (violation,) = verify(cloud.database).violations
     assert violation.invariant is Fault.MISPLACED
-    assert violation.detail == (
-        f"decision {decision} chose host cn1 for instance {FIRST}, and its place is recorded on "
-        f"host {host}"
-    )
-
-
-def test_no_valid_host_has_no_placement(cloud):
-    cloud.place(FIRST, force_hosts=["nowhere"], status=409)
-    assert_invariants(cloud.database)
-    break_tables(cloud.database, update(PLACES).values(host="cn1"))
-    assert cloud.violated_invariants() == [Fault.MISPLACED]
+    assert f"decision {decision}, host {host}, chosen cn1" in violation.detail
 
 
 def deletion_of_claim(uuid, *, held=False):
@@ -98,12 +89,9 @@ def test_partially_lost_claim_is_reported(cloud, held):
     decision = cloud.place(FIRST, SECOND)["decision"]
     assert_invariants(cloud.database)
     break_tables(cloud.database, *deletion_of_claim(SECOND, held=held))
-    (violation,) = run_verifier(cloud.database).violations
+    (violation,) = verify(cloud.database).violations
     assert violation.invariant is Fault.UNPLACED
-    assert violation.detail == (
-        f"decision {decision} was about instance {SECOND} at position 1, and no instance has its "
-        "place there"
-    )
+    assert f"decision {decision}, position 1, requested {SECOND}" in violation.detail
 
 
 ASKED = {
@@ -148,12 +136,7 @@ def test_placement_of_an_unrequested_instance_is_reported(cloud):
             select(PLACES.c.decision_uuid, 7, PLACES.c.instance_uuid).where(PLACES.c.position == 0),
         ),
     )
-    details = [violation.detail for violation in run_verifier(cloud.database).violations]
     assert cloud.violated_invariants() == [Fault.UNPLACED] * 2
-    assert [detail.split(" was about ")[1] for detail in details] == [
-        f"instance {SECOND} at position 1, and instance {OTHER} has its place there",
-        f"no instance at position 7, and instance {FIRST} has its place there",
-    ]
 
 
 def test_decision_of_an_old_release_needs_no_placements(cloud):
@@ -163,22 +146,17 @@ def test_decision_of_an_old_release_needs_no_placements(cloud):
     assert_invariants(cloud.database)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "null", '{"instance_uuids": 5}', "{}"])
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
 def test_request_without_instances_is_reported(cloud, text):
-    decision = cloud.place(FIRST)["decision"]
+    cloud.place(FIRST)
     break_tables(cloud.database, update(DECISIONS).values(request=text))
-    (violation,) = run_verifier(cloud.database).violations
-    assert violation.invariant is Fault.RECORD_UNREADABLE
-    words = f"the record of decision {decision} cannot be read: it names no instances"
-    assert violation.detail == words
+    assert cloud.violated_invariants() == [Fault.DECISION_UNREADABLE]
 
 
 def test_second_decision_for_a_claim_is_reported(cloud):
     decision = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
     cloud.copy_decision(decision)
-    (violation,) = run_verifier(cloud.database).violations
-    assert violation.invariant is Fault.DECIDED_AGAIN
-    assert f"placed by decision {decision}, and the later decision {OTHER}" in violation.detail
+    assert cloud.violated_invariants() == [Fault.DECIDED_AGAIN]
 
 
 def test_instance_with_another_decision_than_its_claim_is_reported(cloud):
@@ -256,49 +234,6 @@ def test_deleted_decisions_are_not_compared(cloud):
         DECISIONS.delete().where(DECISIONS.c.uuid == decision),
     )
     assert_invariants(cloud.database)
-
-
-def with_custom_classes(cloud, *names):
-    for name in names:
-        cloud.app.put(f"/placement/resource_classes/{name}", headers=LATEST_HEADERS)
-    for host in ("cn1", "cn2", "cn3"):
-        path = f"/placement/resource_providers/{report(host)['uuid']}/inventories"
-        held = cloud.app.get(path, headers=LATEST_HEADERS).json
-        held["inventories"].update({name: {"total": 9} for name in names})
-        cloud.app.put_json(path, held, headers=LATEST_HEADERS)
-    specs = {f"resources:{name}": str(used) for used, name in enumerate(names, 1)}
-    cloud.place(FIRST, force_hosts=["cn1"], flavor=flavor(extra_specs=specs))
-
-
-def rename_class(cloud, old, new):
-    headers = {"OpenStack-API-Version": "placement 1.2"}
-    cloud.app.put_json(f"/placement/resource_classes/{old}", {"name": new}, headers=headers)
-
-
-def test_renamed_class_is_compared_by_amounts(cloud):
-    with_custom_classes(cloud, "CUSTOM_A", "CUSTOM_B")
-    rename_class(cloud, "CUSTOM_A", "CUSTOM_C")
-    assert_invariants(cloud.database)
-    # The two classes now have exchanged their names.
-    rename_class(cloud, "CUSTOM_B", "CUSTOM_A")
-    rename_class(cloud, "CUSTOM_C", "CUSTOM_B")
-    assert_invariants(cloud.database)
-    held = tables.allocations
-    break_tables(cloud.database, update(held).where(held.c.used == 2).values(used=3))
-    assert cloud.violated_invariants() == [Fault.CLAIM_DIFFERS]
-
-
-def test_class_renamed_before_the_decision_is_compared_by_name(cloud):
-    with_custom_classes(cloud, "CUSTOM_A", "CUSTOM_B")
-    long_ago = datetime.fromisoformat("2020-01-01T12:00:00")
-    classes = tables.resource_classes
-    break_tables(cloud.database, update(classes).values(created_at=long_ago, updated_at=long_ago))
-    assert_invariants(cloud.database)
-    # The amounts of each provider stay the same, but the classes are exchanged.
-    for old, new in (("A", "X"), ("B", "A"), ("X", "B")):
-        named = update(classes).where(classes.c.name == f"CUSTOM_{old}")
-        break_tables(cloud.database, named.values(name=f"CUSTOM_{new}"))
-    assert cloud.violated_invariants() == [Fault.CLAIM_DIFFERS]
 
 
 def claim_repeatedly(cloud, host, times=1):

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from placement_sched.model.checks import Invariant
 from tests.exploring import draws
-from tests.support.invariants import assert_generations_grow, run_verifier
+from tests.support.invariants import assert_generations_grow
 from tests.support.providers import NOW
 from tests.support.scheduling import flavor, report, spec
 from tests.support.versions import LATEST_HEADERS
+from tests.verifier.verify import verify
 
 pytestmark = pytest.mark.slow
 
@@ -199,7 +200,7 @@ def test_invariants_hold_after_any_writes(ticking_app, database, writes):
             getattr(writer, name)(*arguments)
     violations = [
         f"{violation.invariant}: {violation.detail}"
-        for violation in run_verifier(database).violations
+        for violation in verify(database).violations
         if violation.invariant is not Invariant.OVER_CAPACITY
         or not any(uuid in violation.detail for uuid in writer.shrunk)
     ]

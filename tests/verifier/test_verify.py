@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports of invariants that SQL statements violate."""
 
+import shutil
 from datetime import datetime, timedelta
 
 import pytest
 from sqlalchemy import delete, insert, select, update
 
+from placement_sched.app import create_app
 from placement_sched.db import tables
+from placement_sched.db.transaction import Database
 from placement_sched.model.checks import Invariant
 from placement_sched.store.compute import instances
-from tests.support.invariants import assert_invariants, break_tables, run_verifier
+from tests.conftest import Client, make_settings
+from tests.support.invariants import assert_invariants, break_tables
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.model import Fault
+from tests.verifier.verify import verify
 
 pytestmark = pytest.mark.slow
 
@@ -64,6 +69,26 @@ class Cloud:
 @pytest.fixture
 def cloud(app):
     return Cloud(app)
+
+
+@pytest.fixture(scope="module")
+def written_file(sqlite_template, tmp_path_factory):
+    """Return the SQLite file of the cloud."""
+    path = tmp_path_factory.mktemp("written") / "cloud.db"
+    shutil.copy(sqlite_template, path)
+    application = create_app(make_settings(f"sqlite:///{path}"))
+    Cloud(Client(application))
+    application.close()
+    return path
+
+
+@pytest.fixture
+def written(written_file, tmp_path):
+    """Return a copy of the cloud's database."""
+    path = shutil.copy(written_file, tmp_path / "copy.db")
+    database = Database(make_settings(f"sqlite:///{path}"))
+    yield database
+    database.dispose()
 
 
 def id_of_provider(uuid):
@@ -131,33 +156,34 @@ AN_AGGREGATE = select(tables.placement_aggregates.c.id).limit(1).scalar_subquery
 DECISION_OF_FREE = (
     select(tables.instances.c.decision_uuid).where(tables.instances.c.uuid == FREE)
 ).scalar_subquery()
-
-ALL_REPORTS = update(tables.compute_nodes).values(report="{")
+OF_MEMORY = tables.inventories.c.resource_class_id == id_of_class("MEMORY_MB")
+OF_VCPUS = tables.allocations.c.resource_class_id == id_of_class("VCPU")
+#: The two instances of the group are on a host.
+TOGETHER = [
+    *(change_instance(uuid, host="cn1", node="cn1") for uuid in (FIRST, SECOND)),
+    *move_allocations(FIRST, CN1),
+    *move_allocations(SECOND, CN1),
+]
 
 
 def change_decision_of_free(**values):
     return _change(tables.decisions, "uuid", DECISION_OF_FREE, values)
 
 
-#: Statements, the invariants that they violate, and words of a violation.
+#: Statements, the invariants that they violate, and words of the audit's violation.
 BROKEN = {
     "amount": (
         [change_allocations(FREE, used=2_000_000, created_at=LATER, updated_at=LATER)],
         {Invariant.OVER_CAPACITY, Fault.UNITS, Fault.CLAIM_DIFFERS},
-        [
-            "DISK_GB of provider cn",
-            "are allocated, over its capacity of 1000 ((total 1000 - reserv",
-        ],
+        "are allocated, over its capacity of 1000 ((total 1000 - reserv",
     ),
     "min_unit": (
         [
             update(tables.inventories).values(min_unit=2),
-            change_allocations(FREE, updated_at=LATER),
-            change_allocations(FIRST, updated_at=LATER),
-            change_allocations(SECOND, updated_at=LATER),
+            *(change_allocations(uuid, updated_at=LATER) for uuid in (FREE, FIRST, SECOND)),
         ],
         {Fault.UNITS},
-        [f"consumer {FIRST} holds 1 VCPU of provider cn", "from 2 to 16 in steps of 1"],
+        "min_unit 2",
     ),
     "step_size": (
         [
@@ -165,155 +191,135 @@ BROKEN = {
             change_allocations(FREE, updated_at=LATER),
         ],
         {Fault.UNITS},
-        [f"consumer {FREE} holds 1 VCPU of", "in steps of 7"],
+        "step_size 7",
     ),
     "inventory gone": (
-        [
-            delete(tables.inventories).where(
-                tables.inventories.c.resource_class_id == id_of_class("MEMORY_MB")
-            )
-        ],
+        [delete(tables.inventories).where(OF_MEMORY)],
         {Invariant.NO_INVENTORY},
-        [f"consumer {FIRST} holds 1024 MEMORY_MB of provider cn", "which has no inventory of it"],
+        f"consumer {FIRST} holds 1024 MEMORY_MB of provider cn",
     ),
     "allocation of no provider": (
         [insert_allocation(ABSENT, id_of_class("VCPU"), FREE)],
         {Invariant.NO_PROVIDER},
-        [f"consumer {FREE} holds allocations of the provider number {ABSENT}, which does not"],
+        f"consumer {FREE} holds allocations of the provider number {ABSENT}, which does not",
     ),
     "allocation of no class": (
         [insert_allocation(id_of_provider(CN1), ABSENT, FREE)],
         {Invariant.NO_CLASS},
-        [f"consumer {FREE} holds", f"class number {ABSENT}", f"of provider cn1 ({CN1})"],
+        f"class number {ABSENT}, which does not exist, of provider cn1 ({CN1})",
     ),
     "allocation of no consumer": (
         [insert_allocation(id_of_provider(CN1), id_of_class("VCPU"), OTHER)],
         {Invariant.NO_CONSUMER},
-        [f"consumer {OTHER} holds allocations and has no record"],
+        f"consumer {OTHER} holds allocations and has no record",
     ),
     "allocated twice": (
         [insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), FREE)] * 2,
         {Invariant.ALLOCATED_TWICE, Fault.CLAIM_DIFFERS},
-        [f"consumer {FREE} has 2 allocations of VGPU of provider cn1-gpu ({CHILD})"],
+        f"consumer {FREE} has 2 allocations of VGPU of provider cn1-gpu ({CHILD})",
     ),
     "consumer without allocations": (
         [delete(tables.allocations).where(tables.allocations.c.consumer_id == FREE)],
         {Invariant.NO_ALLOCATIONS, Invariant.NOT_CLAIMED, Fault.CLAIM_DIFFERS},
-        [f"consumer {FREE} has a record and holds no allocations"],
+        f"consumer {FREE} has a record and holds no allocations",
     ),
     "no project": (
         [change_consumer(FREE, project_id=ABSENT)],
         {Invariant.NO_PROJECT},
-        [f"consumer {FREE} is of the project number {ABSENT}, which does not exist"],
+        f"consumer {FREE} is of the project number {ABSENT}, which does not exist",
     ),
-    "no user": (
-        [change_consumer(FREE, user_id=ABSENT)],
-        {Fault.NO_USER},
-        [f"consumer {FREE} is of the user number {ABSENT}"],
-    ),
-    "no consumer type": (
-        [change_consumer(FREE, consumer_type_id=ABSENT)],
-        {Fault.NO_TYPE},
-        [f"consumer {FREE} is of the consumer type number {ABSENT}"],
-    ),
+    "no user": ([change_consumer(FREE, user_id=ABSENT)], {Fault.NO_USER}, FREE),
+    "no consumer type": ([change_consumer(FREE, consumer_type_id=ABSENT)], {Fault.NO_TYPE}, FREE),
     "inventory of no provider": (
         [insert_inventory(ABSENT, id_of_class("VCPU"))],
         {Fault.INVENTORY_NO_PROVIDER},
-        [f"an inventory of the provider number {ABSENT}, which does not exist"],
+        f"{ABSENT}",
     ),
     "inventory of no class": (
         [insert_inventory(id_of_provider(CN2), ABSENT)],
         {Fault.INVENTORY_NO_CLASS},
-        [f"provider cn2 ({CN2}) has an inventory of the resource class number {ABSENT}"],
+        CN2,
     ),
     "trait of no provider": (
         [insert(TRAIT).values(trait_id=A_TRAIT, resource_provider_id=ABSENT)],
         {Fault.TRAIT_NO_PROVIDER},
-        [f"the provider number {ABSENT}, which does not exist, has trait "],
+        f"{ABSENT}",
     ),
     "no such trait": (
         [insert(TRAIT).values(trait_id=ABSENT, resource_provider_id=id_of_provider(CN2))],
         {Fault.UNKNOWN_TRAIT},
-        [f"provider cn2 ({CN2}) has the trait number {ABSENT}"],
+        CN2,
     ),
     "member of no provider": (
         [insert(MEMBER).values(aggregate_id=AN_AGGREGATE, resource_provider_id=ABSENT)],
         {Fault.MEMBER_NO_PROVIDER},
-        [f"the provider number {ABSENT}, which does not exist, is in aggregate "],
+        f"{ABSENT}",
     ),
     "no such aggregate": (
         [insert(MEMBER).values(aggregate_id=ABSENT, resource_provider_id=id_of_provider(CN2))],
         {Fault.UNKNOWN_AGGREGATE},
-        [f"provider cn2 ({CN2}) is in the aggregate number {ABSENT}"],
+        CN2,
     ),
     "no parent": (
         [change_provider(CHILD, parent_provider_id=ABSENT)],
         {Invariant.NO_PARENT},
-        [f"provider cn1-gpu ({CHILD}) has the provider number {ABSENT} as parent, which does not"],
+        f"provider cn1-gpu ({CHILD}) has the provider number {ABSENT} as parent, which does not",
     ),
     "loop of one": (
         [change_provider(CHILD, parent_provider_id=tables.resource_providers.c.id)],
         {Invariant.PARENT_LOOP},
-        [f"provider cn1-gpu ({CHILD}) has no root: its parents form a cycle"],
+        f"provider cn1-gpu ({CHILD}) has no root: its parents form a cycle",
     ),
     "root of another": (
         [change_provider(CN2, root_provider_id=ABSENT)],
         {Invariant.WRONG_ROOT},
-        [f"provider cn2 ({CN2}) has the provider number {ABSENT} as root"],
+        f"provider cn2 ({CN2}) has the provider number {ABSENT} as root",
     ),
     "no root": (
         [change_provider(CN2, root_provider_id=None)],
         {Invariant.WRONG_ROOT},
-        [f"provider cn2 ({CN2}) has the provider number None as root"],
+        f"provider cn2 ({CN2}) has the provider number None as root",
     ),
     "child is its own root": (
         [change_provider(CHILD, root_provider_id=tables.resource_providers.c.id)],
         {Invariant.WRONG_ROOT},
-        [f"provider cn1-gpu ({CHILD}) has the provider number"],
+        f"provider cn1-gpu ({CHILD}) has the provider number",
     ),
     "generation of a provider": (
         [change_provider(CN1, generation=-1)],
         {Fault.PROVIDER_GENERATION},
-        [f"provider cn1 ({CN1}) has the generation -1"],
+        CN1,
     ),
     "generation of a consumer": (
         [change_consumer(FREE, generation=-3)],
         {Fault.CONSUMER_GENERATION},
-        [f"consumer {FREE} has the generation -3"],
+        FREE,
     ),
     "no such group": (
         [change_instance(FREE, server_group=OTHER)],
         {Invariant.UNKNOWN_GROUP},
-        [f"instance {FREE} is in the server group {OTHER}, which does not exist"],
+        f"instance {FREE} is in the server group {OTHER}, which does not exist",
     ),
     "affinity": (
         [update(tables.server_groups).values(policy="affinity")],
         {Invariant.AFFINITY},
-        ["members of the affinity group apart (", "are on 2 hosts"],
+        ") are on 2 hosts",
     ),
-    "anti-affinity": (
-        [
-            *(change_instance(one, host="cn1", node="cn1") for one in (FIRST, SECOND)),
-            *move_allocations(FIRST, CN1),
-            *move_allocations(SECOND, CN1),
-        ],
-        {Invariant.ANTI_AFFINITY},
-        ["2 members of the anti-affinity group apart (", "on host cn1, at most 1 allowed"],
-    ),
+    "anti-affinity": (TOGETHER, {Invariant.ANTI_AFFINITY}, ") are on host cn1, at most 1 allowed"),
     "recorded on another host": (
         [change_instance(FREE, host="elsewhere")],
         {Invariant.ANOTHER_HOST},
-        [f"instance {FREE} is recorded on host elsewhere (node cn", "has allocations on host cn"],
+        f"instance {FREE} is recorded on host elsewhere (node cn",
     ),
     "recorded on another node": (
         [change_instance(FREE, node="elsewhere")],
         {Invariant.ANOTHER_HOST},
-        [f"instance {FREE} is recorded on host cn", "(node elsewhere), but has allocations on"],
+        "(node elsewhere), but has allocations on host cn",
     ),
     "allocations on another host": (
         [change_instance(FREE, host="cn2", node="cn2"), *move_allocations(FREE, CN1)],
         {Invariant.ANOTHER_HOST},
-        [f"instance {FREE} is recorded on host cn2 (node cn2), but has allocations on host cn1"],
+        f"instance {FREE} is recorded on host cn2 (node cn2), but has allocations on host cn1",
     ),
     "allocations below another host": (
         [
@@ -323,51 +329,21 @@ BROKEN = {
             insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), FREE),
         ],
         {Invariant.ANOTHER_HOST},
-        [f"instance {FREE} is recorded on host cn2 (node None), but has allocations on host cn1"],
+        f"instance {FREE} is recorded on host cn2 (node None), but has allocations on host cn1",
     ),
     "claim of no instance": (
         [delete(tables.instances).where(tables.instances.c.uuid == FREE)],
         {Invariant.NOT_RECORDED},
-        [f"instance {FREE} has the allocations of decision ", " on host cn", "is not recorded"],
+        f"instance {FREE} has the allocations of decision ",
     ),
-    "empty selections": (
-        [change_decision_of_free(selections='{"selections": []}')],
-        {Fault.DECISION_UNREADABLE},
-        ["the selections of decision ", f"no claim for instance {FREE} at position 0"],
-    ),
-    "no selections": (
-        [change_decision_of_free(selections="[]")],
-        {Fault.DECISION_UNREADABLE},
-        ["the selections of decision "],
-    ),
-    "selections that are no JSON": (
-        [change_decision_of_free(selections="{")],
-        {Fault.DECISION_UNREADABLE},
-        ["the selections of decision "],
-    ),
-    "selections of another form": (
-        [change_decision_of_free(selections='{"selections": [[{"allocation_request": 5}]]}')],
-        {Fault.DECISION_UNREADABLE},
-        ["the selections of decision "],
-    ),
-    "flavor that is no JSON": (
-        [change_instance(FREE, flavor="{hw:cpu_policy")],
-        {Fault.RECORD_UNREADABLE},
-        [f"the record of instance {FREE} cannot be read: JSONDecodeError: "],
-    ),
-    "flavor of another form": (
-        [change_instance(FREE, flavor='{"extra_specs": ["hw:cpu_policy"]}')],
-        {Fault.RECORD_UNREADABLE},
-        [f"the record of instance {FREE} cannot be read: "],
-    ),
-    "report that is no JSON": (
-        [
-            change_instance(FREE, flavor='{"extra_specs": {"hw:cpu_policy": "dedicated"}}'),
-            ALL_REPORTS,
-        ],
-        {Fault.RECORD_UNREADABLE},
-        ["the record of compute node ", " cannot be read: JSONDecodeError: "],
-    ),
+    **{
+        f"selections {text}": (
+            [change_decision_of_free(selections=text)],
+            {Fault.DECISION_UNREADABLE},
+            FREE,
+        )
+        for text in ("{", "[]", '{"selections": []}', '{"selections": [[{"service_host": 5}]]}')
+    },
     "place of no decision": (
         [
             insert(tables.decision_places).values(
@@ -375,28 +351,19 @@ BROKEN = {
             )
         ],
         {Fault.NO_DECISION},
-        [f"a place of instance {FREE} is recorded for the decision {OTHER}"],
+        OTHER,
     ),
     "decision that refused": (
         [change_decision_of_free(outcome="no_valid_host")],
         {Fault.REFUSED_DECISION},
-        [f"instance {FREE} is recorded as placed by decision ", "outcome no_valid_host"],
+        "outcome no_valid_host",
     ),
     "claim of less": (
-        [
-            delete(tables.allocations).where(
-                tables.allocations.c.consumer_id == FREE,
-                tables.allocations.c.resource_class_id == id_of_class("VCPU"),
-            )
-        ],
+        [delete(tables.allocations).where(tables.allocations.c.consumer_id == FREE, OF_VCPUS)],
         {Fault.CLAIM_DIFFERS},
-        [f"instance {FREE} holds 10 DISK_GB of", "1 VCPU of"],
+        FREE,
     ),
-    "host not in its provider aggregate": (
-        [delete(MEMBER)],
-        {Fault.NOT_IN_PLACEMENT},
-        ["cn1 of host aggregate racks lack in its provider aggregate"],
-    ),
+    "host not in its provider aggregate": ([delete(MEMBER)], {Fault.NOT_IN_PLACEMENT}, "cn1"),
     "provider aggregate of another host": (
         [
             insert(MEMBER).values(
@@ -404,14 +371,28 @@ BROKEN = {
             )
         ],
         {Fault.STALE_IN_PLACEMENT},
-        ["cn2 are in the provider aggregate of racks and not in the host aggregate"],
+        "cn2",
     ),
 }
 
 
-def test_cloud_written_by_the_apis_has_no_violations(cloud, database):
-    assert_invariants(database)
-    verified = run_verifier(database)
+@pytest.mark.parametrize("broken", BROKEN)
+def test_only_the_broken_invariant_is_reported(written, broken):
+    statements, kinds, words = BROKEN[broken]
+    break_tables(written, *statements)
+    violations = verify(written).violations
+    assert invariants_of(violations) == kinds
+    details = [violation.detail for violation in violations]
+    assert any(words in detail for detail in details), details
+
+
+def invariants_of(violations):
+    return {violation.invariant for violation in violations}
+
+
+def test_cloud_written_by_the_apis_has_no_violations(written):
+    assert_invariants(written)
+    verified = verify(written)
     assert (verified.violations, verified.allowed, verified.cut) == ((), (), frozenset())
     assert dict(verified.checked) == {
         "providers": 3,
@@ -422,20 +403,6 @@ def test_cloud_written_by_the_apis_has_no_violations(cloud, database):
     }
 
 
-def invariants_of(violations):
-    return {violation.invariant for violation in violations}
-
-
-@pytest.mark.parametrize("broken", BROKEN)
-def test_only_the_broken_invariant_is_reported(cloud, database, broken):
-    statements, kinds, words = BROKEN[broken]
-    break_tables(database, *statements)
-    violations = run_verifier(database).violations
-    assert invariants_of(violations) == kinds
-    details = [violation.detail for violation in violations]
-    assert any(all(word in detail for word in words) for detail in details), details
-
-
 @pytest.mark.all_databases
 def test_mutual_parents_are_a_loop(cloud, database):
     break_tables(
@@ -443,7 +410,7 @@ def test_mutual_parents_are_a_loop(cloud, database):
         change_provider(CN1, parent_provider_id=id_of_aliased_provider(CN2)),
         change_provider(CN2, parent_provider_id=id_of_aliased_provider(CN1)),
     )
-    violations = run_verifier(database).violations
+    violations = verify(database).violations
     loops = [violation for violation in violations if "cycle" in violation.detail]
     assert len(loops) == 3  # cn1, cn2 and the child of cn1
     assert invariants_of(loops) == {Invariant.PARENT_LOOP}
@@ -460,10 +427,10 @@ def insert_copy(database, table, original, **values):
     return insert(table).values({**row, "id": ABSENT, **values})
 
 
-def test_provider_with_a_duplicate_uuid_spelling_is_reported(cloud, database):
+def test_provider_with_a_duplicate_uuid_spelling_is_reported(written):
     changes = {"root_provider_id": ABSENT, "uuid": CN2.replace("-", ""), "name": "x"}
-    break_tables(database, insert_copy(database, tables.resource_providers, CN2, **changes))
-    (violation,) = run_verifier(database).violations
+    break_tables(written, insert_copy(written, tables.resource_providers, CN2, **changes))
+    (violation,) = verify(written).violations
     assert violation.invariant is Invariant.PROVIDER_TWICE
     assert f"provider {CN2} has 2 records, in different spellings" in violation.detail
 
@@ -476,21 +443,32 @@ def test_two_spellings_of_a_consumer_are_reported(sqlite_database, sqlite_app):
         insert_copy(sqlite_database, tables.consumers, lower, uuid=lower.upper()),
         insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), lower.upper()),
     )
-    (violation,) = run_verifier(sqlite_database).violations
+    (violation,) = verify(sqlite_database).violations
     assert violation.invariant is Invariant.CONSUMER_TWICE
     assert f"consumer {lower} has 2 records" in violation.detail
 
 
-def test_consumer_with_a_duplicate_uuid_spelling_is_reported(cloud, database):
-    plain = FREE.replace("-", "")
-    break_tables(
-        database,
-        insert_copy(database, tables.consumers, FREE, uuid=plain),
-        insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), plain),
-    )
-    (violation,) = run_verifier(database).violations
-    assert violation.invariant is Invariant.CONSUMER_TWICE
-    assert f"consumer {FREE} has 2 records" in violation.detail
+#: Statements that violate no invariant.
+VALID = {
+    "two members on a host": [
+        *TOGETHER,
+        update(tables.server_groups).values(max_server_per_host=2),
+    ],
+    "instance in a task": [
+        *move_allocations(FREE, CN1),
+        change_instance(FREE, host="cn2", node="cn2", task_state="migrating"),
+    ],
+    "instance without host": [
+        *move_allocations(FREE, CN1),
+        change_instance(FREE, host=None, node=None),
+    ],
+}
+
+
+@pytest.mark.parametrize("statements", VALID.values(), ids=VALID)
+def test_valid_change_violates_no_invariant(written, statements):
+    break_tables(written, *statements)
+    assert_invariants(written)
 
 
 @pytest.mark.all_databases
@@ -500,40 +478,40 @@ def test_overreserved_inventory_without_allocations_is_valid(cloud, database):
     )
     break_tables(database, reserving.values(total=1, reserved=5))
     assert_invariants(database)
-    assert run_verifier(database).allowed == ()
+    assert verify(database).allowed == ()
     break_tables(database, insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), FREE))
-    assert Invariant.OVER_CAPACITY in invariants_of(run_verifier(database).violations)
+    assert Invariant.OVER_CAPACITY in invariants_of(verify(database).violations)
 
 
-def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(cloud, database):
+def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(written):
     memory = tables.inventories.c.resource_class_id == id_of_class("MEMORY_MB")
     shrunk = update(tables.inventories).where(memory)
     earlier = {"created_at": LATER - timedelta(seconds=1)}
     at_once = [change_allocations(uuid, updated_at=LATER) for uuid in (FIRST, SECOND, FREE)]
     small = {"total": 512, "max_unit": 512, "updated_at": LATER}
-    break_tables(database, *at_once, shrunk.values(**small, **earlier))
-    verified = run_verifier(database)
+    break_tables(written, *at_once, shrunk.values(**small, **earlier))
+    verified = verify(written)
     assert verified.violations == ()
     assert invariants_of(verified.allowed) == {Invariant.OVER_CAPACITY, Fault.UNITS}
-    words = "were both written at 2038-01-01 12:00:00"
+    words = "2038-01-01 12:00:00"
     assert all(words in violation.detail for violation in verified.allowed)
     # An inventory that was created in that second did not shrink after the claim.
-    break_tables(database, shrunk.values(created_at=LATER))
-    assert run_verifier(database).allowed == ()
+    break_tables(written, shrunk.values(created_at=LATER))
+    assert verify(written).allowed == ()
 
 
-def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(cloud, database):
+def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(written):
     shrunk = update(tables.inventories).where(
         tables.inventories.c.resource_class_id == id_of_class("MEMORY_MB")
     )
-    break_tables(database, shrunk.values(total=512, max_unit=512, updated_at=LATER))
-    verified = run_verifier(database)
+    break_tables(written, shrunk.values(total=512, max_unit=512, updated_at=LATER))
+    verified = verify(written)
     assert verified.violations == ()
     assert invariants_of(verified.allowed) == {Invariant.OVER_CAPACITY, Fault.UNITS}
     assert all("2038-01-01 12:00:00" in violation.detail for violation in verified.allowed)
     # A later allocation is a violation.
-    break_tables(database, change_allocations(FREE, updated_at=LATER + timedelta(seconds=1)))
-    violations = run_verifier(database).violations
+    break_tables(written, change_allocations(FREE, updated_at=LATER + timedelta(seconds=1)))
+    violations = verify(written).violations
     assert invariants_of(violations) == {Invariant.OVER_CAPACITY, Fault.UNITS}
 
 
@@ -553,7 +531,7 @@ def test_many_shrunk_inventories_do_not_hide_violations(cloud, database, monkeyp
     )
     details = {
         violation.detail
-        for violation in run_verifier(database).violations
+        for violation in verify(database).violations
         if violation.invariant is Invariant.OVER_CAPACITY
     }
     (detail,) = details
@@ -561,29 +539,26 @@ def test_many_shrunk_inventories_do_not_hide_violations(cloud, database, monkeyp
 
 
 @pytest.mark.parametrize("used", [0, -5])
-def test_amount_below_one_is_always_a_violation(cloud, database, used):
+def test_amount_below_one_is_always_a_violation(written, used):
     later = update(tables.inventories).values(updated_at=LATER, min_unit=-10)
     break_tables(
-        database, later, change_allocations(FREE, used=used), change_consumer(FREE, generation=2)
+        written, later, change_allocations(FREE, used=used), change_consumer(FREE, generation=2)
     )
-    verified = run_verifier(database)
+    verified = verify(written)
     assert verified.allowed == ()
     assert invariants_of(verified.violations) == {Fault.UNITS}
-    assert all(
-        "no inventory allows less than 1" in violation.detail for violation in verified.violations
-    )
     assert len(verified.violations) == 3
 
 
-def test_negative_amount_adds_no_capacity(cloud, database):
+def test_negative_amount_adds_no_capacity(written):
     on_cn1 = {"resource_provider_id": id_of_provider(CN1), "updated_at": LATER}
     break_tables(
-        database,
+        written,
         update(tables.allocations).values(**on_cn1),
         change_allocations(FIRST, used=2_000_000),
         change_allocations(FREE, used=-3_000_000),
     )
-    assert Invariant.OVER_CAPACITY in invariants_of(run_verifier(database).violations)
+    assert Invariant.OVER_CAPACITY in invariants_of(verify(written).violations)
 
 
 @pytest.mark.all_databases
@@ -596,8 +571,8 @@ def test_inventory_update_without_a_change_excuses_no_excess(cloud, database):
         update(tables.allocations).values(created_at=long_ago, updated_at=long_ago),
         update(tables.allocations).where(memory).values(used=201_024),
     )
-    before = {violation.detail for violation in run_verifier(database).violations}
-    assert any("201024 MEMORY_MB of provider cn1" in detail for detail in before)
+    before = {violation.detail for violation in verify(database).violations}
+    assert any("used 201024" in detail for detail in before)
     for uuid in (CN1, CN2):
         path = f"/placement/resource_providers/{uuid}/inventories"
         held = cloud.app.get(path, headers=LATEST_HEADERS).json
@@ -606,19 +581,11 @@ def test_inventory_update_without_a_change_excuses_no_excess(cloud, database):
         assert after["resource_provider_generation"] == generation + 1
         alone = {**held["inventories"]["MEMORY_MB"], "resource_provider_generation": generation + 1}
         cloud.app.put_json(f"{path}/MEMORY_MB", alone, headers=LATEST_HEADERS)
-    verified = run_verifier(database)
+    verified = verify(database)
     assert ({violation.detail for violation in verified.violations}, verified.allowed) == (
         before,
         (),
     )
-
-
-@pytest.mark.all_databases
-def test_max_server_per_host_is_respected(cloud, database):
-    together = [change_instance(uuid, host="cn1", node="cn1") for uuid in (FIRST, SECOND)]
-    together += [*move_allocations(FIRST, CN1), *move_allocations(SECOND, CN1)]
-    break_tables(database, *together, update(tables.server_groups).values(max_server_per_host=2))
-    assert_invariants(database)
 
 
 POOL = instance(88)
@@ -653,33 +620,23 @@ def test_instance_with_extra_allocations_is_on_its_host(cloud, database):
         put_allocations(app, FREE, **held)
         assert_invariants(database)
     put_allocations(app, FREE, **{CN2: {"VCPU": 1}, POOL: {"DISK_GB": 10}})
-    (violation,) = run_verifier(database).violations
+    (violation,) = verify(database).violations
     assert violation.invariant is Invariant.ANOTHER_HOST
 
 
-def test_record_without_host_or_in_a_task_is_valid(cloud, database):
-    move = move_allocations(FREE, CN1)
-    break_tables(
-        database, *move, change_instance(FREE, host="cn2", node="cn2", task_state="migrating")
-    )
-    assert_invariants(database)
-    break_tables(database, change_instance(FREE, host=None, node=None, task_state=None))
-    assert_invariants(database)
-
-
-def test_ironic_node_moved_to_another_compute_is_valid(cloud, database):
+def test_ironic_node_moved_to_another_compute_is_valid(written):
     report_of = select(tables.compute_nodes.c.report).where(tables.compute_nodes.c.uuid == CN1)
-    with database.read() as connection:
+    with written.read() as connection:
         text = connection.scalars(report_of).one()
     ironic = text.replace('"hypervisor_type":"QEMU"', '"hypervisor_type":"ironic"')
     assert ironic != text
     break_tables(
-        database,
+        written,
         *move_allocations(FREE, CN1),
         change_instance(FREE, host="the first", node="cn1"),
         _change(tables.compute_nodes, "uuid", CN1, {"report": ironic}),
     )
-    assert_invariants(database)
+    assert_invariants(written)
 
 
 @pytest.mark.parametrize(
@@ -692,18 +649,18 @@ def test_ironic_node_moved_to_another_compute_is_valid(cloud, database):
     ],
     ids=str,
 )
-def test_nova_record_counts_if_read_after_the_allocations(cloud, database, read_at, kinds):
+def test_nova_record_counts_if_read_after_the_allocations(written, read_at, kinds):
     cell = instance(55)
     read = None if read_at is None else LATER + read_at
     break_tables(
-        database,
+        written,
         insert(tables.cells).values(uuid=cell, name="cell1", disabled=0, read_at=read),
         update(tables.compute_nodes).values(cell_uuid=cell),
         change_instance(FREE, host="cn2", node="cn2"),
         *move_allocations(FREE, CN1),
         change_allocations(FREE, updated_at=LATER),
     )
-    assert invariants_of(run_verifier(database).violations) == kinds
+    assert invariants_of(verify(written).violations) == kinds
 
 
 def test_claims_of_deleted_instances_are_ignored(cloud, database):
@@ -715,21 +672,21 @@ def test_claims_of_deleted_instances_are_ignored(cloud, database):
     assert_invariants(database)
 
 
-def test_claim_in_an_unavailable_cell_needs_no_record(cloud, database):
+def test_claim_in_an_unavailable_cell_needs_no_record(written):
     cell = instance(55)
     gone = delete(tables.instances).where(tables.instances.c.uuid == FREE)
     away = insert(tables.cells).values(uuid=cell, name="c", disabled=0, away_since=LATER)
     of_cell = update(tables.compute_nodes).values(cell_uuid=cell)
-    break_tables(database, gone, away, of_cell)
-    assert_invariants(database)
-    break_tables(database, update(tables.cells).values(away_since=None))
-    (violation,) = run_verifier(database).violations
+    break_tables(written, gone, away, of_cell)
+    assert_invariants(written)
+    break_tables(written, update(tables.cells).values(away_since=None))
+    (violation,) = verify(written).violations
     assert violation.invariant is Invariant.NOT_RECORDED
 
 
 def test_instance_freed_by_its_client_is_a_decision_without_claim(cloud, database):
     cloud.app.delete(f"/placement/allocations/{FREE}", headers=LATEST_HEADERS)
-    (violation,) = run_verifier(database).violations
+    (violation,) = verify(database).violations
     assert violation.invariant is Invariant.NOT_CLAIMED
     assert f"instance {FREE} was placed on host cn" in violation.detail
 
@@ -742,14 +699,6 @@ def test_instance_with_changed_allocations_is_not_compared(cloud, database):
     assert_invariants(database)
 
 
-def test_instance_claimed_on_another_host_is_not_compared(cloud, database):
-    cloud.app.delete(f"/placement/allocations/{FREE}", headers=LATEST_HEADERS)
-    put_allocations(cloud.app, FREE, **{CN1: {"VCPU": 1}})
-    at_home = change_instance(FREE, host="cn1", node="cn1")
-    break_tables(database, at_home, change_consumer(FREE, created_at=LATER))
-    assert_invariants(database)
-
-
 def test_rejected_request_leaves_no_partial_rows(cloud, database):
     cloud.place(instance(11), instance(12), flavor=flavor(memory_mb=60000), status=200)
     uuids = [instance(number) for number in range(20, 24)]
@@ -759,38 +708,11 @@ def test_rejected_request_leaves_no_partial_rows(cloud, database):
         assert instances.by_uuids(connection, uuids) == ()
 
 
-CELL = {"id": 0, "cpuset": [], "pcpuset": [0, 1, 2], "memory": 65536, "pinned_cpus": []}
-PINNED = flavor(vcpus=2, extra_specs={"hw:cpu_policy": "dedicated"})
-
-
-def put_instance(app, uuid, document):
-    body = {"host": "cn1", "node": "cn1", "project_id": "p", "user_id": "u", "flavor": document}
-    app.put_json(f"/scheduler/v1/instances/{uuid}", body)
-
-
-@pytest.mark.parametrize(
-    ("vcpus", "more_specs"),
-    [(2, {}), (1, {"hw:emulator_threads_policy": "isolate"})],
-    ids=["CPUs of instances", "isolated emulator"],
-)
-def test_host_with_too_few_cpus_for_pinning_is_reported(app, database, vcpus, more_specs):
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1", numa_topology={"cells": [CELL]})])
-    specs = {"hw:cpu_policy": "dedicated", **more_specs}
-    put_instance(app, FIRST, flavor(vcpus=vcpus, extra_specs=specs))
-    assert_invariants(database)
-    put_instance(app, SECOND, PINNED)
-    (violation,) = run_verifier(database).violations
-    assert violation.invariant is Fault.PINNED_CPUS
-    assert "on host cn1 pin 4 CPUs, and it has 3 for pinning" in violation.detail
-    assert FIRST in violation.detail
-    assert SECOND in violation.detail
-
-
 def test_very_many_violations_are_truncated(sqlite_database, monkeypatch):
     monkeypatch.setattr("placement_sched.operations.invariants.MAX_VIOLATIONS", 3)
     broken = [insert_allocation(ABSENT, id_of_class("VCPU"), FREE) for _ in range(5)]
     break_tables(sqlite_database, *broken)
-    verified = run_verifier(sqlite_database)
+    verified = verify(sqlite_database)
     assert verified.cut == {Invariant.NO_PROVIDER}
     assert (
         len(

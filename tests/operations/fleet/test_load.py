@@ -21,10 +21,11 @@ from placement_sched.model.checks import Invariant
 from placement_sched.operations.fleet import load as operation
 from placement_sched.store.placement import provider_trees
 from tests.support.clouds import uuid_of
-from tests.support.invariants import break_tables, run_verifier
+from tests.support.invariants import break_tables
 from tests.support.reports import NOW
 from tests.support.statements import record_statements
 from tests.verifier.model import Fault
+from tests.verifier.verify import verify
 
 HOSTS = """
 hosts:
@@ -589,7 +590,7 @@ def is_over_capacity(violations):
 
 
 def assert_over_capacity_is_allowed(cloud):
-    verified = run_verifier(cloud.database)
+    verified = verify(cloud.database)
     assert verified.violations == ()
     assert is_over_capacity(verified.allowed)
 
@@ -610,7 +611,7 @@ def test_load_onto_a_shrunk_host_violates_no_invariant(cloud):
     assert_over_capacity_is_allowed(cloud)
     # A later allocation did not exist before the inventory shrank.
     break_tables(cloud.database, update(allocations).values(updated_at=NOW + timedelta(seconds=1)))
-    assert is_over_capacity(run_verifier(cloud.database).violations)
+    assert is_over_capacity(verify(cloud.database).violations)
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
