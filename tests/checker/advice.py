@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.checker.api import Api
 from tests.checker.cloud import Cloud, Inventory, Provider
-from tests.checker.model import Request, drop_constraint, usable_providers
+from tests.checker.model import Request, usable_providers
 
 
 class UnknownAdviceError(Exception):
@@ -88,14 +88,17 @@ def without_constraint(request: Request, suffix: str, constraint: str, detail: s
         return replace(request, zone=None)
     if constraint == "group_policy":
         return replace(request, isolate=False)
-    name = detail.partition(":")[0]
+    name, group = detail.partition(":")[0], request.groups[suffix]
     if constraint == "resources":
-        return drop_constraint(request, "resources", suffix, name)
-    if constraint == "required" and name.startswith("!"):
-        return drop_constraint(request, "forbidden", suffix, name[1:])
-    if constraint == "required":
-        return drop_constraint(request, "required", suffix, name)
-    raise UnknownAdviceError(f"drop {constraint} {detail}")
+        resources = {key: amount for key, amount in group.resources.items() if key != name}
+        group = replace(group, resources=resources)
+    elif constraint == "required" and name.startswith("!"):
+        group = replace(group, forbidden=group.forbidden - {name[1:]})
+    elif constraint == "required":
+        group = replace(group, required=group.required - {name})
+    else:
+        raise UnknownAdviceError(f"drop {constraint} {detail}")
+    return replace(request, groups={**request.groups, suffix: group})
 
 
 def _provider_of(cloud: Cloud, rejection: Rejection, change: dict[str, Any]) -> Provider:

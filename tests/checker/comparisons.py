@@ -60,7 +60,9 @@ class Case:
         self.api.restore(self.api.read(frozenset(self.cloud.allocations)), self.cloud)
 
 
-def compare(api: Api, seed: int, layout: str, parts: Iterable[str] = ()) -> list[Comparison]:
+def compare(
+    api: Api, seed: int, layout: str, parts: Iterable[str] = (), requests: int = REQUESTS
+) -> list[Comparison]:
     """Create a random cloud, compare the answers to random requests, and remove the cloud.
 
     ``parts`` are keys of PARTS, by default all.
@@ -71,7 +73,7 @@ def compare(api: Api, seed: int, layout: str, parts: Iterable[str] = ()) -> list
     try:
         cloud = api.read(consumers)
         comparisons = []
-        for number in range(REQUESTS):
+        for number in range(requests):
             random = Random(f"{seed} {layout} {number}")
             case = Case(api, cloud, random_request(random, layout), random)
             for part in parts or PARTS:

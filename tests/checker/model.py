@@ -2,14 +2,10 @@
 """A model of the hosts that fit a request. It tries every combination of providers."""
 
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import product
 
 from tests.checker.cloud import DISABLED, SHARING, Amounts, Cloud, Provider
-
-#: A provider for each part of a request.
-Choice = tuple[tuple[Provider, Amounts], ...]
 
 
 @dataclass(frozen=True)
@@ -35,17 +31,17 @@ def hosts_that_fit(cloud: Cloud, request: Request) -> set[str]:
 
 
 def fits(cloud: Cloud, request: Request, host: str) -> bool:
-    return next(placements(cloud, request, host), None) is not None
-
-
-def placements(cloud: Cloud, request: Request, host: str) -> Iterator[dict[str, Amounts]]:
     root = cloud.hosts[host]
     if DISABLED in root.traits or host in cloud.disabled:
-        return
+        return False
     parts = [
         (suffix, group, resources)
         for suffix, group in request.groups.items()
-        for resources in ([group.resources] if suffix else _split_resources(group.resources))
+        for resources in (
+            [group.resources]
+            if suffix
+            else [{name: amount} for name, amount in group.resources.items()]
+        )
     ]
     usable = [
         [
@@ -55,9 +51,7 @@ def placements(cloud: Cloud, request: Request, host: str) -> Iterator[dict[str, 
         ]
         for suffix, group, _ in parts
     ]
-    for chosen in product(*usable):
-        if _is_valid(cloud, request, parts, chosen):
-            yield _allocations(parts, chosen)
+    return any(_is_valid(cloud, request, parts, chosen) for chosen in product(*usable))
 
 
 def usable_providers(cloud: Cloud, root: Provider) -> list[Provider]:
@@ -69,10 +63,6 @@ def usable_providers(cloud: Cloud, root: Provider) -> list[Provider]:
         if SHARING in provider.traits and provider.aggregates & joined
     ]
     return [*tree, *pools]
-
-
-def _split_resources(resources: Amounts) -> list[Amounts]:
-    return [{name: amount} for name, amount in resources.items()]
 
 
 def _may_serve(
@@ -128,17 +118,3 @@ def _allocations(
     for (_, _, resources), provider in zip(parts, chosen, strict=True):
         allocations.setdefault(provider.uuid, Counter()).update(resources)
     return {uuid: dict(amounts) for uuid, amounts in allocations.items()}
-
-
-def drop_constraint(request: Request, kind: str, suffix: str, name: str) -> Request:
-    if kind == "zone":
-        return replace(request, zone=None)
-    group = request.groups[suffix]
-    if kind == "resources":
-        resources = {key: amount for key, amount in group.resources.items() if key != name}
-        group = replace(group, resources=resources)
-    elif kind == "required":
-        group = replace(group, required=group.required - {name})
-    else:
-        group = replace(group, forbidden=group.forbidden - {name})
-    return replace(request, groups={**request.groups, suffix: group})

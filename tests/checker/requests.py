@@ -25,7 +25,7 @@ def random_request(random: Random, layout: str) -> Request:
     return Request(groups, zone, isolate=len(groups) > 2 and random.random() < 0.6)
 
 
-def request_spec(request: Request, count: int = 1) -> dict[str, Any]:
+def request_spec(request: Request) -> dict[str, Any]:
     extra_specs: dict[str, str] = {}
     for suffix, group in request.groups.items():
         for name in group.required:
@@ -40,7 +40,7 @@ def request_spec(request: Request, count: int = 1) -> dict[str, Any]:
     resources = request.groups[""].resources
     spec: dict[str, Any] = {
         "project_id": "checker",
-        "num_instances": count,
+        "num_instances": 1,
         "flavor": {
             "vcpus": resources.get("VCPU", 0),
             "memory_mb": resources.get("MEMORY_MB", 0),
