@@ -19,7 +19,7 @@ from tests.chaos.endpoint_recorder import EndpointRecorder
 from tests.chaos.endpoints import ALWAYS_REJECTING
 from tests.chaos.grammar import Grammar
 from tests.chaos.http_clients import HttpClient, InProcessClient, send_json
-from tests.chaos.scale import TRIED, choose_count
+from tests.chaos.scale import TRIED, WHOLE, choose_count
 from tests.chaos.valid_requests import DrawnRequest, create_objects
 from tests.conftest import Client
 from tests.support.invariants import assert_invariants
@@ -29,13 +29,13 @@ from tests.verifier.model import Fault
 pytestmark = pytest.mark.slow
 
 #: Number of requests, and the maximum if an endpoint has not succeeded by then.
-REQUESTS = choose_count(500, 5000)
+REQUESTS = choose_count(250, 5000)
 MOST = REQUESTS + 500
 #: Numbers of requests before memory is traced and before its first measurement. In between, caches
-#: replace entries from before the trace. In the full form they are mostly full by the measurement.
+#: replace entries from before the trace. Only the full form measures, because tracing is slow.
 TRACED, MEASURED = REQUESTS // 5, REQUESTS * 3 // 5
 #: Maximum average of bytes in Python objects that a measured request leaves.
-MAX_LEAK = choose_count(8192, 1536)
+MAX_LEAK = 1536
 #: Number of requests over HTTP, and the maximum growth in megabytes during the second half.
 SERVED = choose_count(250, 1700)
 MAX_GROWTH = choose_count(40, 10)
@@ -109,20 +109,21 @@ def test_random_requests_cause_no_server_error_in_process(
         ]
         assert not failures, (drawn, failures)
         caplog.clear()
-        if number == TRACED:
+        if WHOLE and number == TRACED:
             tracemalloc.start()
-        if number == MEASURED:
+        if WHOLE and number == MEASURED:
             before = remaining_bytes()
-    left = (remaining_bytes() - before) / (number - MEASURED)
-    tracemalloc.stop()
     assert {200, 201, 204, 303, 400, 403, 404, 405, 409} <= statuses
     assert reached.unrequested_endpoints == set()
     assert reached.failed_endpoints == set(ALWAYS_REJECTING)
-    assert left < MAX_LEAK
     assert app.get("/placement/resource_providers", headers=LATEST_HEADERS).status_int == 200
     assert_invariants(database, but=MAY_BE)
     done = f"{len(reached.succeeded)} of {len(reached.endpoints)} endpoints succeed"
-    record_property(TRIED, f"{number} requests, each of which leaves {left:.0f} bytes; {done}")
+    record_property(TRIED, f"{number} requests; {done}")
+    if WHOLE:
+        left = (remaining_bytes() - before) / (number - MEASURED)
+        tracemalloc.stop()
+        assert left < MAX_LEAK
 
 
 @pytest.mark.chaos
