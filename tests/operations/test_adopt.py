@@ -7,13 +7,11 @@ import pytest
 from sqlalchemy import insert, inspect, select, text
 
 from placement_sched.db.migrate import (
-    REVISIONS,
     TRAIN,
     XENA,
     current_revision,
     inspect_schema,
     newest_revision,
-    sync_schema,
 )
 from placement_sched.db.tables import (
     OWN_TABLES,
@@ -47,20 +45,26 @@ pytestmark = pytest.mark.all_databases
 OURS = {table.name for table in OWN_TABLES} | {"placement_sched_alembic_version"}
 
 
-@pytest.fixture(params=KINDS)
-def empty_database_of_any_kind(request, tmp_path):
-    with empty_database(request.param, tmp_path) as url:
+def make_empty_database(kind, folder):
+    with empty_database(kind, folder) as url:
         database = Database(make_settings(url))
         yield database
         database.dispose()
+
+
+@pytest.fixture(params=KINDS)
+def database(request, tmp_path):
+    """An empty database without the schema."""
+    yield from make_empty_database(request.param, tmp_path)
 
 
 @pytest.fixture
 def sqlite_empty(tmp_path):
-    with empty_database("sqlite", tmp_path) as url:
-        database = Database(make_settings(url))
-        yield database
-        database.dispose()
+    yield from make_empty_database("sqlite", tmp_path)
+
+
+def execute(database, statement):
+    database.write(lambda connection: connection.execute(text(statement)))
 
 
 def table_names(database: Database) -> set[str]:
@@ -68,85 +72,60 @@ def table_names(database: Database) -> set[str]:
         return set(inspect(connection).get_table_names())
 
 
-@pytest.mark.parametrize("revision", [XENA, NEWEST])
-def test_own_tables_are_added_and_reported(empty_database_of_any_kind, revision):
-    create_openstack_schema(empty_database_of_any_kind, revision)
-    adoption = adopt(empty_database_of_any_kind, utcnow)
+#: The index on OpenStack placement's allocations, on PostgreSQL.
+HASH = "sched_allocations_consumer_id_idx"
+
+
+@pytest.mark.parametrize("revision", [NEWEST, XENA])
+def test_own_tables_are_added_once_and_existing_rows_are_kept(database, revision):
+    create_openstack_schema(database, revision)
+    uuid = add_openstack_rows(database)
+    adoption = adopt(database, utcnow)
     assert set(adoption.created_tables) == OURS
     assert (adoption.found, adoption.revision, adoption.added_columns) == (revision, revision, ())
     assert (adoption.before, adoption.own_revision) == (None, newest_revision())
     assert "VCPU" in adoption.added.resource_classes
     assert "HW_CPU_X86_AVX2" in adoption.added.traits
+    is_postgresql = database.url.get_backend_name() == "postgresql"
+    assert adoption.created_indexes == ((HASH,) if is_postgresql else ())
     assert adoption.changed
-    assert current_revision(empty_database_of_any_kind) == newest_revision()
-
-
-HASH = "sched_allocations_consumer_id_idx"
-
-
-def hash_indexes(database: Database) -> tuple[str, ...]:
-    """The hash indexes on OpenStack placement's allocations, if the database has them."""
-    return (HASH,) if database.url.get_backend_name() == "postgresql" else ()
-
-
-@pytest.mark.parametrize(
-    ("revision", "theirs"), [(TRAIN, ("consumers_consumer_type_id_idx",)), (NEWEST, ())]
-)
-def test_indexes_on_existing_tables_are_reported(empty_database_of_any_kind, revision, theirs):
-    create_openstack_schema(empty_database_of_any_kind, revision)
-    assert adopt(empty_database_of_any_kind, utcnow).created_indexes == (
-        *hash_indexes(empty_database_of_any_kind),
-        *theirs,
-    )
-    assert adopt(empty_database_of_any_kind, utcnow).created_indexes == ()
-
-
-def test_revision_of_an_earlier_release_of_ours_is_reported(empty_database_of_any_kind):
-    create_openstack_schema(empty_database_of_any_kind)
-    adopt(empty_database_of_any_kind, utcnow)
-    number = text("UPDATE placement_sched_alembic_version SET version_num = '0020'")
-    empty_database_of_any_kind.write(lambda connection: connection.execute(number))
-    adoption = adopt(empty_database_of_any_kind, utcnow)
-    assert (adoption.before, adoption.own_revision) == ("0020", newest_revision())
-    assert (adoption.created_tables, adoption.added_columns, adoption.created_indexes) == (
-        (),
-        (),
-        (),
-    )
-    assert adoption.changed
-
-
-def test_existing_rows_are_counted_and_kept(empty_database_of_any_kind):
-    create_openstack_schema(empty_database_of_any_kind)
-    uuid = add_openstack_rows(empty_database_of_any_kind)
-    counted = adopt(empty_database_of_any_kind, utcnow).census
+    assert current_revision(database) == newest_revision()
+    counted = adoption.census
     assert (counted.providers, counted.root_providers, counted.inventories) == (1, 1, 1)
     assert (counted.allocations, counted.consumers) == (1, 1)
     assert (counted.without_root, counted.incomplete_consumers) == (0, 0)
     assert counted.overfull_inventories == 0
-    with empty_database_of_any_kind.read() as connection:
+    with database.read() as connection:
         row = connection.execute(select(resource_providers)).one()
         assert (row.uuid, row.generation) == (uuid, 7)
         assert usages.of_provider(connection, uuid) == (7, {"VCPU": 3})
-
-
-@pytest.mark.parametrize("revision", [TRAIN, NEWEST])
-def test_second_adoption_has_nothing_to_do(empty_database_of_any_kind, revision):
-    create_openstack_schema(empty_database_of_any_kind, revision)
-    first = adopt(empty_database_of_any_kind, utcnow)
-    again = adopt(empty_database_of_any_kind, utcnow)
-    assert first.changed
+    again = adopt(database, utcnow)
     assert not again.changed
-    assert (again.before, again.found) == (newest_revision(), first.revision)
+    assert (again.before, again.found, again.created_indexes) == (newest_revision(), revision, ())
+    before = table_names(database)
+    sync(database, utcnow)
+    assert table_names(database) == before
 
 
-def test_train_schema_gets_consumer_types_like_xena(empty_database_of_any_kind):
-    create_openstack_schema(empty_database_of_any_kind, TRAIN)
-    adoption = adopt(empty_database_of_any_kind, utcnow)
+def test_revision_of_an_earlier_release_of_ours_is_reported(database):
+    create_openstack_schema(database)
+    adopt(database, utcnow)
+    execute(database, "UPDATE placement_sched_alembic_version SET version_num = '0020'")
+    adoption = adopt(database, utcnow)
+    assert (adoption.before, adoption.own_revision) == ("0020", newest_revision())
+    assert adoption.created_tables + adoption.added_columns + adoption.created_indexes == ()
+    assert adoption.changed
+
+
+def test_train_schema_gets_consumer_types_like_xena(database):
+    """A placement service of Train that still writes does not use the new column."""
+    create_openstack_schema(database, TRAIN)
+    adoption = adopt(database, utcnow)
     assert set(adoption.created_tables) == OURS | {"consumer_types"}
     assert adoption.added_columns == ("consumers.consumer_type_id",)
+    assert "consumers_consumer_type_id_idx" in adoption.created_indexes
     assert (adoption.found, adoption.revision) == (TRAIN, XENA)
-    with empty_database_of_any_kind.read() as connection:
+    with database.read() as connection:
         inspector = inspect(connection)
         (key,) = inspector.get_foreign_keys("consumers")
         assert key["referred_table"] == "consumer_types"
@@ -155,69 +134,39 @@ def test_train_schema_gets_consumer_types_like_xena(empty_database_of_any_kind):
         indexes = {index["name"] for index in inspector.get_indexes("consumers")}
         assert "consumers_consumer_type_id_idx" in indexes
     assert any(XENA in note for note in describe_adoption(adoption))
-
-
-def test_train_consumers_have_unknown_type(empty_database_of_any_kind):
-    """A placement service of Train that still writes does not use the new column."""
-    create_openstack_schema(empty_database_of_any_kind, TRAIN)
-    empty_database_of_any_kind.write(
-        lambda connection: connection.execute(
-            text(
-                "INSERT INTO consumers (uuid, project_id, user_id, generation) "
-                f"VALUES ('{uuid4()}', 1, 1, 4)"
-            )
-        )
-    )
-    adopt(empty_database_of_any_kind, utcnow)
-    empty_database_of_any_kind.write(
-        lambda connection: connection.execute(
-            text(
-                "INSERT INTO consumers (uuid, project_id, user_id, generation) "
-                f"VALUES ('{uuid4()}', 1, 1, 5)"
-            )
-        )
-    )
-    with empty_database_of_any_kind.read() as connection:
-        rows = connection.execute(
-            select(consumers.c.generation, consumers.c.consumer_type_id).order_by(consumers.c.id)
-        )
-        assert [tuple(row) for row in rows] == [(4, None), (5, None)]
-
-
-def test_interrupted_step_is_completed(empty_database_of_any_kind):
-    create_openstack_schema(empty_database_of_any_kind, TRAIN)
-    empty_database_of_any_kind.write(consumer_types.create)
-    adoption = adopt(empty_database_of_any_kind, utcnow)
-    assert adoption.revision == XENA
-    assert adoption.added_columns == ("consumers.consumer_type_id",)
-    with empty_database_of_any_kind.read() as connection:
-        assert inspect_schema(connection).complete
-
-
-def test_an_adopted_train_database_serves_usages_by_type(empty_database_of_any_kind):
-    create_openstack_schema(empty_database_of_any_kind, TRAIN)
-    adopt(empty_database_of_any_kind, utcnow)
-    add_openstack_rows(empty_database_of_any_kind)
-    with empty_database_of_any_kind.read() as connection:
+    assert not adopt(database, utcnow).changed
+    add_openstack_rows(database)
+    with database.read() as connection:
         (usage,) = usages.of_project(connection, "demo")
     assert (usage.consumer_type, usage.amounts) == (UNKNOWN_TYPE, {"VCPU": 3})
 
 
-def test_unknown_tables_and_columns_are_unchanged(empty_database_of_any_kind):
-    create_openstack_schema(empty_database_of_any_kind)
+def test_interrupted_step_is_completed(database):
+    create_openstack_schema(database, TRAIN)
+    columns = "uuid, project_id, user_id, generation"
+    execute(database, f"INSERT INTO consumers ({columns}) VALUES ('{uuid4()}', 1, 1, 4)")
+    database.write(consumer_types.create)
+    adoption = adopt(database, utcnow)
+    assert adoption.revision == XENA
+    assert adoption.added_columns == ("consumers.consumer_type_id",)
+    with database.read() as connection:
+        assert inspect_schema(connection).complete
+        assert connection.scalars(select(consumers.c.consumer_type_id)).all() == [None]
+
+
+def test_unknown_tables_and_columns_are_unchanged(database):
+    create_openstack_schema(database)
 
     def add_foreign_objects(connection):
         connection.execute(text("ALTER TABLE resource_providers ADD COLUMN theirs INTEGER"))
         connection.execute(text("CREATE TABLE instances (id INTEGER)"))
 
-    empty_database_of_any_kind.write(add_foreign_objects)
-    add_openstack_rows(empty_database_of_any_kind)
-    empty_database_of_any_kind.write(
-        lambda connection: connection.execute(text("UPDATE resource_providers SET theirs = 42"))
-    )
-    adopt(empty_database_of_any_kind, utcnow)
-    assert "instances" in table_names(empty_database_of_any_kind)
-    with empty_database_of_any_kind.read() as connection:
+    database.write(add_foreign_objects)
+    add_openstack_rows(database)
+    execute(database, "UPDATE resource_providers SET theirs = 42")
+    adopt(database, utcnow)
+    assert "instances" in table_names(database)
+    with database.read() as connection:
         assert connection.scalar(text("SELECT theirs FROM resource_providers")) == 42
         assert connection.scalar(text("SELECT version_num FROM alembic_version")) == NEWEST
 
@@ -241,10 +190,10 @@ def test_roots_without_a_compute_node_are_reported(sqlite_empty):
     assert describe_adoption(again) == ()
 
 
-def test_overcommitted_inventories_are_reported(empty_database_of_any_kind):
-    create_openstack_schema(empty_database_of_any_kind)
-    add_openstack_rows(empty_database_of_any_kind, used=9)
-    adoption = adopt(empty_database_of_any_kind, utcnow)
+def test_overcommitted_inventories_are_reported(database):
+    create_openstack_schema(database)
+    add_openstack_rows(database, used=9)
+    adoption = adopt(database, utcnow)
     assert adoption.census.overfull_inventories == 1
     assert any("over-allocated" in note for note in describe_adoption(adoption))
 
@@ -257,29 +206,9 @@ def test_inconsistent_rows_are_reported(sqlite_empty):
     assert any("status upgrade check" in note for note in describe_adoption(adoption))
 
 
-def leave_empty(_database):
-    pass
-
-
-def schema_without_revision(database):
-    create_openstack_schema(database, None)
-
-
-def schema_of_unknown_revision(database):
-    create_openstack_schema(database, "0123456789ab")
-
-
 def schema_of_several_revisions(database):
     create_openstack_schema(database, XENA)
-    database.write(
-        lambda connection: connection.execute(
-            text(f"INSERT INTO alembic_version VALUES ('{NEWEST}')")
-        )
-    )
-
-
-def stein_schema(database):
-    create_openstack_schema(database, "b4ed3a175331")
+    execute(database, f"INSERT INTO alembic_version VALUES ('{NEWEST}')")
 
 
 def schema_without_a_table(database):
@@ -293,45 +222,39 @@ def schema_without_a_table(database):
 
 def schema_without_a_column(database):
     create_openstack_schema(database)
-    database.write(
-        lambda connection: connection.execute(text("ALTER TABLE inventories DROP COLUMN step_size"))
-    )
+    execute(database, "ALTER TABLE inventories DROP COLUMN step_size")
 
 
 def xena_schema_without_consumer_types(database):
     create_openstack_schema(database, TRAIN)
-    database.write(
-        lambda connection: connection.execute(
-            text(f"UPDATE alembic_version SET version_num = '{XENA}'")
-        )
-    )
+    execute(database, f"UPDATE alembic_version SET version_num = '{XENA}'")
 
 
-def own_schema_only(database):
-    sync(database, utcnow)
+def schema_of(revision):
+    return lambda database: create_openstack_schema(database, revision)
 
 
 @pytest.mark.parametrize(
     ("prepare", "error"),
     [
-        (leave_empty, "no tables of OpenStack placement"),
-        (schema_without_revision, "placement-manage db stamp"),
-        (schema_of_unknown_revision, f"0123456789ab, which is not .*{NEWEST}"),
+        (lambda _database: None, "no tables of OpenStack placement"),
+        (schema_of(None), "placement-manage db stamp"),
+        (schema_of("0123456789ab"), f"0123456789ab, which is not .*{NEWEST}"),
         (schema_of_several_revisions, f"{XENA}, {NEWEST}, which is not a supported revision"),
-        (stein_schema, "older than Train"),
+        (schema_of("b4ed3a175331"), "older than Train"),
         (schema_without_a_table, "lacks allocations, inventories, .* and 4 more"),
         (schema_without_a_column, r"lacks inventories\.step_size;"),
         (xena_schema_without_consumer_types, "lacks consumer_types, consumers.consumer_type_id"),
-        (own_schema_only, "already belongs to this service"),
+        (lambda database: sync(database, utcnow), "already belongs to this service"),
     ],
 )
-def test_unknown_schema_is_rejected_and_unchanged(empty_database_of_any_kind, prepare, error):
-    prepare(empty_database_of_any_kind)
-    before = table_names(empty_database_of_any_kind)
+def test_unknown_schema_is_rejected_and_unchanged(database, prepare, error):
+    prepare(database)
+    before = table_names(database)
     with pytest.raises(Unavailable, match=error) as rejection:
-        adopt(empty_database_of_any_kind, utcnow)
+        adopt(database, utcnow)
     assert "\n" not in rejection.value.detail
-    assert table_names(empty_database_of_any_kind) == before
+    assert table_names(database) == before
 
 
 def test_missing_sqlite_file_is_rejected_and_not_created(tmp_path):
@@ -342,83 +265,45 @@ def test_missing_sqlite_file_is_rejected_and_not_created(tmp_path):
     assert not absent.exists()
 
 
-def test_db_sync_rejects_a_database_to_be_adopted(empty_database_of_any_kind):
-    create_openstack_schema(empty_database_of_any_kind, TRAIN)
-    before = table_names(empty_database_of_any_kind)
-    with pytest.raises(Unavailable, match=r"lacks consumer_types.*db adopt"):
-        sync(empty_database_of_any_kind, utcnow)
-    assert table_names(empty_database_of_any_kind) == before
-
-
-@pytest.mark.parametrize("revision", [XENA, NEWEST])
-def test_db_sync_rejects_a_complete_unadopted_database(empty_database_of_any_kind, revision):
-    create_openstack_schema(empty_database_of_any_kind, revision)
-    before = table_names(empty_database_of_any_kind)
-    with pytest.raises(NotAdopted, match=rf"{revision}, .* placement-sched db adopt") as rejection:
-        sync(empty_database_of_any_kind, utcnow)
+@pytest.mark.parametrize(
+    ("revision", "error"),
+    [
+        (NEWEST, rf"{NEWEST}, .* placement-sched db adopt"),
+        (XENA, rf"{XENA}, .* placement-sched db adopt"),
+        (TRAIN, r"lacks consumer_types.*db adopt"),
+        ("0123456789ab", r"revision 0123456789ab\) .*db adopt"),
+        (None, r"did not create .*allocations.*db adopt"),
+    ],
+)
+def test_db_sync_rejects_an_unadopted_database(database, revision, error):
+    create_openstack_schema(database, revision)
+    before = table_names(database)
+    with pytest.raises(NotAdopted, match=error) as rejection:
+        sync(database, utcnow)
     assert "\n" not in rejection.value.detail
-    assert table_names(empty_database_of_any_kind) == before
-    with empty_database_of_any_kind.read() as connection:
+    assert table_names(database) == before
+    with database.read() as connection:
         assert connection.scalar(text("SELECT COUNT(*) FROM traits")) == 0
 
 
-def test_db_sync_rejects_an_unknown_revision(sqlite_empty):
-    create_openstack_schema(sqlite_empty, "0123456789ab")
-    with pytest.raises(NotAdopted, match=r"revision 0123456789ab\) .*db adopt"):
-        sync(sqlite_empty, utcnow)
-
-
-def test_db_sync_rejects_tables_of_unknown_origin(empty_database_of_any_kind):
-    create_openstack_schema(empty_database_of_any_kind, None)
-    before = table_names(empty_database_of_any_kind)
-    with pytest.raises(NotAdopted, match=r"did not create .*allocations.*db adopt"):
-        sync(empty_database_of_any_kind, utcnow)
-    assert table_names(empty_database_of_any_kind) == before
-
-
-def test_db_sync_accepts_an_adopted_database(empty_database_of_any_kind):
-    create_openstack_schema(empty_database_of_any_kind)
-    adopt(empty_database_of_any_kind, utcnow)
-    before = table_names(empty_database_of_any_kind)
-    sync(empty_database_of_any_kind, utcnow)
-    assert table_names(empty_database_of_any_kind) == before
-
-
-def test_db_sync_completes_an_interrupted_adoption(empty_database_of_any_kind):
-    create_openstack_schema(empty_database_of_any_kind)
+@pytest.mark.parametrize("complete", [adopt, sync])
+def test_interrupted_adoption_is_completed(database, complete):
+    create_openstack_schema(database)
     half = OWN_TABLES[: len(OWN_TABLES) // 2]
-    empty_database_of_any_kind.write(
-        lambda connection: metadata.create_all(connection, tables=half)
-    )
-    sync(empty_database_of_any_kind, utcnow)
-    assert table_names(empty_database_of_any_kind) >= OURS
+    database.write(lambda connection: metadata.create_all(connection, tables=half))
+    complete(database, utcnow)
+    assert table_names(database) >= OURS
 
 
 @pytest.mark.parametrize("may_sync", [True, False])
-def test_server_does_not_prepare_an_unadopted_database(empty_database_of_any_kind, may_sync):
-    create_openstack_schema(empty_database_of_any_kind)
-    before = table_names(empty_database_of_any_kind)
-    url = empty_database_of_any_kind.url.render_as_string(hide_password=False)
+def test_server_does_not_prepare_an_unadopted_database(database, may_sync):
+    create_openstack_schema(database)
+    before = table_names(database)
+    url = database.url.render_as_string(hide_password=False)
     settings = make_settings(url, placement_database__sync_on_startup=may_sync)
-    ready = Preparation(empty_database_of_any_kind, settings, utcnow)
+    ready = Preparation(database, settings, utcnow)
     with pytest.raises(NotAdopted, match="placement-sched db adopt"):
         ready()
-    assert table_names(empty_database_of_any_kind) == before
-    adopt(empty_database_of_any_kind, utcnow)
+    assert table_names(database) == before
+    adopt(database, utcnow)
     ready()
-
-
-def test_incomplete_own_schema_is_completed(empty_database_of_any_kind):
-    create_openstack_schema(empty_database_of_any_kind)
-    half = OWN_TABLES[: len(OWN_TABLES) // 2]
-    empty_database_of_any_kind.write(
-        lambda connection: metadata.create_all(connection, tables=half)
-    )
-    adoption = adopt(empty_database_of_any_kind, utcnow)
-    assert set(adoption.created_tables) == OURS - {table.name for table in half}
-    sync_schema(empty_database_of_any_kind)
-
-
-def test_every_supported_revision_names_its_releases():
-    assert list(REVISIONS) == [TRAIN, XENA, NEWEST]
-    assert all("(" in releases for releases in REVISIONS.values())

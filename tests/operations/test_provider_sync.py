@@ -1,22 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``sync_aggregates``: provider aggregates follow host aggregates."""
+"""``sync_aggregates`` and ``sync_traits``: providers follow host aggregates."""
+
+import dataclasses
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from placement_sched.errors import ServiceFailed
+from placement_sched.db.transaction import Database
+from placement_sched.errors import NotFound, ServiceFailed
+from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.provider_sync import HostMap, SyncCode, SyncProblem
 from placement_sched.operations import aggregates as own_aggregates
-from placement_sched.operations.provider_sync import OwnPlacement, by_name, sync_aggregates
+from placement_sched.operations.provider_sync import (
+    OwnPlacement,
+    by_name,
+    sync_aggregates,
+    sync_traits,
+)
+from placement_sched.store import synced_traits
 from placement_sched.store.compute import host_aggregates
-from placement_sched.store.placement import aggregates, resource_providers
+from placement_sched.store.placement import aggregates, resource_providers, traits
+from placement_sched.store.placement import aggregates as provider_aggregates
+from tests.conftest import empty, make_settings
+from tests.exploring import draws
 from tests.support.host_maps import (
-    HostMapSequence,
+    LICENSED,
     add_aggregate,
+    add_unrecorded_trait,
     aggregate_uuid,
     build_join,
     build_leave,
+    build_trait_addition,
+    build_trait_removal,
     local_services,
     read_members,
+    read_providers_with_trait,
+    set_metadata,
 )
 from tests.support.hosts import NOW, add_node, add_service
 from tests.support.providers import make_provider
@@ -70,20 +90,19 @@ def test_second_sync_changes_nothing(database):
     assert [generation(database, node) for node in nodes] == generations == [3] * 8
 
 
-def test_statement_count_is_independent_of_batch_size(database):
+@pytest.mark.parametrize("sync", [sync_aggregates, sync_traits])
+def test_statement_count_is_independent_of_batch_size(database, sync):
     hosts = [f"cn{number}" for number in range(40)]
     for host in hosts:
         add_node(database, host)
-    add_aggregate(database, "first", hosts[:1])
-    sync_aggregates(*local_services(database))
-    add_aggregate(database, "small", hosts[:2])
-    with record_statements(database) as few:
-        sync_aggregates(*local_services(database))
-    add_aggregate(database, "large", hosts)
-    with record_statements(database) as many:
-        sync_aggregates(*local_services(database))
-    assert len(many) == len(few)
-    assert len(read_members(database, "large")) == 40
+    counts = []
+    for number in (1, 2, 40):
+        metadata = {f"trait:CUSTOM_{number}": "required"}
+        add_aggregate(database, f"a{number}", hosts[:number], metadata)
+        with record_statements(database) as statements:
+            assert len(sync(*local_services(database)).added) == number
+        counts.append(len(statements))
+    assert counts[1] == counts[2]
 
 
 def test_stale_membership_is_removed_only_with_the_option(database):
@@ -186,46 +205,6 @@ def test_progress_and_each_change_are_reported(sqlite_database):
     assert steps == [(1, 1)]
 
 
-def test_host_that_joins_during_removal_is_added_back(sqlite_database):
-    """The client that adds the host changes no aggregate, because the provider is still in it."""
-    late = add_node(sqlite_database, "late")
-    add_aggregate(sqlite_database, "fast")
-    add_to_placement_aggregate(sqlite_database, "fast", late)
-    read_hosts, _ = local_services(sqlite_database)
-    before = read_hosts()
-    after = HostMap(
-        aggregates=tuple(aggregate_with_host(aggregate, "late") for aggregate in before.aggregates),
-        known=before.known,
-        nodes=before.nodes,
-    )
-    elsewhere = OwnPlacement(sqlite_database, lambda: NOW, own_hosts=False)
-    synced = sync_aggregates(HostMapSequence(before, after), elsewhere, remove_stale=True)
-    assert read_members(sqlite_database, "fast") == {late}
-    assert synced.removed == set()
-
-
-def test_host_that_leaves_during_adding_is_removed_again(sqlite_database):
-    gone = add_node(sqlite_database, "gone")
-    add_aggregate(sqlite_database, "fast", ["gone"])
-    read_hosts, _ = local_services(sqlite_database)
-    before = read_hosts()
-    after = HostMap(aggregates=(), known=before.known, nodes=before.nodes)
-    elsewhere = OwnPlacement(sqlite_database, lambda: NOW, own_hosts=False)
-    sync_aggregates(HostMapSequence(before, after), elsewhere)
-    assert read_members(sqlite_database, "fast") == set()
-    assert gone not in read_members(sqlite_database, "fast")
-
-
-def aggregate_with_host(aggregate, host):
-    return type(aggregate)(
-        id=aggregate.id,
-        uuid=aggregate.uuid,
-        name=aggregate.name,
-        hosts=aggregate.hosts | {host},
-        metadata=aggregate.metadata,
-    )
-
-
 def test_own_host_aggregates_are_reread_under_lock(database):
     """An outdated read of the aggregate changes nothing."""
     one, two = add_node(database, "cn1"), add_node(database, "cn2")
@@ -242,3 +221,339 @@ def test_own_host_aggregates_are_reread_under_lock(database):
     assert placement.change(build_join(stale.aggregates[0].uuid, one)).done == set()
     assert placement.change(build_leave(stale.aggregates[0].uuid, two)).done == set()
     assert read_members(database, "fast") == {two}
+
+
+ASKING = {f"trait:{LICENSED}": "required"}
+NOT_ASKING = {f"trait:{LICENSED}": None}
+
+
+def remove_trait_manually(database, provider, trait=LICENSED):
+    def write_rows(connection):
+        number = resource_providers.by_uuid(connection, provider).id
+        traits.take_off(connection, trait, [number], NOW)
+
+    database.write(write_rows)
+
+
+def changes_of(synced):
+    return synced.created, synced.added, synced.removed
+
+
+def problems_of(synced):
+    return {(problem.code, problem.about) for problem in synced.problems}
+
+
+def read_synced_traits(database):
+    with database.read() as connection:
+        return synced_traits.read(connection)
+
+
+def test_trait_is_created_and_set_on_every_node_of_the_hosts(database):
+    inside = {add_node(database, "win1", f"node{number}") for number in (1, 2)}
+    add_node(database, "cn1")
+    aggregate = add_aggregate(database, "windows", ["win1"], {**ASKING, "os_distro": "windows"})
+    synced = sync_traits(*local_services(database))
+    assert (synced.created, synced.added) == ([LICENSED], {(node, LICENSED) for node in inside})
+    assert synced.code is SyncCode.DONE
+    assert read_providers_with_trait(database) == inside
+    assert read_synced_traits(database) == {(node, LICENSED): aggregate for node in inside}
+
+
+def test_only_required_values_request_a_trait(sqlite_database):
+    add_node(sqlite_database, "cn1")
+    add_aggregate(
+        sqlite_database, "a", ["cn1"], {"trait:CUSTOM_A": "forbidden", "CUSTOM_B": "required"}
+    )
+    synced = sync_traits(*local_services(sqlite_database))
+    assert (synced.created, synced.added, synced.problems) == ([], set(), [])
+
+
+def test_aggregate_without_hosts_creates_its_trait(sqlite_database):
+    """A request that names a missing trait is rejected, so the trait must exist."""
+    add_aggregate(sqlite_database, "windows", [], ASKING)
+    assert sync_traits(*local_services(sqlite_database)).created == [LICENSED]
+    with sqlite_database.read() as connection:
+        assert traits.by_names(connection, [LICENSED])
+
+
+def test_second_sync_of_traits_changes_nothing(database):
+    hosts = [f"cn{number}" for number in range(8)]
+    nodes = [add_node(database, host) for host in hosts]
+    for name in ("a", "b"):
+        add_aggregate(database, name, hosts, ASKING)
+    sync_traits(*local_services(database))
+    with record_statements(database) as statements:
+        synced = sync_traits(*local_services(database))
+    assert (synced.created, synced.added, synced.removed) == ([], set(), set())
+    assert len(statements) == 6
+    with database.read() as connection:
+        rows = resource_providers.by_uuids(connection, nodes).values()
+    assert {provider.generation for provider in rows} == {1}
+
+
+def hosts_without_nodes(hosts, *names):
+    """Return the host map without the compute nodes of these hosts."""
+    nodes = {host: uuids for host, uuids in hosts.nodes.items() if host not in names}
+    return dataclasses.replace(hosts, nodes=nodes)
+
+
+def test_host_with_unreported_node_keeps_the_trait(database):
+    """A node that is missing in the list may still exist."""
+    node, other = add_node(database, "win1"), add_node(database, "win2")
+    add_aggregate(database, "windows", ["win1", "win2"], ASKING)
+    read_hosts, placement = local_services(database)
+    sync_traits(read_hosts, placement)
+    novas = OwnPlacement(database, lambda: NOW, own_hosts=False)
+    synced = sync_traits(lambda: hosts_without_nodes(read_hosts(), "win1"), novas)
+    assert synced.removed == set()
+    assert problems_of(synced) == {(SyncCode.NO_NODE, "win1")}
+    assert read_providers_with_trait(database) == {node, other}
+    assert read_synced_traits(database).keys() == {(node, LICENSED), (other, LICENSED)}
+    set_metadata(database, "windows", NOT_ASKING)
+    synced = sync_traits(lambda: hosts_without_nodes(read_hosts(), "win1"), novas)
+    assert synced.removed == {(node, LICENSED), (other, LICENSED)}
+
+
+def test_manually_removed_trait_is_set_again(sqlite_database):
+    node = add_node(sqlite_database, "win1")
+    add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
+    sync_traits(*local_services(sqlite_database))
+    remove_trait_manually(sqlite_database, node)
+    assert sync_traits(*local_services(sqlite_database)).added == {(node, LICENSED)}
+    assert read_providers_with_trait(sqlite_database) == {node}
+
+
+def test_already_removed_trait_is_dropped_from_the_record(sqlite_database):
+    node = add_node(sqlite_database, "win1")
+    add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
+    sync_traits(*local_services(sqlite_database))
+    remove_trait_manually(sqlite_database, node)
+    set_metadata(sqlite_database, "windows", NOT_ASKING)
+    assert sync_traits(*local_services(sqlite_database)).removed == set()
+    assert read_synced_traits(sqlite_database) == {}
+    add_unrecorded_trait(sqlite_database, node)
+    sync_traits(*local_services(sqlite_database))
+    assert read_providers_with_trait(sqlite_database) == {node}
+
+
+def test_trait_stays_while_another_aggregate_requests_it(database):
+    node = add_node(database, "win1")
+    add_aggregate(database, "one", ["win1"], ASKING)
+    add_aggregate(database, "two", ["win1"], ASKING)
+    sync_traits(*local_services(database))
+    set_metadata(database, "one", NOT_ASKING)
+    assert sync_traits(*local_services(database)).removed == set()
+    assert read_synced_traits(database) == {(node, LICENSED): aggregate_uuid("two")}
+    set_metadata(database, "two", NOT_ASKING)
+    assert sync_traits(*local_services(database), aggregate="two").removed == {(node, LICENSED)}
+
+
+def test_sync_can_be_limited_to_one_aggregate(sqlite_database):
+    one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
+    add_aggregate(sqlite_database, "one", ["cn1"], {"trait:CUSTOM_ONE": "required"})
+    add_aggregate(sqlite_database, "two", ["cn2"], {"trait:CUSTOM_TWO": "required"})
+    assert sync_traits(*local_services(sqlite_database), aggregate="one").added == {
+        (one, "CUSTOM_ONE")
+    }
+    assert sync_traits(*local_services(sqlite_database), aggregate="two").added == {
+        (two, "CUSTOM_TWO")
+    }
+    set_metadata(sqlite_database, "one", {"trait:CUSTOM_ONE": None})
+    assert sync_traits(*local_services(sqlite_database), aggregate="two").removed == set()
+    assert sync_traits(*local_services(sqlite_database), aggregate="one").removed == {
+        (one, "CUSTOM_ONE")
+    }
+
+
+def test_trait_of_an_unlisted_aggregate_is_kept(database):
+    """An earlier sync followed nova's host aggregates. This sync follows the local aggregates."""
+    node = add_node(database, "cn1")
+    theirs = HostAggregate(
+        id=1,
+        uuid=aggregate_uuid("nova's"),
+        name="nova's",
+        hosts=frozenset({"cn1"}),
+        metadata=ASKING,
+        created_at=NOW,
+    )
+    hosts = HostMap((theirs,), frozenset({"cn1"}), {"cn1": frozenset({node})})
+    elsewhere = OwnPlacement(database, lambda: NOW, own_hosts=False)
+    elsewhere.change(build_join(theirs.uuid, node))
+    sync_traits(lambda: hosts, elsewhere)
+    synced = sync_traits(*local_services(database))
+    assert (synced.removed, synced.code) == (set(), SyncCode.AGGREGATE_UNKNOWN)
+    assert [problem.about for problem in synced.problems] == ["cn1"]
+    assert read_providers_with_trait(database) == {node}
+    elsewhere.change(build_leave(theirs.uuid, node))
+    assert sync_traits(*local_services(database)).removed == {(node, LICENSED)}
+
+
+def test_unknown_aggregate_is_an_error(sqlite_database):
+    with pytest.raises(NotFound, match="no host aggregate named 'nix'"):
+        sync_traits(*local_services(sqlite_database), aggregate="nix")
+
+
+@pytest.mark.parametrize(
+    "name", ["HW_CPU_X86_AVX1024", "CUSTOM_lower", "CUSTOM_", "", "CUSTOM_A,B"]
+)
+def test_invalid_trait_is_rejected_and_others_are_set(sqlite_database, name):
+    node = add_node(sqlite_database, "cn1")
+    add_aggregate(sqlite_database, "odd", ["cn1"], {f"trait:{name}": "required", **ASKING})
+    synced = sync_traits(*local_services(sqlite_database))
+    assert synced.code is SyncCode.TRAIT_REFUSED
+    assert [(problem.about, "aggregate odd" in problem.detail) for problem in synced.problems] == [
+        (name, True)
+    ]
+    assert synced.added == {(node, LICENSED)}
+
+
+def test_host_without_provider_has_novas_exit_code(sqlite_database):
+    good = add_node(sqlite_database, "good")
+    add_service(sqlite_database, "serving")
+    add_node(sqlite_database, "gone", provider=False)
+    add_aggregate(sqlite_database, "all", ["good", "serving", "gone", "ghost"], ASKING)
+    add_aggregate(sqlite_database, "does not ask", ["elsewhere"])
+    synced = sync_traits(*local_services(sqlite_database))
+    assert read_providers_with_trait(sqlite_database) == {good}
+    assert problems_of(synced) == {
+        (SyncCode.NO_NODE, "serving"),
+        (SyncCode.HOST_UNKNOWN, "ghost"),
+        (SyncCode.NO_PROVIDER, "gone"),
+    }
+    assert synced.code is SyncCode.NO_PROVIDER
+
+
+def test_dry_run_reports_changes_without_writing(sqlite_database):
+    one, two = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
+    add_aggregate(sqlite_database, "old", ["cn1"], ASKING)
+    sync_traits(*local_services(sqlite_database))
+    set_metadata(sqlite_database, "old", NOT_ASKING)
+    add_aggregate(sqlite_database, "new", ["cn2"], {"trait:CUSTOM_NEW": "required"})
+    planned = sync_traits(*local_services(sqlite_database), dry_run=True)
+    assert (
+        read_providers_with_trait(sqlite_database),
+        read_providers_with_trait(sqlite_database, "CUSTOM_NEW"),
+    ) == ({one}, set())
+    done = sync_traits(*local_services(sqlite_database))
+    assert changes_of(planned) == changes_of(done)
+    assert (done.added, done.removed) == ({(two, "CUSTOM_NEW")}, {(one, LICENSED)})
+
+
+def test_dry_run_reports_hosts_without_provider(database):
+    node = add_node(database, "cn1")
+    add_node(database, "gone", provider=False)
+    asking = {**ASKING, "trait:CUSTOM_B": "required"}
+    add_aggregate(database, "a", ["cn1", "gone"], asking)
+    planned = sync_traits(*local_services(database), dry_run=True)
+    done = sync_traits(*local_services(database))
+    assert changes_of(planned) == changes_of(done)
+    assert planned.problems == done.problems
+    assert done.added == {(node, LICENSED), (node, "CUSTOM_B")}
+    (problem,) = planned.problems
+    assert (problem.code, problem.about) == (SyncCode.NO_PROVIDER, "gone")
+
+
+def test_own_metadata_is_reread_under_lock(database):
+    node = add_node(database, "cn1")
+    add_aggregate(database, "a", ["cn1"], ASKING)
+    _, placement = local_services(database)
+    set_metadata(database, "a", NOT_ASKING)
+    assert (
+        placement.change(build_trait_addition(LICENSED, {node: aggregate_uuid("a")})).done == set()
+    )
+    set_metadata(database, "a", ASKING)
+    sync_traits(*local_services(database))
+    assert placement.change(build_trait_removal(LICENSED, node)).done == set()
+    assert read_providers_with_trait(database) == {node}
+
+
+def test_remote_host_aggregates_are_not_reread(sqlite_database):
+    """Nova's host aggregates are in another service."""
+    node = add_node(sqlite_database, "cn1")
+    add_aggregate(sqlite_database, "a", ["cn1"], ASKING)
+    read_hosts, _ = local_services(sqlite_database)
+    novas = read_hosts()
+    set_metadata(sqlite_database, "a", NOT_ASKING)
+    placement = OwnPlacement(sqlite_database, lambda: NOW, own_hosts=False)
+    assert sync_traits(lambda: novas, placement).added == {(node, LICENSED)}
+    assert sync_traits(read_hosts, placement).removed == {(node, LICENSED)}
+
+
+TRAITS = ["CUSTOM_A", "CUSTOM_B", "HW_CPU_X86_AVX2"]
+HOSTS = ["cn1", "cn2", "cn3"]
+AGGREGATE = st.fixed_dictionaries(
+    {
+        "hosts": st.frozensets(st.sampled_from(HOSTS)),
+        "traits": st.frozensets(st.sampled_from(TRAITS)),
+    }
+)
+CLOUD = st.lists(AGGREGATE, max_size=3)
+PUT_BY_HAND = st.frozensets(st.tuples(st.sampled_from(HOSTS), st.sampled_from(TRAITS)))
+
+
+@pytest.fixture(scope="module")
+def shared_database(sqlite_template, tmp_path_factory):
+    path = tmp_path_factory.mktemp("shared") / "shared.db"
+    path.write_bytes(sqlite_template.read_bytes())
+    database = Database(make_settings(f"sqlite:///{path}"))
+    yield database
+    database.dispose()
+
+
+def sync_state(database, nodes):
+    """Return the aggregate members, providers with traits, generations and synced traits."""
+    with database.read() as connection:
+        rows = resource_providers.by_uuids(connection, nodes.values()).values()
+    return (
+        {name: read_members(database, name) for name in "abc"},
+        {trait: read_providers_with_trait(database, trait) for trait in TRAITS},
+        {provider.uuid: provider.generation for provider in rows},
+        read_synced_traits(database),
+    )
+
+
+@settings(max_examples=draws(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(before=CLOUD, after=CLOUD, by_hand=PUT_BY_HAND)
+def test_sync_is_idempotent_and_traits_are_requested_or_manual(
+    shared_database, before, after, by_hand
+):
+    empty(shared_database.url.render_as_string(hide_password=False))
+    nodes = {host: add_node(shared_database, host) for host in HOSTS}
+    for host, trait in sorted(by_hand):
+        add_unrecorded_trait(shared_database, nodes[host], trait)
+    for cloud in (before, after):
+        make_aggregates(shared_database, cloud)
+        sync_aggregates(*local_services(shared_database), remove_stale=True)
+        sync_traits(*local_services(shared_database))
+        once = sync_state(shared_database, nodes)
+        sync_aggregates(*local_services(shared_database), remove_stale=True)
+        sync_traits(*local_services(shared_database))
+        assert sync_state(shared_database, nodes) == once
+        for trait in TRAITS:
+            members = [aggregate["hosts"] for aggregate in cloud if trait in aggregate["traits"]]
+            manual = {host for host, name in by_hand if name == trait}
+            expected = {nodes[host] for host in manual.union(*members)}
+            assert read_providers_with_trait(shared_database, trait) == expected
+        for name, aggregate in zip("abc", cloud, strict=False):
+            expected = {nodes[host] for host in aggregate["hosts"]}
+            assert read_members(shared_database, name) == expected
+
+
+def make_aggregates(database, cloud):
+    """Replace all host aggregates without changes in placement.
+
+    The provider aggregates of deleted host aggregates are emptied, as requests do.
+    """
+
+    def delete_all_aggregates(connection):
+        for aggregate in host_aggregates.snapshot(connection):
+            ids = host_aggregates.provider_ids_of_hosts(connection, HOSTS)
+            provider_aggregates.remove_members(connection, aggregate.uuid, ids, NOW)
+            for host in aggregate.hosts:
+                host_aggregates.remove_host(connection, aggregate.id, host)
+            host_aggregates.remove(connection, aggregate.id)
+
+    database.write(delete_all_aggregates)
+    for name, aggregate in zip("abc", cloud, strict=False):
+        metadata = {f"trait:{trait}": "required" for trait in aggregate["traits"]}
+        add_aggregate(database, name, aggregate["hosts"], metadata)

@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import repair as operation
 from placement_sched.operations.repair import Auditor
@@ -32,7 +33,7 @@ def test_batch_is_retried_after_a_concurrent_write(sqlite_cloud, sqlite_database
     sqlite_cloud.allocate(2)
     auditor = Auditor(database=sqlite_database, clock=utcnow, no_owner=NO_OWNER)
     orphans = auditor.find()
-    replace, rejections = operation.allocations.replace, [operation.ConcurrentUpdate("rival")]
+    replace, rejections = operation.allocations.replace, [ConcurrentUpdate("rival")]
 
     def raise_conflict(*arguments):
         if rejections:

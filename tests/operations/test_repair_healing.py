@@ -13,7 +13,6 @@ from tests.cli.placement.test_heal import CN1
 from tests.cli.placement.test_heal import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.cli.placement.test_heal import sqlite_cloud as sqlite_cloud  # noqa: PLC0414 - a fixture
 from tests.support.repairs import FLAVOR, uuid
-from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.slow
 
@@ -50,18 +49,3 @@ def test_repeated_conflicts_are_reported(sqlite_cloud, sqlite_database, monkeypa
     healer = Healer(database=sqlite_database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest())
     (result,) = healer.heal()
     assert (result.outcome.value, result.reason) == ("failed", "a rival was faster")
-
-
-def test_statement_count_is_independent_of_healed_instances(sqlite_cloud, sqlite_database):
-    counts = []
-    # The first healing also creates the project.
-    for numbers in ((1,), (2,), range(3, 8)):
-        for number in numbers:
-            sqlite_cloud.record(number)
-        healer = Healer(
-            database=sqlite_database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest()
-        )
-        with record_statements(sqlite_database) as seen:
-            assert all(result.done for result in healer.heal())
-        counts.append(len(seen))
-    assert counts[1] == counts[2]

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports of compute nodes: the rows that they create and change, and their statements."""
+"""Reports of compute nodes, their root providers, and deletion of nodes."""
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from threading import Barrier
+from functools import partial
 
 import pytest
 
-from placement_sched.errors import Conflict, Duplicate, InUse, Invalid
+from placement_sched.errors import Conflict, Duplicate, InUse, Invalid, NotFound
 from placement_sched.model.provider import ConsumerClaim, Inventory
 from placement_sched.operations import aggregates as aggregates_module
 from placement_sched.operations import reports
@@ -16,16 +15,21 @@ from placement_sched.store.placement import (
     aggregates,
     allocations,
     inventories,
+    provider_trees,
     resource_providers,
     traits,
 )
 from tests.conftest import make_settings
+from tests.support.concurrency import run_concurrently
 from tests.support.reports import NOW, build_report, node_uuid, remove_keys
 from tests.support.service_changes import disable
 from tests.support.statements import record_statements
+from tests.support.versions import LATEST_HEADERS
 
 LATER = NOW + timedelta(seconds=30)
 DISABLED = "COMPUTE_STATUS_DISABLED"
+#: Number of concurrent creations of a node and its provider.
+ROUNDS = 4
 
 
 def record_report(database, settings, *documents, now=NOW):
@@ -332,55 +336,28 @@ def test_statement_count_is_independent_of_reports(database, settings):
     assert counts[20] == counts[600]
 
 
-@pytest.mark.slow
-def test_statement_count_grows_by_chunk(sqlite_database, sqlite_settings):
-    def count_statements(size, first):
-        with record_statements(sqlite_database) as seen:
-            record_report(
-                sqlite_database,
-                sqlite_settings,
-                *(build_report(first + number) for number in range(size)),
-            )
-        return len(seen)
-
-    count_statements(1, 0)  # creates rows that later reports use
-    assert count_statements(20, 10_000) == count_statements(reports.CHUNK, 20_000)
-    # Each transaction has a statement that opens it.
-    assert (
-        count_statements(2 * reports.CHUNK, 30_000)
-        == 2 * count_statements(reports.CHUNK, 40_000) - 1
-    )
-
-
 @pytest.mark.all_databases
 def test_concurrent_first_reports_of_a_node_succeed(database, settings):
-    barrier = Barrier(4)
-
-    def send_report(number):
-        barrier.wait(timeout=60)
-        return record_report(database, settings, build_report(1, vcpus=number + 1))
-
-    with ThreadPoolExecutor(4) as pool:
-        recorded = sum(pool.map(send_report, range(4)), reports.RecordedReports())
+    parsed = [build_report(1, vcpus=number) for number in range(1, 5)]
+    recorded = sum(
+        run_concurrently(*(partial(record_report, database, settings, row) for row in parsed)),
+        reports.RecordedReports(),
+    )
     assert (recorded.created, recorded.changed + recorded.unchanged) == (1, 3)
 
 
 @pytest.mark.all_databases
 def test_concurrent_reports_never_share_a_name(database, settings):
-    barrier = Barrier(4)
 
     def send_report(number):
-        barrier.wait(timeout=60)
+        report = build_report(number, host="h", hypervisor_hostname="n")
         try:
-            record_report(
-                database, settings, build_report(number + 1, host="h", hypervisor_hostname="n")
-            )
+            record_report(database, settings, report)
         except Conflict:
             return 0
         return 1
 
-    with ThreadPoolExecutor(4) as pool:
-        assert sum(pool.map(send_report, range(4))) == 1
+    assert sum(run_concurrently(*(partial(send_report, number) for number in range(1, 5)))) == 1
     with database.read() as connection:
         assert len(compute_nodes.search(connection)) == 1
 
@@ -388,44 +365,27 @@ def test_concurrent_reports_never_share_a_name(database, settings):
 @pytest.mark.all_databases
 def test_report_during_disabling_gets_the_disabled_trait(database, settings):
     """In either order, the provider of a disabled host has the trait."""
-    for round_ in range(5):
-        host = f"h{round_}"
-        record_report(database, settings, build_report(100 + round_, host=host))
-        barrier = Barrier(2)
-
-        def disable_host(host=host, barrier=barrier):
-            barrier.wait(timeout=60)
-            database.write(lambda c: disable(c, host))
-
-        def add_node(host=host, barrier=barrier, number=200 + round_):
-            barrier.wait(timeout=60)
-            record_report(database, settings, build_report(number, host=host))
-
-        with ThreadPoolExecutor(2) as pool:
-            for done in [pool.submit(disable_host), pool.submit(add_node)]:
-                done.result()
-        assert DISABLED in traits_of(database, 200 + round_)
+    for number in range(1, ROUNDS):
+        record_report(database, settings, build_report(100 + number, host=f"h{number}"))
+        disable_host = partial(disable, host=f"h{number}")
+        report = build_report(200 + number, host=f"h{number}")
+        run_concurrently(
+            partial(database.write, disable_host),
+            partial(record_report, database, settings, report),
+        )
+        assert DISABLED in traits_of(database, 200 + number)
 
 
 @pytest.mark.all_databases
 def test_report_during_aggregate_join_is_in_the_aggregate(database, settings):
-    for round_ in range(5):
-        host = f"h{round_}"
-        record_report(database, settings, build_report(100 + round_, host=host))
-        barrier = Barrier(2)
-
-        def add_host_to_aggregate(host=host, barrier=barrier, number=300 + round_):
-            barrier.wait(timeout=60)
-            create_aggregate(database, number, host)
-
-        def add_node(host=host, barrier=barrier, number=200 + round_):
-            barrier.wait(timeout=60)
-            record_report(database, settings, build_report(number, host=host))
-
-        with ThreadPoolExecutor(2) as pool:
-            for done in [pool.submit(add_host_to_aggregate), pool.submit(add_node)]:
-                done.result()
-        assert aggregates_of(database, 200 + round_) == {node_uuid(300 + round_)}
+    for number in range(1, ROUNDS):
+        record_report(database, settings, build_report(100 + number, host=f"h{number}"))
+        report = build_report(200 + number, host=f"h{number}")
+        run_concurrently(
+            partial(create_aggregate, database, 300 + number, f"h{number}"),
+            partial(record_report, database, settings, report),
+        )
+        assert aggregates_of(database, 200 + number) == {node_uuid(300 + number)}
 
 
 def test_deleted_node_can_report_again(database, record_reports):
@@ -433,3 +393,150 @@ def test_deleted_node_can_report_again(database, record_reports):
     database.write(lambda connection: reports.remove_node(connection, node_uuid(1)))
     assert record_reports(build_report()) == reports.RecordedReports(created=1)
     assert inventories_of(database)["VCPU"] == (8, 0, 4.0)
+
+
+def remove_node(database, number=1):
+    database.write(lambda connection: reports.remove_node(connection, node_uuid(number)))
+
+
+def hosts_with_service(database):
+    with database.read() as connection:
+        return [service.host for service in services.search(connection)]
+
+
+def test_node_is_removed_with_its_provider(database, settings):
+    record_report(database, settings, build_report(1), build_report(2))
+    create_aggregate(database, 70, "cn1", "cn2")
+    remove_node(database)
+    assert read_provider(database) is None
+    assert read_provider(database, 2) is not None
+    assert hosts_with_service(database) == ["cn2"]
+    with database.read() as connection:
+        assert [node.host for node in compute_nodes.search(connection)] == ["cn2"]
+
+
+def test_service_stays_while_its_host_has_another_node(database, settings):
+    record_report(database, settings, build_report(1, host="rack"), build_report(2, host="rack"))
+    remove_node(database, 1)
+    assert hosts_with_service(database) == ["rack"]
+    remove_node(database, 2)
+    assert hosts_with_service(database) == []
+
+
+def test_node_with_allocations_is_not_removed(database, settings):
+    record_report(database, settings, build_report())
+    allocate_amounts(database, VCPU=1)
+    with pytest.raises(InUse, match="allocations"):
+        remove_node(database)
+    assert read_provider(database) is not None
+    assert hosts_with_service(database) == ["cn1"]
+
+
+def test_node_with_child_providers_is_not_removed(database, settings):
+    record_report(database, settings, build_report())
+    database.write(
+        lambda connection: provider_trees.create(
+            connection, uuid=node_uuid(9), name="numa0", parent_uuid=node_uuid(1), now=NOW
+        )
+    )
+    with pytest.raises(InUse, match="child"):
+        remove_node(database)
+
+
+def test_node_without_provider_is_removed(database, settings):
+    record_report(database, settings, build_report(inventories=False))
+    remove_node(database)
+    assert hosts_with_service(database) == []
+
+
+def test_unknown_node_is_not_found(database):
+    with pytest.raises(NotFound) as missing:
+        remove_node(database)
+    assert missing.value.code == "scheduler.not_found"
+
+
+def test_provider_without_node_is_not_found(database):
+    stray = resource_providers.NewProvider(node_uuid(1), "stray")
+    database.write(lambda connection: resource_providers.create_many(connection, [stray], NOW))
+    with pytest.raises(NotFound):
+        remove_node(database)
+    assert read_provider(database) is not None
+
+
+PROVIDERS = "/placement/resource_providers"
+
+
+@pytest.fixture
+def record_nodes(database, settings):
+    def send_report(*documents):
+        return record_report(
+            database, settings, *(document | {"inventories": False} for document in documents)
+        )
+
+    return send_report
+
+
+def create_provider(database, number, **fields):
+    values = {"uuid": node_uuid(number), "name": f"node{number}", "parent_uuid": None} | fields
+    return database.write(lambda connection: reports.create(connection, now=NOW, **values))
+
+
+def test_provider_of_a_reported_node_joins_the_aggregates_of_its_host(app, record_nodes):
+    database = app.app.services.database
+    record_nodes(build_report(1), build_report(2))
+    first, second = create_aggregate(database, 71, "cn1"), create_aggregate(database, 72, "cn1")
+    body = {"uuid": node_uuid(1), "name": "cn1"}
+    made = app.post_json(PROVIDERS, body, headers=LATEST_HEADERS).json
+    answer = app.get(f"{PROVIDERS}/{node_uuid(1)}/aggregates", headers=LATEST_HEADERS).json
+    assert set(answer["aggregates"]) == {first, second}
+    # The client can use the generation of the response.
+    assert made["generation"] == answer["resource_provider_generation"]
+    create_provider(database, 2)
+    assert aggregates_of(database, 2) == set()
+
+
+def test_later_inventories_change_no_aggregates(database, settings, record_nodes):
+    record_nodes(build_report(1))
+    aggregate = create_aggregate(database, 71, "cn1")
+    create_provider(database, 1, name="cn1")
+    record_report(database, settings, build_report(1))
+    assert aggregates_of(database, 1) == {aggregate}
+
+
+def test_child_provider_joins_no_aggregate(database, record_nodes):
+    record_nodes(build_report(1))
+    create_aggregate(database, 71, "cn1")
+    create_provider(database, 2)
+    create_provider(database, 1, parent_uuid=node_uuid(2))
+    assert aggregates_of(database, 1) == set()
+
+
+def test_provider_without_node_is_unchanged(database):
+    provider = create_provider(database, 1)
+    assert (provider.generation, provider.parent_uuid) == (0, None)
+    with database.read() as connection:
+        assert resource_providers.by_uuid(connection, node_uuid(1)) == provider
+
+
+@pytest.mark.all_databases
+def test_provider_created_while_its_node_is_reported_joins_the_aggregates(database, record_nodes):
+    record_nodes(build_report(50, host="cn1"))
+    aggregate = create_aggregate(database, 71, "cn1")
+    for number in range(1, ROUNDS):
+        run_concurrently(
+            lambda number=number: record_nodes(build_report(number, host="cn1")),
+            lambda number=number: create_provider(database, number),
+        )
+        assert aggregates_of(database, number) == {aggregate}
+
+
+@pytest.mark.all_databases
+def test_provider_created_while_its_host_joins_an_aggregate_is_in_it(database, record_nodes):
+    for number in range(1, ROUNDS):
+        record_nodes(build_report(number))
+        run_concurrently(
+            lambda number=number: create_aggregate(database, 70 + number, f"cn{number}"),
+            lambda number=number: create_provider(database, number),
+        )
+        assert aggregates_of(database, number) == {node_uuid(70 + number)}
+    assert read_provider(database, 1).name == "node1"

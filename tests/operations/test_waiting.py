@@ -265,11 +265,6 @@ def test_round_starts_in_a_thread_once_a_minute_unless_off(make_task, outbox, op
     assert len(outbox.take_sent()) == (0 if options else 1)
 
 
-def test_waiting_is_off_by_default(sqlite_app):
-    options = sqlite_app.app.services.settings.scheduler
-    assert (options.waiting_policies, options.waiting_webhook_urls) == ([], [])
-
-
 @pytest.mark.parametrize(
     "address",
     ["ftp://one.example/", "one.example", "javascript:alert(1)", "http://h:99999/", "http://:80/"],

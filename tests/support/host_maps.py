@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host aggregates that are written directly into the tables, without a sync to placement."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from uuid import NAMESPACE_DNS, uuid5
 
@@ -105,15 +105,3 @@ def build_trait_addition(trait: str, providers: Mapping[str, str]) -> ProviderCh
 def build_trait_removal(trait: str, *providers: str) -> ProviderChange:
     """Take a trait off providers."""
     return ProviderChange("traits", trait, dict.fromkeys(providers, ""), adding=False)
-
-
-class HostMapSequence:
-    """A reader that returns the next map at each call, as if the hosts changed in between."""
-
-    def __init__(self, *maps: HostMap) -> None:
-        self._maps: Sequence[HostMap] = maps
-
-    def __call__(self) -> HostMap:
-        first, *rest = self._maps
-        self._maps = rest or [first]
-        return first
