@@ -3,26 +3,16 @@
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
 from placement_sched.api.application import Application
-from placement_sched.api.blueprint import PARAMETER, Route
-from placement_sched.api.validation import Schemas
-from placement_sched.api.versions import NEVER, Version
+from placement_sched.api.blueprint import PARAMETER
 from tests.chaos.endpoints import ALWAYS_REJECTING, VERSIONS, Endpoint, list_endpoints
 from tests.chaos.queries import NEEDED, POSSIBLE
-from tests.chaos.valid_requests import (
-    AGENT,
-    ALL_ROLES,
-    FIRST,
-    FORM,
-    DrawnRequest,
-    ExistingNames,
-    ValidRequests,
-)
+from tests.chaos.valid_requests import FIRST, DrawnRequest, ExistingNames, ValidRequests
 from tests.chaos.writes import Get
 
 #: Existing names and unknown names.
@@ -96,8 +86,9 @@ QUERIES = {
 class Grammar:
     """Draws requests for the endpoints of an application.
 
-    The first request for each endpoint is valid. Later requests are valid, nearly valid, or derived
-    only from the schemas. An endpoint without a successful request is drawn more often.
+    The first request for each endpoint is valid. Later requests are valid or have a few changes. An
+    endpoint without a successful request is drawn more often. ``tests/api/test_schemathesis.py``
+    derives requests for the Placement API from its schemas.
     """
 
     endpoints: Sequence[Endpoint]
@@ -131,12 +122,8 @@ class Grammar:
         # Some views have many rules.
         view = self.dice.choice(sorted({endpoint.view for endpoint in self.endpoints}))
         rules = [endpoint for endpoint in self.endpoints if endpoint.view == view]
-        endpoint, kind = self.dice.choice(rules), self.dice.random()
-        if kind < 0.4:
-            return self.valid.draw_request(endpoint)
-        if kind < 0.8:
-            return self._change_request(self.valid.draw_request(endpoint))
-        return self._build_from_schema(endpoint)
+        drawn = self.valid.draw_request(self.dice.choice(rules))
+        return drawn if self.dice.random() < 0.4 else self._change_request(drawn)
 
     def _change_request(self, drawn: DrawnRequest) -> DrawnRequest:
         """Return a copy of a valid request with a change or two."""
@@ -214,30 +201,6 @@ class Grammar:
         every = ["latest", "1.0", "1.12", "1.27", "1.36", "2.1", "2.53", "2.90", "9.9", "x", ""]
         return f"{api} {self.dice.choice(every)}"
 
-    def _build_from_schema(self, endpoint: Endpoint) -> DrawnRequest:
-        """Return a request derived only from the schemas of a route."""
-        route, path = (
-            endpoint.route,
-            PARAMETER.sub(lambda _: self._draw_quoted_name(), endpoint.rule),
-        )
-        named = self._query_parameters(endpoint)
-        query = [self._draw_parameter(named) for _ in range(self.dice.choice([0, 0, 1, 1, 2, 3]))]
-        headers = {
-            **ALL_ROLES,
-            "User-Agent": AGENT,
-            "OpenStack-API-Version": self._draw_version(endpoint),
-            "Accept": self.dice.choice(["application/json", *HEADERS["Accept"]]),
-        }
-        body = None
-        if endpoint.method in {"PUT", "POST", "PATCH"}:
-            body = self._draw_body(route, headers["OpenStack-API-Version"])
-            kinds = route.content_types if route else ("application/json", FORM)
-            headers["Content-Type"] = self.dice.choice([*kinds * 8, *HEADERS["Content-Type"]])
-        drawn = DrawnRequest(endpoint, endpoint.method, path, query, headers, body)
-        if self.dice.random() < 0.2:
-            drawn = self._change_header(drawn)
-        return self._change_method(drawn) if self.dice.random() < 0.03 else drawn
-
     def _draw_quoted_name(self) -> str:
         return quote(self._draw_name(), safe="", errors="replace")
 
@@ -253,87 +216,13 @@ class Grammar:
     def _query_parameters(self, endpoint: Endpoint) -> list[str]:
         """Return the parameters in the schemas of a route's query string."""
         query = endpoint.route.query if endpoint.route else None
-        return (
-            []
-            if query is None
-            else [name for schema in _list_definitions(query) for name in _property_names(schema)]
-        )
+        schemas = [schema for _, schema in query.windows if schema] if query else []
+        return [name for schema in schemas for name in schema.definition.get("properties") or ()]
 
     def _draw_parameter(self, names: Sequence[str]) -> tuple[str, str]:
         name = self.dice.choice([*names * 2, *QUERIES])
         values = QUERIES.get(name.rstrip("0123456789"), [])
         return name, self.dice.choice([*values, *NAMES, *EVIL[:10]])
-
-    def _draw_body(self, route: Route | None, version: str) -> bytes:
-        if self.dice.random() < 0.1:
-            return self.dice.choice(RAW_BODIES)
-        if route is None or route.body is None:
-            return _encode(self._draw_any_value(2))
-        _api, _, number = version.partition(" ")
-        numbers = [int(part) for part in number.split(".") if part.isdecimal()]
-        schema = route.body.at(Version(*numbers) if len(numbers) == 2 else NEVER)
-        # Sometimes the schema of another version.
-        if schema is not None and self.dice.random() < 0.8:
-            return _encode(self.build_value(schema.definition, 0))
-        return _encode(self.build_value(self.dice.choice(_list_definitions(route.body)), 0))
-
-    def build_value(self, schema: Any, depth: int) -> Any:
-        """Return a value that matches a schema, or nearly matches it."""
-        dice = self.dice
-        if not isinstance(schema, Mapping) or depth > 12 or dice.random() < 0.03:
-            return self._draw_any_value(1)
-        for choices in ("oneOf", "anyOf"):
-            if choices in schema:
-                rest = {key: part for key, part in schema.items() if key != choices}
-                return self.build_value({**rest, **dice.choice(schema[choices])}, depth + 1)
-        if "enum" in schema:
-            return dice.choice(list(schema["enum"]))
-        if "const" in schema:
-            return schema["const"]
-        return self._build_value_of_type(schema, depth)
-
-    def _build_value_of_type(self, schema: Mapping[str, Any], depth: int) -> Any:
-        kinds = schema.get("type", "object" if "properties" in schema else "string")
-        kind = self.dice.choice(kinds) if isinstance(kinds, list) else kinds
-        match kind:
-            case "object":
-                return self._build_object(schema, depth)
-            case "array":
-                length = self.dice.choice([0, 1, 1, 2, 3])
-                items = schema.get("items", {})
-                return [self.build_value(items, depth + 1) for _ in range(length)]
-            case "integer" | "number":
-                low, high = schema.get("minimum", 0), schema.get("maximum", 64)
-                inside = self.dice.randint(int(low), int(max(low, min(high, low + 64))))
-                return self.dice.choice([inside] * 6 + NUMBERS)
-            case "boolean":
-                return self.dice.choice([True, False])
-            case "null":
-                return None
-        return self._draw_text(schema)
-
-    def _draw_text(self, schema: Mapping[str, Any]) -> str:
-        if schema.get("format") == "uuid" or "uuid" in str(schema.get("pattern", "")):
-            return self.dice.choice(UUIDS)
-        return self.dice.choice([*UUIDS, *NAMES * 3, *EVIL])
-
-    def _build_object(self, schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
-        document = {}
-        needed = set(schema.get("required", ()))
-        for name, part in (schema.get("properties") or {}).items():
-            chance = 0.97 if name in needed else 0.5
-            if self.dice.random() < chance:
-                document[name] = self.build_value(part, depth + 1)
-        for part in (schema.get("patternProperties") or {}).values():
-            for _ in range(self.dice.choice([0, 1, 1, 2])):
-                key = self.dice.choice([*UUIDS, "VCPU", "MEMORY_MB", "CUSTOM_X", "1", *EVIL[:4]])
-                document[key] = self.build_value(part, depth + 1)
-        more = schema.get("additionalProperties", True)
-        if more is not False and self.dice.random() < 0.3:
-            document[self._draw_name()] = self.build_value(more, depth + 1)
-        if self.dice.random() < 0.03:
-            document[self.dice.choice(EVIL)] = self._draw_any_value(1)
-        return document
 
     def _draw_any_value(self, depth: int) -> Any:
         dice = self.dice
@@ -349,15 +238,6 @@ class Grammar:
                 ]
             )
         return dice.choice(plain)
-
-
-def _list_definitions(schemas: Schemas) -> list[Mapping[str, Any]]:
-    """Return the schemas of all versions."""
-    return [schema.definition for _since, schema in schemas.windows if schema is not None]
-
-
-def _property_names(schema: Mapping[str, Any]) -> list[str]:
-    return list(schema.get("properties") or {})
 
 
 def _encode(document: Any) -> bytes:

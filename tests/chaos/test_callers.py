@@ -275,8 +275,8 @@ def find_wrong_answers(
 
 
 def choose_callers(kinds: CallerKinds, number: int) -> list[str]:
-    """Return all callers, or in the short form a quarter that depends on ``number``."""
-    share = choose_count(4, 1)
+    """Return all callers, or in the short form an eighth that depends on ``number``."""
+    share = choose_count(8, 1)
     return [
         caller
         for at, caller in enumerate(kinds.callers)
@@ -299,11 +299,14 @@ def test_each_route_has_the_expected_policy_rule(sqlite_settings):
     )
 
 
-@pytest.mark.parametrize("strategy", ["noauth2", "keystone"])
+@pytest.mark.parametrize(
+    "strategy", ["keystone", pytest.param("noauth2", marks=pytest.mark.exhaustive)]
+)
 def test_endpoint_accepts_only_callers_of_its_rule(strategy, request, record_property):
     kinds: CallerKinds = request.getfixturevalue(strategy)
     endpoints = sort_endpoints(list_endpoints(kinds.app.app))
     assert len(endpoints) > 170
+    endpoints = endpoints[:: choose_count(2, 1)]
     wrong: list[str] = []
     count = 0
     for number, endpoint in enumerate(endpoints):
@@ -316,7 +319,7 @@ def test_endpoint_accepts_only_callers_of_its_rule(strategy, request, record_pro
 
 def test_callers_are_rejected_while_keystone_is_unavailable(unreachable_keystone, record_property):
     kinds = unreachable_keystone
-    endpoints = sort_endpoints(list_endpoints(kinds.app.app))
+    endpoints = sort_endpoints(list_endpoints(kinds.app.app))[:: choose_count(5, 1)]
     wrong = []
     for endpoint in endpoints:
         drawn = kinds.request(endpoint)

@@ -2,17 +2,21 @@
 """Overload by many clients, impatient clients and readiness checks."""
 
 import logging
+import threading
+import time
 from collections import Counter
+from http.client import HTTPConnection, HTTPException
 from multiprocessing.synchronize import Barrier
+from urllib.parse import urlsplit
 
 import pytest
 
-from tests.chaos.load import send_requests
 from tests.chaos.scale import TRIED, WHOLE, choose_count
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.scheduling import report
 from tests.support.servers import Server
+from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.chaos
 
@@ -80,6 +84,57 @@ def _send_requests(
         return [send_requests(seconds, clients, url, PATHS, patience)]
     outcomes = send_requests(seconds, crowd, url, [READY], patience)
     return [Counter({f"{READY} {outcome}": many for outcome, many in outcomes.items()})]
+
+
+HEADERS = {"X-Auth-Token": "admin", **LATEST_HEADERS}
+
+
+def send_requests(
+    seconds: float, clients: int, url: str, paths: list[str], patience: float
+) -> Counter[str]:
+    """Let each client request the paths in turn, and count the outcomes.
+
+    A client that has waited for ``patience`` seconds closes its connection and opens another.
+    Outcomes are statuses, ``503 without Retry-After``, ``gave up`` and ``cut``.
+    """
+    outcomes: Counter[str] = Counter()
+    end = time.monotonic() + seconds
+    lock = threading.Lock()
+
+    def send(number: int) -> None:
+        mine: Counter[str] = Counter()
+        connection = HTTPConnection(urlsplit(url).netloc, timeout=patience)
+        turn = number
+        while time.monotonic() < end:
+            path = paths[turn % len(paths)]
+            turn += 1
+            mine[_send_request(connection, path)] += 1
+        connection.close()
+        with lock:
+            outcomes.update(mine)
+
+    threads = [threading.Thread(target=send, args=(number,)) for number in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=seconds + 2 * patience + 60)
+    return outcomes
+
+
+def _send_request(connection: HTTPConnection, path: str) -> str:
+    try:
+        connection.request("GET", path, headers=HEADERS)
+        answer = connection.getresponse()
+        answer.read()
+    except TimeoutError:
+        connection.close()
+        return "gave up"
+    except (OSError, HTTPException):
+        connection.close()
+        return "cut"
+    if answer.status == 503 and not answer.headers.get("Retry-After"):
+        return "503 without Retry-After"
+    return str(answer.status)
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)

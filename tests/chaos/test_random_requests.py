@@ -5,22 +5,24 @@ import gc
 import logging
 import random
 import tracemalloc
+from collections.abc import Callable
 from contextlib import closing
 from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
 
+import flask
 import psutil
 import pytest
 
+from placement_sched.api.application import Application
 from placement_sched.app import create_app
 from placement_sched.model.checks import Invariant
-from tests.chaos.endpoint_recorder import EndpointRecorder
 from tests.chaos.endpoints import ALWAYS_REJECTING
 from tests.chaos.grammar import Grammar
 from tests.chaos.http_clients import HttpClient, InProcessClient, send_json
 from tests.chaos.scale import TRIED, WHOLE, choose_count
-from tests.chaos.valid_requests import DrawnRequest, create_objects
+from tests.chaos.valid_requests import AGENT, DrawnRequest, create_objects
 from tests.conftest import Client
 from tests.support.invariants import assert_invariants
 from tests.support.versions import LATEST_HEADERS
@@ -50,6 +52,49 @@ MAY_BE = {
     Fault.NOT_IN_PLACEMENT,
     Fault.STALE_IN_PLACEMENT,
 }
+
+
+class EndpointRecorder:
+    """Records the endpoints that random requests reach, and those endpoints that succeed.
+
+    Requests that pages send to the APIs do not count.
+    """
+
+    def __init__(self, application: Application) -> None:
+        self.entered: set[str] = set()
+        self.succeeded: set[str] = set()
+        views = application.view_functions
+        self.endpoints = {rule.endpoint for rule in application.url_map.iter_rules()}
+        for endpoint in self.endpoints:
+            views[endpoint] = self._record_calls(endpoint, views[endpoint])
+
+    @property
+    def unrequested_endpoints(self) -> set[str]:
+        return self.endpoints - self.entered
+
+    @property
+    def failed_endpoints(self) -> set[str]:
+        """The endpoints without a successful request."""
+        return self.endpoints - self.succeeded
+
+    def _record_calls(self, endpoint: str, view: Callable[..., Any]) -> Callable[..., Any]:
+        def record(*arguments: Any, **named: Any) -> Any:
+            if flask.request.headers.get("User-Agent") != AGENT:
+                return view(*arguments, **named)
+            self.entered.add(endpoint)
+            answer = view(*arguments, **named)
+            if _read_status(answer) < 400:
+                self.succeeded.add(endpoint)
+            return answer
+
+        return record
+
+
+def _read_status(answer: Any) -> int:
+    """Return the status of any value that Flask accepts from a view."""
+    if isinstance(answer, tuple):
+        return next((int(part) for part in answer[1:] if isinstance(part, int)), 200)
+    return int(getattr(answer, "status_code", None) or getattr(answer, "status", None) or 200)
 
 
 def build_grammar(client: InProcessClient | HttpClient, application: Any, seed: int) -> Grammar:

@@ -4,23 +4,15 @@
 SQLite uses the wrong clock of the server. PostgreSQL has the right time, as on another machine.
 """
 
-import os
 import random
-import signal
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from itertools import count
 
 import pytest
-from sqlalchemy import select
 
-from placement_sched.db.tables import leases
-from placement_sched.db.transaction import Database
 from tests.chaos.scale import TRIED, choose_count
-from tests.support.database_time import read_database_time
 from tests.support.fake_time import FakeClock, create_fake_clock
 from tests.support.invariants import assert_generations_grow, assert_invariants
 from tests.support.scheduling import flavor, instance, report, spec
@@ -34,8 +26,6 @@ LEAPS = [0, MINUTE, -MINUTE, 10 * MINUTE, -DAY, DAY, YEAR, -YEAR, 10 * YEAR, -10
 #: Seconds between two jumps, while clients run.
 PAUSE = 0.4
 CLIENTS = 3
-#: The lease for the deletion of expired decisions, which happens after a number of decisions.
-LEASE = "expired decisions"
 pytestmark = pytest.mark.chaos
 
 
@@ -149,52 +139,3 @@ def test_requests_succeed_while_the_clock_of_a_server_is_set(
     assert_invariants(database)
     of = f"a server on {database.reader.dialect.name}"
     record_property(TRIED, f"{JUMPS} jumps of the clock of {of}, {answers.total()} requests")
-
-
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_lease_from_another_year_is_replaced_by_a_live_process(clock, database, server):
-    numbers = count(1)
-    place_instance(server, next(numbers))
-    clock.set(YEAR)
-    # All decisions are older than an hour: a process takes the lease to delete them.
-    assert wait_until(lambda: place_instance(server, next(numbers)) and read_lease_holder(database))
-    first, ends = read_lease_holder(database)
-    clock.set(0)
-    assert ends > datetime.now(UTC).replace(tzinfo=None) + timedelta(days=364)
-    worker = int(first.split("/")[1])
-    os.kill(worker, signal.SIGKILL)
-    # Each process checks the lease every minute, and the clock advances a minute at a time.
-    off = 0
-
-    def is_taken() -> bool:
-        nonlocal off
-        off += MINUTE
-        clock.set(off % (10 * MINUTE))
-        place_instance(server, next(numbers))
-        lease = read_lease_holder(database)
-        return lease is not None and lease[0] != first
-
-    assert wait_until(is_taken)
-    with database.read() as connection:
-        _, ends = read_lease_holder(database)
-        assert ends - read_database_time(connection) < timedelta(hours=1)
-    server.wait_for("/healthz/ready", 200)
-
-
-def place_instance(server: Server, number: int) -> bool:
-    """Report a host, place an instance, and return whether it was placed."""
-    request = spec(instance(number), flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))
-    try:
-        server.request_json("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
-        return server.post("/scheduler/v1/select_destinations", {"request_spec": request})[0] == 200
-    except OSError:  # the killed process had the connection
-        return False
-
-
-def read_lease_holder(database: Database):
-    """Return the holder of the lease and its end, None if no process has taken it."""
-    with database.read() as connection:
-        lease = connection.execute(
-            select(leases.c.holder, leases.c.expires_at).where(leases.c.name == LEASE)
-        ).first()
-    return None if lease is None else tuple(lease)
