@@ -17,7 +17,6 @@ from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.config.opts import Conf
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import list_files, with_directories
-from placement_sched.db.collations import describe_mismatches, find_mismatches
 from placement_sched.db.migrate import current_revision, newest_revision
 from placement_sched.db.transaction import Database
 from placement_sched.errors import ConfigurationError, Unavailable, sentence
@@ -128,22 +127,15 @@ def _check_database(settings: Settings) -> list[Problem]:
             open_database(settings) as database,
             show_waiting(f"checking {url_without_password(database)}"),
         ):
-            with database.read() as connection:
-                mismatches = find_mismatches(connection)
-            problems = []
-            for is_rejected in (True, False):
-                group = [each for each in mismatches if each.is_rejected is is_rejected]
-                if group:
-                    problems.append(Problem(None, describe_mismatches(group), fatal=is_rejected))
             if current_revision(database) != newest_revision():
                 # the schema may lack the columns of aggregates
-                return problems + _check_schema(settings, database)
+                return _check_schema(settings, database)
             with database.read() as connection:
                 aggregates = host_aggregates.snapshot(connection)
     except Unavailable as failure:
         return [Problem(None, f"[placement_database] connection: {sentence(failure)}")]
     policies = policies_for(settings)
-    return problems + [Problem(None, fault) for fault in find_faults(aggregates, policies)]
+    return [Problem(None, fault) for fault in find_faults(aggregates, policies)]
 
 
 def _check_schema(settings: Settings, database: Database) -> list[Problem]:

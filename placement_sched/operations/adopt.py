@@ -9,7 +9,6 @@ import os_resource_classes
 import os_traits
 
 from placement_sched.db import migrate
-from placement_sched.db.collations import CollationMismatch, describe_mismatches, find_mismatches
 from placement_sched.db.migrate import (
     REVISIONS,
     TOO_OLD,
@@ -88,8 +87,6 @@ class Adoption:
     created_indexes: tuple[str, ...]
     added: Standards
     census: RowCounts
-    #: Tables whose collation differs from the other tables. Harmless.
-    mismatches: tuple[CollationMismatch, ...] = ()
 
     @property
     def changed(self) -> bool:
@@ -111,15 +108,8 @@ def adopt(database: Database, clock: Clock) -> Adoption:
     with database.read() as connection:
         schema = migrate.inspect_schema(connection)
         earlier = schema_contents(connection)
-        mismatches = find_mismatches(connection)
     revision_before = current_revision(database)
     revision = _adoptable_revision(schema, ours=revision_before is not None)
-    # MariaDB commits each DDL statement, so every check comes before the first change.
-    if unusable := [mismatch for mismatch in mismatches if mismatch.is_rejected]:
-        raise Unavailable(
-            "some tables have collations that the database cannot compare; nothing was changed. "
-            + describe_mismatches(unusable)
-        )
     if revision == TRAIN:
         database.write(migrate.add_consumer_types)
     sync_schema(database)
@@ -137,7 +127,6 @@ def adopt(database: Database, clock: Clock) -> Adoption:
             created_indexes=now.indexes_since(earlier),
             added=added,
             census=row_counts.count_rows(connection),
-            mismatches=mismatches,
         )
 
 
@@ -236,6 +225,4 @@ def describe_adoption(adoption: Adoption) -> tuple[str, ...]:
         )
     if counted.without_root or counted.incomplete_consumers:
         notes.append("some rows are incomplete: run placement-sched status upgrade check")
-    if adoption.mismatches:
-        notes.append(describe_mismatches(adoption.mismatches))
     return tuple(notes)

@@ -10,7 +10,6 @@ from oslo_upgradecheck.upgradecheck import Code, Result
 
 from placement_sched.config.settings import Settings
 from placement_sched.db import migrate
-from placement_sched.db.collations import describe_mismatches, find_mismatches
 from placement_sched.db.migrate import current_revision, newest_revision
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import Clock, utcnow
@@ -34,8 +33,6 @@ def check_upgrade(
     """
     schema = _check_schema(database)
     results = {"Database Schema": schema, **_check_rows(database, schema)}
-    if database.url.get_backend_name() == "mysql":
-        results["Table Collations"] = _check_collations(database)
     if is_read_from_nova(settings):
         results["Reading of Nova"] = _check_reading(database, schema, settings, clock)
     results["Policy File JSON to YAML Migration"] = _check_policy_file(settings)
@@ -90,16 +87,6 @@ def _check_rows(database: Database, schema: Result) -> Mapping[str, Result]:
         name: Result(code, str(text)) if text else Result(Code.SUCCESS)
         for (name, code), text in zip(checks.items(), details, strict=True)
     }
-
-
-def _check_collations(database: Database) -> Result:
-    with database.read() as connection:
-        mismatches = find_mismatches(connection)
-    if not mismatches:
-        return Result(Code.SUCCESS)
-    is_rejected = any(mismatch.is_rejected for mismatch in mismatches)
-    code = Code.FAILURE if is_rejected else Code.WARNING
-    return Result(code, describe_mismatches(mismatches))
 
 
 def _check_reading(database: Database, schema: Result, settings: Settings, clock: Clock) -> Result:
