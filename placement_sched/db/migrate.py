@@ -1,30 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schema migrations with alembic, with a version table of this service."""
 
-import os
-import re
-import secrets
-import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from oslo_log import log
-from sqlalchemy import Connection, MetaData, String, column, inspect, select, table, text, update
-from sqlalchemy.exc import OperationalError, ProgrammingError
+from sqlalchemy import (
+    Connection,
+    MetaData,
+    String,
+    Table,
+    column,
+    inspect,
+    select,
+    table,
+    text,
+    update,
+)
+from sqlalchemy.schema import CreateTable
 
 from placement_sched.db.collations import collation_for_own_tables
 from placement_sched.db.engine import limited_silence
 from placement_sched.db.errors import LOCK_TIMEOUT, conflict_of
-from placement_sched.db.tables import OWN_TABLES, PLACEMENT_TABLES, consumer_types, consumers
+from placement_sched.db.leases import Lease
+from placement_sched.db.tables import (
+    OWN_TABLES,
+    PLACEMENT_TABLES,
+    consumer_types,
+    consumers,
+    leases,
+)
 from placement_sched.db.transaction import Database
 from placement_sched.db.triggers import (
     has_triggers,
@@ -38,40 +52,15 @@ from placement_sched.model.retry import retrying
 
 LOG = log.getLogger(__name__)
 
-T = TypeVar("T")
-
-#: The table that serves as the migration lock on a Galera cluster, while it exists.
-LOCK_TABLE = "placement_sched_schema_turn"
-#: Seconds after which the process that holds the lock is considered dead, and another process takes
-#: the lock. A longer migration on a cluster is not protected: the guide says to start one process.
+#: Seconds of the lease that is the migration lock of a Galera cluster. Another process then takes
+#: it. A longer migration on a cluster is not protected: the guide says to start one process.
 MAX_LOCK_AGE = 600
 _LOCK_NAME = "placement_sched_schema"
 _LOCK_NUMBER = 7305212
 #: Seconds to wait for MariaDB's lock before a warning is logged.
 _LOCK_WAIT = 60
-#: Seconds between two attempts to take the lock of a cluster, or to repeat an aborted statement.
-_LOCK_RETRY_PAUSE = 0.2
-#: Maximum attempts for a statement that others abort. A lock that is not released blocks all other
-#: processes for ``MAX_LOCK_AGE`` seconds.
-_MAX_STATEMENT_ATTEMPTS = 50
-#: The table's comment is the database's time when the lock was taken, and the process.
-_CREATE_LOCK = f"CREATE TABLE {LOCK_TABLE} (node INT) ENGINE=InnoDB COMMENT="
-# A time far in the future comes from a wrong clock.
-_READ_LOCK = (
-    "SELECT table_comment, CAST(LEFT(table_comment, 19) AS DATETIME) NOT BETWEEN "
-    "UTC_TIMESTAMP() - INTERVAL :longest SECOND AND UTC_TIMESTAMP() + INTERVAL :longest SECOND "
-    "FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = :name"
-)
-#: The random part of a comment, which older releases did not write.
-_RANDOM = re.compile(r"/([0-9a-f]{16})$")
-_FIND_TABLES = (
-    "SELECT table_name FROM information_schema.tables "
-    "WHERE table_schema = DATABASE() AND table_name LIKE :pattern"
-)
-# Error codes of MariaDB and MySQL.
-_TABLE_EXISTS, _NO_SUCH_TABLE, _LOCK_DEADLOCK = 1050, 1146, 1213
-#: Error codes if another process was faster: the new name exists, or the table does not.
-_ANOTHER_WAS_FASTER = {_TABLE_EXISTS, _NO_SUCH_TABLE}
+#: Seconds between two attempts to take the lease.
+_LEASE_PAUSE = 0.2
 
 #: Differs from ``alembic_version``, the table of OpenStack placement's revision.
 VERSION_TABLE = "placement_sched_alembic_version"
@@ -108,27 +97,30 @@ _KEY = "CONSTRAINT consumers_consumer_type_id_fkey"
 
 
 @contextmanager
-def migration_lock(connection: Connection) -> Iterator[None]:
+def migration_lock(database: Database, connection: Connection) -> Iterator[None]:
     """Hold the migration lock, so that workers migrate in sequence.
 
     Statements have no time limit, since a change of a large table may take hours. On SQLite the
     write transaction is the lock. MariaDB commits after each table, so that its lock belongs to the
-    session or the cluster and must be released.
+    session or, on a Galera cluster, is a lease.
     """
-    with limited_silence(connection, None), _hold_lock(connection):
+    with limited_silence(connection, None), _hold_lock(database, connection):
         yield
 
 
 @contextmanager
-def _hold_lock(connection: Connection) -> Iterator[None]:
+def _hold_lock(database: Database, connection: Connection) -> Iterator[None]:
     dialect = connection.dialect.name
     if dialect == "postgresql":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({_LOCK_NUMBER})"))
     if dialect in {"postgresql", "sqlite"}:
         yield
     elif _is_galera(connection):
-        with _hold_cluster_lock(connection):
+        lease = _take_lease(database, connection)
+        try:
             yield
+        finally:
+            lease.release()
     else:
         while connection.scalar(text(f"SELECT GET_LOCK('{_LOCK_NAME}', {_LOCK_WAIT})")) != 1:
             LOG.warning("waiting for another process that changes the schema")
@@ -143,130 +135,26 @@ def _is_galera(connection: Connection) -> bool:
     return row is not None and row[1] == "ON"
 
 
-@contextmanager
-def _hold_cluster_lock(connection: Connection) -> Iterator[None]:
-    # Containers may share a host name, and their processes the same process id.
-    host = socket.gethostname()[:200]
-    own_process, holder = f"{host}/{os.getpid()}/{secrets.token_hex(8)}", _LockHolder()
-    is_waiting = False
-    while not _take_cluster_lock(connection, own_process, holder):
+def _take_lease(database: Database, connection: Connection) -> Lease:
+    """Wait for the lease of schema changes, and return it."""
+    # An empty database has no leases. Galera executes CREATE TABLE in the same order on all nodes.
+    table = _in_own_collation(connection, leases)
+    connection.execute(CreateTable(table, if_not_exists=True))
+    lease, is_waiting = Lease(database, "schema", MAX_LOCK_AGE), False
+    while not lease.is_held():
         if not is_waiting:
-            LOG.warning(
-                "waiting for another process that changes the schema through another node; if it "
-                "was killed, drop the table %s",
-                LOCK_TABLE,
-            )
+            LOG.warning("waiting for another process that changes the schema through another node")
         is_waiting = True
-        time.sleep(_LOCK_RETRY_PAUSE)
-    try:
-        yield
-    finally:
-        _release_cluster_lock(connection, own_process)
+        time.sleep(_LEASE_PAUSE)
+    return lease
 
 
-class _LockHolder:
-    """The process that holds the lock, and the time since it was first observed."""
-
-    def __init__(self) -> None:
-        self._comment, self._since = "", 0.0
-
-    def is_dead(self, comment: str) -> bool:
-        """Return whether the lock is held for too long, independently of the nodes' clocks."""
-        if comment != self._comment:
-            self._comment, self._since = comment, time.monotonic()
-        return time.monotonic() - self._since > MAX_LOCK_AGE
-
-
-def _release_cluster_lock(connection: Connection, own_process: str) -> None:
-    lock = _retry_aborted(partial(_read_cluster_lock, connection))
-    if lock is None or not lock[0].endswith(f" {own_process}"):
-        # The renamed table of this lock stays, so that others notice the takeover.
-        LOG.warning(
-            "the schema change took longer than %s seconds, and another process took the lock",
-            MAX_LOCK_AGE,
-        )
-        return
-    for name in [*_retry_aborted(partial(_find_renamed_locks, connection)), LOCK_TABLE]:
-        _retry_aborted(partial(connection.execute, text(f"DROP TABLE IF EXISTS {name}")))
-
-
-def _read_cluster_lock(connection: Connection) -> tuple[str, bool] | None:
-    """Return the lock's comment and whether it is too old, or None if there is no lock."""
-    row = connection.execute(
-        text(_READ_LOCK), {"longest": MAX_LOCK_AGE, "name": LOCK_TABLE}
-    ).first()
-    return None if row is None else (row[0], bool(row[1]))
-
-
-def _find_renamed_locks(connection: Connection) -> list[str]:
-    pattern = LOCK_TABLE.replace("_", r"\_") + r"\_%"
-    return list(connection.scalars(text(_FIND_TABLES), {"pattern": pattern}))
-
-
-def _take_cluster_lock(connection: Connection, own_process: str, holder: _LockHolder) -> bool:
-
-    try:
-        return _try_cluster_lock(connection, own_process, holder)
-    except OperationalError as failure:
-        if not _is_aborted(failure):
-            raise
-        return False
-
-
-def _is_aborted(failure: Exception) -> bool:
-    """Return whether a schema change on another Galera node caused a failure."""
-    error = failure.orig if isinstance(failure, OperationalError) else None
-    return error is not None and error.args[0] == _LOCK_DEADLOCK
-
-
-def _retry_aborted(statement: Callable[[], T]) -> T:
-    """Run a statement, with retries after schema changes on other nodes."""
-    return retrying(
-        statement,
-        _MAX_STATEMENT_ATTEMPTS,
-        on=OperationalError,
-        when=_is_aborted,
-        between=lambda _number: time.sleep(_LOCK_RETRY_PAUSE),
-    )
-
-
-def _try_cluster_lock(connection: Connection, own_process: str, holder: _LockHolder) -> bool:
-    now = connection.scalar(text("SELECT CAST(UTC_TIMESTAMP() AS CHAR)"))
-    try:
-        connection.execute(text(f"{_CREATE_LOCK}'{now} {own_process}'"))
-    except OperationalError as failure:
-        if failure.orig is None or failure.orig.args[0] != _TABLE_EXISTS:
-            raise
-        if (lock := _read_cluster_lock(connection)) is None:  # dropped since then
-            return False
-        comment, is_dead = lock
-        # An earlier attempt created the table before its statement was aborted.
-        if comment.endswith(f" {own_process}"):
-            return True
-        if holder.is_dead(comment) or is_dead:
-            _rename_dead_lock(connection, _name_dead_lock(comment))
-        return False
-    return True
-
-
-def _name_dead_lock(comment: str) -> str:
-    """Return the unique new name for the lock table of a killed process."""
-    name = f"{LOCK_TABLE}_{re.sub(r'[^0-9]', '', comment[:19])}"
-    match = _RANDOM.search(comment)
-    return name if match is None else f"{name}_{match[1]}"
-
-
-def _rename_dead_lock(connection: Connection, new_name: str) -> None:
-    """Rename the lock table of a killed process, but not a newer lock.
-
-    Of several processes that try to rename the table, only the first succeeds. For the others, the
-    new name exists until the next lock is released.
-    """
-    try:
-        connection.execute(text(f"RENAME TABLE {LOCK_TABLE} TO {new_name}"))
-    except (OperationalError, ProgrammingError) as failure:
-        if failure.orig is None or failure.orig.args[0] not in _ANOTHER_WAS_FASTER:
-            raise
+def _in_own_collation(connection: Connection, table: Table) -> Table:
+    """Return a copy of a table with the collation of this service's tables."""
+    copy = table.to_metadata(MetaData())
+    if collation := collation_for_own_tables(connection):
+        copy.kwargs["mysql_collate"] = collation
+    return copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +205,7 @@ def sync_schema(database: Database) -> None:
     """
 
     def upgrade(connection: Connection) -> None:
-        with migration_lock(connection):
+        with migration_lock(database, connection):
             configuration = _configuration()
             configuration.attributes["connection"] = connection
             command.upgrade(configuration, "head")
@@ -365,7 +253,7 @@ def _change_triggers(database: Database, change: Callable[[Connection], None]) -
     """
 
     def work(connection: Connection) -> None:
-        with migration_lock(connection), _short_lock_waits(connection):
+        with migration_lock(database, connection), _short_lock_waits(connection):
             change(connection)
 
     retrying(
@@ -501,29 +389,33 @@ def _revisions(connection: Connection) -> tuple[str, ...]:
     return tuple(sorted(str(name) for name in connection.scalars(select(_version.c.version_num))))
 
 
-def add_consumer_types(connection: Connection) -> None:
+def add_consumer_types(database: Database) -> None:
     """Upgrade from Train's to Xena's revision, as Xena's ``placement-manage db sync``.
 
     Adds a table, a nullable column and an index, and sets the revision, so that ``db sync`` of
     later releases continues from there. Running services of earlier releases are not affected. An
     interrupted upgrade (MariaDB commits each statement) is completed.
     """
-    with migration_lock(connection):
-        schema = inspect_schema(connection)
-        if schema.revision != TRAIN:
-            return
-        types = consumer_types.to_metadata(MetaData())
-        if collation := collation_for_own_tables(connection):
-            types.kwargs["mysql_collate"] = collation
-        types.create(connection, checkfirst=True)
-        if "consumers.consumer_type_id" in schema.missing_columns:
-            # A single statement, since MariaDB commits each: no column without its foreign key.
-            on_sqlite = connection.dialect.name == "sqlite"
-            key = _KEY if on_sqlite else f", ADD {_KEY} FOREIGN KEY (consumer_type_id)"
-            connection.execute(text(f"{_ADD_TYPE} {key} REFERENCES consumer_types (id)"))
-        for index in consumers.indexes:
-            if index.name == "consumers_consumer_type_id_idx":
-                index.create(connection, checkfirst=True)
-        connection.execute(
-            update(_version).where(_version.c.version_num == TRAIN).values(version_num=XENA)
-        )
+
+    def upgrade(connection: Connection) -> None:
+        with migration_lock(database, connection):
+            schema = inspect_schema(connection)
+            if schema.revision == TRAIN:
+                _upgrade_to_xena(connection, schema)
+
+    database.write(upgrade)
+
+
+def _upgrade_to_xena(connection: Connection, schema: PlacementSchema) -> None:
+    _in_own_collation(connection, consumer_types).create(connection, checkfirst=True)
+    if "consumers.consumer_type_id" in schema.missing_columns:
+        # A single statement, since MariaDB commits each: no column without its foreign key.
+        on_sqlite = connection.dialect.name == "sqlite"
+        key = _KEY if on_sqlite else f", ADD {_KEY} FOREIGN KEY (consumer_type_id)"
+        connection.execute(text(f"{_ADD_TYPE} {key} REFERENCES consumer_types (id)"))
+    for index in consumers.indexes:
+        if index.name == "consumers_consumer_type_id_idx":
+            index.create(connection, checkfirst=True)
+    connection.execute(
+        update(_version).where(_version.c.version_num == TRAIN).values(version_num=XENA)
+    )

@@ -111,7 +111,7 @@ def adopt(database: Database, clock: Clock) -> Adoption:
     revision_before = current_revision(database)
     revision = _adoptable_revision(schema, ours=revision_before is not None)
     if revision == TRAIN:
-        database.write(migrate.add_consumer_types)
+        migrate.add_consumer_types(database)
     sync_schema(database)
     added = sync_standards(database, clock)
     with database.read() as connection:

@@ -3,14 +3,14 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from threading import Event, Thread
 from uuid import uuid4
 
 import pytest
 
-from placement_sched.db.migrate import LOCK_TABLE, newest_revision
+from placement_sched.db.migrate import newest_revision
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
@@ -139,31 +139,22 @@ def test_schema_check_during_a_change_through_another_node(
     check_schema(name, expected)
 
 
-def test_schema_is_created_after_a_killed_sync(
-    galera, make_database, sync_at_once, check_schema, prepared_database
+@pytest.mark.parametrize("is_running", [False, True], ids=["killed", "running"])
+def test_sync_waits_for_another_sync_until_its_lease_ends(
+    galera, make_database, sync_at_once, check_schema, prepared_database, is_running
 ):
     name, urls = make_database()
-    # The lock that a killed process leaves.
-    galera.nodes[0].query(
-        f"CREATE TABLE {LOCK_TABLE} (node INT) COMMENT='2026-01-02 03:04:05 a/1'", name
-    )
+    first = galera.nodes[0]
+    first.query(f"CREATE TABLE {name}.sched_leases LIKE {prepared_database}.sched_leases")
+    end = datetime.now(UTC) + timedelta(seconds=60 if is_running else -1)
+    first.query(f"INSERT INTO sched_leases VALUES ('schema', 'a/1', '{end:%Y-%m-%d %T}')", name)
     galera.settle()
-    sync_at_once(urls)
-    check_schema(name, galera.nodes[0].query(TABLES.format(prepared_database)))
-
-
-def test_schema_is_not_touched_during_another_sync(
-    galera, make_database, sync_at_once, check_schema, prepared_database
-):
-    name, urls = make_database()
-    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S")
-    galera.nodes[0].query(f"CREATE TABLE {LOCK_TABLE} (node INT) COMMENT='{now} a/1'", name)
-    galera.settle()
-    waiting = Thread(target=sync_at_once, args=(urls,))
-    waiting.start()
-    waiting.join(timeout=5)
-    assert waiting.is_alive()
-    assert galera.nodes[0].query("SHOW TABLES", name) == [(LOCK_TABLE,)]
-    galera.nodes[0].query(f"DROP TABLE {LOCK_TABLE}", name)
-    waiting.join(timeout=120)
-    check_schema(name, galera.nodes[0].query(TABLES.format(prepared_database)))
+    syncing = Thread(target=sync_at_once, args=(urls,))
+    syncing.start()
+    if is_running:
+        syncing.join(timeout=5)
+        assert syncing.is_alive()
+        assert first.query("SHOW TABLES", name) == [("sched_leases",)]
+        first.query("DELETE FROM sched_leases", name)
+    syncing.join(timeout=120)
+    check_schema(name, first.query(TABLES.format(prepared_database)))
