@@ -25,8 +25,9 @@ _MARIADB_CHARACTER_SETS = text(
 #: Python's names of character sets of MariaDB and PostgreSQL, if they differ.
 _CODECS = {"latin1": "cp1252", "sql_ascii": "ascii"}
 _COLLATION = text(
-    "SELECT collation_name FROM information_schema.columns WHERE table_schema = DATABASE() AND "
-    "(table_name, column_name) IN (('sched_compute_nodes', 'uuid'), ('allocations', 'consumer_id')) "
+    "SELECT collation_name FROM information_schema.columns WHERE table_schema = DATABASE() "
+    "AND (table_name = 'sched_compute_nodes' AND column_name = 'uuid' "
+    "OR table_name = 'allocations' AND column_name = 'consumer_id') "
     "ORDER BY table_name DESC LIMIT 1"
 )
 

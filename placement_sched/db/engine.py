@@ -7,20 +7,19 @@ Statements can be counted, logged and annotated with the line that sent them.
 import logging
 import select
 import sqlite3
-import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from math import inf
 from pathlib import Path
 from time import monotonic
-from types import FrameType
+from traceback import walk_stack
 from typing import Any
 from urllib.parse import parse_qsl
 
 from sqlalchemy import Connection, Dialect, Engine, ExceptionContext, create_engine, event
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError, DisconnectionError, InvalidatePoolError
+from sqlalchemy.exc import ArgumentError, InvalidatePoolError
 from sqlalchemy.pool import PoolResetState
 
 from placement_sched.config.options.placement import EMBEDDED
@@ -53,9 +52,8 @@ _HERE = str(Path(__file__).resolve().parent)
 _SQLITE_STEPS = 10_000
 #: The key of a connection's ``info`` for the time when its statement is interrupted.
 _DEADLINE = "placement_sched.deadline"
-#: The key of a connection's ``info`` for the number of :class:`ReplaceableEngine` when it was
-#: opened.
-_NUMBER = "placement_sched.number"
+#: The key of a connection's ``info`` for the pool that opened it.
+_POOL = "placement_sched.pool"
 #: Additional seconds to wait for a database after a statement timeout: it may wait for a lock.
 GRACE = 10
 
@@ -72,7 +70,6 @@ _DRIVERS = {
 }
 #: URL parameters that name files, which must exist.
 _FILE_PARAMETERS = frozenset({"ssl_ca", "ssl_cert", "ssl_key", "sslcert", "sslkey"})
-_LAST_PORT = 65_535
 _SUPPORTED = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
 
 
@@ -152,19 +149,18 @@ def sign_statements(engine: Engine) -> None:
     def sign(
         _connection: Any, _cursor: Any, statement: str, parameters: Any, *_rest: Any
     ) -> tuple[str, Any]:
-        return f"{statement} /* {_sender(sys._getframe(1))} */", parameters  # noqa: SLF001 - as inspect.currentframe(), without a frame of its own
+        return f"{statement} /* {_sender()} */", parameters
 
     event.listen(engine, "before_cursor_execute", sign, retval=True)
 
 
-def _sender(frame: FrameType | None) -> str:
-    """Return the line of this package, outside of ``db``, that made the call."""
-    while frame is not None:
+def _sender() -> str:
+    """Return the line of this package, outside of ``db``, that sends the current statement."""
+    for frame, line in walk_stack(None):
         code = frame.f_code
         if code.co_filename.startswith(_PACKAGE) and not code.co_filename.startswith(_HERE):
             path = code.co_filename.removeprefix(_PACKAGE).lstrip("/")
-            return f"{path}:{frame.f_lineno} {code.co_qualname}"
-        frame = frame.f_back
+            return f"{path}:{line} {code.co_qualname}"
     return "placement_sched"
 
 
@@ -208,8 +204,12 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
         if is_mysql:
             _set_session_variables(engine, options, read_timeout)
             leave_nodes_without_quorum(engine)
-        elif not autocommit:
+        else:
+            # Insert several rows with each statement. The driver would send row by row.
+            engine.dialect.use_insertmanyvalues_wo_returning = True
+        if not (is_mysql or autocommit):
             _begin_with(engine, begin_statement(url, settings, "READ COMMITTED", read_timeout=0))
+    close_replaced_connections(engine)
     if options.connection_trace:
         sign_statements(engine)
     return engine
@@ -361,35 +361,16 @@ def replace_closed_connections(engine: Engine) -> None:
             raise InvalidatePoolError
 
 
-class ReplaceableEngine:
-    """An engine whose connections can all be replaced while threads use them."""
+def close_replaced_connections(engine: Engine) -> None:
+    """Close connections that were in use during ``engine.dispose()`` when they are returned."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine, self._number = engine, 0
-        event.listen(engine, "connect", self._note)
-        event.listen(engine, "checkout", self._check)
-        event.listen(engine, "checkin", self._close)
+    @event.listens_for(engine, "connect")
+    def note_pool(_connection: Any, record: Any) -> None:
+        record.info[_POOL] = engine.pool
 
-    def replace_all(self) -> None:
-        """Close idle connections at their next checkout, and others when they are returned."""
-        self._number += 1
-        if self._engine.dialect.name == "sqlite":  # reopens the file only if no connection is open
-            self._engine.dispose()
-
-    def dispose(self) -> None:
-        """Close idle connections now, and others when they are returned."""
-        self._number += 1
-        self._engine.dispose()
-
-    def _note(self, _connection: Any, record: Any) -> None:
-        record.info[_NUMBER] = self._number
-
-    def _check(self, _connection: Any, record: Any, _fairy: object) -> None:
-        if record.info[_NUMBER] != self._number:
-            raise DisconnectionError
-
-    def _close(self, _connection: Any, record: Any) -> None:
-        if record.info.get(_NUMBER, self._number) != self._number:
+    @event.listens_for(engine, "checkin")
+    def close(_connection: Any, record: Any) -> None:
+        if record.info.get(_POOL) is not engine.pool:
             record.invalidate()
 
 
@@ -452,39 +433,19 @@ def parse_url(text: str, place: str) -> URL:
 
 def _check_parameters(url: URL, place: str) -> None:
     """Raise :class:`ConfigurationError` for URL parameters that the driver does not accept."""
-    for name in _file_parameters(url) & url.query.keys():
+    for name in _FILE_PARAMETERS & url.query.keys():
         file = str(url.query[name])
         if not Path(file).is_file():
             raise ConfigurationError(f"{place}: there is no file {file} ({name})")
     kind = url.get_backend_name()
     check = _check_sqlite if kind == "sqlite" else _import_driver(kind).check_parameters
-    # A certificate needs its key, and SQLite reads all parameters as parts of a file name.
-    joint = {name for name in url.query if kind == "sqlite" or name.startswith("ssl")}
-    for names in (joint, *({name} for name in url.query if name not in joint)):
-        partial_url = url.set(query={name: url.query[name] for name in names})
-        try:
-            options = dict(partial_url.get_dialect()().create_connect_args(partial_url)[1])
-            _check_ports(options)
-            check(options)
-        except Exception as failure:  # noqa: BLE001 - drivers raise exceptions of any type
-            label = "".join(f"{name}: " for name in sorted(names))
-            raise ConfigurationError(f"{place}: {label}{one_line(failure)}") from None
-
-
-def _check_ports(options: Mapping[str, Any]) -> None:
-    # PostgreSQL accepts several ports.
-    for port in filter(None, str(options.get("port") or "").split(",")):
-        if not 0 < int(port) <= _LAST_PORT:
-            raise ValueError(f"port {port} is not between 1 and {_LAST_PORT}")
+    try:
+        check(dict(url.get_dialect()().create_connect_args(url)[1]))
+    except Exception as failure:  # noqa: BLE001 - drivers raise exceptions of any type
+        raise ConfigurationError(
+            f"{place}: the driver does not accept the parameters: {one_line(failure)}"
+        ) from None
 
 
 def _check_sqlite(options: dict[str, Any]) -> None:
     sqlite3.connect(":memory:", **options).close()
-
-
-def _file_parameters(url: URL) -> frozenset[str]:
-
-    verifies = str(url.query.get("sslmode", "")).startswith("verify")
-    if verifies and url.query.get("sslrootcert") != "system":
-        return _FILE_PARAMETERS | {"sslrootcert"}
-    return _FILE_PARAMETERS

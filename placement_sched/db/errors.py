@@ -60,11 +60,6 @@ _FULL, _FULL_WORDS = {"53100", 1021, 1026, 1030, 1114, 1180}, ("disk is full", "
 _FILES = {"58030", 1003, 1004, 1016, 1017, 1023, 1024, 1033, 1034, 1035, 1194, 1195}
 # Missing privileges on databases, tables, columns or globally. 3F000: no usable schema.
 _DENIED = {"42501", "3F000", 1044, 1142, 1143, 1227}
-_DENIED_BY_POSTGRESQL = re.compile(r"permission denied for (\w+) (\S+)")
-_DENIED_BY_MARIADB = re.compile(
-    r"denied (?:to|for) user '([^']*)'@'([^']*)' "
-    r"(?:for table `(\w+)`\.|to database '(\w+)'|for table)"
-)
 _CANNOT_WRITE = "the database cannot write: its disk is full or fails"
 _SENTENCES = (
     (_LOCKED, LOCKED),
@@ -264,7 +259,8 @@ def _describe_error(failure: DBAPIError) -> str | None:
     if "database is locked" in text:
         return LOCKED
     if code in _DENIED:
-        return _describe_privilege(_driver_message(failure))
+        reason = _driver_message(failure)
+        return f"the database user of the connection lacks a privilege; grant it: {reason}"
     if _is_read_only(code):
         return READ_ONLY
     if any(words in text for words in _FULL_WORDS):
@@ -295,28 +291,6 @@ def _has_responded(code: object, text: str) -> bool:
 
 def _describe_silence(failure: DBAPIError) -> str:
     return _SILENT if _is_silent(failure) else "the database does not answer"
-
-
-def _describe_privilege(text: str) -> str:
-    """Return the message for a missing privilege, with the GRANT statement that adds it."""
-    sentence = f"the database user named in the connection lacks a privilege: {text}"
-    if match := _DENIED_BY_POSTGRESQL.search(text):
-        kind, name = match.groups()
-        grant = f"GRANT ALL ON {kind.upper()} {name} TO <user>"
-    elif match := _DENIED_BY_MARIADB.search(text):
-        user, host, of_table, database = match.groups()
-        if (
-            database is None
-        ):  # for tables the message has the host of the connection, not the account
-            account = f"'{user}'@'<host>' (SELECT CURRENT_USER() by this user shows the host)"
-            grant = f"GRANT ALL ON {of_table or '<database>'}.* TO {account}"
-        else:
-            grant = f"GRANT ALL ON {database}.* TO '{user}'@'{host}'"
-    elif "no schema has been selected" in text:
-        grant = "GRANT ALL ON SCHEMA public TO <user>"
-    else:
-        return sentence
-    return f"{sentence}; an administrator allows it with {grant}"
 
 
 def _code(failure: DBAPIError) -> object:

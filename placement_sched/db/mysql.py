@@ -4,7 +4,6 @@
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
-from inspect import signature
 from typing import Any
 
 import pymysql.connections
@@ -12,12 +11,6 @@ from pymysql.constants import CLIENT, CR
 from pymysql.err import InternalError, MySQLError, OperationalError
 
 from placement_sched.db.engine import KEEPALIVE_OPTIONS
-
-_TLS = "TLS is set by ssl_ca, ssl_cert, ssl_key, ssl_verify_cert and ssl_verify_identity"
-#: The parameter that makes PyMySQL check its parameters without connecting.
-_DEFERRED = "defer_connect"
-#: Parameters of PyMySQL whose values are Python objects.
-_OBJECTS = frozenset({_DEFERRED, "auth_plugin_map", "conv", "cursorclass"})
 
 
 def connect(
@@ -117,12 +110,4 @@ class MariaDBConnection(pymysql.connections.Connection):
 
 def check_parameters(options: dict[str, Any]) -> None:
     """Raise an exception of any type for URL parameters that PyMySQL does not accept."""
-    supported = signature(pymysql.connections.Connection.__init__).parameters.keys()
-    if options.keys() - supported or _OBJECTS & options.keys():
-        raise ValueError(f"PyMySQL has no such parameter; remove it ({_TLS})")
-    # With TLS, PyMySQL would read the machine's certificates (20 ms).
-    tls = {} if any(name.startswith("ssl") for name in options) else {"ssl_disabled": True}
-    try:
-        pymysql.connections.Connection(**options | tls | {_DEFERRED: True})
-    except (TypeError, AttributeError, KeyError):
-        raise ValueError(f"PyMySQL does not accept this value ({_TLS})") from None
+    pymysql.connections.Connection(**options, defer_connect=True)

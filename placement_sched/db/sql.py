@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import orjson
 import sqlalchemy as sa
@@ -26,8 +26,6 @@ V = TypeVar("V", int, str)
 Condition = ColumnElement[bool]
 #: Values per statement. SQLite accepts 32766 parameters, PostgreSQL 65535; statements have others.
 SIZE = 30_000
-#: Rows up to which a list of parameters is faster than a JSON document.
-_MAX_ROWS_WITHOUT_JSON = 10
 #: Rows of a whole cloud that become objects at the same time. Tens of thousands of small objects
 #: would fragment the heap, which would grow each time.
 AT_ONCE = 1000
@@ -230,56 +228,13 @@ def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
         connection.execute(sa.insert(table), rows)
 
 
-def insert_by(connection: Connection, statement: sa.Insert, rows: Rows) -> sa.CursorResult[Any]:
-    """Insert ``rows`` with a cached statement, on PostgreSQL as a document.
-
-    PostgreSQL's driver would send row by row, or thousands of parameters. Values may be texts,
-    integers and times.
-    """
-    if len(rows) <= _MAX_ROWS_WITHOUT_JSON or not is_postgresql(connection):
-        return connection.execute(statement, rows)
-    statement = _from_document(statement, tuple(rows[0]))
-    return connection.execute(statement, {"document": orjson.dumps(rows).decode()})
-
-
-def insert_many(
-    connection: Connection, table: Table, rows: Rows, *, changing: Sequence[str] = ()
-) -> None:
-    """Insert up to some thousands of rows, or update ``changing`` of existing uuids.
-
-    Without ``changing``, existing rows remain unchanged. The uuids of ``rows`` are unique.
-    """
-    if not rows:
-        return
-    dialect = connection.dialect.name
-    if changing:
-        insert_by(connection, _insert_or_update(dialect, table, ("uuid",), tuple(changing)), rows)
-    else:
-        insert_by(connection, _insert_missing(dialect, table), rows)
-
-
-# Statements are cached, since building a statement takes longer than sending it.
-@cache
-def _from_document(statement: sa.Insert, names: tuple[str, ...]) -> sa.Insert:
-    table = cast("Table", statement.table)
-    columns = [sa.column(name, _type_without_length(table.c[name])) for name in names]
-    document = sa.cast(sa.bindparam("document", type_=sa.Text), postgresql.JSONB)
-    rows = (
-        sa.func.jsonb_to_recordset(document).table_valued(*columns).render_derived(with_types=True)
-    )
-    return statement.from_select(names, sa.select(*(rows.c[name] for name in names)))
-
-
-def _type_without_length(column: sa.Column[Any]) -> TypeEngine[Any]:
-    return sa.Text() if isinstance(column.type, sa.String) else column.type
-
-
 def insert_missing(connection: Connection, table: Table, rows: Rows) -> None:
     """Insert ``rows``, except rows that violate a unique constraint."""
     if rows:
         connection.execute(_insert_missing(connection.dialect.name, table), rows)
 
 
+# Statements are cached, since building a statement takes longer than sending it.
 @cache
 def _insert_missing(dialect: str, table: Table) -> sa.Insert:
     if dialect in _UPSERTS:
@@ -311,7 +266,7 @@ def insert_new(
     if not rows:
         return ()
     statement = _insert_new(connection.dialect.name, table, tuple(columns))
-    return insert_by(connection, statement, rows).all()
+    return connection.execute(statement, rows).all()
 
 
 @cache

@@ -4,18 +4,18 @@
 Driver errors are translated into exceptions of this service (``db/errors.py``).
 """
 
+import os
 import random
 import secrets
-import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from datetime import datetime, timedelta
-from threading import Lock, Semaphore
+from threading import Semaphore
 from typing import Any, TypeVar
 
 from oslo_log import log
-from sqlalchemy import Connection, Engine, delete, event, literal, select, text
+from sqlalchemy import Connection, Engine, delete, event, text
 from sqlalchemy.exc import DBAPIError, DisconnectionError, InvalidatePoolError
 
 from placement_sched.config.settings import Settings
@@ -205,8 +205,6 @@ class Database:
         self._max_retries: int = settings.placement.allocation_conflict_retry_count
         self.reader: Engine = engine.make_engine(self.url, settings, autocommit=True)
         self.writer: Engine = engine.make_engine(self.url, settings, autocommit=False)
-        self._readers = engine.ReplaceableEngine(self.reader)
-        self._writers = engine.ReplaceableEngine(self.writer)
         self._histories = Histories()
         for database_engine in (self.reader, self.writer):
             self._histories.follow(database_engine)
@@ -226,7 +224,7 @@ class Database:
                 engine.begin_statement(self.url, settings, isolation, read_timeout=read_timeout),
             )
         }
-        # The check would make readers of a file wait for writers. _file_takes_writes checks files.
+        # The check would make readers of a file wait for writers.
         if self.url.get_backend_name() != "sqlite":
             event.listen(self.reader, "checkout", self._check_connection)
 
@@ -255,8 +253,8 @@ class Database:
         """
         if self.url.get_backend_name() == "sqlite":
             with self.read() as connection:
-                connection.execute(select(literal(1)))
-            if not self._file_takes_writes() and not self._takes_writes_elsewhere():
+                _, _, file = connection.exec_driver_sql("PRAGMA database_list").one()
+            if not os.access(file, os.W_OK):
                 raise Unavailable(READ_ONLY)
             return
         try:
@@ -286,7 +284,7 @@ class Database:
         except self.reader.dialect.loaded_dbapi.Error as failure:
             if rejects_writes(failure):
                 self._refused = True
-                self._writers.replace_all()
+                self.writer.dispose()
                 raise InvalidatePoolError from failure
             # Another reason may be a missing schema.
             if not engine.is_open(self.reader.dialect, driver):
@@ -315,7 +313,7 @@ class Database:
         from the transaction's mark. Raises :class:`Unavailable` if the database remains locked or
         does not answer, and :class:`CommitUnknown` if the result of COMMIT cannot be determined.
         """
-        return self.retry(lambda: self._write_once(work), self._is_worth_retrying)
+        return self.retry(lambda: self._write_once(work))
 
     def _write_once(self, work: Callable[[Connection], T]) -> T:
         try:
@@ -324,27 +322,29 @@ class Database:
         except Unavailable as failure:
             if kind := conflict_of(failure):
                 request_stats().conflicts[kind] += 1
+            if is_read_only(failure):
+                self._close_at_times()
             raise
         if self._refused:
             # Read connections may still lead to the read-only server.
             self._refused = False
-            self._readers.replace_all()
+            self.reader.dispose()
         return result
 
-    def retry(
-        self,
-        work: Callable[[], T],
-        when: Callable[[Exception], bool] = is_worth_retrying,
-        max_attempts: int | None = None,
-    ) -> T:
+    def retry(self, work: Callable[[], T], max_attempts: int | None = None) -> T:
         """Run ``work``, and repeat it if a concurrent writer aborts it.
 
         A schema change through another node of a Galera cluster also aborts readers, with a
         deadlock. The default number of attempts is that of :meth:`write`. ``work`` must be
-        repeatable. ``when`` returns whether a failure is worth a retry.
+        repeatable.
         """
-        max_attempts = max_attempts or self._max_retries + 1
-        return retrying(work, max_attempts, on=Unavailable, when=when, between=self._before_retry)
+        return retrying(
+            work,
+            max_attempts or self._max_retries + 1,
+            on=Unavailable,
+            when=is_worth_retrying,
+            between=self._before_retry,
+        )
 
     def _committed(self, work: Callable[[Connection], T]) -> T:
         mark: str | None = None
@@ -366,7 +366,7 @@ class Database:
                     "the connection to the database was lost during COMMIT"
                 ) from failure
             # On a new connection, since the others may be lost, too.
-            self._readers.replace_all()
+            self.reader.dispose()
             is_committed = is_done(self.read, mark)
             LOG.warning(
                 "the answer to COMMIT was lost; the transaction was %s",
@@ -376,43 +376,14 @@ class Database:
                 raise
         return result
 
-    def _is_worth_retrying(self, failure: Exception) -> bool:
-        if is_read_only(failure):
-            return self._takes_writes_elsewhere()
-        return is_worth_retrying(failure)
-
-    def _takes_writes_elsewhere(self) -> bool:
-        """Close all connections to a read-only database.
-
-        New connections may write. Returns True for a file that is writable now. Open connections to
-        a file do not notice a change of its permissions.
-        """
-        if self.url.get_backend_name() == "sqlite":
-            self._writers.replace_all()
-            self._readers.replace_all()
-            return self._file_takes_writes()
-        self._close_at_times()
-        return False
-
     def _close_at_times(self) -> None:
         """Close write connections, and read connections at most once in :data:`PAUSE`."""
         self._refused = True
-        self._writers.replace_all()
+        self.writer.dispose()
         # A standby may be read for hours: its connections are not closed for each request.
         if time.monotonic() >= self._may_leave:
             self._may_leave = time.monotonic() + PAUSE
-            self._readers.replace_all()
-
-    def _file_takes_writes(self) -> bool:
-        arguments, options = self.writer.dialect.create_connect_args(self.url)
-        # Without waiting: a file that another writer has locked accepts writes.
-        connect: Any = sqlite3.connect
-        try:
-            with closing(connect(*arguments, **{**options, "timeout": 0})) as connection:
-                connection.execute(str(_EMPTY_WRITE))
-        except sqlite3.OperationalError as failure:
-            return "readonly" not in str(failure)
-        return True
+            self.reader.dispose()
 
     def _before_retry(self, number: int) -> None:
         request_stats().retries += 1
@@ -450,34 +421,25 @@ class Database:
 
     def dispose(self) -> None:
         """Close all pooled connections, before a fork and at exit."""
-        self._readers.dispose()
-        self._writers.dispose()
+        self.reader.dispose()
+        self.writer.dispose()
 
 
 class WriteGate:
     """Limit on concurrent writers, as a thread-safe context manager.
 
     Readers of SQLite never wait for writers, but writers that wait for another process could occupy
-    all threads of a server. After a writer has waited in vain, further writers are rejected
-    immediately, until a writer leaves the gate.
+    all threads of a server.
     """
 
     def __init__(self, places: int = MAX_WRITERS, patience: float = MAX_GATE_WAIT) -> None:
-        self._places = Semaphore(places)
-        self._patience = patience
-        self._lock = Lock()
-        self._stuck = False
+        self._places, self._patience = Semaphore(places), patience
 
     def __enter__(self) -> None:
         """Enter, or raise :class:`Unavailable` if no writer leaves in time."""
-        if self._places.acquire(timeout=0 if self._stuck else self._patience):
-            return
-        with self._lock:
-            self._stuck = True
-        raise Unavailable(LOCKED)
+        if not self._places.acquire(timeout=self._patience):
+            raise Unavailable(LOCKED)
 
     def __exit__(self, *_failure: object) -> None:
         """Leave, and admit the next writer."""
-        with self._lock:
-            self._stuck = False
         self._places.release()

@@ -86,7 +86,7 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
         for position, place in enumerate(decision.places)
     ]
     for batch in sql.batches(rows):
-        sql.insert_by(connection, _PLACE, batch)
+        connection.execute(_PLACE, batch)
 
 
 def by_uuid(connection: Connection, uuid: str) -> Decision:

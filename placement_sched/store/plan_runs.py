@@ -50,7 +50,7 @@ def record(connection: Connection, run: PlanRun, now: datetime) -> None:
         for position, move in enumerate(run.moves)
     ]
     for batch in sql.batches(rows):
-        sql.insert_by(connection, insert(plan_moves), batch)
+        connection.execute(insert(plan_moves), batch)
 
 
 def by_uuid(connection: Connection, uuid: str) -> PlanRun:

@@ -1,35 +1,72 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The options of ``[placement_database]``: URL, sessions, pool and log."""
+"""Connections: the options of ``[placement_database]``, sessions, pools and time limits."""
 
 import logging
+import os
 import re
+import socket
+from time import monotonic, sleep
 
 import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import OperationalError
 
-from placement_sched.db.engine import database_url
+from placement_sched.db import transaction
+from placement_sched.db.engine import database_url as url_of
 from placement_sched.db.transaction import Database
-from placement_sched.errors import ConfigurationError, Unavailable
+from placement_sched.errors import Unavailable
 from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.store import change_counters
 from tests.conftest import make_settings
+from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.all_databases
 
 MYSQL = "mysql+pymysql://u:p@db/placement"
+#: Statements that list the other connections to the database, and that close a connection.
+IDS = {
+    "postgresql": "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+    "AND pid <> pg_backend_pid()",
+    "mysql": "SELECT id FROM information_schema.processlist WHERE db = DATABASE() "
+    "AND id <> CONNECTION_ID()",
+}
+KILL = {"postgresql": "SELECT pg_terminate_backend({})", "mysql": "KILL {}"}
+#: The error of MariaDB if a connection has ended before KILL.
+GONE = 1094
+#: The query for the isolation level of a session, and its result for READ COMMITTED.
+ISOLATION = {
+    "postgresql": ("SHOW transaction_isolation", "read committed"),
+    "mysql": ("SELECT @@tx_isolation", "READ-COMMITTED"),
+}
+#: A count of more rows than a machine can count during a test, and a query of its executions.
+ENDLESS = "SELECT COUNT(*) FROM traits AS a, traits AS b, traits AS c, traits AS d, traits AS e"
+RUNNING = {
+    "postgresql": "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+    "AND state = 'active' AND query LIKE '%traits AS e'",
+    "mysql": "SELECT COUNT(*) FROM information_schema.processlist WHERE db = DATABASE() "
+    "AND info LIKE '%traits AS e'",
+    "sqlite": "SELECT 0",
+}
+on_servers = pytest.mark.parametrize("kind", ["postgresql_server", "mysql_server"])
+on_every_database = pytest.mark.parametrize(
+    "kind", ["sqlite_url", "postgresql_server", "mysql_server"]
+)
 
 
-def engine_settings(url: str, **values: object):
+def make_options(url: str, **values: object):
     return make_settings(
         url, **{f"placement_database__{name}": value for name, value in values.items()}
     )
 
 
 @pytest.fixture
-def open_database():
+def open_database(request):
+    """Give a function that opens a database by its URL, or by the fixture of the URL."""
     databases = []
 
     def open_with_options(url: str, **values: object) -> Database:
-        databases.append(Database(engine_settings(url, **values)))
+        url = url if ":" in url else request.getfixturevalue(url)
+        databases.append(Database(make_options(url, **values)))
         return databases[-1]
 
     yield open_with_options
@@ -54,63 +91,87 @@ def query_value(database: Database, sql: str) -> object:
     return read
 
 
-def test_connection_parameters_are_appended_to_the_url():
-    url = database_url(engine_settings(MYSQL, connection_parameters="read_timeout=7&charset=utf8"))
-    assert dict(url.query) == {"read_timeout": "7", "charset": "utf8"}
+def driver_of(connection):
+    return connection.connection.driver_connection
 
 
-def test_url_parameters_override_connection_parameters():
-    url = database_url(
-        engine_settings(f"{MYSQL}?read_timeout=3", connection_parameters="program_name=x")
-    )
-    assert url.query["read_timeout"] == "3"
-    assert url.query["program_name"] == "x"
+def select_one(connection):
+    return connection.exec_driver_sql("SELECT 1").scalar_one()
 
 
-def test_sql_mode_is_strict_by_default(open_database, mysql_server):
-    assert "STRICT_ALL_TABLES" in query_value(open_database(mysql_server), "SELECT @@sql_mode")
+def close_other_connections(database):
+    """Close all connections but this, and wait until they are gone."""
+    backend = database.url.get_backend_name()
+    with database.read() as connection:
+        for number in connection.scalars(text(IDS[backend])).all():
+            try:
+                connection.exec_driver_sql(KILL[backend].format(number))
+            except OperationalError as failure:
+                if failure.orig.args[0] != GONE:
+                    raise
+        assert wait_until(lambda: not connection.scalars(text(IDS[backend])).all())
 
 
-def test_sql_mode_option_is_used(open_database, mysql_server):
-    database = open_database(mysql_server, mysql_sql_mode="ANSI_QUOTES")
-    assert query_value(database, "SELECT @@sql_mode") == "ANSI_QUOTES"
+@pytest.mark.parametrize(
+    ("url", "parameters", "expected"),
+    [
+        (MYSQL, "read_timeout=7&charset=utf8", {"read_timeout": "7", "charset": "utf8"}),
+        (
+            f"{MYSQL}?read_timeout=3",
+            "program_name=x",
+            {"read_timeout": "3", "program_name": "x", "charset": "utf8mb4"},
+        ),
+    ],
+)
+def test_connection_parameters_are_appended_to_the_url(url, parameters, expected):
+    assert dict(url_of(make_options(url, connection_parameters=parameters)).query) == expected
 
 
-def test_empty_sql_mode_keeps_the_mode_of_the_server(open_database, mysql_server):
-    database = open_database(mysql_server, mysql_sql_mode="")
-    assert query_value(database, "SELECT @@sql_mode = @@global.sql_mode") == 1
+@pytest.mark.parametrize(
+    ("mode", "query", "expected"),
+    [
+        (None, "SELECT @@sql_mode LIKE '%STRICT_ALL_TABLES%'", 1),
+        ("ANSI_QUOTES", "SELECT @@sql_mode", "ANSI_QUOTES"),
+        ("", "SELECT @@sql_mode = @@global.sql_mode", 1),
+    ],
+    ids=["default", "other", "empty"],
+)
+def test_sql_mode_option_is_used(open_database, mode, query, expected):
+    options = {} if mode is None else {"mysql_sql_mode": mode}
+    database = open_database("mysql_server", **options)
+    assert query_value(database, query.replace("%", "%%")) == expected
 
 
 @pytest.mark.parametrize(("value", "mode"), [(True, 1), (False, 0)])
-def test_sqlite_synchronous_is_full_by_default(open_database, sqlite_url, value, mode):
-    database = open_database(sqlite_url, sqlite_synchronous=value)
+def test_sqlite_synchronous_option_is_used(open_database, value, mode):
+    database = open_database("sqlite_url", sqlite_synchronous=value)
     assert query_value(database, "PRAGMA synchronous") == mode
 
 
-@pytest.mark.parametrize("kind", ["sqlite_url", "postgresql_server", "mysql_server"])
-def test_pool_size_option_is_used(open_database, request, kind):
-    url = request.getfixturevalue(kind)
-    database = open_database(url, max_pool_size=1, max_overflow=1, pool_timeout=0)
+@on_every_database
+def test_exhausted_pool_is_an_error_and_counted(open_database, kind):
+    database = open_database(kind, max_pool_size=1, max_overflow=1, pool_timeout=0)
+    begin_stats()
     with (
         database.read(),
         database.read(),
         pytest.raises(Unavailable, match="no free connection"),
         database.read(),
     ):
-        pass
+        pytest.fail("there was a third connection")
+    assert request_stats().pool_timeouts == 1
 
 
-def test_pool_size_of_zero_is_unlimited(open_database, sqlite_url):
-    database = open_database(sqlite_url, max_pool_size=0, max_overflow=0, pool_timeout=0)
+def test_pool_size_of_zero_is_unlimited(open_database):
+    database = open_database("sqlite_url", max_pool_size=0, max_overflow=0, pool_timeout=0)
     with database.read(), database.read(), database.read():
         assert query_value(database, "SELECT 1") == 1
 
 
-@pytest.mark.parametrize("kind", ["sqlite_url", "postgresql_server", "mysql_server"])
+@on_every_database
 @pytest.mark.parametrize("traced", [True, False])
-def test_traced_statement_names_the_caller(open_database, sql_log, request, kind, traced):
-    url = request.getfixturevalue(kind)
-    database = open_database(url, connection_trace=traced, connection_debug=50)
+def test_traced_statement_names_the_caller(open_database, sql_log, kind, traced):
+    database = open_database(kind, connection_trace=traced, connection_debug=50)
     with database.read() as connection:
         change_counters.version(connection, "any")
     signed = re.compile(r"SELECT .*/\* store/change_counters\.py:\d+ version \*/", re.DOTALL)
@@ -122,19 +183,12 @@ def test_traced_statement_names_the_caller(open_database, sql_log, request, kind
     ("verbosity", "statement", "row"),
     [(0, False, False), (49, False, False), (50, True, False), (100, True, True)],
 )
-def test_connection_debug_controls_the_sql_log(
-    open_database, sql_log, sqlite_url, verbosity, statement, row
-):
-    database = open_database(sqlite_url, connection_debug=verbosity)
+def test_connection_debug_controls_the_sql_log(open_database, sql_log, verbosity, statement, row):
+    database = open_database("sqlite_url", connection_debug=verbosity)
     query_value(database, "SELECT 40 + 2")
     messages = [record.getMessage() for record in sql_log.records if "sqlalchemy" in record.name]
     assert any("SELECT 40 + 2" in message for message in messages) == statement
     assert any("Row (42,)" in message for message in messages) == row
-
-
-def test_unknown_database_type_is_rejected():
-    with pytest.raises(ConfigurationError, match="not supported"):
-        database_url(engine_settings("oracle://u@h/db"))
 
 
 def test_postgresql_url_options_are_merged(open_database, postgresql_server):
@@ -143,26 +197,129 @@ def test_postgresql_url_options_are_merged(open_database, postgresql_server):
     assert query_value(database, "SHOW search_path") == "elsewhere"
     assert query_value(database, "SHOW lock_timeout") == "7s"
     with database.reader.connect() as connection:
-        assert (
-            connection.connection.driver_connection.info.get_parameters()["connect_timeout"] == "3"
-        )
+        assert driver_of(connection).info.get_parameters()["connect_timeout"] == "3"
 
 
 def test_mariadb_url_options_are_merged(open_database, mysql_server):
     more = "init_command=SET%20SESSION%20wait_timeout%3D99&sql_mode=ANSI"
-    database = open_database(
-        f"{mysql_server}{'&' if '?' in mysql_server else '?'}{more}", lock_timeout=7
-    )
+    url = f"{mysql_server}{'&' if '?' in mysql_server else '?'}{more}"
+    database = open_database(url, lock_timeout=7)
     assert query_value(database, "SELECT @@SESSION.wait_timeout") == 99
     assert query_value(database, "SELECT @@SESSION.innodb_lock_wait_timeout") == 7
     assert "ANSI_QUOTES" in query_value(database, "SELECT @@SESSION.sql_mode")
 
 
-def test_exhausted_pool_is_counted(open_database, sqlite_url):
-    database = open_database(sqlite_url, max_pool_size=1, max_overflow=0, pool_timeout=0)
-    begin_stats()
+@on_servers
+def test_writes_are_read_committed(open_database, kind):
+    """At REPEATABLE READ, MariaDB's default, a write reads a snapshot older than its lock."""
+    query, expected = ISOLATION[kind.removesuffix("_server")]
+    level = open_database(kind).write(lambda connection: connection.scalar(text(query)))
+    assert level == expected
+
+
+@on_servers
+def test_connections_use_tcp_keepalive(open_database, kind):
+    """A machine that does not respond is given up after seconds."""
+
+    def read_options(connection):
+        driver = driver_of(connection)
+        number = (driver._sock if kind == "mysql_server" else driver).fileno()
+        names = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
+        with socket.socket(fileno=os.dup(number)) as sock:
+            alive = sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+            options = (getattr(socket, name) for name in names)
+            return [alive, *(sock.getsockopt(socket.IPPROTO_TCP, option) for option in options)]
+
+    database = open_database(kind)
+    with database.read() as connection:
+        assert read_options(connection) == [1, 5, 2, 3, 10_000]
+    assert database.write(read_options) == [1, 5, 2, 3, 10_000]
+
+
+@on_servers
+def test_last_used_connection_is_reused_until_it_is_closed(open_database, kind):
+    database = open_database(kind)
+    with database.read() as first, database.read() as second:
+        assert driver_of(first) is not driver_of(second)
+        assert database.connections_in_use == 2
+        last = driver_of(first)
+    with pytest.raises(ZeroDivisionError), database.read():
+        raise ZeroDivisionError
+    assert database.connections_in_use == 0
+    with database.read() as again:
+        assert driver_of(again) is last
+        assert not again.in_transaction()
     with database.read():
-        assert request_stats().pool_timeouts == 0
-        with pytest.raises(Unavailable), database.read():
-            pytest.fail("there was a second connection")
-    assert request_stats().pool_timeouts == 1
+        database.dispose()
+    with database.read() as again:
+        assert driver_of(again) is not last
+
+
+@on_servers
+def test_connection_to_a_read_only_database_is_replaced(open_database, kind, monkeypatch):
+    database = open_database(kind)
+    with database.read() as first:
+        before = driver_of(first)
+    with database.read() as again:  # not checked again yet
+        assert driver_of(again) is before
+    monkeypatch.setattr(transaction, "CHECK_AGAIN", 0.0)
+    with database.read() as again:
+        assert driver_of(again) is before
+        session = {"mysql": "SET SESSION tx_read_only = 1"}
+        default = "SET default_transaction_read_only = on"
+        again.exec_driver_sql(session.get(again.dialect.name, default))
+    with database.read() as other:
+        assert driver_of(other) is not before
+
+
+@on_servers
+def test_reads_continue_after_idle_connections_are_closed(open_database, kind):
+    database, other = open_database(kind), open_database(kind)
+    for _ in range(2):
+        with database.read() as first, database.read() as second:
+            assert (select_one(first), select_one(second)) == (1, 1)
+        close_other_connections(other)
+    assert database.write(select_one) == 1
+
+
+def test_read_sends_no_ping(database):
+    with database.read() as connection:
+        select_one(connection)
+    begin_stats()
+    with database.read() as connection:
+        select_one(connection)
+    assert request_stats().statements == 1
+
+
+@on_servers
+def test_lost_connection_is_discarded_without_a_log_line(open_database, kind, caplog):
+    database, other = open_database(kind), open_database(kind)
+    # After a rejected COMMIT, SQLAlchemy leaves the ROLLBACK to the pool.
+    connection = database.writer.raw_connection()
+    connection.cursor().execute("SELECT 1")
+    close_other_connections(other)
+    connection.close()
+    assert caplog.records == []
+    assert database.write(select_one) == 1
+
+
+@pytest.mark.slow
+@on_every_database
+def test_late_statement_is_stopped_and_its_connection_is_usable(open_database, kind):
+    database, patient = open_database(kind, read_timeout=1), open_database(kind)
+    start = monotonic()
+    with pytest.raises(Unavailable, match="read_timeout"), database.read() as connection:
+        connection.scalar(text(ENDLESS))
+    assert monotonic() - start < 60
+    with patient.read() as connection:
+        running = text(RUNNING[connection.dialect.name])
+        assert wait_until(lambda: not connection.scalar(running))
+    sleep(1.1)  # the timeout of a statement starts with the statement
+    with database.read() as connection:
+        assert connection.scalar(text("SELECT COUNT(*) FROM traits"))
+
+
+@on_every_database
+def test_statement_is_not_stopped_without_a_timeout(open_database, kind):
+    with open_database(kind, read_timeout=0).read() as connection:
+        assert connection.scalar(text("SELECT COUNT(*) FROM traits"))

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statements that are too large for a database are an error of the request."""
+"""Errors of too large statements, and the limit on writers that wait for SQLite's lock."""
 
 import pytest
-from sqlalchemy import literal, select, text
+from sqlalchemy import text
 
-from placement_sched.errors import TooComplex
+from placement_sched.db import transaction
+from placement_sched.db.transaction import Database, WriteGate
+from placement_sched.errors import TooComplex, Unavailable
+from tests.conftest import make_settings
 
 pytestmark = pytest.mark.all_databases
 
@@ -19,9 +22,35 @@ def test_too_long_statement_is_not_an_outage(database):
         connection.execute(text(f"SELECT {columns} FROM {tables} WHERE 1 = 0"))
 
 
-@pytest.mark.slow
 def test_too_many_parameters_are_not_an_outage(database):
-    if database.url.get_backend_name() == "mysql":
+    markers = {"sqlite": "?", "postgresql": "%s"}
+    kind = database.url.get_backend_name()
+    if kind not in markers:
         pytest.skip("its driver sends parameters in the text, of any number")
+    number = {"sqlite": 300_000, "postgresql": 70_000}[kind]
+    statement = f"SELECT 1 WHERE 1 IN ({','.join([markers[kind]] * number)})"
     with pytest.raises(TooComplex), database.read() as connection:
-        connection.execute(select(literal(1).in_(range(300_000))))
+        connection.exec_driver_sql(statement, tuple(range(number)))
+
+
+def test_writer_beyond_the_limit_is_rejected_until_a_place_is_free():
+    gate = WriteGate(places=1, patience=0.05)
+    for _ in range(2):
+        with gate, pytest.raises(Unavailable, match="locked by another writer"), gate:
+            pytest.fail("two writers were admitted")
+        with pytest.raises(ZeroDivisionError), gate:
+            raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("url", ["postgresql://u@db/placement", "mysql://u@db/placement"])
+def test_database_servers_need_no_gate(url):
+    database = Database(make_settings(url))
+    assert not isinstance(database._gate, WriteGate)
+    database.dispose()
+
+
+def test_file_that_takes_no_writes_is_not_ready(sqlite_database, monkeypatch):
+    sqlite_database.ping()
+    monkeypatch.setattr(transaction.os, "access", lambda _file, _mode: False)
+    with pytest.raises(Unavailable, match="read-only"):
+        sqlite_database.ping()

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes to a read-only database are 503 with the reason until it accepts writes again."""
 
-import os
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path
+from contextlib import contextmanager
 from uuid import uuid4
 
 import pytest
@@ -27,10 +23,7 @@ from tests.support.mariadb import run_mariadb
 from tests.support.postgresql import PostgreSQL, run_postgresql, run_primary_and_standby
 from tests.support.versions import LATEST_HEADERS
 
-pytestmark = pytest.mark.slow
-
-#: An account without privileges.
-NOBODY = 65534
+pytestmark = pytest.mark.chaos
 
 
 def write_provider(app, status):
@@ -99,182 +92,118 @@ def run_replicas_behind_proxy() -> Iterator[tuple[PostgreSQL, PostgreSQL, Cuttin
         proxy.stop()
 
 
-@pytest.mark.chaos
+@contextmanager
+def serving(make_app, url) -> Iterator[TestApp]:
+    app = make_app(make_settings(url))
+    yield app
+    app.app.services.database.dispose()
+
+
 def test_promoted_postgresql_standby_accepts_writes(make_app, record_property):
-    with run_replicated_postgresql() as (_primary, standby):
-        app = make_app(make_settings(standby.url()))
+    with (
+        run_replicated_postgresql() as (_primary, standby),
+        serving(make_app, standby.url()) as app,
+    ):
         check_read_only(app)
-        standby.promote()
-        check_writable(app)
-        app.app.services.database.dispose()
-    record_property(TRIED, "1 read-only standby of PostgreSQL promoted")
-
-
-@pytest.mark.chaos
-def test_mariadb_accepts_writes_after_read_only_mode(make_app, record_property):
-    with run_mariadb() as server:
-        url = server.new_database()
-        prepare_database(url)
-        app = make_app(make_settings(url))
-        check_writable(app)
-        server.run("SET GLOBAL read_only = 1")
-        check_read_only(app)
-        # The superuser may write to a read-only server.
-        check_writable(make_app(make_settings(server.url("placement", "root"))))
-        server.run("SET GLOBAL read_only = 0")
-        check_writable(app)
-        app.app.services.database.dispose()
-    record_property(TRIED, "1 MariaDB made read-only")
-
-
-@pytest.mark.chaos
-def test_mariadb_accepts_writes_after_a_read_only_engine(make_app, record_property):
-    with run_mariadb() as server:
-        app = make_app(make_settings(server.new_database()))
-        sync(app.app.services.database, utcnow)
-        check_writable(app)
-        server.restart("--innodb-read-only=1")
-        check_read_only(app)
-        server.restart()
-        check_writable(app)
-        app.app.services.database.dispose()
-    record_property(TRIED, "1 MariaDB with a read-only InnoDB")
-
-
-@pytest.mark.chaos
-@pytest.mark.parametrize("first", ["a write", "a readiness check"])
-def test_read_only_postgresql_sessions_are_replaced(make_app, first, record_property):
-    with run_postgresql() as server:
-        server.query("CREATE DATABASE placement")
-        url = server.url("placement")
-        prepare_database(url)
-        app = make_app(make_settings(url))
-        check_writable(app)
-        server.query("ALTER DATABASE placement SET default_transaction_read_only = on")
-        server.query(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'placement'"
-        )
-        check_read_only(app)
-        server.query("ALTER DATABASE placement RESET default_transaction_read_only")
-        if first == "a write":
-            check_writable(app)
-        check_ready_soon(app)
-        check_writable(app)
-        app.app.services.database.dispose()
-    record_property(TRIED, "1 PostgreSQL read-only by a setting of its sessions")
-
-
-@pytest.mark.chaos
-def test_connections_to_a_standby_are_closed_periodically(make_app, record_property):
-    with run_replicated_postgresql() as (_primary, standby):
-        app = make_app(make_settings(standby.url()))
         opened = []
         listen(app.app.services.database.reader.pool, "connect", lambda *_: opened.append(1))
         start = time.monotonic()
         for _ in range(30):
             TestApp(app.app).get("/healthz/ready", status=503)
         assert len(opened) <= 2 + (time.monotonic() - start) / PAUSE
-        app.app.services.database.dispose()
-    record_property(TRIED, "1 standby of PostgreSQL with frequent readiness checks")
+        standby.promote()
+        check_writable(app)
+    record_property(TRIED, "1 read-only standby of PostgreSQL promoted")
 
 
-@pytest.mark.chaos
-@pytest.mark.parametrize("first", ["a write", "a readiness check"])
-def test_read_only_mariadb_sessions_are_replaced(make_app, first, record_property):
+def test_mariadb_accepts_writes_after_read_only_mode_and_engine(make_app, record_property):
     with run_mariadb() as server:
         url = server.new_database()
         prepare_database(url)
-        app = make_app(make_settings(url))
-        check_writable(app)
-        server.run("SET GLOBAL tx_read_only = 1")
-        app.app.services.database.dispose()
-        check_read_only(app)
-        server.run("SET GLOBAL tx_read_only = 0")
-        if first == "a write":
+        with serving(make_app, url) as app:
             check_writable(app)
-        check_ready_soon(app)
-        check_writable(app)
-        app.app.services.database.dispose()
-    record_property(TRIED, "1 MariaDB read-only by a setting of its sessions")
+            server.run("SET GLOBAL read_only = 1")
+            check_read_only(app)
+            # The superuser may write to a read-only server.
+            check_writable(make_app(make_settings(server.url("placement", "root"))))
+            server.run("SET GLOBAL read_only = 0")
+            check_writable(app)
+            server.restart("--innodb-read-only=1")
+            check_read_only(app)
+            server.restart()
+            check_writable(app)
+    record_property(TRIED, "1 MariaDB made read-only")
 
 
-@pytest.mark.chaos
+@contextmanager
+def postgresql_with_read_only_sessions():
+    """Give a URL, and a function that makes new sessions of the database read-only or not."""
+    with run_postgresql() as server:
+        server.query("CREATE DATABASE placement")
+
+        def switch(*, read_only):
+            action = "SET default_transaction_read_only = on"
+            reset = "RESET default_transaction_read_only"
+            server.query(f"ALTER DATABASE placement {action if read_only else reset}")
+            if read_only:
+                server.query(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = 'placement'"
+                )
+
+        yield server.url("placement"), switch
+
+
+@contextmanager
+def mariadb_with_read_only_sessions():
+    """Give the same for MariaDB."""
+    with run_mariadb() as server:
+        yield (
+            server.new_database(),
+            lambda *, read_only: server.run(f"SET GLOBAL tx_read_only = {int(read_only)}"),
+        )
+
+
 @pytest.mark.parametrize("first", ["a write", "a readiness check"])
-def test_write_is_read_after_a_proxy_switches_to_the_primary(make_app, first, record_property):
-    with run_replicas_behind_proxy() as (primary, standby, proxy, url):
-        app = make_app(make_settings(url))
+@pytest.mark.parametrize(
+    "run_server", [postgresql_with_read_only_sessions, mariadb_with_read_only_sessions]
+)
+def test_read_only_sessions_are_replaced(make_app, run_server, first, record_property):
+    with run_server() as (url, switch):
+        prepare_database(url)
+        with serving(make_app, url) as app:
+            check_writable(app)
+            switch(read_only=True)
+            app.app.services.database.dispose()
+            check_read_only(app)
+            switch(read_only=False)
+            if first == "a write":
+                check_writable(app)
+            check_ready_soon(app)
+            check_writable(app)
+    record_property(TRIED, f"1 database read-only by a setting of its sessions ({url[:5]})")
+
+
+@pytest.mark.parametrize("first", ["a write", "a readiness check", "a read"])
+def test_write_is_read_after_a_proxy_switches_to_the_primary(
+    make_app, monkeypatch, first, record_property
+):
+    with (
+        run_replicas_behind_proxy() as (primary, standby, proxy, url),
+        serving(make_app, url) as app,
+    ):
         check_read_only(app)
         standby.query("SELECT pg_wal_replay_pause()")
         # Only new connections lead to the primary.
         proxy.set_target(("127.0.0.1", primary.port))
-        if first != "a write":
+        writer = app
+        if first == "a readiness check":
             check_ready_soon(app)
-        uuid = write_provider(app, 200).json["uuid"]
+        if first == "a read":
+            writer = make_app(make_settings(primary.url()))
+            # Let connections be checked at once.
+            monkeypatch.setattr(transaction, "CHECK_AGAIN", 0.0)
+        uuid = write_provider(writer, 200).json["uuid"]
         app.get(f"/placement/resource_providers/{uuid}", headers=LATEST_HEADERS)
         check_writable(app)
-        app.app.services.database.dispose()
     record_property(TRIED, "1 proxy that leads from a standby of PostgreSQL to its primary")
-
-
-@pytest.mark.chaos
-def test_read_connections_move_to_the_primary_after_a_proxy_switch(
-    make_app, monkeypatch, record_property
-):
-    with run_replicas_behind_proxy() as (primary, standby, proxy, url):
-        app = make_app(make_settings(url))
-        app.get("/placement/resource_providers", headers=LATEST_HEADERS)
-        standby.query("SELECT pg_wal_replay_pause()")
-        proxy.set_target(("127.0.0.1", primary.port))
-        uuid = write_provider(make_app(make_settings(primary.url())), 200).json["uuid"]
-        # Let connections be checked at once.
-        monkeypatch.setattr(transaction, "CHECK_AGAIN", 0.0)
-        app.get(f"/placement/resource_providers/{uuid}", headers=LATEST_HEADERS)
-        app.app.services.database.dispose()
-    record_property(TRIED, "1 proxy that leads from a standby to its primary, and a reading worker")
-
-
-@contextmanager
-def without_root_permissions() -> Iterator[None]:
-    """Run as an account that file permissions restrict."""
-    before = os.geteuid()
-    if before == 0:
-        os.seteuid(NOBODY)
-    try:
-        yield
-    finally:
-        os.seteuid(before)
-
-
-@pytest.fixture
-def database_file(sqlite_template) -> Iterator[Path]:
-    """A database file in a folder that every account may write to."""
-    folder = Path(tempfile.mkdtemp(prefix="placement_sched_read_only_"))
-    folder.chmod(0o777)
-    path = folder / "own.db"
-    shutil.copy(sqlite_template, path)
-    yield path
-    shutil.rmtree(folder)
-
-
-@pytest.mark.parametrize("at_start", [True, False], ids=["from the start", "later"])
-def test_sqlite_file_accepts_writes_after_a_change_of_permissions(
-    database_file, make_app, at_start, record_property
-):
-    def set_permissions(mode):
-        for path in database_file.parent.iterdir():
-            with suppress(FileNotFoundError):
-                path.chmod(mode)
-
-    app = make_app(make_settings(f"sqlite:///{database_file}"))
-    if not at_start:
-        set_permissions(0o666)
-        with without_root_permissions():
-            check_writable(app)
-    set_permissions(0o444)
-    app.app.services.database.dispose()
-    with without_root_permissions():
-        check_read_only(app)
-    set_permissions(0o666)
-    with without_root_permissions():
-        check_writable(app)
-    record_property(TRIED, f"1 SQLite file read-only {'from the start' if at_start else 'later'}")

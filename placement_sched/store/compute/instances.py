@@ -42,6 +42,7 @@ _COLUMNS = instances.c
 _MAX_ID_LENGTH = 255
 #: Number of rows written by one statement.
 _BATCH_SIZE = 2000
+_KEY = ("uuid",)
 _DERIVED = ("flavor_digest", "flavorid", "image_id")
 #: Large columns, which are read separately.
 _METADATA = InstanceMetadata._fields
@@ -243,7 +244,7 @@ def record(
                 | {name: serialize_metadata(getattr(instance, name)) for name in metadata}
                 for instance in batch
             ]
-            sql.insert_many(connection, instances, rows, changing=names)
+            sql.insert_or_update(connection, instances, rows, key=_KEY, changing=names)
 
 
 def _serialize_parts(recorded: Iterable[Instance]) -> dict[int, str]:
@@ -361,7 +362,7 @@ def add(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     A row has all columns but ``id``.
     """
     for batch in sql.batches(rows, _BATCH_SIZE):
-        sql.insert_many(connection, instances, batch)
+        sql.insert_missing(connection, instances, batch)
 
 
 def change(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -373,7 +374,7 @@ def change(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         return
     changing = [name for name in rows[0] if name != "uuid"]
     for batch in sql.batches(rows, _BATCH_SIZE):
-        sql.insert_many(connection, instances, batch, changing=changing)
+        sql.insert_or_update(connection, instances, batch, key=_KEY, changing=changing)
 
 
 def remove(connection: Connection, uuids: Iterable[str]) -> int:
