@@ -36,11 +36,7 @@ PARTS = (
     Part(
         "16 writers, half of them of openstack-placement on the same database",
         480,
-        (
-            "tests/coexistence/test_racing.py",
-            "tests/coexistence/test_racing_on_every_route.py",
-            "tests/races/test_two_servers.py",
-        ),
+        ("tests/coexistence/test_racing.py", "tests/coexistence/test_racing_on_every_route.py"),
         {"PLACEMENT_SCHED_TEST_RACE_EACH": "8", "PLACEMENT_SCHED_TEST_RACE_ROUNDS": "6"},
     ),
     Part(

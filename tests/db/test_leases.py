@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A single process holds a lease until it no longer renews it."""
 
-import os
-import signal
 import time
 from datetime import timedelta
 
@@ -15,8 +13,6 @@ from placement_sched.db.tables import leases
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
 from tests.support.database_time import read_database_time
-from tests.support.processes import PROCESSES
-from tests.support.servers import wait_until
 from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
@@ -24,54 +20,40 @@ pytestmark = pytest.mark.all_databases
 NAME = "work"
 #: Seconds that no test outlives.
 LONG = 10_000
-#: Seconds until the lease of a dead process ends, in the tests with processes.
-SHORT = 3
 
 
-def _expire_lease(database):
-    """Move the end of the lease back by more than an hour."""
+def move_lease_end(database, **by):
+    """Move the end of the lease, as the database's clock does when it is set."""
     with database.read() as connection:
         (row,) = connection.execute(select(leases)).all()
-    past = row.expires_at - timedelta(seconds=LONG + 3600)
-    database.write(lambda connection: connection.execute(update(leases).values(expires_at=past)))
+    end = row.expires_at + timedelta(**by)
+    database.write(lambda connection: connection.execute(update(leases).values(expires_at=end)))
 
 
-def test_first_process_acquires_and_keeps_the_lease(database):
+def test_first_process_acquires_and_keeps_the_lease_of_a_name(database):
     first, other = (Lease(database, NAME, LONG) for _ in range(2))
     assert first.is_held()
     assert not other.is_held()
     assert first.is_held()
-
-
-def test_leases_with_different_names_are_independent(database):
-    assert Lease(database, NAME, LONG).is_held()
     assert Lease(database, "other work", LONG).is_held()
 
 
 def test_expired_lease_is_taken_over(database, monkeypatch):
     first, other = (Lease(database, NAME, LONG) for _ in range(2))
     assert first.is_held()
-    _expire_lease(database)
+    move_lease_end(database, seconds=-LONG - 3600)
     assert other.is_held()
     later = time.monotonic() + LONG
     monkeypatch.setattr(module, "monotonic", lambda: later)
     assert not first.is_held()
 
 
-def _move_lease_end(database, by):
-    """Move the end of the lease forward, as if the database's clock had gone back."""
-    with database.read() as connection:
-        (row,) = connection.execute(select(leases)).all()
-    later = row.expires_at + by
-    database.write(lambda connection: connection.execute(update(leases).values(expires_at=later)))
-
-
 def test_lease_from_before_the_clock_went_back_is_free(database):
     first, other = (Lease(database, NAME, LONG) for _ in range(2))
     assert first.is_held()
-    _move_lease_end(database, timedelta(seconds=LONG / 2))
+    move_lease_end(database, seconds=LONG / 2)
     assert not other.is_held()
-    _move_lease_end(database, timedelta(days=365))
+    move_lease_end(database, days=365)
     assert other.is_held()
     assert not Lease(database, NAME, LONG).is_held()
 
@@ -116,46 +98,3 @@ def test_lease_is_not_held_without_the_database():
     assert not lease.is_held()
     lease.release()
     database.dispose()
-
-
-def hold_lease(url, seconds, records):
-    """Record again and again whether this process holds the lease, until it is killed."""
-    lease = Lease(Database(make_settings(url)), NAME, seconds)
-    while True:
-        start = time.monotonic()
-        if lease.is_held():
-            records.put((os.getpid(), start))
-        time.sleep(0.05)
-
-
-@pytest.mark.system
-def test_another_process_takes_over_when_the_holder_is_killed(database_url):
-    records = PROCESSES.Manager().Queue()
-    processes = [
-        PROCESSES.Process(target=hold_lease, args=(database_url, SHORT, records), daemon=True)
-        for _ in range(3)
-    ]
-    for process in processes:
-        process.start()
-    try:
-        seen = []
-
-        def read_worker_pids():
-            while not records.empty():
-                seen.append(records.get())
-            return {pid for pid, _ in seen}
-
-        assert wait_until(lambda: len(read_worker_pids()) == 1 and len(seen) > 20)
-        (first,) = read_worker_pids()
-        killed = time.monotonic()
-        os.kill(first, signal.SIGKILL)
-        assert wait_until(lambda: len(read_worker_pids()) == 2)
-        second = next(pid for pid, _ in seen if pid != first)
-        assert min(at for pid, at in seen if pid == second) > killed
-        count = len(seen)
-        assert wait_until(lambda: read_worker_pids() and len(seen) > count + 20)
-        assert read_worker_pids() == {first, second}
-    finally:
-        for process in processes:
-            process.kill()
-            process.join(timeout=60)

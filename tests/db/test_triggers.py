@@ -54,25 +54,53 @@ def reason_without_log(database):
         return change_log.reason_without_log(connection)
 
 
+def execute_statements(database, *statements):
+    def execute_all(connection):
+        for statement in statements:
+            connection.execute(text(statement))
+
+    database.write(execute_all)
+
+
 def drop_triggers(database, *names):
-    def drop_all(connection):
-        for name in names:
-            table = next(each for each in triggers.LOGGED if name.startswith(f"sched_{each}_"))
-            suffix = f" ON {table}" if connection.dialect.name == "postgresql" else ""
-            connection.execute(text(f"DROP TRIGGER {name}{suffix}"))
+    statements = []
+    for name in names:
+        table = next(each for each in triggers.LOGGED if name.startswith(f"sched_{each}_"))
+        suffix = f" ON {table}" if database.url.get_backend_name() == "postgresql" else ""
+        statements.append(f"DROP TRIGGER {name}{suffix}")
+    execute_statements(database, *statements)
 
-    database.write(drop_all)
+
+def insert_allocation(database, provider=1):
+    """Insert an allocation of a provider, through a database or an engine."""
+    row = {"resource_provider_id": provider, "resource_class_id": 1, "consumer_id": "c", "used": 1}
+    statement = insert(tables.allocations)
+    if isinstance(database, Database):
+        database.write(lambda connection: connection.execute(statement, row))
+    else:
+        with database.begin() as connection:
+            connection.execute(statement, row)
 
 
-def test_change_log_requires_its_table(empty):
+def test_missing_triggers_are_detected_and_created(empty):
+    """MariaDB commits each trigger, so an interrupted sync leaves some without the revision."""
     assert "the table of the change log is missing" in reason_without_log(empty)
-
-
-def test_sync_creates_triggers_once(empty):
-    sync_schema(empty)
-    assert reason_without_log(empty) is None
-    sync_schema(empty)
-    assert missing_triggers(empty) == set()
+    for _ in range(2):
+        sync_schema(empty)
+        assert missing_triggers(empty) == set()
+        assert reason_without_log(empty) is None
+    with empty.read() as connection:
+        names = [trigger.name for trigger in triggers._build_triggers(connection)]
+    for created in (len(names) - 1, 7, 0):
+        drop_triggers(empty, *names[created:])
+        assert missing_triggers(empty) == set(names[created:])
+        assert min(names[created:]) in reason_without_log(empty)
+        statements = [f"DELETE FROM {VERSION_TABLE}"]
+        statements += [f"DROP TABLE {tables.provider_changes.name}"] * (not created)
+        execute_statements(empty, *statements)
+        sync_schema(empty)
+        assert reason_without_log(empty) is None
+        assert current_revision(empty) == newest_revision()
 
 
 def test_disabled_provider_cache_needs_no_triggers(empty):
@@ -89,50 +117,19 @@ def test_disabled_provider_cache_needs_no_triggers(empty):
     assert stop_logging(without)
     assert missing_triggers(without) == names
     assert not stop_logging(without)
-    row = {"resource_provider_id": 1, "resource_class_id": 1, "consumer_id": "c", "used": 1}
-    without.write(lambda connection: connection.execute(insert(tables.allocations), row))
+    insert_allocation(without)
     without.dispose()
     assert copy.follow().is_in_doubt
     assert "lacks the triggers" in reason_without_log(empty)
 
 
-def test_lost_triggers_are_detected_and_recreated(empty):
-    sync_schema(empty)
-    lost = ("sched_allocations_inserted", "sched_inventories_deleted")
-    drop_triggers(empty, *lost)
-    assert missing_triggers(empty) == set(lost)
-    assert "sched_allocations_inserted" in reason_without_log(empty)
-    sync_schema(empty)
-    assert reason_without_log(empty) is None
-
-
 @pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
 def test_disabled_trigger_counts_as_missing(empty):
     sync_schema(empty)
-    disable = "ALTER TABLE allocations DISABLE TRIGGER sched_allocations_updated"
-    empty.write(lambda connection: connection.execute(text(disable)))
+    execute_statements(empty, "ALTER TABLE allocations DISABLE TRIGGER sched_allocations_updated")
     assert missing_triggers(empty) == {"sched_allocations_updated"}
     sync_schema(empty)
     assert reason_without_log(empty) is None
-
-
-@pytest.mark.parametrize("made", [0, 1, 7])
-def test_interrupted_sync_is_completed(empty, made):
-    """MariaDB commits each trigger, so an interrupted sync leaves some without the revision."""
-    sync_schema(empty)
-    with empty.read() as connection:
-        names = [trigger.name for trigger in triggers._build_triggers(connection)]
-    drop_triggers(empty, *names[made:])
-
-    def restore_schema(connection):
-        connection.execute(text(f"DELETE FROM {VERSION_TABLE}"))
-        if not made:
-            connection.execute(text(f"DROP TABLE {tables.provider_changes.name}"))
-
-    empty.write(restore_schema)
-    sync_schema(empty)
-    assert reason_without_log(empty) is None
-    assert current_revision(empty) == newest_revision()
 
 
 def test_adopted_placement_database_is_logged(empty):
@@ -141,8 +138,7 @@ def test_adopted_placement_database_is_logged(empty):
     sync_schema(empty)
     assert reason_without_log(empty) is None
     copy = ChangeLogCopy(empty)
-    row = {"resource_provider_id": 1, "resource_class_id": 1, "consumer_id": "c", "used": 1}
-    empty.write(lambda connection: connection.execute(insert(tables.allocations), row))
+    insert_allocation(empty)
     assert copy.follow().providers == {1}
     assert copy.equals_tables()
 
@@ -179,8 +175,7 @@ def test_missing_create_trigger_privilege_disables_the_log(empty, caplog):
         assert "TRIGGER command denied" in warning
         assert "Grant it TRIGGER" in warning
         assert "lacks the triggers" in reason_without_log(database)
-        row = {"resource_provider_id": 1, "resource_class_id": 1, "consumer_id": "c", "used": 1}
-        database.write(lambda connection: connection.execute(insert(tables.allocations), row))
+        insert_allocation(database)
         database.dispose()
     sync_schema(empty)
     assert reason_without_log(empty) is None
@@ -191,42 +186,34 @@ def role_without_ownership(database):
     """Give a connection with a new role that may write to the tables but does not own them."""
     name = f"ps_{uuid4().hex[:12]}"
 
-    def execute(*statements):
-        for statement in statements:
-            database.write(lambda connection, sql=statement: connection.execute(text(sql)))
-
-    execute(f"CREATE ROLE {name}", f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {name}")
+    execute_statements(
+        database, f"CREATE ROLE {name}", f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {name}"
+    )
     try:
         with database.writer.begin() as connection:
             connection.execute(text(f"SET LOCAL ROLE {name}"))
             yield connection
     finally:
-        execute(f"DROP OWNED BY {name}", f"DROP ROLE {name}")
+        execute_statements(database, f"DROP OWNED BY {name}", f"DROP ROLE {name}")
 
 
 @pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
-def test_missing_table_ownership_disables_the_log(empty, caplog):
+def test_triggers_are_unchanged_without_ownership_of_the_tables(empty, caplog):
+    """The user of an operator who changes the option may not own the tables."""
     sync_schema(empty)
+    with role_without_ownership(empty) as connection:
+        triggers.remove_triggers(connection)
+    assert reason_without_log(empty) is None
     without = Database(make_settings(empty.url.render_as_string(hide_password=False)))
     stop_logging(without)
     without.dispose()
     with role_without_ownership(empty) as connection:
         triggers.make_triggers(connection)
-    (warning,) = [record.getMessage() for record in caplog.records if record.name == LOGGER]
-    assert "may not create the triggers" in warning
-    assert "Let it own the tables" in warning
     assert "lacks the triggers" in reason_without_log(empty)
-
-
-@pytest.mark.parametrize("empty_url", ["postgresql"], indirect=True)
-def test_missing_drop_trigger_privilege_keeps_the_triggers(empty, caplog):
-    """The user of an operator who disables the option may not own the tables."""
-    sync_schema(empty)
-    with role_without_ownership(empty) as connection:
-        triggers.remove_triggers(connection)
-    (warning,) = [record.getMessage() for record in caplog.records if record.name == LOGGER]
-    assert "may not remove them: must be owner" in warning
-    assert reason_without_log(empty) is None
+    removal, creation = (r.getMessage() for r in caplog.records if r.name == LOGGER)
+    assert "may not remove them: must be owner" in removal
+    assert "may not create the triggers" in creation
+    assert "Let it own the tables" in creation
 
 
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
@@ -241,37 +228,29 @@ def test_other_service_can_write_without_access_to_the_log(empty):
         with server.connect() as connection:
             rights = f"INSERT ON {empty.url.database}.allocations TO {other.url.username}@'%'"
             connection.execute(text(f"GRANT {rights}"))
-        row = {"resource_provider_id": 5, "resource_class_id": 1, "consumer_id": "c", "used": 1}
-        with other.begin() as connection:
-            connection.execute(insert(tables.allocations), row)
+        insert_allocation(other, 5)
         other.dispose()
         server.dispose()
     assert copy.follow().providers == {5}
 
 
-@pytest.fixture
-def database_with_cascading_keys(empty):
-    """A database with a foreign key whose cascading deletes run no triggers on InnoDB."""
-    sync_schema(empty)
-    key = (
-        "ALTER TABLE inventories ADD CONSTRAINT theirs FOREIGN KEY (resource_provider_id) "
-        "REFERENCES resource_providers (id) ON DELETE CASCADE"
-    )
-    empty.write(lambda connection: connection.execute(text(key)))
-    return empty
-
-
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
-def test_cascading_foreign_keys_prevent_triggers(database_with_cascading_keys, caplog):
-    """A sync succeeds with a warning, and the command removes existing triggers."""
-    assert "theirs" in reason_without_log(database_with_cascading_keys)
-    sync_schema(database_with_cascading_keys)
+def test_cascading_foreign_keys_prevent_triggers(empty, caplog):
+    """On InnoDB, such deletes run no triggers. The command removes existing triggers."""
+    sync_schema(empty)
+    execute_statements(
+        empty,
+        "ALTER TABLE inventories ADD CONSTRAINT theirs FOREIGN KEY (resource_provider_id) "
+        "REFERENCES resource_providers (id) ON DELETE CASCADE",
+    )
+    assert "theirs" in reason_without_log(empty)
+    sync_schema(empty)
     warnings = [record for record in caplog.records if record.name.endswith(".migrate")]
     (warning,) = [record.getMessage() for record in warnings]
     assert "theirs" in warning
-    assert stop_logging(database_with_cascading_keys)
-    sync_schema(database_with_cascading_keys)
-    assert "sched_allocations_inserted" in missing_triggers(database_with_cascading_keys)
+    assert stop_logging(empty)
+    sync_schema(empty)
+    assert "sched_allocations_inserted" in missing_triggers(empty)
 
 
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
@@ -282,12 +261,7 @@ def test_log_ids_of_several_servers_are_read(empty):
     other = logging_database(url.render_as_string(hide_password=False))
     copy = ChangeLogCopy(empty)
     for number, database in enumerate((empty, other, other, empty), 1):
-        row = {"resource_provider_id": number, "resource_class_id": 1, "consumer_id": "c"}
-        database.write(
-            lambda connection, row=row: connection.execute(
-                insert(tables.allocations), {**row, "used": 1}
-            )
-        )
+        insert_allocation(database, number)
         assert copy.follow().providers == {number}
     other.dispose()
     assert copy.equals_tables()

@@ -2,11 +2,14 @@
 """Requests to applications on different nodes of a cluster."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
+from inspect import signature
+from itertools import permutations
 from typing import Any
 
+import pytest
 from webtest import TestResponse
 
 from tests.conftest import Client
@@ -15,7 +18,7 @@ from tests.support.concurrency import run_concurrently
 from tests.support.versions import LATEST_HEADERS
 
 #: Rounds of each race: few in a suite, 300 for a proof.
-ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_GALERA_ROUNDS", "15"))
+ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_GALERA_ROUNDS", "6"))
 #: A request: number of the node, method, path, body, and a microversion other than the newest.
 Request = tuple[int, str, str, Any] | tuple[int, str, str, Any, str]
 
@@ -62,22 +65,25 @@ class Nodes:
         return first
 
 
-def node_pairs(rounds: int = ROUNDS) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Yield round numbers, each with the next ordered pair of nodes."""
-    pairs = [(first, second) for first in range(3) for second in range(3) if first != second]
-    for number in range(rounds):
-        yield number, pairs[number % len(pairs)]
+def in_rounds(race: Callable[..., None]) -> Callable[..., None]:
+    """Run a test in several rounds, each with its number and the next ordered pair of nodes.
 
+    The first argument of the test is a fixture. All rounds run, and the failures are reported.
+    """
+    fixture = next(iter(signature(race).parameters))
+    pairs = list(permutations(range(3), 2))
 
-def failed_rounds(rounds: Iterator[Any], race: Callable[..., None]) -> list[str]:
-    """Run a race in each round, and return the failures."""
-    failures = []
-    for arguments in rounds:
-        try:
-            race(*arguments)
-        except AssertionError as failure:
-            failures.append(f"{arguments}: {failure}")
-    return failures
+    def run_rounds(request: pytest.FixtureRequest) -> None:
+        nodes, failures = request.getfixturevalue(fixture), []
+        for number in range(ROUNDS):
+            pair = pairs[number % len(pairs)]
+            try:
+                race(nodes, number, pair)
+            except AssertionError as failure:
+                failures.append(f"{number}, {pair}: {failure}")
+        assert failures == []
+
+    return run_rounds
 
 
 def statuses(responses: Iterable[TestResponse]) -> list[int]:

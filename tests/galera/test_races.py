@@ -5,22 +5,44 @@ A lock of a node does not bind the others. A node only learns the rows that othe
 ``PLACEMENT_SCHED_TEST_GALERA_ROUNDS`` is the number of rounds.
 """
 
+from contextlib import suppress
+from functools import partial
 from uuid import uuid4
 
 import pytest
 
+from placement_sched.errors import NotFound
+from placement_sched.model.clock import utcnow
+from placement_sched.operations.repair import Healer, HealRequest
 from tests.conftest import make_settings
-from tests.galera.nodes import ROUNDS, Nodes, failed_rounds, node_pairs, statuses
+from tests.galera.nodes import Nodes, in_rounds, statuses
+from tests.support.concurrency import run_concurrently
 from tests.support.scheduling import flavor, report, spec
 
 pytestmark = pytest.mark.system
 
 PROVIDERS = "/placement/resource_providers"
+INSTANCES = "/scheduler/v1/instances"
 CLASSES = "/placement/resource_classes"
 GROUPS = "/compute/v2.1/os-server-groups"
 NODES = "/scheduler/v1/compute_nodes"
 AGGREGATES = "/compute/v2.1/os-aggregates"
 SELECT = "/scheduler/v1/select_destinations"
+#: Until 1.18, replacing a provider's aggregates leaves its generation unchanged.
+WITHOUT_GENERATION, WITH_GENERATION = "placement 1.18", "placement 1.19"
+#: Deleted providers that are still members of an aggregate, and the aggregates of a provider.
+ORPHANS = (
+    "SELECT resource_provider_id FROM resource_provider_aggregates AS pair "
+    "JOIN placement_aggregates AS aggregate ON aggregate.id = pair.aggregate_id "
+    "WHERE resource_provider_id NOT IN (SELECT id FROM resource_providers) "
+    "AND aggregate.uuid = '{}'"
+)
+MEMBER = (
+    "SELECT aggregate.uuid FROM placement_aggregates AS aggregate "
+    "JOIN resource_provider_aggregates AS pair ON pair.aggregate_id = aggregate.id "
+    "JOIN resource_providers AS provider ON provider.id = pair.resource_provider_id "
+    "WHERE provider.uuid = '{}'"
+)
 
 
 @pytest.fixture
@@ -46,9 +68,8 @@ def selection_request(host, group):
     return {"request_spec": spec(instance_group=group, ignore_hosts=[other])}
 
 
-def create_provider(nodes, name=None, parent=None):
-    body = {"name": name or str(uuid4()), "parent_provider_uuid": parent}
-    return nodes.create("POST", PROVIDERS, body)["uuid"]
+def create_provider(nodes):
+    return nodes.create("POST", PROVIDERS, {"name": str(uuid4())})["uuid"]
 
 
 def move_request(uuid, parent):
@@ -56,30 +77,26 @@ def move_request(uuid, parent):
     return "PUT", f"{PROVIDERS}/{uuid}", {"name": uuid, "parent_provider_uuid": parent}
 
 
-def test_affinity_group_members_are_on_one_host(cloud):
-    def race(_number, via):
-        group = create_group(cloud, "affinity")
-        requests = [
-            (node, "POST", SELECT, selection_request(f"cn{number}", group))
-            for number, node in enumerate(via, 1)
-        ]
-        answers = cloud.send_concurrently(*requests)
-        hosts = cloud.read_rows(f"SELECT host FROM sched_instances WHERE server_group = '{group}'")
-        assert statuses(answers) == [200, 409]
-        assert len(hosts) == 1
-
-    assert failed_rounds(node_pairs(), race) == []
+@in_rounds
+def test_affinity_group_members_are_on_one_host(cloud, number, via):
+    group = create_group(cloud, "affinity")
+    requests = [
+        (node, "POST", SELECT, selection_request(f"cn{number}", group))
+        for number, node in enumerate(via, 1)
+    ]
+    answers = cloud.send_concurrently(*requests)
+    hosts = cloud.read_rows(f"SELECT host FROM sched_instances WHERE server_group = '{group}'")
+    assert statuses(answers) == [200, 409]
+    assert len(hosts) == 1
 
 
-def test_anti_affinity_group_members_are_on_different_hosts(cloud):
-    def race(_number, via):
-        group = create_group(cloud, "anti-affinity")
-        answers = cloud.send_concurrently(
-            *((node, "POST", SELECT, selection_request("cn1", group)) for node in via)
-        )
-        assert statuses(answers) == [200, 409]
-
-    assert failed_rounds(node_pairs(), race) == []
+@in_rounds
+def test_anti_affinity_group_members_are_on_different_hosts(cloud, number, via):
+    group = create_group(cloud, "anti-affinity")
+    answers = cloud.send_concurrently(
+        *((node, "POST", SELECT, selection_request("cn1", group)) for node in via)
+    )
+    assert statuses(answers) == [200, 409]
 
 
 @pytest.fixture
@@ -98,91 +115,77 @@ def racks(galera, galera_database, make_app):
     return nodes
 
 
-def test_eight_concurrent_members_are_spread_evenly_over_racks(racks):
+@in_rounds
+def test_eight_concurrent_members_are_spread_evenly_over_racks(racks, number, via):
     spread = flavor(extra_specs={"scheduler:spread_by": "rack", "scheduler:max_skew": "1"})
-
-    def race(_number, _via):
-        group = create_group(racks, "soft-affinity")
-        requests = [
-            (node % 3, "POST", SELECT, {"request_spec": spec(instance_group=group, flavor=spread)})
-            for node in range(8)
-        ]
-        assert statuses(racks.send_concurrently(*requests)) == [200] * 8
-        hosts = racks.read_rows(
-            "SELECT host, count(*) FROM sched_instances "
-            f"WHERE server_group = '{group}' GROUP BY host ORDER BY host"
-        )
-        assert hosts == [("cn1", 4), ("cn2", 4)]
-
-    assert failed_rounds(node_pairs(), race) == []
+    group = create_group(racks, "soft-affinity")
+    requests = [
+        (node % 3, "POST", SELECT, {"request_spec": spec(instance_group=group, flavor=spread)})
+        for node in range(8)
+    ]
+    assert statuses(racks.send_concurrently(*requests)) == [200] * 8
+    hosts = racks.read_rows(
+        "SELECT host, count(*) FROM sched_instances "
+        f"WHERE server_group = '{group}' GROUP BY host ORDER BY host"
+    )
+    assert hosts == [("cn1", 4), ("cn2", 4)]
 
 
-def test_deleted_group_has_no_instances(cloud):
-    def race(_number, via):
-        group = create_group(cloud, "soft-affinity")
-        joins, deletes = via
-        cloud.send_concurrently(
-            (joins, "POST", SELECT, {"request_spec": spec(instance_group=group)}),
-            (deletes, "DELETE", f"{GROUPS}/{group}", None),
-        )
-        assert not cloud.read_rows(
-            f"SELECT uuid FROM sched_instances WHERE server_group = '{group}'"
-        )
-
-    assert failed_rounds(node_pairs(), race) == []
+@in_rounds
+def test_deleted_group_has_no_instances(cloud, number, via):
+    group = create_group(cloud, "soft-affinity")
+    joins, deletes = via
+    cloud.send_concurrently(
+        (joins, "POST", SELECT, {"request_spec": spec(instance_group=group)}),
+        (deletes, "DELETE", f"{GROUPS}/{group}", None),
+    )
+    assert not cloud.read_rows(f"SELECT uuid FROM sched_instances WHERE server_group = '{group}'")
 
 
-def test_concurrent_moves_make_no_loop(nodes):
-    def race(_number, via):
-        first, second = create_provider(nodes), create_provider(nodes)
-        answers = nodes.send_concurrently(
-            (via[0], *move_request(first, second)), (via[1], *move_request(second, first))
-        )
-        # The later request finds a loop, or the change of the tree by the other.
-        assert statuses(answers) in ([200, 400], [200, 409])
-
-    assert failed_rounds(node_pairs(), race) == []
+@in_rounds
+def test_concurrent_moves_make_no_loop(nodes, number, via):
+    first, second = create_provider(nodes), create_provider(nodes)
+    answers = nodes.send_concurrently(
+        (via[0], *move_request(first, second)), (via[1], *move_request(second, first))
+    )
+    # The later request finds a loop, or the change of the tree by the other.
+    assert statuses(answers) in ([200, 400], [200, 409])
 
 
-def test_new_child_is_in_the_tree_of_its_moved_parent(nodes):
-    def race(_number, via):
-        top, parent, child = create_provider(nodes), create_provider(nodes), str(uuid4())
-        body = {"name": child, "uuid": child, "parent_provider_uuid": parent}
-        move, create = (via[0], *move_request(parent, top)), (via[1], "POST", PROVIDERS, body)
-        moved, created = (answer.status_int for answer in nodes.send_concurrently(move, create))
-        roots = nodes.read_rows(
-            "SELECT root.uuid FROM resource_providers AS child JOIN resource_providers AS root "
-            f"ON root.id = child.root_provider_id WHERE child.uuid = '{child}'"
-        )
-        # The later request may find the change of the tree by the other.
-        root = top if moved == 200 else parent
-        assert {moved, created} <= {200, 409}
-        assert roots == [(root,)] * (created == 200)
-
-    assert failed_rounds(node_pairs(), race) == []
+@in_rounds
+def test_new_child_is_in_the_tree_of_its_moved_parent(nodes, number, via):
+    top, parent, child = create_provider(nodes), create_provider(nodes), str(uuid4())
+    body = {"name": child, "uuid": child, "parent_provider_uuid": parent}
+    move, create = (via[0], *move_request(parent, top)), (via[1], "POST", PROVIDERS, body)
+    moved, created = (answer.status_int for answer in nodes.send_concurrently(move, create))
+    roots = nodes.read_rows(
+        "SELECT root.uuid FROM resource_providers AS child JOIN resource_providers AS root "
+        f"ON root.id = child.root_provider_id WHERE child.uuid = '{child}'"
+    )
+    # The later request may find the change of the tree by the other.
+    root = top if moved == 200 else parent
+    assert {moved, created} <= {200, 409}
+    assert roots == [(root,)] * (created == 200)
 
 
-def test_deleted_class_has_no_inventory(nodes):
+@in_rounds
+def test_deleted_class_has_no_inventory(nodes, number, via):
     uuid = create_provider(nodes)
-
-    def race(number, via):
-        name = f"CUSTOM_RACE_{number}"
-        nodes.create("PUT", f"{CLASSES}/{name}")
-        generation = nodes.create("GET", f"{PROVIDERS}/{uuid}")["generation"]
-        body = {"resource_provider_generation": generation, "inventories": {name: {"total": 1}}}
-        puts, deletes = via
-        answers = nodes.send_concurrently(
-            (puts, "PUT", f"{PROVIDERS}/{uuid}/inventories", body),
-            (deletes, "DELETE", f"{CLASSES}/{name}", None),
-        )
-        orphans = nodes.read_rows(
-            "SELECT resource_class_id FROM inventories "
-            "WHERE resource_class_id NOT IN (SELECT id FROM resource_classes)"
-        )
-        assert not orphans
-        assert statuses(answers) in ([200, 409], [204, 400])
-
-    assert failed_rounds(node_pairs(), race) == []
+    name = f"CUSTOM_RACE_{number}"
+    nodes.create("PUT", f"{CLASSES}/{name}")
+    generation = nodes.create("GET", f"{PROVIDERS}/{uuid}")["generation"]
+    body = {"resource_provider_generation": generation, "inventories": {name: {"total": 1}}}
+    puts, deletes = via
+    answers = nodes.send_concurrently(
+        (puts, "PUT", f"{PROVIDERS}/{uuid}/inventories", body),
+        (deletes, "DELETE", f"{CLASSES}/{name}", None),
+    )
+    orphans = nodes.read_rows(
+        "SELECT resource_class_id FROM inventories "
+        "WHERE resource_class_id NOT IN (SELECT id FROM resource_classes)"
+    )
+    assert not orphans
+    assert statuses(answers) in ([200, 409], [204, 400])
 
 
 def create_aggregate(nodes, name, zone=None):
@@ -202,79 +205,130 @@ def providers_in_aggregates(nodes):
     return {name for (name,) in rows}
 
 
-def test_new_node_is_in_the_aggregate_its_host_joins(nodes):
-    def race(number, via):
-        host = f"host{number}"
-        join = create_aggregate(nodes, host)
-        first, second = (report(f"{host}{letter}", host=host) for letter in "ab")
-        nodes.create("POST", NODES, [first])
-        nodes.send_concurrently((via[0], *join), (via[1], "POST", NODES, [second]))
-        assert {f"{host}a", f"{host}b"} <= providers_in_aggregates(nodes)
-
-    assert failed_rounds(node_pairs(), race) == []
+@in_rounds
+def test_new_node_is_in_the_aggregate_its_host_joins(nodes, number, via):
+    host = f"host{number}"
+    join = create_aggregate(nodes, host)
+    first, second = (report(f"{host}{letter}", host=host) for letter in "ab")
+    nodes.create("POST", NODES, [first])
+    nodes.send_concurrently((via[0], *join), (via[1], "POST", NODES, [second]))
+    assert {f"{host}a", f"{host}b"} <= providers_in_aggregates(nodes)
 
 
-def test_provider_created_by_nova_compute_is_in_aggregates_of_its_host(nodes):
-    def race(number, via):
-        host = f"own{number}"
-        join = create_aggregate(nodes, host)
-        reports = [report(f"{host}{letter}", host=host, inventories=False) for letter in "ab"]
-        nodes.create("POST", NODES, reports[:1])
-        first, second = (
-            ("POST", PROVIDERS, {"name": node["hypervisor_hostname"], "uuid": node["uuid"]})
-            for node in reports
-        )
-        # The host joins an aggregate concurrently. Then the node is reported concurrently.
-        nodes.send_concurrently((via[0], *join), (via[1], *first))
-        nodes.send_concurrently((via[0], "POST", NODES, reports[1:]), (via[1], *second))
-        assert {f"{host}a", f"{host}b"} <= providers_in_aggregates(nodes)
-
-    assert failed_rounds(node_pairs(), race) == []
+@in_rounds
+def test_provider_created_by_nova_compute_is_in_aggregates_of_its_host(nodes, number, via):
+    host = f"own{number}"
+    join = create_aggregate(nodes, host)
+    reports = [report(f"{host}{letter}", host=host, inventories=False) for letter in "ab"]
+    nodes.create("POST", NODES, reports[:1])
+    first, second = (
+        ("POST", PROVIDERS, {"name": node["hypervisor_hostname"], "uuid": node["uuid"]})
+        for node in reports
+    )
+    # The host joins an aggregate concurrently. Then the node is reported concurrently.
+    nodes.send_concurrently((via[0], *join), (via[1], *first))
+    nodes.send_concurrently((via[0], "POST", NODES, reports[1:]), (via[1], *second))
+    assert {f"{host}a", f"{host}b"} <= providers_in_aggregates(nodes)
 
 
-def test_host_of_a_new_instance_cannot_change_zone(nodes):
+@in_rounds
+def test_host_of_a_new_instance_cannot_change_zone(nodes, number, via):
     # The instance fills a host, so that only the host of the round fits.
     fields = {"availability_zone": "nova", "flavor": flavor(memory_mb=60000)}
-
-    def race(number, via):
-        host = f"zone{number}"
-        join = create_aggregate(nodes, host, zone=host)
-        nodes.create("POST", NODES, [report(host)])
-        select = (via[0], "POST", SELECT, {"request_spec": spec(**fields)})
-        answers = nodes.send_concurrently(select, (via[1], *join))
-        assert statuses(answers) == [200, 409]
-
-    assert failed_rounds(node_pairs(), race) == []
+    host = f"zone{number}"
+    join = create_aggregate(nodes, host, zone=host)
+    nodes.create("POST", NODES, [report(host)])
+    select = (via[0], "POST", SELECT, {"request_spec": spec(**fields)})
+    answers = nodes.send_concurrently(select, (via[1], *join))
+    assert statuses(answers) == [200, 409]
 
 
-def test_last_capacity_is_claimed_once(nodes):
-    def race(number, _via):
-        uuid = create_provider(nodes)
-        body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
-        nodes.create("PUT", f"{PROVIDERS}/{uuid}/inventories", body)
-        claim = {
-            "allocations": {uuid: {"resources": {"VCPU": 8}}},
-            "project_id": "p",
-            "user_id": "u",
-            "consumer_generation": None,
-            "consumer_type": "INSTANCE",
-        }
-        answers = nodes.send_concurrently(
-            *((node % 3, "PUT", f"/placement/allocations/{uuid4()}", claim) for node in range(6))
-        )
-        (used,) = nodes.read_rows(
-            "SELECT sum(used), count(*) FROM allocations JOIN resource_providers AS provider "
-            f"ON provider.id = resource_provider_id WHERE provider.uuid = '{uuid}'"
-        )
-        assert statuses(answers) == [204] + 5 * [409]
-        assert used == (8, 1)
-
-    assert failed_rounds(node_pairs(), race) == []
+@in_rounds
+def test_last_capacity_is_claimed_once(nodes, number, via):
+    uuid = create_provider(nodes)
+    body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
+    nodes.create("PUT", f"{PROVIDERS}/{uuid}/inventories", body)
+    claim = {
+        "allocations": {uuid: {"resources": {"VCPU": 8}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    answers = nodes.send_concurrently(
+        *((node % 3, "PUT", f"/placement/allocations/{uuid4()}", claim) for node in range(6))
+    )
+    (used,) = nodes.read_rows(
+        "SELECT sum(used), count(*) FROM allocations JOIN resource_providers AS provider "
+        f"ON provider.id = resource_provider_id WHERE provider.uuid = '{uuid}'"
+    )
+    assert statuses(answers) == [204] + 5 * [409]
+    assert used == (8, 1)
 
 
-def test_last_host_is_selected_once(nodes):
+@in_rounds
+def test_last_host_is_selected_once(nodes, number, via):
+    nodes.create("POST", NODES, [report(f"cn{number}")])
     whole = flavor(memory_mb=65536)
-    for number in range(ROUNDS):
-        nodes.create("POST", NODES, [report(f"cn{number}")])
-        requests = [(n, "POST", SELECT, {"request_spec": spec(flavor=whole)}) for n in (0, 1, 2)]
-        assert statuses(nodes.send_concurrently(*requests)) == [200, 409, 409]
+    requests = [(n, "POST", SELECT, {"request_spec": spec(flavor=whole)}) for n in range(3)]
+    assert statuses(nodes.send_concurrently(*requests)) == [200, 409, 409]
+
+
+def replace_aggregates_request(node, uuid, aggregate):
+    """Return a request that replaces a provider's aggregates, as clients before 1.19 send it."""
+    return node, "PUT", f"{PROVIDERS}/{uuid}/aggregates", [aggregate], WITHOUT_GENERATION
+
+
+@in_rounds
+def test_deleted_provider_is_in_no_aggregate(nodes, number, via):
+    uuid, aggregate = create_provider(nodes), str(uuid4())
+    joins, deletes = via
+    answers = nodes.send_concurrently(
+        replace_aggregates_request(joins, uuid, aggregate),
+        (deletes, "DELETE", f"{PROVIDERS}/{uuid}", None),
+    )
+    assert not nodes.read_rows(ORPHANS.format(aggregate))
+    assert statuses(answers) in ([200, 204], [204, 404])
+
+
+@in_rounds
+def test_last_replacement_of_aggregates_wins(nodes, number, via):
+    uuid, aggregates = create_provider(nodes), [str(uuid4()), str(uuid4())]
+    first, second = map(replace_aggregates_request, via, [uuid] * 2, aggregates)
+    if number % 2:
+        body = {"aggregates": aggregates[:1], "resource_provider_generation": 0}
+        first = (via[0], "PUT", f"{PROVIDERS}/{uuid}/aggregates", body, WITH_GENERATION)
+    assert statuses(nodes.send_concurrently(first, second)) == [200, 200]
+    assert nodes.read_rows(MEMBER.format(uuid)) in [[(uuid,)] for uuid in aggregates]
+
+
+def test_aggregate_replacement_without_generation_leaves_the_provider_unchanged(nodes):
+    uuid = create_provider(nodes)
+    provider_rows = f"SELECT * FROM resource_providers WHERE uuid = '{uuid}'"
+    before = nodes.read_rows(provider_rows)
+    assert nodes.request(*replace_aggregates_request(1, uuid, str(uuid4()))).status_int == 200
+    assert nodes.read_rows(provider_rows) == before
+
+
+@in_rounds
+def test_deleted_instance_gets_no_allocations(nodes, number, via):
+    nodes.create("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1024)])
+    databases = [client.app.services.database for client in nodes.clients]
+    uuid = str(uuid4())
+    instance = {"host": "cn1", "node": "cn1", "project_id": "p", "user_id": "u"}
+    small = {"vcpus": 1, "memory_mb": 0, "root_gb": 0}
+    nodes.create("PUT", f"{INSTANCES}/{uuid}", {**instance, "flavor": small})
+    heals, deletes = via
+    request = HealRequest(instance=uuid)
+    healer = Healer(database=databases[heals], clock=utcnow, no_owner=("p", "u"), wanted=request)
+    _, answer = run_concurrently(
+        partial(run_heal, healer), partial(nodes.request, deletes, "DELETE", f"{INSTANCES}/{uuid}")
+    )
+    assert answer.status_int == 204
+    assert not nodes.read_rows(f"SELECT id FROM allocations WHERE consumer_id = '{uuid}'")
+
+
+def run_heal(healer):
+    """Repair the allocations of an instance that another client may delete."""
+    with suppress(NotFound):
+        list(healer.heal())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Transactions that a writer on another node aborts are retried."""
+"""Retries of transactions that another node aborts, and the common epoch of all nodes."""
 
 import pytest
 from sqlalchemy import text
@@ -52,3 +52,16 @@ def test_transaction_aborted_by_another_node_is_retried(galera, galera_database,
     galera.settle()
     assert len(runs) == 2
     assert galera.nodes[2].query("SELECT n FROM seen WHERE id = 1", galera_database) == [(11,)]
+
+
+def test_nodes_of_a_cluster_share_one_epoch(galera):
+    histories = []
+    for node in galera.nodes:
+        database = Database(make_settings(node.url("mysql")))
+        with database.read():
+            histories.append(database.history)
+        database.dispose()
+    assert len(histories) > 1
+    assert set(histories) == {
+        ("wsrep_cluster_state_uuid", galera.nodes[0].status("cluster_state_uuid"))
+    }

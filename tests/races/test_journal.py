@@ -51,39 +51,20 @@ def write(database, provider) -> Write:
     return write_values
 
 
-def test_full_provider_can_shrink_and_release(database, provider, write):
-    with journal_writes(database):
-        write(used=40)
-        write(total=24)
-        write(used=30)  # above the total, but below the usage before
-        write(used=0, raised=False)
-        write(used=24)
-        assert replay_journal(database, {provider.id: 40}) == ({provider.id: 24}, [])
-
-
-def test_allocation_on_a_shrunk_provider_is_an_excess(database, provider, write):
-    with journal_writes(database):
-        write(used=30)
-        write(total=24)
-        write(used=31)
-        first = provider.generation
-        excess = Excess(provider.id, first + 3, 31, 24)
-        assert replay_journal(database, {provider.id: 40}) == ({provider.id: 31}, [excess])
-
-
-def test_one_unit_over_capacity_is_reported(database, provider, write):
-    with journal_writes(database):
-        write(used=41)
-        assert len(replay_journal(database, {provider.id: 40})[1]) == 1
-
-
-def test_rolled_back_write_is_ignored(database, provider, write):
+def test_only_writes_above_the_total_are_excesses(database, provider, write):
     def increase_generation_and_fail(connection) -> None:
         connection.execute(text("UPDATE resource_providers SET generation = 99"))
         raise RuntimeError
 
+    first = provider.generation
     with journal_writes(database):
-        write(used=1)
+        write(used=40)
+        write(total=24)
+        write(used=30)  # above the total, but below the usage before
+        write(used=31)
+        write(used=0, raised=False)
+        write(used=24)
         with pytest.raises(RuntimeError):
             database.write(increase_generation_and_fail)
-        assert replay_journal(database, {provider.id: 40}) == ({provider.id: 1}, [])
+        excess = Excess(provider.id, first + 4, 31, 24)
+        assert replay_journal(database, {provider.id: 40}) == ({provider.id: 24}, [excess])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Races of sixteen clients for ten small providers while the server's workers are killed.
 
-``PLACEMENT_SCHED_TEST_RACE_SECONDS`` is the duration on each database, 10 by default.
+``PLACEMENT_SCHED_TEST_RACE_SECONDS`` is the duration on each database, 6 by default.
 """
 
 import logging
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.all_databases, pytest.mark.system]
 
 LOG = logging.getLogger(__name__)
 
-SECONDS = float(os.environ.get("PLACEMENT_SCHED_TEST_RACE_SECONDS", "10"))
+SECONDS = float(os.environ.get("PLACEMENT_SCHED_TEST_RACE_SECONDS", "6"))
 WRITERS, WORKERS, PROVIDERS = 16, 3, 10
 #: Maximum seconds between two kills. A kill may hit a worker that is starting.
 PAUSE = 3.0

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store of flavors, their extra specs and their projects."""
+"""The store of flavors, their extra specs and their projects, and lists of flavors."""
 
 from datetime import timedelta
 
 import pytest
 
+from placement_sched.errors import Invalid
 from placement_sched.model.flavor import Flavor
 from placement_sched.store.compute import flavors as store
+from placement_sched.store.compute.flavors import SORT_KEYS, FlavorsWanted, search
 from tests.support.hosts import NOW
 from tests.support.statements import record_statements
 
@@ -34,29 +36,16 @@ def run_query(database, question, *arguments):
         return question(connection, *arguments)
 
 
-def test_flavor_is_read_as_it_was_written(database, add_flavor):
+@pytest.mark.parametrize("factor", [1.1, 1e-300, 3.40282e38, 123456.789012345])
+def test_flavor_is_read_as_it_was_written(database, add_flavor, factor):
     sizes = {"vcpus": 2, "memory_mb": 3, "root_gb": 4, "ephemeral_gb": 5, "swap": 6}
-    number = add_flavor(
-        "f", "F 1", {"b": "2", "a": ""}, **sizes, rxtx_factor=1.1, is_public=False, description="✓"
-    )
+    more = {"rxtx_factor": factor, "is_public": False, "description": "✓"}
+    number = add_flavor("f", "F 1", {"b": "2", "a": ""}, **sizes, **more)
     found = run_query(database, store.by_flavorid, "f")
     assert found == Flavor(
-        id=number,
-        flavorid="f",
-        name="F 1",
-        **sizes,
-        rxtx_factor=1.1,
-        is_public=False,
-        description="✓",
-        extra_specs={"a": "", "b": "2"},
+        id=number, flavorid="f", name="F 1", **sizes, **more, extra_specs={"a": "", "b": "2"}
     )
     assert list(found.extra_specs) == ["a", "b"]
-
-
-@pytest.mark.parametrize("factor", [0.1, 1e-300, 3.40282e38, 123456.789012345])
-def test_rxtx_factor_is_stored_exactly(database, add_flavor, factor):
-    add_flavor("f", "f", rxtx_factor=factor)
-    assert run_query(database, store.by_flavorid, "f").rxtx_factor == factor
 
 
 def test_ids_and_names_are_matched_exactly(database, add_flavor):
@@ -73,17 +62,12 @@ def test_id_takes_precedence_over_name(database, add_flavor):
     add_flavor("one", "two", {"a": "1"})
     add_flavor("two", "one")
     assert run_query(database, store.by_flavorid_or_name, "two").flavorid == "two"
-    add_flavor("three", "four", {"b": "2"})
-    found = run_query(database, store.by_flavorid_or_name, "four")
-    assert (found.flavorid, found.extra_specs) == ("three", {"b": "2"})
-    assert run_query(database, store.by_flavorid_or_name, "five") is None
-
-
-def test_flavor_is_found_in_one_statement(database, add_flavor):
-    add_flavor("f", "n", {str(key): "v" for key in range(30)})
+    add_flavor("three", "four", {"b": "2", "c": "3"})
     with record_statements(database) as seen:
-        assert len(run_query(database, store.by_flavorid_or_name, "n").extra_specs) == 30
+        found = run_query(database, store.by_flavorid_or_name, "four")
+    assert (found.flavorid, found.extra_specs) == ("three", {"b": "2", "c": "3"})
     assert len(seen) == 1
+    assert run_query(database, store.by_flavorid_or_name, "five") is None
 
 
 def test_extra_specs_are_set_and_removed_by_key(database, add_flavor):
@@ -112,7 +96,9 @@ def test_project_access_is_added_and_removed(database, add_flavor):
 
 
 def test_removed_flavor_leaves_no_rows_and_its_id_is_not_reused(database, add_flavor):
-    number = add_flavor("f", "n", {"a": "1"})
+    number = add_flavor("f", "n", {"a": "1"}, description="old")
+    database.write(lambda connection: store.describe(connection, number, None, NOW))
+    assert run_query(database, store.by_flavorid, "f").description is None
     database.write(lambda connection: store.add_project(connection, number, "p", NOW))
     database.write(lambda connection: store.remove(connection, number))
     assert run_query(database, store.by_flavorid, "f") is None
@@ -121,8 +107,106 @@ def test_removed_flavor_leaves_no_rows_and_its_id_is_not_reused(database, add_fl
     assert add_flavor("f", "n") > number
 
 
-def test_description_is_changed(database, add_flavor):
-    number = add_flavor("f", "n", description="old")
-    later = NOW + timedelta(seconds=5)
-    database.write(lambda connection: store.describe(connection, number, None, later))
-    assert run_query(database, store.by_flavorid, "f").description is None
+#: Ids, names, memory, disk, factor, description.
+ROWS = (
+    ("c", "one", 1024, 10, 1.1, None),
+    ("a", "two", 512, 20, 0.1, "é"),
+    ("b", "three", 2048, 0, 1.1, "b"),
+    ("B", "Three", 2048, 5, 1.1, ""),
+    ("C", "ONE", 1, 1, 2.5, "a b"),
+)
+
+
+@pytest.fixture
+def list_ids(database):
+    """Give a function that returns the ids of the flavors that are wanted."""
+
+    def write_rows(connection):
+        for place, (flavorid, name, memory_mb, root_gb, factor, text) in enumerate(ROWS):
+            flavor = Flavor(
+                flavorid=flavorid,
+                name=name,
+                memory_mb=memory_mb,
+                root_gb=root_gb,
+                rxtx_factor=factor,
+                description=text,
+            )
+            store.add(connection, flavor, NOW + timedelta(seconds=place % 2))
+        store.add(connection, Flavor(flavorid="p", name="private", is_public=False), NOW)
+        number = store.by_flavorid(connection, "p").id
+        store.add_project(connection, number, "shop", NOW)
+
+    database.write(write_rows)
+
+    def ids(**filters):
+        with database.read() as connection:
+            found = search(connection, FlavorsWanted(**filters), extra_specs=False)
+        return "".join(each.flavorid for each in found)
+
+    return ids
+
+
+def test_public_and_accessible_flavors_are_listed(list_ids):
+    assert list_ids() == "BCabc"
+    assert list_ids(project_id="shop") == "BCabcp"
+    assert list_ids(is_public=False) == "p"
+    assert list_ids(is_public=None) == "BCabcp"
+
+
+@pytest.mark.parametrize(
+    ("key", "order"),
+    [
+        ("flavorid", "BCabc"),
+        ("name", "CBcba"),
+        ("memory_mb", "CacbB"),
+        ("root_gb", "bCBca"),
+        ("rxtx_factor", "acbBC"),
+        ("description", "cBCba"),
+        ("created_at", "cbCaB"),
+        ("updated_at", "cabBC"),
+        ("disabled", "cabBC"),
+        ("id", "cabBC"),
+    ],
+)
+def test_order_is_equal_on_all_databases_and_reversible(list_ids, key, order):
+    assert list_ids(sort_key=key) == order
+    assert list_ids(sort_key=key, descending=True) == order[::-1]
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("key", SORT_KEYS)
+def test_pages_cover_the_whole_list(list_ids, key, descending):
+    order = {"sort_key": key, "descending": descending, "is_public": None}
+    whole, pages, marker = list_ids(**order), "", None
+    while page := list_ids(**order, limit=2, marker=marker):
+        pages += page
+        marker = page[-1]
+    assert pages == whole
+
+
+def test_minimum_sizes_filter_the_list(list_ids):
+    assert list_ids(min_memory_mb=1024) == "Bbc"
+    assert list_ids(min_root_gb=5) == "Bac"
+    assert list_ids(min_memory_mb=2**31) == ""
+
+
+def test_marker_must_be_a_visible_flavor(list_ids):
+    assert list_ids(marker="p") == ""
+    assert list_ids(marker="p", confined=True, project_id="shop") == ""
+    for filters in ({"marker": "d"}, {"marker": "a "}, {"marker": "p", "confined": True}):
+        with pytest.raises(Invalid, match=r"marker \[. ?\] not found"):
+            list_ids(**filters)
+
+
+def test_statement_count_is_independent_of_flavors(database, list_ids):
+    def write_rows(connection):
+        for flavor in ("a", "b", "c"):
+            number = store.by_flavorid(connection, flavor).id
+            store.set_extra_specs(connection, number, {"k": flavor}, NOW)
+
+    database.write(write_rows)
+    for limit in (1, 5):
+        with record_statements(database) as seen, database.read() as connection:
+            found = search(connection, FlavorsWanted(limit=limit, marker="B"), extra_specs=True)
+        assert len(seen) == 3
+    assert [each.extra_specs.get("k") for each in found] == [None, "a", "b", "c"]

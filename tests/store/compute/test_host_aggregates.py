@@ -9,6 +9,7 @@ import pytest
 from placement_sched.store.compute import host_aggregates as store
 from tests.support.clouds import uuid_of
 from tests.support.hosts import NOW, add_instance, add_node, add_service
+from tests.support.scheduling import spec
 
 pytestmark = pytest.mark.all_databases
 
@@ -51,6 +52,7 @@ def test_aggregate_names_are_case_sensitive(database, add_aggregate):
 
 
 def test_snapshot_equals_the_list_without_times(database, add_aggregate):
+    assert run_query(database, store.snapshot) == ()
     add_aggregate("a", "h1", "h2", Ssd="TRUE", ssd="", availability_zone="z")
     add_aggregate("A")
     add_aggregate("b", "h1")
@@ -62,10 +64,6 @@ def test_snapshot_equals_the_list_without_times(database, add_aggregate):
         assert (full.hosts, full.metadata) == (brief.hosts, brief.metadata)
 
 
-def test_snapshot_of_no_aggregates_is_empty(database):
-    assert run_query(database, store.snapshot) == ()
-
-
 def test_metadata_update_changes_only_given_keys(database, add_aggregate):
     number = add_aggregate("a", one="1", two="2", One="upper")
     database.write(
@@ -73,15 +71,11 @@ def test_metadata_update_changes_only_given_keys(database, add_aggregate):
             connection, number, {"one": None, "two": "II", "three": "3"}, NOW
         )
     )
-    found = run_query(database, store.by_id, number)
-    assert found.metadata == {"One": "upper", "two": "II", "three": "3"}
-
-
-def test_touched_aggregate_has_a_new_update_time(database, add_aggregate):
-    number = add_aggregate("a")
     later = NOW + timedelta(seconds=5)
     database.write(lambda connection: store.change(connection, number, updated_at=later))
-    assert run_query(database, store.by_id, number).updated_at == later
+    found = run_query(database, store.by_id, number)
+    assert found.metadata == {"One": "upper", "two": "II", "three": "3"}
+    assert found.updated_at == later
 
 
 def test_host_exists_with_a_node_or_a_compute_service(database):
@@ -135,3 +129,23 @@ def test_replaced_aggregate_has_only_the_new_hosts_and_metadata(database, add_ag
     database.write(lambda connection: store.replace(connection, here, [new], [], NOW))
     stored = run_query(database, store.by_id, number)
     assert (stored.hosts, stored.metadata) == ({"h2", "h3"}, {"rack": "r2"})
+
+
+def test_change_is_visible_to_another_server_at_once(database, settings, make_app):
+    options = {"scheduler.limit_tenants_to_placement_aggregate": True}
+    servers = [make_app(settings.with_overrides(options)) for _ in range(2)]
+    body = {"aggregate": {"name": "agg", "availability_zone": None}}
+    path = "/compute/v2.1/os-aggregates"
+    number = servers[0].post_json(path, body).json["aggregate"]["id"]
+
+    def read_required(server):
+        body = {"request_spec": spec(project_id="p1")}
+        funnel = server.post_json("/scheduler/v1/explain", body).json["funnel"]
+        changes = {entry["name"]: entry["changes"] for entry in funnel["request_filters"]}
+        return bool(changes["require_tenant_aggregate"])
+
+    for writer, reader in (servers, servers[::-1]):
+        for project in ("p1", None):
+            metadata = {"set_metadata": {"metadata": {"filter_tenant_id": project}}}
+            writer.post_json(f"{path}/{number}/action", metadata)
+            assert read_required(reader) == (project is not None)

@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every change of a node or service of a host raises the change counter of the host."""
+"""Changes of nodes and services raise the change counters that they affect.
+
+Each host has a counter. The counter of enabled nodes rises only with changes of these nodes or of
+their names.
+"""
 
 from datetime import timedelta
 
 import pytest
 
 from placement_sched.schemas.node_report import Defaults, parse
+from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_changes, services
+from placement_sched.store.compute.compute_nodes import NodeNames
 from tests.support.reports import NOW, build_report, node_uuid
+from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
@@ -18,97 +25,146 @@ def report_node(number=1, now=NOW, **changes):
     return parse(build_report(number, **changes), Defaults(now=now)).node
 
 
-def change_version(database, host):
+def versions(database, host="cn1"):
+    """Return the versions of a host and of the enabled nodes."""
     with database.read() as connection:
-        return host_changes.versions(connection).get(host_changes.part_of(host), 0)
+        of_host = host_changes.versions(connection).get(host_changes.part_of(host), 0)
+        return of_host, change_counters.version(connection, services.ENABLED_NODES)
 
 
 @pytest.fixture
 def cloud(database):
-    """A database with the nodes and services of cn1 and cn2, which have different counters."""
+    """A database with the nodes and services of cn1, and of cn2, which is disabled."""
     assert host_changes.part_of("cn1") != host_changes.part_of("cn2")
 
     def write_rows(connection):
-        services.record_heartbeats(connection, {"cn1": NOW, "cn2": NOW}, NOW)
+        found = services.record_heartbeats(connection, {"cn1": NOW, "cn2": NOW}, NOW)
+        services.set_disabled(connection, [found["cn2"].id], disabled=True, reason="fan")
         compute_nodes.write(connection, [report_node(1), report_node(2)], NOW)
 
     database.write(write_rows)
     return database
 
 
-def service_ids(connection):
-    return [services.by_hosts(connection, ["cn1"])["cn1"].id]
+def service_ids(connection, host="cn1"):
+    return [services.by_hosts(connection, [host])[host].id]
 
 
 def write_nodes(*nodes):
     return lambda connection: compute_nodes.write(connection, nodes, LATER)
 
 
-def put_service(connection):
-    row = {"uuid": node_uuid(70), "host": "cn1", "binary": "nova-compute", "disabled": 1}
-    more = {"disabled_reason": "fan", "forced_down": 0, "last_seen_up": NOW}
-    services.put(connection, [{**row, **more}], LATER)
+def record_heartbeats(*hosts, at=LATER):
+    return lambda connection: services.record_heartbeats(connection, dict.fromkeys(hosts, at), at)
 
 
-CHANGES = {
-    "other amounts": write_nodes(report_node(1, vcpus=9)),
-    "heartbeat of a node": write_nodes(report_node(1, now=LATER)),
-    "node moved to another host": write_nodes(report_node(1, host="cn9")),
-    "node moved from another host": write_nodes(
-        report_node(2, host="cn1", hypervisor_hostname="other")
-    ),
+def set_disabled(host, reason=None):
+    return lambda connection: services.set_disabled(
+        connection, service_ids(connection, host), disabled=reason is not None, reason=reason
+    )
+
+
+def put_services(*hosts):
+    row = {"binary": "nova-compute", "disabled": 0, "disabled_reason": None, "forced_down": 0}
+    rows = [
+        {**row, "uuid": node_uuid(70 + index), "host": host, "last_seen_up": NOW}
+        for index, host in enumerate(hosts)
+    ]
+    return lambda connection: services.put(connection, rows, LATER)
+
+
+#: Changes of cn1 with an effect on enabled nodes or their names, and without it.
+CHANGES_OF_ENABLED_NODES = {
+    "node moved": write_nodes(report_node(1, host="cn9")),
+    "node moved here": write_nodes(report_node(2, host="cn1", hypervisor_hostname="other")),
+    "another name": write_nodes(report_node(1, hypervisor_hostname="other")),
     "node removed": lambda connection: compute_nodes.remove(connection, report_node(1)),
     "nodes removed": lambda connection: compute_nodes.remove_many(connection, [node_uuid(1)]),
     "nodes of a host removed": lambda connection: compute_nodes.remove_of_host(connection, "cn1"),
+    "service disabled": set_disabled("cn1", "fan"),
+    "services written": put_services("cn1", "cn3"),
+    "service removed": lambda connection: services.remove(connection, service_ids(connection)),
+}
+OTHER_CHANGES = {
+    "other amounts": write_nodes(report_node(1, vcpus=9), report_node(2, local_gb=0)),
+    "report with a heartbeat": write_nodes(report_node(1, now=LATER), report_node(2, now=LATER)),
     "node seen": lambda connection: compute_nodes.record_seen(connection, {"cn1": LATER}, LATER),
-    "heartbeat of a service": lambda connection: services.record_heartbeats(
-        connection, {"cn1": LATER}, LATER
-    ),
+    "heartbeat": record_heartbeats("cn1", "cn2"),
     "service seen": lambda connection: services.record_seen(connection, {"cn1": LATER}, LATER),
     "service seen with its state": lambda connection: services.note_seen(
         connection, dict.fromkeys(service_ids(connection), LATER), LATER
     ),
-    "service disabled": lambda connection: services.set_disabled(
-        connection, service_ids(connection), disabled=True, reason="fan"
-    ),
-    "service forced down": lambda connection: services.set_forced_down(
+    "forced down": lambda connection: services.set_forced_down(
         connection, service_ids(connection), forced_down=True
     ),
-    "service written": put_service,
-    "service removed": lambda connection: services.remove(connection, service_ids(connection)),
+    "enabled again": set_disabled("cn1"),
 }
+#: Changes of other hosts, and writes without a change.
+CHANGES_ELSEWHERE = {
+    "new node": write_nodes(report_node(3)),
+    "new service": record_heartbeats("cn3"),
+    "service enabled": set_disabled("cn2"),
+}
+NO_CHANGES = {
+    "same reports": write_nodes(report_node(1), report_node(2)),
+    "no report": write_nodes(),
+    "no nodes of a host": lambda connection: compute_nodes.remove_of_host(connection, "cn9"),
+    "disabled again": set_disabled("cn2", "another fan"),
+    "no services put": put_services(),
+    "no services removed": lambda connection: services.remove(connection, []),
+}
+CASES = [
+    pytest.param(change, of_host, of_nodes, id=name)
+    for changes, of_host, of_nodes in (
+        (CHANGES_OF_ENABLED_NODES, True, True),
+        (OTHER_CHANGES, True, False),
+        (CHANGES_ELSEWHERE, False, True),
+        (NO_CHANGES, False, False),
+    )
+    for name, change in changes.items()
+]
 
 
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_change_raises_the_counter_of_its_host(cloud, change):
-    before = change_version(cloud, "cn1")
+@pytest.mark.parametrize(("change", "of_host", "of_nodes"), CASES)
+def test_change_raises_the_counters_that_it_affects(cloud, change, of_host, of_nodes):
+    names = NodeNames()
+    with cloud.read() as connection:
+        names.current(connection)
+    before = versions(cloud)
     cloud.write(change)
-    assert change_version(cloud, "cn1") > before
+    after = versions(cloud)
+    assert (after[0] > before[0], after[1] > before[1]) == (of_host, of_nodes)
+    with cloud.read() as connection:
+        assert names.current(connection) == compute_nodes.names_by_uuid(connection)
 
 
-def test_new_node_and_new_service_raise_the_counters_of_their_hosts(cloud):
-    before = change_version(cloud, "cn3")
+def test_new_node_and_new_service_raise_the_counter_of_their_host(cloud):
+    before = versions(cloud, "cn3")
     cloud.write(write_nodes(report_node(3)))
-    between = change_version(cloud, "cn3")
-    cloud.write(lambda connection: services.record_heartbeats(connection, {"cn3": NOW}, NOW))
-    assert before < between < change_version(cloud, "cn3")
+    between = versions(cloud, "cn3")
+    cloud.write(record_heartbeats("cn3"))
+    assert before[0] < between[0] < versions(cloud, "cn3")[0]
 
 
-def test_change_counters_of_other_parts_are_unchanged(cloud):
-    before = change_version(cloud, "cn2")
-    for change in (write_nodes(report_node(1, vcpus=9)), put_service):
-        cloud.write(change)
-    assert change_version(cloud, "cn2") == before
-
-
-def test_unchanged_report_raises_no_counter(cloud):
-    before = change_version(cloud, "cn1")
-    cloud.write(write_nodes(report_node(1, now=NOW), report_node(2, now=NOW)))
-    assert change_version(cloud, "cn1") == before
+def test_rolled_back_change_keeps_the_counters(cloud):
+    before = versions(cloud)
+    with cloud.writer.connect() as connection:
+        compute_nodes.write(connection, [report_node(1, host="cn9")], LATER)
+        connection.rollback()
+    assert versions(cloud) == before
 
 
 def test_many_hosts_raise_all_counters_in_one_transaction(cloud):
-    hosts = {f"host{number}": NOW for number in range(500)}
-    cloud.write(lambda connection: services.record_heartbeats(connection, hosts, NOW))
+    cloud.write(record_heartbeats(*(f"host{number}" for number in range(500))))
     with cloud.read() as connection:
         assert set(host_changes.versions(connection)) == set(range(host_changes.PARTS))
+
+
+def test_node_names_are_cached_until_they_change(cloud):
+    names = NodeNames()
+    with cloud.read() as connection:
+        names.current(connection)
+    cloud.write(OTHER_CHANGES["other amounts"])
+    with record_statements(cloud) as statements, cloud.read() as connection:
+        assert len(names.current(connection)) == 2
+    assert len(statements) == 1

@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The store of instances."""
+"""The store of instances, and lists of servers by status and power state."""
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import product
 
 import pytest
 
+from placement_sched.api.compute.servers import power_state_of, status_of
 from placement_sched.errors import NotFound
-from placement_sched.model.instance import Instance
+from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Instance
 from placement_sched.store.compute import instances
+from placement_sched.store.compute.instances import ServersWanted, search_servers
 from tests.support.reports import NOW, node_uuid
 from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
 LATER = NOW + timedelta(seconds=30)
+TASKS = sorted({task for _, by_task in STATUSES.values() for task in by_task})
 
 
 def build_instance(number=1, **changes):
@@ -122,3 +126,25 @@ def test_statement_count_is_independent_of_instances(database):
             record_instances(database, *records)
         counts.append(len(seen))
     assert counts[0] == counts[1]
+
+
+def test_status_filters_match_displayed_status(database):
+    states = product([*STATUSES, "Active", "mended", None], [*TASKS, "Rebooting", "other", None])
+    records = [
+        build_instance(number, vm_state=vm_state, task_state=task_state)
+        for number, (vm_state, task_state) in enumerate(states, start=1)
+    ]
+    record_instances(database, *records)
+
+    def uuids(**filters):
+        with database.read() as connection:
+            return {found.uuid for found in search_servers(connection, ServersWanted(**filters))}
+
+    statuses = {status_of(record.vm_state, record.task_state) for record in records}
+    assert UNKNOWN in statuses
+    for status in statuses:
+        expected = {r.uuid for r in records if status_of(r.vm_state, r.task_state) == status}
+        assert uuids(statuses=frozenset({status})) == expected, status
+    for number in {0, *POWER_STATES.values()}:
+        expected = {record.uuid for record in records if power_state_of(record.vm_state) == number}
+        assert uuids(power_state=number) == expected, number

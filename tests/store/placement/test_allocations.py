@@ -10,7 +10,6 @@ from sqlalchemy import insert, select
 
 from placement_sched.db import tables
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Invalid
-from placement_sched.model.names import canonical_uuid
 from placement_sched.model.provider import (
     UNCHECKED,
     ConsumerClaim,
@@ -307,15 +306,3 @@ def test_writes_follow_the_capacity_rule(database, first, then, before, after):
                 assert allowed
                 model[index] = amount
     assert sum(read_allocations(database, *consumers).values()) == sum(model.values())
-
-
-@pytest.mark.parametrize(
-    ("spelling", "kept"),
-    [
-        ("AAAAAAAA-0000-4000-8000-000000000001", "aaaaaaaa-0000-4000-8000-000000000001"),
-        ("aaaaaaaa000040008000000000000001", "aaaaaaaa-0000-4000-8000-000000000001"),
-        ("A" * 36, "a" * 36),
-    ],
-)
-def test_consumer_uuid_is_normalized(spelling, kept):
-    assert canonical_uuid(spelling) == kept

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Races of claims by several processes: capacity is never exceeded, and writes are atomic.
 
-A barrier starts the processes, each with its own application on the same database.
-``PLACEMENT_SCHED_TEST_RACE_ROUNDS`` is the number of rounds, 10 by default.
+A barrier starts the processes, each with its own connections to the same database.
+``PLACEMENT_SCHED_TEST_RACE_ROUNDS`` is the number of rounds, 6 by default.
 """
 
 import os
@@ -11,85 +11,62 @@ from collections import Counter
 from uuid import UUID, uuid4
 
 import pytest
-from webtest import TestApp
 
-from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
+from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Conflict
+from placement_sched.model.provider import UNCHECKED
 from placement_sched.store.placement import allocations
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
+from tests.store.placement.test_allocations import build_claim
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
-from tests.support.providers import make_provider
-from tests.support.versions import LATEST
+from tests.support.providers import NOW, make_provider
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
-ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_ROUNDS", "10"))
-
-#: The round, status and error code of a response.
-Result = tuple[int, int, str | None]
+ROUNDS = int(os.environ.get("PLACEMENT_SCHED_TEST_RACE_ROUNDS", "6"))
 
 
 class Claimant:
-    """The client of a process: it writes allocations through an application of its own."""
+    """A process that claims VCPU, and records the result of each round."""
 
     def __init__(self, url: str) -> None:
-        self._client = TestApp(create_app(make_settings(url)))
+        self._database = Database(make_settings(url))
+        self.results: list[tuple[int, type[Conflict] | None]] = []
 
-    def put(self, consumer: str, provider: str, amount: int) -> tuple[int, str | None]:
-        body = {"allocations": {provider: {"resources": {"VCPU": amount}}}, **_owner(None)}
-        return self._send("PUT", f"/placement/allocations/{consumer}", body)
-
-    def post(self, claims: dict[str, dict[str, int]]) -> tuple[int, str | None]:
-        """Replace the allocations of each consumer, whatever its generation."""
-        body = {
-            consumer: {
-                "allocations": {
-                    provider: {"resources": {"VCPU": amount}} for provider, amount in on.items()
-                },
-                "project_id": "project",
-                "user_id": "user",
-            }
+    def claim(self, number: int, claims, generation=None) -> None:
+        """Write the amounts by provider of each consumer in a round, all or none."""
+        new = [
+            build_claim(
+                consumer, generation, on={uuid: {"VCPU": used} for uuid, used in on.items()}
+            )
             for consumer, on in claims.items()
-        }
-        return self._send("POST", "/placement/allocations", body, version="1.23")
-
-    def _send(self, method, path, body, version=LATEST) -> tuple[int, str | None]:
-        headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": f"placement {version}"}
-        send = self._client.put_json if method == "PUT" else self._client.post_json
-        answer = send(path, body, headers=headers, expect_errors=True)
-        code = answer.json["errors"][0]["code"] if answer.status_code >= 400 else None
-        return answer.status_code, code
-
-
-def _owner(generation):
-    return {
-        "project_id": "project",
-        "user_id": "user",
-        "consumer_generation": generation,
-        "consumer_type": "INSTANCE",
-    }
+        ]
+        error = None
+        try:
+            self._database.claim(lambda connection: allocations.replace(connection, new, NOW))
+        except Conflict as conflict:
+            error = type(conflict)
+        self.results.append((number, error))
 
 
 def claim_each_whole(barrier, which, url, providers):
     """Claim each whole provider for a new consumer, in all processes at the same moment."""
     claimant = Claimant(url)
-    results = []
     for number, provider in enumerate(providers):
         barrier.wait(120)
-        results.append((number, *claimant.put(str(uuid4()), provider, 8)))
-    return results
+        claimant.claim(number, {str(uuid4()): {provider: 8}})
+    return claimant.results
 
 
 def create_same_consumers(barrier, which, url, provider, consumers):
     """Create the same consumers as the other processes."""
     claimant = Claimant(url)
-    results = []
     for number, consumer in enumerate(consumers):
         barrier.wait(120)
-        results.append((number, *claimant.put(consumer, provider, 1)))
-    return results
+        claimant.claim(number, {consumer: {provider: 1}})
+    return claimant.results
 
 
 def move_consumers_at_random(barrier, which, url, providers, writes):
@@ -97,69 +74,56 @@ def move_consumers_at_random(barrier, which, url, providers, writes):
     claimant, dice = Claimant(url), random.Random(which)
     names = [str(UUID(int=number)) for number in (1, 2, 100 + which, 200 + which)]
     barrier.wait(120)
-    return [
-        (
-            number,
-            *claimant.post(
-                {
-                    name: {
-                        provider: dice.randint(1, 4)
-                        for provider in dice.sample(providers, dice.randint(0, 3))
-                    }
-                    for name in dice.sample(names, dice.randint(1, 3))
-                }
-            ),
-        )
-        for number in range(writes)
-    ]
+    for number in range(writes):
+        claims = {
+            name: {
+                provider: dice.randint(1, 4)
+                for provider in dice.sample(providers, dice.randint(0, 3))
+            }
+            for name in dice.sample(names, dice.randint(1, 3))
+        }
+        claimant.claim(number, claims, UNCHECKED)
+    return claimant.results
+
+
+@pytest.fixture
+def race(database, database_url, record_property):
+    """Give a function that runs processes, and returns the results of each round."""
+
+    def run_race(number, work, *arguments):
+        results = run_in_processes(number, work, database_url, *arguments)
+        assert_invariants(database)
+        kind = database.reader.dialect.name
+        record_property(TRIED, f"{len(results)} claims on {kind} ({work.__name__})")
+        turns = sorted({turn for turn, _ in results})
+        return [Counter(error for turn, error in results if turn == each) for each in turns]
+
+    return run_race
 
 
 @pytest.mark.parametrize("claimants", [2, 6])
-def test_one_of_concurrent_claims_on_a_whole_provider_succeeds(
-    database, database_url, claimants, record_property
-):
+def test_one_of_concurrent_claims_on_a_whole_provider_succeeds(database, race, claimants):
     providers = [make_provider(database, VCPU=8) for _ in range(ROUNDS)]
-    results = run_in_processes(claimants, claim_each_whole, database_url, providers)
-    for number, provider in enumerate(providers):
-        answers = Counter(result[1:] for result in results if result[0] == number)
-        assert answers == {(204, None): 1, (409, "placement.undefined_code"): claimants - 1}, (
-            f"round {number}"
-        )
-        assert used_amounts(database, provider) == [8]
-    assert_invariants(database)
-    record_property(TRIED, describe_results(database, results, "claims of whole providers"))
+    results = race(claimants, claim_each_whole, providers)
+    assert results == [{None: 1, CapacityExceeded: claimants - 1}] * ROUNDS
+    assert [used_amounts(database, provider) for provider in providers] == [[8]] * ROUNDS
 
 
-def test_one_of_concurrent_creations_of_a_consumer_succeeds(
-    database, database_url, record_property
-):
+def test_one_of_concurrent_creations_of_a_consumer_succeeds(database, race):
     provider = make_provider(database, VCPU=1000)
     consumers = [str(uuid4()) for _ in range(ROUNDS)]
-    results = run_in_processes(3, create_same_consumers, database_url, provider, consumers)
-    for number in range(ROUNDS):
-        answers = Counter(result[1:] for result in results if result[0] == number)
-        assert answers == {(204, None): 1, (409, "placement.concurrent_update"): 2}
+    results = race(3, create_same_consumers, provider, consumers)
+    assert results == [{None: 1, ConcurrentUpdate: 2}] * ROUNDS
     assert used_amounts(database, provider) == [1] * ROUNDS
-    assert_invariants(database)
-    record_property(TRIED, describe_results(database, results, "claims of the same consumers"))
 
 
-def test_random_concurrent_moves_never_overcommit_or_block(database, database_url, record_property):
+def test_random_concurrent_moves_never_overcommit_or_block(database, race):
     providers = [make_provider(database, VCPU=8) for _ in range(4)]
-    results = run_in_processes(4, move_consumers_at_random, database_url, providers, ROUNDS * 2)
-    assert {(status, code) for _, status, code in results} <= {
-        (204, None),
-        (409, "placement.undefined_code"),
-    }
-    assert any(status == 204 for _, status, _ in results)
+    errors = sum(race(4, move_consumers_at_random, providers, ROUNDS * 2), Counter())
+    assert set(errors) <= {None, CapacityExceeded}
+    assert errors[None]
     for provider in providers:
         assert sum(used_amounts(database, provider)) <= 8
-    assert_invariants(database)
-    record_property(TRIED, describe_results(database, results, "moves at random"))
-
-
-def describe_results(database: Database, results: list[Result], noun: str) -> str:
-    return f"{len(results)} {noun} on {database.reader.dialect.name}"
 
 
 def used_amounts(database: Database, provider: str) -> list[int]:

@@ -14,7 +14,6 @@ from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.support.placement_copy import ChangeLogCopy
-from tests.support.versions import LATEST_HEADERS
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("log_of_changes")]
 
@@ -158,25 +157,18 @@ def test_only_committed_changes_are_logged(database, read_new_changes):
         connection.rollback()
         assert read_new_changes() == set()
         allocate(connection, B)
+        with connection.begin_nested() as savepoint:
+            allocate(connection, A, C)
+            savepoint.rollback()
         connection.commit()
         assert read_new_changes() == {B}
-
-
-def test_changes_rolled_back_to_a_savepoint_are_not_logged(database, read_new_changes):
-    with database.writer.begin() as connection:
-        allocate(connection, A)
-        with connection.begin_nested() as savepoint:
-            allocate(connection, B, C)
-            savepoint.rollback()
-        allocate(connection, A)
-    assert read_new_changes() == {A}
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 def test_long_transaction_is_logged(database, read_new_changes):
     with database.writer.connect() as long:
         allocate(long, A)
-        for _ in range(30):
+        for _ in range(5):
             with database.writer.begin() as connection:
                 allocate(connection, B)
             with database.writer.connect() as connection:
@@ -212,90 +204,6 @@ def test_reading_the_log_takes_one_statement(database, read_new_changes):
         assert request_stats().statements == 1
 
 
-def test_writes_of_this_service_are_logged(database, database_url, make_app):
-    """Each kind of write of the Placement API, including a reshape."""
-    settings = make_settings(database_url, placement__providers_in_memory=True)
-    app = make_app(settings, in_memory=True)
-    provider, child = str(uuid4()), str(uuid4())
-    copy, base = ChangeLogCopy(database), "/placement/resource_providers"
-    consumer = {"project_id": "p", "user_id": "u", "consumer_type": "INSTANCE"}
-    inventories = {"VCPU": {"total": 8}, "DISK_GB": {"total": 100}}
-    headers = {**LATEST_HEADERS, "X-Roles": "admin,service"}
-
-    def write(method, path, *body):
-        getattr(app, method)(path, *body, headers=headers)
-        changes = copy.follow()
-        assert copy.equals_tables()
-        return len(changes.providers), changes.names
-
-    steps = [
-        write("post_json", base, {"name": "cn1", "uuid": provider}),
-        write("post_json", base, {"name": "c", "uuid": child, "parent_provider_uuid": provider}),
-        write(
-            "put_json",
-            f"{base}/{provider}/inventories",
-            {"resource_provider_generation": 0, "inventories": inventories},
-        ),
-        write("put", "/placement/traits/CUSTOM_NEW"),
-        write(
-            "put_json",
-            f"{base}/{provider}/traits",
-            {"resource_provider_generation": 1, "traits": ["CUSTOM_NEW"]},
-        ),
-        write(
-            "put_json",
-            f"{base}/{child}/aggregates",
-            {"resource_provider_generation": 0, "aggregates": [str(uuid4())]},
-        ),
-        write(
-            "put_json",
-            "/placement/allocations/c1c1c1c1-1111-4111-8111-111111111111",
-            {
-                **consumer,
-                "consumer_generation": None,
-                "allocations": {provider: {"resources": {"VCPU": 2}}},
-            },
-        ),
-        write(
-            "post_json",
-            "/placement/reshaper",
-            {
-                "inventories": {
-                    provider: {
-                        "resource_provider_generation": 3,
-                        "inventories": {"DISK_GB": {"total": 100}},
-                    },
-                    child: {
-                        "resource_provider_generation": 1,
-                        "inventories": {"VCPU": {"total": 8}},
-                    },
-                },
-                "allocations": {
-                    "c1c1c1c1-1111-4111-8111-111111111111": {
-                        **consumer,
-                        "consumer_generation": 1,
-                        "allocations": {child: {"resources": {"VCPU": 2}}},
-                    }
-                },
-            },
-        ),
-        write("delete", "/placement/allocations/c1c1c1c1-1111-4111-8111-111111111111"),
-        write("delete", f"{base}/{child}"),
-    ]
-    assert steps == [
-        (1, False),
-        (1, False),
-        (1, False),
-        (0, True),
-        (1, False),
-        (1, True),
-        (1, False),
-        (2, False),
-        (1, False),
-        (1, False),
-    ]
-
-
 @pytest.fixture
 def clock(monkeypatch):
     """A settable monotonic clock of the change log."""
@@ -310,30 +218,21 @@ def change_allocation(database, number=7):
     )
 
 
-def test_lost_log_rows_are_detected(database, read_new_changes):
-    """A restored dump has other rows under the same ids, or none."""
+def test_lost_log_rows_are_detected_until_they_reappear(database, read_new_changes):
+    """A restored dump has other rows under the same ids, and a node of Galera may lag behind."""
+    log = "UPDATE sched_provider_changes SET"
     with database.read() as connection:
         change_allocation(database)
         position = change_log.begin(connection)
         assert change_log.read(connection, position).position == position
-        last = f"WHERE id = {max(position.rows.values())}"
-        execute_statements(database, f"UPDATE sched_provider_changes SET provider_id = 77 {last}")
-        assert change_log.read(connection, position).lacks_rows
-        execute_statements(database, f"DELETE FROM sched_provider_changes {last}")
-        assert change_log.read(connection, position).lacks_rows
-
-
-def test_reappearing_log_row_is_not_lost(database, read_new_changes):
-    """A node of a Galera cluster may lag behind another node."""
-    with database.read() as connection:
-        change_allocation(database)
-        position = change_log.begin(connection)
         last = max(position.rows.values())
-        execute_statements(database, f"UPDATE sched_provider_changes SET id = -1 WHERE id = {last}")
+        execute_statements(database, f"{log} id = -1 WHERE id = {last}")
         assert change_log.read(connection, position).lacks_rows
-        execute_statements(database, f"UPDATE sched_provider_changes SET id = {last} WHERE id = -1")
+        execute_statements(database, f"{log} id = {last} WHERE id = -1")
         change_allocation(database, 8)
         assert change_log.read(connection, position).providers == {A}
+        execute_statements(database, f"{log} provider_id = 77 WHERE id = {last}")
+        assert change_log.read(connection, position).lacks_rows
 
 
 def test_old_log_rows_are_counted_without_being_read(database, read_new_changes, clock):
@@ -401,30 +300,18 @@ def test_long_transaction_of_this_service_is_read_at_once(
 
 
 @pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_late_rows_of_transactions_open_at_start_are_found(database, read_new_changes, clock):
+@pytest.mark.parametrize("is_quiet", [False, True], ids=["busy hour", "quiet hour"])
+def test_late_rows_of_transactions_open_at_start_are_found(database, read_new_changes, is_quiet):
+    if is_quiet:
+        execute_statements(
+            database, "UPDATE sched_provider_changes SET created_at = '2020-01-01 00:00:00'"
+        )
     with database.read() as connection, database.writer.connect() as long:
         allocate(long, A)
         for number in range(3):
             execute_statements(
                 database, f"UPDATE allocations SET used = {number} WHERE resource_provider_id = {B}"
             )
-        position = change_log.begin(connection)
-        long.commit()
-        first = change_log.read(connection, position)
-        late = change_log.read_late_rows(connection, first.position)
-        assert A in first.providers | late.providers
-
-
-@pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_late_rows_of_open_transactions_are_found_after_a_quiet_hour(database, read_new_changes):
-    execute_statements(
-        database, "UPDATE sched_provider_changes SET created_at = '2020-01-01 00:00:00'"
-    )
-    with database.read() as connection, database.writer.connect() as long:
-        allocate(long, A)
-        execute_statements(
-            database, f"UPDATE allocations SET used = 3 WHERE resource_provider_id = {B}"
-        )
         position = change_log.begin(connection)
         long.commit()
         first = change_log.read(connection, position)
@@ -444,43 +331,18 @@ def test_hourly_positions_advance(database, read_new_changes, clock):
     assert spanned < change_log.LATE_OVERLAP + 2 * change_log.LATE_STEP
 
 
-class TestTrimming:
-    NOW = timedelta(0)
-
-    def test_recent_rows_are_kept(self, database, read_new_changes):
-        with database.read() as connection:
-            position = change_log.begin(connection)
-            execute_statements(database, "UPDATE allocations SET used = 7")
-            assert change_log.trim(connection) == 0
-            assert change_log.read(connection, position).providers == {A, B}
-
-    def test_old_rows_are_deleted_except_the_newest(self, database, read_new_changes):
-        with database.read() as connection:
-            execute_statements(database, "UPDATE allocations SET used = 7")
-            position = change_log.begin(connection)
-            time.sleep(0.01)  # SQLite's times have milliseconds
-            assert change_log.trim(connection, self.NOW) > 0
-            assert change_log.trim(connection, self.NOW) == 0
-            count = select(func.count()).select_from(tables.provider_changes)
-            assert connection.scalar(count) == 1
-            change_allocation(database, 8)
-            changes = change_log.read(connection, change_log.begin(connection))
-            assert not changes.providers
-            # Rows that were read recently are not old enough.
-            assert change_log.read(connection, position).lacks_rows == (len(position.rows) > 1)
-
-    def test_restarted_reader_is_correct_after_trimming(self, database):
-        execute_statements(database, *BEFORE)
-        with database.read() as connection:
-            for number in range(5):
-                execute_statements(database, f"UPDATE allocations SET used = {number}")
-                change_log.trim(connection, self.NOW)
-                copy = ChangeLogCopy(database)
-                execute_statements(database, f"UPDATE inventories SET total = {number + 1}")
-                copy.follow()
-                assert copy.equals_tables()
-
-
-def test_log_is_active(database):
+def test_old_rows_are_deleted_except_the_newest(database, read_new_changes):
     with database.read() as connection:
-        assert change_log.reason_without_log(connection) is None
+        execute_statements(database, "UPDATE allocations SET used = 7")
+        position = change_log.begin(connection)
+        assert change_log.trim(connection) == 0
+        time.sleep(0.01)  # SQLite's times have milliseconds
+        assert change_log.trim(connection, timedelta(0)) > 0
+        assert change_log.trim(connection, timedelta(0)) == 0
+        count = select(func.count()).select_from(tables.provider_changes)
+        assert connection.scalar(count) == 1
+        change_allocation(database, 8)
+        changes = change_log.read(connection, change_log.begin(connection))
+        assert not changes.providers
+        # Rows that were read recently are not old enough.
+        assert change_log.read(connection, position).lacks_rows == (len(position.rows) > 1)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists of providers by many traits, aggregates and classes with a short statement."""
 
-from itertools import pairwise
 from uuid import uuid4
 
 import pytest
@@ -22,9 +21,9 @@ from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
 
-TRAITS = [f"CUSTOM_T{number}" for number in range(200)]
-CLASSES = [f"CUSTOM_C{number}" for number in range(200)]
-AGGREGATES = sorted(str(uuid4()) for _ in range(250))
+TRAITS = [f"CUSTOM_T{number}" for number in range(60)]
+CLASSES = [f"CUSTOM_C{number}" for number in range(60)]
+AGGREGATES = sorted(str(uuid4()) for _ in range(70))
 
 
 @pytest.fixture
@@ -44,14 +43,6 @@ def cloud(database):
     return database, full
 
 
-def single_name_sets(names):
-    return tuple(frozenset({name}) for name in names)
-
-
-def neighbouring_pairs(names):
-    return tuple(map(frozenset, pairwise(names)))
-
-
 def search_providers(database, **filters):
     """Return the uuids of the providers, and the number of SQL words in the statements."""
     with record_statements(database) as seen, database.read() as connection:
@@ -61,29 +52,25 @@ def search_providers(database, **filters):
     return {provider.uuid for provider in providers}, counts
 
 
-@pytest.mark.parametrize(
-    "sets", [single_name_sets, neighbouring_pairs], ids=["one of each", "any of two"]
-)
-def test_hundreds_of_required_sets_are_evaluated_row_by_row(cloud, sets):
+@pytest.mark.parametrize("size", [1, 2], ids=["one of each", "any of two"])
+def test_dozens_of_required_sets_are_evaluated_row_by_row(cloud, size):
     """The plan of a join for each set takes minutes."""
     database, full = cloud
-    queries = [
-        {"traits": TraitTerms(required=sets(TRAITS[:200]))},
-        {"aggregates": AggregateTerms(member_of=sets(AGGREGATES[:250]))},
-    ]
-    for query in queries:
-        (terms,) = query.values()
-        number = len(terms.required if "traits" in query else terms.member_of)
-        uuids, words = search_providers(database, **query)
+    for kind, key, required, names in (
+        (TraitTerms, "traits", "required", TRAITS),
+        (AggregateTerms, "aggregates", "member_of", AGGREGATES),
+    ):
+        sets = tuple(frozenset(names[index : index + size]) for index in range(len(names)))
+        uuids, words = search_providers(database, **{key: kind(**{required: sets})})
         assert uuids == {full}
-        assert words["CASE"] >= number - provider_search.MAX_PLANNED
+        assert words["CASE"] >= len(sets) - provider_search.MAX_PLANNED
 
 
-def test_statement_is_equal_for_two_or_hundreds_forbidden(cloud):
+def test_statement_is_equal_for_two_or_dozens_forbidden(cloud):
     database, full = cloud
     queries = [
-        [{"traits": TraitTerms(forbidden=frozenset(TRAITS[:most]))} for most in (2, 200)],
-        [{"aggregates": AggregateTerms(forbidden=frozenset(AGGREGATES[:n]))} for n in (2, 250)],
+        [{"traits": TraitTerms(forbidden=frozenset(TRAITS[:most]))} for most in (2, 60)],
+        [{"aggregates": AggregateTerms(forbidden=frozenset(AGGREGATES[:n]))} for n in (2, 70)],
     ]
     for few, many in queries:
         uuids, words = search_providers(database, **few)
@@ -92,7 +79,7 @@ def test_statement_is_equal_for_two_or_hundreds_forbidden(cloud):
         assert search_providers(database, **many) == (uuids, words)
 
 
-def test_hundreds_of_classes_are_evaluated_row_by_row(cloud):
+def test_dozens_of_classes_are_evaluated_row_by_row(cloud):
     database, _ = cloud
     full = make_provider(database, **dict.fromkeys(CLASSES, 4))
     make_provider(database, **dict.fromkeys(CLASSES[1:], 4))
@@ -124,7 +111,7 @@ def test_each_class_is_checked_for_its_own_amount(database):
         assert search_providers(database, resources=amounts)[0] == expected
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_provider_with_a_trait_of_every_set_is_found(database, seed):
     dice = Dice.numbered(seed)
     uuids = make_providers(database, [[] for _ in range(20)])

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traits and aggregates of providers: exact names, and generations of changed providers."""
+
+from datetime import timedelta
+from functools import partial
+from uuid import UUID
+
+import pytest
+
+from placement_sched.errors import InUse, NotFound
+from placement_sched.store.placement import aggregates, resource_providers, traits
+from tests.support.providers import NOW, make_providers
+from tests.support.statements import record_statements
+
+pytestmark = pytest.mark.all_databases
+
+LATER = NOW + timedelta(hours=1)
+GOLD, RACK, ROW, HALL = "CUSTOM_GOLD", *(str(UUID(int=number)) for number in (1, 2, 3))
+on_both = pytest.mark.parametrize(
+    ("associations", "name"), [(traits.CARRIED, GOLD), (aggregates.MEMBERS, RACK)]
+)
+
+
+def create_provider_ids(database, number):
+    uuids = make_providers(database, [[]] * number)
+    with database.read() as connection:
+        found = resource_providers.by_uuids(connection, uuids)
+    return [found[uuid].id for uuid in uuids]
+
+
+@pytest.fixture
+def provider_ids(database):
+    """Create three providers, and return their ids."""
+    return create_provider_ids(database, 3)
+
+
+def generations(database, ids):
+    return list(database.write(partial(resource_providers.lock, ids=ids)).values())
+
+
+@on_both
+def test_member_is_added_and_removed_once(database, provider_ids, associations, name):
+    def change(action, ids, now):
+        return database.write(lambda connection: action(connection, name, ids, now))
+
+    first, second, third = provider_ids
+    assert change(associations.remove, provider_ids, NOW) == frozenset()
+    assert change(associations.add, [], NOW) == frozenset()
+    assert change(associations.add, [first, 2**31 - 1], NOW) == {first}
+    assert change(associations.add, [first, second], LATER) == {second}
+    assert generations(database, provider_ids) == [1, 1, 0]
+    assert change(associations.remove, [second, third], LATER) == {second}
+    assert generations(database, provider_ids) == [1, 2, 0]
+    with database.read() as connection:
+        members = associations.by_provider_id(connection)
+    assert [name in members.get(number, ()) for number in provider_ids] == [True, False, False]
+
+
+@on_both
+def test_statement_count_is_independent_of_members(database, associations, name):
+    def count_statements(number):
+        ids = create_provider_ids(database, number)
+        with record_statements(database) as seen:
+            database.write(lambda c: associations.add(c, name, ids, NOW))
+            database.write(lambda c: associations.remove(c, name, ids, NOW))
+        return len(seen)
+
+    count_statements(1)  # creates the member
+    assert count_statements(1) == count_statements(150)
+
+
+def test_aggregates_of_a_provider_are_replaced(database, provider_ids):
+    changes = [
+        database.write(lambda c, uuids=uuids: aggregates.replace(c, provider_ids[0], uuids, NOW))
+        for uuids in ([RACK, ROW], [ROW, HALL], [HALL, ROW], [])
+    ]
+    assert changes == [True, True, False, True]
+    with database.read() as connection:
+        assert aggregates.of_provider(connection, provider_ids[0]) == ()
+
+
+def test_trait_names_are_matched_exactly(database):
+    with database.read() as connection:
+        assert traits.ids_by_name(connection, ["hw_cpu_x86_avx", "NOPE"]).keys() <= {
+            "HW_CPU_X86_AVX"
+        }
+        assert set(traits.ids_by_name(connection, ["HW_CPU_X86_AVX"])) == {"HW_CPU_X86_AVX"}
+        with pytest.raises(NotFound):
+            traits.by_name(connection, "hw_cpu_x86_avx")
+        for prefix in ("HW%", "HW_CPU_X86_AVX512F%"):  # wildcards are escaped
+            assert traits.search(connection, prefix=prefix) == ()
+        found = {trait.name for trait in traits.search(connection, prefix="HW_CPU_X86_AVX512F")}
+    assert found == {"HW_CPU_X86_AVX512F"}
+
+
+def test_trait_in_use_is_not_deleted(database, provider_ids):
+    database.write(lambda c: traits.put_on(c, GOLD, provider_ids, NOW))
+    with pytest.raises(InUse, match=GOLD):
+        database.write(lambda c: traits.remove(c, traits.by_name(c, GOLD)))
+    database.write(lambda c: traits.take_off(c, GOLD, provider_ids, NOW))
+    database.write(lambda c: traits.remove(c, traits.by_name(c, GOLD)))
+    with database.read() as connection, pytest.raises(NotFound):
+        traits.by_name(connection, GOLD)
