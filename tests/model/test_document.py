@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers of JSON documents. A whole number is an integer in any notation."""
+"""Numbers of JSON documents, and JSON paths of values."""
 
 from datetime import UTC, datetime
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from placement_sched.model.document import encode, with_whole_numbers
+from placement_sched.model.document import (
+    build_json_path,
+    encode,
+    find_name,
+    join_keys,
+    split_json_path,
+    with_whole_numbers,
+)
 
 MOMENT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -43,3 +52,36 @@ def test_integers_of_any_size_are_written(document, written):
 def test_values_without_a_json_form_are_not_written():
     with pytest.raises(TypeError):
         encode({"a": object()})
+
+
+STEPS = st.lists(st.text() | st.integers(0, 99))
+
+
+@pytest.mark.parametrize(
+    ("steps", "path"),
+    [
+        ((), "$"),
+        (("a", 1, "b", "c.d", 0), "$.a[1].b['c.d'][0]"),
+        (("1", ""), "$['1']['']"),
+        (("it's", "\\"), "$['it\\'s']['\\\\']"),
+    ],
+)
+def test_path_quotes_keys_that_are_not_plain(steps, path):
+    assert build_json_path(steps) == path
+
+
+@given(STEPS)
+def test_split_path_has_the_steps_that_it_was_built_from(steps):
+    assert split_json_path(build_json_path(steps)) == tuple(steps)
+
+
+def test_name_of_a_query_parameter_is_a_path():
+    assert split_json_path("since") == ("since",)
+
+
+def test_nearest_named_parent_is_found():
+    names = {"request_spec.flavor": "flavor", "request_spec.flavor.vcpus": "vcpus"}
+    assert find_name(("request_spec", "flavor", "vcpus"), names) == ("vcpus", ())
+    assert find_name(("request_spec", "flavor", "a", 0), names) == ("flavor", ("a", 0))
+    assert find_name(("request_spec", "image"), names) is None
+    assert join_keys(("a", 0, "b")) == "a.b"

@@ -36,18 +36,12 @@ def pinning(extra_specs, properties=(), **flavor):
         (None, None, None),
         ("", None, None),
         (None, "dedicated", "dedicated"),
-        (None, "mixed", "mixed"),
-        (None, "shared", "shared"),
         ("", "shared", "shared"),
         ("dedicated", None, "dedicated"),
         ("dedicated", "shared", "dedicated"),
-        ("dedicated", "mixed", "dedicated"),
         ("mixed", "shared", "mixed"),
-        ("mixed", "mixed", "mixed"),
         ("mixed", "dedicated", REFUSED),
-        ("shared", "shared", "shared"),
         ("shared", "mixed", REFUSED),
-        ("shared", "dedicated", REFUSED),
         ("DEDICATED", None, REFUSED),
     ],
 )
@@ -61,11 +55,8 @@ def test_image_may_not_relax_the_cpu_policy_of_the_flavor(by_flavor, by_image, p
         (None, None, None),
         (None, "isolate", "isolate"),
         ("prefer", "isolate", "prefer"),
-        ("prefer", None, "prefer"),
         ("require", "require", "require"),
-        ("isolate", None, "isolate"),
         ("isolate", "require", REFUSED),
-        ("require", "prefer", REFUSED),
         ("", "prefer", REFUSED),
         ("", None, None),
         ("junk", None, REFUSED),
@@ -91,8 +82,6 @@ def test_emulator_threads_policy_is_read_from_the_flavor(value, policy):
         ("0-1", {0, 1}),
         ("^0", {1, 2, 3}),
         ("0-3", REFUSED),
-        ("^0-3", REFUSED),
-        ("4", REFUSED),
         ("0,4", REFUSED),
         ("junk", REFUSED),
     ],
@@ -106,12 +95,8 @@ def test_dedicated_mask_must_select_some_cpus(mask, pinned):
     [
         ({}, {"hw_cpu_realtime_mask": "^0"}, None),
         ({"hw:cpu_realtime": "no", "hw:cpu_realtime_mask": "junk"}, {}, None),
-        ({"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0"}, {}, {1, 2, 3}),
-        (
-            {"hw:cpu_realtime": "yes", "hw:cpu_realtime_mask": "^0"},
-            {"hw_cpu_realtime_mask": "1"},
-            {1},
-        ),
+        (REALTIME, {}, {1, 2, 3}),
+        (REALTIME, {"hw_cpu_realtime_mask": "1"}, {1}),
         ({"hw:cpu_realtime": "yes", "hw:emulator_threads_policy": "share"}, {}, {0, 1, 2, 3}),
     ],
 )
@@ -125,14 +110,7 @@ def test_realtime_mask_of_the_image_takes_precedence(extra_specs, properties, ex
         ({}, {}, "'hw:emulator_threads_policy'"),
         ({}, {"hw_cpu_realtime_mask": "0-3"}, "'hw_cpu_realtime_mask'"),
         ({"hw:cpu_realtime_mask": "0-4"}, {}, "'hw:cpu_realtime_mask'"),
-        ({"hw:cpu_realtime_mask": "^0-3"}, {}, "'hw:cpu_realtime_mask'"),
-        ({"hw:cpu_realtime_mask": "x"}, {}, "'hw:cpu_realtime_mask'"),
         ({"hw:emulator_threads_policy": "x"}, {}, "'hw:emulator_threads_policy'"),
-        (
-            {"hw:emulator_threads_policy": "x", "hw:cpu_realtime_mask": "^0"},
-            {},
-            "'hw:emulator_threads_policy'",
-        ),
     ],
 )
 def test_invalid_realtime_masks_are_rejected(extra_specs, properties, names):
@@ -144,7 +122,6 @@ def test_invalid_realtime_masks_are_rejected(extra_specs, properties, names):
     ("extra_specs", "policy"),
     [
         ({}, None),
-        ({POLICY: "mixed", MASK: "1"}, "mixed"),
         ({POLICY: "mixed", MASK: "1", "resources:PCPU": "0"}, "mixed"),
         ({"resources:VCPU": "1"}, "shared"),
         ({"resources:PCPU": "4"}, "dedicated"),
@@ -164,6 +141,9 @@ def test_cpu_policy_follows_from_the_resource_classes(extra_specs, policy):
         ({"resources:VCPU": "4", "hw:cpu_policy": "shared"}, {}, ("hw:cpu_policy",)),
         ({"resources:PCPU": "4", "resources:VCPU": "4"}, {}, ("resources:VCPU",)),
         ({"resources:PCPU": "3"}, {}, ("resources:PCPU",)),
+        ({"resources1:PCPU": "7"}, {}, ("resources1:PCPU",)),
+        ({"resources1:VCPU": "2", "resources2:PCPU": "2"}, {}, ("resources2:PCPU",)),
+        (PINNED | {"resources1:VCPU": "2"}, {}, ("resources1:VCPU",)),
         ({"resources:PCPU": "4", **ISOLATED}, {}, ("hw:emulator_threads_policy",)),
     ],
 )
@@ -191,31 +171,15 @@ def test_thread_policy_follows_from_the_trait(extra_specs, properties, policy):
     ("extra_specs", "properties"),
     [
         ({"hw:cpu_thread_policy": "prefer", TRAIT: "required"}, {}),
-        ({TRAIT: "required"}, {"hw_cpu_thread_policy": "require"}),
+        ({"hw:cpu_thread_policy": "isolate", TRAIT.replace(":", "1:"): "required"}, {}),
         ({"hw:cpu_thread_policy": "require"}, {TRAIT: "required"}),
     ],
 )
 def test_thread_policy_and_trait_exclude_each_other(extra_specs, properties):
-    message = read_error(lambda: pinning(PINNED | extra_specs, properties), TRAIT)
+    message = read_error(
+        lambda: pinning(PINNED | extra_specs, properties), [*extra_specs, *properties][-1]
+    )
     assert "cpu_thread_policy' and " in message
-
-
-@pytest.mark.parametrize(
-    ("extra_specs", "keys"),
-    [
-        (PINNED | {"resources1:VCPU": "2"}, ["hw:cpu_policy", "resources1:VCPU"]),
-        ({"resources1:VCPU": "2", "resources2:PCPU": "2"}, ["resources1:VCPU", "resources2:PCPU"]),
-        (
-            PINNED
-            | {"hw:cpu_thread_policy": "isolate", "trait1:HW_CPU_HYPERTHREADING": "required"},
-            ["hw:cpu_thread_policy", "trait1:HW_CPU_HYPERTHREADING"],
-        ),
-        ({"resources1:PCPU": "7"}, ["resources1:PCPU"]),
-    ],
-    ids=str,
-)
-def test_errors_name_keys_with_their_suffixes(extra_specs, keys):
-    read_error(lambda: pinning(extra_specs), *keys)
 
 
 @pytest.mark.parametrize(
@@ -224,7 +188,6 @@ def test_errors_name_keys_with_their_suffixes(extra_specs, keys):
         ({}, None, set()),
         ({POLICY: "shared"}, "shared", set()),
         ({POLICY: "dedicated"}, "dedicated", {0, 1, 2, 3}),
-        ({POLICY: "dedicated", **REALTIME}, "dedicated", {0, 1, 2, 3}),
         ({POLICY: "mixed", MASK: "1-2"}, "mixed", {1, 2}),
         ({POLICY: "mixed", **REALTIME}, "mixed", {1, 2, 3}),
     ],
@@ -251,9 +214,7 @@ def test_thread_policies_apply_to_pinned_cpus():
         ({"hw:cpu_thread_policy": "prefer"}, ("hw:cpu_thread_policy", POLICY)),
         ({"hw:emulator_threads_policy": "isolate"}, ("hw:emulator_threads_policy", POLICY)),
         ({MASK: "1"}, (MASK, POLICY)),
-        ({MASK: "1", POLICY: "dedicated"}, (MASK, POLICY)),
         (REALTIME, ("hw:cpu_realtime", POLICY)),
-        ({**REALTIME, POLICY: "shared"}, ("hw:cpu_realtime", POLICY)),
         ({POLICY: "mixed"}, (POLICY, MASK, "hw:cpu_realtime")),
         ({POLICY: "mixed", MASK: "1", **REALTIME}, (POLICY, MASK, "hw:cpu_realtime")),
     ],

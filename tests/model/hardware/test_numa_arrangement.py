@@ -54,16 +54,14 @@ def test_arrangement_equals_that_of_an_exhaustive_search(places, accepted_sets):
     ) == next(arrangements, None)
 
 
-@pytest.mark.slow
 def test_each_set_of_places_is_evaluated_once():
     sets, budget = [], FitBudget(1_000_000)
-    places = [list(range(16))] * 8
 
     def reject_set(places_set):
         sets.append(frozenset(places_set))
 
-    assert first_arrangement(places, reject_set, effort=budget) is None
-    assert len(sets) == len(set(sets)) == 12870
+    assert first_arrangement([list(range(10))] * 5, reject_set, effort=budget) is None
+    assert len(sets) == len(set(sets)) == 252
 
 
 @given(PLACES, st.lists(st.sampled_from("abc"), min_size=5, max_size=5), st.data())
@@ -117,6 +115,19 @@ def test_effort_of_later_sets_is_counted(steps, sets, number):
     assert budget.gave_up
 
 
+def _host_with_memory(*memory):
+    return build_host_topology(
+        *(build_cell(node, shared=[node], memory=mb) for node, mb in enumerate(memory))
+    )
+
+
+def _instance_with_nodes(count):
+    return build_instance_topology(
+        *(build_instance_cell(node, shared=[node], memory=512) for node in range(count))
+    )
+
+
+LIMITS = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
 POOLS = st.lists(
     st.fixed_dictionaries(
         {
@@ -148,16 +159,12 @@ SOCKETS = st.lists(st.sampled_from([0, 1]), min_size=4, max_size=4)
 def test_devices_equal_those_of_an_exhaustive_search(pools, requests, sockets, count, full):
     numa = {"cells": [{"id": node, "socket": socket} for node, socket in enumerate(sockets)]}
     stats = PciPools.of(pools, numa)
-    cells = [
-        build_cell(node, shared=[node], memory=1 if node in full else 512) for node in range(4)
-    ]
-    instance = build_instance_topology(
-        *(build_instance_cell(node, shared=[node], memory=512) for node in range(count))
-    )
-    result = fit_to_host(build_host_topology(*cells), instance, None, Devices(stats, requests))
+    host = _host_with_memory(*(1 if node in full else 512 for node in range(4)))
+    instance = _instance_with_nodes(count)
+    result = fit_to_host(host, instance, None, Devices(stats, requests))
     served = any(
         not full.intersection(places_set)
-        and stats.support_requests(requests, None, [cells[node] for node in places_set])
+        and stats.support_requests(requests, None, [host.cells[node] for node in places_set])
         for places_set in combinations(range(4), count)
     )
     assert isinstance(result, Rejection) is not served
@@ -195,41 +202,25 @@ def _gpus(pools, count, policy="required"):
     ids=["no room near", "too few", "one at each", "two groups"],
 )
 def test_few_sets_of_sixteen_nodes_are_tried_for_devices(pools, count, nodes, full, attempts):
-    cells = [build_cell(n, shared=[n], memory=1 if n in full else 512) for n in range(16)]
-    instance = build_instance_topology(
-        *(build_instance_cell(n, shared=[n], memory=512) for n in range(nodes))
-    )
+    host = _host_with_memory(*(1 if node in full else 512 for node in range(16)))
+    instance = _instance_with_nodes(nodes)
     devices = _gpus(pools, count)
-    result = fit_to_host(build_host_topology(*cells), instance, None, devices)
+    result = fit_to_host(host, instance, None, devices)
     assert "cannot be served near NUMA nodes" in result.reason
     assert devices.stats.calls == attempts
 
 
 def test_search_of_a_request_is_limited_over_all_hosts(monkeypatch):
     monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_STEPS", 1000)
-    cells = [build_cell(n, shared=[n], memory=512) for n in range(16)]
-    instance = build_instance_topology(
-        *(build_instance_cell(n, shared=[n], memory=512) for n in range(8))
-    )
+    host, instance = _host_with_memory(*[512] * 16), _instance_with_nodes(8)
     budget, attempts = FitBudget(), []
     for _ in range(10):
         devices = _gpus([(node, node + 1) for node in range(16)], 500)
-        limits = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
-        result = fit_candidates(
-            build_host_topology(*cells), instance, limits, devices, None, budget
-        )
+        result = fit_candidates(host, instance, LIMITS, devices, None, budget)
         assert "not all sets of NUMA nodes were tried" in result.reason
         attempts.append(devices.stats.calls)
     assert attempts[0] <= 100
     assert max(attempts[1:]) <= 10
-
-
-def test_unfitting_nodes_are_rejected_without_a_search():
-    places = [list(range(15 - item)) for item in range(14, 0, -1)]
-    places[-2:] = [[0], [0]]
-    budget = FitBudget(100)
-    assert first_arrangement(places, lambda _some: True, effort=budget) is None
-    assert (budget.has_no_room, budget.gave_up) == (True, False)
 
 
 def test_the_only_arrangement_is_found_in_few_steps():
@@ -242,49 +233,27 @@ def test_the_only_arrangement_is_found_in_few_steps():
 
 def test_search_for_further_candidates_is_limited_over_all_hosts(monkeypatch):
     monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_CANDIDATES", 10)
-    cells = [build_cell(n, shared=[n], memory=512) for n in range(16)]
-    instance = build_instance_topology(
-        *(build_instance_cell(n, shared=[n], memory=512) for n in range(8))
-    )
-    limits = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
+    host, instance = _host_with_memory(*[512] * 16), _instance_with_nodes(8)
     candidates = [{"mappings": {"": [str(number)]}} for number in range(1000)]
     many, few = _gpus([(node, 1) for node in range(16)], 500), _gpus([(3, 1)], 1, "preferred")
-    read_error = fit_candidates(
-        build_host_topology(*cells), instance, limits, many, candidates, FitBudget(0)
-    )
-    assert read_error.reason.count("not all sets of NUMA nodes were tried") == 1
+    rejection = fit_candidates(host, instance, LIMITS, many, candidates, FitBudget(0))
+    assert rejection.reason.count("not all sets of NUMA nodes were tried") == 1
     assert 10 < many.stats.calls < 100
-    remaining = fit_candidates(
-        build_host_topology(*cells), instance, limits, few, candidates, FitBudget(0)
-    )
+    remaining = fit_candidates(host, instance, LIMITS, few, candidates, FitBudget(0))
     assert candidates[: len(remaining)] == remaining
     assert 10 < len(remaining) < 50
     spent = FitBudget(0)
-    fit_candidates(build_host_topology(*cells), instance, limits, many, candidates, spent)
-    assert (
-        1
-        <= len(
-            fit_candidates(build_host_topology(*cells), instance, limits, few, candidates, spent)
-        )
-        < 10
-    )
+    fit_candidates(host, instance, LIMITS, many, candidates, spent)
+    remaining = fit_candidates(host, instance, LIMITS, few, candidates, spent)
+    assert 1 <= len(remaining) < 10
     enough = FitBudget(100_000)
-    assert (
-        fit_candidates(build_host_topology(*cells), instance, limits, few, candidates, enough)
-        == candidates
-    )
+    assert fit_candidates(host, instance, LIMITS, few, candidates, enough) == candidates
 
 
 def test_candidates_are_ignored_by_nodes_without_capacity():
-    cells = [build_cell(0, shared=[0], memory=512), build_cell(1, shared=[1], memory=1)]
-    instance = build_instance_topology(
-        *(build_instance_cell(n, shared=[n], memory=512) for n in range(2))
-    )
-    limits = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
+    host, instance = _host_with_memory(512, 1), _instance_with_nodes(2)
     devices, candidates = _gpus([(0, 1)], 1), [{"mappings": {}}] * 1000
     budget = FitBudget(100)
-    read_error = fit_candidates(
-        build_host_topology(*cells), instance, limits, devices, candidates, budget
-    )
-    assert "do not fit all at once" in read_error.reason
+    rejection = fit_candidates(host, instance, LIMITS, devices, candidates, budget)
+    assert "do not fit all at once" in rejection.reason
     assert budget.remaining > 80

@@ -49,16 +49,6 @@ def test_fitted_cell_has_host_cpus_and_pages():
     )
 
 
-@pytest.mark.parametrize("pagesize", [None, 0])
-def test_page_size_is_unchanged_if_none_is_requested(pagesize):
-    expected = fit_cell(HOST, build_instance_cell(shared=[0], pagesize=pagesize))
-    assert (expected.pagesize, expected.cpu_pinning, expected.host_cpus) == (
-        pagesize,
-        {},
-        frozenset(),
-    )
-
-
 @pytest.mark.parametrize(
     ("node", "reason"),
     [
@@ -88,6 +78,11 @@ def test_dedicated_cpus_do_not_count_as_shared_ones():
     assert isinstance(fit_cell(HOST, unpinned, build_limits()), FittedNUMACell)
 
 
+@pytest.mark.parametrize("pagesize", [None, 0])
+def test_page_size_is_unchanged_if_none_is_requested(pagesize):
+    assert fit_cell(HOST, build_instance_cell(shared=[0], pagesize=pagesize)).pagesize == pagesize
+
+
 SMALL, BIG, HUGE = 4, 2048, 1048576
 FULL = build_pages((SMALL, 262144), (BIG, 512), (HUGE, 1))
 
@@ -96,10 +91,7 @@ FULL = build_pages((SMALL, 262144), (BIG, 512), (HUGE, 1))
     ("used", "ratio", "memory", "shortage"),
     [
         (0, 1.0, 1024, None),
-        (0, 1.5, 1536, None),
-        (512, 1.0, 512, None),
         (512, 1.0, 513, "513 MB requested, 512 MB free of 1024 x 1"),
-        (512, 1.5, 1024, None),
         (512, 1.5, 1025, "1025 MB requested, 1024 MB free of 1024 x 1.5"),
         (0, 0.5, 513, "513 MB requested, 512 MB free of 1024 x 0.5"),
     ],
@@ -162,17 +154,14 @@ def test_memory_without_a_page_size_uses_the_smallest_pages(host, memory, floati
 @pytest.mark.parametrize(
     ("size", "host_pages", "expected"),
     [
-        (SMALL, FULL, SMALL),
         (BIG, FULL, BIG),
         (PAGES_SMALL, FULL, SMALL),
         (PAGES_LARGE, FULL, BIG),
         (PAGES_ANY, FULL, BIG),
         (PAGES_ANY, build_pages((SMALL, 262144), (BIG, 512, 512)), SMALL),
-        (PAGES_SMALL, build_pages((BIG, 512)), BIG),
         (PAGES_ANY, build_pages((BIG, 512)), BIG),
         (PAGES_LARGE, build_pages((BIG, 512)), "large pages requested, the node has none"),
         (8, FULL, "pages of 8 KiB requested, the node has none"),
-        (BIG, (), "pages of 2048 KiB requested, the node has none"),
         (
             BIG,
             build_pages((BIG, 512, 200, 57)),
@@ -230,14 +219,9 @@ def host_before_train(*pinned):
     ("pinned", "count", "cpus"),
     [
         ([], 1, [0]),
-        ([], 2, [0, 4]),
         ([], 3, [0, 4, 1]),
-        ([], 8, [0, 4, 1, 5, 2, 6, 3, 7]),
-        ([0], 1, [1]),
         ([0], 2, [1, 5]),
-        ([0, 1], 3, [2, 6, 3]),
         ([0, 1], 5, [4, 5, 2, 6, 3]),
-        ([0, 4], 2, [1, 5]),
         ([0, 1, 2], 3, [4, 5, 6]),
         ([4, 2, 3], 4, [0, 1, 6, 7]),
     ],
@@ -251,10 +235,8 @@ def test_full_cores_are_preferred(pinned, count, cpus, policy):
     ("pinned", "count", "expected"),
     [
         ([], 3, ([0, 4, 1], [])),
-        ([0], 1, ([1], [])),
         ([0, 1], 4, ([2, 6, 3, 7], [])),
         ([0, 1], 5, "5 dedicated CPUs on sibling threads requested, 4 free"),
-        ([0, 1, 2, 3], 1, "1 dedicated CPUs on sibling threads requested, 0 free"),
         ([0], 8, f"8 dedicated CPUs requested, 7 {OF_EIGHT}"),
     ],
 )
@@ -279,13 +261,11 @@ def test_cores_of_one_thread_have_no_siblings_and_cores_of_several_are_not_isola
 @pytest.mark.parametrize(
     ("pinned", "count", "reserved", "expected"),
     [
-        ([], 2, 0, ([0, 1], [])),
         ([0], 2, 0, ([1, 2], [])),
         ([0, 1], 3, 0, "3 dedicated CPUs on separate cores requested, 2 cores free"),
         ([], 1, 1, ([0], [1])),
         ([0], 1, 1, ([1], [4])),
         ([], 4, 1, "1 dedicated CPU for the emulator requested, 0 left"),
-        ([0, 4], 3, 1, "1 dedicated CPU for the emulator requested, 0 left"),
     ],
 )
 def test_hosts_before_train_isolate_with_idle_threads(pinned, count, reserved, expected):
@@ -295,9 +275,7 @@ def test_hosts_before_train_isolate_with_idle_threads(pinned, count, reserved, e
 @pytest.mark.parametrize(
     ("pinned", "count", "expected"),
     [
-        ([], 1, ([0], [4])),
         ([], 2, ([0, 4], [1])),
-        ([0], 2, ([1, 5], [4])),
         ([0, 1], 4, ([2, 6, 3, 7], [4])),
         ([], 7, ([0, 4, 1, 5, 2, 6, 3], [7])),
         ([], 8, f"8 dedicated CPUs and 1 for the emulator requested, 8 {OF_EIGHT}"),
@@ -317,13 +295,7 @@ def test_only_cpus_of_a_core_are_used_unless_no_cores_are_reported():
 
 @pytest.mark.parametrize(
     ("policy", "reserved", "fits"),
-    [
-        (None, 0, True),
-        ("prefer", 0, True),
-        ("require", 0, True),
-        ("isolate", 0, False),
-        (None, 1, False),
-    ],
+    [(None, 0, True), ("require", 0, True), ("isolate", 0, False), (None, 1, False)],
 )
 def test_node_with_shared_cpus_only_is_valid_in_a_mixed_topology(policy, reserved, fits):
     node = build_instance_cell(shared=[0], cpu_policy="mixed", cpu_thread_policy=policy)
@@ -339,12 +311,9 @@ def test_node_with_shared_cpus_only_is_valid_in_a_mixed_topology(policy, reserve
     ("used", "ratio", "count", "shortage"),
     [
         (0, 1.0, 4, None),
-        (0, 16.0, 5, "5 shared CPUs requested, 4 in all"),
         (0, 0.5, 3, "3 shared CPUs requested, 2 free of 4 x 0.5"),
         (4, 1.0, 1, "1 shared CPUs requested, 0 free of 4 x 1"),
-        (4, 2.0, 4, None),
         (5, 2.0, 4, "4 shared CPUs requested, 3 free of 4 x 2"),
-        (5, 1.3, 0, None),
         (6, 1.3, 0, "0 shared CPUs requested, -0.8 free of 4 x 1.3"),
     ],
 )

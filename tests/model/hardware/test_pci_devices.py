@@ -55,58 +55,38 @@ def remaining_pools(pools, requests, mappings=None, numa_cells=None, host=None):
     ("fields", "specs", "fits"),
     [
         ({}, [{}], True),
-        ({}, [{"vendor_id": "8086", "product_id": "1520"}], True),
         ({}, [{"product_id": "1521"}], False),
         ({"vendor_id": "ABcd"}, [{"vendor_id": "abCD"}], True),
         ({}, [{"physical_network": "net1"}], False),
         ({"physical_network": "net1"}, [{"physical_network": "NET1"}], True),
         ({"physical_network": None}, [{"physical_network": "net1"}], False),
-        ({"physical_network": "net1"}, [{"physical_network": None}], False),
         ({}, [{"physical_network": None}], True),
         ({"physical_network": ""}, [{"physical_network": None}], False),
         ({"numa_node": 0}, [{"numa_node": "0"}], False),
-        ({"numa_node": 0}, [{"numa_node": 0}], False),
         ({}, [{"trusted": True}], False),
         ({"trusted": "true"}, [{"trusted": True}], True),
         # Placement has matched these keys already.
         ({}, [{"resource_class": "CUSTOM_NIC", "traits": "CUSTOM_FAST"}], True),
         ({"resource_class": "CUSTOM_GPU"}, [{"resource_class": "CUSTOM_NIC"}], True),
-        ({}, [{"rp_uuid": "another"}], True),
         # Lists, which plugins may report, never match.
         ({"tags": ["a"]}, [{"tags": "a"}], False),
         ({"tags": ["a"]}, [{"tags": "a"}, {"vendor_id": "8086"}], True),
         # Remote managed devices must be requested.
         ({"remote_managed": "true"}, [{}], False),
         ({"remote_managed": "1"}, [{}], False),
-        ({"remote_managed": "yes"}, [{}], False),
         ({"remote_managed": "false"}, [{}], True),
-        ({"remote_managed": "odd"}, [{}], True),
-        ({"remote_managed": None}, [{}], True),
         ({"remote_managed": "True"}, [{"remote_managed": "true"}], True),
-        ({"remote_managed": "false"}, [{"remote_managed": "true"}], False),
         ({"remote_managed": "true"}, [{"remote_managed": "yes"}], False),
         ({"remote_managed": "false"}, [{"remote_managed": "false"}], True),
-        ({"remote_managed": None}, [{"remote_managed": "false"}], False),
         ({"live_migratable": "true"}, [{"live_migratable": "true"}], True),
         ({"live_migratable": "True"}, [{"live_migratable": "true"}], False),
-        ({"live_migratable": "false"}, [{"live_migratable": "true"}], False),
         ({}, [{"live_migratable": "true"}], False),
-        ({"live_migratable": "true"}, [{}], True),
         ({"live_migratable": "false"}, [{"live_migratable": "false"}], True),
         ({}, [{"live_migratable": "true"}, {}], True),
     ],
 )
 def test_each_value_of_one_spec_must_match_the_pool(fields, specs, fits):
     assert PciPools.of([pool(**fields)]).support_requests([request(1, *specs)]) is fits
-
-
-def test_one_of_several_specs_must_match():
-    pools = [pool(1, product_id="1"), pool(1, product_id="2"), pool(1, product_id="3")]
-    either = ({"product_id": "2"}, {"product_id": "3"})
-    assert PciPools.of(pools).support_requests([request(2, *either)])
-    assert not PciPools.of(pools).support_requests([request(3, *either)])
-    without = InstancePCIRequest(count=1, spec=(), alias_name="nic")
-    assert not PciPools.of(pools).support_requests([without])
 
 
 class _CountingSpec(dict):
@@ -137,9 +117,6 @@ def test_specs_are_compared_once_with_equal_pools(number):
         ("type-PF", None, False),
         ("vdpa", None, False),
         ("type-PF", "type-PF", True),
-        ("vdpa", "vdpa", True),
-        ("type-PF", "TYPE-PF", False),
-        ("type-VF", "type-PF", False),
         (None, "type-VF", False),
     ],
 )
@@ -158,17 +135,13 @@ FOUR_POOLS = [pool(1, None, name="nowhere"), pool(1, 1, name="one"), pool(1, 0, 
     [
         # Pools that remain after requests for 1, 2, 3 and 4 devices. None is a rejection.
         (None, None, ["one zero two", "zero two", "two", ""]),
-        ("required", (), ["one zero two", "zero two", "two", ""]),
-        (None, (0,), ["nowhere one two", "one two", None, None]),
         ("legacy", (0,), ["nowhere one two", "one two", None, None]),
         ("legacy", (5,), ["one zero two", None, None, None]),
         ("required", (0,), ["nowhere one two", None, None, None]),
         ("required", (0, 1), ["nowhere zero two", "nowhere two", None, None]),
         ("preferred", (0,), ["nowhere one two", "one two", "two", ""]),
-        ("preferred", (5,), ["one zero two", "zero two", "two", ""]),
         ("socket", (0,), ["nowhere one two", "nowhere two", None, None]),
         ("socket", (2,), ["nowhere one zero", None, None, None]),
-        ("socket", (5,), [None, None, None, None]),
         ("socket", None, ["one zero two", "zero two", "two", ""]),
     ],
 )  # fmt: skip
@@ -200,7 +173,6 @@ POOLS_OF_PROVIDERS = [pool(2, name="a", rp_uuid=A), pool(2, name="b", rp_uuid=B)
     [
         # Pools with fewer tags come first.
         (None, 3, [("a", 1), ("b", 2)]),
-        ({}, 3, [("a", 1), ("b", 2)]),
         ({"": [A], "another-0": [A]}, 1, [("-", 1), ("a", 2), ("b", 2)]),
         ({"r-0": [B]}, 1, [("-", 2), ("a", 2), ("b", 1)]),
         ({"r-0": [A], "r-1": [A]}, 2, [("-", 2), ("b", 2)]),
@@ -219,16 +191,10 @@ def test_devices_are_taken_from_the_providers_of_the_candidate(mappings, count, 
 def test_providers_of_a_candidate_take_precedence_over_the_request():
     with_providers = request(1, {"rp_uuids": B})
     assert remaining_pools(POOLS_OF_PROVIDERS, [with_providers]) == [("-", 2), ("a", 2), ("b", 1)]
-    assert remaining_pools(POOLS_OF_PROVIDERS, [with_providers], {"r-0": [A]}) == [
-        ("-", 2),
-        ("a", 1),
-        ("b", 2),
-    ]
-    assert remaining_pools(POOLS_OF_PROVIDERS, [port(1)], {"r-0": [B]}) == [
-        ("-", 1),
-        ("a", 2),
-        ("b", 2),
-    ]
+    remaining = remaining_pools(POOLS_OF_PROVIDERS, [with_providers], {"r-0": [A]})
+    assert remaining == [("-", 2), ("a", 1), ("b", 2)]
+    remaining = remaining_pools(POOLS_OF_PROVIDERS, [port(1)], {"r-0": [B]})
+    assert remaining == [("-", 1), ("a", 2), ("b", 2)]
 
 
 def test_provider_of_several_pools_is_rejected():
