@@ -27,6 +27,11 @@ def provider(
     return Host(name, held, frozenset(traits), frozenset(aggregates), under)
 
 
+def build_cloud(*providers: Host) -> Cloud:
+    """Return a cloud of these providers, parents before their children."""
+    return Cloud(providers)
+
+
 def reported_candidates(answer: Mapping[str, Any], cloud: Cloud) -> set[str]:
     """Return each candidate as ``CN1 MEMORY_MB:512 VCPU:1 + SS1 DISK_GB:500``."""
     names = {host.uuid: host.name for host in cloud.hosts}
@@ -56,105 +61,77 @@ DISK = {"DISK_GB": 1000}
 AGG_A, AGG_B, AGG_C = (uuid_of(name) for name in ("aggA", "aggB", "aggC"))
 
 #: Two sharing storage providers. SS1 shares with CN1, SS2 with no provider.
-SHARED_DISK = Cloud(
-    (
-        provider("SS1", DISK, traits=[SHARES], aggregates=["aggA"]),
-        provider("SS2", DISK, traits=[SHARES]),
-        provider("CN1", COMPUTE, aggregates=["aggA"]),
-        provider("CN2", COMPUTE),
-    )
+SHARED_DISK = build_cloud(
+    provider("SS1", DISK, traits=[SHARES], aggregates=["aggA"]),
+    provider("SS2", DISK, traits=[SHARES]),
+    provider("CN1", COMPUTE, aggregates=["aggA"]),
+    provider("CN2", COMPUTE),
 )
 
 #: Compute nodes with NUMA nodes, and a storage provider that shares with both trees.
-SHARED_BY_TREES = Cloud(
-    (
-        provider("SS1", DISK, traits=[SHARES], aggregates=["aggA"]),
-        provider("CN1", {"MEMORY_MB": 1024, **DISK}, aggregates=["aggA", "aggB"]),
-        provider("NUMA1_1", {"VCPU": 8}, under="CN1"),
-        provider("NUMA1_2", {"VCPU": 8}, under="CN1"),
-        provider("CN2", {"MEMORY_MB": 1024, **DISK}, aggregates=["aggA"]),
-        provider("NUMA2_1", {"VCPU": 8}, under="CN2", aggregates=["aggB"]),
-        provider("NUMA2_2", {"VCPU": 8}, under="CN2"),
-    )
+SHARED_BY_TREES = build_cloud(
+    provider("SS1", DISK, traits=[SHARES], aggregates=["aggA"]),
+    provider("CN1", {"MEMORY_MB": 1024, **DISK}, aggregates=["aggA", "aggB"]),
+    provider("NUMA1_1", {"VCPU": 8}, under="CN1"),
+    provider("NUMA1_2", {"VCPU": 8}, under="CN1"),
+    provider("CN2", {"MEMORY_MB": 1024, **DISK}, aggregates=["aggA"]),
+    provider("NUMA2_1", {"VCPU": 8}, under="CN2", aggregates=["aggB"]),
+    provider("NUMA2_2", {"VCPU": 8}, under="CN2"),
 )
 
 #: A compute node with two network cards. NIC1_1 accelerates SSL.
-NICS = Cloud(
-    (
-        provider("CN1", COMPUTE),
-        provider("NIC1_1", {"SRIOV_NET_VF": 8}, under="CN1", traits=["HW_NIC_ACCEL_SSL"]),
-        provider("NIC1_2", {"SRIOV_NET_VF": 8}, under="CN1"),
-    )
+NICS = build_cloud(
+    provider("CN1", COMPUTE),
+    provider("NIC1_1", {"SRIOV_NET_VF": 8}, under="CN1", traits=["HW_NIC_ACCEL_SSL"]),
+    provider("NIC1_2", {"SRIOV_NET_VF": 8}, under="CN1"),
 )
 
 #: Two storage providers that share with two compute nodes. The NUMA nodes have the CPUs.
-TWO_STORAGES = Cloud(
-    (
-        *(provider(name, DISK, traits=[SHARES], aggregates=["aggA"]) for name in ("SS1", "SS2")),
-        provider("CN1", DISK, aggregates=["aggA"]),
-        provider("NUMA1_1", {"VCPU": 4}, under="CN1"),
-        provider("NUMA1_2", {"VCPU": 4}, under="CN1"),
-        provider("CN2", DISK, aggregates=["aggA"]),
-        provider("NUMA2_1", {"VCPU": 4}, under="CN2"),
-        provider("NUMA2_2", {"VCPU": 4}, under="CN2"),
-    )
+TWO_STORAGES = build_cloud(
+    *(provider(name, DISK, traits=[SHARES], aggregates=["aggA"]) for name in ("SS1", "SS2")),
+    provider("CN1", DISK, aggregates=["aggA"]),
+    provider("NUMA1_1", {"VCPU": 4}, under="CN1"),
+    provider("NUMA1_2", {"VCPU": 4}, under="CN1"),
+    provider("CN2", DISK, aggregates=["aggA"]),
+    provider("NUMA2_1", {"VCPU": 4}, under="CN2"),
+    provider("NUMA2_2", {"VCPU": 4}, under="CN2"),
 )
 
 #: A host without and a host with NUMA nodes. The root has the traits of the whole host.
-ROOT_TRAITS = Cloud(
-    (
-        provider(
-            "NON_NUMA_CN",
-            COMPUTE,
-            traits=[
-                "HW_CPU_X86_AVX2",
-                "STORAGE_DISK_SSD",
-                "COMPUTE_VOLUME_MULTI_ATTACH",
-                "CUSTOM_WINDOWS_LICENSE_POOL",
-            ],
-        ),
-        provider("NUMA_CN", DISK, traits=["STORAGE_DISK_SSD", "COMPUTE_VOLUME_MULTI_ATTACH"]),
-        provider("NUMA1", {"VCPU": 4, "MEMORY_MB": 1024}, under="NUMA_CN"),
-        provider(
-            "NUMA2", {"VCPU": 4, "MEMORY_MB": 1024}, under="NUMA_CN", traits=["HW_CPU_X86_AVX2"]
-        ),
-    )
+ROOT_TRAITS = build_cloud(
+    provider(
+        "NON_NUMA_CN",
+        COMPUTE,
+        traits=[
+            "HW_CPU_X86_AVX2",
+            "STORAGE_DISK_SSD",
+            "COMPUTE_VOLUME_MULTI_ATTACH",
+            "CUSTOM_WINDOWS_LICENSE_POOL",
+        ],
+    ),
+    provider("NUMA_CN", DISK, traits=["STORAGE_DISK_SSD", "COMPUTE_VOLUME_MULTI_ATTACH"]),
+    provider("NUMA1", {"VCPU": 4, "MEMORY_MB": 1024}, under="NUMA_CN"),
+    provider("NUMA2", {"VCPU": 4, "MEMORY_MB": 1024}, under="NUMA_CN", traits=["HW_CPU_X86_AVX2"]),
 )
 
 #: NUMA nodes with programmable devices below them.
-FPGAS = Cloud(
-    (
-        provider("CN"),
-        provider("NUMA0", {"VCPU": 4, "MEMORY_MB": 2048}, under="CN", traits=["HW_NUMA_ROOT"]),
-        provider("NUMA1", {"VCPU": 4, "MEMORY_MB": 2048}, under="CN", traits=["HW_NUMA_ROOT"]),
-        provider("FPGA0_0", {"FPGA": 1}, under="NUMA0", traits=["CUSTOM_TYPE1"]),
-        provider("FPGA1_0", {"FPGA": 1}, under="NUMA1", traits=["CUSTOM_TYPE1"]),
-        provider("FPGA1_1", {"FPGA": 1}, under="NUMA1", traits=["CUSTOM_TYPE2"]),
-    )
+FPGAS = build_cloud(
+    provider("CN"),
+    provider("NUMA0", {"VCPU": 4, "MEMORY_MB": 2048}, under="CN", traits=["HW_NUMA_ROOT"]),
+    provider("NUMA1", {"VCPU": 4, "MEMORY_MB": 2048}, under="CN", traits=["HW_NUMA_ROOT"]),
+    provider("FPGA0_0", {"FPGA": 1}, under="NUMA0", traits=["CUSTOM_TYPE1"]),
+    provider("FPGA1_0", {"FPGA": 1}, under="NUMA1", traits=["CUSTOM_TYPE1"]),
+    provider("FPGA1_1", {"FPGA": 1}, under="NUMA1", traits=["CUSTOM_TYPE2"]),
 )
 
-#: Network cards with two functions each, on two networks.
-CARDS = Cloud(
-    (
-        provider("CN"),
-        provider("NIC1", under="CN", traits=["HW_NIC_ROOT"]),
-        provider("NIC2", under="CN", traits=["HW_NIC_ROOT"]),
-        provider("PF1_1", {"SRIOV_NET_VF": 4}, under="NIC1", traits=["CUSTOM_NET1"]),
-        provider("PF1_2", {"SRIOV_NET_VF": 4}, under="NIC1", traits=["CUSTOM_NET2"]),
-        provider("PF2_1", {"SRIOV_NET_VF": 2}, under="NIC2", traits=["CUSTOM_NET1"]),
-        provider("PF2_2", {"SRIOV_NET_VF": 2}, under="NIC2", traits=["CUSTOM_NET2"]),
-    )
-)
 
 #: A card, if the other card has no functions.
-ONE_CARD = Cloud(
-    (
-        provider("CN"),
-        provider("NIC1", under="CN", traits=["HW_NIC_ROOT"]),
-        provider("NIC2", under="CN", traits=["HW_NIC_ROOT"]),
-        provider("PF1_1", {"SRIOV_NET_VF": 4}, under="NIC1"),
-        provider("PF1_2", {"SRIOV_NET_VF": 4}, under="NIC1"),
-    )
+ONE_CARD = build_cloud(
+    provider("CN"),
+    provider("NIC1", under="CN", traits=["HW_NIC_ROOT"]),
+    provider("NIC2", under="CN", traits=["HW_NIC_ROOT"]),
+    provider("PF1_1", {"SRIOV_NET_VF": 4}, under="NIC1"),
+    provider("PF1_2", {"SRIOV_NET_VF": 4}, under="NIC1"),
 )
 
 BANDWIDTH = "NET_BW_EGR_KILOBIT_PER_SEC"
@@ -167,56 +144,39 @@ def _network_function(name: str, bandwidth: int, *traits: str, free: int = 16) -
 
 def network_functions(free: int = 16) -> Cloud:
     """Return functions on two networks. RP1 and RP2 are faster and accelerate SSL."""
-    return Cloud(
-        (
-            provider("CN1"),
-            _network_function("RP1", 10_000_000, "CUSTOM_NET1", "HW_NIC_ACCEL_SSL", free=free),
-            _network_function("RP2", 10_000_000, "CUSTOM_NET2", "HW_NIC_ACCEL_SSL", free=free),
-            _network_function("RP3", 1_000_000, "CUSTOM_NET1", free=free),
-            _network_function("RP4", 1_000_000, "CUSTOM_NET2", free=free),
-        )
+    return build_cloud(
+        provider("CN1"),
+        _network_function("RP1", 10_000_000, "CUSTOM_NET1", "HW_NIC_ACCEL_SSL", free=free),
+        _network_function("RP2", 10_000_000, "CUSTOM_NET2", "HW_NIC_ACCEL_SSL", free=free),
+        _network_function("RP3", 1_000_000, "CUSTOM_NET1", free=free),
+        _network_function("RP4", 1_000_000, "CUSTOM_NET2", free=free),
     )
 
-
-#: Functions below NUMA nodes. PF1 has an offload.
-OFFLOAD = Cloud(
-    (
-        provider("CN", {"VCPU": 16, "MEMORY_MB": 16384}),
-        provider("NUMA0", under="CN"),
-        provider("NUMA1", under="CN"),
-        provider("PF0", {"SRIOV_NET_VF": 4}, under="NUMA0"),
-        provider("PF1", {"SRIOV_NET_VF": 4}, under="NUMA1", traits=["HW_NIC_OFFLOAD_GRO"]),
-    )
-)
 
 #: Trees and storage providers in aggregates that requests forbid.
-FORBIDDEN = Cloud(
-    (
-        provider("SS1", DISK, traits=[SHARES], aggregates=["aggB"]),
-        provider("SS2", DISK, traits=[SHARES], aggregates=["aggC"]),
-        provider("CN1", {"MEMORY_MB": 1024}, aggregates=["aggA"]),
-        provider("NUMA1_1", {"VCPU": 4}, under="CN1", aggregates=["aggC"]),
-        provider("NUMA1_2", {"VCPU": 4}, under="CN1"),
-        provider("CN2", {"MEMORY_MB": 1024}, aggregates=["aggB"]),
-        provider("NUMA2_1", {"VCPU": 4}, under="CN2"),
-        provider("NUMA2_2", {"VCPU": 4}, under="CN2"),
-    )
+FORBIDDEN = build_cloud(
+    provider("SS1", DISK, traits=[SHARES], aggregates=["aggB"]),
+    provider("SS2", DISK, traits=[SHARES], aggregates=["aggC"]),
+    provider("CN1", {"MEMORY_MB": 1024}, aggregates=["aggA"]),
+    provider("NUMA1_1", {"VCPU": 4}, under="CN1", aggregates=["aggC"]),
+    provider("NUMA1_2", {"VCPU": 4}, under="CN1"),
+    provider("CN2", {"MEMORY_MB": 1024}, aggregates=["aggB"]),
+    provider("NUMA2_1", {"VCPU": 4}, under="CN2"),
+    provider("NUMA2_2", {"VCPU": 4}, under="CN2"),
 )
 
 #: A host with ports on three networks, for direct or normal VNICs.
-PORTS = Cloud(
-    (
-        provider("CN1", {"VCPU": 8}),
-        *(
-            provider(f"ETH{number}", {BANDWIDTH: 2000}, under="CN1", traits=traits)
-            for number, traits in enumerate(
-                [
-                    ("CUSTOM_PHYSNET_FOO", "CUSTOM_VNIC_TYPE_DIRECT"),
-                    ("CUSTOM_PHYSNET_BAR", "CUSTOM_VNIC_TYPE_DIRECT"),
-                    ("CUSTOM_PHYSNET_BAR", "CUSTOM_VNIC_TYPE_NORMAL"),
-                    ("CUSTOM_PHYSNET_BAZ", "CUSTOM_VNIC_TYPE_DIRECT"),
-                ]
-            )
-        ),
-    )
+PORTS = build_cloud(
+    provider("CN1", {"VCPU": 8}),
+    *(
+        provider(f"ETH{number}", {BANDWIDTH: 2000}, under="CN1", traits=traits)
+        for number, traits in enumerate(
+            [
+                ("CUSTOM_PHYSNET_FOO", "CUSTOM_VNIC_TYPE_DIRECT"),
+                ("CUSTOM_PHYSNET_BAR", "CUSTOM_VNIC_TYPE_DIRECT"),
+                ("CUSTOM_PHYSNET_BAR", "CUSTOM_VNIC_TYPE_NORMAL"),
+                ("CUSTOM_PHYSNET_BAZ", "CUSTOM_VNIC_TYPE_DIRECT"),
+            ]
+        )
+    ),
 )

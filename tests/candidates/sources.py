@@ -4,6 +4,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from random import Random
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from sqlalchemy import Connection, Engine, select
@@ -11,7 +13,11 @@ from sqlalchemy import Connection, Engine, select
 from placement_sched.candidates.cache import ProviderCache
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders, ProviderSource
+from placement_sched.candidates.search import find, prepare
+from placement_sched.config.settings import Settings
 from placement_sched.db.tables import resource_providers
+from placement_sched.db.transaction import Database
+from placement_sched.model.candidates_query import Candidates, CandidatesQuery
 from placement_sched.store.placement.change_log import Changes
 
 
@@ -54,3 +60,12 @@ def source_of(connection: Connection) -> ProviderSource:
     cache = _CACHES.setdefault(connection.engine, ProviderCache(AllProvidersChanged()))
     assert cache.refresh(connection)
     return CachedProviders(cache)
+
+
+def find_candidates(
+    database: Database, query: CandidatesQuery, settings: Settings, seed: int = 7, **options: Any
+) -> Candidates:
+    """Search the providers of a database."""
+    with database.read() as connection:
+        source = source_of(connection)
+        return find(source, prepare(source, query), settings, Random(seed), **options)

@@ -8,7 +8,7 @@ from webtest import TestApp
 
 from placement_sched.store.placement import provider_state
 from tests.api.test_metrics import metric_samples
-from tests.candidates.documented import provider
+from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reference import SHARES
 from tests.conftest import make_settings
 from tests.support.clouds import Cloud, load_cloud, uuid_of
@@ -37,11 +37,9 @@ CLOUDS = {
     ),
     "shared": (
         SHARED,
-        Cloud(
-            (
-                provider("pool", {"DISK_GB": 99}, traits=[SHARES], aggregates=["pool"]),
-                provider("CN", {"VCPU": 4}, traits=["CUSTOM_GOLD"], aggregates=["pool"]),
-            )
+        build_cloud(
+            provider("pool", {"DISK_GB": 99}, traits=[SHARES], aggregates=["pool"]),
+            provider("CN", {"VCPU": 4}, traits=["CUSTOM_GOLD"], aggregates=["pool"]),
         ),
     ),
 }

@@ -1,82 +1,168 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Candidates of trees and sharing providers, compared with the naive reference."""
+"""Combinations of providers, compared with exhaustive searches."""
 
-from collections import Counter
+from itertools import product
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.candidates.search import find, prepare
-from tests.candidates.reference import all_candidates, candidates_of, convert_candidate
-from tests.candidates.reload import reload
-from tests.candidates.sources import source_of
-from tests.candidates.strategies import examples, queries, tree_clouds
+from placement_sched.candidates import combine
+from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, combinations
+from placement_sched.candidates.request import Rules, Slot
 
-pytestmark = pytest.mark.usefixtures("each_source")
-
-EXAMPLES = examples(40)
-STRATEGIES = st.sampled_from(["depth-first", "breadth-first"])
-SHUFFLED = "placement.randomize_allocation_candidates"
-STRATEGY = "placement.allocation_candidates_generation_strategy"
-MAX_CANDIDATES = "placement.max_allocation_candidates"
+TRAITS = st.integers(0, 3)
+CHOICES = st.lists(st.frozensets(TRAITS, min_size=1, max_size=2), min_size=1, max_size=3)
+PROVIDERS = st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True)
 
 
-def _find(database, query, options, *, single_per_tree=False, seed=7):
-    with database.read() as connection:
-        search = prepare(source_of(connection), query)
-        found = find(
-            source_of(connection), search, options, Random(seed), single_per_tree=single_per_tree
+def _met_choices(carried, choices):
+    """Return the choices that the traits of each provider meet, as bits."""
+    return {
+        provider: sum(1 << bit for bit, traits in enumerate(choices) if traits & carried[provider])
+        for provider in carried
+    }
+
+
+def _find_combinations(options, suffixes, carried, choices, budget=0):
+    rules = Rules(
+        slots=tuple(Slot(suffix=suffix, amounts=()) for suffix in suffixes),
+        trait_choices=tuple(choices),
+    )
+    tree = ProviderTree(options=tuple(map(tuple, options)), covers=_met_choices(carried, choices))
+    return list(combinations(tree, rules, WorkBudget(budget)))
+
+
+@given(
+    slots=st.lists(st.tuples(st.sampled_from(["", "", "1"]), PROVIDERS), min_size=1, max_size=4),
+    carried=st.dictionaries(st.integers(0, 5), st.frozensets(TRAITS, max_size=2)),
+    choices=CHOICES,
+)
+def test_unsuffixed_providers_share_required_traits(slots, carried, choices):
+    suffixes, options = zip(*slots, strict=True)
+    found = _find_combinations(options, suffixes, carried, choices)
+    expected = []
+    for chosen in product(*options):
+        counted = [
+            provider for provider, suffix in zip(chosen, suffixes, strict=True) if not suffix
+        ]
+        together = frozenset().union(*(carried.get(provider, ()) for provider in counted))
+        if all(traits & together for traits in choices):
+            expected.append(chosen)
+    assert sorted(found) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("carried", "steps"),
+    [({}, 1), ({0: {1}}, 1), ({0: {1}, 1: {2}}, 10)],
+    ids=["no provider has any", "no provider has one", "no provider left has the other"],
+)
+def test_trees_lacking_traits_are_not_combined(carried, steps):
+    # Only the providers of the first slot have traits.
+    options = [range(6), *[range(6, 14)] * 7]
+    assert _find_combinations(options, [""] * 8, carried, [{1}, {2}], budget=steps) == []
+
+
+def test_thousand_trait_sets_cost_as_much_as_one():
+    choices = [{trait} for trait in range(1000)]
+    carried = {0: set(range(500)), 1: set(range(500, 1000))}
+    found = _find_combinations([range(8)] * 3, [""] * 3, carried, choices, budget=600)
+    assert all({0, 1} <= set(chosen) for chosen in found)
+    assert len(found) == 42
+
+
+# Groups under same_subtree
+
+#: Random trees per case that are compared with an exhaustive search.
+TREES = 300
+VF = 1
+
+
+def _rules(groups, *, isolate=False, subtrees=None):
+    slots = tuple(Slot(suffix=f"_{number}", amounts=((VF, 1),)) for number in range(groups))
+    return Rules(slots=slots, isolate=isolate, subtrees=subtrees or (tuple(range(groups)),))
+
+
+def _devices(number, *, under=8):
+    """Return the lineages of devices, ``under`` per NUMA node (100, 101, ...) of host 99."""
+    nodes = range(100, 100 + (number + under - 1) // under)
+    lineage = {device: frozenset({device, 100 + device // under, 99}) for device in range(number)}
+    return lineage | {node: frozenset({node, 99}) for node in nodes} | {99: frozenset({99})}
+
+
+def _free_capacities(devices, amount):
+    free = FreeCapacity(amount=amount, max_unit=amount)
+    return {(device, VF): free for device in range(devices)}
+
+
+def test_impossible_sibling_groups_stop_at_the_second_group():
+    tree = ProviderTree(
+        options=(tuple(range(8)),) * 8, free=_free_capacities(8, amount=8), lineage=_devices(8)
+    )
+    found = list(combinations(tree, _rules(8), WorkBudget(2000)))
+    assert found == [(device,) * 8 for device in range(8)]
+
+
+def test_isolated_groups_cannot_share_a_single_device():
+    options = (tuple(range(60)),) * 6
+    tree = ProviderTree(options=options, free=_free_capacities(60, amount=8), lineage=_devices(60))
+    assert not list(combinations(tree, _rules(6, isolate=True), WorkBudget(5000)))
+
+
+def test_numa_nodes_with_too_few_devices_are_skipped():
+    options = (tuple(range(100, 107)), *[tuple(range(56))] * 9)
+    tree = ProviderTree(options=options, lineage=_devices(56))
+    assert not list(combinations(tree, _rules(10, isolate=True), WorkBudget(5000)))
+
+
+def _random_tree(dice, groups):
+    """Return a random tree of up to nine providers."""
+    ids = list(range(dice.randint(2, 9)))
+    lineage = {0: frozenset({0})}
+    for provider in ids[1:]:
+        lineage[provider] = lineage[dice.choice(ids[:provider])] | {provider}
+    options = tuple(
+        tuple(sorted(dice.sample(ids, dice.randint(1, len(ids))))) for _ in range(groups)
+    )
+    free = {(provider, VF): FreeCapacity(amount=dice.randint(1, 5), max_unit=9) for provider in ids}
+    return ProviderTree(options=options, free=free, lineage=lineage)
+
+
+def _is_valid_choice(tree, rules, chosen):
+    if rules.isolate and len(set(chosen)) < len(chosen):
+        return False
+    for (provider, _), free in tree.free.items():
+        if chosen.count(provider) > free.amount:
+            return False
+    return all(
+        any(
+            all(top in tree.lineage[chosen[slot]] for slot in tied)
+            for top in {chosen[slot_index] for slot_index in tied}
         )
-    return found.requests
+        for tied in rules.subtrees
+    )
 
 
-def _convert_candidates(requests):
-    return [convert_candidate(request) for request in requests]
-
-
-@pytest.mark.all_databases
-@EXAMPLES
-@given(cloud=tree_clouds(), query=queries(), single_per_tree=st.booleans())
-def test_every_combination_is_found_once_in_any_order(
-    database, settings, cloud, query, single_per_tree
-):
-    reload(database, cloud)
-    every = all_candidates(cloud, query, single_per_tree=single_per_tree)
-    for overrides in ({}, {STRATEGY: "breadth-first"}, {SHUFFLED: True}):
-        options = settings.with_overrides(overrides)
-        reported = _convert_candidates(
-            _find(database, query, options, single_per_tree=single_per_tree)
-        )
-        assert set(reported) == every
-        assert len(reported) == len(every)
-
-
-@EXAMPLES
-@given(cloud=tree_clouds(), query=queries(), limit=st.integers(1, 5), strategy=STRATEGIES)
-def test_limit_returns_the_same_candidates_every_time(
-    database, settings, cloud, query, limit, strategy
-):
-    reload(database, cloud)
-    every = all_candidates(cloud, query)
-    options = settings.with_overrides({STRATEGY: strategy, MAX_CANDIDATES: limit})
-    found = _find(database, query, options, seed=1)
-    assert found == _find(database, query, options, seed=2)
-    drawn = _find(database, query, options.with_overrides({SHUFFLED: True}))
-    for reported in (_convert_candidates(found), _convert_candidates(drawn)):
-        assert set(reported) <= every
-        assert len(set(reported)) == len(reported) == min(limit, len(every))
-
-
-@EXAMPLES
-@given(cloud=tree_clouds(sharing=False, most=7), query=queries(), limit=st.integers(1, 6))
-def test_breadth_first_takes_one_candidate_per_tree_first(database, settings, cloud, query, limit):
-    reload(database, cloud)
-    options = settings.with_overrides({STRATEGY: "breadth-first", MAX_CANDIDATES: limit})
-    found = _find(database, query, options)
-    expected = candidates_of(cloud, query)
-    assert all(convert_candidate(request) in expected[request.root_uuid] for request in found)
-    counts = Counter(request.root_uuid for request in found)
-    most = max(counts.values(), default=0)
-    assert all(counts[root] >= min(most - 1, len(every)) for root, every in expected.items())
+@pytest.mark.parametrize("many", [0, 1000], ids=["narrowed", "as they are"])
+@pytest.mark.parametrize("isolate", [False, True])
+def test_combinations_equal_exhaustive_search(many, isolate, monkeypatch):
+    monkeypatch.setattr(combine, "_MIN_TO_CHECK", many)
+    found_any = 0
+    for seed in range(TREES):
+        dice = Random(seed)
+        groups = dice.randint(1, 4)
+        tied = [
+            tuple(dice.sample(range(groups), dice.randint(1, groups)))
+            for _ in range(dice.randint(1, 3))
+        ]
+        rules = _rules(groups, isolate=isolate, subtrees=tuple(tied))
+        tree = _random_tree(dice, groups)
+        expected = {
+            chosen for chosen in product(*tree.options) if _is_valid_choice(tree, rules, chosen)
+        }
+        found = list(combinations(tree, rules, WorkBudget(0)))
+        assert len(found) == len(set(found))
+        assert set(found) == expected
+        found_any += bool(found)
+    assert found_any > TREES / 4

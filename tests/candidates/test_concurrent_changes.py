@@ -24,7 +24,7 @@ from placement_sched.db.tables import (
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.store.compute.compute_nodes import NodeNames
-from tests.candidates.documented import provider
+from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
@@ -40,13 +40,11 @@ HOSTS = tuple(
         provider(f"NUMA{number}", {"VCPU": 8}, under=f"CN{number}", aggregates=["disk"]),
     )
 )
-CLOUD = Cloud(
-    (
-        *HOSTS,
-        provider("array", {"PCPU": 9}),
-        provider("shelf", {"DISK_GB": 500}, under="array", traits=[SHARES], aggregates=["disk"]),
-        provider("tray", {"DISK_GB": 500}, under="shelf", traits=[SHARES], aggregates=["disk"]),
-    )
+CLOUD = build_cloud(
+    *HOSTS,
+    provider("array", {"PCPU": 9}),
+    provider("shelf", {"DISK_GB": 500}, under="array", traits=[SHARES], aggregates=["disk"]),
+    provider("tray", {"DISK_GB": 500}, under="shelf", traits=[SHARES], aggregates=["disk"]),
 )
 LONE = Cloud(tuple(host for host in HOSTS if host.parent is None))
 
@@ -138,7 +136,7 @@ def _search_with_change_at_each_statement(database, settings, cloud, change, que
     return 0
 
 
-@pytest.mark.parametrize("vcpus", [1, 100], ids=["some found", "none found"])
+@pytest.mark.parametrize("vcpus", [1, pytest.param(100, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_search_survives_tree_changes_between_statements(
     sqlite_database, sqlite_settings, change, vcpus
@@ -152,7 +150,7 @@ def test_search_survives_tree_changes_between_statements(
     )
 
 
-@pytest.mark.parametrize("vcpus", [1, 100], ids=["some found", "none found"])
+@pytest.mark.parametrize("vcpus", [1, pytest.param(100, marks=pytest.mark.exhaustive)])
 def test_search_survives_provider_deletion_between_statements(
     sqlite_database, sqlite_settings, vcpus
 ):

@@ -8,11 +8,9 @@ from tests.candidates.documented import (
     AGG_B,
     AGG_C,
     BANDWIDTH,
-    CARDS,
     FORBIDDEN,
     FPGAS,
     NICS,
-    OFFLOAD,
     ONE_CARD,
     PORTS,
     ROOT_TRAITS,
@@ -52,18 +50,9 @@ TWO_FPGAS = (
     "required_NUMA=HW_NUMA_ROOT&resources_ACCEL1=FPGA:1&required_ACCEL1=CUSTOM_TYPE1"
     "&resources_ACCEL2=FPGA:1&required_ACCEL2=CUSTOM_TYPE2&group_policy=none"
 )
-ONE_NIC = (
-    "resources_VIF_NET1=SRIOV_NET_VF:1&required_VIF_NET1=CUSTOM_NET1"
-    "&resources_VIF_NET2=SRIOV_NET_VF:1&required_VIF_NET2=CUSTOM_NET2"
-    "&required_NIC_AFFINITY=HW_NIC_ROOT&same_subtree=_VIF_NET1,_VIF_NET2,_NIC_AFFINITY"
-)
 TWO_VIFS = (
     "resources_VIF1=SRIOV_NET_VF:1&resources_VIF2=SRIOV_NET_VF:1"
     "&required_NIC_AFFINITY=HW_NIC_ROOT&same_subtree=_VIF1,_VIF2,_NIC_AFFINITY"
-)
-ON_TWO_NETS = (
-    "resources1=SRIOV_NET_VF:1&required1=CUSTOM_NET1"
-    "&resources2=SRIOV_NET_VF:1&required2=CUSTOM_NET2"
 )
 DIRECT = (
     f"resources=VCPU:1&resources1={BANDWIDTH}:1000&required1=CUSTOM_VNIC_TYPE_DIRECT"
@@ -75,7 +64,7 @@ EXAMPLES = {
         SHARED_DISK,
         WHOLE,
         {
-            "CN1 DISK_GB:500 MEMORY_MB:512 VCPU:1",
+            BY_CN1,
             "CN2 DISK_GB:500 MEMORY_MB:512 VCPU:1",
             "CN1 MEMORY_MB:512 VCPU:1 + SS1 DISK_GB:500",
         },
@@ -89,7 +78,7 @@ EXAMPLES = {
     "an aggregate of a child spans nothing": (
         SHARED_BY_TREES,
         f"{WHOLE}&member_of={AGG_B}",
-        {one for one in LOCAL if one.startswith("CN1")},
+        {name for name in LOCAL if name.startswith("CN1")},
     ),
     "required trait": (
         NICS,
@@ -100,11 +89,6 @@ EXAMPLES = {
         NICS,
         f"{WITH_VFS}&required=!HW_NIC_ACCEL_SSL",
         {f"{BY_CN1} + NIC1_2 SRIOV_NET_VF:2"},
-    ),
-    "no trait": (
-        NICS,
-        WITH_VFS,
-        {f"{BY_CN1} + NIC1_1 SRIOV_NET_VF:2", f"{BY_CN1} + NIC1_2 SRIOV_NET_VF:2"},
     ),
     "isolated groups": (
         NICS,
@@ -135,14 +119,6 @@ EXAMPLES = {
         f"resources=VCPU:1&resources1=DISK_GB:10&in_tree1={SS1}",
         {f"NUMA{host}_{node} VCPU:1 + SS1 DISK_GB:10" for host in (1, 2) for node in (1, 2)},
     ),
-    "a tree for each group": (
-        TWO_STORAGES,
-        (
-            f"resources1=VCPU:1&in_tree1={CN1}&resources2=DISK_GB:10&in_tree2={SS1}"
-            "&group_policy=isolate"
-        ),
-        {f"NUMA1_{node} VCPU:1 + SS1 DISK_GB:10" for node in (1, 2)},
-    ),
     "trait of the root": (
         ROOT_TRAITS,
         ON_ROOT.format("&required1=HW_CPU_X86_AVX2") + "&root_required=COMPUTE_VOLUME_MULTI_ATTACH",
@@ -170,41 +146,10 @@ EXAMPLES = {
         f"{TWO_FPGAS}&same_subtree=_NUMA,_ACCEL1,_ACCEL2",
         {"FPGA1_0 FPGA:1 + FPGA1_1 FPGA:1"},
     ),
-    "two networks by one card": (
-        CARDS,
-        f"{ONE_NIC}&group_policy=none",
-        {
-            "PF1_1 SRIOV_NET_VF:1 + PF1_2 SRIOV_NET_VF:1",
-            "PF2_1 SRIOV_NET_VF:1 + PF2_2 SRIOV_NET_VF:1",
-        },
-    ),
     "different functions of one card": (
         ONE_CARD,
         f"{TWO_VIFS}&group_policy=isolate",
         {"PF1_1 SRIOV_NET_VF:1 + PF1_2 SRIOV_NET_VF:1"},
-    ),
-    "any functions of one card": (
-        ONE_CARD,
-        f"{TWO_VIFS}&group_policy=none",
-        {
-            "PF1_1 SRIOV_NET_VF:1 + PF1_2 SRIOV_NET_VF:1",
-            "PF1_1 SRIOV_NET_VF:2",
-            "PF1_2 SRIOV_NET_VF:2",
-        },
-    ),
-    "use case 1: a function on each network": (
-        network_functions(),
-        f"{ON_TWO_NETS}&group_policy=none",
-        {
-            " + ".join(sorted([f"{one} SRIOV_NET_VF:1", f"{two} SRIOV_NET_VF:1"]))
-            for one in ("RP1", "RP3")
-            for two in ("RP2", "RP4")
-        },
-    ),
-    "use case 2: a function with bandwidth": (
-        network_functions(),
-        f"resources1=SRIOV_NET_VF:1,{BANDWIDTH}:10000",
-        {f"RP{number} {BANDWIDTH}:10000 SRIOV_NET_VF:1" for number in (1, 2, 3, 4)},
     ),
     "use case 3: a function of each kind": (
         network_functions(),
@@ -218,29 +163,11 @@ EXAMPLES = {
             f"RP2 {BANDWIDTH}:20000 SRIOV_NET_VF:1 + RP3 {BANDWIDTH}:10000 SRIOV_NET_VF:1",
         },
     ),
-    "use case 4: two functions kept apart": (
-        network_functions(),
-        (
-            "resources1=SRIOV_NET_VF:1&required1=CUSTOM_NET1"
-            "&resources2=SRIOV_NET_VF:1&required2=CUSTOM_NET1&group_policy=isolate"
-        ),
-        {"RP1 SRIOV_NET_VF:1 + RP3 SRIOV_NET_VF:1"},
-    ),
     "use case 5: as many as no single function has": (
         network_functions(free=2),
         "&".join(f"resources{n}=SRIOV_NET_VF:1&required{n}=CUSTOM_NET1" for n in (1, 2, 3, 4))
         + "&group_policy=none",
         {"RP1 SRIOV_NET_VF:2 + RP3 SRIOV_NET_VF:2"},
-    ),
-    "functions below NUMA nodes": (
-        OFFLOAD,
-        "resources=VCPU:2,SRIOV_NET_VF:1",
-        {"CN VCPU:2 + PF0 SRIOV_NET_VF:1", "CN VCPU:2 + PF1 SRIOV_NET_VF:1"},
-    ),
-    "the function that has an offload": (
-        OFFLOAD,
-        "resources=VCPU:2,SRIOV_NET_VF:1&required=HW_NIC_OFFLOAD_GRO",
-        {"CN VCPU:2 + PF1 SRIOV_NET_VF:1"},
     ),
     "an aggregate forbidden to a root spans its tree": (
         FORBIDDEN,
@@ -262,16 +189,6 @@ EXAMPLES = {
         f"resources1=VCPU:1&member_of1=!{AGG_A}",
         {f"NUMA{host}_{node} VCPU:1" for host in (1, 2) for node in (1, 2)},
     ),
-    "a child forbidden to a suffixed group": (
-        FORBIDDEN,
-        f"resources1=VCPU:1&member_of1=!{AGG_C}",
-        {"NUMA1_2 VCPU:1", "NUMA2_1 VCPU:1", "NUMA2_2 VCPU:1"},
-    ),
-    "aggregates wanted and forbidden at once": (
-        FORBIDDEN,
-        f"resources=MEMORY_MB:1&member_of=in:{AGG_A},{AGG_B}&member_of=!{AGG_B}",
-        {"CN1 MEMORY_MB:1"},
-    ),
     "an aggregate wanted and forbidden": (
         FORBIDDEN,
         f"resources=MEMORY_MB:1&member_of={AGG_A}&member_of=!{AGG_A}",
@@ -289,17 +206,6 @@ EXAMPLES = {
             "&required=in:CUSTOM_PHYSNET_FOO,CUSTOM_PHYSNET_BAR"
         ),
         {f"CN1 VCPU:1 + ETH2 {BANDWIDTH}:1000"},
-    ),
-    "two ports that differ in bandwidth": (
-        PORTS,
-        (
-            f"resources=VCPU:1&resources1={BANDWIDTH}:1000&required1=CUSTOM_PHYSNET_BAR"
-            f"&resources2={BANDWIDTH}:2000&required2=CUSTOM_PHYSNET_BAR&group_policy=isolate"
-        ),
-        {
-            f"CN1 VCPU:1 + ETH1 {BANDWIDTH}:1000 + ETH2 {BANDWIDTH}:2000",
-            f"CN1 VCPU:1 + ETH1 {BANDWIDTH}:2000 + ETH2 {BANDWIDTH}:1000",
-        },
     ),
 }
 

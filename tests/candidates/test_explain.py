@@ -21,9 +21,23 @@ from placement_sched.model.candidates_query import (
 )
 from placement_sched.model.explanation import EVERYTHING, ExplanationView, NearMisses
 from placement_sched.store.compute.compute_nodes import NodeNames
-from tests.candidates.documented import AGG_A, AGG_C, FPGAS, ONE_CARD, provider
+from tests.candidates.documented import (
+    AGG_A,
+    AGG_C,
+    FPGAS,
+    NICS,
+    ONE_CARD,
+    ROOT_TRAITS,
+    build_cloud,
+    provider,
+)
 from tests.candidates.prefixes import constraint_names, query_prefixes, query_without
-from tests.candidates.reference import all_candidates, candidates_of, has_provider_for_each_slot
+from tests.candidates.reference import (
+    SHARES,
+    all_candidates,
+    candidates_of,
+    has_provider_for_each_slot,
+)
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.candidates.strategies import clouds, examples, groups, queries, tree_clouds
@@ -31,7 +45,7 @@ from tests.support.clouds import Cloud, Host, build_inventory, load_cloud, uuid_
 
 pytestmark = pytest.mark.usefixtures("each_source")
 
-EXAMPLES = examples(40)
+EXAMPLES = examples(20)
 
 
 def _explain(database, query, settings, view=EVERYTHING):
@@ -154,7 +168,7 @@ def _group(suffix="", required=(), **resources):
 def test_hosts_beyond_the_limit_are_counted_in_the_last_step(database, settings, child):
     load_cloud(
         database,
-        Cloud((*(Host(f"cn{n:02}", build_inventory("VCPU", 4)) for n in range(20)), *child)),
+        build_cloud(*(Host(f"cn{n:02}", build_inventory("VCPU", 4)) for n in range(20)), *child),
     )
     query = CandidatesQuery(groups=(_group(VCPU=1),), limit=3)
     _, reported = _explain(database, query, settings, ExplanationView())
@@ -202,11 +216,9 @@ def test_dropping_violated_rules_makes_a_tree_match(
         assert find(source_of(connection), search, sqlite_settings, Random(7)).requests
 
 
-NUMA_CHILD = Cloud(
-    (
-        provider("CN", aggregates=["aggA"]),
-        provider("NUMA0", {"VCPU": 4}, under="CN", aggregates=["aggC"]),
-    )
+NUMA_CHILD = build_cloud(
+    provider("CN", aggregates=["aggA"]),
+    provider("NUMA0", {"VCPU": 4}, under="CN", aggregates=["aggC"]),
 )
 
 
@@ -250,3 +262,117 @@ def test_combined_capacity_shortage_is_reported_exactly(
         return bool(candidates_of(Cloud(tuple(hosts)), query)[uuid_of("CN")])
 
     assert (fits_with_more_devices(lacking - 1), fits_with_more_devices(lacking)) == (False, True)
+
+
+def _rejection_steps(database, settings, cloud, query):
+    """Return the reasons of each step that rejected a tree."""
+    load_cloud(database, cloud)
+    _, reported = _explain(database, query, settings)
+    return {
+        f"{step.constraint} {step.detail}".strip(): [host.reason for host in step.rejected]
+        for step in reported.steps
+        if step.rejected
+    }
+
+
+BIG = _group(VCPU=4)
+WIDE = build_cloud(
+    provider("CN"),
+    Host("NUMA0", build_inventory("VCPU", 8, used=5), parent="CN"),
+    Host("NUMA1", build_inventory("VCPU", 4, max_unit=3), parent="CN"),
+)
+#: The storage shares with the host. Only the host is in aggregate A.
+SHARED_WITH_FORBIDDEN_ROOT = build_cloud(
+    provider("SS1", {"DISK_GB": 100}, traits=[SHARES], aggregates=["aggB"]),
+    provider("CN1", {"VCPU": 8}, aggregates=["aggA", "aggB"]),
+)
+
+
+def _outside_a(group):
+    return replace(group, aggregates=AggregateTerms((), frozenset({AGG_A})))
+
+
+REJECTIONS = {
+    "numbers of a lone host": (
+        build_cloud(Host("cn1", build_inventory("VCPU", 8, used=5, reserved=1))),
+        CandidatesQuery(groups=(BIG,)),
+        {"resources VCPU:4": ["VCPU: 2 free of 7, 4 requested"]},
+    ),
+    "numbers of each child": (
+        WIDE,
+        CandidatesQuery(groups=(BIG,)),
+        {
+            "resources VCPU:4": [
+                (
+                    "VCPU: 3 free of 8, 4 requested on NUMA0; "
+                    "VCPU: at most 3 in one allocation (max_unit), 4 requested on NUMA1"
+                )
+            ]
+        },
+    ),
+    "a class that a tree lacks": (
+        WIDE,
+        CandidatesQuery(groups=(_group(DISK_GB=1),)),
+        {"resources DISK_GB:1": ["DISK_GB: none in inventory, 1 requested"]},
+    ),
+    "a group by its suffix": (
+        NICS,
+        CandidatesQuery(
+            groups=(_group(VCPU=1), _group("_NET", ["HW_NIC_OFFLOAD_GRO"], SRIOV_NET_VF=1))
+        ),
+        {
+            "required HW_NIC_OFFLOAD_GRO (group _NET)": [
+                "each of NIC1_1 and NIC1_2: lacks trait HW_NIC_OFFLOAD_GRO"
+            ]
+        },
+    ),
+    "a trait of the root": (
+        ROOT_TRAITS,
+        CandidatesQuery(
+            groups=(_group(DISK_GB=1),),
+            root=TraitTerms((), frozenset({"CUSTOM_WINDOWS_LICENSE_POOL"})),
+        ),
+        {
+            "root_required !CUSTOM_WINDOWS_LICENSE_POOL": [
+                "the root has forbidden trait CUSTOM_WINDOWS_LICENSE_POOL"
+            ]
+        },
+    ),
+    "a storage forbidden with the root of its tree": (
+        SHARED_WITH_FORBIDDEN_ROOT,
+        CandidatesQuery(groups=(_outside_a(_group(DISK_GB=1)),)),
+        {f"member_of !in:{AGG_A}": ["in a forbidden aggregate"]},
+    ),
+    "a storage of a root that is forbidden to a suffixed group": (
+        SHARED_WITH_FORBIDDEN_ROOT,
+        CandidatesQuery(groups=(_outside_a(_group("1", DISK_GB=1)),)),
+        {"combination": ["only its sharing providers match; reported under another tree"]},
+    ),
+    "too few providers for isolated groups": (
+        ONE_CARD,
+        ISOLATED,
+        {
+            "combination group_policy=isolate": [
+                "no separate provider for each group with a suffix (group_policy=isolate)"
+            ]
+        },
+    ),
+    "providers of different subtrees": (
+        FPGAS,
+        APART,
+        {"combination same_subtree=_A,_B": ["no providers in one subtree (same_subtree=_A,_B)"]},
+    ),
+    "no room for groups together": (
+        ONE_CARD,
+        CandidatesQuery(
+            groups=tuple(_group(suffix, SRIOV_NET_VF=3) for suffix in ("1", "2", "3")),
+            group_policy="none",
+        ),
+        {"combination": ["SRIOV_NET_VF: 3 + 3 + 3 requested, free on each provider: 4, 4"]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("cloud", "query", "expected"), REJECTIONS.values(), ids=REJECTIONS)
+def test_rejection_has_a_reason(sqlite_database, sqlite_settings, cloud, query, expected):
+    assert _rejection_steps(sqlite_database, sqlite_settings, cloud, query) == expected

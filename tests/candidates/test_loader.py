@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The loader of a request: SQL selects few more providers than the response has."""
 
-import re
 from random import Random
 
 import pytest
@@ -43,21 +42,6 @@ def loader_statement(*groups, **root):
         compile_kwargs={"literal_binds": True}
     )
     return " ".join(str(compiled).split())
-
-
-def test_statement_filters_forbidden_aggregates():
-    """The request filter forbidden_aggregates adds such terms."""
-    text = loader_statement(build_group(outside=["a1", "a3"]))
-    assert re.search(r"NOT .*aggregate_id IN \(11, 13\)", text)
-
-
-def test_statement_filters_traits_and_aggregates():
-    text = loader_statement(
-        build_group(required=[["CUSTOM_GOLD"]], forbidden=["CUSTOM_OLD"], member_of=[["a2"]])
-    )
-    assert "trait_id IN (7)" in text
-    assert re.search(r"NOT \(EXISTS \(.*trait_id IN \(8\)", text)
-    assert "aggregate_id IN (12)" in text
 
 
 def test_statement_filters_root_traits():

@@ -15,6 +15,7 @@ from placement_sched.db.triggers import missing_triggers
 from placement_sched.store.placement import change_log
 from tests.candidates.documented import provider
 from tests.candidates.reload import reload
+from tests.candidates.test_cache import clock as clock  # noqa: PLC0414 - a fixture
 from tests.conftest import make_settings
 from tests.support.clouds import Cloud
 
@@ -22,18 +23,6 @@ pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("log_of_changes
 
 CLOUD = Cloud(tuple(provider(f"CN{number}", {"VCPU": 4}) for number in range(3)))
 LOG = "sched_provider_changes"
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture

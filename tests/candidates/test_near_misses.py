@@ -16,9 +16,7 @@ from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.explanation import ExplanationView, NearMisses
 from placement_sched.store.compute.compute_nodes import NodeNames
-from tests.candidates.documented import provider
-from tests.candidates.reference import SHARES
-from tests.candidates.reload import reload
+from tests.candidates.documented import build_cloud, provider
 from tests.candidates.sources import source_of
 from tests.support.clouds import Cloud, load_cloud
 from tests.support.statements import record_statements
@@ -35,7 +33,6 @@ HUGE = CandidatesQuery(
         ),
     )
 )
-AMOUNTS = [("resources", f"{name}:4000") for name in STOCK]
 TREE = provider("child", under="CN0", traits=[OLD])
 
 
@@ -52,36 +49,9 @@ def _explain_misses(database, settings, query):
         return found, explain(run, ExplanationView())
 
 
-def _summarize_misses(reported):
-    return [
-        ([(miss.constraint, miss.detail), *miss.others], miss.hosts)
-        for miss in reported.nearest_misses.found
-    ]
-
-
-@pytest.mark.parametrize("child", [(), (TREE,)], ids=["flat", "trees"])
-def test_near_miss_lists_all_constraints_to_drop(database, settings, child):
-    reload(database, Cloud((*_hosts(3), *child)))
-    _, reported = _explain_misses(database, settings, HUGE)
-    assert _summarize_misses(reported) == [([*AMOUNTS, ("required", f"!{OLD}")], 3)]
-    assert reported.nearest_misses.complete
-
-
-@pytest.mark.parametrize("child", [(), (TREE,)], ids=["flat", "trees"])
-def test_near_miss_reports_smallest_constraint_sets(database, settings, child):
-    nearer = [provider(f"near{n}", STOCK) for n in range(2)]
-    memory = provider("memory", STOCK | {"VCPU": 4000}, traits=[OLD])
-    reload(database, Cloud((*_hosts(3), *nearer, memory, *child)))
-    _, reported = _explain_misses(database, settings, HUGE)
-    assert _summarize_misses(reported) == [
-        (AMOUNTS, 2),
-        ([*AMOUNTS[1:], ("required", f"!{OLD}")], 1),
-    ]
-
-
 @pytest.mark.parametrize("hosts", [4, 40])
 def test_statement_count_is_independent_of_hosts(sqlite_database, sqlite_settings, hosts):
-    load_cloud(sqlite_database, Cloud((*_hosts(hosts), TREE)))
+    load_cloud(sqlite_database, build_cloud(*_hosts(hosts), TREE))
     with record_statements(sqlite_database) as seen:
         _, reported = _explain_misses(sqlite_database, sqlite_settings, HUGE)
     assert [miss.hosts for miss in reported.nearest_misses.found] == [hosts]
@@ -101,7 +71,7 @@ def _overcrowded_tree(providers=13):
         resources=(("VCPU", 4000), *((name, 1) for name in classes)),
         traits=TraitTerms(tuple(frozenset({name}) for name in names)),
     )
-    return Cloud((provider("CN", {"VCPU": 8}), *children)), CandidatesQuery(groups=(group,))
+    return build_cloud(provider("CN", {"VCPU": 8}), *children), CandidatesQuery(groups=(group,))
 
 
 class CountingBudget(WorkBudget):
@@ -140,7 +110,7 @@ def test_near_misses_share_one_budget(sqlite_database):
 def test_exhausted_budget_reports_incomplete_near_misses(sqlite_database):
     stock = {"VCPU": 8, "MEMORY_MB": 8}
     narrow = [provider("CN0", stock | {"VCPU": 1}), provider("CN1", stock | {"MEMORY_MB": 1})]
-    load_cloud(sqlite_database, Cloud((*narrow, provider("child", under="CN0"))))
+    load_cloud(sqlite_database, build_cloud(*narrow, provider("child", under="CN0")))
     group = RequestGroup(resources=(("VCPU", 4), ("MEMORY_MB", 4)))
     query = CandidatesQuery(groups=(group,))
     whole = CountingBudget(0)
@@ -197,7 +167,7 @@ def _nics(host, count, free):
 
 def test_hosts_beyond_the_limit_count_if_the_budget_is_spent(sqlite_database, sqlite_settings):
     crowded = [provider for n in range(3) for provider in _nics(f"CN{n}", 6, 4)]
-    load_cloud(sqlite_database, Cloud((*_nics("easy", 7, 4), *crowded)))
+    load_cloud(sqlite_database, build_cloud(*_nics("easy", 7, 4), *crowded))
     query = CandidatesQuery(groups=CROWDED.groups, group_policy="none", limit=1)
     settings = sqlite_settings.with_overrides({BUDGET: 1000})
     with pytest.raises(TooComplex):
@@ -222,14 +192,3 @@ def test_host_beyond_the_explanation_budget_has_no_reason(
         "no providers serve all groups and classes together"
     ]
     assert reported.nearest_misses == NearMisses(complete=False)
-
-
-def test_hosts_sharing_a_pool_are_counted_separately(database, settings):
-    pool = provider("pool", {"DISK_GB": 9}, traits=[SHARES], aggregates=["rack"])
-    hosts = [provider(f"CN{number}", aggregates=["rack"]) for number in range(4)]
-    load_cloud(database, Cloud((*hosts, provider("child", under="CN0"), pool)))
-    gold = TraitTerms((frozenset({"CUSTOM_GOLD"}),))
-    load_cloud(database, Cloud((provider("elsewhere", traits=["CUSTOM_GOLD"]),)))
-    query = CandidatesQuery(groups=(RequestGroup(resources=(("DISK_GB", 1),), traits=gold),))
-    _, reported = _explain_misses(database, settings, query)
-    assert ([("required", "CUSTOM_GOLD")], 4) in _summarize_misses(reported)

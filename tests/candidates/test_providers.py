@@ -24,7 +24,7 @@ from tests.support.clouds import uuid_of
 
 pytestmark = pytest.mark.slow
 
-EXAMPLES = examples(40)
+EXAMPLES = examples(20)
 FIELDS = (
     SummaryFields(classes=None, traits=True, tree=True),
     SummaryFields(classes=None, traits=False, tree=False),
@@ -78,22 +78,18 @@ def _check_cache_against_database(connection, cache, query, options, *, single_p
     assert cached == _render_answer(LoadedProviders(connection), **search)
 
 
-@pytest.mark.all_databases
-@EXAMPLES
-@given(cloud=clouds(), group=groups(), case=CASES)
-def test_cached_single_providers_equal_the_database(database, settings, cloud, group, case):
-    reload(database, cloud)
-    with database.read() as connection:
-        query = CandidatesQuery(groups=(group,))
-        _check_cache_against_database(
-            connection, ProviderCache(RecordedChanges()), query, settings.with_overrides(case)
-        )
+FLAT = st.tuples(clouds(), groups().map(lambda group: CandidatesQuery(groups=(group,))))
 
 
 @pytest.mark.all_databases
 @EXAMPLES
-@given(cloud=tree_clouds(), query=queries(), case=CASES, single_per_tree=st.booleans())
-def test_cached_trees_equal_the_database(database, settings, cloud, query, case, single_per_tree):
+@given(
+    searched=st.one_of(FLAT, st.tuples(tree_clouds(), queries())),
+    case=CASES,
+    single_per_tree=st.booleans(),
+)
+def test_cached_answers_equal_the_database(database, settings, searched, case, single_per_tree):
+    cloud, query = searched
     reload(database, cloud)
     with database.read() as connection:
         options, cache = settings.with_overrides(case), ProviderCache(RecordedChanges())

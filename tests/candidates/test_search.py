@@ -1,32 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The candidate search: comparison with the naive reference, limit and random sample."""
+"""The candidate search, compared with the naive reference, and its limits and samples."""
 
-from random import Random
+from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.candidates.search import find, prepare
 from placement_sched.errors import Invalid
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
-from tests.candidates.reference import candidates_of
+from tests.candidates.reference import all_candidates, candidates_of, convert_candidate
 from tests.candidates.reload import reload
-from tests.candidates.sources import source_of
-from tests.candidates.strategies import clouds, examples, groups
+from tests.candidates.sources import find_candidates
+from tests.candidates.strategies import clouds, examples, groups, queries, tree_clouds
 from tests.support.clouds import Cloud, Host, build_inventory, load_cloud
 
-pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("each_source")]
+pytestmark = pytest.mark.usefixtures("each_source")
 
-EXAMPLES = examples(40)
+EXAMPLES = examples(20)
 
 
 def _search(database, group, options, limit=None):
-    query = CandidatesQuery(groups=(group,), limit=limit)
-    with database.read() as connection:
-        return find(
-            source_of(connection), prepare(source_of(connection), query), options, Random(7)
-        )
+    return find_candidates(database, CandidatesQuery(groups=(group,), limit=limit), options)
 
 
 def _uuids(found):
@@ -38,6 +33,7 @@ def _expected_uuids(cloud, group):
     return [root for root, candidates in expected.items() if candidates]
 
 
+@pytest.mark.all_databases
 @EXAMPLES
 @given(cloud=clouds(), group=groups())
 def test_search_equals_the_naive_model(database, settings, cloud, group):
@@ -78,22 +74,77 @@ def test_configured_maximum_limits_every_answer(database, settings, twenty_hosts
 
 
 @pytest.mark.parametrize(
-    ("group", "words"),
+    "unknown",
     [
-        (RequestGroup(resources=(("CUSTOM_NOPE", 1),)), "CUSTOM_NOPE"),
-        (
-            RequestGroup(resources=(("VCPU", 1),), traits=TraitTerms((frozenset({"CUSTOM_NO"}),))),
-            "CUSTOM_NO",
-        ),
-        (
-            RequestGroup(
-                resources=(("VCPU", 1),), traits=TraitTerms((), frozenset({"CUSTOM_NEVER"}))
-            ),
-            "CUSTOM_NEVER",
-        ),
+        {"resources": (("CUSTOM_NOPE", 1),)},
+        {"traits": TraitTerms((frozenset({"CUSTOM_NOPE"}),))},
+        {"traits": TraitTerms((), frozenset({"CUSTOM_NOPE"}))},
     ],
     ids=["class", "required", "forbidden"],
 )
-def test_unknown_name_is_rejected_with_its_name(database, settings, group, words):
-    with pytest.raises(Invalid, match=words):
+def test_unknown_name_is_rejected_with_its_name(database, settings, unknown):
+    group = RequestGroup(**{"resources": (("VCPU", 1),), **unknown})
+    with pytest.raises(Invalid, match="CUSTOM_NOPE"):
         _search(database, group, settings)
+
+
+# Trees and sharing providers
+
+STRATEGIES = st.sampled_from(["depth-first", "breadth-first"])
+SHUFFLED = "placement.randomize_allocation_candidates"
+STRATEGY = "placement.allocation_candidates_generation_strategy"
+MAX_CANDIDATES = "placement.max_allocation_candidates"
+
+
+def _find(*search, **options):
+    return find_candidates(*search, **options).requests
+
+
+def _convert_candidates(requests):
+    return [convert_candidate(request) for request in requests]
+
+
+@pytest.mark.all_databases
+@EXAMPLES
+@given(cloud=tree_clouds(), query=queries(), single_per_tree=st.booleans())
+def test_every_combination_is_found_once_in_any_order(
+    database, settings, cloud, query, single_per_tree
+):
+    reload(database, cloud)
+    every = all_candidates(cloud, query, single_per_tree=single_per_tree)
+    for overrides in ({}, {STRATEGY: "breadth-first"}, {SHUFFLED: True}):
+        options = settings.with_overrides(overrides)
+        reported = _convert_candidates(
+            _find(database, query, options, single_per_tree=single_per_tree)
+        )
+        assert set(reported) == every
+        assert len(reported) == len(every)
+
+
+@EXAMPLES
+@given(cloud=tree_clouds(), query=queries(), limit=st.integers(1, 5), strategy=STRATEGIES)
+def test_limit_returns_the_same_candidates_every_time(
+    database, settings, cloud, query, limit, strategy
+):
+    reload(database, cloud)
+    every = all_candidates(cloud, query)
+    options = settings.with_overrides({STRATEGY: strategy, MAX_CANDIDATES: limit})
+    found = _find(database, query, options, seed=1)
+    assert found == _find(database, query, options, seed=2)
+    drawn = _find(database, query, options.with_overrides({SHUFFLED: True}))
+    for reported in (_convert_candidates(found), _convert_candidates(drawn)):
+        assert set(reported) <= every
+        assert len(set(reported)) == len(reported) == min(limit, len(every))
+
+
+@EXAMPLES
+@given(cloud=tree_clouds(sharing=False, most=7), query=queries(), limit=st.integers(1, 6))
+def test_breadth_first_takes_one_candidate_per_tree_first(database, settings, cloud, query, limit):
+    reload(database, cloud)
+    options = settings.with_overrides({STRATEGY: "breadth-first", MAX_CANDIDATES: limit})
+    found = _find(database, query, options)
+    expected = candidates_of(cloud, query)
+    assert all(convert_candidate(request) in expected[request.root_uuid] for request in found)
+    counts = Counter(request.root_uuid for request in found)
+    most = max(counts.values(), default=0)
+    assert all(counts[root] >= min(most - 1, len(every)) for root, every in expected.items())

@@ -11,6 +11,7 @@ from tests.support.versions import LATEST_HEADERS
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
 
+TREES = [20, 500, pytest.param(2000, marks=pytest.mark.exhaustive)]
 NESTED = (
     "resources=DISK_GB:1&resources_CPU=VCPU:1&resources_NET=SRIOV_NET_VF:1"
     "&required_NET=CUSTOM_GOLD&same_subtree=_CPU,_NET&group_policy=isolate"
@@ -67,23 +68,18 @@ def _statements_and_candidates(app, query):
     return len(seen), len(answer["allocation_requests"])
 
 
-@pytest.mark.parametrize("trees", [20, 500, 2000])
-def test_nested_trees_take_three_statements_a_batch(app, trees):
-    _filled_app(app, _nested_hosts, trees)
+@pytest.mark.parametrize("trees", TREES)
+@pytest.mark.parametrize(
+    ("members", "query", "statements"),
+    [(_nested_hosts, NESTED, 3), (_sharing_hosts, SHARED, 4)],
+    ids=["nested", "sharing"],
+)
+def test_trees_take_a_constant_number_of_statements_a_batch(app, members, query, statements, trees):
+    _filled_app(app, members, trees)
     for limit in ("limit=10", "limit=1000", ""):
         batches, answers = BATCHES[trees, limit]
-        # Two statements for names, then per batch: roots, members, rows (5 000 providers at most).
-        more = int(answers == 2000)
-        assert _statements_and_candidates(app, f"{NESTED}&{limit}".rstrip("&")) == (
-            2 + 3 * batches + more,
-            answers,
-        )
-
-
-@pytest.mark.parametrize("trees", [20, 500, 2000])
-def test_sharing_providers_take_one_more_statement_a_batch(app, trees):
-    _filled_app(app, _sharing_hosts, trees)
-    for limit in ("limit=10", "limit=1000", ""):
-        batches, answers = BATCHES[trees, limit]
-        counts = _statements_and_candidates(app, f"{SHARED}&{limit}".rstrip("&"))
-        assert counts == (2 + 4 * batches, answers)
+        # Two statements for names, then per batch: roots, members, sharing providers, and rows of
+        # at most 5 000 providers.
+        more = int(answers == 2000 and statements == 3)
+        counts = _statements_and_candidates(app, f"{query}&{limit}".rstrip("&"))
+        assert counts == (2 + statements * batches + more, answers)

@@ -1,25 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cached provider summaries are current after every change."""
+"""Provider summaries after changes, in each microversion, of trees and of pools."""
 
+from dataclasses import replace
+from random import Random
 from uuid import uuid4
 
+import orjson
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from sqlalchemy import update
 
+from placement_sched.candidates.search import find, prepare
+from placement_sched.candidates.summaries import SummaryFields, render_summaries
+from placement_sched.db.tables import resource_classes, traits
+from placement_sched.db.transaction import Database
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
+from placement_sched.model.clock import utcnow
 from placement_sched.model.provider import MAX_INT
-from tests.support.versions import LATEST_HEADERS
+from placement_sched.operations.adopt import adopt
+from tests.candidates.documented import build_cloud, provider, reported_candidates
+from tests.candidates.reference import SHARES
+from tests.candidates.reload import reload
+from tests.candidates.sources import source_of
+from tests.candidates.strategies import examples, queries, tree_clouds
+from tests.conftest import make_settings
+from tests.support.clouds import load_cloud, uuid_of
+from tests.support.empty_databases import KINDS, empty_database
+from tests.support.openstack_databases import create_openstack_schema
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
 
 WITH_CLASS_RENAMES = {"OpenStack-API-Version": "placement 1.6"}
-BEFORE_ALL_CLASSES = {"OpenStack-API-Version": "placement 1.26"}
 
 
 @pytest.fixture
-def provider(app):
-    body = {"name": "cn1", "uuid": str(uuid4())}
+def cn1(app):
+    uuid = create_provider(app, str(uuid4()))
+    put_inventory(app, uuid, VCPU=8, MEMORY_MB=1024)
+    return uuid
+
+
+def create_provider(app, uuid):
+    body = {"name": "cn1", "uuid": uuid}
     app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
-    put_inventory(app, body["uuid"], VCPU=8, MEMORY_MB=1024)
-    return body["uuid"]
+    return uuid
 
 
 def put_inventory(app, uuid, **totals):
@@ -29,6 +55,13 @@ def put_inventory(app, uuid, **totals):
         "inventories": {name: {"total": total} for name, total in totals.items()},
     }
     app.put_json(f"{path}/inventories", body, headers=LATEST_HEADERS)
+
+
+def put_traits(app, uuid, *names):
+    path = f"/placement/resource_providers/{uuid}"
+    generation = app.get(path, headers=LATEST_HEADERS).json["generation"]
+    body = {"resource_provider_generation": generation, "traits": names}
+    app.put_json(f"{path}/traits", body, headers=LATEST_HEADERS)
 
 
 def put_allocation(app, consumer, uuid, amount):
@@ -42,97 +75,57 @@ def put_allocation(app, consumer, uuid, amount):
     app.put_json(f"/placement/allocations/{consumer}", body, headers=LATEST_HEADERS)
 
 
-def read_summary(app, uuid, headers=LATEST_HEADERS, resource_class="VCPU"):
-    answer = app.get(
-        f"/placement/allocation_candidates?resources={resource_class}:1", headers=headers
-    )
+def read_summary(app, uuid, resource_class="VCPU"):
+    query = f"/placement/allocation_candidates?resources={resource_class}:1"
+    answer = app.get(query, headers=LATEST_HEADERS)
     return answer.json["provider_summaries"][uuid]
 
 
-def test_usage_is_current_after_allocations_are_deleted(app, provider):
+def test_usage_is_current_after_allocations_are_deleted(app, cn1):
     def read_used():
-        return read_summary(app, provider)["resources"]["VCPU"]["used"]
+        return read_summary(app, cn1)["resources"]["VCPU"]["used"]
 
     consumer = str(uuid4())
     assert read_used() == 0
-    put_allocation(app, consumer, provider, 3)
+    put_allocation(app, consumer, cn1, 3)
     assert read_used() == 3
     app.delete(f"/placement/allocations/{consumer}", headers=LATEST_HEADERS)
     assert read_used() == 0
 
 
-def test_changed_inventory_is_summarized_at_once(app, provider):
-    assert read_summary(app, provider)["resources"]["VCPU"]["capacity"] == 8
-    put_inventory(app, provider, VCPU=16)
-    assert read_summary(app, provider)["resources"] == {"VCPU": {"capacity": 16, "used": 0}}
+def test_changed_inventory_and_traits_are_summarized_at_once(app, cn1):
+    assert read_summary(app, cn1)["resources"]["VCPU"]["capacity"] == 8
+    put_inventory(app, cn1, VCPU=16)
+    assert read_summary(app, cn1)["resources"] == {"VCPU": {"capacity": 16, "used": 0}}
+    assert read_summary(app, cn1)["traits"] == []
+    put_traits(app, cn1, "HW_CPU_X86_AVX")
+    assert read_summary(app, cn1)["traits"] == ["HW_CPU_X86_AVX"]
 
 
-def test_changed_traits_are_summarized_at_once(app, provider):
-    assert read_summary(app, provider)["traits"] == []
-    path = f"/placement/resource_providers/{provider}"
-    generation = app.get(path, headers=LATEST_HEADERS).json["generation"]
-    body = {"resource_provider_generation": generation, "traits": ["HW_CPU_X86_AVX"]}
-    app.put_json(f"{path}/traits", body, headers=LATEST_HEADERS)
-    assert read_summary(app, provider)["traits"] == ["HW_CPU_X86_AVX"]
-
-
-def test_renamed_class_is_summarized_by_its_new_name(app, provider):
+def test_renamed_class_is_summarized_by_its_new_name(app, cn1):
     app.post_json("/placement/resource_classes", {"name": "CUSTOM_OLD"}, headers=LATEST_HEADERS)
-    put_inventory(app, provider, VCPU=8, CUSTOM_OLD=1)
-    assert read_summary(app, provider)["resources"].keys() == {"VCPU", "CUSTOM_OLD"}
+    put_inventory(app, cn1, VCPU=8, CUSTOM_OLD=1)
+    assert read_summary(app, cn1)["resources"].keys() == {"VCPU", "CUSTOM_OLD"}
     renamed = {"name": "CUSTOM_NEW"}
     path = "/placement/resource_classes/CUSTOM_OLD"
     app.put_json(path, renamed, headers=WITH_CLASS_RENAMES)
-    assert read_summary(app, provider)["resources"].keys() == {"VCPU", "CUSTOM_NEW"}
-
-
-def test_new_class_does_not_disturb_the_cache(app, provider):
-    before = read_summary(app, provider)
+    before = read_summary(app, cn1)
+    assert before["resources"].keys() == {"VCPU", "CUSTOM_NEW"}
     app.post_json("/placement/resource_classes", {"name": "CUSTOM_MORE"}, headers=LATEST_HEADERS)
-    assert read_summary(app, provider) == before
+    assert read_summary(app, cn1) == before
 
 
-def test_before_1_27_only_requested_classes_are_reported(app, provider):
-    put_allocation(app, str(uuid4()), provider, 2)
-    expected = {"VCPU": {"capacity": 8, "used": 2}}
-    assert read_summary(app, provider, BEFORE_ALL_CLASSES)["resources"] == expected
-
-
-def test_recreated_provider_has_current_summary(app, provider):
-    assert read_summary(app, provider)["resources"]["VCPU"]["capacity"] == 8
-    path = f"/placement/resource_providers/{provider}"
+def test_recreated_provider_has_current_summary(app, cn1):
+    assert read_summary(app, cn1)["resources"]["VCPU"]["capacity"] == 8
+    path = f"/placement/resource_providers/{cn1}"
     app.delete(path, headers=LATEST_HEADERS)
-    app.post_json(
-        "/placement/resource_providers", {"name": "cn1", "uuid": provider}, headers=LATEST_HEADERS
-    )
-    put_inventory(app, provider, VCPU=4)
-    assert read_summary(app, provider)["resources"] == {"VCPU": {"capacity": 4, "used": 0}}
+    create_provider(app, cn1)
+    put_inventory(app, cn1, VCPU=4)
+    assert read_summary(app, cn1)["resources"] == {"VCPU": {"capacity": 4, "used": 0}}
 
 
-def test_usages_of_unrequested_classes_are_reported(app, provider):
-    consumer = str(uuid4())
-    body = {
-        "allocations": {provider: {"resources": {"VCPU": 2, "MEMORY_MB": 256}}},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
-    app.put_json(f"/placement/allocations/{consumer}", body, headers=LATEST_HEADERS)
-    lone = {"name": "cn2", "uuid": str(uuid4())}
-    app.post_json("/placement/resource_providers", lone, headers=LATEST_HEADERS)
-    put_inventory(app, lone["uuid"], VCPU=4)
-    assert {uuid: read_summary(app, uuid)["resources"] for uuid in (provider, lone["uuid"])} == {
-        provider: {
-            "MEMORY_MB": {"capacity": 1024, "used": 256},
-            "VCPU": {"capacity": 8, "used": 2},
-        },
-        lone["uuid"]: {"VCPU": {"capacity": 4, "used": 0}},
-    }
-
-
-def test_usage_beyond_the_largest_amount_is_reported(app, provider):
-    path = f"/placement/resource_providers/{provider}"
+def test_usage_beyond_the_largest_amount_is_reported(app, cn1):
+    path = f"/placement/resource_providers/{cn1}"
     body = {
         "resource_provider_generation": app.get(path, headers=LATEST_HEADERS).json["generation"],
         "inventories": {
@@ -142,9 +135,219 @@ def test_usage_beyond_the_largest_amount_is_reported(app, provider):
     }
     app.put_json(f"{path}/inventories", body, headers=LATEST_HEADERS)
     for _ in range(3):
-        put_allocation(app, str(uuid4()), provider, MAX_INT)
+        put_allocation(app, str(uuid4()), cn1, MAX_INT)
     for resource_class in ("VCPU", "MEMORY_MB"):
-        assert read_summary(app, provider, resource_class=resource_class)["resources"]["VCPU"] == {
+        assert read_summary(app, cn1, resource_class=resource_class)["resources"]["VCPU"] == {
             "capacity": 16 * MAX_INT,
             "used": 3 * MAX_INT,
         }
+
+
+@pytest.fixture(params=KINDS)
+def adopted_client(request, tmp_path, make_app):
+    """A client of a database with the schema of OpenStack placement."""
+    with empty_database(request.param, tmp_path) as url:
+        settings = make_settings(url)
+        database = Database(settings)
+        create_openstack_schema(database)
+        adopt(database, utcnow)
+        database.dispose()
+        yield make_app(settings)
+
+
+def test_provider_recreated_within_a_second_has_current_summary(adopted_client):
+    uuid = str(uuid4())
+    for total, trait in ((8, "HW_CPU_X86_AVX"), (4, "HW_CPU_X86_AVX2")):
+        create_provider(adopted_client, uuid)
+        put_inventory(adopted_client, uuid, VCPU=total)
+        put_traits(adopted_client, uuid, trait)
+        summary = read_summary(adopted_client, uuid)
+        assert (summary["resources"]["VCPU"]["capacity"], summary["traits"]) == (total, [trait])
+        path = f"/placement/resource_providers/{uuid}"
+        adopted_client.delete(path, headers=LATEST_HEADERS)
+
+
+# Trees and sharing providers
+
+#: A host with a NUMA node and a card, and a storage array whose shelf shares with the host.
+CLOUD = build_cloud(
+    provider("CN", {"MEMORY_MB": 1024}, traits=["CUSTOM_GOLD"], aggregates=["disk"]),
+    provider("NUMA", {"VCPU": 8, "PCPU": 2}, under="CN"),
+    provider("PF", {"SRIOV_NET_VF": 4}, under="NUMA"),
+    provider("array", {"PCPU": 9}, aggregates=["backup"]),
+    provider("shelf", {"DISK_GB": 500}, under="array", traits=[SHARES], aggregates=["disk"]),
+    provider("other", {"VCPU": 8}),
+)
+NAMES = {host.uuid: host.name for host in CLOUD.hosts}
+
+
+def _read_candidates(app, query, version):
+    headers = {"OpenStack-API-Version": f"placement {version}"}
+    return app.get(f"/placement/allocation_candidates?{query}", headers=headers).json
+
+
+def _summary_names(answer):
+    return {NAMES[uuid] for uuid in answer["provider_summaries"]}
+
+
+@pytest.fixture
+def cloud(app):
+    load_cloud(app.app.services.database, CLOUD)
+    return app
+
+
+def test_before_1_29_candidates_use_one_provider_per_tree(cloud):
+    def read_candidates(query, version):
+        return reported_candidates(_read_candidates(cloud, query, version), CLOUD)
+
+    both = "resources=VCPU:4,MEMORY_MB:64"
+    assert read_candidates(both, "1.28") == set()
+    assert read_candidates(both, "1.29") == {"CN MEMORY_MB:64 + NUMA VCPU:4"}
+    # A provider of another tree may be used.
+    shared = read_candidates("resources=MEMORY_MB:64,DISK_GB:9", "1.28")
+    assert shared == {"CN MEMORY_MB:64 + shelf DISK_GB:9"}
+
+
+def test_whole_trees_are_summarized_since_1_29(cloud):
+    answer = _read_candidates(cloud, "resources=VCPU:4", "1.28")
+    assert _summary_names(answer) == {"NUMA", "other"}
+    assert answer["provider_summaries"][uuid_of("NUMA")].keys() == {"resources", "traits"}
+    answer = _read_candidates(cloud, "resources=VCPU:4", "1.29")
+    assert _summary_names(answer) == {"CN", "NUMA", "PF", "other"}
+    summaries = answer["provider_summaries"]
+    assert {
+        NAMES[uuid]: (summary["parent_provider_uuid"], summary["root_provider_uuid"])
+        for uuid, summary in summaries.items()
+    } == {
+        "CN": (None, uuid_of("CN")),
+        "NUMA": (uuid_of("CN"), uuid_of("CN")),
+        "PF": (uuid_of("NUMA"), uuid_of("CN")),
+        "other": (None, uuid_of("other")),
+    }
+    assert summaries[uuid_of("PF")]["resources"] == {"SRIOV_NET_VF": {"capacity": 4, "used": 0}}
+    assert summaries[uuid_of("CN")]["traits"] == ["CUSTOM_GOLD"]
+
+
+@pytest.mark.parametrize(
+    ("version", "classes", "traits_shown"),
+    [("1.16", {"VCPU"}, False), ("1.26", {"VCPU"}, True), ("1.27", {"VCPU", "PCPU"}, True)],
+)
+def test_before_1_27_only_requested_classes_and_before_1_17_no_traits(
+    cloud, version, classes, traits_shown
+):
+    shown = _read_candidates(cloud, "resources=VCPU:4", version)["provider_summaries"][
+        uuid_of("NUMA")
+    ]
+    assert shown["resources"].keys() == classes
+    assert ("traits" in shown) == traits_shown
+
+
+@pytest.mark.parametrize(("traits_shown", "tree"), [(True, True), (False, False)])
+def test_names_with_percent_signs_and_quotes_are_unchanged(
+    sqlite_database, sqlite_settings, traits_shown, tree
+):
+    # No request creates such names, but other writers to the database can.
+    odd = '100%_%d"%s%%'
+
+    def rename(connection):
+        for table, name in ((traits, "CUSTOM_GOLD"), (resource_classes, "PCPU")):
+            connection.execute(update(table).where(table.c.name == name).values(name=odd))
+
+    host = provider("CN", {"VCPU": 8, "PCPU": 2}, traits=["CUSTOM_GOLD"])
+    load_cloud(sqlite_database, build_cloud(host))
+    sqlite_database.write(rename)
+    query = CandidatesQuery(groups=(RequestGroup(resources=(("VCPU", 1),)),))
+    with sqlite_database.read() as connection:
+        search = prepare(source_of(connection), query)
+        found = find(source_of(connection), search, sqlite_settings, Random(1))
+        shape = SummaryFields(classes=None, traits=traits_shown, tree=tree)
+        for _ in range(2):
+            text = b"".join(render_summaries(source_of(connection), found.providers, shape))
+            shown = orjson.loads(text)[host.uuid]
+            assert shown["resources"] == {
+                "VCPU": {"capacity": 8, "used": 0},
+                odd: {"capacity": 2, "used": 0},
+            }
+            assert shown.get("traits", []) == ([odd] if traits_shown else [])
+            assert ("root_provider_uuid" in shown) == tree
+
+
+def _is_contradictory(terms):
+    return any(names <= terms.forbidden for names in terms.required)
+
+
+@examples(20)
+@given(cloud=tree_clouds(), query=queries(), limit=st.sampled_from([None, 1, 3]))
+def test_summaries_have_all_trees_of_candidates(app, cloud, query, limit):
+    reload(app.app.services.database, cloud)
+    parameters = replace(query, limit=limit).querystring()
+    # The API rejects same_subtree of a suffix without an underscore,
+    assume("same_subtree=1" not in parameters and "same_subtree=2" not in parameters)
+    # a group without parameters,
+    assume(all(group.parameters() for group in query.groups))
+    # and a trait that is both required and forbidden.
+    assume(not any(_is_contradictory(group.traits) for group in query.groups))
+    answer = _read_candidates(app, parameters, LATEST)
+    named = {
+        uuid
+        for request in answer["allocation_requests"]
+        for uuids in request["mappings"].values()
+        for uuid in uuids
+    }
+    roots = {cloud.root(host).name for host in cloud.hosts if host.uuid in named}
+    for summary in answer["provider_summaries"].values():
+        summary["traits"].sort()
+    assert answer["provider_summaries"] == {
+        host.uuid: {
+            "resources": {
+                name: {"capacity": int(held.inventory.capacity), "used": held.used}
+                for name, held in host.inventories.items()
+            },
+            "traits": sorted(host.traits),
+            "parent_provider_uuid": uuid_of(host.parent) if host.parent else None,
+            "root_provider_uuid": cloud.root(host).uuid,
+        }
+        for host in cloud.hosts
+        if cloud.root(host).name in roots
+    }
+
+
+#: Root CN1 and sharing provider SS2 are in the aggregate ``zone``.
+BARRED = build_cloud(
+    provider("CN1", {"MEMORY_MB": 64}, aggregates=["zone"]),
+    provider("NUMA1", {"VCPU": 8}, under="CN1", aggregates=["disk"]),
+    provider("CN2", {"MEMORY_MB": 64}),
+    provider("NUMA2", {"VCPU": 8}, under="CN2", aggregates=["disk"]),
+    provider("SS1", {"DISK_GB": 9}, traits=[SHARES], aggregates=["disk"]),
+    provider("SS2", {"DISK_GB": 9}, traits=[SHARES], aggregates=["disk", "zone"]),
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        (
+            "resources=DISK_GB:1&resources1=VCPU:1&member_of=!in:{}",
+            {"NUMA2 VCPU:1 + SS1 DISK_GB:1"},
+        ),
+        (
+            "resources1=DISK_GB:1&resources2=VCPU:1&member_of1=!in:{}&group_policy=none",
+            {f"NUMA{n} VCPU:1 + SS1 DISK_GB:1" for n in (1, 2)},
+        ),
+        (
+            "resources=VCPU:1&resources1=DISK_GB:1&member_of=!in:{}",
+            {f"NUMA2 VCPU:1 + SS{n} DISK_GB:1" for n in (1, 2)},
+        ),
+        (
+            "resources=DISK_GB:1&resources1=VCPU:1&member_of=in:{}",
+            {f"NUMA{n} VCPU:1 + SS2 DISK_GB:1" for n in (1, 2)},
+        ),
+    ],
+    ids=["disk unsuffixed", "disk suffixed", "CPU unsuffixed", "required"],
+)
+def test_forbidden_aggregate_of_a_root_excludes_sharing_providers(app, query, expected):
+    load_cloud(app.app.services.database, BARRED)
+    answer = app.get(
+        f"/placement/allocation_candidates?{query.format(uuid_of('zone'))}", headers=LATEST_HEADERS
+    ).json
+    assert reported_candidates(answer, BARRED) == expected

@@ -11,8 +11,8 @@ from placement_sched.candidates.batches import CandidateBatches
 from placement_sched.candidates.search import find, prepare
 from placement_sched.candidates.trees import ProviderTrees
 from placement_sched.errors import TooComplex
-from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
-from tests.candidates.documented import provider
+from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
+from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
 from tests.candidates.sources import provider_cache_enabled, source_of
@@ -71,7 +71,7 @@ def _found_candidates(database, query, options, *, alike=True, batch=None):
 
 
 @pytest.mark.slow
-@examples(100)
+@examples(50)
 @given(
     cloud=tree_clouds(most=10),
     query=queries(),
@@ -85,16 +85,6 @@ def test_grouped_trees_have_the_candidates_of_single_trees(
     options = sqlite_settings.with_overrides({MAX_CANDIDATES: limit})
     together = _found_candidates(sqlite_database, query, options, alike=True, batch=batch)
     assert together == _found_candidates(sqlite_database, query, options, alike=False)
-
-
-@pytest.mark.parametrize("limit", [-1, 1, 5, 6, 7, 60, 1000])
-def test_limit_can_end_within_a_tree(sqlite_database, sqlite_settings, limit):
-    load_cloud(sqlite_database, _hosts(30, 3))
-    options = sqlite_settings.with_overrides({MAX_CANDIDATES: limit})
-    together = _found_candidates(sqlite_database, CARDS, options, alike=True)
-    assert together == _found_candidates(sqlite_database, CARDS, options, alike=False)
-    # Two of three cards in any order on 20 hosts, two of two cards on 10 hosts.
-    assert len(together.requests) == min(limit if limit > 0 else 1000, 20 * 6 + 10 * 2)
 
 
 def _hosts_with_pools(number, pools, *, disk_of_hosts=0):
@@ -111,7 +101,7 @@ def _hosts_with_pools(number, pools, *, disk_of_hosts=0):
         provider(f"pool {pool}", {"DISK_GB": 100}, traits=[SHARES], aggregates=[f"rack{pool // 2}"])
         for pool in range(2 * pools)
     ]
-    return Cloud((*shared[:pools], *hosts, *shared[pools:]))
+    return build_cloud(*shared[:pools], *hosts, *shared[pools:])
 
 
 OF_POOLS = CandidatesQuery(
@@ -154,28 +144,6 @@ def test_mutually_sharing_hosts_have_one_candidate_each(sqlite_database, sqlite_
     together = _found_candidates(sqlite_database, query, options, alike=True, batch=25)
     assert together == _found_candidates(sqlite_database, query, options, alike=False)
     assert len(together.requests) == 71
-
-
-def test_trees_lacking_a_trait_cost_no_combinations(sqlite_database, sqlite_settings):
-    """The trait is on a provider that serves none of the requested classes."""
-    hosts = _hosts(20, 12).hosts
-    gold = [
-        provider(f"gold {number}", under=f"CN{number:03}", traits=["CUSTOM_GOLD"])
-        for number in range(20)
-    ]
-    load_cloud(sqlite_database, Cloud((*hosts, *gold)))
-    both = RequestGroup(
-        suffix="",
-        resources=(("MEMORY_MB", 1), ("VCPU", 1)),
-        traits=TraitTerms((frozenset({"CUSTOM_GOLD"}),)),
-    )
-    card = RequestGroup(suffix="3", resources=(("SRIOV_NET_VF", 1),))
-    query = CandidatesQuery(groups=(both, *CARDS.groups, card), group_policy="isolate")
-    together, alone = (
-        _smallest_sufficient_budget(sqlite_database, sqlite_settings, query, alike)
-        for alike in (True, False)
-    )
-    assert together == alone
 
 
 def test_tree_cost_is_independent_of_other_trees(sqlite_database, sqlite_settings):
