@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host states, requests and settings for tests of plugins, without a database."""
 
+import os
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 from placement_sched.config.conf import read_files
+from placement_sched.config.opts import Conf
 from placement_sched.config.settings import Settings
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.compute_node import Service
@@ -19,9 +22,15 @@ from placement_sched.scheduler.plugins import make_full_conf
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 
+@lru_cache(maxsize=4)
+def _read_conf(_environment: object) -> Conf:
+    return read_files(make_full_conf())
+
+
 def settings_with(**options: Any) -> Settings:
     """Return the default settings with ``group__option`` values."""
-    settings = Settings.from_conf(read_files(make_full_conf()))
+    environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith("OS_")))
+    settings = Settings.from_conf(_read_conf(environment))
     values = {key.replace("__", "."): value for key, value in options.items()}
     return settings.with_overrides(values, "nova.conf")  # the source in messages
 
