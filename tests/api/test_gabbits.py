@@ -151,7 +151,7 @@ def test_gabbi_story_leaves_nothing_on_the_server(own_server):
     client = CleanupClient(own_server)
     client.request_json("POST", "resource_classes", {"name": "CUSTOM_KEPT"})
     client = CleanupClient(own_server)
-    for story in ("allocation-candidates", "inventories"):
+    for story in ("aggregates", "inventories"):
         run_story(FOLDER / f"{story}.yaml", host=address.hostname, port=address.port)
         assert client.created_paths()
         client.delete_created()

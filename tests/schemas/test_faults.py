@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.errors import Invalid
-from placement_sched.schemas.faults import Schema, most_helpful, phrase, plain_reason
+from placement_sched.schemas.faults import (
+    MAX_COMPARED,
+    MAX_FAULTS,
+    Schema,
+    most_helpful,
+    phrase,
+    plain_reason,
+)
 
 SCHEMA = {
     "type": "object",
@@ -116,3 +123,16 @@ def test_fault_has_path_keyword_and_both_values_as_data():
         "expected": ["cuont"],
         "suggestion": "; did you mean 'count'?",
     }
+
+
+def test_first_error_of_a_large_document_is_reported():
+    schema = Schema({"type": "object", "additionalProperties": {"type": "string"}})
+    large = {f"key{number}": number for number in range(MAX_COMPARED)}
+    assert len(list(schema.find_faults(large))) == 1
+    with pytest.raises(Invalid, match=r"(at \$\.key\d+\)).*'type' in schema\['additionalProp"):
+        schema.check(large, "JSON does not validate")
+
+
+def test_compared_errors_of_a_document_are_limited():
+    schema = Schema({"type": "array", "items": {"type": "string"}})
+    assert len(list(schema.find_faults([1] * (MAX_COMPARED - 1)))) == MAX_FAULTS

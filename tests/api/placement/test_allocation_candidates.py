@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rendering of allocation requests, by template and by value."""
+"""Candidates of a small cloud by query, and the rendering of allocation requests."""
 
 import orjson
 import pytest
@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from placement_sched.api.placement.allocation_candidates import render
 from placement_sched.api.versions import Version
 from placement_sched.model.candidates_query import AllocationRequest, Layout
+from tests.api.placement.test_microversions import create_providers
+from tests.conftest import make_settings
 from tests.support.clouds import uuid_of
+from tests.support.versions import LATEST_HEADERS
 
 ONE = Layout(({"VCPU": 2, "MEMORY_MB": 64},), {"": (0,)})
 TWO = Layout(({"VCPU": 2}, {}, {"CUSTOM_A": 1}), {"_A-1": (0, 2), "2": (1,)})
@@ -30,43 +33,217 @@ def test_newest_format_renders_each_request(drawn):
     assert document == [request.as_json() for request in requests]
 
 
-@pytest.mark.parametrize(
-    ("version", "expected"),
-    [
-        (
-            Version(1, 10),
-            {
-                "allocations": [
-                    {"resource_provider": {"uuid": uuid_of("a")}, "resources": {"VCPU": 2}},
-                    {"resource_provider": {"uuid": uuid_of("c")}, "resources": {"CUSTOM_A": 1}},
-                ]
-            },
-        ),
-        (
-            Version(1, 33),
-            {
-                "allocations": {
-                    uuid_of("a"): {"resources": {"VCPU": 2}},
-                    uuid_of("c"): {"resources": {"CUSTOM_A": 1}},
-                }
-            },
-        ),
-    ],
-    ids=["a list", "by provider"],
-)
-def test_older_formats_omit_mappings(version, expected):
+def test_older_formats_omit_mappings():
     uuids = (uuid_of("a"), uuid_of("b"), uuid_of("c"))
-    (request,) = orjson.loads(render([AllocationRequest(TWO, uuids, uuids[0])], version))
-    assert request == expected
+    amounts = {uuids[0]: {"VCPU": 2}, uuids[2]: {"CUSTOM_A": 1}}
+    listed = [
+        {"resource_provider": {"uuid": uuid}, "resources": each} for uuid, each in amounts.items()
+    ]
+    by_provider = {uuid: {"resources": each} for uuid, each in amounts.items()}
+    for minor, expected in ((10, listed), (33, by_provider)):
+        rendered = render([AllocationRequest(TWO, uuids, uuids[0])], Version(1, minor))
+        assert orjson.loads(rendered) == [{"allocations": expected}], minor
 
 
-@pytest.mark.parametrize("version", [Version(1, 10), Version(1, 33), Version(1, 39)])
-def test_template_characters_in_names_are_literal(version):
-    odd = '50%_%s%%"'
-    layout = Layout(({odd: 1},), {"": (0,)})
-    (request,) = orjson.loads(
-        render([AllocationRequest(layout, (uuid_of("a"),), uuid_of("a"))], version)
+def test_template_characters_in_names_are_literal():
+    odd, uuid = '50%_%s%%"', uuid_of("a")
+    request = AllocationRequest(Layout(({odd: 1},), {"": (0,)}), (uuid,), uuid)
+    for minor in (10, 33, 39):
+        (shown,) = orjson.loads(render([request], Version(1, minor)))
+        allocations = shown["allocations"]
+        resources = allocations[0] if isinstance(allocations, list) else allocations[uuid]
+        assert resources["resources"] == {odd: 1}, minor
+
+
+RACK, ROW = uuid_of("rack"), uuid_of("row")
+PATH = "/placement/allocation_candidates"
+#: Two hosts: the first with two network cards and a shared disk, the second with a local disk.
+PROVIDERS = (
+    (
+        *("host1", None),
+        {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 4096, "min_unit": 256, "step_size": 256}},
+        *(["CUSTOM_GOLD"], [RACK]),
+    ),
+    (
+        *("nic1", "host1"),
+        {"SRIOV_NET_VF": {"total": 4}, "NET_BW_EGR_KILOBIT_PER_SEC": {"total": 1000}},
+        *(["CUSTOM_NET1"], []),
+    ),
+    ("nic2", "host1", {"SRIOV_NET_VF": {"total": 4}}, ["CUSTOM_NET2"], []),
+    (
+        *("host2", None),
+        {
+            "VCPU": {"total": 4, "allocation_ratio": 2.0},
+            "MEMORY_MB": {"total": 2048},
+            "DISK_GB": {"total": 50},
+        },
+        *([], [ROW]),
+    ),
+    (
+        *("share", None),
+        {"DISK_GB": {"total": 1000, "max_unit": 500, "reserved": 100}},
+        *(["MISC_SHARES_VIA_AGGREGATE"], [RACK]),
+    ),
+)
+NAMES = {uuid_of(name): name for name, *_ in PROVIDERS}
+VFS = "resources1=SRIOV_NET_VF:1&resources2=SRIOV_NET_VF:1"
+NETS = "resources_A=SRIOV_NET_VF:1&required_A=CUSTOM_NET1&resources_B=SRIOV_NET_VF:1&required_B="
+NET_AND_HOST = "resources_N=SRIOV_NET_VF:1&required_N=CUSTOM_NET1&required_H=CUSTOM_GOLD"
+ANY_NET = "required=in:CUSTOM_NET1,CUSTOM_NET2"
+CONFLICT = "required=in:CUSTOM_GOLD,CUSTOM_NET1&required=!CUSTOM_NET1,!CUSTOM_GOLD"
+
+#: Queries, and the number of candidates or the providers of each group of all candidates.
+CANDIDATES = [
+    ("resources=VCPU:1,MEMORY_MB:256", 2),
+    ("resources=MEMORY_MB:300", [{"": "host2"}]),
+    (f"resources=VCPU:5&in_tree={uuid_of('host2')}", 1),
+    ("resources=VCPU:1&limit=1", [{"": "host1"}]),
+    ("resources=VCPU:1&limit=1&limit=2", 1),
+    ("resources=VCPU:1&limit=2&limit=1", 2),
+    (f"resources=VCPU:1&in_tree=%20{uuid_of('host2')}+", 1),
+    (f"resources=VCPU:1&in_tree={uuid_of('nic2')}", [{"": "host1"}]),
+    # Trees and sharing providers.
+    ("resources=VCPU:1,NET_BW_EGR_KILOBIT_PER_SEC:100", [{"": "host1 nic1"}]),
+    ("resources=SRIOV_NET_VF:5", 0),
+    ("resources=VCPU:1,DISK_GB:10", [{"": "host1 share"}, {"": "host2"}]),
+    ("resources=VCPU:1,DISK_GB:500", [{"": "host1 share"}]),
+    ("resources=VCPU:1,DISK_GB:501", 0),
+    ("resources=DISK_GB:400", [{"": "share"}]),
+    # Traits and aggregates.
+    ("resources=VCPU:1,SRIOV_NET_VF:1&required=CUSTOM_GOLD,CUSTOM_NET2", [{"": "host1 nic2"}]),
+    ("resources=VCPU:1,SRIOV_NET_VF:1&required=!CUSTOM_NET2", [{"": "host1 nic1"}]),
+    (f"resources=SRIOV_NET_VF:1&{ANY_NET}&required=!CUSTOM_NET1", [{"": "nic2"}]),
+    (f"resources=SRIOV_NET_VF:1&{ANY_NET}&required=CUSTOM_NET2", [{"": "nic2"}]),
+    (f"resources=SRIOV_NET_VF:1&member_of={RACK}", 2),
+    (f"resources=VCPU:1&member_of=!in:{RACK},{ROW}", 0),
+    (f"resources=VCPU:1&member_of=in:{RACK},{ROW}", 2),
+    # Granular groups.
+    (f"{VFS}&group_policy=none", 4),
+    (f"{VFS}&group_policy=isolate", [{"1": "nic1", "2": "nic2"}, {"1": "nic2", "2": "nic1"}]),
+    (f"{VFS.replace(':1', ':3')}&group_policy=none", 2),
+    (f"{VFS}&group_policy=none&group_policy=isolate", 4),
+    ("resources1=SRIOV_NET_VF:1&resources2=VCPU:1&group_policy=none&same_subtree=1%20,+2", 2),
+    ("resources_A=VCPU:1,SRIOV_NET_VF:1", 0),
+    (
+        f"resources=VCPU:1&{NETS}CUSTOM_NET2&group_policy=none",
+        [{"": "host1", "_A": "nic1", "_B": "nic2"}],
+    ),
+    ("resources_NET=SRIOV_NET_VF:1&required_NET=!CUSTOM_NET1", [{"_NET": "nic2"}]),
+    (f"resources_CPU=VCPU:1&member_of_CPU={ROW}", [{"_CPU": "host2"}]),
+    (f"resources_CPU=VCPU:1&in_tree_CPU={uuid_of('nic1')}", [{"_CPU": "host1"}]),
+    (f"{NET_AND_HOST}&same_subtree=_N,_H&group_policy=none", [{"_N": "nic1", "_H": "host1"}]),
+    (f"{NETS}CUSTOM_NET2&same_subtree=_A,_B&group_policy=none", 0),
+    # The root.
+    ("resources=VCPU:1&root_required=CUSTOM_GOLD", [{"": "host1"}]),
+    ("resources=VCPU:1&root_required=!CUSTOM_GOLD", [{"": "host2"}]),
+    ("resources=SRIOV_NET_VF:1&root_required=CUSTOM_NET1", 0),
+]
+
+#: Rejected queries, and a part of the error.
+REJECTED = [
+    ("", "placement.query.missing_value"),
+    ("resources=VCPU:1&limit=0", "limit"),
+    ("resources=VCPU:1&limit=llama&limit=1", "llama"),
+    (f"resources=VCPU:1&in_tree=llama&in_tree={uuid_of('host2')}", "llama"),
+    ("resources=CUSTOM_NOTHING:1", "CUSTOM_NOTHING"),
+    ("resources=VCPU:1&required=CUSTOM_NOTHING", "CUSTOM_NOTHING"),
+    ("resources=VCPU:1&llama=1", "llama"),
+    ("resources=VCPU:1&required=CUSTOM_GOLD,!CUSTOM_GOLD", "CUSTOM_GOLD"),
+    (f"resources=VCPU:1&{CONFLICT}", "Conflicting required and forbidden traits found"),
+    (VFS, "group_policy"),
+    (f"{VFS}&group_policy=llama", "llama"),
+    (f"{VFS}&group_policy=none&group_policy=llama", "llama"),
+    ("resources=VCPU:1&required_NET=CUSTOM_NET1", "placement.query.bad_value"),
+    ("resources_A=SRIOV_NET_VF:1&same_subtree=_A,_B", "placement.query.bad_value"),
+    (
+        "resources=VCPU:1&root_required=CUSTOM_GOLD&root_required=!CUSTOM_GOLD",
+        "placement.query.duplicate_key",
+    ),
+    ("resources=VCPU:1&root_required=in:CUSTOM_GOLD", "root_required"),
+]
+
+
+def find_candidates(app, query):
+    return app.get(f"{PATH}?{query}", headers=LATEST_HEADERS).json
+
+
+def groups_of(document):
+    """Return the names of the providers of each group of each candidate."""
+    return [
+        {
+            suffix: " ".join(sorted(NAMES[uuid] for uuid in uuids))
+            for suffix, uuids in request["mappings"].items()
+        }
+        for request in document["allocation_requests"]
+    ]
+
+
+@pytest.fixture(params=[False, True], ids=["database", "provider cache"])
+def cloud(request, database_url, log_of_changes, make_app):
+    in_memory = request.param
+    app = make_app(
+        make_settings(database_url, placement__providers_in_memory=in_memory), in_memory=in_memory
     )
-    allocations = request["allocations"]
-    resources = allocations[0] if isinstance(allocations, list) else allocations[uuid_of("a")]
-    assert resources["resources"] == {odd: 1}
+    if in_memory:
+        services = app.app.services
+        services.ready()
+        services.scheduler.memory.fill(services.database, 60)
+    for name in ("CUSTOM_GOLD", "CUSTOM_NET1", "CUSTOM_NET2"):
+        app.put(f"/placement/traits/{name}", headers=LATEST_HEADERS, status=201)
+    empty = app.get(f"{PATH}?resources=VCPU:1", headers=LATEST_HEADERS)
+    assert empty.json == {"allocation_requests": [], "provider_summaries": {}}
+    assert "GMT" in empty.headers["Last-Modified"]
+    create_providers(app, *PROVIDERS)
+    return app
+
+
+@pytest.mark.all_databases
+def test_candidates_of_each_query_have_the_providers(cloud):
+    for query, expected in CANDIDATES:
+        groups = groups_of(find_candidates(cloud, query))
+        if isinstance(expected, int):
+            assert len(groups) == expected, query
+        else:
+            assert sorted(groups, key=str) == sorted(expected, key=str), query
+    for query, part in REJECTED:
+        answer = cloud.get(f"{PATH}?{query}", headers=LATEST_HEADERS, status=400)
+        assert part in answer.text, query
+
+
+def test_candidates_have_amounts_and_summaries(cloud):
+    document = find_candidates(cloud, "resources=VCPU:1,DISK_GB:500")
+    (request,) = document["allocation_requests"]
+    assert request["allocations"] == {
+        uuid_of("host1"): {"resources": {"VCPU": 1}},
+        uuid_of("share"): {"resources": {"DISK_GB": 500}},
+    }
+    assert document["provider_summaries"][uuid_of("share")]["resources"] == {
+        "DISK_GB": {"capacity": 900, "used": 0}
+    }
+    summaries = find_candidates(cloud, "resources=VCPU:1,MEMORY_MB:256")["provider_summaries"]
+    assert len(summaries) == 4
+    assert summaries[uuid_of("host2")] == {
+        "resources": {
+            "VCPU": {"capacity": 8, "used": 0},
+            "MEMORY_MB": {"capacity": 2048, "used": 0},
+            "DISK_GB": {"capacity": 50, "used": 0},
+        },
+        "traits": [],
+        "parent_provider_uuid": None,
+        "root_provider_uuid": uuid_of("host2"),
+    }
+
+
+def test_used_amounts_are_not_available(cloud):
+    claim = {
+        "allocations": {uuid_of("host1"): {"resources": {"VCPU": 6}}},
+        "project_id": "project",
+        "user_id": "user",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    path = f"/placement/allocations/{uuid_of('consumer')}"
+    cloud.put_json(path, claim, headers=LATEST_HEADERS, status=204)
+    assert groups_of(find_candidates(cloud, "resources=VCPU:3")) == [{"": "host2"}]
+    summaries = find_candidates(cloud, "resources=VCPU:1")["provider_summaries"]
+    assert summaries[uuid_of("host1")]["resources"]["VCPU"] == {"capacity": 8, "used": 6}

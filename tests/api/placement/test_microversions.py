@@ -186,31 +186,31 @@ EDGES = [
 ]
 
 
+def create_providers(app, *providers):
+    """Create providers: name, name of the parent, inventories, traits and aggregates of each."""
+    for name, parent, inventories, traits, aggregates in providers:
+        body = {"name": name, "uuid": uuid_of(name)}
+        body["parent_provider_uuid"] = uuid_of(parent) if parent else None
+        app.post_json(f"/placement{RP}", body, headers=LATEST_HEADERS)
+        nouns = {"inventories": inventories, "traits": traits, "aggregates": aggregates}
+        for generation, (noun, items) in enumerate(each for each in nouns.items() if each[1]):
+            body = {noun: items, "resource_provider_generation": generation}
+            app.put_json(f"/placement{RP}/{uuid_of(name)}/{noun}", body, headers=LATEST_HEADERS)
+
+
 @pytest.fixture
 def cloud(app):
     """A host with two network cards and a shared disk, and a bare provider."""
     app.put("/placement/traits/CUSTOM_NET", headers=LATEST_HEADERS, status=201)
-    for name, parent, inventories, traits, aggregates in (
-        ("host", None, {"VCPU": 8, "MEMORY_MB": 1024}, ["HW_CPU_X86_AVX2"], [GROUP]),
-        ("nic1", HOST, {"SRIOV_NET_VF": 4}, ["CUSTOM_NET"], []),
-        ("nic2", HOST, {"SRIOV_NET_VF": 2}, [], []),
-        ("disk", None, {"DISK_GB": 100}, ["MISC_SHARES_VIA_AGGREGATE"], [GROUP]),
+    stock = {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 1024}}
+    create_providers(
+        app,
+        ("host", None, stock, ["HW_CPU_X86_AVX2"], [GROUP]),
+        ("nic1", "host", {"SRIOV_NET_VF": {"total": 4}}, ["CUSTOM_NET"], []),
+        ("nic2", "host", {"SRIOV_NET_VF": {"total": 2}}, [], []),
+        ("disk", None, {"DISK_GB": {"total": 100}}, ["MISC_SHARES_VIA_AGGREGATE"], [GROUP]),
         ("bare", None, {}, [], []),
-    ):
-        body = {"name": name, "uuid": uuid_of(name), "parent_provider_uuid": parent}
-        app.post_json(f"/placement{RP}", body, headers=LATEST_HEADERS)
-        totals = {key: {"total": total} for key, total in inventories.items()}
-        generation = 0
-        for noun, items in (
-            ("inventories", totals),
-            ("traits", traits),
-            ("aggregates", aggregates),
-        ):
-            if items:
-                body = {noun: items, "resource_provider_generation": generation}
-                path = f"/placement{RP}/{uuid_of(name)}/{noun}"
-                app.put_json(path, body, headers=LATEST_HEADERS)
-                generation += 1
+    )
     return app
 
 

@@ -200,3 +200,72 @@ def test_reported_node_is_an_allocation_candidate(app):
     ).json
     (request,) = answer["allocation_requests"]
     assert list(request["allocations"]) == [node_uuid(1)]
+
+
+def test_invalid_report_in_a_list_is_400_and_writes_nothing(sqlite_app):
+    for name, value, path in [
+        *(("vcpus", value, "vcpus") for value in ("8", -1, 2**31, 1.5, None, True, [], {})),
+        *(("stats", {key: {}}, f"stats[{key!r}]") for key in ("1", "23")),
+        ("pci_device_pools", [{"count": 1, "1": {}}], "pci_device_pools[0]"),
+    ]:
+        reports = [build_report(8), build_report(9), build_report(1, **{name: value})]
+        error = error_of(sqlite_app.post_json(NODES, reports, status=400))
+        assert f"(at $[2].{path}" in error["detail"], value
+        error = error_of(sqlite_app.put_json(f"{NODES}/{node_uuid(1)}", reports[2], status=400))
+        assert f"(at $.{path}" in error["detail"], value
+    assert sqlite_app.get(NODES).json["compute_nodes"] == []
+
+
+def test_invalid_json_is_400(sqlite_app):
+    for body in [
+        b"",
+        b"{",
+        b"nonsense",
+        b'{"host": NaN}',
+        b'{"host": "\xff"}',
+        b'{"a": "\\ud800"}',
+    ]:
+        for method, path in (("PUT", f"{NODES}/{node_uuid(1)}"), ("POST", NODES)):
+            answer = sqlite_app.request(
+                path, method=method, body=body, content_type="application/json", status=400
+            )
+            assert "JSON" in error_of(answer)["detail"], body
+
+
+def test_other_json_is_400(sqlite_app):
+    for document in [[], "x", 1, None, True]:
+        error_of(sqlite_app.put_json(f"{NODES}/{node_uuid(1)}", document, status=400))
+    for document in [{}, build_report(), "x", 1, None, [1], [[]], [None]]:
+        error_of(sqlite_app.post_json(NODES, document, status=400))
+
+
+def test_wrong_uuid_is_400(sqlite_app):
+    body = remove_keys(build_report(), "uuid")
+    answer = sqlite_app.put_json(f"{NODES}/cn1", body, status=400)
+    assert "not a uuid" in error_of(answer)["detail"]
+    for other in [node_uuid(2), "x", None, 1]:
+        body = build_report(uuid=other)
+        answer = sqlite_app.put_json(f"{NODES}/{node_uuid(1)}", body, status=400)
+        assert "(at $.uuid)" in error_of(answer)["detail"], other
+
+
+def test_repeated_node_in_a_list_is_400(sqlite_app):
+    reports = [build_report(1), build_report(2), build_report(1)]
+    detail = error_of(sqlite_app.post_json(NODES, reports, status=400))["detail"]
+    assert detail.endswith("(at $[2].uuid)")
+    assert "$[0]" in detail
+
+
+def test_malformed_query_is_400(sqlite_app):
+    for query in [
+        *("limit=0", "limit=-1", "limit=x", "limit=", "limit=1e3", "limit=99999999999999999999"),
+        *("marker=x", "marker=", "host=", "host=%00", "host=" + "x" * 256, "unknown=1"),
+        "limit=1&limit=x",
+    ]:
+        error_of(sqlite_app.get(f"{NODES}?{query}", status=400))
+
+
+def test_other_methods_are_405(sqlite_app):
+    for method in ["POST", "PATCH"]:
+        answer = sqlite_app.request(f"{NODES}/{node_uuid(1)}", method=method, status=405)
+        assert "PUT" in answer.headers["Allow"], method
