@@ -8,12 +8,14 @@ specs in turns, and claim. The claim is deleted after each request.
 """
 
 import signal
+import subprocess
 import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from statistics import quantiles
@@ -26,10 +28,9 @@ import kombu
 import os_traits
 import services
 from load import fill
-from nova_reading import INSTANCES_PER_HOST, build_nova
 from services import BIN, PEER_PYTHON, Request, Server
-from sqlalchemy import case, make_url, select, update
-from worlds import Book, World, class_id
+from sqlalchemy import case, insert, make_url, select, update
+from worlds import Book, World, class_id, random_uuid
 
 from placement_sched.model.clock import utcnow
 from tests.conftest import BROKER
@@ -37,9 +38,20 @@ from tests.nova.cloud.files import write_options
 from tests.nova.cloud.processes import Program
 from tests.nova.scheduling import Conductor, private_bus
 from tests.nova.shadow.agreement import run_peer_job
-from tests.support.nova_clouds import NovaCloud
+from tests.support.nova_clouds import (
+    NovaCloud,
+    NovaDatabaseFile,
+    build_flavor_json,
+    instance_row,
+    node_row,
+)
 from tests.support.servers import wait_until
 
+MIGRATE = Path(__file__).resolve().parents[1] / "tests" / "nova" / "migrate.py"
+STORED_FLAVORS, AGGREGATES, GROUPS, INSTANCES_PER_HOST = 30, 50, 100, 10
+#: Keys of each instance by table.
+METADATA = {"instance_metadata": 2, "instance_system_metadata": 20}
+MAX_ROWS = 1000
 #: The number of kinds of hosts, which differ in their usage of memory and disk.
 HOST_KINDS = 8
 #: vCPUs, MB and GB of the flavors, which are used in turn.
@@ -139,6 +151,70 @@ class Scheduler:
             )
 
 
+def _build_nova(urls: Sequence[str], hosts: int) -> NovaCloud:
+    """Fill three empty databases with a nova of hosts and ten instances on each."""
+    for kind, url in zip(("api", "main", "main"), urls, strict=True):
+        plain = make_url(url)
+        if plain.get_backend_name() == "mysql":
+            plain = plain.set(query={})
+        command = [services.PEER_PYTHON, MIGRATE, kind, services.peer_url(plain), "head"]
+        subprocess.run(command, check=True, capture_output=True)
+    nova = NovaCloud(urls[0], urls[1])
+    nova.add_cell("one", urls[2])
+    _fill(nova, hosts)
+    return nova
+
+
+def _fill(nova: NovaCloud, hosts: int) -> None:
+    random, cell = Random(3), nova.cells["one"]
+    names = [f"cn{number:05}" for number in range(hosts)]
+    born = {"created_at": utcnow() - timedelta(days=9), "deleted": 0}
+    old = {**born, "updated_at": utcnow() - timedelta(minutes=30)}
+    flavors = [
+        build_flavor_json(f"m{number}", flavorid=str(number)) for number in range(STORED_FLAVORS)
+    ]
+    uuids = [random_uuid(random) for _ in range(hosts * INSTANCES_PER_HOST)]
+    service = {"binary": "nova-compute", "topic": "compute", "report_count": 9, "version": 66}
+    service |= {"disabled": False, "forced_down": False, "last_seen_up": utcnow()}
+    rows: dict[str, list[dict[str, Any]]] = {
+        "services": [{**service, "uuid": random_uuid(random), "host": name} for name in names],
+        "compute_nodes": [{**node_row(name), "uuid": random_uuid(random)} for name in names],
+        "instances": [instance_row(uuid, names[at % hosts]) for at, uuid in enumerate(uuids)],
+        "instance_extra": [
+            {"instance_uuid": uuid, "flavor": flavors[at % STORED_FLAVORS]}
+            for at, uuid in enumerate(uuids)
+        ],
+    }
+    for table, count in METADATA.items():
+        rows[table] = [
+            {"key": f"image_hw_property_{n}", "value": f"value-{n}", "instance_uuid": uuid}
+            for n in range(count)
+            for uuid in uuids
+        ]
+    for table, values in rows.items():
+        stamps = born if table in METADATA else old
+        _insert(cell, table, [{**each, **stamps} for each in values])
+    for number in range(AGGREGATES):
+        first = number * hosts // AGGREGATES
+        members = tuple(names[first : first + hosts // AGGREGATES][:40])
+        nova.add_aggregate(f"racks-{number}", members, availability_zone=f"az{number % 3}")
+    for number in range(GROUPS):
+        group = nova.add_group(f"group-{number}")
+        for uuid in uuids[number * 5 : number * 5 + 5]:
+            nova.join(group, uuid)
+    mapped = [{"host": name, "cell_id": nova.numbers["one"]} for name in names]
+    _insert(nova.api, "host_mappings", mapped)
+
+
+def _insert(file: NovaDatabaseFile, name: str, rows: list[dict[str, Any]]) -> None:
+    table = file.tables[name]
+    columns = [key for key in rows[0] if key in table.c]
+    with file.engine.begin() as connection:
+        for first in range(0, len(rows), MAX_ROWS):
+            part = [{key: row[key] for key in columns} for row in rows[first : first + MAX_ROWS]]
+            connection.execute(insert(table), part)
+
+
 def _read(nova: NovaCloud, table: str, *columns: str) -> list[tuple[Any, ...]]:
     """Return columns of all rows of a table of the cell."""
     cell = nova.cells["one"]
@@ -163,7 +239,7 @@ def _vary_hosts(nova: NovaCloud) -> None:
 
 def _build_cloud(urls: Sequence[str], own: str, hosts: int) -> NovaCloud:
     """Fill nova's databases and the placement database."""
-    nova = build_nova(urls, hosts)
+    nova = _build_nova(urls, hosts)
     for name, url in (("cell0", urls[1]), ("one", urls[2])):
         connection = services.peer_url(make_url(url))
         nova.api.change("cell_mappings", {"name": name}, database_connection=connection)

@@ -87,18 +87,15 @@ def test_closed_connection_is_replaced(start_server):
     assert [len(requests) for requests in seen] == [1, 1, 1]
 
 
-@pytest.mark.parametrize(
-    "answer",
-    [
+def test_broken_answer_is_reported(start_server):
+    for answer in (
         b"\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfour",
         b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nfour",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\n\r\nbody",
         b"HTTP/1.1 200 OK\r\nContent-Le",
-    ],
-)
-def test_broken_answer_is_reported(start_server, answer):
-    port, _ = start_server([answer])
-    with pytest.raises(Broken):
-        Client(port).get_answer(b"GET /a HTTP/1.1\r\n\r\n")
+    ):
+        port, _ = start_server([answer])
+        with pytest.raises(Broken):
+            Client(port).get_answer(b"GET /a HTTP/1.1\r\n\r\n")

@@ -2,7 +2,6 @@
 """Over-allocations and remaining capacity after selections."""
 
 import pytest
-from harness import percentile
 from load import load
 from selections import Flavor, count_remaining, find_overallocations
 from sqlalchemy import update
@@ -36,11 +35,3 @@ def test_usage_above_capacity_is_reported(url, database):
         )
     (shown,) = find_overallocations(url)
     assert shown.startswith("provider 2, VCPU: ")
-
-
-@pytest.mark.parametrize(
-    ("figures", "share", "expected"),
-    [([], 0.5, 0), ([7], 0.99, 7), ([1, 2, 3], 0.5, 2), (list(range(101)), 0.99, 99)],
-)
-def test_percentiles_of_few_values_are_among_them(figures, share, expected):
-    assert percentile(figures, share) == expected
