@@ -78,27 +78,42 @@ POLICY_HOSTS = {policy: set(hosts) for policy, (_, hosts, _) in RACKS.items()}
 
 
 @pytest.fixture
-def make_cloud(tmp_path, sqlite_url, make_app, monkeypatch):
+def start_app(tmp_path, sqlite_url, make_app, monkeypatch):
+    """Return a function that starts an application with a configuration on a shared database."""
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
+
+    def start_with(text):
+        file = tmp_path / "nova.conf"
+        file.write_text(text)
+        return make_app(read_settings([str(file)], make_full_conf()))
+
+    return start_with
+
+
+def report_hosts(app, number):
+    app.post_json("/scheduler/v1/compute_nodes", [report(f"cn{at + 1}") for at in range(number)])
+
+
+def create_aggregate(app, name, hosts, **metadata):
+    aggregate = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": name}}).json
+    action = f"/compute/v2.1/os-aggregates/{aggregate['aggregate']['id']}/action"
+    for host in hosts:
+        app.post_json(action, {"add_host": {"host": host}})
+    app.post_json(action, {"set_metadata": {"metadata": metadata}})
+
+
+@pytest.fixture
+def make_cloud(start_app):
     """Return a function that sets up the cloud of user story 1.
 
     Host cn5 is in none of the two aggregates.
     """
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
 
     def build_cloud(selection=BY_ZONE, text=NOVA_CONF, companion=None):
-        file = tmp_path / "nova.conf"
-        file.write_text(text.format(selection, companion or SELECTIONS[selection]))
-        app = make_app(read_settings([str(file)], make_full_conf()))
-        app.post_json(
-            "/scheduler/v1/compute_nodes", [report(f"cn{number}") for number in range(1, 6)]
-        )
+        app = start_app(text.format(selection, companion or SELECTIONS[selection]))
+        report_hosts(app, 5)
         for policy, (name, hosts, metadata) in RACKS.items():
-            aggregate = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": name}})
-            action = f"/compute/v2.1/os-aggregates/{aggregate.json['aggregate']['id']}/action"
-            for host in hosts:
-                app.post_json(action, {"add_host": {"host": host}})
-            tags = {**metadata, "sched_policy": policy}
-            app.post_json(action, {"set_metadata": {"metadata": tags}})
+            create_aggregate(app, name, hosts, **metadata, sched_policy=policy)
         return app
 
     return build_cloud
@@ -148,30 +163,24 @@ def test_story_1_ratio_of_the_policy_takes_effect(make_cloud):
 
 
 @pytest.mark.parametrize("selection", SELECTIONS)
-@pytest.mark.parametrize("policy", POLICY_HOSTS)
-def test_story_2_request_uses_the_selected_policy(make_cloud, selection, policy):
+def test_story_2_request_uses_the_selected_policy_or_default(make_cloud, selection):
     app = make_cloud(selection)
-    fields = SELECTING_FIELDS[selection][policy]
-    explanation = explain(app, **fields)
-    assert explanation["policy"] == explanation["funnel"]["policy"]["name"] == policy
-    assert list(selector_outcomes(explanation).values()) == ["chosen"]
-    (matched,) = explanation["funnel"]["policy"]["selectors"][0]["matched"]
-    assert (matched["aggregate"], matched["policy"]) == (RACKS[policy][0], policy)
-    assert passed_hosts(explanation) == POLICY_HOSTS[policy]
-    # The aggregate is a condition of the candidates query, not only of a filter.
-    candidates = explanation["funnel"]["allocation_candidates"]
-    assert f"member_of=in%3A{matched['uuid']}" in candidates["query"]
-    answer = app.post_json(
-        "/scheduler/v1/select_destinations", {"request_spec": spec(instance(1), **fields)}
-    ).json
-    assert set(selected_hosts(answer)) <= POLICY_HOSTS[policy]
-    decision = app.get(f"/scheduler/v1/decisions/{answer['decision']}").json
-    assert decision["policy"] == policy
-
-
-@pytest.mark.parametrize("selection", SELECTIONS)
-def test_story_2_other_requests_use_the_default_policy(make_cloud, selection):
-    explanation = explain(make_cloud(selection), project_id="other")
+    for policy, fields in SELECTING_FIELDS[selection].items():
+        explanation = explain(app, **fields)
+        assert explanation["policy"] == explanation["funnel"]["policy"]["name"] == policy
+        assert list(selector_outcomes(explanation).values()) == ["chosen"]
+        (matched,) = explanation["funnel"]["policy"]["selectors"][0]["matched"]
+        assert (matched["aggregate"], matched["policy"]) == (RACKS[policy][0], policy)
+        assert passed_hosts(explanation) == POLICY_HOSTS[policy]
+        # The aggregate is a condition of the candidates query, not only of a filter.
+        candidates = explanation["funnel"]["allocation_candidates"]
+        assert f"member_of=in%3A{matched['uuid']}" in candidates["query"]
+        body = {"request_spec": spec(**fields), "claim": False}
+        answer = app.post_json("/scheduler/v1/select_destinations", body).json
+        assert set(selected_hosts(answer)) <= POLICY_HOSTS[policy]
+        decision = app.get(f"/scheduler/v1/decisions/{answer['decision']}").json
+        assert decision["policy"] == policy
+    explanation = explain(app, project_id="other")
     assert explanation["policy"] == "default"
     (outcome,) = selector_outcomes(explanation).values()
     assert outcome in {"not set in the request", "no aggregate with a policy matches"}
@@ -190,11 +199,8 @@ def test_several_matching_policies_fall_back_to_default(make_cloud):
 
 def test_request_uses_all_aggregates_of_a_policy(make_cloud):
     app = make_cloud()
-    aggregate = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack3"}}).json
-    action = f"/compute/v2.1/os-aggregates/{aggregate['aggregate']['id']}/action"
-    app.post_json(action, {"add_host": {"host": "cn5"}})
     tags = {"sched_policy": "low_cpu_density", "availability_zone": "cpu_intensive_az"}
-    app.post_json(action, {"set_metadata": {"metadata": tags}})
+    create_aggregate(app, "rack3", ["cn5"], **tags)
     explanation = explain(app, availability_zone="cpu_intensive_az")
     assert explanation["policy"] == "low_cpu_density"
     assert passed_hosts(explanation) == {"cn1", "cn2", "cn5"}
@@ -286,3 +292,55 @@ def test_flavor_and_image_are_read_once(make_cloud, monkeypatch):
         read.clear()
         assert explain(app, availability_zone=zone)["policy"] == policy
         assert len(read) == 1
+
+
+HINT = {"scheduler_hints": {"sched_policy": "spread"}}
+AVOIDING = "[scheduler]\ndefault_policy_avoids_policy_aggregates = true\n"
+
+
+def create_spread_aggregate(app):
+    """Report three hosts, and create an aggregate that names a policy."""
+    report_hosts(app, 3)
+    create_aggregate(app, "spread", ["cn1"], sched_policy="spread")
+    return app
+
+
+def test_section_named_by_an_aggregate_is_a_policy(start_app):
+    app = create_spread_aggregate(start_app("[spread]\n"))
+    for text in (
+        "[spread]\n",
+        "[spread]\nhost_subset_size = 2\n",
+        "[spread]\ncpu_allocation_ratio =\n",
+    ):
+        app = start_app(text)
+        explanation = explain(app, **HINT)
+        assert (explanation["policy"], passed_hosts(explanation)) == ("spread", {"cn1"}), text
+
+
+def test_unused_invalid_policy_is_explained_and_logged(start_app, caplog):
+    create_spread_aggregate(start_app("[spread]\n"))
+    explanation = explain(start_app("[spread]\nhost_subset_size = two\n"), **HINT)
+    assert (explanation["policy"], passed_hosts(explanation)) == ("default", {"cn1", "cn2", "cn3"})
+    outcomes = [selector["outcome"] for selector in explanation["funnel"]["policy"]["selectors"]]
+    (why,) = [outcome for outcome in outcomes if outcome.startswith("it cannot be used: ")]
+    assert "nova.conf:2" in why
+    assert "'two' is not an integer" in why
+    assert "(spread) names policy 'spread'" in caplog.text
+    for name in ("ram_weight_multiplier", "host_subset_size", "service_down_time"):
+        app = start_app(f"[spread]\n{name} =\n")
+        assert explain(app, **HINT)["policy"] == "default", name
+
+
+def test_default_requests_avoid_aggregates_of_other_policies(start_app):
+    app = create_spread_aggregate(start_app(f"{AVOIDING}[spread]\nhost_subset_size = 2\n"))
+    assert passed_hosts(explain(app)) == {"cn2", "cn3"}
+    create_aggregate(app, "default", ["cn2"], sched_policy="default")
+    assert passed_hosts(explain(app)) == {"cn2", "cn3"}
+    invalid = start_app(f"{AVOIDING}[spread]\nhost_subset_size = two\n")
+    assert passed_hosts(explain(invalid)) == {"cn2", "cn3"}
+
+
+def test_empty_override_is_400(start_app):
+    body = {"request_spec": spec(), "overrides": {"filter_scheduler.ram_weight_multiplier": ""}}
+    (error,) = start_app("").post_json("/scheduler/v1/explain", body, status=400).json["errors"]
+    assert "an empty text is not a number" in error["detail"]
