@@ -207,7 +207,7 @@ def _index_lists(
     trait_names: Mapping[int, str],
     traits_of_trees: Mapping[int, Sequence[int]],
 ) -> tuple[Json, Callable[[ServedNode], Json]]:
-    """Return the objects that hosts refer to by index, and a function that returns the indexes."""
+    """Return lists of objects, and a function that returns a node's indexes."""
     aggregates = {each.id: each for node in nodes for each in cloud.of_host(node.host)}
     aggregate_at = {key: index for index, key in enumerate(sorted(aggregates))}
     trait_ids = {node.root_id: traits_of_trees.get(node.root_id or 0, ()) for node in nodes}

@@ -87,54 +87,43 @@ def with_network_data(
     """
     if neutron is None or spec.is_rebuild or not spec.requested_networks:
         return spec
-    lookup = _NetworkLookup(
-        neutron, bool(settings.scheduler.query_placement_for_routed_network_aggregates)
-    )
-    networks = tuple(
-        lookup.complete(network, f"{_NETWORKS_PATH}[{position}]")
-        for position, network in enumerate(spec.requested_networks)
-    )
-    return replace(spec, requested_networks=networks)
+    is_routed = bool(settings.scheduler.query_placement_for_routed_network_aggregates)
+    find_port = cache(neutron.port)
+    find_segments_of_subnet = cache(neutron.segments_of_subnet)
+    find_segments_of_network = cache(neutron.segments_of_network)
 
-
-class _NetworkLookup:
-    """Lookups of networks for a request, each sent to neutron once.
-
-    With ``routed``, the segments of networks are also looked up.
-    """
-
-    def __init__(self, neutron: Neutron, routed: bool) -> None:
-        self._routed = routed
-        self._port = cache(neutron.port)
-        self._segments_of_subnet = cache(neutron.segments_of_subnet)
-        self._segments_of_network = cache(neutron.segments_of_network)
-
-    def complete(self, network: NetworkRequest, json_path: str) -> NetworkRequest:
-        """Return a requested network or port, completed with values from neutron."""
-        if network.port_id and self._needs_port(network):
-            port = self._port(network.port_id)
+    def complete(network: NetworkRequest, json_path: str) -> NetworkRequest:
+        if network.port_id and _needs_port(network, is_routed=is_routed):
+            port = find_port(network.port_id)
             if port is None:
                 raise Invalid(
                     f"neutron has no port {network.port_id}", json_path=f"{json_path}.port_id"
                 )
             network = network.with_port(port)
-        if not self._routed or network.segments is not None or network.is_open:
+        if not is_routed or network.segments is not None or network.is_open:
             return network
         if network.subnet_id is None:
             network_id = network.named_network
-            return network.reaching(self._segments_of_network(network_id) if network_id else ())
-        segments = self._segments_of_subnet(network.subnet_id)
+            return network.reaching(find_segments_of_network(network_id) if network_id else ())
+        segments = find_segments_of_subnet(network.subnet_id)
         if segments is None:
             raise Invalid(f"neutron has no subnet {network.subnet_id}", json_path=json_path)
         return network.reaching(segments)
 
-    def _needs_port(self, network: NetworkRequest) -> bool:
-        """Return whether the port must be read, for its type or its network."""
-        if network.vnic_type is None:
-            return True
-        if not self._routed or network.segments is not None or network.subnet_id:
-            return False
-        return network.subnet_ids is None or network.network_id is None
+    networks = tuple(
+        complete(network, f"{_NETWORKS_PATH}[{position}]")
+        for position, network in enumerate(spec.requested_networks)
+    )
+    return replace(spec, requested_networks=networks)
+
+
+def _needs_port(network: NetworkRequest, *, is_routed: bool) -> bool:
+    """Return whether the port must be read, for its type or its network."""
+    if network.vnic_type is None:
+        return True
+    if not is_routed or network.segments is not None or network.subnet_id:
+        return False
+    return network.subnet_ids is None or network.network_id is None
 
 
 def check_rebuild(database: ReadableDatabase, spec: RequestSpec) -> None:
