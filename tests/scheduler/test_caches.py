@@ -144,24 +144,6 @@ def test_change_by_another_process_is_read_at_once(database, other_process_datab
     assert get_services(database, cache, "cn1") == {"cn1": NO_SERVICE}
 
 
-def test_unchanged_services_take_one_statement(database):
-    cache = HostCache(load_services)
-    report_service(database, *(f"cn{number}" for number in range(20)))
-    hosts = [f"cn{number}" for number in range(20)]
-    for statements in (2, 1):
-        with record_statements(database) as seen:
-            get_services(database, cache, *hosts)
-        assert len(seen) == statements
-
-
-def test_number_of_cached_services_is_limited(sqlite_database):
-    cache = HostCache(load_services, limit=3)
-    report_service(sqlite_database, "cn1", "cn2", "cn3", "cn4")
-    for host in ("cn1", "cn2", "cn3", "cn4", "cn1"):
-        assert get_services(sqlite_database, cache, host)[host]["host"] == host
-    assert len(cache) <= 3
-
-
 def create_aggregate(database, name, zone=None):
     return database.write(
         lambda connection: aggregates.create(connection, f"uuid of {name}", name, zone, NOW)

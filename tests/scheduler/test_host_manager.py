@@ -7,7 +7,7 @@ from placement_sched.model.instance import HostInstance
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_manager import RecordedInstances, named_instances
 from tests.conftest import make_settings
-from tests.support.scheduling import instance, report, selected_hosts, spec
+from tests.support.scheduling import instance, report, spec
 from tests.support.statements import record_statements
 from tests.support.states import build_instances, build_spec
 
@@ -151,26 +151,6 @@ def test_instances_of_hints_are_read_on_every_database(database_url, make_app, h
     record_instance(app, 2, "cn2")
     answer = app.post_json(EXPLAIN, {"request_spec": spec(scheduler_hints=hints)}).json
     assert sorted(host["host"] for host in answer["hosts"]) == hosts
-
-
-@pytest.mark.parametrize(
-    ("numbers", "group", "hosts"),
-    [
-        (range(11, 14), {"policy": "soft-affinity"}, ["cn2", "cn3", "cn3"]),
-        (range(11, 16), None, None),
-    ],
-    ids=["group", "no group"],
-)
-def test_third_party_filter_has_instances_and_those_placed_in_the_group(
-    database_url, make_app, numbers, group, hosts
-):
-    app = cloud_with(database_url, make_app, "ReadsInstances")
-    record_instance(app, 1, "cn1", {"name": "other"})
-    record_instance(app, 2, "cn2")
-    body = {"request_spec": spec(*map(instance, numbers), instance_group=group)}
-    selected = sorted(selected_hosts(app.post_json(SELECT, body).json))
-    assert set(selected) == {"cn2", "cn3"}
-    assert hosts is None or selected == hosts
 
 
 COUNTS = {"ReadsInstances": 1, "TypeAffinityFilter": 1, "SameHostFilter": 1, "AllHostsFilter": 0}

@@ -116,13 +116,6 @@ def test_service_is_a_mapping_as_in_nova():
     assert service["last_seen_up"] is None
 
 
-def test_each_host_has_limits_and_candidates_of_its_own():
-    state, other = HostState("a", "a"), HostState("b", "b")
-    state.limits["vcpu"] = 1
-    state.allocation_candidates.append({})
-    assert (other.limits, other.allocation_candidates) == ({}, [])
-
-
 def test_instance_of_the_request_uses_resources():
     state = host_state_of(stats={"num_instances": 3, "io_workload": 2})
     flavor = {"vcpus": 2, "memory_mb": 128, "root_gb": 5, "ephemeral_gb": 3, "swap": 512}

@@ -33,20 +33,6 @@ def parameters(spec, *nodes, **options):
     return {key: value[0] if len(value) == 1 else value for key, value in values.items()}
 
 
-@pytest.mark.parametrize(
-    ("extra_specs", "properties", "part"),
-    [
-        ({"resources:VGPU": "2"}, {}, "VGPU%3A2"),
-        ({"resources:DISK_GB": "0"}, {}, "resources=MEMORY_MB%3A512%2CVCPU%3A1"),
-        ({"trait:CUSTOM_A": "required"}, {}, "required=CUSTOM_A&"),
-        ({"trait:CUSTOM_A": "forbidden"}, {}, "required=%21CUSTOM_A&"),
-        ({}, {"trait:CUSTOM_A": "required"}, "required=CUSTOM_A&"),
-    ],
-)
-def test_extra_specs_and_image_properties_become_query_parameters(extra_specs, properties, part):
-    assert part in query_string(build_spec(extra_specs, properties))
-
-
 @pytest.mark.parametrize("value", ["forbidden", "Required", "x"])
 def test_trait_of_an_image_counts_only_with_the_value_required(value):
     assert query_string(build_spec(properties={"trait:CUSTOM_A": value})) == query_string(

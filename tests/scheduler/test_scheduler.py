@@ -183,19 +183,6 @@ def test_error_without_a_host_has_the_nearest_misses(cloud, amounts, misses, det
 CELL = "0F0E0D0C-0B0A-0908-0706-050403020100"
 
 
-def test_hosts_of_a_disabled_cell_are_rejected(cloud):
-    cloud.post_json("/scheduler/v1/compute_nodes", [report("cn4", cell_uuid=CELL.lower())])
-    closed = {"scheduler.disabled_cells": [CELL.upper()]}
-    answer = explain(cloud, spec(), overrides=closed)
-    cells = next(stage for stage in answer["funnel"]["filters"] if stage["name"] == "enabled_cells")
-    assert [(rejection["host"], rejection["reason"]) for rejection in cells["rejected"]] == [
-        ("cn4", "its cell is disabled")
-    ]
-    assert "cn4" not in [host["host"] for host in answer["hosts"]]
-    forced = explain(cloud, spec(force_hosts=["cn4"]), overrides=closed)
-    assert forced["outcome"] == "no_valid_host"
-
-
 def three_equal_hosts(app):
     reports = [report(f"cn{number}", memory_mb=65536) for number in (1, 2, 3)]
     app.post_json("/scheduler/v1/compute_nodes", reports)
@@ -218,19 +205,6 @@ def test_error_names_the_filter_that_rejected_a_later_instance(sqlite_app):
     assert [rejection["reason"] for rejection in last["rejected"]] == [
         "1 member of the server group here, 1 allowed"
     ]
-
-
-def test_explanation_says_that_earlier_instances_use_the_capacity(sqlite_app):
-    three_equal_hosts(sqlite_app)
-    large = flavor(memory_mb=65536)
-    answer = explain(sqlite_app, spec(*map(instance, range(1, 5)), flavor=large))
-    later = answer["funnel"]["later_instance"]
-    assert (answer["outcome"], later["placed"]) == ("no_valid_host", 3)
-    (room,) = later["filters"]
-    assert (room["name"], room["before"], room["after"]) == ("room_left", 1, 0)
-    assert {rejection["reason"] for rejection in room["rejected"]} == {
-        "no capacity remains after the earlier instances of this request"
-    }
 
 
 def test_requested_cell_rejects_hosts_of_others(cloud):

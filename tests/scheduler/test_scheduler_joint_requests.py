@@ -178,16 +178,6 @@ def test_hints_may_name_instances_of_earlier_requests(cloud):
     assert one == three != two
 
 
-def test_group_without_policy_of_its_members_is_named(cloud):
-    unknown = "11111111-2222-4333-8444-555555555555"
-    answer = select_together(
-        cloud, spec(instance(1)), spec(instance(2), instance_group=unknown), status=400
-    )
-    assert read_error(answer)["detail"] == (
-        f"There is no server group {unknown} (at $.requests[1].request_spec.instance_group)"
-    )
-
-
 @pytest.mark.parametrize(
     ("body", "path", "problem"),
     [

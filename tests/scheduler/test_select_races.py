@@ -52,7 +52,7 @@ def select_host(client: TestApp, request_spec: dict[str, object]) -> tuple[int, 
 
 
 def claim_members_and_instances(barrier, which, url, groups):
-    """Claim a member of each group, and an instance that all processes claim, at the same time."""
+    """Claim members of groups, and instances that all processes claim."""
     client, rows = make_client(url, **SPREAD_FILTER), []
     for number, group in enumerate(groups):
         member = spec(instance(1000 * (number + 1) + which), instance_group=group, flavor=SPREAD)
@@ -114,7 +114,7 @@ def claim_by_placement(client, host, uuid):
 
 
 def fill_cloud(barrier, which, url):
-    """Fill the cloud by selections, alone or in pairs, in any order, or by claims of others."""
+    """Fill the cloud by selections, or by claims of another service."""
     client = make_client(url, **STACKING if which == 1 else {})
     uuids = (instance(1000 * (which + 1) + number) for number in count())
     barrier.wait(120)

@@ -13,7 +13,6 @@ from placement_sched.model.aggregates import ServerGroup
 from placement_sched.scheduler.claim import _join_group
 from tests.conftest import make_settings
 from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
-from tests.support.statements import record_statements
 from tests.support.states import build_spec
 
 SELECT = "/scheduler/v1/select_destinations"
@@ -227,21 +226,6 @@ def test_soft_policies_weigh_hosts_by_default(cloud, policy, expected):
         explanation = cloud.post_json(EXPLAIN, {**body, "overrides": multipliers}).json
         assert selected_hosts(explanation) == [host]
         select_hosts(cloud, instance(number), instance_group=group, force_hosts=[host])
-
-
-def test_number_of_statements_does_not_depend_on_members(sqlite_cloud):
-    # With another host, the last request also finds a host. Without a host, more statements
-    # follow.
-    sqlite_cloud.post_json("/scheduler/v1/compute_nodes", [report("cn4")])
-    group = create_group(sqlite_cloud)
-    select_hosts(sqlite_cloud, instance(9), path=EXPLAIN)  # fills the cache of names
-    counts = set()
-    for number in (1, 2, 3):
-        select_hosts(sqlite_cloud, instance(number), instance_group=group)
-        with record_statements(sqlite_cloud.app.services.database) as statements:
-            select_hosts(sqlite_cloud, instance(9), path=EXPLAIN, instance_group=group)
-        counts.add(len(statements))
-    assert len(counts) == 1
 
 
 def test_group_of_a_recorded_instance_must_exist(sqlite_cloud):

@@ -96,7 +96,7 @@ OLD = "2020-01-01T00:00:00Z"
 @pytest.mark.parametrize(
     ("name", "hosts", "capacity", "rejected"),
     [
-        ("ComputeFilter", [report("cn1"), report("cn2", last_seen_up=OLD)], 64, 1),
+        ("ComputeFilter", [report("cn1", memory_mb=4096), report("cn2", last_seen_up=OLD)], 4, 1),
         (
             "NumInstancesFilter",
             [report("cn1", stats={"num_instances": "2"}), report("cn2")],
@@ -143,12 +143,12 @@ def test_several_flavors_are_in_order(cloud):
     [
         ("anti-affinity", {}, 3),
         ("anti-affinity", {"max_server_per_host": 2}, 6),
-        ("soft-anti-affinity", {}, 36),
-        ("affinity", {}, 12),
+        ("soft-anti-affinity", {}, 12),
+        ("affinity", {}, 4),
     ],
 )
 def test_capacity_of_a_server_group(app, policy, rules, expected):
-    hosts = [report(f"cn{number}", memory_mb=12288) for number in (1, 2, 3)]
+    hosts = [report(f"cn{number}", memory_mb=4096) for number in (1, 2, 3)]
     app.post_json(NODES, hosts)
     group = create_group(app, policy=policy, **rules)
     assert read_capacity(app, instance_group=group)["capacity"] == expected
