@@ -248,19 +248,6 @@ def test_output_fits_80_columns_without_colours(demo_output):
 
 
 @pytest.mark.exhaustive
-def test_colours_are_used_on_request(demo_user):
-    assert "\x1b[32m█" in demo_user.run("demo", FORCE_COLOR="1", COLORTERM="", TERM="xterm").stdout
-
-
-@pytest.mark.exhaustive
-def test_terminal_without_unicode_gets_ascii_bars(demo_user):
-    done = demo_user.run("demo", PYTHONIOENCODING="ascii")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "#" * 16 in done.stdout
-    assert done.stdout.isascii()
-
-
-@pytest.mark.exhaustive
 def test_configuration_of_the_machine_does_not_change_the_output(demo_user, demo_output):
     done = demo_user.run(
         "demo",
@@ -321,18 +308,6 @@ def test_kept_database_is_served_with_the_claims(kept_demo, serve, demo_json):
     (plain,) = find_request(demo_json, "plain")["claimed"]
     _, _, body = server.get(f"/placement/allocations/{plain['instance']}")
     assert json.loads(body)["allocations"].keys() == {plain["compute_node_uuid"]}
-
-
-@pytest.mark.exhaustive
-def test_explain_names_aggregates_on_database_and_server(kept_demo, serve):
-    newcomer, _ = kept_demo
-    config = str(newcomer.place / "work" / "my cloud" / "demo.conf")
-    server = serve("--config-file", config)
-    for where in (("--config-file", config), ("--url", server.url)):
-        done = newcomer.run("explain", *where, "--vcpus", "1", "--zone", "az3")
-        assert (done.returncode, done.stderr) == (0, "")
-        assert "member_of in:az3" in done.stdout
-        assert "member_of !in:gpu,licensed-windows" in done.stdout
 
 
 def test_kept_demo_is_not_overwritten(run_in_kept_demo):

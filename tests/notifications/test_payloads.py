@@ -2,6 +2,7 @@
 """The payloads of versioned and unversioned notifications."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -33,126 +34,72 @@ def object_fields(name: str, version: str, /, **data: object) -> dict[str, objec
     }
 
 
-FLAVOR = object_fields(
-    "FlavorPayload",
-    "1.4",
-    flavorid="f-1",
-    name="m1.tiny",
-    vcpus=3,
-    memory_mb=512,
-    root_gb=1,
-    ephemeral_gb=2,
-    swap=64,
-    rxtx_factor=1.0,
-    vcpu_weight=0,
-    disabled=False,
-    is_public=True,
-    extra_specs={"hw:cpu_policy": "mixed"},
-    projects=None,
-    description=None,
-)
-WHOLE_PAYLOAD = {
-    "instance_uuid": INSTANCE,
-    "project_id": "p1",
-    "user_id": "u1",
-    "availability_zone": "az1",
-    "num_instances": 2,
-    "flavor": FLAVOR,
-    "image": object_fields(
-        "ImageMetaPayload",
-        "1.0",
-        id=IMAGE,
-        name="cirros",
-        status="active",
-        visibility="public",
-        protected=None,
-        checksum=None,
-        owner="p2",
-        size=123,
-        virtual_size=456,
-        container_format="bare",
-        disk_format="qcow2",
-        created_at=None,
-        updated_at=None,
-        tags=["small"],
-        direct_url=None,
-        min_ram=64,
-        min_disk=1,
-        properties=object_fields(
-            "ImageMetaPropsPayload", "1.20", hw_architecture="x86_64", hw_cpu_sockets=1
-        ),
-    ),
-    "force_hosts": "cn1",
-    "force_nodes": "node1",
-    "ignore_hosts": ["cn9"],
-    "instance_group": object_fields(
-        "ServerGroupPayload",
-        "1.1",
-        uuid=GROUP,
-        name="web",
-        user_id="u1",
-        project_id="p1",
-        policies=None,
-        policy="anti-affinity",
-        rules={"max_server_per_host": "2"},
-        members=[OTHER],
-        hosts=["cn5"],
-    ),
-    "numa_topology": object_fields(
-        "InstanceNUMATopologyPayload",
-        "1.0",
-        instance_uuid=INSTANCE,
-        cells=[
-            object_fields(
-                "InstanceNUMACellPayload",
-                "1.2",
-                id=0,
-                cpuset=[0],
-                pcpuset=[1, 2],
-                cpuset_reserved=None,
-                memory=512,
-                pagesize=4,
-                cpu_topology=None,
-                cpu_pinning_raw=None,
-                cpu_policy="mixed",
-                cpu_thread_policy="prefer",
-            )
-        ],
-        emulator_threads_policy="share",
-    ),
-    "pci_requests": object_fields(
-        "InstancePCIRequestsPayload",
-        "1.0",
-        instance_uuid=INSTANCE,
-        requests=[
-            object_fields(
-                "InstancePCIRequestPayload",
-                "1.1",
-                count=1,
-                spec=[{"vendor_id": "8086", "product_id": "1572"}],
-                alias_name="nic",
-                request_id=uuid_of("pci"),
-                numa_policy="legacy",
-            )
-        ],
-    ),
-    "requested_destination": object_fields(
-        "DestinationPayload",
-        "1.0",
-        host="cn3",
-        node="node3",
-        cell=object_fields("CellMappingPayload", "2.0", uuid=CELL, name=None, disabled=False),
-        aggregates=[AGGREGATE],
-    ),
-    "retry": object_fields("SchedulerRetriesPayload", "1.0", num_attempts=1, hosts=["node4"]),
-    "scheduler_hints": {"group": [GROUP], "same_host": [INSTANCE, OTHER]},
-    "security_groups": ["default"],
+#: Names of uuids in the payload below.
+UUIDS = {
+    "INSTANCE": INSTANCE, "OTHER": OTHER, "IMAGE": IMAGE, "GROUP": GROUP, "CELL": CELL,
+    "AGGREGATE": AGGREGATE, "PCI": uuid_of("pci"),
 }
+
+
+def expand_objects(value: Any) -> Any:
+    """Return JSON with uuids, and nova's objects, which are written as ``{"Name 1.0": fields}``."""
+    if isinstance(value, list):
+        return [expand_objects(item) for item in value]
+    if not isinstance(value, dict):
+        return UUIDS.get(value, value)
+    fields = {name: expand_objects(field) for name, field in value.items()}
+    (first, *_) = fields or [""]
+    name, _, version = first.partition(" ")
+    return object_fields(name, version, **fields[first]) if version else fields
+
+
+#: A request with every field.
+WHOLE_PAYLOAD = expand_objects(
+    json.loads(
+        """{
+"instance_uuid": "INSTANCE", "project_id": "p1", "user_id": "u1", "availability_zone": "az1",
+"num_instances": 2,
+"flavor": {"FlavorPayload 1.4": {
+    "flavorid": "f-1", "name": "m1.tiny", "vcpus": 3, "memory_mb": 512, "root_gb": 1,
+    "ephemeral_gb": 2, "swap": 64, "rxtx_factor": 1.0, "vcpu_weight": 0, "disabled": false,
+    "is_public": true, "extra_specs": {"hw:cpu_policy": "mixed"}, "projects": null,
+    "description": null}},
+"image": {"ImageMetaPayload 1.0": {
+    "id": "IMAGE", "name": "cirros", "status": "active", "visibility": "public",
+    "protected": null, "checksum": null, "owner": "p2", "size": 123, "virtual_size": 456,
+    "container_format": "bare", "disk_format": "qcow2", "created_at": null, "updated_at": null,
+    "tags": ["small"], "direct_url": null, "min_ram": 64, "min_disk": 1,
+    "properties": {"ImageMetaPropsPayload 1.20": {
+        "hw_architecture": "x86_64", "hw_cpu_sockets": 1}}}},
+"force_hosts": "cn1", "force_nodes": "node1", "ignore_hosts": ["cn9"],
+"instance_group": {"ServerGroupPayload 1.1": {
+    "uuid": "GROUP", "name": "web", "user_id": "u1", "project_id": "p1", "policies": null,
+    "policy": "anti-affinity", "rules": {"max_server_per_host": "2"}, "members": ["OTHER"],
+    "hosts": ["cn5"]}},
+"numa_topology": {"InstanceNUMATopologyPayload 1.0": {
+    "instance_uuid": "INSTANCE", "emulator_threads_policy": "share",
+    "cells": [{"InstanceNUMACellPayload 1.2": {
+        "id": 0, "cpuset": [0], "pcpuset": [1, 2], "cpuset_reserved": null, "memory": 512,
+        "pagesize": 4, "cpu_topology": null, "cpu_pinning_raw": null, "cpu_policy": "mixed",
+        "cpu_thread_policy": "prefer"}}]}},
+"pci_requests": {"InstancePCIRequestsPayload 1.0": {
+    "instance_uuid": "INSTANCE",
+    "requests": [{"InstancePCIRequestPayload 1.1": {
+        "count": 1, "spec": [{"vendor_id": "8086", "product_id": "1572"}], "alias_name": "nic",
+        "request_id": "PCI", "numa_policy": "legacy"}}]}},
+"requested_destination": {"DestinationPayload 1.0": {
+    "host": "cn3", "node": "node3", "aggregates": ["AGGREGATE"],
+    "cell": {"CellMappingPayload 2.0": {"uuid": "CELL", "name": null, "disabled": false}}}},
+"retry": {"SchedulerRetriesPayload 1.0": {"num_attempts": 1, "hosts": ["node4"]}},
+"scheduler_hints": {"group": ["GROUP"], "same_host": ["INSTANCE", "OTHER"]},
+"security_groups": ["default"]}"""
+    )
+)
 BARE_PAYLOAD = {
     **dict.fromkeys(WHOLE_PAYLOAD),
     "instance_uuid": INSTANCE,
     "num_instances": 1,
-    "flavor": FLAVOR,
+    "flavor": WHOLE_PAYLOAD["flavor"],
     "scheduler_hints": {},
     "security_groups": [],
 }
@@ -194,51 +141,25 @@ def test_payload_is_serialized_as_json(document):
 
 
 PLAIN_FLAVOR = {
+    **WHOLE_PAYLOAD["flavor"]["nova_object.data"],
+    **dict.fromkeys(("projects", "created_at", "updated_at", "deleted_at")),
     "id": 1,
-    "flavorid": "f-1",
-    "name": "m1.tiny",
-    "vcpus": 3,
-    "memory_mb": 512,
-    "root_gb": 1,
-    "ephemeral_gb": 2,
-    "swap": 64,
-    "rxtx_factor": 1.0,
-    "vcpu_weight": 0,
-    "disabled": False,
-    "is_public": True,
-    "description": None,
-    "extra_specs": {"hw:cpu_policy": "mixed"},
-    "projects": None,
-    "created_at": None,
-    "updated_at": None,
-    "deleted_at": None,
     "deleted": False,
 }
 SIZE = {"vcpus": 3, "memory_mb": 512, "root_gb": 1, "ephemeral_gb": 2}
 PLAIN_WHOLE = {
     "num_instances": 2,
     "image": {
-        "id": IMAGE,
-        "name": "cirros",
-        "status": "active",
-        "visibility": "public",
-        "owner": "p2",
-        "size": 123,
-        "virtual_size": 456,
-        "container_format": "bare",
-        "disk_format": "qcow2",
-        "min_ram": 64,
-        "min_disk": 1,
-        "tags": ["small"],
-        "properties": {"hw_architecture": "x86_64", "hw_cpu_sockets": 1},
-    },
+        name: value
+        for name, value in WHOLE_PAYLOAD["image"]["nova_object.data"].items()
+        if value is not None
+    }
+    | {"properties": {"hw_architecture": "x86_64", "hw_cpu_sockets": 1}},
     "instance_type": PLAIN_FLAVOR,
     "instance_properties": {
         **SIZE,
         "uuid": INSTANCE,
-        "project_id": "p1",
-        "user_id": "u1",
-        "availability_zone": "az1",
+        **{name: WHOLE_PAYLOAD[name] for name in ("project_id", "user_id", "availability_zone")},
         "numa_topology": {
             "cells": [
                 {

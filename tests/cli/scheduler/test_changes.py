@@ -85,7 +85,6 @@ def test_invalid_change_is_reported_in_one_line(run_cli, change, words):
         ("[" * 900 + "]" * 900, "changes: the values are nested too deeply"),
         ('changes: [{drain: ["\\ud800"]}]', "changes:1:"),
         ("3", "expected a list"),
-        ("changes: 3", ":1: changes: 3 is not a list"),
     ],
 )
 def test_invalid_changes_file_is_reported_in_one_line(run_cli, tmp_path, text, words):
