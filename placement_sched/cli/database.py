@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from placement_sched.config.settings import Settings
+from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
 from placement_sched.errors import NotAdopted, Unavailable
 from placement_sched.model.clock import utcnow
@@ -98,3 +99,9 @@ def check_database_adopted(settings: Settings) -> None:
 def url_without_password(database: Database) -> str:
     """Return the URL of the database without its password."""
     return database.url.render_as_string(hide_password=True)
+
+
+def describe_database(settings: Settings) -> str:
+    """Return kind and URL of the configured database, without its password."""
+    url = database_url(settings)
+    return f"{url.get_backend_name()} {url.render_as_string(hide_password=True)}"

@@ -7,13 +7,12 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.padding import Padding
@@ -32,8 +31,6 @@ from placement_sched.model.document import Json
 from placement_sched.operations import demo as demos
 
 _LOOPBACK, _PORT = "127.0.0.1", 8778
-#: Seconds until a lost interrupt is repeated.
-_REPEAT_DELAY = 0.01
 _SERVER = f"http://{_LOOPBACK}:{_PORT}"
 
 
@@ -157,7 +154,6 @@ def run(arguments: argparse.Namespace) -> int:
             if signal.getsignal(number) == signal.SIG_DFL:
                 signal.signal(number, signal.default_int_handler)
                 stack.callback(signal.signal, number, signal.SIG_DFL)
-        stack.enter_context(repeat_lost_interrupts())
         directory = keep or Path(stack.enter_context(TemporaryDirectory(prefix=_TEMPORARY)))
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -174,26 +170,6 @@ def run(arguments: argparse.Namespace) -> int:
             else:
                 _show(demo, keep, console=arguments.console)
         return _serve(directory, arguments.host) if arguments.console else 0
-
-
-@contextmanager
-def repeat_lost_interrupts() -> Iterator[None]:
-    """Repeat an interrupt that Python drops in a callback of the garbage collector."""
-
-    def repeat(unraisable: Any) -> None:
-        if issubclass(unraisable.exc_type, KeyboardInterrupt):
-            # An interrupt raised at once would be dropped again.
-            signal.setitimer(signal.ITIMER_REAL, _REPEAT_DELAY)
-        else:
-            hook(unraisable)
-
-    hook, sys.unraisablehook = sys.unraisablehook, repeat
-    alarm = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGALRM, alarm)
-        sys.unraisablehook = hook
 
 
 def _serve(directory: Path, host: str) -> int:

@@ -4,11 +4,14 @@
 import argparse
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
 
 from placement_sched.config.conf import CONF
+from placement_sched.config.settings import Settings
+from placement_sched.scheduler.plugins import read_settings
 
 
 def add_log_options(parser: argparse.ArgumentParser) -> None:
@@ -40,6 +43,15 @@ def add_log_options(parser: argparse.ArgumentParser) -> None:
 def _metavar(option: cfg.Opt) -> str:
     is_file = option.metavar == "PATH"
     return "FILE" if is_file else option.metavar or option.dest.rpartition("_")[2].upper()
+
+
+def read_service_settings(arguments: argparse.Namespace) -> Settings:
+    """Apply the log options of a service, and read its configuration by absolute paths.
+
+    A reload reads the same files, whatever the working directory is then.
+    """
+    apply_log_options(arguments)
+    return read_settings([str(Path(name).resolve()) for name in arguments.config_file])
 
 
 def apply_log_options(arguments: argparse.Namespace) -> None:

@@ -11,14 +11,13 @@ from importlib import import_module
 from ipaddress import ip_address
 from logging.handlers import BufferingHandler
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from keystoneauth1 import loading
 from keystoneauth1.adapter import Adapter
 from keystoneauth1.exceptions import ClientException
 from keystoneauth1.session import Session
 from keystoneauth1.token_endpoint import Token
-from requests import Response
 
 from placement_sched.clients.session import silence_library_logs
 from placement_sched.errors import Invalid
@@ -131,18 +130,7 @@ def _open_session(auth: Any, cacert: str | None) -> Session:
         cert=os.environ.get("OS_CERT") or None,
         key=os.environ.get("OS_KEY") or None,
     )
-    return _follow_redirects(session)
-
-
-def _follow_redirects(session: Session) -> Session:
-    session.session.hooks["response"].append(_complete_location)
     return session
-
-
-def _complete_location(response: Response, **_: Any) -> None:
-    # keystoneauth follows only redirects to absolute URLs.
-    if "Location" in response.headers:
-        response.headers["Location"] = urljoin(response.url, response.headers["Location"])
 
 
 def _make_variable_adapters(
@@ -195,7 +183,7 @@ def _make_cloud_adapters(
     try:
         with silence_library_logs():
             region = config.OpenStackConfig().get_one(cloud=name, **options)
-            session = _follow_redirects(region.get_session())
+            session = region.get_session()
         return {
             kind: Adapter(
                 session,

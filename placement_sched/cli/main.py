@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
-from pathlib import Path
 
 from placement_sched.cli.arguments import Parser, add_command
 from placement_sched.errors import (
@@ -230,14 +229,7 @@ def _system_error(failure: OSError) -> str:
     if of_output:
         _drop_stdout()
         return f"standard output: {reason}"
-    if failure.filename is not None:
-        return f"{failure.filename}: {reason}"
-    if failure.strerror is None:
-        return reason
-    # Such as a semaphore without a file name: the calling function is named instead.
-    frame = traceback.extract_tb(failure.__traceback__)[-1]
-    place = f"{Path(frame.filename).name}, {frame.name}"
-    return f"{reason} ({place}; --debug shows the traceback)"
+    return reason if failure.filename is None else f"{failure.filename}: {reason}"
 
 
 def _drop_stdout() -> None:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from placement_sched.api import metrics
@@ -16,19 +15,17 @@ from placement_sched.api.auth import Identity
 from placement_sched.api.metrics import Metrics
 from placement_sched.api.policy_rules import POLICY_HINT, RULES
 from placement_sched.cli.arguments import Commands, add_command, positive_number
-from placement_sched.cli.database import check_database_adopted
-from placement_sched.cli.log_options import add_log_options, apply_log_options
+from placement_sched.cli.database import check_database_adopted, describe_database
+from placement_sched.cli.log_options import add_log_options, read_service_settings
 from placement_sched.config import logs
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import named_files
-from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova import messaging, service
 from placement_sched.nova.call_log import Context
 from placement_sched.nova.monitoring import Monitor, WaitingRequests, queue_length
 from placement_sched.nova.shadow.tap import read_transport
 from placement_sched.operations.config_check import log_start
-from placement_sched.scheduler.plugins import read_settings
 
 _EPILOG = """\
 nova.conf is used unchanged: [DEFAULT] transport_url and host, [api_database] and [database]
@@ -54,9 +51,7 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until SIGTERM or SIGINT, and return 0 after a clean stop."""
-    apply_log_options(arguments)
-    files = [str(Path(name).resolve()) for name in arguments.config_file]
-    settings = read_settings(files)
+    settings = read_service_settings(arguments)
     service.check(settings)
     check_policy_hint = policy_hint_check(settings)
     check_database_adopted(settings)
@@ -114,9 +109,8 @@ def start_monitoring(settings: Settings) -> Iterator[tuple[Metrics | None, Monit
 
 def announcement_of(settings: Settings, workers: int) -> str:
     """Return the line that is printed at start."""
-    url = database_url(settings)
-    database = f"{url.get_backend_name()} {url.render_as_string(hide_password=True)}"
     return (
-        f"placement-sched nova-scheduler serves {messaging.bus_of(settings)} on {database}, "
-        f"host {settings.DEFAULT.host}, workers {workers}{named_files(settings.conf)}"
+        f"placement-sched nova-scheduler serves {messaging.bus_of(settings)} on "
+        f"{describe_database(settings)}, host {settings.DEFAULT.host}, workers {workers}"
+        f"{named_files(settings.conf)}"
     )

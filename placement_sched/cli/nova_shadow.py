@@ -4,20 +4,17 @@
 import argparse
 import sys
 from functools import partial
-from pathlib import Path
 
 from placement_sched.cli import shadow_report
 from placement_sched.cli.arguments import Commands, add_command
-from placement_sched.cli.database import check_database_adopted
-from placement_sched.cli.log_options import add_log_options, apply_log_options
+from placement_sched.cli.database import check_database_adopted, describe_database
+from placement_sched.cli.log_options import add_log_options, read_service_settings
 from placement_sched.config import logs
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import named_files
-from placement_sched.db.engine import database_url
 from placement_sched.nova.shadow import service
 from placement_sched.nova.shadow.tap import NovaBus
 from placement_sched.operations.config_check import log_start
-from placement_sched.scheduler.plugins import read_settings
 
 _EPILOG = """\
 nova.conf is used unchanged: [DEFAULT] transport_url, [api_database] and [database] connection,
@@ -36,9 +33,7 @@ def register(commands: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run until SIGTERM or SIGINT, and return 0 after a clean stop."""
-    apply_log_options(arguments)
-    files = [str(Path(name).resolve()) for name in arguments.config_file]
-    settings = read_settings(files)
+    settings = read_service_settings(arguments)
     transport = service.check(settings)
     check_database_adopted(settings)
     log_start(settings, of_nova=True)
@@ -48,11 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _announce(settings: Settings, transport: NovaBus, queue: str) -> None:
-    url = database_url(settings)
-    database = f"{url.get_backend_name()} {url.render_as_string(hide_password=True)}"
     brokers = ", ".join(map(str, transport.brokers))
     sys.stdout.write(
-        f"placement-sched nova-shadow reads queue {queue} of {brokers}, database {database}"
-        f"{named_files(settings.conf)}\n"
+        f"placement-sched nova-shadow reads queue {queue} of {brokers}, database "
+        f"{describe_database(settings)}{named_files(settings.conf)}\n"
     )
     sys.stdout.flush()

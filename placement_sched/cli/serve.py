@@ -19,7 +19,6 @@ from functools import partial
 from ipaddress import ip_address
 from multiprocessing.connection import wait
 from multiprocessing.sharedctypes import RawArray, RawValue
-from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -33,22 +32,21 @@ from placement_sched.api import metrics
 from placement_sched.api.call import Services
 from placement_sched.api.serving import AsgiToWsgi
 from placement_sched.cli.arguments import Commands, add_command, positive_number
-from placement_sched.cli.database import check_database_adopted
+from placement_sched.cli.database import check_database_adopted, describe_database
 from placement_sched.cli.listening import connections, free_port, inherited_socket, resolve
-from placement_sched.cli.log_options import add_log_options, apply_log_options
+from placement_sched.cli.log_options import add_log_options, read_service_settings
 from placement_sched.clients.systemd import Notifier
 from placement_sched.config import logs
 from placement_sched.config.conf import CONF
 from placement_sched.config.opts import is_explicit
 from placement_sched.config.settings import Settings
 from placement_sched.config.sources import named_files
-from placement_sched.db.engine import database_url
 from placement_sched.errors import ConfigurationError, Unavailable, sentence
 from placement_sched.operations.aggregates import policies_in_use
 from placement_sched.operations.config_check import log_start
 from placement_sched.operations.prepare import warm_up
 from placement_sched.scheduler.live_settings import LiveSettings
-from placement_sched.scheduler.plugins import plugins_for, read_settings
+from placement_sched.scheduler.plugins import plugins_for
 
 LOG = logging.getLogger(__name__)
 #: Threads per worker. Requests are mostly Python code, so more threads only compete for the
@@ -104,9 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
     SIGINT stops the server even if the process inherited it as ignored, as a background job of a
     shell does.
     """
-    apply_log_options(arguments)
-    files = [str(Path(name).resolve()) for name in arguments.config_file]
-    settings = read_settings(files)
+    settings = read_service_settings(arguments)
     app.check_parts(settings)  # reports an error here instead of in every worker
     passed = inherited_socket()
     # The demo has no --bind.
@@ -407,11 +403,9 @@ def shows_console(settings: Settings, host: str) -> bool:
 
 
 def _announce(settings: Settings, host: str, port: int, workers: int) -> None:
-    url = database_url(settings)
     address = f"[{host}]" if ":" in host else host
-    database = f"{url.get_backend_name()} {url.render_as_string(hide_password=True)}"
     sys.stdout.write(
-        f"placement-sched serves http://{address}:{port} on {database}, "
+        f"placement-sched serves http://{address}:{port} on {describe_database(settings)}, "
         f"auth {settings.api.auth_strategy}, workers {workers}{named_files(settings.conf)}\n"
     )
     if shows_console(settings, host):

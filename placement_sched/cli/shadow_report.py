@@ -2,18 +2,14 @@
 """``nova-shadow report``: agreement of nova and this service, with reasons of differences."""
 
 import argparse
-from datetime import datetime, timedelta
 
 from placement_sched.cli.arguments import Commands, add_command, add_files, add_format
 from placement_sched.cli.database import read_configuration
 from placement_sched.cli.terminal import print_result
-from placement_sched.errors import Invalid
-from placement_sched.model.clock import utcnow
+from placement_sched.model.clock import parse_time, utcnow
 from placement_sched.nova.shadow.report import format_report, report_of
 from placement_sched.schemas import formats
 from placement_sched.store import shadow_results
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def register(group: Commands) -> None:
@@ -32,19 +28,11 @@ def register(group: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report."""
-    since = None if arguments.since is None else _moment(arguments.since)
+    since = None
+    if arguments.since is not None:
+        time = parse_time(arguments.since, utcnow(), "--since")
+        since = formats.read(formats.moment, time, "--since")
     with read_configuration(arguments, there=True) as (_, database), database.read() as connection:
         report = report_of(shadow_results.since(connection, since), since)
     print_result(arguments, report, format_report(report))
     return 0
-
-
-def _moment(text: str) -> datetime:
-    """Return the time of ``--since``, or raise :class:`Invalid`."""
-    number, unit = text[:-1], text[-1:]
-    if number.isdecimal() and unit in _UNITS:
-        try:
-            return utcnow() - timedelta(seconds=int(number) * _UNITS[unit])
-        except OverflowError:
-            raise Invalid(f"--since: {text} is too long ago") from None
-    return formats.read(formats.moment, text, "--since")

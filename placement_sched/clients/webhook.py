@@ -3,7 +3,6 @@
 
 import logging
 from hashlib import sha256
-from threading import Thread
 from urllib.parse import urlsplit
 
 from keystoneauth1.exceptions import ClientException
@@ -39,27 +38,6 @@ def send(address: str, body: Json) -> None:
     Raises :class:`ServiceFailed` unless the address answers with status 2xx in time. Redirects are
     not followed, and the body of the answer is not read.
     """
-    failures = [
-        ServiceFailed(f"{shown(address)} does not answer in {TIMEOUT} s", service="webhook")
-    ]
-
-    def post() -> None:
-        try:
-            _post(address, body)
-        except ServiceFailed as failure:
-            failures[:] = [failure]
-        else:
-            failures.clear()
-
-    # The timeout of a session bounds each read, but not an answer that arrives byte by byte.
-    thread = Thread(target=post, name="webhook", daemon=True)
-    thread.start()
-    thread.join(TIMEOUT)
-    for failure in failures:
-        raise failure
-
-
-def _post(address: str, body: Json) -> None:
     session = Session(auth=NoAuth(), timeout=TIMEOUT)
     try:
         answer = session.request(
