@@ -77,6 +77,11 @@ def print_result(arguments: argparse.Namespace, document: object, lines: Iterabl
         print_document(document, arguments.format)
 
 
+def count_noun(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 host``, ``2 hosts``."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def make_table(*headings: str) -> TextTable:
     """Return a table with these columns, and a line under its headings."""
     table = TextTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))

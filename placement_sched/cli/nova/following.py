@@ -99,7 +99,8 @@ def differences_of(findings: SyncReport) -> Iterator[str]:
     """Yield a line for each difference of a comparison."""
     for difference in findings.differences:
         fields = f": {', '.join(difference.fields)}" if difference.fields else ""
-        yield f"{_SIGNS[difference.kind]} {_singular(difference.noun)} {difference.name}{fields}"
+        noun = difference.noun.removesuffix("s")
+        yield f"{_SIGNS[difference.kind]} {noun} {difference.name}{fields}"
 
 
 def faults_of(findings: SyncReport) -> Iterator[str]:
@@ -107,12 +108,3 @@ def faults_of(findings: SyncReport) -> Iterator[str]:
     for cell in findings.away:
         yield f"{cell}: its database does not answer; its records were not changed"
     yield from map(str, findings.issues)
-
-
-def with_noun(number: int, nouns: str) -> str:
-    """Return a number with its noun, which is passed in the plural."""
-    return f"{number} {nouns if number != 1 else _singular(nouns)}"
-
-
-def _singular(nouns: str) -> str:
-    return nouns.removesuffix("s")

@@ -13,9 +13,8 @@ from placement_sched.cli.nova.following import (
     document_of,
     faults_of,
     follow_nova,
-    with_noun,
 )
-from placement_sched.cli.terminal import print_result, show_progress
+from placement_sched.cli.terminal import count_noun, print_result, show_progress
 from placement_sched.nova.sync.findings import SyncReport
 
 
@@ -82,7 +81,7 @@ def _lines(findings: SyncReport, place: str, *, check: bool) -> Iterator[str]:
     yield from faults_of(findings)
     number = findings.differing
     if check:
-        differ = with_noun(number, "differences") if number else "no differences"
+        differ = count_noun(number, "difference") if number else "no differences"
         yield f"{place}: {differ}; nothing was written"
     else:
         result = f"{number} brought up to date" if number else "was up to date"

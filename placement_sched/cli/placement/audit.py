@@ -12,7 +12,7 @@ from enum import IntEnum
 from placement_sched.cli import arguments as shared
 from placement_sched.cli.arguments import ALL_RECORDED
 from placement_sched.cli.database import read_configuration
-from placement_sched.cli.terminal import print_result, show_progress, show_waiting
+from placement_sched.cli.terminal import count_noun, print_result, show_progress, show_waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.checks import Verified, Violation
 from placement_sched.model.clock import utcnow
@@ -197,8 +197,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _hint(unverified: Sequence[UnverifiedConsumer]) -> str:
+    consumers = count_noun(len(unverified), "consumer")
     hint = (
-        f"placement-sched: not deleted: the allocations of {_consumers(len(unverified))}, which "
+        f"placement-sched: not deleted: the allocations of {consumers}, which "
         "may be instances or migrations that are not recorded here. nova-manage placement audit "
         "verifies the consumers of nova; to delete the allocations of a consumer anyway, name it "
         "with --consumer"
@@ -265,7 +266,7 @@ def _lines(audit: Audit, arguments: argparse.Namespace, uuid: str | None) -> Ite
     if not audit.orphaned and not audit.unverified:
         yield "no orphaned allocations"
     elif audit.orphaned:
-        summary = f"orphaned: the allocations of {_consumers(len(audit.consumers))}"
+        summary = f"orphaned: the allocations of {count_noun(len(audit.consumers), 'consumer')}"
         yield f"{summary}; deleted: {audit.deleted}" if arguments.delete else summary
 
 
@@ -279,8 +280,4 @@ def _unverified_lines(audit: Audit, *, verbose: bool) -> Iterator[str]:
             for entry in consumers:
                 yield f"consumer {entry.consumer} cannot be verified ({', '.join(entry.about)})"
         about = shorten_names(sorted({name for entry in consumers for name in entry.about}))
-        yield f"not verified: {_consumers(len(consumers))} of {about}: {sentence}"
-
-
-def _consumers(number: int) -> str:
-    return f"{number} consumer{'s' * (number != 1)}"
+        yield f"not verified: {count_noun(len(consumers), 'consumer')} of {about}: {sentence}"

@@ -12,7 +12,7 @@ from pathlib import Path
 from placement_sched.cli.arguments import Commands, add_command, add_format
 from placement_sched.cli.database import check_file_exists, open_database
 from placement_sched.cli.login import add_login_arguments, make_adapters
-from placement_sched.cli.terminal import print_result, show_progress
+from placement_sched.cli.terminal import count_noun, print_result, show_progress
 from placement_sched.clients.placement import RemotePlacement, open_trait_file, read_remote_hosts
 from placement_sched.clients.session import MICROVERSIONS, RemoteService, silence_library_logs
 from placement_sched.errors import Invalid
@@ -137,8 +137,8 @@ def _run_aggregates(arguments: argparse.Namespace) -> int:
     if run.stale:
         lines.append(f"{len(run.stale)} stale memberships remain; --remove-stale removes them")
     elif not run.problems:
-        number = len(run.hosts.aggregates)
-        lines.append(f"{number} host aggregate{'s'[: number != 1]}, no differences in placement")
+        number = count_noun(len(run.hosts.aggregates), "host aggregate")
+        lines.append(f"{number}, no differences in placement")
     return _report(arguments, run, {"aggregates": documents}, lines)
 
 
@@ -155,7 +155,7 @@ def _run_traits(arguments: argparse.Namespace) -> int:
         entries: list[Json] = []
         for trait, uuids in sorted(by_name(pairs).items()):
             entries += _entries(run.hosts, uuids, trait=trait)
-            count = f"{len(uuids)} provider{'s'[: len(uuids) > 1]}"
+            count = count_noun(len(uuids), "provider")
             lines.append(f"{trait}: {would}{verb} {count}{_names(run.hosts, uuids)}")
         document[key] = entries
     if not (lines or run.problems):

@@ -46,7 +46,13 @@ from placement_sched.cli.scheduler.scheduler_client import (
     add_server_arguments,
     open_scheduler,
 )
-from placement_sched.cli.terminal import format_yaml, make_table, print_result, show_progress
+from placement_sched.cli.terminal import (
+    count_noun,
+    format_yaml,
+    make_table,
+    print_result,
+    show_progress,
+)
 from placement_sched.console.reports import decision_report
 from placement_sched.errors import Invalid, NotFound, Unavailable, sentence
 from placement_sched.model.clock import AGE, parse_time, read_duration, shown_duration, utcnow
@@ -482,7 +488,7 @@ def run_purge(arguments: argparse.Namespace) -> int:
     ):
         number = purge_decisions(database, decisions, progress, dry_run=arguments.dry_run)
     done = "would be deleted" if arguments.dry_run else "deleted"
-    line = f"{number} decision{'s' * (number != 1)} made before {until} {done}"
+    line = f"{count_noun(number, 'decision')} made before {until} {done}"
     document = {"decisions": number, "before": until, "dry_run": arguments.dry_run}
     print_result(arguments, document, [line])
     return 0

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from placement_sched.cli.output import Column
-from placement_sched.cli.terminal import make_table
+from placement_sched.cli.terminal import count_noun, make_table
 from placement_sched.console.reports import Heading
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
@@ -58,7 +58,7 @@ def render(
     query = funnel["allocation_candidates"]["query"]
     warning = Text("Warning", style="bold yellow")
     if explanation["outcome"] == "selected":
-        number = (f"{_hosts(passed(explanation))} passed", "bold green")
+        number = (f"{count_noun(passed(explanation), 'host')} passed", "bold green")
         conclusion = Text.assemble(number, f"  policy {explanation['policy']}")
     else:
         conclusion = Text.assemble(("No valid host", "bold red"), f"  {obstacle(explanation)}")
@@ -177,7 +177,7 @@ def _stage(name: str, stage: Json, color: str) -> RenderableType:
         grid.add_column(overflow="fold")
         example = f"({'e.g. ' * (reason.count > 1)}{reason.example})"
         text = Text.assemble((reason.text, "yellow"), " ", (example, "dim"))
-        number = f"{reason.count} host{'s' * (reason.count > 1)}: "
+        number = f"{count_noun(reason.count, 'host')}: "
         grid.add_row(Text(number, style="yellow"), text)
         lines.append(grid)
     hidden = removed - sum(reason.count for reason in reasons)
@@ -244,9 +244,8 @@ def _selected(selected: Sequence[Json], title: str) -> RenderableType:
         zone = Text(str(selection["availability_zone"] or "-"))
         table.add_row(selection["instance"], host, zone, *(() if is_same else (Text(words),)))
     is_several = len(selected) > 1
-    hosts = _hosts(
-        len({(selection["service_host"], selection["nodename"]) for selection in selected})
-    )
+    nodes = {(selection["service_host"], selection["nodename"]) for selection in selected}
+    hosts = count_noun(len(nodes), "host")
     spread = f"  {len(selected)} instances on {hosts}" if is_several else ""
     each = f"  {'each ' if is_several else ''}{amounts[0]}" if is_same and amounts[0] else ""
     top = Text.assemble((title, "bold green"), spread, each)
@@ -275,10 +274,6 @@ def list_stages(*explanations: Json) -> list[tuple[str, str, Json]]:
         for explanation in explanations
         for name, report in stages(explanation["funnel"])
     ]
-
-
-def _hosts(count: int) -> str:
-    return "1 host" if count == 1 else f"{count} hosts"
 
 
 def _amounts(selection: Json) -> str:

@@ -8,7 +8,7 @@ from functools import partial
 from rich.console import Console
 
 from placement_sched.cli.output import MOVE_COLUMNS, Output, print_output
-from placement_sched.cli.terminal import make_table
+from placement_sched.cli.terminal import count_noun, make_table
 from placement_sched.model.document import Json
 
 
@@ -43,9 +43,5 @@ def _summary(plan: Json) -> str:
     if not moves and not stuck:
         return "no instance has to move"
     targets = Counter(move["to"] for move in moves)
-    destination = f" to {_counted(len(targets), 'host')}" if moves else ""
-    return f"{_counted(len(moves), 'instance')} would move{destination}, {len(stuck)} could not"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
+    destination = f" to {count_noun(len(targets), 'host')}" if moves else ""
+    return f"{count_noun(len(moves), 'instance')} would move{destination}, {len(stuck)} could not"
