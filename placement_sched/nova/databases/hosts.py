@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, Select, String, cast, func, literal, or_, select, union_all
+from sqlalchemy import Connection, Row, Select, func, literal, or_, select, union_all
 
 from placement_sched.db import sql
 from placement_sched.model.compute_node import COMPUTE_BINARY, Service
@@ -42,8 +42,6 @@ _SERVICES_COLUMNS = services.c
 _IS_COMPUTE = (_SERVICES_COLUMNS.deleted == 0, _SERVICES_COLUMNS.binary == COMPUTE_BINARY)
 # For nova too, a service without a heartbeat was last seen when its record was created.
 _SEEN = func.coalesce(_SERVICES_COLUMNS.last_seen_up, _SERVICES_COLUMNS.created_at).label("seen")
-#: A character that no host name contains.
-_HOST_SEPARATOR = "\n"
 _SERVICES: Select[Any] = select(
     *(
         _SERVICES_COLUMNS.id,
@@ -164,17 +162,12 @@ def disabled_services(connection: Connection) -> tuple[Service, ...]:
 
 
 def heartbeats(connection: Connection, since: datetime) -> dict[str, datetime]:
-    """Return the last heartbeat of each host, if it was sent since a time.
-
-    Each row has all hosts of one second: with ten thousand hosts that send a heartbeat every ten
-    seconds, ten rows instead of ten thousand.
-    """
-    second = func.substr(cast(_SERVICES_COLUMNS.last_seen_up, String), 1, 19)
-    query = select(second, func.aggregate_strings(_SERVICES_COLUMNS.host, _HOST_SEPARATOR))
-    query = query.where(*_IS_COMPUTE, _SERVICES_COLUMNS.last_seen_up >= since).group_by(second)
-    rows = connection.execute(query.order_by(second)).all()
-    seconds = [(datetime.fromisoformat(at), hosts) for at, hosts in rows]
-    return {host: at for at, hosts in seconds for host in hosts.split(_HOST_SEPARATOR)}
+    """Return the last heartbeat of each host, if it was sent since a time."""
+    sent_at = _SERVICES_COLUMNS.last_seen_up
+    rows = connection.execute(
+        select(_SERVICES_COLUMNS.host, sent_at).where(*_IS_COMPUTE, sent_at >= since)
+    )
+    return {host: at.replace(microsecond=0) for host, at in rows}
 
 
 def heartbeats_of(connection: Connection, hosts: Collection[str]) -> dict[str, datetime]:

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scheduling outcomes in nova's databases: hosts, migrations and action events."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
 
 import sqlalchemy as sa
 from oslo_log import log
-from sqlalchemy import Column, DateTime, Integer, String, Table, Text
-from sqlalchemy.engine import Connection
+from sqlalchemy import Connection
 
 from placement_sched.config.settings import Settings
 from placement_sched.db import sql
@@ -20,36 +18,16 @@ from placement_sched.nova.databases.connections import (
     api_database,
     cell_database,
 )
-from placement_sched.nova.databases.tables import CELL, instance_mappings, instances
+from placement_sched.nova.databases.tables import (
+    instance_actions,
+    instance_actions_events,
+    instance_faults,
+    instance_mappings,
+    instances,
+    migrations,
+)
 
 LOG = log.getLogger(__name__)
-
-_ROW = (("created_at", DateTime), ("updated_at", DateTime), ("deleted", Integer))
-
-
-def _table(name: str, *columns: Column[Any]) -> Table:
-    own = (Column(column, type_) for column, type_ in _ROW)
-    return Table(name, CELL, *own, Column("id", Integer, primary_key=True), *columns)
-
-
-def _texts(*names: str) -> Iterable[Column[str]]:
-    return [Column(name, String(255)) for name in names]
-
-
-_UUID = "instance_uuid"
-migrations = _table(
-    "migrations",
-    *_texts("source_compute", "dest_compute", "source_node", "dest_node", "status"),
-    *_texts("migration_type", _UUID),
-)
-instance_actions = _table("instance_actions", *_texts("action", _UUID, "request_id"))
-instance_actions_events = _table(
-    "instance_actions_events",
-    *_texts("event", "result", "host"),
-    Column("action_id", Integer),
-    Column("traceback", Text),
-)
-instance_faults = _table("instance_faults", *_texts(_UUID, "message"))
 
 #: The name of nova's exception in the traceback of an event.
 _NO_VALID_HOST = "NoValidHost"
@@ -85,7 +63,6 @@ class NovaMove:
     dest_compute: str | None
     dest_node: str | None
     status: str | None
-    migration_type: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +79,7 @@ class NovaRecord:
     is_buried: bool = False
     migration: NovaMove | None = None
     events: tuple[ActionEvent, ...] = ()
-    fault: str | None = field(default=None)
+    fault: str | None = None
 
 
 def cells_of(connection: Connection, uuids: Collection[str]) -> Mapping[str, int]:
@@ -149,9 +126,7 @@ def _moves(connection: Connection, requests: Mapping[str, RecordKey]) -> dict[st
             continue
         if row.status in _FINAL_STATUSES and (updated or created) < since - timedelta(seconds=1):
             continue
-        moves[row.instance_uuid] = NovaMove(
-            row.dest_compute, row.dest_node, row.status, row.migration_type
-        )
+        moves[row.instance_uuid] = NovaMove(row.dest_compute, row.dest_node, row.status)
     return moves
 
 

@@ -10,32 +10,17 @@ from datetime import datetime, timedelta
 from uuid import uuid4
 
 import sqlalchemy as sa
-from sqlalchemy import Connection, Engine, column, func, insert, select, update
+from sqlalchemy import Connection, Engine, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.engine import make_engine, parse_url
 from placement_sched.db.errors import connect, translate_errors
+from placement_sched.nova.databases.tables import services
 
 BINARY, TOPIC = "nova-scheduler", "scheduler"
 
-_SERVICES = sa.table(
-    "services",
-    column("id", sa.Integer),
-    column("uuid", sa.String),
-    column("host", sa.String),
-    column("binary", sa.String),
-    column("topic", sa.String),
-    column("report_count", sa.Integer),
-    column("disabled", sa.Boolean),
-    column("forced_down", sa.Boolean),
-    column("last_seen_up", sa.DateTime),
-    column("version", sa.Integer),
-    column("created_at", sa.DateTime),
-    column("updated_at", sa.DateTime),
-    column("deleted", sa.Integer),
-)
-_COLUMNS = _SERVICES.c
+_COLUMNS = services.c
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +76,11 @@ class ServiceRecord:
             ).one_or_none()
             version = self._newest_version(connection, now)
             if row is None:
-                connection.execute(insert(_SERVICES).values(**self._new(now), version=version))
+                connection.execute(insert(services).values(**self._new(now), version=version))
                 return 1
             count = (row.report_count or 0) + 1
             connection.execute(
-                update(_SERVICES)
+                update(services)
                 .where(_COLUMNS.id == row.id)
                 .values(report_count=count, version=version or row.version or 0, **heartbeat)
             )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's tables, reduced to the columns that are read.
+"""Nova's tables, reduced to the columns that are used.
 
 The columns are the same in the schemas of nova 27 (2023.1) to 34. Deleted rows stay in the tables
 of a cell: a row is living if ``deleted`` is 0. ``updated_at`` is null until a row first changes,
@@ -79,7 +79,8 @@ services = _with_times(
     CELL,
     *_integers("deleted"),
     Column("uuid", String(36)),
-    *_texts("host", "binary", "disabled_reason"),
+    *_texts("host", "binary", "topic", "disabled_reason"),
+    *_integers("report_count", "version"),
     Column("disabled", Boolean),
     Column("forced_down", Boolean),
     Column("last_seen_up", DateTime),
@@ -123,4 +124,23 @@ instance_metadata, instance_system_metadata = (
 )
 instance_extra = _with_times(
     "instance_extra", CELL, Column("instance_uuid", String(36)), *_long_texts("flavor")
+)
+migrations = _with_times(
+    "migrations",
+    CELL,
+    *_integers("deleted"),
+    *_texts("instance_uuid", "dest_compute", "dest_node", "status"),
+)
+instance_actions = _with_times(
+    "instance_actions", CELL, *_integers("deleted"), *_texts("instance_uuid", "request_id")
+)
+instance_actions_events = _with_times(
+    "instance_actions_events",
+    CELL,
+    *_integers("deleted", "action_id"),
+    *_texts("event", "result", "host"),
+    *_long_texts("traceback"),
+)
+instance_faults = _with_times(
+    "instance_faults", CELL, *_integers("deleted"), *_texts("instance_uuid", "message")
 )

@@ -13,8 +13,6 @@ from placement_sched.nova.databases.connections import (
 from tests.conftest import make_settings
 from tests.support.loopback import reserve_port
 
-pytestmark = pytest.mark.all_databases
-
 DEFAULT = "mysql+pymysql://nova:secret@db1:3307/nova?charset=utf8"
 
 
@@ -104,6 +102,7 @@ def test_missing_sqlite_file_is_unavailable_and_not_created(sqlite_settings, tmp
     assert not file.exists()
 
 
+@pytest.mark.all_databases
 def test_driver_error_message_has_no_error_number(database_url, sqlite_settings):
     database = cell_database("cell one", database_url, sqlite_settings)
     with pytest.raises(NovaDatabaseUnavailable) as away, database.read() as connection:

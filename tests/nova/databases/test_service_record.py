@@ -7,28 +7,14 @@ import pytest
 import sqlalchemy as sa
 
 from placement_sched.errors import Unavailable
+from placement_sched.nova.databases import tables
 from placement_sched.nova.databases.service_record import record_of
 from tests.conftest import make_settings
 
 pytestmark = pytest.mark.all_databases
 
 NOW = datetime(2026, 5, 4, 12, 0, 0)
-#: nova's table with its unique constraint, which concurrent writers can violate.
-SERVICES = sa.Table(
-    "services",
-    sa.MetaData(),
-    *(sa.Column(name, sa.DateTime) for name in ("created_at", "updated_at", "deleted_at")),
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("uuid", sa.String(36), unique=True),
-    *(sa.Column(name, sa.String(255)) for name in ("host", "binary", "topic", "disabled_reason")),
-    sa.Column("report_count", sa.Integer, nullable=False),
-    *(sa.Column(name, sa.Boolean) for name in ("disabled", "forced_down")),
-    sa.Column("last_seen_up", sa.DateTime),
-    sa.Column("version", sa.Integer),
-    sa.Column("deleted", sa.Integer),
-    sa.UniqueConstraint("host", "topic", "deleted"),
-    sa.UniqueConstraint("host", "binary", "deleted"),
-)
+SERVICES = tables.services
 
 
 @pytest.fixture
