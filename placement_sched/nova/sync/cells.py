@@ -34,20 +34,18 @@ from placement_sched.nova.databases.connections import (
     cell_database,
 )
 from placement_sched.nova.databases.hosts import CellCensus
-from placement_sched.nova.sync.findings import SyncTotals
+from placement_sched.nova.sync.findings import SyncTotals, diff_fields
 from placement_sched.store.compute import cells
 
 LOG = log.getLogger(__name__)
 
 #: A row that was read within this time after a change may have changed again in the same second.
 _WRITE_RESOLUTION = timedelta(seconds=2)
-#: Seconds until a cell that is away is tried again: after the first failure, and at most. The time
-#: doubles with each failure.
-FIRST_PAUSE, PAUSE = 1.0, 5.0
+#: Seconds until a cell that is away is tried again.
+PAUSE = 5.0
+#: The fields of a cell that are compared.
+_FIELDS = ("name", "disabled")
 _CANNOT_STORE = "the database cannot store the character {!r}"
-#: A database that fails within this many seconds is also tried before a request, which a slower
-#: database would delay.
-_AT_ONCE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +115,6 @@ class FollowedCell:
     instances_read: datetime | None = None
     #: Monotonic time from which a cell that is away is tried again.
     away_until: float | None = None
-    #: Seconds without an attempt after the next failure.
-    pause: float = FIRST_PAUSE
-    #: Whether the last attempt failed at once.
-    fails_at_once: bool = False
 
     @property
     def uuid(self) -> str:
@@ -168,10 +162,9 @@ class NovaCells:
         """Replace the characters of a display name that cannot be stored, and report an issue."""
         if (character := self.characters.missing(display_name)) is None:
             return display_name
-        replaced = self.characters.shown(display_name)
         reason = f"{_CANNOT_STORE.format(character)} of its {noun}"
         totals.add_issue(place, f"{reason}; it is recorded with {PLACEHOLDER}")
-        return replaced
+        return self.characters.shown(display_name)
 
     def is_left_out(self, place: str, texts: Mapping[str, str | None], totals: SyncTotals) -> bool:
         """Return whether a text cannot be stored, so that its record is left out.
@@ -252,11 +245,7 @@ class NovaCells:
         self._by_uuid = followed
         if hosts != self.mapped_hosts:
             previous, self.mapped_hosts = self.mapped_hosts, hosts
-            changed = {
-                host
-                for host in previous.keys() | hosts.keys()
-                if previous.get(host) != hosts.get(host)
-            }
+            changed = {host for host, _cell in previous.items() ^ hosts.items()}
             for cell in self.every:
                 cell.census = None  # so that all its services and nodes are compared
                 cell.remapped |= changed if previous else set()
@@ -295,29 +284,23 @@ class NovaCells:
 
     def follow(self, totals: SyncTotals, *, dry: bool = False) -> None:
         """Record new, changed and deleted cells."""
-        current = {
-            cell.uuid: NovaCell(
-                uuid=cell.uuid,
-                name=self.shown(cell.mapped.name or "", f"cell {cell.uuid}", "name", totals)
-                or None,
-                disabled=cell.mapped.disabled,
-            )
-            for cell in self.every
-        }
+        current = {}
+        for followed in self.every:
+            uuid, mapped = followed.uuid, followed.mapped
+            name = self.shown(mapped.name or "", f"cell {uuid}", "name", totals) or None
+            current[uuid] = NovaCell(uuid=uuid, name=name, disabled=mapped.disabled)
         with self.database.read() as connection:
             recorded = {cell.uuid: cell for cell in cells.all_cells(connection)}
         totals.note_read("cells", len(current))
         changed = {
             uuid: cell
             for uuid, cell in current.items()
-            if uuid not in recorded
-            or (cell.name, cell.disabled) != (recorded[uuid].name, recorded[uuid].disabled)
+            if diff_fields(recorded.get(uuid), cell, _FIELDS)
         }
         gone = recorded.keys() - current.keys()
         for uuid, cell in changed.items():
-            totals.note_difference(
-                "cells", cell.title, ("name", "disabled"), new=uuid not in recorded
-            )
+            fields = diff_fields(recorded.get(uuid), cell, _FIELDS)
+            totals.note_difference("cells", cell.title, fields, new=uuid not in recorded)
         for uuid in gone:
             totals.note_deleted("cells", recorded[uuid].title)
         if dry or not (changed or gone):
@@ -338,19 +321,17 @@ class NovaCells:
     ) -> None:
         """Call ``work`` for each cell that is not away.
 
-        A cell that is away is tried again after a pause. Without ``patient``, it is tried only if
-        the last attempt failed at once.
+        A cell that is away is tried again after a pause, if ``patient``.
         """
         for cell in sorted(self.every, key=lambda each: each.away_until is not None):
-            retry_at, started = cell.away_until, monotonic()
-            can_wait = patient or cell.fails_at_once
-            if retry_at is not None and not (can_wait and started >= retry_at):
+            retry_at = cell.away_until
+            if retry_at is not None and not (patient and monotonic() >= retry_at):
                 self._report_away(totals, cell)
                 continue
             try:
                 work(cell)
             except NovaDatabaseUnavailable as failure:
-                self._note_failure(cell, retry_at, failure, monotonic() - started)
+                self._note_failure(cell, retry_at, failure)
                 self._report_away(totals, cell)
             else:
                 if retry_at is not None:
@@ -377,7 +358,7 @@ class NovaCells:
             recorded = {cell.uuid: cell for cell in cells.all_cells(connection)}
         for cell in self.away:
             if cell.uuid in recorded and not recorded[cell.uuid].is_away:
-                cell.away_until, cell.pause = None, FIRST_PAUSE
+                cell.away_until = None
 
     def note_read(self) -> None:
         """Record that all cells that are not away have answered."""
@@ -385,20 +366,13 @@ class NovaCells:
         self.database.write(partial(cells.note_read, uuids=answering, now=self.clock()))
 
     def _note_failure(
-        self,
-        cell: FollowedCell,
-        retry_at: float | None,
-        failure: NovaDatabaseUnavailable,
-        seconds: float,
+        self, cell: FollowedCell, retry_at: float | None, failure: NovaDatabaseUnavailable
     ) -> None:
         """Mark a cell as away, unless another thread has noted the same failure."""
         with self._state_lock:
             if cell.away_until not in {None, retry_at}:
                 return
-            pause = min(cell.pause, PAUSE)
-            is_news, cell.away_until = cell.away_until is None, monotonic() + pause
-            cell.pause = 2 * pause
-            cell.fails_at_once = seconds < _AT_ONCE
+            is_news, cell.away_until = cell.away_until is None, monotonic() + PAUSE
             if is_news:
                 LOG.warning(
                     "%s: its database cannot be read, and its hosts are rejected until the "
@@ -414,7 +388,7 @@ class NovaCells:
         with self._state_lock:
             if cell.away_until != retry_at:
                 return
-            cell.away_until, cell.pause = None, FIRST_PAUSE
+            cell.away_until = None
             LOG.info("%s: its database answers again", cell.title)
             self._record(partial(cells.note_read, uuids=[cell.uuid]))
 

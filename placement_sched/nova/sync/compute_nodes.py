@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sync of compute nodes."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -12,8 +11,6 @@ from placement_sched.db.transaction import Connection
 from placement_sched.errors import Conflict
 from placement_sched.model.compute_node import ComputeNode
 from placement_sched.nova.databases import hosts as nova_nodes
-from placement_sched.nova.databases import hosts as nova_services
-from placement_sched.nova.databases.connections import NovaDatabaseUnavailable
 from placement_sched.nova.databases.hosts import CellCensus
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.findings import SyncTotals
@@ -98,7 +95,7 @@ class NodeSync:
 
     def moved(
         self, cell: FollowedCell, connection: Connection, census: CellCensus, *, is_round: bool
-    ) -> "MovedNodes":
+    ) -> MovedNodes:
         """Return the nodes of a cell that were written since the last call, or all uuids."""
         now = self._cells.clock()
         overlap = ROUND_OVERLAP if is_round else REFRESH_OVERLAP
@@ -109,7 +106,7 @@ class NodeSync:
         return MovedNodes(now, changed, everyone)
 
     def follow(
-        self, cell: FollowedCell, moved: "MovedNodes", totals: SyncTotals, *, is_round: bool
+        self, cell: FollowedCell, moved: MovedNodes, totals: SyncTotals, *, is_round: bool
     ) -> None:
         """Read the nodes in ``moved`` again, and record the differences.
 
@@ -172,7 +169,6 @@ class NodeSync:
         """Return the hash of each living node by uuid, and the nodes that may differ."""
         with cell.database.read() as connection:
             rows = list(nova_nodes.read_nodes(connection, uuids))
-        conflicts = self._find_cell_conflicts(cell, rows, old)
         base = defaults(self._cells.settings, self._cells.clock())
         ratios = (base.cpu_allocation_ratio, base.ram_allocation_ratio)
         context = (cell.uuid, *ratios, base.disk_allocation_ratio)
@@ -180,7 +176,10 @@ class NodeSync:
         nodes: list[ComputeNode] = []
         for row in rows:
             place = f"compute node {row.hypervisor_hostname} ({row.uuid}) of {cell.title}"
-            if reason := self._cells.failure_of(cell, row.host) or conflicts.get(row.uuid):
+            reason = self._cells.failure_of(cell, row.host)
+            if title := self._cell_of_same_uuid(cell, old.get(row.uuid)):
+                reason = reason or f"{title} has a node of the same uuid"
+            if reason:
                 totals.unread.add(row.uuid)
                 totals.add_issue(place, f"it is left out: {reason}")
                 continue
@@ -206,63 +205,16 @@ class NodeSync:
                 nodes.append(node.node)
         return living, nodes
 
-    def _find_cell_conflicts(
-        self,
-        cell: FollowedCell,
-        rows: Iterable[nova_nodes.NodeRow],
-        old: Mapping[str, RecordedNode],
-    ) -> dict[str, str]:
-        """Return the reasons to leave nodes out, by the uuid of the node.
+    def _cell_of_same_uuid(self, cell: FollowedCell, recorded: RecordedNode | None) -> str | None:
+        """Return the title of another cell if its node is recorded, and nova maps the host there.
 
-        A node is left out if another cell has a node with the same uuid, and the recorded node is
-        the node of the other cell.
+        The recorded node counts until its cell deletes it.
         """
-        hosts = {row.uuid: row.host or "" for row in rows}
-        reasons: dict[str, str] = {}
-        for peer in self._cells.every:
-            common = hosts.keys() & old.keys()
-            theirs = [uuid for uuid in common if old[uuid].cell_uuid == peer.uuid]
-            if peer is cell or not theirs:
-                continue
-            mapped = self._cells.mapped_hosts.get
-            owned = {uuid for uuid in theirs if mapped(old[uuid].host, peer.uuid) == peer.uuid}
-            if peer.away_until is None:
-                with suppress(NovaDatabaseUnavailable):
-                    owned = self._select_owned(peer, cell, {uuid: hosts[uuid] for uuid in theirs})
-            reasons |= dict.fromkeys(owned, f"{peer.title} has a node of the same uuid")
-        return reasons
-
-    def _select_owned(
-        self, peer: FollowedCell, cell: FollowedCell, hosts: Mapping[str, str]
-    ) -> set[str]:
-        """Return the nodes on hosts of ``cell`` that belong to ``peer``.
-
-        If both cells have a node, it belongs to the cell whose host is up, otherwise to the older
-        cell.
-        """
-        with peer.database.read() as connection:
-            nodes = {
-                row.uuid: row.host or ""
-                for row in nova_nodes.read_nodes(connection, hosts)
-                if not self._cells.failure_of(peer, row.host)
-            }
-            up_there = self._hosts_up(connection, nodes.values())
-        with cell.database.read() as connection:
-            up_here = self._hosts_up(connection, hosts.values())
-        order = self._cells.every
-        older = order.index(peer) < order.index(cell)
-        return {
-            uuid
-            for uuid, host in nodes.items()
-            if (host in up_there, older) > (hosts[uuid] in up_here, not older)
-        }
-
-    def _hosts_up(self, connection: Connection, hosts: Collection[str]) -> set[str]:
-        """Return the hosts that have sent a heartbeat recently."""
-        down_time = self._cells.settings.DEFAULT.service_down_time
-        since = self._cells.clock() - timedelta(seconds=down_time)
-        beats = nova_services.heartbeats_of(connection, set(hosts))
-        return {host for host, at in beats.items() if at >= since}
+        if recorded is None or recorded.cell_uuid is None or recorded.cell_uuid == cell.uuid:
+            return None
+        mapped = self._cells.mapped_hosts.get(recorded.host, recorded.cell_uuid)
+        titles = {peer.uuid: peer.title for peer in self._cells.every}
+        return titles.get(recorded.cell_uuid) if mapped == recorded.cell_uuid else None
 
     def _drop_name_conflicts(
         self, cell: FollowedCell, nodes: Sequence[ComputeNode], totals: SyncTotals

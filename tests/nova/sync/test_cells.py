@@ -110,32 +110,6 @@ def test_requests_do_not_query_an_unavailable_cell(make_follower, cloud, databas
     assert cell_states(database)["two"].is_away
 
 
-@pytest.mark.usefixtures("no_pause")
-def test_requests_retry_a_fast_failing_cell_after_its_pause(make_follower, cloud, database):
-    follower = make_follower(cloud)
-    follower.full()
-    make_cell_unavailable(cloud, "two")
-    follower.refresh()
-    assert cell_states(database)["two"].is_away
-    make_cell_available(cloud, "two")
-    follower.refresh()
-    assert not cell_states(database)["two"].is_away
-
-
-@pytest.mark.usefixtures("no_pause")
-def test_requests_do_not_retry_a_cell_that_timed_out(make_follower, cloud, database, monkeypatch):
-    monkeypatch.setattr(followed, "_AT_ONCE", 0.0)
-    follower = make_follower(cloud)
-    follower.full()
-    make_cell_unavailable(cloud, "two")
-    follower.refresh()
-    make_cell_available(cloud, "two")
-    follower.refresh()
-    assert cell_states(database)["two"].is_away
-    follower.round()
-    assert not cell_states(database)["two"].is_away
-
-
 @pytest.fixture
 def advance_clock(monkeypatch):
     passed = [0.0]
@@ -163,18 +137,6 @@ def test_background_sync_retries_an_unavailable_cell_early(
     advance_clock(0.1)
     follower.sync_due()
     assert not cell_states(database)["two"].is_away
-
-
-def test_retry_interval_of_an_unavailable_cell_grows(make_follower, cloud, advance_clock):
-    follower = make_follower(cloud, **{"scheduler.nova_sync_interval": 3600})
-    follower.sync_due()
-    make_cell_unavailable(cloud, "two")
-    follower.refresh()
-    pauses = []
-    for _ in range(5):
-        pauses.append(follower.sync_due())
-        advance_clock(pauses[-1])
-    assert pauses == pytest.approx([1, 2, 4, 5, 5])
 
 
 def test_cell_recovery_seen_by_another_process_resumes_sync(make_follower, cloud, service):

@@ -9,8 +9,6 @@ from placement_sched.db.tables import inventories, resource_providers
 from placement_sched.model.clock import utcnow
 from tests.support.nova_clouds import build_pci_pools, seconds_ago, wrap_object
 
-pytestmark = pytest.mark.all_databases
-
 NO_POOL = wrap_object("PciDevicePoolList", "1.1", {"objects": [7]})
 
 
@@ -54,6 +52,7 @@ def test_unset_ratio_comes_from_the_configuration(make_follower, nova, read_node
     assert read_nodes()["cn1"].cpu_allocation_ratio == 3.0
 
 
+@pytest.mark.all_databases
 def test_unset_text_columns_are_empty(follower, nova, read_nodes):
     names = ("stats", "metrics", "pci_stats", "numa_topology", "supported_instances", "host_ip")
     nova.add_host("cn1", **dict.fromkeys(names))
@@ -88,6 +87,7 @@ def test_node_sync_does_not_write_placement_tables(follower, nova, database):
         assert connection.execute(inventories.select()).all() == []
 
 
+@pytest.mark.all_databases
 @pytest.mark.parametrize("reading", ["full", "round", "refresh"])
 def test_recreated_node_with_a_new_uuid_replaces_the_old_record(
     follower, nova, read_uuids, reading
@@ -105,6 +105,7 @@ def test_recreated_node_with_a_new_uuid_replaces_the_old_record(
     assert read_uuids() == {"cn1": uuid}
 
 
+@pytest.mark.all_databases
 @pytest.mark.parametrize("reading", ["full", "round", "refresh"])
 def test_deleted_host_is_removed(follower, nova, read_nodes, service, reading):
     nova.add_host("cn1")
@@ -116,6 +117,7 @@ def test_deleted_host_is_removed(follower, nova, read_nodes, service, reading):
     assert service("cn1") is None
 
 
+@pytest.mark.all_databases
 @pytest.mark.parametrize("reading", ["full", "round", "refresh"])
 def test_new_host_is_recorded(follower, nova, read_nodes, service, reading):
     nova.add_host("cn1")
@@ -126,6 +128,7 @@ def test_new_host_is_recorded(follower, nova, read_nodes, service, reading):
     assert service("cn2").forced_down
 
 
+@pytest.mark.all_databases
 def test_two_nodes_can_swap_names(follower, nova, read_uuids):
     first, second = nova.add_host("cn1"), nova.add_host("cn2")
     follower.full()
@@ -145,6 +148,7 @@ def test_unmapped_host_is_reported(follower, nova):
     assert "discover_hosts" in issue.reason
 
 
+@pytest.mark.all_databases
 def test_a_round_records_heartbeats(follower, nova, read_nodes, service):
     nova.add_host("cn1", last_seen_up=seconds_ago(50))
     follower.full()
