@@ -25,7 +25,7 @@ Context = Mapping[str, Any]
 
 def ids_of(context: Context) -> RequestIds:
     """Return the ids of a message's request, from nova's context."""
-    return RequestIds(_text(context, "request_id"), _text(context, "global_request_id"))
+    return RequestIds(text_of(context, "request_id"), text_of(context, "global_request_id"))
 
 
 def fields_of(context: Context, method: str, outcome: str, seconds: float) -> dict[str, Any]:
@@ -37,8 +37,8 @@ def fields_of(context: Context, method: str, outcome: str, seconds: float) -> di
     return {
         "request_id": ids.request_id,
         "global_request_id": ids.global_request_id,
-        "user_id": _text(context, "user_id") or _text(context, "user"),
-        "project_id": _text(context, "project_id") or _text(context, "tenant"),
+        "user_id": text_of(context, "user_id") or text_of(context, "user"),
+        "project_id": text_of(context, "project_id") or text_of(context, "tenant"),
         "method": method,
         "outcome": outcome,
         "duration_ms": round(seconds * 1000, 1),
@@ -99,6 +99,7 @@ def log_slow(fields: dict[str, Any]) -> None:
     )
 
 
-def _text(context: Context, name: str) -> str | None:
+def text_of(context: Context, name: str) -> str | None:
+    """Return a text of nova's context, cut to the length of an id, or None."""
     value = context.get(name)
     return value[:_MAX_ID] if isinstance(value, str) else None

@@ -164,8 +164,9 @@ class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the libr
 
         Raises oslo.messaging's ``ExpectedException`` with the answer for every failure.
         """
-        is_expected, outcome = False, "refused"
-        method, began = UNKNOWN, time.perf_counter()
+        failure: Exception | None = None
+        answer, is_expected = None, False
+        method, outcome, began = UNKNOWN, "answered", time.perf_counter()
         try:
             method = self._check_method(incoming.message)
             answer = super().dispatch(incoming)
@@ -174,14 +175,11 @@ class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the libr
         except ExpectedError as expected:
             failure, is_expected, outcome = expected.failure, True, expected.outcome
         except Exception as unexpected:  # noqa: BLE001 - every failure is answered
-            failure = unexpected
-        else:
-            self._count(
-                AnsweredCall(method, "answered", time.perf_counter() - began, incoming.ctxt)
-            )
-            return answer
+            failure, outcome = unexpected, "refused"
         call = AnsweredCall(method, outcome, time.perf_counter() - began, incoming.ctxt)
         self._count(call)
+        if failure is None:
+            return answer
         if not is_expected:  # logged outside the handler, or the line would repeat the exception
             self._log(incoming.message, call, failure)
         try:

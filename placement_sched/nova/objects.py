@@ -10,15 +10,12 @@ and nova 34 observed.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from typing import Any
 
 from placement_sched import errors
 from placement_sched.errors import Invalid
-from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.document import Document, Json
-from placement_sched.model.names import canonical_uuid
 
 #: The newest version of each object in nova 34. The versions of nova 27 have the same major
 #: numbers.
@@ -102,15 +99,11 @@ class UnknownVersion(UnreadableObject):
 
 @dataclass(frozen=True, slots=True)
 class ObjectType:
-    """A versioned object: its name, the fields that are read, and the required fields.
-
-    ``renamed`` has other names for fields in the result.
-    """
+    """A versioned object: its name, the fields that are read, and the required fields."""
 
     name: str
     fields: Mapping[str, FieldReader]
     needed: tuple[str, ...] = ()
-    renamed: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, primitive: Any, place: str) -> Json | None:
         """Read a field that may be null."""
@@ -123,7 +116,7 @@ class ObjectType:
         """
         data = self._data(primitive, place)
         result = {
-            self.renamed.get(name, name): reader(data[name], f"{place}.{name}")
+            name: reader(data[name], f"{place}.{name}")
             for name, reader in self.fields.items()
             if name in data
         }
@@ -265,18 +258,6 @@ def anything(value: Any, place: str) -> Any:  # noqa: ARG001 - as every reader
     return value
 
 
-def time(value: Any, place: str) -> datetime | None:
-    """Return a time or null, as naive UTC."""
-    value_text = text(value, place)
-    if value_text is None:
-        return None
-    try:
-        parsed = datetime.fromisoformat(value_text)
-    except ValueError:
-        raise UnreadableObject(f"{place} is not a time") from None
-    return parsed if parsed.tzinfo is None else parsed.astimezone(UTC).replace(tzinfo=None)
-
-
 def _version_numbers(version: str) -> tuple[int, ...]:
     """Return the numbers of a version, or none for invalid text."""
     try:
@@ -363,45 +344,3 @@ def reason_of(funnel: Document) -> str:
         return f"Scheduling failed: {rejections[0]}"
     candidates = funnel.get("allocation_candidates") or {}
     return "" if candidates.get("hosts") == 0 and candidates.get("query") else _NOT_ENOUGH
-
-
-_AGGREGATE = ObjectType(
-    "Aggregate",
-    {
-        "id": integer,
-        **dict.fromkeys(("uuid", "name"), text),
-        "hosts": list_of(text),
-        "metadata": dict_of(text),
-        **dict.fromkeys(("created_at", "updated_at"), time),
-    },
-    needed=("id", "uuid", "name"),
-)
-
-
-def aggregate_of(primitive: Any, place: str = "aggregate") -> HostAggregate:
-    """Return the host aggregate of an Aggregate, with empty hosts and metadata if unset.
-
-    Raises :class:`~placement_sched.nova.objects.UnreadableObject` with the place of an error.
-    """
-    return _build_aggregate(_AGGREGATE.read(primitive, place))
-
-
-def aggregates_of(primitives: Any) -> list[HostAggregate]:
-    """Return the host aggregates in the argument of ``update_aggregates``.
-
-    The argument of this RPC is an aggregate or a list of aggregates.
-    """
-    listed = primitives if isinstance(primitives, list) else [primitives]
-    return [aggregate_of(each, f"aggregates[{index}]") for index, each in enumerate(listed)]
-
-
-def _build_aggregate(data: dict[str, Any]) -> HostAggregate:
-    metadata = data.pop("metadata", None) or {}
-    return HostAggregate(
-        **{
-            **data,
-            "uuid": canonical_uuid(data["uuid"]),
-            "hosts": frozenset(data.get("hosts") or ()),
-        },
-        metadata=metadata,
-    )

@@ -287,8 +287,11 @@ _SPEC = ObjectType(
 )
 
 
-def _uuids(values: Any) -> list[str]:
-    """Return the uuids of instances, which become consumers in placement."""
+def uuids_of(values: Any) -> list[str]:
+    """Return the uuids of a call's instances, which become consumers in placement.
+
+    Raises :class:`~placement_sched.nova.objects.UnreadableObject`.
+    """
     if not isinstance(values, list | tuple):
         raise UnreadableObject("instance_uuids is not a list")
     try:
@@ -315,7 +318,7 @@ def document_of(primitive: Any, instance_uuids: Sequence[str] | None = None) -> 
         (document.get("scheduler_hints") or {}).pop("group", None)
     uuid = document.pop("instance_uuid", None)
     if instance_uuids:
-        document["instance_uuids"] = _uuids(instance_uuids)
+        document["instance_uuids"] = uuids_of(instance_uuids)
     elif uuid and (document.get("num_instances") or 1) == 1:
         document["instance_uuids"] = [uuid]
     return document

@@ -2,15 +2,14 @@
 """nova's scheduler RPC API, as nova-conductor, nova-api and nova-compute call it.
 
 Methods, arguments and versions follow nova's scheduler RPC API 4.0 to 4.5. Arguments arrive as
-plain primitives, which ``objects.py`` and ``request_spec.py`` read. A compute host sends whole
-Instances with any fields absent. They contain neither the server group of an instance nor the
-decision that placed it.
+plain primitives, which ``objects.py`` and ``request_spec.py`` read. Announced aggregates and
+instances are read from nova's databases, as announcements may arrive late.
 """
 
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any
 
@@ -18,7 +17,6 @@ from placement_sched import errors
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.caller import set_caller
 from placement_sched.model.document import Document, Json
-from placement_sched.model.instance import Instance
 from placement_sched.model.names import canonical_uuid
 from placement_sched.model.request_spec import REBUILD_HINT
 from placement_sched.model.request_stats import request_stats
@@ -27,10 +25,6 @@ from placement_sched.nova.messaging import ExpectedError, expose, target_of
 from placement_sched.nova.objects import (
     ObjectType,
     UnreadableObject,
-    aggregate_of,
-    aggregates_of,
-    boolean,
-    dict_of,
     integer,
     list_object_of,
     list_of,
@@ -38,8 +32,7 @@ from placement_sched.nova.objects import (
     text,
     to_remote_failure,
 )
-from placement_sched.nova.objects import time as time_of
-from placement_sched.nova.request_spec import FLAVOR, document_of
+from placement_sched.nova.request_spec import document_of
 from placement_sched.nova.sync.follower import Follower
 from placement_sched.scheduler.claim import ClaimMode
 from placement_sched.scheduler.request import drop_invalid_rebuild
@@ -63,28 +56,11 @@ ALLOCATION_REQUEST_VERSION = "1.36"
 _RATIOS = ("cpu_allocation_ratio", "ram_allocation_ratio")
 _AMOUNTS = ("vcpu", "memory_mb", "disk_gb")
 
-_COPIED = ("host", "node", "project_id", "user_id", "vm_state", "task_state")
-_SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
-_INSTANCE = ObjectType(
-    "Instance",
-    {
-        **dict.fromkeys(("uuid", "display_name", "image_ref", *_COPIED), text),
-        **dict.fromkeys(("instance_type_id", *_SIZES), integer),
-        "flavor": FLAVOR,
-        "system_metadata": dict_of(text, nulls=True),
-        "deleted": boolean,
-        **dict.fromkeys(("created_at", "updated_at"), time_of),
-    },
-    needed=("uuid",),
-)
 _UUIDS = list_of(text)
-_INSTANCES = list_object_of("InstanceList", _INSTANCE)
-#: The prefix of the keys of system metadata that belong to the image.
-_IMAGE_PREFIX = "image_"
-_NUMBERS = ("min_ram", "min_disk")
-_FORMATS = ("disk_format", "container_format")
-#: Properties of an image that nova may store, but that are unused and too long for a value.
-_TOO_LONG = {"mappings", "block_device_mapping", "img_mappings", "img_block_device_mapping"}
+_AGGREGATE = ObjectType("Aggregate", {"id": integer}, needed=("id",))
+_INSTANCES = list_object_of(
+    "InstanceList", ObjectType("Instance", {"uuid": text}, needed=("uuid",))
+)
 
 
 class SchedulerRpc:
@@ -120,27 +96,18 @@ class SchedulerRpc:
         """
         self._until_known()
         began = time.perf_counter()
-        level, outcome = logging.INFO, "refused"
-        wrong: errors.Error
         try:
             return self._select(sent, context, began)
-        except errors.NoValidHost as no_host:
-            request_stats().result = no_host.result
-            failure, wrong, outcome = to_remote_failure(no_host), no_host, "no_valid_host"
-        except errors.Unavailable as down:
-            failure, wrong, outcome, level = (
-                to_remote_failure(down),
-                down,
-                "unavailable",
-                logging.ERROR,
-            )
-        except UnreadableObject as unreadable:
-            raise to_remote_failure(unreadable) from None
-        except (errors.Invalid, errors.NotFound, errors.Forbidden) as rejected:
-            failure, wrong = to_remote_failure(rejected), rejected
-        except errors.Error as unexpected:
-            raise to_remote_failure(unexpected, sent.get("instance_uuids") or ()) from None
+        except errors.Error as error:
+            wrong = error
+        failure = to_remote_failure(wrong, sent.get("instance_uuids") or ())
+        outcome = _outcome_of(wrong)
+        if outcome is None:
+            raise failure
+        if isinstance(wrong, errors.NoValidHost):
+            request_stats().result = wrong.result
         # Logged outside the handler, or the line would repeat the exception.
+        level = logging.ERROR if outcome == "unavailable" else logging.INFO
         seconds = time.perf_counter() - began
         log_rejection(wrong, sent, fields_of(context, _SELECTS, outcome, seconds), level)
         raise ExpectedError(failure, outcome)
@@ -174,35 +141,57 @@ class SchedulerRpc:
     def update_aggregates(self, _context: Context, *, aggregates: Any) -> None:
         """Sync host aggregates that nova-api changed."""
         if self._announced:
-            self._follower.aggregates_changed(aggregates_of(aggregates))
+            self._follower.read_aggregates(aggregate_ids(aggregates))
 
     @expose
     def delete_aggregate(self, _context: Context, *, aggregate: Any) -> None:
         """Delete a host aggregate that nova-api deleted."""
         if self._announced:
-            self._follower.aggregate_deleted(aggregate_of(aggregate).id)
+            self._follower.read_aggregates(aggregate_ids(aggregate))
 
     @expose
     def update_instance_info(
-        self, _context: Context, *, host_name: Any, instance_info: Any
+        self,
+        _context: Context,
+        *,
+        host_name: Any,  # noqa: ARG002 - an argument of nova's
+        instance_info: Any,
     ) -> None:
         """Sync instances of a host."""
         if self._announced:
-            self._follower.instances_changed(host_of(host_name), instances_of(instance_info))
+            self._follower.read_instances(uuids_of_objects(instance_info))
 
     @expose
     def delete_instance_info(
-        self, _context: Context, *, host_name: Any, instance_uuid: Any
+        self,
+        _context: Context,
+        *,
+        host_name: Any,  # noqa: ARG002 - an argument of nova's
+        instance_uuid: Any,
     ) -> None:
         """Sync an instance that left a host."""
         if self._announced:
-            self._follower.instance_deleted(host_of(host_name), uuid_of(instance_uuid))
+            self._follower.read_instances([uuid_of(instance_uuid)])
 
     @expose
     def sync_instance_info(self, _context: Context, *, host_name: Any, instance_uuids: Any) -> None:
         """Compare the instances of a host with the records."""
         if self._announced:
             self._follower.instances_synced(host_of(host_name), uuids_of(instance_uuids))
+
+
+def _outcome_of(error: errors.Error) -> str | None:
+    """Return the outcome of a rejected call, or None for a failure that the dispatcher logs."""
+    match error:
+        case errors.NoValidHost():
+            return "no_valid_host"
+        case errors.Unavailable():
+            return "unavailable"
+        case UnreadableObject():
+            return None
+        case errors.Invalid() | errors.NotFound() | errors.Forbidden():
+            return "refused"
+    return None
 
 
 class BaseRpc:
@@ -284,16 +273,22 @@ def _dictionary(selection: Document) -> Json:
     }
 
 
-def instances_of(primitive: Any, place: str = "instance_info") -> list[Instance]:
-    """Return the instances of an InstanceList that are not deleted.
+def aggregate_ids(primitives: Any) -> set[int]:
+    """Return the ids of the Aggregates in an argument: an object or a list of objects.
 
     Raises :class:`~placement_sched.nova.objects.UnreadableObject` with the place of an error.
     """
-    return [
-        _build_instance(data)
-        for data in _INSTANCES(primitive, place) or ()
-        if not data.get("deleted")
-    ]
+    listed = primitives if isinstance(primitives, list) else [primitives]
+    places = (f"aggregates[{index}]" for index in range(len(listed)))
+    return {_AGGREGATE.read(*pair)["id"] for pair in zip(listed, places, strict=True)}
+
+
+def uuids_of_objects(primitive: Any) -> list[str]:
+    """Return the uuids of the Instances in an InstanceList.
+
+    Raises :class:`~placement_sched.nova.objects.UnreadableObject` with the place of an error.
+    """
+    return [canonical_uuid(row["uuid"]) for row in _INSTANCES(primitive, "instance_info") or ()]
 
 
 def host_of(host_name: Any) -> str:
@@ -321,43 +316,3 @@ def _read_required(value: Any, place: str) -> str:
 def uuids_of(value: Any) -> list[str]:
     """Return the uuids of a list of instances, or raise :class:`UnreadableObject`."""
     return [canonical_uuid(uuid) for uuid in _UUIDS(value, "instance_uuids") or ()]
-
-
-def image_of(image_ref: str | None, system_metadata: Document) -> Json | None:
-    """Return the image of an instance, with its properties at the boot.
-
-    ``system_metadata`` belongs to the instance. Returns None if the instance has no image.
-    """
-    stored = dict(_image_metadata(system_metadata))
-    if not image_ref and not stored:
-        return None
-    numbers = {name: int(stored[name]) for name in _NUMBERS if stored.get(name, "").isdecimal()}
-    formats = {name: stored[name] for name in _FORMATS if name in stored}
-    properties = {name: stored[name] for name in stored if name not in {*_NUMBERS, *_FORMATS}}
-    return {"id": image_ref or None, **numbers, **formats, "properties": properties}
-
-
-def _image_metadata(system_metadata: Document) -> Iterator[tuple[str, str]]:
-    for key, value in system_metadata.items():
-        name = key.removeprefix(_IMAGE_PREFIX)
-        if name != key and name not in _TOO_LONG and value is not None:
-            yield name, value
-
-
-def _build_instance(data: Mapping[str, Any]) -> Instance:
-    uuid = canonical_uuid(data["uuid"])
-    flavor = data.get("flavor")
-    if flavor is None and data.get("memory_mb") is not None:
-        sizes = {name: data.get(name) or 0 for name in _SIZES}
-        flavor = {"id": data.get("instance_type_id"), **sizes}
-    return Instance(
-        uuid=uuid,
-        **{name: data.get(name) for name in _COPIED},
-        display_name=data.get("display_name") or uuid,
-        flavor=flavor,
-        image=image_of(data.get("image_ref"), data.get("system_metadata") or {}),
-        server_group=None,
-        decision_uuid=None,
-        created_at=data.get("created_at"),
-        updated_at=data.get("updated_at"),
-    )

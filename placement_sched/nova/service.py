@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -31,13 +31,13 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.engine import database_url
 from placement_sched.db.leases import Lease
 from placement_sched.db.transaction import Database
-from placement_sched.errors import Error, one_line, sentence
+from placement_sched.errors import Error, sentence
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.model.request_stats import begin_stats
 from placement_sched.notifications.announcer import announcer_of
 from placement_sched.nova import messaging
 from placement_sched.nova.call_log import Context, fields_of, log_slow
-from placement_sched.nova.databases.connections import NovaDatabaseUnavailable, check_databases_set
+from placement_sched.nova.databases.connections import check_databases_set
 from placement_sched.nova.databases.service_record import (
     BINARY,
     HeartbeatResult,
@@ -46,7 +46,7 @@ from placement_sched.nova.databases.service_record import (
 )
 from placement_sched.nova.monitoring import CallMetrics, Monitor
 from placement_sched.nova.rpc import TOPIC, BaseRpc, SchedulerRpc
-from placement_sched.nova.sync.follower import Follower
+from placement_sched.nova.sync.follower import AGAIN, Follower, repeat_steps
 from placement_sched.operations.aggregates import policies_in_use
 from placement_sched.operations.prepare import Preparation, freeze_loaded_objects
 from placement_sched.operations.retention import LogRetention
@@ -60,11 +60,10 @@ from placement_sched.store.compute import services
 
 LOG = log.getLogger(__name__)
 
-#: Seconds between two attempts after a failure of a database.
-AGAIN = 1.0
 #: Seconds of the lease for following nova's databases, which one scheduler does for all. The other
 #: schedulers try to get it at every third of this time.
 LEASE = 15
+_NOT_YET = "nova's requests are not answered yet"
 
 
 class Heartbeat:
@@ -273,7 +272,7 @@ class SyncService(cotyledon.Service):
 
     def run(self) -> None:
         """Read everything, and then changes, until :meth:`terminate`."""
-        if not _run_steps([self._prepare, self._follower.read_all], self._stopping):
+        if not repeat_steps([self._prepare, self._follower.read_all], self._stopping, _NOT_YET):
             return
         self._shared.read.value = True
         freeze_loaded_objects()
@@ -285,7 +284,7 @@ class SyncService(cotyledon.Service):
                 beating = True
             if self._full.is_set():
                 self._full.clear()
-                _run_steps([self._follower.read_all], self._stopping)
+                repeat_steps([self._follower.read_all], self._stopping, _NOT_YET)
             self._follow()
             self._trim_log()
             self._stopping.wait(AGAIN)
@@ -301,12 +300,10 @@ class SyncService(cotyledon.Service):
             return
         if self._lease.is_held():
             self._follower.sync_due()
-            self._show_left_out(self._follower.left_out)
+            left_out = self._follower.left_out
         else:
             self._next_attempt = time.monotonic() + LEASE / 3
-            self._show_left_out(0)
-
-    def _show_left_out(self, left_out: int) -> None:
+            left_out = 0
         if self._shared.figures is not None:
             self._shared.figures.left_out(left_out)
 
@@ -378,7 +375,8 @@ class Worker(cotyledon.Service):
                 return
         # The first refresh of a process compares everything, and no request should wait for it.
         fill = partial(self._memory.fill, self._database)
-        if not _run_steps([self._prepare, self._follower.refresh, fill], self._stopping):
+        steps: list[Callable[[], object]] = [self._prepare, self._follower.refresh, fill]
+        if not repeat_steps(steps, self._stopping, _NOT_YET):
             return
         freeze_loaded_objects()
         self._can_answer.set()
@@ -415,32 +413,3 @@ def _count(figures: CallMetrics | None, slow: float, call: messaging.AnsweredCal
     if slow and call.seconds >= slow:
         log_slow(fields_of(call.context, call.method, call.outcome, call.seconds))
     begin_stats()
-
-
-def _run_steps(steps: Iterable[Callable[[], object]], stopping: Event) -> bool:
-    """Repeat each step until it succeeds, or return False if the service is stopping.
-
-    A failure that repeats is logged once.
-    """
-    last_failure = ""
-    for step in steps:
-        while not stopping.is_set():
-            failure = _run_step(step)
-            if not failure:
-                break
-            if failure != last_failure:  # logged outside the handler
-                LOG.warning("nova's requests are not answered yet: %s", failure)
-            last_failure = failure
-            stopping.wait(AGAIN)
-    return not stopping.is_set()
-
-
-def _run_step(step: Callable[[], object]) -> str:
-    """Run a step, and return its failure, or an empty string."""
-    try:
-        step()
-    except NovaDatabaseUnavailable as away:
-        return f"nova's databases cannot be read: {one_line(away)}"
-    except Error as failure:
-        return sentence(failure)
-    return ""

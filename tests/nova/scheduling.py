@@ -86,20 +86,21 @@ def spec_of(*instances: str, memory_mb: int = 512, **fields: Any) -> dict[str, A
 class Conductor:
     """Calls a scheduler as nova-conductor does, with oslo.messaging."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, exchange: str = "nova") -> None:
         conf = LIBRARY.LoggingNotificationHandler.CONF
         conf(args=[], default_config_files=[], default_config_dirs=[])
         self._transport = LIBRARY.get_rpc_transport(conf, url, allowed_remote_exmods=MODULES)
-        target = LIBRARY.Target(topic="scheduler", exchange="nova", version="4.0")
+        target = LIBRARY.Target(topic="scheduler", exchange=exchange, version="4.0")
         self._client = LIBRARY.get_rpc_client(self._transport, target)
         self._threads = ThreadPoolExecutor(64)
 
-    def call(self, method: str, version: str = "4.5", **sent: Any) -> Any:
+    def call(self, method: str, version: str = "4.5", *, timeout: int = 120, **sent: Any) -> Any:
         context = {"request_id": sent.pop("request_id", None) or f"req-{uuid4()}"}
-        context |= {name: sent.pop(name) for name in ("user_id", "project_id") if name in sent}
+        names = ("user_id", "project_id", "is_admin")
+        context |= {name: sent.pop(name) for name in names if name in sent}
         namespace = sent.pop("namespace", None)
         to = self._client.prepare(
-            version=version, timeout=120, call_monitor_timeout=60, namespace=namespace
+            version=version, timeout=timeout, call_monitor_timeout=60, namespace=namespace
         )
         return to.call(context, method, **sent)
 
@@ -116,6 +117,9 @@ class Conductor:
 
     def announce(self, method: str, version: str, **sent: Any) -> None:
         self._client.prepare(version=version, fanout=True).cast({}, method, **sent)
+
+    def send(self, method: str, context: dict[str, Any] | None = None, **sent: Any) -> None:
+        self._client.prepare(version="4.5").cast(context or {}, method, **sent)
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

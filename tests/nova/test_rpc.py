@@ -4,31 +4,23 @@
 import json
 import logging
 from contextlib import suppress
-from datetime import datetime
 
 import pytest
 
 from placement_sched.cli.nova_scheduler import policy_hint_check
 from placement_sched.config.conf import new_conf, read_files
 from placement_sched.config.settings import Settings
-from placement_sched.model.instance import HostInstance
 from placement_sched.nova.messaging import ExpectedError
-from placement_sched.nova.objects import (
-    UnknownVersion,
-    UnreadableObject,
-    aggregate_of,
-    aggregates_of,
-    primitive_of,
-)
+from placement_sched.nova.objects import UnknownVersion, UnreadableObject, primitive_of
 from placement_sched.nova.rpc import (
     SchedulerRpc,
+    aggregate_ids,
     dictionaries_of,
     host_of,
-    image_of,
-    instances_of,
     primitives_of,
     uuid_of,
     uuids_of,
+    uuids_of_objects,
 )
 from tests.nova.scheduling import hosts_of, spec_of
 from tests.nova.wire.answers import CELL, NODES, REBUILD, WHOLE, build_answer, build_selection
@@ -161,82 +153,30 @@ def test_too_long_text_is_rejected_with_its_path(run_select, cloud, field):
     assert read_allocations(cloud, instance(1)) == {}
 
 
-def build_instance(**data):
-    listed = primitive_of("InstanceList", {"objects": [primitive_of("Instance", data)]})
-    (parsed,) = instances_of(listed)
-    return parsed
+def test_ids_of_announced_aggregates_are_read_from_a_list_or_a_single_object():
+    number = AGGREGATE[DATA]["id"]
+    assert aggregate_ids([AGGREGATE]) == aggregate_ids(AGGREGATE) == {number}
+    with pytest.raises(UnreadableObject, match=r"^aggregates\[0\]: Aggregate has no id$"):
+        aggregate_ids([primitive_of("Aggregate", {"name": "a"})])
 
 
-def test_aggregate_keeps_novas_id_and_uuid():
-    data = AGGREGATE["nova_object.data"]
-    aggregate = aggregate_of(AGGREGATE)
-    for name in ("id", "uuid", "name"):
-        assert getattr(aggregate, name) == data[name]
-    assert (aggregate.hosts, aggregate.metadata) == (frozenset(data["hosts"]), data["metadata"])
-
-
-def test_aggregates_are_read_from_a_list_or_a_single_object():
-    assert aggregates_of([AGGREGATE]) == aggregates_of(AGGREGATE) == [aggregate_of(AGGREGATE)]
-
-
-def test_an_aggregate_without_hosts_metadata_and_times_is_empty():
-    aggregate = aggregate_of(primitive_of("Aggregate", {"id": 1, "uuid": UUID, "name": "a"}))
-    assert (aggregate.uuid, aggregate.created_at) == (UUID.lower(), None)
-    assert (aggregate.hosts, aggregate.metadata) == (set(), {})
-
-
-def test_aggregate_without_uuid_is_rejected():
-    with pytest.raises(UnreadableObject, match=r"^aggregates\[0\]: Aggregate has no uuid$"):
-        aggregates_of([primitive_of("Aggregate", {"id": 1, "name": "a"})])
-
-
-def test_times_are_naive_utc():
-    data = {"id": 1, "uuid": UUID, "name": "a", "created_at": "2026-01-02T03:04:05Z"}
-    assert aggregate_of(primitive_of("Aggregate", data)).created_at == datetime(2026, 1, 2, 3, 4, 5)
-
-
-def test_instances_of_a_compute_are_recorded():
-    parsed = instances_of(INSTANCES)
-    assert [each.host for each in parsed] == ["cn1", "cn1"]
-    assert HostInstance.recorded(parsed[0]).node == "node1"
-
-
-def test_instance_with_only_a_uuid_is_recorded():
-    parsed = build_instance(uuid=UUID)
-    assert (parsed.uuid, parsed.display_name) == (UUID.lower(), UUID.lower())
-    assert (parsed.flavor, parsed.image, parsed.host) == (None, None, None)
-
-
-def test_instance_without_flavor_has_the_sizes_of_its_columns():
-    parsed = build_instance(uuid=UUID, instance_type_id=3, vcpus=2, memory_mb=512, root_gb=1)
-    flavor = HostInstance.recorded(parsed).flavor
-    assert (flavor.memory_mb, flavor.ephemeral_gb) == (512, 0)
-
-
-def test_deleted_instances_are_skipped():
-    deleted = primitive_of("Instance", {"uuid": UUID, "deleted": True})
-    assert instances_of(primitive_of("InstanceList", {"objects": [deleted]})) == []
+def test_uuids_of_announced_instances_are_read():
+    uuids = [each[DATA]["uuid"] for each in INSTANCES[DATA]["objects"]]
+    assert uuids_of_objects(INSTANCES) == uuids
+    listed = primitive_of("InstanceList", {"objects": [primitive_of("Instance", {"uuid": UUID})]})
+    assert uuids_of_objects(listed) == [UUID.lower()]
 
 
 def test_unknown_major_version_of_instance_is_rejected_with_its_path():
-    old = with_changed(INSTANCES, ("nova_object.data", "objects", 1, "nova_object.version"), "1.23")
+    old = with_changed(INSTANCES, (DATA, "objects", 1, "nova_object.version"), "1.23")
     with pytest.raises(UnknownVersion, match=r"^instance_info\.objects\[1\]: version 1\.23 of Ins"):
-        instances_of(old)
-
-
-def test_image_is_the_boot_image():
-    kept = {"image_hw_disk_bus": "virtio", "image_min_ram": "512", "image_disk_format": "raw"}
-    assert image_of("i", {**kept, "owner_project_name": "p", "image_none": None}) == {
-        "id": "i",
-        "min_ram": 512,
-        "disk_format": "raw",
-        "properties": {"hw_disk_bus": "virtio"},
-    }
-    assert image_of("", {}) is None
+        uuids_of_objects(old)
 
 
 @pytest.mark.parametrize("wrong", [None, 7, "x", [None, "x"], {"x": 1}])
-@pytest.mark.parametrize(("read", "sent"), [(instances_of, INSTANCES), (aggregate_of, AGGREGATE)])
+@pytest.mark.parametrize(
+    ("read", "sent"), [(uuids_of_objects, INSTANCES), (aggregate_ids, AGGREGATE)]
+)
 def test_random_wrong_values_are_parsed_or_rejected(read, sent, wrong):
     for path in paths_in(sent):
         with suppress(UnreadableObject):

@@ -27,10 +27,10 @@ from placement_sched.model.decision import (
 )
 from placement_sched.model.document import Document, Json
 from placement_sched.model.explanation import ExplanationView
-from placement_sched.model.names import read_uuid
 from placement_sched.model.request_ids import NO_REQUEST, RequestIds
 from placement_sched.model.shadow_result import ShadowResult
-from placement_sched.nova.request_spec import document_of
+from placement_sched.nova.call_log import text_of
+from placement_sched.nova.request_spec import document_of, uuids_of
 from placement_sched.nova.shadow.comparing import (
     MAX_BEST,
     MAX_BEST_OF_REQUEST,
@@ -57,7 +57,6 @@ SELECT_DESTINATIONS = "select_destinations"
 _ENVELOPE = "2"
 #: The supported major version of nova's scheduler API.
 _API = "4"
-_MAX_ID_LENGTH = 255
 #: Maximum length of a recorded error, in characters.
 _MAX_DETAIL_LENGTH = 1000
 
@@ -100,12 +99,13 @@ def read_call(body: object) -> NovaCall | None:
     spec = arguments.get("spec_obj")
     if not isinstance(spec, dict):
         raise Invalid("the call has no RequestSpec (spec_obj)")
+    uuids = arguments.get("instance_uuids")
     return NovaCall(
         spec=spec,
-        instances=_uuids(arguments.get("instance_uuids")),
+        instances=tuple(uuids_of(uuids)) if uuids else None,
         alternates=bool(arguments.get("return_objects") and arguments.get("return_alternates")),
         ids=RequestIds(
-            _text(message, "_context_request_id"), _text(message, "_context_global_request_id")
+            text_of(message, "_context_request_id"), text_of(message, "_context_global_request_id")
         ),
     )
 
@@ -131,22 +131,6 @@ def _mapping(value: object) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise Invalid("the message is not a JSON object")
     return value
-
-
-def _uuids(value: object) -> tuple[str, ...] | None:
-    if not value:
-        return None
-    if not isinstance(value, list):
-        raise Invalid("instance_uuids is not a list")
-    uuids = [read_uuid(item) if isinstance(item, str) else None for item in value]
-    if None in uuids:
-        raise Invalid("instance_uuids contains an invalid uuid")
-    return tuple(item for item in uuids if item is not None)
-
-
-def _text(message: Mapping[str, Any], name: str) -> str | None:
-    value = message.get(name)
-    return value[:_MAX_ID_LENGTH] if isinstance(value, str) and value else None
 
 
 def allocated_hosts(connection: Connection, uuids: Collection[str]) -> Held:

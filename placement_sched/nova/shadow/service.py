@@ -6,9 +6,7 @@ third thread waits for the outcomes.
 """
 
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from random import SystemRandom
 from threading import Event, Thread
 from time import monotonic
@@ -19,28 +17,28 @@ from placement_sched.clients.systemd import Notifier
 from placement_sched.config.settings import Settings
 from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
-from placement_sched.errors import Error, Invalid, Unavailable, one_line, sentence
+from placement_sched.errors import Invalid, Unavailable
 from placement_sched.model.clock import Clock, utcnow
 from placement_sched.nova.databases.connections import check_databases_set
 from placement_sched.nova.databases.placements import NovaRecords
 from placement_sched.nova.shadow.evaluator import Evaluator, read_call
 from placement_sched.nova.shadow.outcomes import PAUSE, OutcomeTracker
 from placement_sched.nova.shadow.tap import NovaBus, Tap, read_transport
-from placement_sched.nova.sync.follower import Follower
+from placement_sched.nova.sync.follower import AGAIN, Follower, repeat_steps
 from placement_sched.operations.prepare import Preparation
 from placement_sched.operations.retention import LogRetention
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.extra_specs import all_validators
-from placement_sched.scheduler.live_settings import LiveSettings, with_options_file
+from placement_sched.scheduler.live_settings import with_options_file
 from placement_sched.scheduler.policies.registry import check_plugins, policies_for
 from placement_sched.scheduler.request import neutron_of
 from placement_sched.scheduler.scheduler import Scheduler
 
 LOG = log.getLogger(__name__)
 
-#: Seconds between two attempts after a failure of a database, and between two lines of the log with
-#: the share of agreement.
-AGAIN, SUMMARY = 1.0, 300.0
+#: Seconds between two lines of the log with the share of agreement.
+SUMMARY = 300.0
+_NOT_YET = "requests are not evaluated yet"
 #: Seconds that the threads have to end.
 GRACE = 10.0
 
@@ -56,45 +54,29 @@ def check(settings: Settings) -> NovaBus:
     return read_transport(settings.conf.config_file or ())
 
 
-@dataclass(eq=False, slots=True)
 class Shadow:
     """The parts of the service for one set of settings, with the main loop ``run``."""
 
-    settings: Settings
-    transport: NovaBus
-    clock: Clock = utcnow
-    database: Database = field(init=False)
-    follower: Follower = field(init=False)
-    awaiting: OutcomeTracker = field(init=False)
-    tap: Tap = field(init=False)
-    _live: LiveSettings = field(init=False)
-    _evaluator: Evaluator = field(init=False)
-    _records: NovaRecords = field(init=False)
-    _stopped: Event = field(default_factory=Event)
-    _read_again: Event = field(default_factory=Event)
-
-    def __post_init__(self) -> None:
-        settings = self.settings
+    def __init__(self, settings: Settings, transport: NovaBus, clock: Clock = utcnow) -> None:
+        self._settings, self._clock = settings, clock
         self.database = Database(settings)
-        self.follower = Follower(self.database, settings, self.clock)
+        self.follower = Follower(self.database, settings, clock)
         self._records = NovaRecords(settings)
         scheduler = Scheduler(
             database=self.database,
             settings=settings,
-            clock=self.clock,
+            clock=clock,
             random=SystemRandom(),
             memory=ProcessCaches.of(settings, self.database),
             neutron=neutron_of(settings),
         )
         self._live = scheduler.live
-        self._evaluator = Evaluator(scheduler, self.follower.refresh, self.clock)
+        self._evaluator = Evaluator(scheduler, self.follower.refresh, clock)
         self.awaiting = OutcomeTracker(
-            database=self.database,
-            records=self._records,
-            explain=scheduler.explain,
-            clock=self.clock,
+            database=self.database, records=self._records, explain=scheduler.explain, clock=clock
         )
-        self.tap = Tap(self.transport, settings.DEFAULT.host, self.handle)
+        self.tap = Tap(transport, settings.DEFAULT.host, self.handle)
+        self._stopped, self._read_again = Event(), Event()
 
     def stop(self) -> None:
         """Make :meth:`run` return, from any thread or signal handler."""
@@ -110,25 +92,31 @@ class Shadow:
 
         ``started`` is called in any thread, once the databases and the calls can be read.
         """
-        ready = Preparation(self.database, self.settings, self.clock)
+        ready = Preparation(self.database, self._settings, self._clock)
         steps = (ready, self.follower.full, self.awaiting.resume)
-        with self._closing():
-            if not self._run_steps(steps):
-                return
-            threads = [
-                Thread(target=self._follow, name="nova-follower"),
-                Thread(target=self._await, name="nova-outcomes"),
-                Thread(target=self._announce_start, args=(started,), name="start", daemon=True),
-            ]
-            for thread in threads:
-                thread.start()
-            try:
-                self.tap.run()
-            finally:
-                self.stop()
-                for thread in threads[:2]:
-                    thread.join(GRACE)
-                LOG.info("%s", self.awaiting.tally)
+        try:
+            if repeat_steps(steps, self._stopped, _NOT_YET):
+                self._run_threads(started)
+        finally:
+            self.follower.close()
+            self._records.close()
+            self.database.dispose()
+
+    def _run_threads(self, started: Callable[[], None]) -> None:
+        threads = [
+            Thread(target=self._follow, name="nova-follower"),
+            Thread(target=self._await, name="nova-outcomes"),
+            Thread(target=self._announce_start, args=(started,), name="start", daemon=True),
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            self.tap.run()
+        finally:
+            self.stop()
+            for thread in threads[:2]:
+                thread.join(GRACE)
+            LOG.info("%s", self.awaiting.tally)
 
     def handle(self, body: object) -> None:
         """Evaluate a message if it is a call of ``select_destinations``.
@@ -162,7 +150,7 @@ class Shadow:
             if self._read_again.is_set():
                 self._read_again.clear()
                 self._live.reload()
-                self._run_steps([self.follower.full])
+                repeat_steps([self.follower.full], self._stopped, _NOT_YET)
             self._stopped.wait(min(self.follower.sync_due(), AGAIN))
 
     def _await(self) -> None:
@@ -179,33 +167,6 @@ class Shadow:
     def _announce_start(self, started: Callable[[], None]) -> None:
         self.tap.is_open.wait()
         started()
-
-    def _run_steps(self, steps: Sequence[Callable[[], object]]) -> bool:
-        """Repeat each step until it succeeds, or return False if the service is stopping."""
-        last_failure = ""
-        for step in steps:
-            while not self._stopped.is_set():
-                try:
-                    step()
-                    break
-                except Error as failure:
-                    text = (
-                        sentence(failure) if isinstance(failure, Unavailable) else one_line(failure)
-                    )
-                if text != last_failure:
-                    LOG.warning("requests are not evaluated yet: %s", text)
-                last_failure = text
-                self._stopped.wait(AGAIN)
-        return not self._stopped.is_set()
-
-    @contextmanager
-    def _closing(self) -> Iterator[None]:
-        try:
-            yield
-        finally:
-            self.follower.close()
-            self._records.close()
-            self.database.dispose()
 
 
 def serve(settings: Settings, transport: NovaBus, started: Callable[[str], None]) -> None:

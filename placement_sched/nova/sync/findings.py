@@ -6,12 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from oslo_log import log
-
-LOG = log.getLogger(__name__)
-
-#: Maximum number of issues that a process logs.
-_MAX_LOGGED = 1000
 #: The kinds of records, in the order in which they are read and reported.
 NOUNS = ("cells", "services", "compute nodes", "host aggregates", "server groups", "instances")
 #: The kinds of differences.
@@ -149,16 +143,3 @@ def has_changed(recorded: object, current: object, names: Iterable[str]) -> bool
     if recorded is None or current is None:
         return recorded is not current
     return bool(diff_fields(recorded, current, names))
-
-
-class IssueLog:
-    """A log of issues without repetitions."""
-
-    def __init__(self) -> None:
-        self._logged: set[SyncIssue] = set()
-
-    def log(self, issue: SyncIssue) -> None:
-        """Log an issue unless it was logged before."""
-        if issue not in self._logged and len(self._logged) < _MAX_LOGGED:
-            self._logged.add(issue)
-            LOG.warning("%s", issue)

@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Background sync with nova's databases, and the refresh before each request."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
-from threading import Lock
+from threading import Event, Lock
 from time import monotonic
 
 from oslo_log import log
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
-from placement_sched.errors import Error, sentence
-from placement_sched.model.aggregates import HostAggregate
+from placement_sched.errors import Error, one_line, sentence
 from placement_sched.model.clock import Clock, utcnow
-from placement_sched.model.instance import Instance
 from placement_sched.nova.databases.connections import NovaDatabaseUnavailable
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
 from placement_sched.nova.sync.compute_nodes import NodeSync
-from placement_sched.nova.sync.findings import IssueLog, SyncReport, SyncTotals
+from placement_sched.nova.sync.findings import SyncIssue, SyncReport, SyncTotals
 from placement_sched.nova.sync.groups_aggregates import AggregateSync, GroupSync
 from placement_sched.nova.sync.instances import InstanceSync
 from placement_sched.nova.sync.services import ServiceSync
@@ -27,6 +24,11 @@ from placement_sched.operations import Progress
 from placement_sched.store.compute import compute_nodes
 
 LOG = log.getLogger(__name__)
+
+#: Maximum number of issues that a process logs.
+MAX_LOGGED = 1000
+#: Seconds between two attempts after a failure of a database.
+AGAIN = 1.0
 
 
 class Follower:
@@ -57,7 +59,7 @@ class Follower:
         self._refreshing = SharedSync(self._refresh)
         self._full_due = self._round_due = monotonic()
         self._history = database.history
-        self._issue_log = IssueLog()
+        self._logged_issues: set[SyncIssue] = set()
         #: Number of issues in the last full sync: objects that are not recorded as nova has them.
         self.left_out = 0
 
@@ -180,8 +182,7 @@ class Follower:
         """Run :meth:`full`, log its issues, and restart the interval of the background sync."""
         findings = self.full()
         self._full_due = monotonic() + self.settings.scheduler.nova_full_sync_interval
-        for issue in findings.issues:
-            self._issue_log.log(issue)
+        self._log_new_issues(findings)
 
     def sync_due(self) -> float:
         """Run the next step of the background sync if it is due: a round or a full sync.
@@ -217,46 +218,30 @@ class Follower:
         except Exception:
             LOG.exception("nova's databases cannot be read")
             return False
-        for issue in findings.issues:
-            self._issue_log.log(issue)
+        self._log_new_issues(findings)
         return True
 
-    def aggregates_changed(self, aggregates: Sequence[HostAggregate]) -> None:
-        """Sync aggregates that nova announced in ``update_aggregates``.
+    def _log_new_issues(self, findings: SyncReport) -> None:
+        """Log each issue once, and at most MAX_LOGGED issues."""
+        new = [issue for issue in findings.issues if issue not in self._logged_issues]
+        for issue in new[: MAX_LOGGED - len(self._logged_issues)]:
+            self._logged_issues.add(issue)
+            LOG.warning("%s", issue)
 
-        The aggregates are read from nova's API database, as announcements may arrive late. If the
-        database does not answer, the next round syncs the aggregates.
+    def read_aggregates(self, ids: Collection[int]) -> None:
+        """Sync aggregates that nova announced as changed or deleted.
+
+        If nova's API database does not answer, the next round syncs the aggregates.
         """
         with suppress(NovaDatabaseUnavailable):
-            self._aggregates.reconcile(SyncTotals(), {aggregate.id for aggregate in aggregates})
+            self._aggregates.reconcile(SyncTotals(), ids)
 
-    def aggregate_deleted(self, aggregate_id: int) -> None:
-        """Delete an aggregate that nova announced as deleted (RPC ``delete_aggregate``)."""
+    def read_instances(self, uuids: Collection[str]) -> None:
+        """Sync the instances with these uuids, except in cells that are away."""
         with suppress(NovaDatabaseUnavailable):
-            self._aggregates.reconcile(SyncTotals(), {aggregate_id})
-
-    def instances_changed(self, host: str, instances: Sequence[Instance]) -> None:
-        """Sync instances that a host announced (RPC ``update_instance_info``).
-
-        The instances are read from their cells, as announcements may arrive late. If a cell is
-        away, instances that are not found are recorded as announced.
-        """
-        with suppress(NovaDatabaseUnavailable):
-            self._load_cells_once()
-            synced = self._instances.reconcile([each.uuid for each in instances], SyncTotals())
-            missing = [replace(each, host=host) for each in instances if each.uuid not in synced]
-            if missing and self._cells.away:
-                self._instances.record_announced(missing)
-
-    def instance_deleted(self, host: str, uuid: str) -> None:
-        """Sync an instance that left a host (RPC ``delete_instance_info``).
-
-        The instance is looked up in the cells first, since it may already be on another host.
-        """
-        with suppress(NovaDatabaseUnavailable):
-            self._load_cells_once()
-            if not self._instances.reconcile([uuid], SyncTotals()) and self._cells.away:
-                self._instances.delete_from_host(host, uuid)
+            if not self._cells.are_known:
+                self._cells.load()
+            self._instances.reconcile(uuids, SyncTotals())
 
     def instances_synced(self, host: str, uuids: Collection[str]) -> None:
         """Compare the instances of a host with the records (RPC ``sync_instance_info``).
@@ -264,19 +249,7 @@ class Follower:
         Only differences are read from nova.
         """
         if differing := self._instances.recorded_on(host) ^ set(uuids):
-            with suppress(NovaDatabaseUnavailable):
-                self._load_cells_once()
-                self._instances.reconcile(differing, SyncTotals())
-
-    def read_instances(self, uuids: Collection[str]) -> None:
-        """Sync the instances with these uuids, except in cells that are away."""
-        with suppress(NovaDatabaseUnavailable):
-            self._load_cells_once()
-            self._instances.reconcile(uuids, SyncTotals())
-
-    def _load_cells_once(self) -> None:
-        if not self._cells.are_known:
-            self._cells.load()
+            self.read_instances(differing)
 
     def close(self) -> None:
         """Close all connections to nova's databases, before a fork and at the end."""
@@ -300,6 +273,35 @@ class SharedSync:
             number = self._begun = self._begun + 1
             self._read()
             self._done = number
+
+
+def repeat_steps(steps: Iterable[Callable[[], object]], stopping: Event, message: str) -> bool:
+    """Repeat each step until it succeeds, or return False if the service is stopping.
+
+    A failure is logged with ``message``, and only once if it repeats.
+    """
+    last_failure = ""
+    for step in steps:
+        while not stopping.is_set():
+            failure = _run_step(step)
+            if not failure:
+                break
+            if failure != last_failure:  # logged outside the handler
+                LOG.warning("%s: %s", message, failure)
+            last_failure = failure
+            stopping.wait(AGAIN)
+    return not stopping.is_set()
+
+
+def _run_step(step: Callable[[], object]) -> str:
+    """Run a step, and return its failure, or an empty string."""
+    try:
+        step()
+    except NovaDatabaseUnavailable as away:
+        return f"nova's databases cannot be read: {one_line(away)}"
+    except Error as failure:
+        return sentence(failure)
+    return ""
 
 
 class _ProgressCounter:

@@ -12,7 +12,7 @@ from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection
 from placement_sched.limits import MAX_METADATA_CHARACTERS
 from placement_sched.model.document import to_storable
-from placement_sched.model.instance import Instance, InstanceMetadata
+from placement_sched.model.instance import InstanceMetadata
 from placement_sched.nova.databases import instances as nova_instances
 from placement_sched.nova.databases import server_groups as nova_groups
 from placement_sched.nova.databases.connections import NovaDatabaseUnavailable
@@ -480,20 +480,6 @@ class InstanceSync:
             return True
 
         return self._database.write(write)
-
-    def record_announced(self, announced: Sequence[Instance]) -> None:
-        """Record instances as a host announced them, if no database has their state."""
-        now = self._cells.clock()
-        self._database.write(lambda connection: instances.record(connection, announced, now))
-
-    def delete_from_host(self, host: str, uuid: str) -> None:
-        """Delete an instance that left a host, if no database has its host."""
-
-        def write(connection: Connection) -> None:
-            locked = instances.lock_by_uuid(connection, [uuid])
-            instances.remove(connection, [each for each in locked if locked[each].host == host])
-
-        self._database.write(write)
 
     def recorded_on(self, host: str) -> frozenset[str]:
         """Return the uuids of the instances that are recorded on a host."""

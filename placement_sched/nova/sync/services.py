@@ -95,7 +95,7 @@ class ServiceSync:
         with cell.database.read() as connection:
             cell.census = nova_services.count_rows(connection)
 
-    def begin_scan(self, connection: Connection) -> "ServiceScan":
+    def begin_scan(self, connection: Connection) -> ServiceScan:
         """Begin a scan for changed services and for hosts that will soon count as down."""
         down_time: int = self._cells.settings.DEFAULT.service_down_time
         now = self._cells.clock()
@@ -105,7 +105,7 @@ class ServiceSync:
             due_before, now, self._cells, {service.host: service for service in recorded}
         )
 
-    def follow(self, scan: "ServiceScan", totals: SyncTotals) -> None:
+    def follow(self, scan: ServiceScan, totals: SyncTotals) -> None:
         """Record the result of a scan of all cells."""
         if scan.has_other_hosts:
             self.reconcile(totals)

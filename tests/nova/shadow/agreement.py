@@ -21,10 +21,8 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from oslo_config import cfg
 from sqlalchemy import make_url, select
 
-from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model import shadow_result
 from placement_sched.model.clock import utcnow
@@ -43,6 +41,7 @@ from tests.conftest import make_settings
 from tests.differential.comparison import PEER_PYTHON, needs_peer
 from tests.nova.cloud.processes import Program
 from tests.nova.cloud.rabbitmq import private_broker
+from tests.nova.scheduling import LIBRARY, Conductor, hosts_of
 from tests.nova.shadow.drawing import GPU, SSD, RequestGenerator
 from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import NovaCloud
@@ -67,7 +66,7 @@ class ShadowCloud:
     nova: NovaCloud
     database: Database
     drawing: RequestGenerator
-    caller: Any
+    caller: Conductor
     nodes: dict[str, str] = field(default_factory=dict)
     free: dict[str, dict[str, int]] = field(default_factory=dict)
     flavors: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
@@ -150,7 +149,7 @@ class ShadowCloud:
 
     def place(self, described: dict[str, Any], primitive: dict[str, Any]) -> None:
         uuids, request = described["uuids"], f"req-{uuid4()}"
-        hosts = self.caller.select(primitive, uuids, request)
+        hosts = self._select(primitive, uuids, request)
         # Real computes record an instance only after the shadow has evaluated the request.
         assert wait_until(lambda: self._is_evaluated(uuids)), f"{request} was not evaluated"
         if hosts is None:
@@ -163,6 +162,26 @@ class ShadowCloud:
             self.drawing.record_placement(uuid, host)
         for host in set(hosts):
             self._report(host)
+
+    def _select(
+        self, primitive: dict[str, Any], uuids: list[str], request: str
+    ) -> list[str] | None:
+        context = {"request_id": request, "user_id": "ann", "project_id": "demo", "is_admin": True}
+        sent = {"spec_obj": primitive, "instance_uuids": uuids, "return_alternates": True}
+        try:
+            answer = self.caller.call("select_destinations", return_objects=True, **sent, **context)
+        except LIBRARY.RemoteError as failure:
+            if failure.exc_type != "NoValidHost":
+                raise
+            return None
+        return hosts_of(answer)
+
+    def is_answered(self) -> bool:
+        try:
+            ping = {"namespace": "baseapi", "arg": "there", "timeout": 5}
+            return bool(self.caller.call("ping", "1.1", **ping))
+        except LIBRARY.MessagingTimeout:
+            return False
 
     def remove_instance(self) -> None:
         uuid = self.drawing.remove_placement()
@@ -209,46 +228,6 @@ class ShadowCloud:
         )
 
 
-class Conductor:
-    """Calls nova's schedulers as nova-conductor does."""
-
-    def __init__(self, url: str) -> None:
-        self._library = oslo_messaging()
-        conf = self._library.LoggingNotificationHandler.CONF
-        conf(args=[], default_config_files=[], default_config_dirs=[])
-        assert isinstance(conf, cfg.ConfigOpts)
-        self._transport = self._library.get_rpc_transport(conf, url)
-        target = self._library.Target(topic="scheduler", exchange="nova", version="4.0")
-        self._client = self._library.get_rpc_client(self._transport, target)
-
-    def select(self, primitive: dict[str, Any], uuids: list[str], request: str) -> list[str] | None:
-        context = {"request_id": request, "user_id": "ann", "project_id": "demo", "is_admin": True}
-        try:
-            answer = self._client.prepare(version="4.5", timeout=60).call(
-                context,
-                "select_destinations",
-                spec_obj=primitive,
-                instance_uuids=uuids,
-                return_objects=True,
-                return_alternates=True,
-            )
-        except self._library.RemoteError as failure:
-            if failure.exc_type != "NoValidHost":
-                raise
-            return None
-        return [best["nova_object.data"]["service_host"] for best, *_ in answer]
-
-    def is_answered(self) -> bool:
-        client = self._client.prepare(namespace="baseapi", version="1.1", timeout=5)
-        try:
-            return bool(client.call({}, "ping", arg="there"))
-        except self._library.MessagingTimeout:
-            return False
-
-    def close(self) -> None:
-        self._transport.cleanup()
-
-
 @contextmanager
 def running_shadow_cloud(folder: Path, *, hosts: int, seed: int) -> Iterator[ShadowCloud]:
     needs_peer()
@@ -286,7 +265,7 @@ def running_shadow_cloud(folder: Path, *, hosts: int, seed: int) -> Iterator[Sha
             program.start()
         announced = "placement-sched nova-shadow reads queue"
         assert wait_until(lambda: announced in ours.log.read_text(), 120), ours.last_lines(30)
-        assert wait_until(caller.is_answered, 120), theirs.last_lines(30)
+        assert wait_until(stage.is_answered, 120), theirs.last_lines(30)
         try:
             yield stage
         except Exception:

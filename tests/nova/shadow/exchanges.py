@@ -5,41 +5,20 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
 from urllib.parse import urlsplit
 
 from kombu import Connection
 
-from placement_sched.config.options.notifications import oslo_messaging
+from tests.nova.scheduling import Conductor
 
 
 def amqp_url(url: str) -> str:
     return url.replace("rabbit://", "amqp://")
 
 
-class Caller:
-    """Sends to nova's schedulers as conductor does, with oslo.messaging's client."""
-
-    def __init__(self, url: str, exchange: str) -> None:
-        self._library = oslo_messaging()
-        # The configuration object of the library's import. The library registers some options only
-        # there.
-        conf = self._library.LoggingNotificationHandler.CONF
-        conf(args=[], default_config_files=[], default_config_dirs=[])
-        self._transport = self._library.get_rpc_transport(conf, url)
-        target = self._library.Target(topic="scheduler", exchange=exchange, version="4.0")
-        self._client = self._library.get_rpc_client(self._transport, target)
-
-    def send(self, method: str, context: dict[str, Any] | None = None, **arguments: Any) -> None:
-        self._client.prepare(version="4.5").cast(context or {}, method, **arguments)
-
-    def close(self) -> None:
-        self._transport.cleanup()
-
-
 @contextmanager
-def running_caller(url: str, exchange: str) -> Iterator[Caller]:
-    caller = Caller(url, exchange)
+def running_caller(url: str, exchange: str) -> Iterator[Conductor]:
+    caller = Conductor(url, exchange)
     try:
         yield caller
     finally:

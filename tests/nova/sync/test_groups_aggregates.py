@@ -100,12 +100,11 @@ def test_aggregate_notification_triggers_a_read(follower, nova, read_aggregates)
     number = nova.add_aggregate("racks", ("cn1",))
     follower.full()
     nova.api.add("aggregate_hosts", aggregate_id=number, host="cn2")
-    announced = read_aggregates()["racks"]
-    follower.aggregates_changed([announced])
+    follower.read_aggregates([number])
     assert read_aggregates()["racks"].hosts == {"cn1", "cn2"}
     nova.api.remove("aggregate_hosts", aggregate_id=number)
     nova.api.remove("aggregates", id=number)
-    follower.aggregate_deleted(number)
+    follower.read_aggregates([number])
     assert read_aggregates() == {}
 
 

@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts with missing rows in nova are reported and receive no instances."""
 
-import pytest
-
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.cloud_check import CloudFault, check_cloud
 from placement_sched.store.compute import compute_nodes
 from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
-
-pytestmark = pytest.mark.all_databases
 
 
 def misfit_reasons(findings):

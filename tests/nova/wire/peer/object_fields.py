@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The values of nova's objects as JSON, for nova's environment."""
 
-from nova import objects
-
 
 def spec_fields(spec):
     fields = _set(spec, ("project_id", "user_id", "availability_zone", "is_bfv", "num_instances"))
@@ -65,21 +63,6 @@ _NETWORK = [
 
 def _set(entity, names):
     return {name: getattr(entity, name) for name in names if entity.obj_attr_is_set(name)}
-
-
-def instance_fields(instance):
-    names = ("uuid", "host", "node", "project_id", "user_id", "display_name", "vm_state")
-    fields = _set(instance, (*names, "task_state"))
-    for name in ("created_at", "updated_at"):
-        if instance.obj_attr_is_set(name):
-            time = getattr(instance, name)
-            fields[name] = time and time.replace(tzinfo=None).isoformat()
-    fields["flavor"] = _set(instance.flavor, FLAVOR) if instance.obj_attr_is_set("flavor") else None
-    if "flavor" not in instance and instance.obj_attr_is_set("memory_mb"):
-        fields["flavor"] = _set(instance, ("vcpus", "memory_mb", "root_gb", "ephemeral_gb"))
-    if instance.obj_attr_is_set("image_ref") and instance.obj_attr_is_set("system_metadata"):
-        fields["image"] = image_fields(objects.ImageMeta.from_instance(instance))
-    return fields
 
 
 def image_fields(image):

@@ -13,7 +13,7 @@ from drawing import ObjectGenerator  # noqa: E402
 from nova import exception, objects, rpc, version  # noqa: E402
 from nova.objects import base  # noqa: E402
 from nova.scheduler import utils as scheduler_utils  # noqa: E402
-from object_fields import image_fields, instance_fields, numa_limits_fields, spec_fields  # noqa: E402
+from object_fields import image_fields, numa_limits_fields, spec_fields  # noqa: E402
 from oslo_messaging._drivers import common  # noqa: E402
 from oslo_serialization import jsonutils  # noqa: E402
 from oslo_versionedobjects import base as versioned  # noqa: E402
@@ -69,13 +69,15 @@ def older(seed, number):
     return rows
 
 
-def instances(seed, number):
+def announced(seed, number):
     drawing = ObjectGenerator(Random(seed))
-    drawn = [drawing.instance() for _ in range(number)]
-    listed = objects.InstanceList(objects=drawn)
+    aggregates = [drawing.aggregate() for _ in range(number)]
+    instances = [drawing.instance() for _ in range(number)]
     return {
-        "primitive": over_the_wire(listed),
-        "held": [instance_fields(instance) for instance in drawn],
+        "aggregates": [over_the_wire(aggregate) for aggregate in aggregates],
+        "ids": [aggregate.id for aggregate in aggregates],
+        "instances": over_the_wire(objects.InstanceList(objects=instances)),
+        "uuids": [instance.uuid for instance in instances],
     }
 
 
@@ -151,21 +153,6 @@ def release():
 
 def fields(name):
     return sorted(getattr(objects, name).fields)
-
-
-def aggregates(seed, number):
-    drawing = ObjectGenerator(Random(seed))
-    drawn = [drawing.aggregate() for _ in range(number)]
-    return [
-        {
-            "primitive": over_the_wire(aggregate),
-            "held": {name: getattr(aggregate, name) for name in HELD if name in aggregate},
-        }
-        for aggregate in drawn
-    ]
-
-
-HELD = ("id", "uuid", "name", "hosts", "metadata")
 
 
 def write_answer(line):
