@@ -14,7 +14,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
 from tests.coexistence.conftest import OpenStack, peer_url
-from tests.coexistence.test_alternating import build_request
+from tests.coexistence.requests import build_request, claim_request
 from tests.conftest import make_settings
 from tests.differential.exchange import Reply
 from tests.differential.sides import Ours, Peer, Side
@@ -127,16 +127,9 @@ def check_both_services_serve(url: str, provider: str) -> None:
 
 
 def put_allocation(side: Side, provider: str, number: int, amount: int) -> Reply:
-    body = {
-        "allocations": {provider: {"resources": {"VCPU": amount}}},
-        "project_id": "demo",
-        "user_id": "demo",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
-    return side.get_answer(
-        build_request("PUT", f"/allocations/00000000-0000-4000-8000-00000000000{number}", body)
-    )
+    consumer = f"00000000-0000-4000-8000-00000000000{number}"
+    amounts = {provider: {"VCPU": amount}}
+    return side.get_answer(claim_request(consumer, amounts, owner=("demo", "demo")))
 
 
 def columns_by_table(schema: dict[str, object]) -> dict[str, list[str]]:

@@ -8,22 +8,13 @@ from uuid import uuid4
 import pytest
 
 from tests.coexistence.conftest import peer_url
-from tests.differential.exchange import Request
+from tests.coexistence.requests import build_request, claim_request
 from tests.differential.sides import Ours, Peer, Side
 from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
 
 Ask = Callable[..., dict]
-
-#: Reshaping needs the role service.
-ROLES = {"X-Roles": "admin,service"}
-
-
-def build_request(
-    method: str, target: str, document: object = ..., version: str = PEER_LATEST
-) -> Request:
-    return Request(method, target, version=version, document=document, headers=ROLES)
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +38,15 @@ def write(request: pytest.FixtureRequest, both_services: tuple[Side, Side]) -> A
 
 
 @pytest.fixture
+def claim(write: Ask) -> Ask:
+    def put(consumer: str, provider: str, amount: int, **more: object) -> None:
+        request = claim_request(consumer, {provider: {"VCPU": amount}}, **more)
+        write(request.method, request.target, request.document)
+
+    return put
+
+
+@pytest.fixture
 def read(both_services: tuple[Side, Side]) -> Ask:
     def compare(target: str, version: str = PEER_LATEST) -> dict:
         ours, peer = (
@@ -67,24 +67,11 @@ def in_canonical_order(document: object) -> object:
     return document
 
 
-def allocations_body(
-    provider: str, amount: int, generation: int | None, kind: str, project: str = "project"
-) -> dict:
-    return {
-        "allocations": {provider: {"resources": {"VCPU": amount}}},
-        "project_id": project,
-        "user_id": "user",
-        "consumer_generation": generation,
-        "consumer_type": kind,
-    }
-
-
-def test_both_services_change_a_consumer_alternately(write, read):
+def test_both_services_change_a_consumer_alternately(write, read, claim):
     provider = create_host(write, read)
     consumer = str(uuid4())
     for generation, amount in enumerate((1, 4, 2, 8, 3)):
-        body = allocations_body(provider, amount, generation or None, "INSTANCE")
-        write("PUT", f"/allocations/{consumer}", body)
+        claim(consumer, provider, amount, generation=generation or None)
         held = read(f"/allocations/{consumer}")
         assert held["allocations"][provider]["resources"] == {"VCPU": amount}
         assert held["consumer_generation"] == generation + 1
@@ -93,7 +80,7 @@ def test_both_services_change_a_consumer_alternately(write, read):
     assert read(f"/allocations/{consumer}")["allocations"] == {}
 
 
-def test_names_created_by_one_service_are_accepted_by_the_other(write, read):
+def test_names_created_by_one_service_are_accepted_by_the_other(write, read, claim):
     provider = create_host(write, read)
     aggregate = str(uuid4())
     mark = uuid4().hex[:8].upper()
@@ -102,11 +89,7 @@ def test_names_created_by_one_service_are_accepted_by_the_other(write, read):
         write("PUT", f"/resource_classes/{custom}")
         write("PUT", f"/traits/{custom}")
         consumer = str(uuid4())
-        write(
-            "PUT",
-            f"/allocations/{consumer}",
-            allocations_body(provider, 1, None, f"TURN_{turn % 2}", project=mark),
-        )
+        claim(consumer, provider, 1, kind=f"TURN_{turn % 2}", owner=(mark, "user"))
         assert read(f"/allocations/{consumer}")["consumer_type"] == f"TURN_{turn % 2}"
         generation = read(f"/resource_providers/{provider}")["generation"]
         write(
@@ -144,10 +127,10 @@ def test_stale_generation_is_rejected_by_the_other_service(both_services, write,
     read(f"/resource_providers/{provider}/inventories")
 
 
-def test_trees_and_reshapes_are_visible_to_the_other_service(write, read):
+def test_trees_and_reshapes_are_visible_to_the_other_service(write, read, claim):
     root = create_host(write, read)
     consumer = str(uuid4())
-    write("PUT", f"/allocations/{consumer}", allocations_body(root, 4, None, "INSTANCE"))
+    claim(consumer, root, 4)
     child = str(uuid4())
     write(
         "POST",

@@ -12,11 +12,11 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
 from tests.coexistence.conftest import OpenStack, peer_url
+from tests.coexistence.requests import build_request, claim_request, provider_requests
 from tests.conftest import make_settings
 from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer
 from tests.support.empty_databases import empty_database
-from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
 
@@ -35,30 +35,19 @@ AGGREGATE = "a0000000-0000-4000-8000-00000000000a"
 
 
 def write_requests(provider: str) -> list[Request]:
-    path = f"/resource_providers/{provider}"
-    bodies = {
-        "/traits/CUSTOM_A": None,
-        f"{path}/inventories": {"inventories": {"VCPU": {"total": 8}}},
-        f"{path}/traits": {"traits": ["CUSTOM_A"]},
-        f"{path}/aggregates": {"aggregates": [AGGREGATE]},
+    parts = {
+        "inventories": {"VCPU": {"total": 8}},
+        "traits": ["CUSTOM_A"],
+        "aggregates": [AGGREGATE],
     }
-    document = {"name": provider, "uuid": provider}
-    requests = [Request("POST", "/resource_providers", PEER_LATEST, document)]
-    for generation, (target, body) in enumerate(bodies.items(), -1):
-        document = body and {"resource_provider_generation": generation, **body}
-        requests.append(Request("PUT", target, PEER_LATEST, document))
-    return requests
+    return [
+        build_request("PUT", "/traits/CUSTOM_A"),
+        *provider_requests(provider, provider, **parts),
+    ]
 
 
 def claim_and_read_requests(provider: str) -> list[Request]:
     consumer = str(uuid4())
-    claim = {
-        "allocations": {provider: {"resources": {"VCPU": 1}}},
-        "project_id": "project",
-        "user_id": "user",
-        "consumer_type": "INSTANCE",
-        "consumer_generation": None,
-    }
     targets = [
         "/allocation_candidates?resources=VCPU:1&required=CUSTOM_A",
         f"/allocation_candidates?resources=VCPU:1&member_of={AGGREGATE}",
@@ -67,10 +56,8 @@ def claim_and_read_requests(provider: str) -> list[Request]:
         "/usages?project_id=project",
         f"/resource_providers/{provider}/allocations",
     ]
-    return [
-        Request("PUT", f"/allocations/{consumer}", PEER_LATEST, claim),
-        *(Request("GET", target, PEER_LATEST) for target in targets),
-    ]
+    claim = claim_request(consumer, {provider: {"VCPU": 1}})
+    return [claim, *(build_request("GET", target) for target in targets)]
 
 
 def test_both_services_work_with_some_tables_in_another_collation(tmp_path):

@@ -17,7 +17,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
 from placement_sched.store.placement import change_log
 from tests.coexistence.conftest import OpenStack, peer_url
-from tests.coexistence.test_alternating import build_request
+from tests.coexistence.requests import build_request, provider_requests
 from tests.conftest import make_settings
 from tests.deploy import find_program
 from tests.differential.sides import Ours, Peer
@@ -89,13 +89,8 @@ def _run_leave_command(url, folder=ROOT):
 
 def _make_provider(side):
     uuid = str(uuid4())
-    reply = side.get_answer(
-        build_request("POST", "/resource_providers", {"uuid": uuid, "name": uuid})
-    )
-    assert reply.status == 200, reply
-    inventories = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
-    path = f"/resource_providers/{uuid}/inventories"
-    assert side.get_answer(build_request("PUT", path, inventories)).status == 200
+    for request in provider_requests(uuid, uuid, inventories={"VCPU": {"total": 4}}):
+        assert side.get_answer(request).status == 200
     return uuid
 
 

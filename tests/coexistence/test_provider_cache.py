@@ -28,13 +28,15 @@ from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement import change_log
 from tests.candidates.reference import SHARES
 from tests.coexistence.conftest import peer_url
-from tests.coexistence.random_writes import Cloud
+from tests.coexistence.requests import build_request, claim_request
 from tests.conftest import make_settings
-from tests.differential.sides import Ours, Peer
+from tests.differential.sides import Ours, Peer, Side
 
 pytestmark = pytest.mark.system
 
 CHANGES = 120
+CAPACITY = 4
+PROVIDERS = 6
 AGGREGATES = tuple(str(uuid4()) for _ in range(3))
 TRAITS = ("HW_CPU_X86_AVX", "CUSTOM_GOLD", SHARES)
 QUERIES = (
@@ -59,19 +61,73 @@ QUERIES = (
 )
 
 
-class CloudWithTraitsAndAggregates(Cloud):
-    """A cloud whose traits, aggregates and providers also change."""
+class Cloud:
+    """A few providers and consumers that either service changes at random."""
+
+    def __init__(self, sides: tuple[Side, Side], dice: Random) -> None:
+        self._sides, self._dice = sides, dice
+        self._providers = [str(uuid4()) for _ in range(PROVIDERS)]
+        self._consumers: list[str] = []
+        for uuid in self._providers:
+            self._write("POST", "/resource_providers", {"name": uuid, "uuid": uuid})
+            self.put_inventories(uuid, CAPACITY)
 
     def change(self) -> None:
+        claims = [self._claim, self._claim, self._move, self._free, self._change_inventory]
         writes = [
-            super().change,
-            super().change,
-            self._change_traits,
-            self._change_aggregates,
-            self._create_provider,
-            self._delete_provider,
+            *(self._dice.choice(claims), self._dice.choice(claims)),
+            *(self._change_traits, self._change_aggregates),
+            *(self._create_provider, self._delete_provider),
         ]
         self._dice.choice(writes)()
+
+    def put_inventories(self, uuid: str, total: int) -> None:
+        current = self._write("GET", f"/resource_providers/{uuid}/inventories")
+        self._write(
+            "PUT",
+            f"/resource_providers/{uuid}/inventories",
+            {
+                "resource_provider_generation": current["resource_provider_generation"],
+                "inventories": {
+                    name: {"total": total} for name in ("VCPU", "MEMORY_MB", "DISK_GB")
+                },
+            },
+        )
+
+    def _change_inventory(self) -> None:
+        self.put_inventories(
+            self._dice.choice(self._providers), self._dice.randint(CAPACITY, 2 * CAPACITY)
+        )
+
+    def _claim(self) -> None:
+        consumer = str(uuid4())
+        if self._put_allocations(consumer, None):
+            self._consumers.append(consumer)
+
+    def _move(self) -> None:
+        if self._consumers:
+            consumer = self._dice.choice(self._consumers)
+            held = self._write("GET", f"/allocations/{consumer}")
+            self._put_allocations(consumer, held["consumer_generation"])
+
+    def _free(self) -> None:
+        if self._consumers:
+            self._write("DELETE", f"/allocations/{self._consumers.pop()}")
+
+    def _put_allocations(self, consumer: str, generation: int | None) -> bool:
+        amounts = {"VCPU": self._dice.randint(1, 3), "MEMORY_MB": self._dice.randint(1, 2)}
+        claimed = {self._dice.choice(self._providers): amounts}
+        request = claim_request(consumer, claimed, generation)
+        return self._dice.choice(self._sides).get_answer(request).status == 204
+
+    def _write(self, method: str, target: str, document: object = ...) -> dict:
+        reply = self._send_to_either(method, target, document)
+        assert reply.status in {200, 201, 204}, (method, target, reply)
+        return reply.document
+
+    def _send_to_either(self, method: str, target: str, document: object):
+        request = build_request(method, target, document)
+        return self._dice.choice(self._sides).get_answer(request)
 
     def _random_provider(self) -> tuple[str, int]:
         uuid = self._dice.choice(self._providers)
@@ -135,7 +191,7 @@ def test_cache_sees_writes_of_both_services(shared_url, writers, seed):
     settings = make_settings(shared_url, placement__providers_in_memory=True)
     database, cache = Database(settings), ProviderCache(change_log)
     sync_schema(database)  # creates the triggers
-    cloud = CloudWithTraitsAndAggregates(writers, Random(seed))
+    cloud = Cloud(writers, Random(seed))
     answers = set()
     for number in range(CHANGES):
         cloud.change()

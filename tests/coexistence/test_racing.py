@@ -15,13 +15,12 @@ from placement_sched.store.placement import allocations, resource_providers
 from tests.chaos.scale import TRIED
 from tests.coexistence.conftest import peer_url
 from tests.coexistence.ledger import create_ledger, writes_by_provider, writes_over_capacity
+from tests.coexistence.requests import claim_request
 from tests.conftest import make_settings
-from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.providers import make_provider
-from tests.support.versions import PEER_LATEST
 
 pytestmark = pytest.mark.system
 
@@ -50,28 +49,13 @@ def open_side(which: int, url: str) -> Ours | Peer:
     return Ours(url) if which % 2 == 0 else Peer(peer_url(url))
 
 
-def put_allocations_request(
-    consumer: str, amounts: dict[str, int], generation: int | None
-) -> Request:
-    body = {
-        "allocations": {
-            provider: {"resources": {"VCPU": amount}} for provider, amount in amounts.items()
-        },
-        "project_id": "project",
-        "user_id": "user",
-        "consumer_generation": generation,
-        "consumer_type": "INSTANCE",
-    }
-    return Request("PUT", f"/allocations/{consumer}", version=PEER_LATEST, document=body)
-
-
 def claim_each_whole(barrier, which, url, providers) -> list[Result]:
     service = open_side(which, url)
     results = []
     for provider in providers:
         consumer = str(uuid4())
         barrier.wait(120)
-        reply = service.get_answer(put_allocations_request(consumer, {provider: CAPACITY}, None))
+        reply = service.get_answer(claim_request(consumer, {provider: {"VCPU": CAPACITY}}))
         code = reply.error.get("code")
         results.append((which % 2 == 1, (provider, consumer), reply.status, code))
     service.close()
@@ -87,7 +71,8 @@ def change_amounts(barrier, which, url, providers, number) -> list[tuple[bool, s
         consumer = dice.choice(list(consumers))
         generation, _held = consumers[consumer]
         amounts = {provider: dice.randint(1, 4) for provider in providers}
-        reply = service.get_answer(put_allocations_request(consumer, amounts, generation))
+        claimed = {provider: {"VCPU": amount} for provider, amount in amounts.items()}
+        reply = service.get_answer(claim_request(consumer, claimed, generation))
         if reply.status == 204:
             consumers[consumer] = ((generation or 0) + 1, amounts)
         else:

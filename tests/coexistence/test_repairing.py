@@ -22,7 +22,7 @@ from placement_sched.db.tables import (
 )
 from placement_sched.db.transaction import Database
 from tests.coexistence.conftest import OpenStack, peer_url
-from tests.coexistence.test_alternating import build_request
+from tests.coexistence.requests import build_request, claim_request, provider_requests
 from tests.conftest import make_settings
 from tests.differential.sides import Peer
 from tests.support.reports import build_report, node_uuid
@@ -90,47 +90,29 @@ def report_hosts(app):
 
 def _fill_by_peer(peer, host):
     uuid = node_uuid(host)
-    bodies = [
-        ("POST", "/resource_providers", {"uuid": uuid, "name": f"cn{host}"}),
-        (
-            "PUT",
-            f"/resource_providers/{uuid}/inventories",
-            {
-                "resource_provider_generation": 0,
-                "inventories": {
-                    "VCPU": {"total": 64, "allocation_ratio": 16.0},
-                    "MEMORY_MB": {"total": 65536, "reserved": 512},
-                    "DISK_GB": {"total": 400},
-                    "PCPU": {"total": 8},
-                },
-            },
-        ),
-    ]
     # The last host is disabled in nova.
     disabled = ["COMPUTE_STATUS_DISABLED"] if host == HOSTS[-1] else []
-    bodies += [
-        ("PUT", f"/traits/{TRAIT}", ...),
-        (
-            "PUT",
-            f"/resource_providers/{uuid}/traits",
-            {"resource_provider_generation": 1, "traits": ["HW_CPU_X86_AVX2", TRAIT, *disabled]},
-        ),
-        (
-            "PUT",
-            f"/resource_providers/{uuid}/aggregates",
-            {"resource_provider_generation": 2, "aggregates": [AGGREGATE]},
+    requests = [
+        build_request("PUT", f"/traits/{TRAIT}"),
+        *provider_requests(
+            uuid,
+            f"cn{host}",
+            inventories={
+                "VCPU": {"total": 64, "allocation_ratio": 16.0},
+                "MEMORY_MB": {"total": 65536, "reserved": 512},
+                "DISK_GB": {"total": 400},
+                "PCPU": {"total": 8},
+            },
+            traits=["HW_CPU_X86_AVX2", TRAIT, *disabled],
+            aggregates=[AGGREGATE],
         ),
     ]
     for number in range(OF_EACH):
-        held = {
-            "allocations": {uuid: {"resources": {"VCPU": 1, "MEMORY_MB": 512}}},
-            "project_id": "demo",
-            "user_id": "demo",
-            "consumer_generation": None,
-        }
-        bodies.append(("PUT", f"/allocations/{instance_uuid(10 * host + number)}", held))
-    for method, target, body in bodies:
-        reply = peer.get_answer(build_request(method, target, body, version="1.36"))
+        consumer, amounts = instance_uuid(10 * host + number), {"VCPU": 1, "MEMORY_MB": 512}
+        owner = ("demo", "demo")
+        requests.append(claim_request(consumer, {uuid: amounts}, version="1.36", owner=owner))
+    for request in requests:
+        reply = peer.get_answer(request)
         assert reply.status < 300, reply
 
 
