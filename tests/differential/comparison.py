@@ -148,24 +148,10 @@ class CaseComparison(Comparison):
     def coverage_of(self, case: Any, answers: Any) -> Iterable[Any]:
         return ()
 
-    def smaller_cases(self, case: Any) -> Iterator[Any]:
-        return iter(())
-
     def random_outcomes(self, random: Random) -> Iterator[Outcome]:
         for case in self.random_cases(random):
             answers, names, unexplained = self.compare_answers(case)
             yield Outcome(case, unexplained, names, self.coverage_of(case, answers))
-
-    def shorten(self, finding: Finding) -> Finding:
-        smaller = True
-        while smaller:
-            smaller = False
-            for case in self.smaller_cases(finding.case):
-                unexplained = self.compare_answers(case)[2]
-                if unexplained and self.kind(case, unexplained) == finding.kind:
-                    finding, smaller = Finding(case, unexplained, finding.kind), True
-                    break
-        return finding
 
 
 @dataclass(frozen=True)
@@ -241,32 +227,6 @@ def save_finding(comparison: Comparison, finding: Finding, seed: int, number: in
     path = comparison.cases / f"seed-{seed}-{number}.json"
     path.write_text(json.dumps(comparison.as_saved(finding.case), indent=2) + "\n")
     return path
-
-
-def documents_without_a_part(
-    document: Any, needed: frozenset[str], *, lists: bool = True
-) -> Iterator[Any]:
-    yield from documents_without_an_item(document, needed, lists=lists)
-    if isinstance(document, Mapping):
-        for key, value in document.items():
-            for less in documents_without_a_part(value, needed, lists=lists):
-                yield {**document, key: less}
-    elif lists and isinstance(document, list):
-        for index, value in enumerate(document):
-            for less in documents_without_a_part(value, needed, lists=lists):
-                yield [*document[:index], less, *document[index + 1 :]]
-
-
-def documents_without_an_item(
-    document: Any, needed: frozenset[str], *, lists: bool = True
-) -> Iterator[Any]:
-    if isinstance(document, Mapping):
-        for key in document:
-            if key not in needed:
-                yield {name: item for name, item in document.items() if name != key}
-    elif lists and isinstance(document, list):
-        for index in range(len(document)):
-            yield document[:index] + document[index + 1 :]
 
 
 def repeat_forever(make: Callable[[], Any]) -> Iterator[Any]:

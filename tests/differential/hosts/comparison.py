@@ -2,33 +2,18 @@
 """Random hosts and requests for the filters and weighers of nova and for ours."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Self
 
-from tests.differential.comparison import (
-    PEER_PYTHON,
-    CaseComparison,
-    documents_without_a_part,
-    documents_without_an_item,
-    repeat_forever,
-)
+from tests.differential.comparison import PEER_PYTHON, CaseComparison, repeat_forever
 from tests.differential.generate.dice import Dice
 from tests.differential.hosts.case import Case
 from tests.differential.hosts.differences import Differences, differences
 from tests.differential.hosts.explained import HostAnswers, explain_differences
 from tests.differential.hosts.generate.cases import random_case
 from tests.differential.hosts.sides import Ours, Theirs
-
-#: Keys that nova's side always reads, or that both sides require.
-_NEEDED = frozenset({
-    "project_id", "flavor", "name", "vcpus", "memory_mb", "extra_specs", "properties", "image",
-    "uuid", "host", "policy", "members", "hosts", "metadata", "instance_uuids",
-})  # fmt: skip
-#: The lists of a case that shortening may cut.
-_LISTS = ("aggregates", "instances", "chain")
 
 
 class HostsComparison(CaseComparison):
@@ -71,24 +56,6 @@ class HostsComparison(CaseComparison):
 
     def as_saved(self, case: Case) -> Any:
         return case.as_saved()
-
-    def smaller_cases(self, case: Case) -> Iterator[Case]:
-        if len(case.hosts) > 1:
-            for number in range(len(case.hosts)):
-                yield replace(case, hosts=case.hosts[:number] + case.hosts[number + 1 :])
-        for name in _LISTS:
-            for kept in documents_without_a_part(list(getattr(case, name)), _NEEDED):
-                yield replace(case, **{name: tuple(kept)})
-        for options in documents_without_a_part(case.options, _NEEDED):
-            yield replace(case, options=options)
-        for spec in documents_without_a_part(case.request_spec, _NEEDED):
-            yield replace(case, request_spec=spec)
-        for number, host in enumerate(case.hosts):
-            for key in ("stats", "metrics", "supported_hv_specs"):
-                for kept in documents_without_an_item(host["report"][key], _NEEDED):
-                    less = {**host, "report": {**host["report"], key: kept}}
-                    hosts = (*case.hosts[:number], less, *case.hosts[number + 1 :])
-                    yield replace(case, hosts=hosts)
 
 
 def _verdict(value: object) -> str:

@@ -2,12 +2,11 @@
 """Candidates queries that nova and our scheduler build for random requests."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any, Self
 
-from tests.differential.comparison import PEER_PYTHON, CaseComparison, documents_without_a_part
+from tests.differential.comparison import PEER_PYTHON, CaseComparison
 from tests.differential.generate.dice import Dice
 from tests.differential.nova.differences import Differences, differences
 from tests.differential.nova.explained import NovaAnswers, explain_differences
@@ -17,10 +16,6 @@ from tests.differential.nova.sides import Ours, Theirs
 
 #: Number of requests per cloud.
 EPISODE = 25
-#: Keys that at least a side requires in a request.
-_NEEDED = frozenset(
-    {"project_id", "flavor", "vcpus", "memory_mb", "extra_specs", "properties", "id"}
-)
 
 
 class NovaComparison(CaseComparison):
@@ -62,19 +57,3 @@ class NovaComparison(CaseComparison):
 
     def as_saved(self, case: RequestCase) -> Any:
         return case.as_saved()
-
-    def smaller_cases(self, case: RequestCase) -> Iterator[RequestCase]:
-        for options in _smaller_documents(case.options):
-            yield replace(case, options=options)
-        for number in range(len(case.cloud.aggregates)):
-            kept = case.cloud.aggregates[:number] + case.cloud.aggregates[number + 1 :]
-            yield replace(case, cloud=replace(case.cloud, aggregates=kept))
-        for spec in _smaller_documents(case.request_spec):
-            yield replace(case, request_spec=spec)
-
-
-def _smaller_documents(old: Any) -> Iterator[Any]:
-    for less in documents_without_a_part(old, _NEEDED, lists=False):
-        document = {**less, "image": None} if "image" in old and "image" not in less else less
-        if document != old:
-            yield document

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random NUMA nodes for nova's fit and for ours."""
 
-from random import Random
-
 import pytest
 
-from tests.differential.generate.dice import Dice
 from tests.differential.numa.comparison import Answers
-from tests.differential.numa.generate import random_case
 
 pytestmark = pytest.mark.system
 
@@ -99,11 +95,3 @@ def test_every_part_of_an_answer_is_compared(comparison, changed):
     (result,) = answers.ours
     wrong = Answers(answers.case, [{**result, changed: []}], answers.theirs)
     assert wrong.number == 0
-
-
-def test_seed_makes_equal_cases():
-    def draw_cases():
-        dice = Dice(Random(SEED))
-        return [random_case(dice) for _ in range(50)]
-
-    assert draw_cases() == draw_cases()
