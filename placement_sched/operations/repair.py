@@ -14,7 +14,7 @@ from functools import partial
 from placement_sched.db import migrate
 from placement_sched.db.sql import batches, grouped, nested
 from placement_sched.db.transaction import Connection, Database
-from placement_sched.errors import ConcurrentUpdate, Conflict, Invalid, NotFound
+from placement_sched.errors import Conflict, Invalid, NotFound
 from placement_sched.model.clock import Clock
 from placement_sched.model.decision import Decision
 from placement_sched.model.flavor import Flavor
@@ -39,7 +39,7 @@ from placement_sched.store.placement import allocations, resource_providers, tra
 _BATCH = 500
 #: Maximum number of attempts to write a batch after concurrent changes of its consumers.
 _MAX_ATTEMPTS = 10
-#: Number of instances per batch, as in nova.
+#: Number of instances that are read at a time.
 BATCH = 50
 
 
@@ -136,7 +136,6 @@ class _InstanceRecords:
         return UnverifiedConsumer(consumer, reason, tuple(sorted(names)), has_type)
 
     def _find_incomplete(self, uuids: set[str]) -> tuple[UnverifiedReason | None, set[str]]:
-        """Return providers of hosts without reports, or with fewer records than instances."""
         if unreported := uuids - self._nodes.keys() - self._sharing:
             return UnverifiedReason.NOT_REPORTED, unreported
         incomplete = {
@@ -247,21 +246,11 @@ class Auditor:
         """Delete the allocations that are still orphaned, in batches."""
         consumers, done, deleted = sorted(audit.consumers), 0, 0
         for batch in batches(consumers, _BATCH):
-            deleted += self._free_with_retries(batch)
+            free = partial(self._free, consumers=batch)
+            deleted += retrying(partial(self.database.write, free), _MAX_ATTEMPTS)
             done += len(batch)
             progress(done, len(consumers))
         return replace(audit, deleted=deleted)
-
-    def _free_with_retries(self, consumers: Sequence[str]) -> int:
-        try:
-            return retrying(
-                lambda: self.database.write(lambda connection: self._free(connection, consumers)),
-                _MAX_ATTEMPTS,
-            )
-        except ConcurrentUpdate:
-            raise ConcurrentUpdate(
-                f"concurrent updates of the same consumers; gave up after {_MAX_ATTEMPTS} attempts"
-            ) from None
 
     def _free(self, connection: Connection, consumers: Sequence[str]) -> int:
         orphaned, _ = self._find_orphaned(connection, consumers)
@@ -382,14 +371,13 @@ class Healer:
     wanted: HealRequest
 
     def heal(self) -> Iterator[Healing]:
-        """Heal instances and yield their results, until ``limit`` are healed.
+        """Heal each instance separately and yield its result, until ``limit`` are healed.
 
         Raises :class:`NotFound` for an unknown instance or cell.
         """
         healed = 0
-        for batch in self._batches():
-            limit = None if self.wanted.limit is None else self.wanted.limit - healed
-            for result in self._heal_batch(batch, limit):
+        for uuid in self._uuids():
+            if (result := self._heal(uuid)) is not None:
                 healed += result.done
                 yield result
             if self.wanted.limit is not None and healed >= self.wanted.limit:
@@ -406,25 +394,19 @@ class Healer:
 
     def more(self, after: str) -> bool:
         """Return whether further instances after this uuid need healing."""
-        return any(
-            result.done
-            for batch in self._pages(after)
-            for result in self._write(batch, dry_run=True, limit=None)
-        )
+        results = map(self._examine_only, self._unallocated(after))
+        return any(result is not None and result.done for result in results)
 
-    def _batches(self) -> Iterator[Sequence[str]]:
+    def _uuids(self) -> Iterator[str]:
         wanted = self.wanted
         with self.database.read() as connection:
             if wanted.instance is not None:
                 instances.by_uuid(connection, wanted.instance)
             if wanted.cell_uuid and not compute_nodes.is_cell(connection, wanted.cell_uuid):
                 raise NotFound(f"no compute node is in a cell {wanted.cell_uuid}")
-        if wanted.instance is not None:
-            yield [wanted.instance]
-        else:
-            yield from self._pages(None)
+        return self._unallocated(None) if wanted.instance is None else iter([wanted.instance])
 
-    def _pages(self, after: str | None) -> Iterator[Sequence[str]]:
+    def _unallocated(self, after: str | None) -> Iterator[str]:
         while True:
             with self.database.read() as connection:
                 page = instances.without_allocations(
@@ -436,60 +418,40 @@ class Healer:
                 )
             if not page:
                 return
-            yield page
+            yield from page
             after = page[-1]
 
-    def _heal_batch(self, uuids: Sequence[str], limit: int | None) -> Sequence[Healing]:
-        """Heal a batch of instances together or, if this fails, separately."""
-        try:
-            return self._write(uuids, dry_run=self.wanted.dry_run, limit=limit)
-        except (Conflict, Invalid):
-            healings: list[Healing] = []
-            for uuid in uuids:
-                if limit is not None and sum(result.done for result in healings) >= limit:
-                    break
-                healings += self._heal_single(uuid)
-            return healings
+    def _heal(self, uuid: str) -> Healing | None:
 
-    def _heal_single(self, uuid: str) -> Sequence[Healing]:
-        try:
-            return retrying(lambda: self._write([uuid], dry_run=False, limit=None), _MAX_ATTEMPTS)
-        except (Conflict, Invalid) as failure:
-            return [Healing(instance=uuid, outcome=HealOutcome.FAILED, reason=failure.detail)]
-
-    def _write(self, ids: Sequence[str], *, dry_run: bool, limit: int | None) -> Sequence[Healing]:
-
-        def write(connection: Connection) -> Sequence[Healing]:
+        def write(connection: Connection) -> Healing | None:
             # The lock waits for a concurrent deletion of an instance, which is then missing.
-            results = self._examine(connection, ids, limit, lock=True)
-            claims = [claim for _, claim in results if claim is not None]
+            result, claims = self._examine(connection, uuid, lock=True)
             allocations.replace(connection, claims, self.clock())
-            return [result for result, _ in results]
+            return result
 
-        if not dry_run:
-            return self.database.claim(write)
+        if self.wanted.dry_run:
+            return self._examine_only(uuid)
+        try:
+            return retrying(lambda: self.database.claim(write), _MAX_ATTEMPTS)
+        except (Conflict, Invalid) as failure:
+            return Healing(instance=uuid, outcome=HealOutcome.FAILED, reason=failure.detail)
+
+    def _examine_only(self, uuid: str) -> Healing | None:
         with self.database.read() as connection:
-            return [result for result, _ in self._examine(connection, ids, limit, lock=False)]
+            return self._examine(connection, uuid, lock=False)[0]
 
     def _examine(
-        self, connection: Connection, uuids: Sequence[str], limit: int | None, *, lock: bool
-    ) -> list[tuple[Healing, ConsumerClaim | None]]:
-        """Return results and claims for the instances, until ``limit`` are to be healed."""
-        recorded = instances.by_uuids(connection, uuids, lock=lock)
-        allocations_by_consumer = _by_consumer(allocations.of_consumers(connection, uuids))
-        rows_by_uuid = {uuid.lower(): group for uuid, group in allocations_by_consumer.items()}
-        nodes = compute_nodes.uuids_by_name(connection, {item.host or "" for item in recorded})
-        decided = decisions.of_instances(connection, uuids)
-        results: list[tuple[Healing, ConsumerClaim | None]] = []
-        for instance in recorded:
-            if limit is not None and sum(result.done for result, _ in results) >= limit:
-                break
+        self, connection: Connection, uuid: str, *, lock: bool
+    ) -> tuple[Healing | None, list[ConsumerClaim]]:
+        """Return the result and the claim for an instance, None for a deleted instance."""
+        for instance in instances.by_uuids(connection, [uuid], lock=lock):
+            rows = allocations.of_consumers(connection, [uuid])
+            nodes = compute_nodes.uuids_by_name(connection, {instance.host or ""})
             node = nodes.get((instance.host or "", instance.node or ""))
-            decision = decided.get(instance.uuid)
-            results.append(
-                self._plan(instance, rows_by_uuid.get(instance.uuid, ()), node, decision)
-            )
-        return results
+            decision = decisions.of_instances(connection, [uuid]).get(uuid)
+            result, claim = self._plan(instance, rows, node, decision)
+            return result, [] if claim is None else [claim]
+        return None, []
 
     def _plan(
         self,

@@ -12,7 +12,6 @@ from placement_sched.cli.terminal import print_result, show_progress
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.repair import (
-    BATCH,
     Healer,
     Healing,
     HealOutcome,
@@ -61,7 +60,7 @@ def register(group: shared.Commands) -> None:
         wrong_input=HealCode.WRONG_INPUT,
     )
     parser.add_examples("--dry-run --verbose")
-    count_help = f"heal at most N instances (default: all, in batches of {BATCH})"
+    count_help = "heal at most N instances (default: all)"
     parser.add_argument("--max-count", metavar="N", help=count_help)
     parser.add_argument("--verbose", action="store_true", help="report every instance")
     parser.add_argument("--dry-run", action="store_true", help="only report the changes")
