@@ -220,10 +220,8 @@ class SyncRun:
             changed = ChangeResult(existing, uuids - existing)
         else:
             changed = self.placement.change(change)
-        pairs = {(uuid, change.name) for uuid in changed.done}
-        same, opposite = (self.added, self.removed) if change.adding else (self.removed, self.added)
-        same |= pairs - opposite
-        opposite -= pairs
+        pairs = self.added if change.adding else self.removed
+        pairs.update((uuid, change.name) for uuid in changed.done)
         self._report(change, changed)
 
     def _report(self, change: ProviderChange, changed: ChangeResult) -> None:
@@ -305,31 +303,11 @@ def sync_aggregates(
             if remove_stale:
                 changes.append(_change(uuid, differing.stale, adding=False))
         run.change_all(changes)
-        if run.added or run.removed:
-            _undo_outdated(run, read_hosts)
     except ServiceFailed as failure:
         run.stop(failure)
     run.stale -= run.removed
     run.problems.sort()
     return run
-
-
-def _undo_outdated(run: SyncRun, read_hosts: ReadHosts) -> None:
-    """Undo changes that conflict with concurrent changes of host aggregates.
-
-    A request may add a host to an aggregate during the run. If the provider of the host was a stale
-    member, the request does not change the provider. If the run then removed the provider, it must
-    be added again.
-    """
-    now = read_hosts()
-    added, removed = by_name(run.added), by_name(run.removed)
-    for uuid in [aggregate.uuid for aggregate in run.hosts.aggregates]:
-        current = now.by_uuid(uuid)
-        wanted = frozenset[str]() if current is None else now.nodes_in(current)
-        if back := removed[uuid] & wanted:
-            run.change(_change(uuid, back, adding=True))
-        if outdated := (added[uuid] & now.host_of.keys()) - wanted:
-            run.change(_change(uuid, outdated, adding=False))
 
 
 def _change(aggregate: str, providers: Iterable[str], *, adding: bool) -> ProviderChange:
@@ -371,7 +349,6 @@ def sync_traits(
 
 
 def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: bool) -> None:
-    """Synchronise ``scope`` and, with ``everything``, deleted aggregates."""
     hosts, placement, uuids = run.hosts, run.placement, {each.uuid for each in scope}
     required = required_pairs(hosts, "traits")
     record = {
