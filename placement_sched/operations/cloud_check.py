@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
+from typing import NamedTuple
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Connection
@@ -108,8 +109,7 @@ class Mismatch:
     names: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Node:
+class _Node(NamedTuple):
     uuid: str
     host: str
     name: str
@@ -172,7 +172,6 @@ def _check_hosts(
     compute_services: Iterable[Service],
     unread: Collection[str] | None,
 ) -> Iterator[tuple[CloudFault, str]]:
-    """Yield services without a node, and aggregate members with neither."""
     if unread is None:
         return
     hosts = {service.host for service in compute_services}

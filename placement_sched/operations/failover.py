@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Periodic computation of the failover capacity."""
 
-from math import inf
 from time import monotonic
 
 from oslo_log import log
@@ -20,8 +19,6 @@ LOG = log.getLogger(__name__)
 THREAD_NAME = "failover capacity"
 #: Seconds that a process holds the lease.
 _LEASE = 300
-#: Seconds between two checks of whether a computation is due.
-_PAUSE = 5.0
 
 
 class FailoverTask(PeriodicTask):
@@ -33,22 +30,21 @@ class FailoverTask(PeriodicTask):
 
     thread_name = THREAD_NAME
     failure = "the failover capacity was not computed"
+    #: Seconds between two checks of whether a computation is due.
+    pause = 5.0
 
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__()
         self._scheduler = scheduler
         self._lease = Lease(scheduler.database, THREAD_NAME, _LEASE)
-        self._failed_at = -inf
 
     @property
     def _interval(self) -> float:
         return float(self._scheduler.live.settings().scheduler.failover_interval)
 
     def is_due(self) -> bool:
-        """Return whether the interval is set, and has passed since the last failure."""
-        interval = self._interval
-        self.pause = min(_PAUSE, interval)
-        return interval > 0 and monotonic() - self._failed_at >= interval
+        """Return whether the interval is set."""
+        return self._interval > 0
 
     def run_round(self) -> None:
         """Compute the capacity if the result of any process is too old."""
@@ -64,7 +60,7 @@ class FailoverTask(PeriodicTask):
         try:
             store_result(self._scheduler)
         except BaseException:
-            self._failed_at = monotonic()
+            self._next = monotonic() + self._interval
             raise
 
 

@@ -53,15 +53,8 @@ _MESSAGES: Mapping[Invariant, str] = {
     Invariant.NOT_RECORDED: "instance {instance} has the allocations of decision {decision} "
     "on host {host}, but is not recorded",
 }
-_AFTERWARDS = (
-    "; the inventory was written at {changed}, after the last allocation ({written}): allowed, if "
-    "that reduced it"
-)
-_AT_ONCE = (
-    "; the inventory and the last allocation were both written at {changed}: allowed, if the "
-    "inventory was reduced after it"
-)
-_BEFORE = "; allocated at {written}, the inventory was written at {changed}"
+_TIMES = "; allocated at {written}, the inventory was written at {changed}"
+_ALLOWED = ": allowed, if that reduced the inventory afterwards"
 #: The row counts that the result includes.
 _CHECKED = ("providers", "inventories", "allocations", "consumers", "aggregates")
 
@@ -119,10 +112,8 @@ def describe_shrunk(row: Mapping[str, Any]) -> tuple[str, bool]:
     created earlier.
     """
     changed, made, written = row["changed"], row["made"], row["written"]
-    words = _BEFORE
-    if changed and written and changed > written:
-        words = _AFTERWARDS
-    elif changed and changed == written and made and made < changed:
-        words = _AT_ONCE
+    is_later = bool(changed and written and changed > written)
+    is_at_once = bool(changed and changed == written and made and made < changed)
     texts = {"changed": changed or "an unknown time", "written": written or "an unknown time"}
-    return words.format(**texts), words is not _BEFORE
+    allowed = is_later or is_at_once
+    return _TIMES.format(**texts) + (_ALLOWED if allowed else ""), allowed

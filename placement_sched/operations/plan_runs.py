@@ -103,7 +103,6 @@ def change_move(
 
 
 def _values_of(state: str, error: str | None, now: datetime) -> dict[str, Any]:
-    """Return the columns of a move for its new state."""
     if state == STARTED:
         return {"state": state, "started_at": now, "finished_at": None, "error": None}
     return {"state": state, "finished_at": now, "error": error}

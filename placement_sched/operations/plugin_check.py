@@ -161,7 +161,6 @@ def _describe_name(file: str, name: NovaName) -> Finding:
 
 
 def _undeclared_options(file: str, source: str, conf: Conf) -> Iterator[Finding]:
-    """Yield the options that a file reads from CONF and that nothing declares."""
     tree = ast.parse(source)
     declared = {
         str(argument.value).replace("-", "_")

@@ -90,7 +90,6 @@ class WaitingRequests(PeriodicTask):
                 )
 
     def _evaluate(self, uuid: str) -> None:
-        """Evaluate a request, and notify if it would fit."""
         database = self._scheduler.database
         with database.read() as connection:
             decision = decisions.by_uuid(connection, uuid)
@@ -136,7 +135,6 @@ class WaitingRequests(PeriodicTask):
         )
 
     def _deliver(self, addresses: Mapping[str, str], key: str, body: Json) -> bool:
-        """Return whether an address has accepted the notice, and log a failure."""
         try:
             self._send(addresses[key], body)
         except ServiceFailed as failure:

@@ -159,7 +159,6 @@ def _names_of_instance(instance: Instance) -> dict[str, str]:
 
 
 def _service(service: Service, reported: datetime | None) -> Json:
-    """Return the entry of a service whose host last reported at ``reported``."""
     if not service.disabled:
         service = service._replace(disabled_reason=None)
     default = Service(0, "", service.host, compute_node.COMPUTE_BINARY, last_seen_up=reported)

@@ -390,7 +390,6 @@ def _compare(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any
 
 
 def _as_document(thing: Any) -> Json:
-    """Return the fields of an object as JSON values."""
     if isinstance(thing, FlavorState):
         return {**_as_document(thing.flavor), "projects": sorted(thing.projects)}
     values = thing._asdict() if isinstance(thing, Service) else thing

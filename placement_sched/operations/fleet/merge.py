@@ -161,7 +161,6 @@ def _merge_below(draft: MergeState, entry: Json, parents: Sequence[_ProviderAndR
 def _merge_providers(
     draft: MergeState, entry: Json, parents: Sequence[_ProviderAndRoot | None] = (None,)
 ) -> None:
-    """Merge the providers of an entry below each parent, or as roots for None."""
     with prefix_errors("name"):
         places = [(parent, name) for parent in parents for name in _expand_names(entry, parent)]
     uuids = expand_entries(entry, "uuid", len(places))
@@ -338,7 +337,6 @@ def _read_instance_names(entry: Json) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _find(draft: MergeState, key: str, value: Json | str) -> Any:
-    """Return the uuid of a server group, or the recorded document of a flavor or image."""
     if isinstance(value, dict):
         return cloud.without_row_id(value) if key == "flavor" else value
     if key == "server_group":
