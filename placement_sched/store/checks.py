@@ -3,7 +3,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import Column, Connection, Select, Table, func, select
@@ -265,7 +265,7 @@ def violations(
     for invariant, query in _QUERIES.items():
         for row in connection.execute(query.limit(limit)).mappings().all():
             yield invariant, {str(name): value for name, value in row.items()}
-    yield from _broken_trees(connection)
+    yield from _iterate_broken_trees(connection)
     for about in _iterate_misplaced(connection, limit):
         yield Invariant.ANOTHER_HOST, about
 
@@ -318,64 +318,39 @@ def _misplaced_instances() -> Select[Any]:
     )
 
 
-class _Child(NamedTuple):
-    """A provider with a parent; ``existing_parent_id`` is None if the parent is missing."""
+def _broken_trees() -> Select[Any]:
+    """Return a query of unknown parents, loops, and roots that are not the topmost provider.
 
-    id: int
-    uuid: str
-    name: str
-    root_id: int | None
-    parent_id: int
-    existing_parent_id: int | None
-
-
-def _broken_trees(connection: Connection) -> Iterator[tuple[Invariant, Mapping[str, object]]]:
-    """Yield unknown parents, loops, and roots that are not the topmost provider of their tree.
-
-    Only providers with a parent are read, as most providers of a cloud are roots.
+    A tree begins with a provider without an existing parent. A loop belongs to no tree.
     """
-    roots = select(_PROVIDERS.uuid, _PROVIDERS.name, _PROVIDERS.root_provider_id, _PROVIDERS.id)
-    has_wrong_root = sa.or_(
-        _PROVIDERS.root_provider_id.is_(None), _PROVIDERS.root_provider_id != _PROVIDERS.id
-    )
-    for uuid, name, root_id, provider_id in connection.execute(
-        roots.where(_PROVIDERS.parent_provider_id.is_(None), has_wrong_root)
-    ).all():
+    parent, child = resource_providers.alias("parent"), resource_providers.alias("child")
+    parent_id, root_id = _PROVIDERS.parent_provider_id, _PROVIDERS.root_provider_id
+    query = select(_PROVIDERS.id, func.coalesce(parent_id, _PROVIDERS.id).label("topmost"))
+    begin = query.outerjoin(parent, parent.c.id == parent_id).where(parent.c.id.is_(None))
+    tree = begin.cte("tree", recursive=True)
+    is_child = child.c.parent_provider_id == tree.c.id
+    tree = tree.union_all(select(child.c.id, tree.c.topmost).join_from(tree, child, is_child))
+    lacks_parent = sa.and_(parent_id.is_not(None), parent.c.id.is_(None))
+    is_wrong = sa.or_(tree.c.topmost.is_(None), root_id.is_(None), root_id != tree.c.topmost)
+    columns = (_PROVIDERS.uuid, _PROVIDERS.name, lacks_parent, parent_id, root_id, tree.c.topmost)
+    query = select(*columns).outerjoin(parent, parent.c.id == parent_id)
+    query = query.outerjoin(tree, tree.c.id == _PROVIDERS.id)
+    return query.where(sa.or_(lacks_parent, is_wrong))
+
+
+def _iterate_broken_trees(
+    connection: Connection,
+) -> Iterator[tuple[Invariant, Mapping[str, object]]]:
+    for uuid, name, lacks_parent, parent_id, root_id, topmost_id in connection.execute(
+        _broken_trees()
+    ):
         values = {"provider": uuid, "name": name}
-        yield Invariant.WRONG_ROOT, {**values, "number": root_id, "real": provider_id}
-    children = _children(connection)
-    topmost_ids: dict[int, int | None] = {}
-    for child in children.values():
-        values = {"provider": child.uuid, "name": child.name}
-        if child.existing_parent_id is None:
-            yield Invariant.NO_PARENT, {**values, "number": child.parent_id}
-            continue
-        topmost_id = _find_topmost(child, children, topmost_ids)
-        if topmost_id is None:
+        if lacks_parent:
+            yield Invariant.NO_PARENT, {**values, "number": parent_id}
+        elif topmost_id is None:
             yield Invariant.PARENT_LOOP, values
-        elif topmost_id != child.root_id:
-            yield Invariant.WRONG_ROOT, {**values, "number": child.root_id, "real": topmost_id}
-
-
-def _children(connection: Connection) -> Mapping[int, _Child]:
-    parent, parent_id = resource_providers.alias("parent"), _PROVIDERS.parent_provider_id
-    columns = (_PROVIDERS.id, _PROVIDERS.uuid, _PROVIDERS.name, _PROVIDERS.root_provider_id)
-    query = select(*columns, parent_id, parent.c.id).outerjoin(parent, parent.c.id == parent_id)
-    rows = connection.execute(query.where(parent_id.is_not(None))).all()
-    return {row[0]: _Child(*row) for row in rows}
-
-
-def _find_topmost(
-    child: _Child, children: Mapping[int, _Child], topmost_ids: dict[int, int | None]
-) -> int | None:
-    """Return the id of the topmost ancestor, cached in ``topmost_ids``, or None for a loop."""
-    path, current = dict[int, None](), child.id
-    while current in children and current not in topmost_ids and current not in path:
-        path[current] = None
-        current = children[current].parent_id
-    topmost = topmost_ids.get(current, None if current in path else current)
-    topmost_ids.update(dict.fromkeys(path, topmost))
-    return topmost
+        else:
+            yield Invariant.WRONG_ROOT, {**values, "number": root_id, "real": topmost_id}
 
 
 def orphans(connection: Connection, provider_id: int | None = None) -> tuple[str, ...]:
