@@ -7,8 +7,12 @@ import re
 import socket
 from time import monotonic, sleep
 
+import pymysql
 import pytest
-from sqlalchemy import text
+from pymysql.connections import MySQLResult
+from pymysql.constants import COMMAND
+from pymysql.protocol import MysqlPacket
+from sqlalchemy import literal, select, text
 from sqlalchemy.exc import OperationalError
 
 from placement_sched.db import transaction
@@ -47,6 +51,10 @@ RUNNING = {
     "AND info LIKE '%traits AS e'",
     "sqlite": "SELECT 0",
 }
+#: More executions than psycopg needs to prepare a statement.
+OFTEN = 8
+#: The packet that ends a result.
+ENDING = b"\xfe\x00\x00\x02\x00"
 on_servers = pytest.mark.parametrize("kind", ["postgresql_server", "mysql_server"])
 on_every_database = pytest.mark.parametrize(
     "kind", ["sqlite_url", "postgresql_server", "mysql_server"]
@@ -136,9 +144,9 @@ def test_connection_parameters_are_appended_to_the_url(url, parameters, expected
     ],
     ids=["default", "other", "empty"],
 )
-def test_sql_mode_option_is_used(open_database, mode, query, expected):
+def test_sql_mode_option_is_used(open_database, mysql_server, mode, query, expected):
     options = {} if mode is None else {"mysql_sql_mode": mode}
-    database = open_database("mysql_server", **options)
+    database = open_database(mysql_server, **options)
     assert query_value(database, query.replace("%", "%%")) == expected
 
 
@@ -160,12 +168,9 @@ def test_exhausted_pool_is_an_error_and_counted(open_database, kind):
     ):
         pytest.fail("there was a third connection")
     assert request_stats().pool_timeouts == 1
-
-
-def test_pool_size_of_zero_is_unlimited(open_database):
-    database = open_database("sqlite_url", max_pool_size=0, max_overflow=0, pool_timeout=0)
-    with database.read(), database.read(), database.read():
-        assert query_value(database, "SELECT 1") == 1
+    unlimited = open_database(kind, max_pool_size=0, max_overflow=0, pool_timeout=0)
+    with unlimited.read(), unlimited.read(), unlimited.read():
+        assert query_value(unlimited, "SELECT 1") == 1
 
 
 @on_every_database
@@ -306,7 +311,7 @@ def test_lost_connection_is_discarded_without_a_log_line(open_database, kind, ca
 @pytest.mark.slow
 @on_every_database
 def test_late_statement_is_stopped_and_its_connection_is_usable(open_database, kind):
-    database, patient = open_database(kind, read_timeout=1), open_database(kind)
+    database, patient = open_database(kind, read_timeout=1), open_database(kind, read_timeout=0)
     start = monotonic()
     with pytest.raises(Unavailable, match="read_timeout"), database.read() as connection:
         connection.scalar(text(ENDLESS))
@@ -319,7 +324,68 @@ def test_late_statement_is_stopped_and_its_connection_is_usable(open_database, k
         assert connection.scalar(text("SELECT COUNT(*) FROM traits"))
 
 
-@on_every_database
-def test_statement_is_not_stopped_without_a_timeout(open_database, kind):
-    with open_database(kind, read_timeout=0).read() as connection:
-        assert connection.scalar(text("SELECT COUNT(*) FROM traits"))
+@pytest.fixture
+def mariadb(open_database, mysql_server):
+    """The driver's connection to MariaDB of an engine for writes."""
+    with open_database(mysql_server).writer.connect() as connection:
+        yield driver_of(connection)
+        connection.invalidate()
+
+
+def test_postgresql_session_has_no_prepared_statements(open_database, postgresql_server):
+    def count_prepared(connection):
+        for number in range(OFTEN):
+            connection.scalar(select(literal(number) + 1))
+        return connection.scalar(text("SELECT count(*) FROM pg_prepared_statements"))
+
+    database = open_database(postgresql_server)
+    assert database.write(count_prepared) == 0
+    with database.read() as connection:
+        assert count_prepared(connection) == 0
+
+
+def test_transaction_restores_lost_session_settings(open_database, postgresql_server):
+    names = ("lock_timeout", "jit", "statement_timeout")
+    database = open_database(postgresql_server, lock_timeout=7, read_timeout=8, max_pool_size=1)
+
+    def settings_of(connection):
+        return [connection.scalar(text(f"SHOW {name}")) for name in names]
+
+    with database.read() as connection:
+        connection.execute(text("RESET ALL"))  # to the options of the connection
+        for name in names:
+            connection.execute(text(f"SET {name} TO DEFAULT"))
+        connection.execute(text("SET lock_timeout = 0"))
+    with database.snapshot() as connection:
+        assert settings_of(connection) == ["7s", "off", "8s"]
+
+    def reset_session_settings(connection):
+        connection.execute(text("COMMIT; SET lock_timeout = 0; SET jit = on"))
+
+    database.write(reset_session_settings)
+    assert database.write(settings_of) == ["7s", "off", "0"]
+
+
+def test_read_only_commit_leaves_no_mark(mariadb):
+    mariadb.commit_with = "SELECT no_such_column; COMMIT"
+    mariadb.query("SELECT 1")
+    mariadb.commit()
+    assert mariadb.commit_with is None
+
+
+def test_truncated_result_is_a_lost_connection(mariadb, monkeypatch):
+    monkeypatch.setattr(
+        MySQLResult, "read", lambda self: self._read_result_packet(MysqlPacket(ENDING, "utf8"))
+    )
+    with pytest.raises(pymysql.err.OperationalError, match="Lost connection"):
+        mariadb.query("SELECT 1")
+    assert not mariadb.open
+
+
+def test_second_end_of_result_is_not_the_next_result(mariadb):
+    mariadb._execute_command(COMMAND.COM_QUERY, "SELECT 1")
+    for _ in range(2):  # the remaining packets have the numbers of this result
+        mariadb._read_packet()
+    with pytest.raises(pymysql.err.OperationalError, match="Lost connection"):
+        mariadb.query("SELECT 2")
+    assert not mariadb.open

@@ -76,7 +76,7 @@ def test_failing_statement_raises_sqlalchemy_errors(postgresql):
             FrequentStatement(NAMED).rows(connection, {"name": "a\0b"})
 
 
-def test_lost_connection_is_replaced(postgresql):
+def test_statement_works_on_another_connection_and_after_a_change_of_its_table(postgresql):
     statement = FrequentStatement(select(literal_column("1").label("one")))
     with postgresql.read() as connection:
         statement.rows(connection, {})
@@ -86,16 +86,12 @@ def test_lost_connection_is_replaced(postgresql):
         with pytest.raises(OperationalError) as failure:
             statement.rows(connection, {})
         assert failure.value.connection_invalidated
+    changing = FrequentStatement(select(text("* FROM changing")))
     with postgresql.read() as connection:
         assert statement.rows(connection, {}) == [(1,)]
-
-
-def test_statement_works_after_a_change_of_its_table(postgresql):
-    statement = FrequentStatement(select(text("* FROM changing")))
-    with postgresql.read() as connection:
         connection.execute(text("CREATE TEMPORARY TABLE changing (a INTEGER)"))
         connection.execute(text("INSERT INTO changing VALUES (1)"))
         for _ in range(3):
-            assert [tuple(row) for row in statement.rows(connection, {})] == [(1,)]
+            assert [tuple(row) for row in changing.rows(connection, {})] == [(1,)]
         connection.execute(text("ALTER TABLE changing ADD COLUMN b INTEGER DEFAULT 2"))
-        assert [tuple(row) for row in statement.rows(connection, {})] == [(1, 2)]
+        assert [tuple(row) for row in changing.rows(connection, {})] == [(1, 2)]

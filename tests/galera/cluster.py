@@ -216,10 +216,6 @@ class Cluster:
         """Return the nodes that are running."""
         return [node for node in self.nodes if node.process is not None]
 
-    def count(self, name: str) -> int:
-        """Return the sum of a Galera counter over the nodes that answer."""
-        return sum(int(node.status(name) or 0) for node in self.running)
-
 
 @contextmanager
 def new_cluster() -> Iterator[Cluster]:

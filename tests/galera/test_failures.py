@@ -99,18 +99,6 @@ def test_acknowledged_writes_remain_after_a_node_ends_and_rejoins(
     record_property(TRIED, f"{len(writers.acknowledged)} writes, 1 node of 3 ended by {end}")
 
 
-def test_certification_failures_are_hidden_from_clients(nodes, galera, record_property):
-    shared = create_shared_provider(nodes)
-    before = galera.count("local_cert_failures") + galera.count("local_bf_aborts")
-    with Writers(nodes.clients, shared) as writers:
-        writers.wait_for_writes(WRITES)
-    failures = galera.count("local_cert_failures") + galera.count("local_bf_aborts") - before
-    assert failures > 0
-    assert set(writers.statuses) == {("provider", 200), ("claim", 204)}
-    assert set(writers.acknowledged) <= rows_on_all_nodes(nodes)
-    record_property(TRIED, f"{len(writers.acknowledged)} writes, {failures} transactions retried")
-
-
 def test_node_without_quorum_rejects_requests_until_it_rejoins(nodes, galera):
     last = galera.nodes[2]
     for node in galera.nodes[:2]:

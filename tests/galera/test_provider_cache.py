@@ -42,9 +42,8 @@ def insert_allocation(connection, provider):
     connection.execute(insert(tables.allocations), {**row, "consumer_id": "c", "used": 1})
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_copies_apply_transactions_of_all_nodes(galera, databases, seed):
-    random = Random(seed)
+def test_copies_apply_transactions_of_all_nodes(galera, databases):
+    random = Random(1)
     copies = [ChangeLogCopy(database) for database in databases]
     writers = [database.writer.connect() for database in databases for _ in range(2)]
     for step in range(STEPS):
@@ -97,20 +96,6 @@ def test_requests_use_the_cache_on_every_node(galera, galera_database, databases
         cache.wait(60)
         assert cache.figures.full_readings == 1
         assert cache.figures.repairs == 0
-
-
-def test_cache_equals_the_database_after_writes_on_all_nodes(galera, databases):
-    cache = ProviderCache(change_log)
-    with databases[0].read() as connection:
-        assert change_log.reason_without_log(connection) is None
-        assert cache.refresh(connection)
-        for step in range(30):
-            databases[step % 3].write(
-                lambda writing, step=step: insert_allocation(writing, 1 + step % 5)
-            )
-        galera.settle()
-        assert cache.refresh(connection)
-        assert cache.compare(connection) == frozenset()
 
 
 def test_cache_follows_a_node_that_was_killed_and_rejoined(galera, databases):

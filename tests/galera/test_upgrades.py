@@ -82,32 +82,21 @@ def check_schema(galera):
     return check
 
 
-def test_concurrent_sync_on_all_nodes_creates_the_schema_once(
+def test_concurrent_sync_on_all_nodes_makes_the_schema_once(
     galera, make_database, sync_at_once, check_schema, prepared_database
 ):
     expected = galera.nodes[0].query(TABLES.format(prepared_database))
     for _round in range(FRESH):
         name, urls = make_database()
-        sync_at_once(urls)
-        check_schema(name, expected)
-
-
-def test_concurrent_sync_on_all_nodes_upgrades_the_schema_once(
-    galera, make_database, sync_at_once, check_schema, prepared_database
-):
-    expected = galera.nodes[0].query(TABLES.format(prepared_database))
-    name, urls = make_database()
-    sync_at_once(urls[:1])
-    for _round in range(FRESH):
-        for statement in (
-            "DROP TABLE sched_commit_marks",
-            "DROP TABLE sched_leases",
-            "DELETE FROM placement_sched_alembic_version",
+        for statements in (
+            [],
+            ["DROP TABLE sched_commit_marks", "DELETE FROM placement_sched_alembic_version"],
         ):
-            galera.nodes[0].query(statement, name)
-        galera.settle()
-        sync_at_once(urls)
-        check_schema(name, expected)
+            for statement in statements:
+                galera.nodes[0].query(statement, name)
+            galera.settle()
+            sync_at_once(urls)
+            check_schema(name, expected)
 
 
 def test_schema_check_during_a_change_through_another_node(

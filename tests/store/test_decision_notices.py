@@ -52,18 +52,14 @@ def test_recent_failures_of_the_policies_wait_newest_first(database):
     assert find_waiting(database, minutes=100) == [second, first]
 
 
-@pytest.mark.parametrize("outcome", ["no_valid_host", "selected"])
-def test_later_selection_of_an_instance_replaces_the_request(database, outcome):
-    first, second = record_decisions(
-        database, failure_at(30, 1, 7, 8), failure_at(20, 2, 8, 9, outcome=outcome)
-    )
-    assert find_waiting(database) == [second] * (outcome == "no_valid_host")
-    assert first not in find_waiting(database)
-
-
-def test_explanation_does_not_replace_the_request(database):
-    first, _ = record_decisions(database, failure_at(30, 1, 7), failure_at(20, 2, 7, kind=EXPLAIN))
-    assert find_waiting(database) == [first]
+@pytest.mark.parametrize(
+    ("later", "waiting"),
+    [({}, [1]), ({"outcome": "selected"}, []), ({"kind": EXPLAIN}, [0])],
+    ids=["failed", "selected", "explained"],
+)
+def test_later_selection_of_an_instance_replaces_the_request(database, later, waiting):
+    uuids = record_decisions(database, failure_at(30, 1, 7, 8), failure_at(20, 2, 8, 9, **later))
+    assert find_waiting(database) == [uuids[number] for number in waiting]
 
 
 def test_ended_notice_is_not_sent_again(database):
@@ -79,12 +75,6 @@ def test_ended_notice_is_not_sent_again(database):
     ended = replace(notice, attempts=3, pending=(), ended_at=NOW)
     database.write(lambda connection: decision_notices.record(connection, ended, NOW))
     assert find_waiting(database) == []
-
-
-def test_notice_is_deleted_with_its_decision(database):
-    (uuid,) = record_decisions(database, failure_at(30, 1))
-    notice = Notice(uuid, 1, ())
-    database.write(lambda connection: decision_notices.record(connection, notice, NOW))
     database.write(lambda connection: decisions.purge(connection, NOW, 10))
     with database.read() as connection:
         assert decision_notices.by_decision(connection, uuid) is None

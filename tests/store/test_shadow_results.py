@@ -56,20 +56,9 @@ def read_results(database, reader, *arguments):
         return reader(connection, *arguments)
 
 
-def test_results_have_the_ids_and_the_flavor_of_their_decision(recorded_results):
-    first, second = read_results(recorded_results, shadow_results.of_decision, "d1")
-    assert (first.position, second.position) == (0, 1)
-    assert first.request_ids == RequestIds("req-1", "req-2")
-    assert (first.flavor, first.our_host, first.detail) == ("m1", "cn1", {"a": 1})
-    assert first.created_at == NOW
-
-
-def test_pending_results_have_no_verdict(recorded_results):
+def test_verdict_is_recorded_and_the_other_results_stay_pending(recorded_results):
     pending = read_results(recorded_results, shadow_results.pending)
     assert [result.decision for result in pending] == ["d1", "d1"]
-
-
-def test_settled_result_has_verdict_and_host(recorded_results):
     settled = build_result(
         "d1", 1, verdict=shadow_result.OTHER_HOST, nova_host="cn2", detail={"why": "w"}
     )
@@ -77,23 +66,20 @@ def test_settled_result_has_verdict_and_host(recorded_results):
         lambda connection: shadow_results.record_verdicts(connection, [settled], NOW)
     )
     first, second = read_results(recorded_results, shadow_results.of_decision, "d1")
-    assert first.verdict == shadow_result.PENDING
-    assert (second.verdict, second.nova_host) == (shadow_result.OTHER_HOST, "cn2")
-    assert second.detail == {"why": "w"}
+    assert (first.position, first.verdict) == (0, shadow_result.PENDING)
+    assert first.request_ids == RequestIds("req-1", "req-2")
+    assert (first.flavor, first.our_host, first.detail) == ("m1", "cn1", {"a": 1})
+    assert first.created_at == NOW
+    assert (second.position, second.nova_host, second.detail) == (1, "cn2", {"why": "w"})
+    assert second.verdict == shadow_result.OTHER_HOST
 
 
-def test_results_are_filtered_by_request_time(recorded_results):
+def test_results_are_deleted_with_their_decision_or_by_age(recorded_results):
     assert len(read_results(recorded_results, shadow_results.since, None)) == 3
     assert len(read_results(recorded_results, shadow_results.since, NOW)) == 2
-
-
-def test_results_are_deleted_with_their_decision(recorded_results):
-    later = NOW + timedelta(days=1)
-    recorded_results.write(lambda connection: decisions.purge(connection, later, 10))
-    assert read_results(recorded_results, shadow_results.since, None) == ()
-
-
-def test_results_without_a_decision_are_deleted_by_age(recorded_results):
     recorded_results.write(lambda connection: decisions.purge(connection, NOW, 10))
     results = read_results(recorded_results, shadow_results.since, None)
     assert {result.decision for result in results} == {"d1"}
+    later = NOW + timedelta(days=1)
+    recorded_results.write(lambda connection: decisions.purge(connection, later, 10))
+    assert read_results(recorded_results, shadow_results.since, None) == ()

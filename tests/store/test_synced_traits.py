@@ -34,40 +34,49 @@ def read_synced_traits(database):
         return synced_traits.read(connection)
 
 
-@pytest.mark.parametrize("runs_before_removal", [0, 1])
-def test_manual_trait_on_a_recreated_provider_is_kept(database, runs_before_removal):
+def run_sync(database):
+    return sync_traits(*local_services(database))
+
+
+@pytest.fixture
+def synced(database):
+    """Return a provider with a synced trait, and the aggregate that requires the trait."""
     node = add_node(database, "win1")
-    add_aggregate(database, "windows", ["win1"], TRAIT_REQUIRED)
-    sync_traits(*local_services(database))
+    aggregate = add_aggregate(database, "windows", ["win1"], TRAIT_REQUIRED)
+    run_sync(database)
+    return node, aggregate
+
+
+@pytest.mark.parametrize("runs_before_removal", [0, 1])
+def test_manual_trait_on_a_recreated_provider_is_kept(database, synced, runs_before_removal):
+    node, _ = synced
     recreate_provider(database, node)
     add_unrecorded_trait(database, node)
     for _ in range(runs_before_removal):
-        assert sync_traits(*local_services(database)).added == set()
+        assert run_sync(database).added == set()
         assert read_synced_traits(database) == {}
     set_metadata(database, "windows", TRAIT_REMOVED)
     assert sync_traits(*local_services(database), dry_run=True).removed == set()
-    assert sync_traits(*local_services(database)).removed == set()
+    assert run_sync(database).removed == set()
     assert read_providers_with_trait(database) == {node}
-    with database.read() as connection:
-        assert synced_traits.read(connection) == {}
+    assert read_synced_traits(database) == {}
 
 
-def test_synced_trait_on_a_recreated_provider_is_removed(database):
-    node = add_node(database, "win1")
-    aggregate = add_aggregate(database, "windows", ["win1"], TRAIT_REQUIRED)
-    sync_traits(*local_services(database))
+def test_synced_trait_on_a_recreated_provider_is_removed(database, synced):
+    node, aggregate = synced
     recreate_provider(database, node)
-    assert sync_traits(*local_services(database)).added == {(node, LICENSED)}
+    assert run_sync(database).added == {(node, LICENSED)}
     assert read_synced_traits(database) == {(node, LICENSED): aggregate}
+    # Old releases recorded no id of the provider.
+    nameless = update(tables.synced_traits).values(provider_id=None)
+    database.write(lambda connection: connection.execute(nameless))
     set_metadata(database, "windows", TRAIT_REMOVED)
-    assert sync_traits(*local_services(database)).removed == {(node, LICENSED)}
+    assert run_sync(database).removed == {(node, LICENSED)}
     assert read_providers_with_trait(database) == set()
 
 
-def test_provider_recreated_during_the_sync_keeps_its_trait(database):
-    node = add_node(database, "win1")
-    add_aggregate(database, "windows", ["win1"], TRAIT_REQUIRED)
-    sync_traits(*local_services(database))
+def test_provider_recreated_during_the_sync_keeps_its_trait(database, synced):
+    node, _ = synced
     set_metadata(database, "windows", TRAIT_REMOVED)
     _, placement = local_services(database)
     recreate_provider(database, node)
@@ -76,24 +85,12 @@ def test_provider_recreated_during_the_sync_keeps_its_trait(database):
     assert read_providers_with_trait(database) == {node}
 
 
-def test_record_of_a_concurrent_run_is_kept(database):
+def test_record_of_a_concurrent_run_is_kept(database, synced):
     """A slower run has read the record before another run adds the trait again."""
-    node = add_node(database, "win1")
-    aggregate = add_aggregate(database, "windows", ["win1"], TRAIT_REQUIRED)
-    sync_traits(*local_services(database))
+    node, aggregate = synced
     recreate_provider(database, node)
     _, slower = local_services(database)
     assert slower.read_record() == {}
-    sync_traits(*local_services(database))
+    run_sync(database)
     slower.update_record({}, [(node, "CUSTOM_OTHER")], {})
     assert read_synced_traits(database) == {(node, LICENSED): aggregate}
-
-
-def test_synced_trait_without_recorded_id_is_removed(sqlite_database):
-    node = add_node(sqlite_database, "win1")
-    add_aggregate(sqlite_database, "windows", ["win1"], TRAIT_REQUIRED)
-    sync_traits(*local_services(sqlite_database))
-    nameless = update(tables.synced_traits).values(provider_id=None)
-    sqlite_database.write(lambda connection: connection.execute(nameless))
-    set_metadata(sqlite_database, "windows", TRAIT_REMOVED)
-    assert sync_traits(*local_services(sqlite_database)).removed == {(node, LICENSED)}

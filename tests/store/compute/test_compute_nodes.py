@@ -70,6 +70,7 @@ def test_changed_report_raises_the_version(database, change):
     (before,) = read_nodes(database, node_uuid(1))
     written = write_nodes(database, report_node(now=LATER, **change), now=LATER)
     assert written.changed == {node_uuid(1)}
+    assert written.came_from == ({node_uuid(1): "cn1"} if "host" in change else {})
     (after,) = read_nodes(database, node_uuid(1))
     assert after.version == before.version + 1
     assert (after.created_at, after.updated_at, after.last_seen_up) == (NOW, LATER, LATER)
@@ -78,27 +79,17 @@ def test_changed_report_raises_the_version(database, change):
     )
 
 
-def test_moved_node_returns_its_previous_host(database):
+@pytest.mark.parametrize("number", [2, 3], ids=["renamed", "new"])
+def test_name_of_another_node_is_rejected(database, number):
     write_nodes(database, report_node(1), report_node(2))
-    written = write_nodes(database, report_node(1, host="cn9"), report_node(2, vcpus=1))
-    assert written.came_from == {node_uuid(1): "cn1"}
-
-
-def test_name_of_another_node_is_rejected(database):
-    write_nodes(database, report_node(1))
+    rival = report_node(number, host="cn1", hypervisor_hostname="cn1")
     with pytest.raises(Duplicate) as failure:
-        write_nodes(database, report_node(2), report_node(3, host="cn1", hypervisor_hostname="cn1"))
+        write_nodes(database, report_node(4), rival)
     assert failure.value.code == "scheduler.duplicate"
     assert node_uuid(1) in failure.value.detail
-    assert node_uuid(3) in failure.value.detail
+    assert node_uuid(number) in failure.value.detail
     with database.read() as connection:
-        assert [node.uuid for node in compute_nodes.search(connection)] == [node_uuid(1)]
-
-
-def test_renaming_to_another_nodes_name_is_rejected(database):
-    write_nodes(database, report_node(1), report_node(2))
-    with pytest.raises(Duplicate):
-        write_nodes(database, report_node(2, host="cn1", hypervisor_hostname="cn1"))
+        assert [node.host for node in compute_nodes.search(connection)] == ["cn1", "cn2"]
 
 
 def test_host_and_node_names_are_case_sensitive(database):
@@ -117,6 +108,9 @@ def test_recreated_node_has_another_version(database):
     write_nodes(database, report_node(1))
     (before,) = read_nodes(database, node_uuid(1))
     database.write(lambda connection: compute_nodes.remove(connection, before))
+    with pytest.raises(NotFound, match=node_uuid(1)) as failure, database.read() as connection:
+        compute_nodes.by_uuid(connection, node_uuid(1))
+    assert failure.value.code == "scheduler.not_found"
     write_nodes(database, report_node(1, vcpus=16))
     (after,) = read_nodes(database, node_uuid(1))
     assert after.version != before.version
@@ -136,13 +130,6 @@ def test_search_continues_after_the_marker(database):
         page = compute_nodes.search(connection, after=node_uuid(2), limit=2)
         assert [node.host for node in page] == ["cn3", "cn4"]
         assert compute_nodes.search(connection, hypervisor_hostname="cn5", after=node_uuid(5)) == ()
-
-
-def test_unknown_node_is_not_found(database):
-    with database.read() as connection, pytest.raises(NotFound) as failure:
-        compute_nodes.by_uuid(connection, node_uuid(1))
-    assert failure.value.code == "scheduler.not_found"
-    assert node_uuid(1) in failure.value.detail
 
 
 @pytest.mark.parametrize("moments", [1, 7], ids=["one heartbeat", "several heartbeats"])

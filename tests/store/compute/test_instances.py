@@ -85,12 +85,8 @@ def test_update_keeps_creation_time_and_decision(database):
     found = read_instance(database)
     assert (found.host, found.vm_state, found.decision_uuid) == ("cn2", None, node_uuid(8))
     assert (found.created_at, found.updated_at) == (NOW, LATER)
-
-
-def test_new_decision_replaces_the_previous(database):
-    record_instances(database, build_instance(decision_uuid=node_uuid(8)), build_instance(2))
     record_instances(database, build_instance(decision_uuid=node_uuid(9)), build_instance(2))
-    assert read_instance(database, 1).decision_uuid == node_uuid(9)
+    assert read_instance(database).decision_uuid == node_uuid(9)
     assert read_instance(database, 2).decision_uuid is None
 
 

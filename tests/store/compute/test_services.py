@@ -48,24 +48,18 @@ def test_later_heartbeat_keeps_operator_settings(database):
     assert (found["cn1"].uuid, found["cn1"].disabled_reason) == (first["cn1"].uuid, "broken fan")
 
 
-def test_enabling_clears_the_disabled_reason(database):
+def test_enabled_service_has_no_reason_and_is_down_if_forced(database):
     number = record_heartbeats(database, {"cn1": NOW})["cn1"].id
-    for disabled in (True, False):
-        database.write(
-            lambda connection, disabled=disabled: services.set_disabled(
-                connection, [number], disabled=disabled, reason="broken fan"
-            )
-        )
+
+    def change(connection):
+        for disabled in (True, False):
+            services.set_disabled(connection, [number], disabled=disabled, reason="broken fan")
+        services.set_forced_down(connection, [number], forced_down=True)
+
+    database.write(change)
     service = services_by_host(database, "cn1")["cn1"]
     assert (service.disabled, service.disabled_reason) == (False, None)
-
-
-def test_forced_down_service_is_down_despite_heartbeats(database):
-    number = record_heartbeats(database, {"cn1": NOW})["cn1"].id
-    database.write(
-        lambda connection: services.set_forced_down(connection, [number], forced_down=True)
-    )
-    assert not services_by_host(database, "cn1")["cn1"].is_up(NOW, 60)
+    assert not service.is_up(NOW, 60)
 
 
 def test_search_filters_by_host_and_binary(database):

@@ -38,6 +38,11 @@ def build_claim(consumer=None, generation=UNCHECKED, owner=OWNER, consumer_type=
     )
 
 
+def vcpu_claim(provider, amount, consumer=None, generation=UNCHECKED, **more):
+    """Return a claim of VCPU of a provider."""
+    return build_claim(consumer, generation, on={provider: {"VCPU": amount}}, **more)
+
+
 def replace_allocations(database, *claims):
     database.write(lambda connection: allocations.replace(connection, claims, NOW))
 
@@ -68,12 +73,9 @@ def stored_consumers(database):
 
 def test_replace_stores_exactly_the_claimed_allocations(database):
     here, there = make_provider(database, VCPU=8, DISK_GB=10), make_provider(database, VCPU=8)
-    first, second = (
-        build_claim(on={here: {"VCPU": 2, "DISK_GB": 3}}),
-        build_claim(on={there: {"VCPU": 4}}),
-    )
+    first, second = build_claim(on={here: {"VCPU": 2, "DISK_GB": 3}}), vcpu_claim(there, 4)
     replace_allocations(database, first, second)
-    replace_allocations(database, build_claim(first.consumer, on={there: {"VCPU": 1}}))
+    replace_allocations(database, vcpu_claim(there, 1, first.consumer))
     assert read_allocations(database, first.consumer, second.consumer) == {
         (first.consumer, there, "VCPU"): 1,
         (second.consumer, there, "VCPU"): 4,
@@ -82,7 +84,7 @@ def test_replace_stores_exactly_the_claimed_allocations(database):
 
 def test_replace_sets_owner_type_and_generations(database):
     provider = make_provider(database, VCPU=8)
-    first = build_claim(on={provider: {"VCPU": 2}}, consumer_type="INSTANCE")
+    first = vcpu_claim(provider, 2, consumer_type="INSTANCE")
     replace_allocations(database, first)
     stored = consumer_of(database, first.consumer)
     assert (stored.generation, stored.project_id, stored.user_id) == (1, "project", "user")
@@ -97,9 +99,9 @@ def test_replace_sets_owner_type_and_generations(database):
 
 def test_only_generations_of_released_providers_rise(database):
     old, new = make_provider(database, VCPU=8), make_provider(database, VCPU=8)
-    moving = build_claim(on={old: {"VCPU": 1}})
+    moving = vcpu_claim(old, 1)
     replace_allocations(database, moving)
-    replace_allocations(database, build_claim(moving.consumer, on={new: {"VCPU": 1}}))
+    replace_allocations(database, vcpu_claim(new, 1, moving.consumer))
     assert (generation_of(database, old), generation_of(database, new)) == (1, 1)
     replace_allocations(database, build_claim(moving.consumer))
     assert (generation_of(database, old), generation_of(database, new)) == (1, 2)
@@ -107,20 +109,17 @@ def test_only_generations_of_released_providers_rise(database):
 
 def test_consumer_without_allocations_is_deleted(database):
     provider = make_provider(database, VCPU=8)
-    leaving, staying = (
-        build_claim(on={provider: {"VCPU": 1}}),
-        build_claim(on={provider: {"VCPU": 2}}),
-    )
+    leaving, staying = vcpu_claim(provider, 1), vcpu_claim(provider, 2)
     replace_allocations(database, leaving, staying)
     replace_allocations(database, build_claim(leaving.consumer, 1), build_claim(generation=None))
     assert stored_consumers(database) == {staying.consumer}
-    replace_allocations(database, build_claim(leaving.consumer, None, on={provider: {"VCPU": 1}}))
+    replace_allocations(database, vcpu_claim(provider, 1, leaving.consumer, None))
     assert consumer_of(database, leaving.consumer).generation == 1
 
 
 def test_remove_deletes_allocations_and_keeps_provider_generations(database):
     provider = make_provider(database, VCPU=8)
-    first, second = (build_claim(on={provider: {"VCPU": amount}}) for amount in (1, 2))
+    first, second = (vcpu_claim(provider, amount) for amount in (1, 2))
     replace_allocations(database, first, second)
     uuids = [first.consumer, str(uuid4())]
     assert database.write(lambda connection: allocations.remove(connection, uuids)) == 1
@@ -135,12 +134,10 @@ def test_remove_deletes_allocations_and_keeps_provider_generations(database):
 )
 def test_wrong_consumer_generation_is_a_conflict(sqlite_database, generation, expected):
     provider = make_provider(sqlite_database, VCPU=8)
-    first = build_claim(on={provider: {"VCPU": 1}})
+    first = vcpu_claim(provider, 1)
     replace_allocations(sqlite_database, first)
     with pytest.raises(ConcurrentUpdate, match=expected):
-        replace_allocations(
-            sqlite_database, build_claim(first.consumer, generation, on={provider: {"VCPU": 2}})
-        )
+        replace_allocations(sqlite_database, vcpu_claim(provider, 2, first.consumer, generation))
     assert list(read_allocations(sqlite_database, first.consumer).values()) == [1]
 
 
@@ -156,7 +153,7 @@ def test_existing_consumer_without_allocations_counts_as_new(database):
     provider, uuid = make_provider(database, VCPU=8), str(uuid4())
     row = {"uuid": uuid, "project_id": 1, "user_id": 1, "generation": 0}
     database.write(lambda connection: connection.execute(insert(tables.consumers), row))
-    replace_allocations(database, build_claim(uuid, None, on={provider: {"VCPU": 1}}))
+    replace_allocations(database, vcpu_claim(provider, 1, uuid, None))
     assert consumer_of(database, uuid).generation == 1
 
 
@@ -185,7 +182,7 @@ def test_claim_exceeding_capacity_is_rejected_entirely(sqlite_database, amounts,
         resource_class="MEMORY_MB", total=1024, min_unit=64, max_unit=512, step_size=64
     )
     provider = make_provider(sqlite_database, memory, VCPU=8)
-    good = build_claim(on={provider: {"VCPU": 1}})
+    good = vcpu_claim(provider, 1)
     with pytest.raises(error, match=words):
         replace_allocations(sqlite_database, good, build_claim(on={provider: amounts}))
     assert read_allocations(sqlite_database, good.consumer) == {}
@@ -196,21 +193,17 @@ def test_claim_exceeding_capacity_is_rejected_entirely(sqlite_database, amounts,
 def test_unknown_provider_is_named_in_the_error(sqlite_database):
     unknown = str(uuid4())
     with pytest.raises(Invalid, match=f"provider '{unknown}' that does not exist"):
-        replace_allocations(sqlite_database, build_claim(on={unknown: {"VCPU": 1}}))
+        replace_allocations(sqlite_database, vcpu_claim(unknown, 1))
 
 
 def test_claims_of_one_write_share_capacity(database):
     provider = make_provider(database, VCPU=8)
     with pytest.raises(CapacityExceeded, match="10 requested"):
-        replace_allocations(
-            database,
-            build_claim(on={provider: {"VCPU": 5}}),
-            build_claim(on={provider: {"VCPU": 5}}),
-        )
-    first = build_claim(on={provider: {"VCPU": 8}})
+        replace_allocations(database, vcpu_claim(provider, 5), vcpu_claim(provider, 5))
+    first = vcpu_claim(provider, 8)
     replace_allocations(database, first)
     # In the same write, a claim can use the amounts that another claim frees.
-    second = build_claim(on={provider: {"VCPU": 8}})
+    second = vcpu_claim(provider, 8)
     replace_allocations(database, build_claim(first.consumer, 1), second)
     assert read_allocations(database, first.consumer, second.consumer) == {
         (second.consumer, provider, "VCPU"): 8
@@ -219,15 +212,15 @@ def test_claims_of_one_write_share_capacity(database):
 
 def test_overcommitted_provider_accepts_only_reductions(database):
     provider = make_provider(database, VCPU=8)
-    first, second = (build_claim(on={provider: {"VCPU": 4}}) for _ in range(2))
+    first, second = (vcpu_claim(provider, 4) for _ in range(2))
     replace_allocations(database, first, second)
     set_inventory(database, provider, Inventory(resource_class="VCPU", total=4))
-    replace_allocations(database, build_claim(first.consumer, on={provider: {"VCPU": 4}}))
-    replace_allocations(database, build_claim(first.consumer, on={provider: {"VCPU": 3}}))
+    replace_allocations(database, vcpu_claim(provider, 4, first.consumer))
+    replace_allocations(database, vcpu_claim(provider, 3, first.consumer))
     with pytest.raises(CapacityExceeded):
-        replace_allocations(database, build_claim(first.consumer, on={provider: {"VCPU": 4}}))
+        replace_allocations(database, vcpu_claim(provider, 4, first.consumer))
     with pytest.raises(CapacityExceeded):
-        replace_allocations(database, build_claim(on={provider: {"VCPU": 1}}))
+        replace_allocations(database, vcpu_claim(provider, 1))
     assert sorted(read_allocations(database, first.consumer, second.consumer).values()) == [3, 4]
 
 

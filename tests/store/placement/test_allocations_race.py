@@ -8,14 +8,15 @@ A barrier starts the processes, each with its own connections to the same databa
 import os
 import random
 from collections import Counter
+from functools import partial
 from uuid import UUID, uuid4
 
 import pytest
 
 from placement_sched.db.transaction import Database
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Conflict
-from placement_sched.model.provider import UNCHECKED
-from placement_sched.store.placement import allocations
+from placement_sched.model.provider import UNCHECKED, Inventory
+from placement_sched.store.placement import allocations, inventories, resource_providers
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
 from tests.store.placement.test_allocations import build_claim
@@ -43,9 +44,13 @@ class Claimant:
             )
             for consumer, on in claims.items()
         ]
+        self.write(number, partial(allocations.replace, claims=new, now=NOW))
+
+    def write(self, number: int, work) -> None:
+        """Write in a round."""
         error = None
         try:
-            self._database.claim(lambda connection: allocations.replace(connection, new, NOW))
+            self._database.claim(work)
         except Conflict as conflict:
             error = type(conflict)
         self.results.append((number, error))
@@ -58,6 +63,25 @@ def claim_each_whole(barrier, which, url, providers):
         barrier.wait(120)
         claimant.claim(number, {str(uuid4()): {provider: 8}})
     return claimant.results
+
+
+def claim_or_reduce_each(barrier, which, url, providers):
+    """Claim each whole provider, or reduce it, over its first generation."""
+    claimant = Claimant(url)
+    for number, uuid in enumerate(providers):
+        barrier.wait(120)
+        if which % 2:
+            claimant.write(number, partial(reduce_inventory, uuid=uuid))
+        else:
+            claimant.claim(number, {str(uuid4()): {uuid: 8}})
+    return claimant.results
+
+
+def reduce_inventory(connection, uuid):
+    provider = resource_providers.lock_by_uuid(connection, uuid, 0)
+    small = Inventory(resource_class="VCPU", total=4)
+    inventories.replace(connection, provider, [small], NOW)
+    resource_providers.bump_generations(connection, [provider.id], NOW)
 
 
 def create_same_consumers(barrier, which, url, provider, consumers):
@@ -107,6 +131,13 @@ def test_one_of_concurrent_claims_on_a_whole_provider_succeeds(database, race, c
     results = race(claimants, claim_each_whole, providers)
     assert results == [{None: 1, CapacityExceeded: claimants - 1}] * ROUNDS
     assert [used_amounts(database, provider) for provider in providers] == [[8]] * ROUNDS
+
+
+def test_claim_does_not_use_capacity_that_is_removed_at_the_same_moment(database, race):
+    """Each increments the generation, so a reduction that succeeds is before the claims."""
+    providers = [make_provider(database, VCPU=8) for _ in range(ROUNDS)]
+    for results in race(4, claim_or_reduce_each, providers):
+        assert results[None] == 1
 
 
 def test_one_of_concurrent_creations_of_a_consumer_succeeds(database, race):

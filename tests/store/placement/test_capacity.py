@@ -88,15 +88,11 @@ def test_sql_and_python_agree_on_capacity(database, drawn, amounts):
         assert providers_with_capacity(database, amount) & set(uuids) == expected
 
 
-@pytest.mark.parametrize("ratio", [1.9, 16.1, 0.7, 4.3])
-def test_last_unit_of_a_fractional_ratio_fits(database, ratio):
-    inventory = Inventory(resource_class="VCPU", total=10, allocation_ratio=ratio)
+@pytest.mark.parametrize(
+    ("total", "ratio"), [(10, 1.9), (10, 16.1), (10, 0.7), (10, 4.3), (MAX_INT, 1.0)]
+)
+def test_last_unit_fits_and_no_more(database, total, ratio):
+    inventory = Inventory(resource_class="VCPU", total=total, allocation_ratio=ratio)
     uuids = set(make_providers(database, [[inventory]]))
     assert providers_with_capacity(database, inventory.capacity) == uuids
     assert providers_with_capacity(database, inventory.capacity + 1) == set()
-
-
-def test_amount_above_every_inventory_has_no_provider(database):
-    make_providers(database, [[Inventory(resource_class="VCPU", total=MAX_INT)]])
-    assert len(providers_with_capacity(database, MAX_INT)) == 1
-    assert providers_with_capacity(database, MAX_INT + 1) == set()

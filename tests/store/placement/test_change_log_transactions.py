@@ -1,11 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """No committed change is missed, whatever other transactions do at the same time."""
 
-import random
-import time
 from datetime import timedelta
 from itertools import count
-from threading import Thread
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,12 +10,9 @@ from hypothesis import strategies as st
 from sqlalchemy import insert
 
 from placement_sched.db import tables
-from placement_sched.db.transaction import Database
 from placement_sched.store.placement import change_log
-from tests.conftest import make_settings
 from tests.exploring import draws
 from tests.support.placement_copy import ChangeLogCopy
-from tests.support.processes import run_in_processes
 
 pytestmark = [
     pytest.mark.all_databases,
@@ -160,60 +154,3 @@ class Cloud:
             copy.follow()
             assert copy.equals_tables()
             assert not copy.follow().providers
-
-
-#: Number of transactions of each process by database, and number of processes.
-TRANSACTIONS, WRITERS = {"sqlite": 150, "postgresql": 700, "mysql": 700}, 3
-
-
-def write_at_random(barrier, which, url, transactions):
-    """Insert rows of a new provider in each transaction, and delete some earlier rows."""
-    database, dice, remaining = Database(make_settings(url)), random.Random(which), []
-    barrier.wait(timeout=120)
-    for number in range(transactions):
-        provider = 10_000 * (which + 1) + number
-        with database.writer.connect() as connection:
-            rows = [
-                {
-                    "resource_provider_id": provider,
-                    "consumer_id": f"{which} {number}",
-                    "resource_class_id": place,
-                    "used": 1,
-                }
-                for place in range(dice.choice((1, 1, 3)))
-            ]
-            connection.execute(insert(ALLOCATIONS), rows)
-            removed = dice.choice(remaining) if remaining and dice.random() < 0.3 else None
-            if removed is not None:
-                consumer = ALLOCATIONS.c.consumer_id == f"{which} {removed}"
-                connection.execute(ALLOCATIONS.delete().where(consumer))
-            if dice.random() < 0.1:
-                time.sleep(dice.uniform(0, 0.02))
-            if dice.random() < 0.2:
-                connection.rollback()
-                continue
-            connection.commit()
-            remaining = [each for each in [*remaining, number] if each != removed]
-    database.dispose()
-    return [which]
-
-
-def test_reader_misses_no_change_of_concurrent_processes(database, database_url):
-    """Each provider is written once and perhaps deleted, so a missed change stays missed."""
-    copy, done = ChangeLogCopy(database), []
-    number = TRANSACTIONS[database.url.get_backend_name()]
-    racing = Thread(
-        target=lambda: done.extend(run_in_processes(WRITERS, write_at_random, database_url, number))
-    )
-    racing.start()
-    readings = 0
-    while racing.is_alive():
-        copy.follow()
-        readings += 1
-    racing.join(timeout=60)
-    copy.follow()
-    assert sorted(done) == list(range(WRITERS))
-    assert copy.equals_tables()
-    assert copy.doubts == 0
-    assert len(copy.rows) > WRITERS * number / 3
-    assert readings > 20

@@ -41,26 +41,17 @@ def generation_of(app, consumer):
 
 @pytest.mark.parametrize("amounts", [{}, {"VCPU": 1}], ids=["freed", "replaced"])
 def test_too_many_allocations_of_several_consumers_are_rejected(
-    sqlite_app, provider, full_consumers, amounts
+    sqlite_app, provider, full_consumers, monkeypatch, amounts
 ):
     claim = build_body(LATEST, {provider: amounts} if amounts else {}, generation=1)
     rejection = post_allocations(sqlite_app, dict.fromkeys(full_consumers, claim), status=400)
     assert "the consumers hold more than 3 amounts, which is the limit of one" in rejection.text
     assert "(at $)" in rejection.text
     assert [generation_of(sqlite_app, uuid) for uuid in full_consumers] == [1, 1]
-    for uuid in full_consumers:
-        post_allocations(sqlite_app, {uuid: claim})
-        assert generation_of(sqlite_app, uuid) == (2 if amounts else None)
-
-
-def test_maximum_allocations_of_several_consumers_are_changed(
-    sqlite_app, full_consumers, monkeypatch
-):
     monkeypatch.setattr(holders, "MAX_HELD_AMOUNTS", 4)
-    post_allocations(
-        sqlite_app, dict.fromkeys(full_consumers, build_body(LATEST, {}, generation=1))
-    )
-    assert [generation_of(sqlite_app, uuid) for uuid in full_consumers] == [None, None]
+    post_allocations(sqlite_app, dict.fromkeys(full_consumers, claim))
+    generations = [generation_of(sqlite_app, uuid) for uuid in full_consumers]
+    assert generations == [2 if amounts else None] * 2
 
 
 def test_single_consumer_can_change_any_number_of_allocations(

@@ -49,26 +49,19 @@ def consumer() -> str:
 
 
 def test_first_fitting_claim_is_written(database, full_provider, consumer):
-    free = make_provider(database, VCPU=4)
-    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (free, full_provider)]
-    assert write_first_fitting_claim(database, *claims) == 0
-    assert read_allocations(database, consumer) == {(consumer, free, "VCPU"): 2}
-
-
-def test_next_claim_is_used_if_the_first_provider_filled_up(database, full_provider, consumer):
-    small, free = make_provider(database, VCPU=1), make_provider(database, VCPU=4)
-    last = make_provider(database, VCPU=4)
-    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (full_provider, small, free, last)]
-    assert write_first_fitting_claim(database, *claims) == 2
-    assert read_allocations(database, consumer) == {(consumer, free, "VCPU"): 2}
-
-
-def test_only_the_used_providers_generation_rises(database, full_provider, consumer):
+    """Other candidates may have become full, lack the class, or be deleted."""
+    small, disk = make_provider(database, VCPU=1), make_provider(database, DISK_GB=10)
     free, last = make_provider(database, VCPU=4), make_provider(database, VCPU=4)
     before = {uuid: generation_of(database, uuid) for uuid in (full_provider, free, last)}
-    write_first_fitting_claim(database, *(vcpu_claim(consumer, (uuid, 2)) for uuid in before))
+    uuids = [full_provider, small, disk, str(uuid4()), free, last]
+    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in uuids]
+    assert write_first_fitting_claim(database, *claims) == 4
+    assert read_allocations(database, consumer) == {(consumer, free, "VCPU"): 2}
     after = {uuid: generation_of(database, uuid) for uuid in before}
     assert after == {**before, free: before[free] + 1}
+    again = [build_claim(consumer, 1, on={uuid: {"VCPU": 2}}) for uuid in (last, full_provider)]
+    assert write_first_fitting_claim(database, *again) == 0
+    assert read_allocations(database, consumer) == {(consumer, last, "VCPU"): 2}
 
 
 def test_nothing_is_written_without_capacity(database, full_provider, consumer):
@@ -76,26 +69,11 @@ def test_nothing_is_written_without_capacity(database, full_provider, consumer):
     claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (full_provider, small)]
     with pytest.raises(CapacityExceeded, match=full_provider):
         write_first_fitting_claim(database, *claims)
-    assert read_allocations(database, consumer) == {}
-    assert consumer not in stored_consumers(database)
-
-
-def test_deleted_provider_is_skipped(database, full_provider, consumer):
-    free = make_provider(database, VCPU=4)
-    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (full_provider, str(uuid4()), free)]
-    assert write_first_fitting_claim(database, *claims) == 2
-
-
-def test_deleted_first_provider_is_an_error(database, full_provider, consumer):
-    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (str(uuid4()), full_provider)]
+    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (str(uuid4()), small)]
     with pytest.raises(Invalid, match="does not exist"):
         write_first_fitting_claim(database, *claims)
-
-
-def test_missing_resource_class_counts_as_no_capacity(database, full_provider, consumer):
-    disk, free = make_provider(database, DISK_GB=10), make_provider(database, VCPU=4)
-    claims = [vcpu_claim(consumer, (uuid, 2)) for uuid in (full_provider, disk, free)]
-    assert write_first_fitting_claim(database, *claims) == 2
+    assert read_allocations(database, consumer) == {}
+    assert consumer not in stored_consumers(database)
 
 
 def test_provider_with_a_lower_id_is_locked(database, consumer):

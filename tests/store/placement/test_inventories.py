@@ -30,15 +30,13 @@ def read_inventories(database, uuid):
     """Return the inventories of a provider by class, without times."""
     with database.read() as connection:
         provider = resource_providers.by_uuid(connection, uuid)
-        found = inventories.of_provider(connection, provider.id)
-    return {row.resource_class: replace(row, created_at=None, updated_at=None) for row in found}
+        return inventories.by_provider_id(connection, [provider.id])[provider.id]
 
 
 def inventory_times(database, uuid):
     """Return the times of creation and update of a provider's inventories by class."""
     with database.read() as connection:
-        provider = resource_providers.by_uuid(connection, uuid)
-        found = inventories.of_provider(connection, provider.id)
+        _, found = inventories.by_provider_uuid(connection, uuid)
     return {row.resource_class: (row.created_at, row.updated_at) for row in found}
 
 
@@ -78,16 +76,6 @@ def test_statement_count_is_independent_of_providers(database):
     assert count_statements(1) == count_statements(150)
 
 
-def test_all_inventories_are_replaced(database):
-    uuid = make_provider(database, VCPU, DISK)
-    provider = provider_of(database, uuid)
-    memory = Inventory(resource_class="MEMORY_MB", total=1)
-    database.write(
-        lambda connection: inventories.replace(connection, provider, [DISK, memory], NOW)
-    )
-    assert read_inventories(database, uuid) == {"DISK_GB": DISK, "MEMORY_MB": memory}
-
-
 @pytest.mark.parametrize("ratio", [4.0, 16.123456])
 @pytest.mark.parametrize("more", [[], [Inventory(resource_class="MEMORY_MB", total=1)]])
 def test_unchanged_inventory_keeps_its_update_time(database, ratio, more):
@@ -105,27 +93,21 @@ def test_unchanged_inventory_keeps_its_update_time(database, ratio, more):
     assert inventory_times(database, other) == {"VCPU": (NOW, NOW)}
 
 
-def test_unchanged_inventories_keep_their_update_times(database):
-    uuid = make_provider(database, VCPU)
-    before = inventory_times(database, uuid)
-    assert replace_inventories(database, {uuid: [VCPU]}) == set()
-    assert inventory_times(database, uuid) == before
-
-
-def test_inventory_in_use_prevents_the_replacement(database):
+def test_inventory_in_use_can_shrink_but_not_be_removed(database):
     uuid = make_provider(database, VCPU, DISK)
-    provider = provider_of(database, uuid)
-    allocate_vcpus(database, {uuid: 1})
-    with pytest.raises(InUse, match=f"'VCPU' on resource provider '{uuid}' in use") as rejection:
-        database.write(lambda connection: inventories.replace(connection, provider, [], NOW))
-    assert rejection.value.code == "placement.inventory.inuse"
-    assert set(read_inventories(database, uuid)) == {"VCPU", "DISK_GB"}
+    provider, memory = provider_of(database, uuid), Inventory(resource_class="MEMORY_MB", total=1)
+    small = replace(VCPU, total=1)
 
+    def replace_all(*wanted):
+        database.write(lambda connection: inventories.replace(connection, provider, wanted, NOW))
 
-def test_inventory_in_use_can_shrink(database):
-    uuid = make_provider(database, VCPU)
     allocate_vcpus(database, {uuid: 30})
-    assert replace_inventories(database, {uuid: [replace(VCPU, total=1)]}) == {uuid}
+    with pytest.raises(InUse, match=f"'VCPU' on resource provider '{uuid}' in use") as rejection:
+        replace_all(memory)
+    assert rejection.value.code == "placement.inventory.inuse"
+    assert read_inventories(database, uuid) == {"VCPU": VCPU, "DISK_GB": DISK}
+    replace_all(small, memory)
+    assert read_inventories(database, uuid) == {"VCPU": small, "MEMORY_MB": memory}
 
 
 def test_inventories_are_removed_from_providers_having_them(database):
