@@ -84,11 +84,9 @@ class RecordedRelease(NamedTuple):
 
     @classmethod
     def load(cls, version: str) -> Self:
-        """Read the file of a release."""
         return cls(**json.loads((FOLDER / f"{version}.json").read_text()))
 
     def tables(self) -> dict[str, sa.Table]:
-        """Return the tables with the recorded columns."""
         return {
             name: sa.Table(
                 name,
@@ -102,7 +100,6 @@ class RecordedRelease(NamedTuple):
         }
 
     def make_schema(self, database: Database) -> None:
-        """Create the schema of the release in an empty database."""
         configuration = Config()
         configuration.set_main_option("script_location", str(ROOT / "alembic"))
 
@@ -113,7 +110,6 @@ class RecordedRelease(NamedTuple):
         database.write(upgrade)
 
     def write_rows(self, database: Database) -> None:
-        """Insert the rows into the recorded columns."""
         database.write(self._insert)
 
     def _insert(self, connection: sa.Connection) -> None:

@@ -17,6 +17,7 @@ from placement_sched.operations import periodic
 from placement_sched.operations.periodic import PAUSE
 from placement_sched.operations.retention import LogRetention
 from tests.support.clouds import uuid_of
+from tests.support.database_time import read_database_time
 
 pytestmark = pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
 
@@ -107,30 +108,17 @@ def test_marks_are_unique_and_ascending(database_url):
     assert [mark[:12] for mark in marks] == sorted(mark[:12] for mark in marks)
 
 
-@pytest.fixture
-def delete_old_marks(database, monkeypatch):
-    """Give a function that deletes old marks, each time a minute later."""
-    moment = [0.0]
-    monkeypatch.setattr(periodic, "monotonic", lambda: moment[0])
-    database.enable_commit_marks()
-    retention = LogRetention(database)
-
-    def delete_after_pause():
-        moment[0] += PAUSE + 1
-        retention()
-
-    return delete_after_pause
+def forget_marks(database, last):
+    """Delete old marks, and return the database's time, for the next call."""
+    with database.read() as connection:
+        return transaction.forget_old_marks(connection, last)
 
 
 def leave_marks(database, minutes):
     """Insert marks of these ages. A name with ``refused`` is a mark that prevented a COMMIT."""
-    moment = {
-        "postgresql": "SELECT timezone('UTC', clock_timestamp())",
-        "mysql": "SELECT UTC_TIMESTAMP(6)",
-    }
 
     def insert_marks(connection):
-        now = connection.exec_driver_sql(moment[connection.dialect.name]).scalar_one()
+        now = read_database_time(connection)
         for name, age in minutes.items():
             then = now - timedelta(minutes=age)
             row = {"id": name, "created_at": then, "done": int(not name.startswith("refused"))}
@@ -139,30 +127,39 @@ def leave_marks(database, minutes):
     database.write(insert_marks)
 
 
-def test_old_marks_are_deleted_once_a_minute(database, delete_old_marks):
+def test_old_marks_are_deleted(database):
     past = {"young": 14, "old": 16, "refused": 16, "refused_old": 1441}
     future = {"tomorrow": -1439, "next_year": -525_600, "refused_next_year": -525_600}
     ages = past | future
     leave_marks(database, ages)
-    delete_old_marks()
-    assert ages.keys() <= read_marks(database).keys()
-    delete_old_marks()
-    assert ages.keys() & read_marks(database).keys() == {"young", "refused", "tomorrow"}
+    now = forget_marks(database, None)
+    assert ages.keys() == read_marks(database).keys()
+    forget_marks(database, now)
+    assert read_marks(database).keys() == {"young", "refused", "tomorrow"}
 
 
-def test_new_marks_are_kept_after_a_clock_change(database, delete_old_marks):
-    delete_old_marks()
+def test_new_marks_are_kept_after_a_clock_change(database):
+    now = forget_marks(database, None)
     # The clock is set forward or back by two days, so these marks are new.
     ages = {"before": 2880, "refused_before": 2880}
-    with database.read() as connection:
-        now = connection.exec_driver_sql(transaction._NOW[connection.dialect.name]).scalar_one()
-        leave_marks(database, ages)
-        # The time of the last deletion.
-        last = now - timedelta(minutes=2881)
-        assert transaction.forget_old_marks(connection, last) >= now
-        assert ages.keys() <= read_marks(database).keys()
-        leave_marks(database, {"after": -2880})
-        transaction.forget_old_marks(connection, now + timedelta(minutes=2879))
-        assert "after" in read_marks(database)
-        transaction.forget_old_marks(connection, now)
-    assert not {*ages, "after"} & read_marks(database).keys()
+    leave_marks(database, ages)
+    assert forget_marks(database, now - timedelta(minutes=2881)) >= now
+    assert ages.keys() == read_marks(database).keys()
+    leave_marks(database, {"after": -2880})
+    forget_marks(database, now + timedelta(minutes=2879))
+    assert "after" in read_marks(database)
+    forget_marks(database, now)
+    assert read_marks(database) == {}
+
+
+def test_upkeep_of_a_server_deletes_old_marks(database, monkeypatch):
+    database.enable_commit_marks()
+    leave_marks(database, {"old": 16})
+    moments = iter(PAUSE * number + number for number in range(100))
+    monkeypatch.setattr(periodic, "monotonic", lambda: next(moments))
+    retention = LogRetention(database)
+    retention()
+    assert "old" in read_marks(database)
+    retention()
+    retention()
+    assert "old" not in read_marks(database)

@@ -51,7 +51,6 @@ RESTORED = {
 
 @pytest.fixture(params=KINDS)
 def database(request, tmp_path) -> Iterator[Database]:
-    """A database without tables."""
     with empty_database(request.param, tmp_path) as url:
         database = Database(make_settings(url))
         yield database

@@ -23,8 +23,6 @@ _COMMIT = re.compile(rb"\bsched_commit_marks\b.*\bCOMMIT\b", re.DOTALL)
 
 
 class Cut(Enum):
-    """The effect of a cut on a COMMIT."""
-
     #: The COMMIT does not reach the database.
     BEFORE = "before"
     #: The connection is cut while the COMMIT is sent on.
@@ -58,7 +56,6 @@ class CuttingProxy(threading.Thread):
         self._passes.set()
 
     def run(self) -> None:
-        """Pass connections on until the proxy is stopped."""
         while not self._over.is_set():
             with suppress(OSError):
                 client, _address = self._listening.accept()
@@ -79,7 +76,6 @@ class CuttingProxy(threading.Thread):
         self._listening.close()
 
     def set_target(self, server: tuple[str, int]) -> None:
-        """Pass new connections on to this server."""
         self._server = server
 
     def hold_back_data(self) -> None:
@@ -95,7 +91,6 @@ class CuttingProxy(threading.Thread):
         self._passes.set()
 
     def cut_connections(self) -> None:
-        """Cut all open connections."""
         while self._clients:
             with suppress(OSError):
                 self._clients.pop().shutdown(socket.SHUT_RDWR)

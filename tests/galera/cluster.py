@@ -81,7 +81,6 @@ class Node:
 
     @property
     def log(self) -> Path:
-        """Return the path of its error log."""
         return self.folder / "error.log"
 
     def start(self, others: str = "") -> None:
@@ -117,7 +116,6 @@ class Node:
         }
 
     def url(self, database: str = "") -> str:
-        """Return the SQLAlchemy URL of a database."""
         address = f"127.0.0.1:{self.port}/{database}"
         return f"mysql+pymysql://{ACCOUNT}:{PASSWORD}@{address}?ssl_disabled=true"
 
@@ -158,8 +156,6 @@ class Node:
             time.sleep(0.1)
 
     def wait_for_members(self, number: int) -> None:
-        """Wait until the node serves in a cluster of ``number`` nodes."""
-
         def is_synced() -> bool:
             state = (self.status("local_state_comment"), self.status("cluster_size"))
             return state == ("Synced", str(number))
@@ -171,7 +167,6 @@ class Node:
         self._end(signal.SIGKILL)
 
     def stop(self) -> None:
-        """Shut the server down."""
         self._end(signal.SIGTERM)
 
     def _end(self, number: signal.Signals) -> None:
@@ -189,11 +184,9 @@ class Cluster:
 
     @property
     def addresses(self) -> str:
-        """Return the replication addresses of the nodes."""
         return ",".join(f"127.0.0.1:{node.group_port}" for node in self.nodes)
 
     def start(self) -> None:
-        """Start the nodes in turn."""
         first, *others = self.nodes
         first.start()
         first.wait_for_members(1)
@@ -213,7 +206,6 @@ class Cluster:
 
     @property
     def running(self) -> list[Node]:
-        """Return the nodes that are running."""
         return [node for node in self.nodes if node.process is not None]
 
 

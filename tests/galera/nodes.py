@@ -87,5 +87,4 @@ def in_rounds(race: Callable[..., None]) -> Callable[..., None]:
 
 
 def statuses(responses: Iterable[TestResponse]) -> list[int]:
-    """Return the statuses of responses in ascending order."""
     return sorted(response.status_int for response in responses)

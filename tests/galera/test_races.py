@@ -47,7 +47,6 @@ MEMBER = (
 
 @pytest.fixture
 def cloud(nodes):
-    """Two hosts with large inventories."""
     plenty = {"vcpus": 1024, "memory_mb": 4194304, "local_gb": 100000}
     nodes.create("POST", NODES, [report(n, **plenty) for n in ("cn1", "cn2")])
     return nodes
@@ -73,7 +72,6 @@ def create_provider(nodes):
 
 
 def move_request(uuid, parent):
-    """Return a request that moves a provider under another provider."""
     return "PUT", f"{PROVIDERS}/{uuid}", {"name": uuid, "parent_provider_uuid": parent}
 
 
@@ -196,7 +194,6 @@ def create_aggregate(nodes, name, zone=None):
 
 
 def providers_in_aggregates(nodes):
-    """Return the names of all providers that are in an aggregate."""
     rows = nodes.read_rows(
         "SELECT provider.name FROM resource_providers AS provider "
         "JOIN resource_provider_aggregates AS member "

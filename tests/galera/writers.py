@@ -56,5 +56,4 @@ class Writers:
                         self.acknowledged.append(f"{what} {uuid}")
 
     def wait_for_writes(self, number: int) -> None:
-        """Wait until at least ``number`` writes are acknowledged."""
         assert wait_until(lambda: len(self.acknowledged) >= number, 400), self.statuses

@@ -44,8 +44,6 @@ Amounts = Mapping[str, int]
 
 @dataclass(frozen=True)
 class WriterResult:
-    """The result of a writer."""
-
     holds: Mapping[str, Amounts]
     #: Number of requests by kind and status. The status is None without a response.
     statuses: Counter[tuple[str, int | None]]
@@ -83,7 +81,6 @@ class Writer:
         self._statuses: Counter[tuple[str, int | None]] = Counter()
 
     def write_until(self, end: float) -> WriterResult:
-        """Write at random until the wall clock reaches ``end``."""
         kinds = [self._put] * 6 + [self._post] * 4 + [self._delete, self._reshape, self._reshape]
         while time.time() < end:
             self._dice.choice(kinds)()

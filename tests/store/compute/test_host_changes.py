@@ -26,7 +26,6 @@ def report_node(number=1, now=NOW, **changes):
 
 
 def versions(database, host="cn1"):
-    """Return the versions of a host and of the enabled nodes."""
     with database.read() as connection:
         of_host = host_changes.versions(connection).get(host_changes.part_of(host), 0)
         return of_host, change_counters.version(connection, services.ENABLED_NODES)

@@ -39,7 +39,6 @@ def build_claim(consumer=None, generation=UNCHECKED, owner=OWNER, consumer_type=
 
 
 def vcpu_claim(provider, amount, consumer=None, generation=UNCHECKED, **more):
-    """Return a claim of VCPU of a provider."""
     return build_claim(consumer, generation, on={provider: {"VCPU": amount}}, **more)
 
 

@@ -47,7 +47,6 @@ class Claimant:
         self.write(number, partial(allocations.replace, claims=new, now=NOW))
 
     def write(self, number: int, work) -> None:
-        """Write in a round."""
         error = None
         try:
             self._database.claim(work)
@@ -85,7 +84,6 @@ def reduce_inventory(connection, uuid):
 
 
 def create_same_consumers(barrier, which, url, provider, consumers):
-    """Create the same consumers as the other processes."""
     claimant = Claimant(url)
     for number, consumer in enumerate(consumers):
         barrier.wait(120)

@@ -30,7 +30,6 @@ def create_provider_ids(database, number):
 
 @pytest.fixture
 def provider_ids(database):
-    """Create three providers, and return their ids."""
     return create_provider_ids(database, 3)
 
 

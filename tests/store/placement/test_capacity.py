@@ -23,7 +23,6 @@ SMALL = st.integers(1, 40)
 
 @st.composite
 def inventories_with_usage(draw):
-    """Draw an inventory and its usage."""
     total = draw(SMALL)
     inventory = Inventory(
         resource_class="VCPU",

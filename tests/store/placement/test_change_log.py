@@ -79,8 +79,6 @@ WRITES = {
 
 
 def execute_statements(database, *statements):
-    """Execute statements in a transaction."""
-
     def execute_all(connection):
         for statement in statements:
             connection.execute(text(statement))
