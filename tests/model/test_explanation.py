@@ -177,97 +177,56 @@ REJECTING_FILTER = RequestFilterReport(
     name="zones", applied=True, elapsed_ms=1.0, rejection="no zone 'x'"
 )
 ENABLED = ("root_required", "!COMPUTE_STATUS_DISABLED")
-ONE_OF_THREE = "1 of the 3 instances fits; for the next instance"
 TWO_CONSTRAINTS = NearMiss.of([("required", "CUSTOM_A"), ("resources", "VCPU:9")], 1)
+ALSO_DISABLED = NearMiss(*ENABLED, 1, others=(("required", "A"),))
+UNSERVED = LaterInstanceReport(placed=1, asked=3, filters=(filter_report("B", 2, 0),))
+USED_UP_HOSTS = LaterInstanceReport(placed=4, asked=9, filters=(filter_report(USED_UP, 2, 0),))
+A_REJECTS = (step("required", "A", 3, 0),)
+#: For each funnel, stage, name and reason of its obstacle.
+OBSTACLES = {
+    "request_filters: zones: zones rejected the request: no zone 'x'": funnel(
+        request_filters=(REJECTING_FILTER,), steps=(step("required", "A", 0, 0),)
+    ),
+    "allocation_candidates: required A: 3 hosts meet all constraints but required A": funnel(
+        steps=A_REJECTS, misses=[NearMiss("required", "A", 3)]
+    ),
+    "allocation_candidates: root_required !COMPUTE_STATUS_DISABLED: "
+    "8 hosts are disabled and meet all other constraints": funnel(
+        steps=(step(*ENABLED, 8, 0),), misses=[NearMiss(*ENABLED, 8)]
+    ),
+    "allocation_candidates: root_required !COMPUTE_STATUS_DISABLED and required A: "
+    "1 host is disabled and meets all constraints but required A": funnel(
+        steps=(step(*ENABLED, 8, 0),), misses=[ALSO_DISABLED]
+    ),
+    "allocation_candidates: required CUSTOM_A and resources VCPU:9: "
+    "1 host meets all constraints but required CUSTOM_A and resources VCPU:9": funnel(
+        steps=A_REJECTS, misses=[TWO_CONSTRAINTS]
+    ),
+    "allocation_candidates: combination: combination rejected all 3 remaining hosts": funnel(
+        steps=(step("required", "A", 9, 3), step("combination", "", 3, 0))
+    ),
+    "allocation_candidates: providers: there is no resource provider": funnel(
+        steps=(step("required", "A", 0, 0),)
+    ),
+    "allocation_candidates: requested_hosts: there is no such host": funnel(query=""),
+    "filters: B: B rejected the last remaining host": funnel(
+        hosts=3, filters=(filter_report("A", 3, 1), filter_report("B", 1, 0))
+    ),
+    "later_instance: B: 1 of the 3 instances fits; for the next instance B rejected all 2 "
+    "remaining hosts": funnel(hosts=3, later=UNSERVED),
+    "later_instance: room_left: 4 of the 9 instances fit; for the next instance no host has "
+    "remaining capacity": funnel(hosts=3, later=USED_UP_HOSTS),
+    "later_instance: : there are hosts for some of the instances, but not for all of them": funnel(
+        hosts=3
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("explanation", "stage", "name", "reason"),
-    [
-        (
-            funnel(request_filters=(REJECTING_FILTER,), steps=(step("required", "A", 0, 0),)),
-            "request_filters",
-            "zones",
-            "zones rejected the request: no zone 'x'",
-        ),
-        (
-            funnel(steps=(step("required", "A", 3, 0),), misses=[NearMiss("required", "A", 3)]),
-            "allocation_candidates",
-            "required A",
-            "3 hosts meet all constraints but required A",
-        ),
-        (
-            funnel(steps=(step(*ENABLED, 8, 0),), misses=[NearMiss(*ENABLED, 8)]),
-            "allocation_candidates",
-            "root_required !COMPUTE_STATUS_DISABLED",
-            "8 hosts are disabled and meet all other constraints",
-        ),
-        (
-            funnel(
-                steps=(step(*ENABLED, 8, 0),),
-                misses=[NearMiss(*ENABLED, 1, others=(("required", "A"),))],
-            ),
-            "allocation_candidates",
-            "root_required !COMPUTE_STATUS_DISABLED and required A",
-            "1 host is disabled and meets all constraints but required A",
-        ),
-        (
-            funnel(steps=(step("required", "CUSTOM_A", 3, 0),), misses=[TWO_CONSTRAINTS]),
-            "allocation_candidates",
-            "required CUSTOM_A and resources VCPU:9",
-            "1 host meets all constraints but required CUSTOM_A and resources VCPU:9",
-        ),
-        (
-            funnel(steps=(step("required", "A", 9, 3), step("combination", "", 3, 0))),
-            "allocation_candidates",
-            "combination",
-            "combination rejected all 3 remaining hosts",
-        ),
-        (
-            funnel(steps=(step("required", "A", 0, 0),)),
-            "allocation_candidates",
-            "providers",
-            "there is no resource provider",
-        ),
-        (funnel(query=""), "allocation_candidates", "requested_hosts", "there is no such host"),
-        (
-            funnel(hosts=3, filters=(filter_report("A", 3, 1), filter_report("B", 1, 0))),
-            "filters",
-            "B",
-            "B rejected the last remaining host",
-        ),
-        (
-            funnel(
-                hosts=3,
-                later=LaterInstanceReport(placed=1, asked=3, filters=(filter_report("B", 2, 0),)),
-            ),
-            "later_instance",
-            "B",
-            f"{ONE_OF_THREE} B rejected all 2 remaining hosts",
-        ),
-        (
-            funnel(
-                hosts=3,
-                later=LaterInstanceReport(
-                    placed=4, asked=9, filters=(filter_report(USED_UP, 2, 0),)
-                ),
-            ),
-            "later_instance",
-            "room_left",
-            "4 of the 9 instances fit; for the next instance no host has remaining capacity",
-        ),
-        (
-            funnel(hosts=3),
-            "later_instance",
-            "",
-            "there are hosts for some of the instances, but not for all of them",
-        ),
-    ],
-)
-def test_obstacle_is_the_stage_that_rejected_the_last_host(explanation, stage, name, reason):
-    obstacle = {"stage": stage, "name": name, "reason": reason}
-    assert asdict(explanation.obstacle) == obstacle
-    assert explanation.as_json()["obstacle"] == obstacle
+@pytest.mark.parametrize("expected", OBSTACLES)
+def test_obstacle_is_the_stage_that_rejected_the_last_host(expected):
+    obstacle = OBSTACLES[expected].as_json()["obstacle"]
+    assert ": ".join(obstacle[key] for key in ("stage", "name", "reason")) == expected
+    assert obstacle == asdict(OBSTACLES[expected].obstacle)
 
 
 def test_obstacle_is_none_if_hosts_were_found():

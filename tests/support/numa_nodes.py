@@ -58,6 +58,18 @@ def build_instance_topology(
     return InstanceNUMATopology(cells=cells, emulator_threads_policy=emulator)
 
 
+def build_host_with_memory(*memory: int) -> NUMATopology:
+    """Return a host whose nodes have these amounts of memory, and a shared CPU each."""
+    cells = (build_cell(node, shared=[node], memory=mb) for node, mb in enumerate(memory))
+    return build_host_topology(*cells)
+
+
+def build_instance_with_memory(*memory: int) -> InstanceNUMATopology:
+    """Return an instance whose nodes request these amounts of memory, and a shared CPU each."""
+    cells = (build_instance_cell(node, shared=[node], memory=mb) for node, mb in enumerate(memory))
+    return build_instance_topology(*cells)
+
+
 def build_cell_with_networks(number: int, *physnets: str, tunneled: bool = False) -> NUMACell:
     """Return a NUMA node of a host with a shared CPU and cards of these networks."""
     networks = NetworkMetadata(physnets=frozenset(physnets), tunneled=tunneled)

@@ -12,12 +12,7 @@ from placement_sched.model.hardware.numa_fit import fit_candidates, fit_to_host
 from placement_sched.model.hardware.pci_devices import Devices, PciPools
 from placement_sched.model.hardware.pci_requests import AFFINITY_POLICIES, InstancePCIRequest
 from placement_sched.model.verdict import Rejection
-from tests.support.numa_nodes import (
-    build_cell,
-    build_host_topology,
-    build_instance_cell,
-    build_instance_topology,
-)
+from tests.support.numa_nodes import build_host_with_memory, build_instance_with_memory
 
 
 @pytest.mark.parametrize(
@@ -115,18 +110,6 @@ def test_effort_of_later_sets_is_counted(steps, sets, number):
     assert budget.gave_up
 
 
-def _host_with_memory(*memory):
-    return build_host_topology(
-        *(build_cell(node, shared=[node], memory=mb) for node, mb in enumerate(memory))
-    )
-
-
-def _instance_with_nodes(count):
-    return build_instance_topology(
-        *(build_instance_cell(node, shared=[node], memory=512) for node in range(count))
-    )
-
-
 LIMITS = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
 POOLS = st.lists(
     st.fixed_dictionaries(
@@ -159,8 +142,8 @@ SOCKETS = st.lists(st.sampled_from([0, 1]), min_size=4, max_size=4)
 def test_devices_equal_those_of_an_exhaustive_search(pools, requests, sockets, count, full):
     numa = {"cells": [{"id": node, "socket": socket} for node, socket in enumerate(sockets)]}
     stats = PciPools.of(pools, numa)
-    host = _host_with_memory(*(1 if node in full else 512 for node in range(4)))
-    instance = _instance_with_nodes(count)
+    host = build_host_with_memory(*(1 if node in full else 512 for node in range(4)))
+    instance = build_instance_with_memory(*[512] * count)
     result = fit_to_host(host, instance, None, Devices(stats, requests))
     served = any(
         not full.intersection(places_set)
@@ -202,8 +185,8 @@ def _gpus(pools, count, policy="required"):
     ids=["no room near", "too few", "one at each", "two groups"],
 )
 def test_few_sets_of_sixteen_nodes_are_tried_for_devices(pools, count, nodes, full, attempts):
-    host = _host_with_memory(*(1 if node in full else 512 for node in range(16)))
-    instance = _instance_with_nodes(nodes)
+    host = build_host_with_memory(*(1 if node in full else 512 for node in range(16)))
+    instance = build_instance_with_memory(*[512] * nodes)
     devices = _gpus(pools, count)
     result = fit_to_host(host, instance, None, devices)
     assert "cannot be served near NUMA nodes" in result.reason
@@ -212,7 +195,7 @@ def test_few_sets_of_sixteen_nodes_are_tried_for_devices(pools, count, nodes, fu
 
 def test_search_of_a_request_is_limited_over_all_hosts(monkeypatch):
     monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_STEPS", 1000)
-    host, instance = _host_with_memory(*[512] * 16), _instance_with_nodes(8)
+    host, instance = build_host_with_memory(*[512] * 16), build_instance_with_memory(*[512] * 8)
     budget, attempts = FitBudget(), []
     for _ in range(10):
         devices = _gpus([(node, node + 1) for node in range(16)], 500)
@@ -233,7 +216,7 @@ def test_the_only_arrangement_is_found_in_few_steps():
 
 def test_search_for_further_candidates_is_limited_over_all_hosts(monkeypatch):
     monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_CANDIDATES", 10)
-    host, instance = _host_with_memory(*[512] * 16), _instance_with_nodes(8)
+    host, instance = build_host_with_memory(*[512] * 16), build_instance_with_memory(*[512] * 8)
     candidates = [{"mappings": {"": [str(number)]}} for number in range(1000)]
     many, few = _gpus([(node, 1) for node in range(16)], 500), _gpus([(3, 1)], 1, "preferred")
     rejection = fit_candidates(host, instance, LIMITS, many, candidates, FitBudget(0))
@@ -251,7 +234,7 @@ def test_search_for_further_candidates_is_limited_over_all_hosts(monkeypatch):
 
 
 def test_candidates_are_ignored_by_nodes_without_capacity():
-    host, instance = _host_with_memory(512, 1), _instance_with_nodes(2)
+    host, instance = build_host_with_memory(512, 1), build_instance_with_memory(512, 512)
     devices, candidates = _gpus([(0, 1)], 1), [{"mappings": {}}] * 1000
     budget = FitBudget(100)
     rejection = fit_candidates(host, instance, LIMITS, devices, candidates, budget)

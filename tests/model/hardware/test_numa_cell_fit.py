@@ -98,20 +98,16 @@ FULL = build_pages((SMALL, 262144), (BIG, 512), (HUGE, 1))
 )
 def test_allocation_ratio_applies_to_memory(used, ratio, memory, shortage):
     host = build_cell(memory_usage=used)
-    assert (
-        memory_shortage(host, build_instance_cell(memory=memory), build_limits(ram=ratio))
-        == shortage
-    )
-    assert memory_shortage(host, build_instance_cell(memory=memory), None) is None
+    cell = build_instance_cell(memory=memory)
+    assert memory_shortage(host, cell, build_limits(ram=ratio)) == shortage
+    assert memory_shortage(host, cell, None) is None
 
 
 def test_allocation_ratio_does_not_apply_to_dedicated_cpus():
     host = build_cell(memory_usage=1024)
     assert memory_shortage(host, build_instance_cell(pinned=[0]), build_limits(ram=0.5)) is None
-    assert (
-        memory_shortage(host, build_instance_cell(shared=[1], pinned=[0]), build_limits())
-        is not None
-    )
+    mixed = build_instance_cell(shared=[1], pinned=[0])
+    assert memory_shortage(host, mixed, build_limits()) is not None
 
 
 @pytest.mark.parametrize(
@@ -188,10 +184,8 @@ def test_smallest_page_size_and_policies_of_cells_without_cpus():
     assert smallest_page(build_cell(mempages=build_pages((BIG, 1), (SMALL, 1)))) == SMALL
     assert smallest_page(build_cell()) is None
     for policy in (None, "shared"):
-        assert isinstance(
-            fit_cell(build_cell(), build_instance_cell(cpu_policy=policy), build_limits()),
-            FittedNUMACell,
-        )
+        fitted = fit_cell(build_cell(), build_instance_cell(cpu_policy=policy), build_limits())
+        assert isinstance(fitted, FittedNUMACell)
 
 
 OF_EIGHT = "of 8 dedicated CPUs free"
@@ -319,10 +313,8 @@ def test_node_with_shared_cpus_only_is_valid_in_a_mixed_topology(policy, reserve
 )
 def test_allocation_ratio_applies_to_shared_cpus(used, ratio, count, shortage):
     host = build_cell(shared=range(4), cpu_usage=used)
-    assert (
-        shared_shortage(host, build_instance_cell(shared=range(count)), build_limits(cpu=ratio))
-        == shortage
-    )
+    cell = build_instance_cell(shared=range(count))
+    assert shared_shortage(host, cell, build_limits(cpu=ratio)) == shortage
 
 
 def test_without_limits_usage_of_shared_cpus_is_ignored():

@@ -22,12 +22,15 @@ from tests.support.numa_nodes import (
     build_cell,
     build_cell_with_networks,
     build_host_topology,
+    build_host_with_memory,
     build_instance_cell,
     build_instance_topology,
+    build_instance_with_memory,
     build_limits,
     build_pages,
 )
 
+ONE_CELL = build_instance_topology(build_instance_cell(shared=[0]))
 TWO_CELLS = build_instance_topology(
     build_instance_cell(0, shared=[0]), build_instance_cell(1, shared=[1])
 )
@@ -37,51 +40,30 @@ def cell_ids(found):
     return found.reason if isinstance(found, Rejection) else [cell.id for cell in found]
 
 
-def host_with_memory(*memory):
-    """Return a host whose nodes have these amounts of memory and a CPU."""
-    return build_host_topology(
-        *(build_cell(n, shared=[n], memory=mb) for n, mb in enumerate(memory))
-    )
-
-
-def instance_with_memory(*memory):
-    return build_instance_topology(
-        *(build_instance_cell(n, shared=[n], memory=mb) for n, mb in enumerate(memory))
-    )
+NOWHERE = (
+    "NUMA node 1 of the instance fits on no NUMA node of the host: NUMA nodes 0, 1: 1024 MB "
+    "requested, 512 of 512 MB in all; NUMA node 2: 1024 MB requested, 256 of 256 MB in all"
+)
+NOT_ALL_AT_ONCE = (
+    "the NUMA nodes of the instance do not fit all at once: node 0 only on NUMA node 0; node 1 "
+    "only on NUMA node 0"
+)
 
 
 @pytest.mark.parametrize(
     ("host", "instance", "expected"),
     [
-        (host_with_memory(512, 512), instance_with_memory(512, 512), [0, 1]),
-        (host_with_memory(512, 1024), instance_with_memory(1024, 512), [1, 0]),
-        (host_with_memory(1024, 256, 1024, 1024), instance_with_memory(512, 512, 512), [0, 2, 3]),
-        (
-            host_with_memory(512),
-            instance_with_memory(512, 512),
-            "2 NUMA nodes requested, the host has 1",
-        ),
-        (
-            host_with_memory(512, 512, 256),
-            instance_with_memory(512, 1024),
-            (
-                "NUMA node 1 of the instance fits on no NUMA node of the host: NUMA nodes 0, 1: "
-                "1024 MB requested, 512 of 512 MB in all; NUMA node 2: 1024 MB requested, 256 of "
-                "256 MB in all"
-            ),
-        ),
-        (
-            host_with_memory(1024, 512),
-            instance_with_memory(1024, 1024),
-            (
-                "the NUMA nodes of the instance do not fit all at once: node 0 only on NUMA node "
-                "0; node 1 only on NUMA node 0"
-            ),
-        ),
+        ([512, 512], [512, 512], [0, 1]),
+        ([512, 1024], [1024, 512], [1, 0]),
+        ([1024, 256, 1024, 1024], [512, 512, 512], [0, 2, 3]),
+        ([512], [512, 512], "2 NUMA nodes requested, the host has 1"),
+        ([512, 512, 256], [512, 1024], NOWHERE),
+        ([1024, 512], [1024, 1024], NOT_ALL_AT_ONCE),
     ],
 )
 def test_each_cell_gets_its_own_host_cell(host, instance, expected):
-    assert cell_ids(fit_to_host(host, instance)) == expected
+    fitted = fit_to_host(build_host_with_memory(*host), build_instance_with_memory(*instance))
+    assert cell_ids(fitted) == expected
 
 
 def test_page_size_is_chosen_for_each_host_cell():
@@ -118,25 +100,25 @@ def test_emulator_gets_its_cpu_on_the_first_node_only():
     )
 
 
+FAR_DEVICES = (
+    "1 PCI request cannot be served near NUMA nodes with enough capacity; free devices: 2 at NUMA "
+    "node 2"
+)
+
+
 @pytest.mark.parametrize(
-    ("near_cells", "expected"),
-    [
-        ([{0, 1}], [0, 1]),
-        ([{1, 2}], [1, 2]),
-        (
-            [{0}],
-            (
-                "1 PCI request cannot be served near NUMA nodes with enough capacity; free "
-                "devices: 2 at NUMA node 2"
-            ),
-        ),
-    ],
+    ("near_cells", "expected"), [([{0, 1}], [0, 1]), ([{1, 2}], [1, 2]), ([{0}], FAR_DEVICES)]
 )
 def test_chosen_nodes_are_near_devices(near_cells, expected):
     devices = Devices(Stats([(2, 2)], near_cells), ["request"])
-    assert sorted(
-        cell_ids(fit_to_host(host_with_memory(512, 512, 512), TWO_CELLS, build_limits(), devices))
-    ) == sorted(expected)
+    fitted = fit_to_host(build_host_with_memory(512, 512, 512), TWO_CELLS, build_limits(), devices)
+    assert sorted(cell_ids(fitted)) == sorted(expected)
+
+
+NO_NETWORKS = (
+    "the NUMA nodes with enough capacity lack requested networks: a at NUMA node 0, b at NUMA node "
+    "1, tunnels at NUMA node 1"
+)
 
 
 @pytest.mark.parametrize(
@@ -146,14 +128,7 @@ def test_chosen_nodes_are_near_devices(near_cells, expected):
         ("b", False, [1]),
         ("x", False, [0]),
         ("", True, [1]),
-        (
-            "ab",
-            True,
-            (
-                "the NUMA nodes with enough capacity lack requested networks: a at NUMA node 0, b "
-                "at NUMA node 1, tunnels at NUMA node 1"
-            ),
-        ),
+        ("ab", True, NO_NETWORKS),
     ],
 )
 def test_chosen_nodes_are_near_networks(physnets, tunneled, expected):
@@ -161,25 +136,16 @@ def test_chosen_nodes_are_near_networks(physnets, tunneled, expected):
         build_cell_with_networks(0, "a"), build_cell_with_networks(1, "b", tunneled=True)
     )
     network = NetworkMetadata(physnets=frozenset(physnets), tunneled=tunneled)
-    network_limits = build_limits(network_metadata=network)
-    assert (
-        cell_ids(
-            fit_to_host(
-                host, build_instance_topology(build_instance_cell(shared=[0])), network_limits
-            )
-        )
-        == expected
-    )
+    fitted = fit_to_host(host, ONE_CELL, build_limits(network_metadata=network))
+    assert cell_ids(fitted) == expected
 
 
 @pytest.mark.parametrize(("packing", "expected"), [(False, [1]), (True, [0])])
 def test_packing_limit_decides_which_cell_is_first(packing, expected):
     host = build_host_topology(build_cell(0, shared=[0], memory_usage=1), build_cell(1, shared=[1]))
-    instance = build_instance_topology(build_instance_cell(shared=[0]))
-    assert cell_ids(fit_to_host(host, instance, build_limits(packing=packing))) == expected
+    assert cell_ids(fit_to_host(host, ONE_CELL, build_limits(packing=packing))) == expected
 
 
-ONE_CELL = build_instance_topology(build_instance_cell(shared=[0]))
 PINNED = build_instance_topology(build_instance_cell(pinned=[0]))
 
 
@@ -283,38 +249,22 @@ def usage_of_cells(host, instance):
 
 
 @pytest.mark.parametrize(
-    ("instance", "expected"),
+    ("cell", "emulator", "expected"),
     [
-        (build_instance_topology(build_instance_cell(shared=[3])), (1, 512, [], [131077, 7])),
-        (
-            build_instance_topology(build_instance_cell(shared=[3], pagesize=-1)),
-            (1, 512, [], [131077, 7]),
-        ),
-        (
-            build_instance_topology(build_instance_cell(shared=[3], pagesize=2048)),
-            (1, 512, [], [5, 263]),
-        ),
-        (
-            build_instance_topology(build_instance_cell(pinned=[0, 1, 2])),
-            (0, 512, [0, 1, 4], [131077, 7]),
-        ),
-        (
-            build_instance_topology(build_instance_cell(pinned=[0, 1, 2]), emulator="isolate"),
-            (0, 512, [0, 1, 4, 5], [131077, 7]),
-        ),
-        (
-            build_instance_topology(
-                build_instance_cell(shared=[3], pinned=[0, 1, 2]), emulator="share"
-            ),
-            (1, 512, [0, 1, 4], [131077, 7]),
-        ),
+        ({"shared": [3]}, None, (1, 512, [], [131077, 7])),
+        ({"shared": [3], "pagesize": -1}, None, (1, 512, [], [131077, 7])),
+        ({"shared": [3], "pagesize": 2048}, None, (1, 512, [], [5, 263])),
+        ({"pinned": [0, 1, 2]}, None, (0, 512, [0, 1, 4], [131077, 7])),
+        ({"pinned": [0, 1, 2]}, "isolate", (0, 512, [0, 1, 4, 5], [131077, 7])),
+        ({"shared": [3], "pinned": [0, 1, 2]}, "share", (1, 512, [0, 1, 4], [131077, 7])),
     ],
     ids=["shared", "small pages", "huge pages", "pinned", "emulator", "mixed"],
 )
-def test_usage_includes_memory_pages_and_cpus(instance, expected):
+def test_usage_includes_memory_pages_and_cpus(cell, emulator, expected):
     host = build_host_topology(
         build_cell(shared=[8, 9], pinned=range(8), siblings=THREADS, mempages=USED_PAGES)
     )
+    instance = build_instance_topology(build_instance_cell(**cell), emulator=emulator)
     assert usage_of_cells(host, instance) == [expected]
 
 
@@ -338,7 +288,7 @@ def test_other_cells_and_the_original_topology_are_unchanged():
         build_cell(0, shared=[0], memory_usage=9, mempages=USED_PAGES), build_cell(1, shared=[1])
     )
     before = repr(host)
-    (first, second) = usage_of_cells(host, build_instance_topology(build_instance_cell(shared=[0])))
+    first, second = usage_of_cells(host, ONE_CELL)
     assert first == (0, 9, [], [5, 7])
     assert second == (1, 512, [], [])
     assert repr(host) == before
