@@ -48,6 +48,8 @@ def create_hostile_cloud(send: Send) -> None:
         send("POST", "/scheduler/v1/select_destinations", {"request_spec": placed})
         failed = {**request, "availability_zone": attack.replace(",", ""), "force_hosts": [attack]}
         send("POST", "/scheduler/v1/select_destinations", {"request_spec": failed})
+        disabled = {"host": plain["host"], "binary": "nova-compute", "disabled_reason": attack}
+        send("PUT", "/compute/v2.1/os-services/disable-log-reason", disabled)
         name = {"host": report["host"], "node": report["host"], "display_name": attack}
         owner = {"project_id": attack[:60], "user_id": attack[:60], "flavor": attack}
         send("PUT", f"/scheduler/v1/instances/{INSTANCE.format(number)}", {**name, **owner})
@@ -59,7 +61,8 @@ def list_pages(read: Callable[[str], Any]) -> Iterator[str]:
     yield "/console/capacity"
     for attack in ATTACKS:
         yield f"/console/ask?{urlencode({'flavor': attack, 'zone': attack, 'host': attack})}"
-        yield f"/console/capacity?{urlencode({'flavor': attack, 'drain': attack})}"
+        for path in ("", "/plan", "/row"):
+            yield f"/console/capacity{path}?{urlencode({'flavor': attack, 'drain': attack})}"
         yield f"/console/decisions?{urlencode({'project_id': attack, 'outcome': attack})}"
         yield f"/console/{quote(attack, safe='')}"
         yield f"/?{urlencode({'search': attack, 'zone': attack, 'trait': attack})}"
@@ -67,4 +70,5 @@ def list_pages(read: Callable[[str], Any]) -> Iterator[str]:
         yield f"/console/hosts/{quote(host['host'], safe='')}"
     for decision in read("/scheduler/v1/decisions")["decisions"]:
         yield f"/console/decisions/{decision['uuid']}"
+    for decision in read("/scheduler/v1/decisions")["decisions"][:2]:
         yield f"/console/decisions/{decision['uuid']}/replay"

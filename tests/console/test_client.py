@@ -12,6 +12,7 @@ LONG = "x" * 300
 WRONG = [
     ("ask", "vcpus", "-1", "VCPUs: -1 is less than the minimum of 0"),
     ("ask", "ram", "9999999999", "Memory: 9999999999 is greater than the maximum of 2147483647"),
+    ("capacity", "vcpus", "9" * 20, "VCPUs: 1e+20 is greater than the maximum of 2147483647"),
     ("ask", "count", "0", "Instances: 0 is less than the minimum of 1"),
     ("ask", "zone", LONG, "Zone: 'xxx"),
     ("ask", "project", LONG, "Project: 'xxx"),
@@ -23,20 +24,10 @@ WRONG = [
     ("ask", "ignore_host", LONG, "Leave out these hosts: 'xxx"),
     ("ask", "policy", "nope", "Policy: there is no policy 'nope'"),
     ("ask", "override", "x=1", "Options: there is no option 'x'"),
-    (
-        "ask",
-        "override",
-        "metrics.weight_setting={}",
-        "Options, metrics.weight_setting: {} is not a string, a number, a boolean or a list",
-    ),
+    ("ask", "override", "metrics.weight_setting={}", "Options, metrics.weight_setting: {} is not"),
     ("capacity", "per", "rack", "Count per: 'rack' is not one of zone, aggregate, host, cell"),
     ("capacity", "change", "drain=cn1", "Changes, line 1, drain: there is no host 'cn1'"),
-    (
-        "capacity",
-        "change",
-        "add=cn1*0",
-        "Changes, line 1, add count: 0 is less than the minimum of 1",
-    ),
+    ("capacity", "change", "add=cn1*0", "Changes, line 1, add count: 0 is less than the minimum"),
     ("capacity", "change", '{"drain": 5}', "Changes, line 1, drain: 5 is not a list"),
     ("capacity", "change", '{"add": {}}', "Changes, line 1, add: 'like' is required"),
     ("capacity", "change", '{"drain": []}', "Changes, line 1, drain: [] should be non-empty"),
@@ -49,8 +40,8 @@ WRONG = [
 
 
 @pytest.fixture
-def browser(sqlite_app) -> TestApp:
-    return TestApp(sqlite_app.app)
+def browser(empty_cloud) -> TestApp:
+    return TestApp(empty_cloud)
 
 
 @pytest.mark.parametrize(("page", "field", "typed", "message"), WRONG)

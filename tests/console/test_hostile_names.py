@@ -27,17 +27,9 @@ def hostile_app(sqlite_app):
 
 
 @pytest.mark.slow
-def test_hostile_names_are_stored(hostile_app):
+def test_hostile_names_add_no_element_or_attribute(hostile_app):
     hosts = hostile_app.get("/scheduler/v1/hosts").json["hosts"]
     assert len(hosts) == 2 * len(ATTACKS)
-    assert len(hostile_app.get("/compute/v2.1/flavors").json["flavors"]) == len(ATTACKS)
-    assert len(hostile_app.get("/compute/v2.1/os-aggregates").json["aggregates"]) == len(ATTACKS)
-    decisions = hostile_app.get("/scheduler/v1/decisions").json["decisions"]
-    assert {decision["outcome"] for decision in decisions} == {"selected", "no_valid_host"}
-
-
-@pytest.mark.slow
-def test_hostile_names_add_no_element_or_attribute(hostile_app):
     browser = TestApp(hostile_app.app)
     seen = 0
     for path in list_pages(lambda address: hostile_app.get(address).json):

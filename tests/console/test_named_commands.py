@@ -84,16 +84,13 @@ def check_command(text: str) -> None:
             return
 
 
-PAGES = list(commands_in_templates())
-SOURCES = list(dict.fromkeys(commands_in_modules()))
-
-
-@pytest.mark.parametrize(("place", "command"), PAGES, ids=[place for place, _ in PAGES])
-def test_commands_on_pages_are_valid(place, command):
-    words = shlex.split(command.removeprefix(NAME))
-    arguments = make_parser(words).parse_args(words)
-    assert callable(arguments.run)
-    assert not remaining_subcommands(words)
+def test_commands_on_pages_are_valid():
+    commands = list(commands_in_templates())
+    assert len(commands) >= 3
+    for _, command in commands:
+        words = shlex.split(command.removeprefix(NAME))
+        assert callable(make_parser(words).parse_args(words).run), command
+        assert not remaining_subcommands(words), command
 
 
 def remaining_subcommands(words: list[str]) -> dict[str, argparse.ArgumentParser]:
@@ -104,25 +101,16 @@ def remaining_subcommands(words: list[str]) -> dict[str, argparse.ArgumentParser
     return {} if is_command(parser) else subcommands(parser)
 
 
-@pytest.mark.parametrize(("place", "text"), SOURCES, ids=[place for place, _ in SOURCES])
-def test_commands_in_messages_exist(place, text):
-    check_command(text)
-
-
-def test_command_texts_are_found():
-    assert len(PAGES) >= 3
-    assert len(SOURCES) > 30
+@pytest.mark.slow
+def test_commands_in_messages_exist():
+    texts = {text for _, text in commands_in_modules()}
+    assert len(texts) > 30
+    for text in texts:
+        check_command(text)
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "placement-sched fly",
-        "placement-sched fleet apply FILE",
-        "placement-sched adopt or by",
-        "placement-sched nova-shadow report --sinc",
-        "placement-sched nova sync --chek",
-    ],
+    "text", ["placement-sched fleet apply FILE", "placement-sched nova sync --chek"]
 )
 def test_unknown_command_is_detected(text):
     with pytest.raises((AssertionError, SystemExit)):

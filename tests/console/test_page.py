@@ -18,36 +18,21 @@ LONG = "a" * 9000
 #: Paths without a page.
 UNKNOWN_PATHS = [
     "/console//",
-    "/console//etc/passwd",
-    "/console/ask//",
-    "/console/..",
     "/console/../../etc/passwd",
-    "/console/%2e%2e/%2e%2e/etc/passwd",
     "/console/..%2f..%2fetc/passwd",
     "/console/%00",
     "/console/%ff%fe",
-    "/console/ask%00",
-    "/console/hosts/%00",
     "/console/hosts/../../../etc/passwd",
     "/console/decisions/%00",
-    "/console/decisions/..%2f",
-    "/console/static/",
     "/console/static/%00",
-    "/console/static/../page.py",
     "/console/static/%2e%2e/page.py",
-    "/console/static//etc/passwd",
     "/console/static/..%5cpage.py",
     "/console/api/",
-    "/console/api//scheduler/v1/policies",
-    "/console/api/%2e%2e/scheduler/v1",
     "/console/api/scheduler/v1/%00",
     f"/console/{LONG}",
-    f"/console/hosts/{LONG}",
-    f"/console/static/{LONG}",
     f"/console/api/{LONG}",
     f"/console/{'x/' * 3000}",
     f"/console/?q={LONG * 8}",
-    f"/console/ask?flavor={LONG * 8}",
     f"/console/api/scheduler/v1/decisions?project_id={LONG * 8}",
     "/console/ask?flavor=%00",
     "/console/policies?policy=%00",
@@ -55,8 +40,8 @@ UNKNOWN_PATHS = [
 
 
 @pytest.fixture
-def browser(sqlite_app) -> TestApp:
-    return TestApp(sqlite_app.app)
+def browser(empty_cloud) -> TestApp:
+    return TestApp(empty_cloud)
 
 
 def check_security_headers(answer, cache_control: str = "no-store") -> None:
@@ -106,8 +91,8 @@ def test_page_rejects_other_methods(browser, method, path):
     assert answer.headers["Allow"] == "GET, HEAD"
 
 
-def test_unknown_method_is_rejected_with_page_headers(sqlite_app):
-    client = TestApp(sqlite_app.app, lint=False)
+def test_unknown_method_is_rejected_with_page_headers(empty_cloud):
+    client = TestApp(empty_cloud, lint=False)
     check_security_headers(client.request("/console/ask", method="STEAL", headers=SAME, status=405))
 
 

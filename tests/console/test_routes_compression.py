@@ -27,8 +27,8 @@ class UncompressedClient(Client):
 
 
 @pytest.fixture
-def browser(sqlite_app) -> Client:
-    return UncompressedClient(sqlite_app.app)
+def browser(empty_cloud) -> Client:
+    return UncompressedClient(empty_cloud)
 
 
 def is_compressed(answer) -> bool:

@@ -8,7 +8,6 @@ to another origin. ``expected_errors`` names addresses whose errors are expected
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -136,9 +135,3 @@ def find_accessibility_faults(page: Page) -> list[str]:
         for fault in found.response["violations"]
         for node in fault["nodes"]
     ]
-
-
-def save_screenshot(page: Page, path: Path, **options: object) -> Path:
-    """Save a picture of the whole page."""
-    page.screenshot(path=path, full_page=True, **options)
-    return path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page Cloud in a real browser: the map, keyboard and pointer, the panel, the URL."""
 
-import json
-import logging
 import re
 from contextlib import suppress
 from urllib.parse import parse_qs, urlsplit
@@ -15,17 +13,8 @@ from tests.support.clouds import uuid_of
 
 pytestmark = pytest.mark.exhaustive
 
-LOG = logging.getLogger(__name__)
-
 HOSTS = "**/console/api/scheduler/v1/hosts"
 ATTACK = "<img src=x onerror=alert(1)>\"'&</script>"
-#: Counts long tasks, by the browser's own performance API.
-WATCH = """
-window.longTasks = [];
-new PerformanceObserver((list) => {
-  for (const entry of list.getEntries()) window.longTasks.push(Math.round(entry.duration));
-}).observe({ type: "longtask", buffered: true });
-"""
 #: Draws two hosts on a new canvas, and returns the colours in the middle of their cells.
 DRAWN = """async (dimming) => {
   const { HostMap } = await import("/console/static/map.js");
@@ -53,6 +42,12 @@ DRAWN = """async (dimming) => {
 def wait_until_drawn(page: Page) -> Page:
     expect(page.locator("#legend li").first).to_be_visible()
     return page
+
+
+@pytest.fixture
+def page(visit) -> Page:
+    """Return the page with its map."""
+    return wait_until_drawn(visit("/console/cloud"))
 
 
 def find_canvas(page: Page):
@@ -96,8 +91,7 @@ def build_host(name: str, **changes: object) -> dict[str, object]:
     }
 
 
-def test_map_shows_every_host_and_a_legend(visit):
-    page = wait_until_drawn(visit("/console/cloud"))
+def test_map_shows_every_host_and_a_legend(page):
     expect(page.locator("#counted")).to_have_text("300 hosts")
     words = page.locator("#legend").inner_text()
     counts = [int(number) for number in re.findall(r"%(?: or more)?: (\d+)", words)]
@@ -110,8 +104,7 @@ def test_map_shows_every_host_and_a_legend(visit):
     ("colour", "words"),
     [("state", "up: 298"), ("policy", "default: 300"), ("instances", "instances: ")],
 )
-def test_map_colour_choice_is_kept_in_the_url(visit, colour, words):
-    page = wait_until_drawn(visit("/console/cloud"))
+def test_map_colour_choice_is_kept_in_the_url(visit, colour, words, page):
     page.get_by_label("Coloured by").select_option(colour)
     expect(page.locator("#legend")).to_contain_text(words)
     page.wait_for_url(f"**colour={colour}**")
@@ -120,8 +113,7 @@ def test_map_colour_choice_is_kept_in_the_url(visit, colour, words):
     expect(again.locator("#legend")).to_contain_text(words)
 
 
-def test_search_filters_map_and_table_and_is_kept_in_the_url(visit):
-    page = wait_until_drawn(visit("/console/cloud"))
+def test_search_filters_map_and_table_and_is_kept_in_the_url(visit, page):
     page.get_by_label("Name contains").fill("az2-r03")
     expect(page.locator("#counted")).to_have_text("16 of 300 hosts match")
     expect(page.locator(".host-table tbody tr")).to_have_count(16)
@@ -139,6 +131,12 @@ def test_trait_aggregate_and_state_filter_the_map(visit):
     page.locator("[name=trait]").fill("")
     page.locator("[name=aggregate]").fill("az1")
     expect(page.locator("#counted")).to_contain_text("100 of 300 hosts")
+    page.locator("[name=aggregate]").fill("")
+    page.locator("#panel").get_by_role("button", name="licensed-windows").click()
+    expect(page.locator("#counted")).to_have_text("36 of 300 hosts match")
+    expect(page.locator("#panel-title")).to_have_text("Hosts that match")
+    page.locator("#panel").get_by_role("link", name="All hosts").click()
+    expect(page.locator("#counted")).to_have_text("300 hosts")
 
 
 def test_keyboard_moves_on_the_map_and_opens_a_host(visit):
@@ -163,8 +161,7 @@ def test_keyboard_moves_on_the_map_and_opens_a_host(visit):
     assert "open" not in read_query(page)
 
 
-def test_selection_in_the_table_is_that_of_the_map(visit):
-    page = wait_until_drawn(visit("/console/cloud"))
+def test_selection_in_the_table_is_that_of_the_map(page):
     table = page.locator("#hosts")
     table.get_by_role("button", name="What if more like them are added?").click()
     expect(page.locator("#progress")).to_contain_text("Select hosts first")
@@ -181,8 +178,7 @@ def test_selection_in_the_table_is_that_of_the_map(visit):
     )
 
 
-def test_table_is_sorted_by_the_used_share(visit):
-    page = wait_until_drawn(visit("/console/cloud"))
+def test_table_is_sorted_by_the_used_share(page):
     page.locator("#hosts").get_by_role("button", name="Used memory").click()
     first = page.locator("#hosts tbody tr").first
     expect(first).to_contain_text("az2-r03-ssd01")
@@ -212,9 +208,8 @@ def test_keyboard_selection_links_to_drain_or_add_hosts(visit):
     expect(panel).to_contain_text("1 host selected")
 
 
-def test_all_matching_hosts_are_selected_and_named_as_a_group(visit):
+def test_all_matching_hosts_are_selected_and_named_as_a_group(page):
     """Thousands of names make a link that servers reject."""
-    page = wait_until_drawn(visit("/console/cloud"))
     page.get_by_label("Name contains").fill("r01")
     page.get_by_role("button", name="Select all 48").click()
     expect(page.locator("#panel")).to_contain_text("48 hosts selected")
@@ -238,8 +233,7 @@ def test_all_matching_hosts_are_selected_and_named_as_a_group(visit):
     assert parse_qs(urlsplit(added.get_attribute("href")).query) == {"add": ["zone:az2:1"]}
 
 
-def test_legend_shows_only_the_hosts_of_an_entry(visit):
-    page = wait_until_drawn(visit("/console/cloud"))
+def test_legend_shows_only_the_hosts_of_an_entry(visit, page):
     entry = page.locator("#legend").get_by_role("button", name="95 % or more: 16")
     entry.click()
     expect(page.locator("#counted")).to_have_text("16 of 300 hosts match")
@@ -262,15 +256,6 @@ def test_legend_totals_and_tooltip_are_in_view(visit):
     tip = page.locator(".tip")
     expect(tip).to_contain_text("memory")
     expect(tip).to_be_in_viewport(ratio=1)
-
-
-def test_panel_lists_aggregates_and_filters_by_them(visit):
-    page = wait_until_drawn(visit("/console/cloud"))
-    page.locator("#panel").get_by_role("button", name="licensed-windows").click()
-    expect(page.locator("#counted")).to_have_text("36 of 300 hosts match")
-    expect(page.locator("#panel-title")).to_have_text("Hosts that match")
-    page.locator("#panel").get_by_role("link", name="All hosts").click()
-    expect(page.locator("#counted")).to_have_text("300 hosts")
 
 
 def test_grouping_shows_every_aggregate_of_a_host(visit):
@@ -302,7 +287,25 @@ def test_grouping_shows_every_aggregate_of_a_host(visit):
     assert "batchers + gpu + racks" in drawn
 
 
-def test_link_opens_a_host_next_to_the_map(visit):
+def test_ten_thousand_hosts_are_drawn(visit):
+    page = visit("/console/cloud")
+    hosts = [build_host(f"cn{n:05}", zone=f"az{n % 5}") for n in range(10_000)]
+    serve_hosts(page, {"hosts": hosts, "aggregates": [], "traits": [], "cells": []})
+    wait_until_drawn(page)
+    expect(page.locator("#counted")).to_have_text("10,000 hosts")
+    find_canvas(page).focus()
+    page.keyboard.press("End")
+    expect(page.locator("#live")).to_contain_text("cn09999")
+
+
+def test_click_or_link_opens_a_host_next_to_the_map(visit, page):
+    before = find_canvas(page).screenshot()
+    name = point_at_a_host(page)
+    page.mouse.down()
+    page.mouse.up()
+    expect(page.locator("#panel-title")).to_have_text(name)
+    page.wait_for_timeout(300)
+    assert find_canvas(page).screenshot() != before
     page = wait_until_drawn(visit("/console/cloud?open=az2-r03-ssd07"))
     expect(page.locator("#panel-title")).to_have_text("az2-r03-ssd07")
     assert find_accessibility_faults(page) == []
@@ -311,17 +314,7 @@ def test_link_opens_a_host_next_to_the_map(visit):
     assert find_accessibility_faults(page) == []
 
 
-def test_a_click_opens_the_host_under_the_pointer(visit):
-    page = wait_until_drawn(visit("/console/cloud"))
-    name = point_at_a_host(page)
-    assert name.startswith("az1-")
-    page.mouse.down()
-    page.mouse.up()
-    expect(page.locator("#panel-title")).to_have_text(name)
-
-
-def test_dragging_moves_the_map_and_with_shift_selects(visit):
-    page = wait_until_drawn(visit("/console/cloud"))
+def test_dragging_moves_the_map_and_with_shift_selects(page):
     box = find_canvas(page).bounding_box()
     middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(*middle)
@@ -342,8 +335,7 @@ def test_dragging_moves_the_map_and_with_shift_selects(visit):
     expect(page.locator("#panel")).to_contain_text("300 hosts selected")
 
 
-def test_wheel_over_the_map_scrolls_the_page_both_ways(visit):
-    page = wait_until_drawn(visit("/console/cloud"))
+def test_wheel_over_the_map_scrolls_the_page_both_ways(page):
     box = find_canvas(page).bounding_box()
     page.mouse.move(box["x"] + 200, box["y"] + 100)
     page.mouse.wheel(0, 300)
@@ -353,9 +345,8 @@ def test_wheel_over_the_map_scrolls_the_page_both_ways(visit):
     expect(page.locator("h1")).to_be_in_viewport()
 
 
-def test_panel_shows_the_host_that_was_opened_last(visit):
+def test_panel_shows_the_host_that_was_opened_last(page):
     """The slow answer about an earlier host replaced the answer about a later host."""
-    page = wait_until_drawn(visit("/console/cloud"))
     held = []
     page.route("**/hosts/az1-r01-hdd05", lambda route: held.append(route))  # noqa: PLW0108
     table = page.locator("#hosts")
@@ -363,17 +354,7 @@ def test_panel_shows_the_host_that_was_opened_last(visit):
     expect(page.locator("#progress")).to_contain_text("Reading the host")
     table.get_by_role("link", name="az1-r01-hdd07").click()
     expect(page.locator("#panel-title")).to_have_text("az1-r01-hdd07")
-    release_routes(held)
-    expect(page.locator("#panel-title")).to_have_text("az1-r01-hdd07")
-    assert read_query(page)["open"] == ["az1-r01-hdd07"]
-
-
-def test_closed_panel_is_not_opened_by_a_slow_answer(visit):
-    page = wait_until_drawn(visit("/console/cloud?open=az1-r01-hdd07"))
-    expect(page.locator("#panel-title")).to_have_text("az1-r01-hdd07")
-    held = []
-    page.route("**/hosts/az1-r01-hdd05", lambda route: held.append(route))  # noqa: PLW0108
-    page.locator("#hosts").get_by_role("link", name="az1-r01-hdd05").click()
+    table.get_by_role("link", name="az1-r01-hdd05").click()
     page.locator("#panel").get_by_role("button", name="Close").click()
     release_routes(held)
     expect(page.locator("#panel-title")).to_have_text("All hosts")
@@ -385,15 +366,6 @@ def release_routes(routes: list) -> None:
     for route in routes:
         with suppress(Error):
             route.continue_()
-
-
-def test_opened_host_is_marked_on_the_map(visit):
-    page = wait_until_drawn(visit("/console/cloud"))
-    before = find_canvas(page).screenshot()
-    page.locator("#hosts").get_by_role("link", name="az1-r01-hdd05").click()
-    expect(page.locator("#panel-title")).to_be_focused()
-    page.wait_for_timeout(300)
-    assert find_canvas(page).screenshot() != before
 
 
 def test_map_and_table_show_a_change_of_the_cloud(visit, sample_server):
@@ -414,8 +386,7 @@ def test_map_and_table_show_a_change_of_the_cloud(visit, sample_server):
         sample_server.request_json("PUT", "/compute/v2.1/os-services/enable", service)
 
 
-def test_going_back_keeps_the_map_and_reads_nothing_again(visit):
-    page = wait_until_drawn(visit("/console/cloud"))
+def test_going_back_keeps_the_map_and_reads_nothing_again(page):
     requests = []
     page.on("request", lambda request: requests.append(request.url))
     page.locator("#hosts").get_by_role("link", name="az1-r01-hdd05").click()
@@ -457,8 +428,7 @@ def test_touch_selects_hosts_on_the_map(visit):
 @pytest.mark.parametrize(
     ("dimming", "colours"), [(False, ["green"]), (True, ["blue", "green"])], ids=["all", "dimmed"]
 )
-def test_rejected_hosts_have_the_colour_of_their_stage(visit, dimming, colours):
-    page = wait_until_drawn(visit("/console/cloud"))
+def test_rejected_hosts_have_the_colour_of_their_stage(dimming, colours, page):
     assert page.evaluate(DRAWN, dimming) == colours
 
 
@@ -487,54 +457,22 @@ def test_empty_cloud_shows_instructions_instead_of_a_map(visit):
     expect(page.get_by_role("heading", name="Hosts", exact=True)).to_be_in_viewport()
 
 
-def test_failed_map_request_shows_the_reason(visit):
+FORBIDDEN = {"errors": [{"status": 403, "detail": "Policy does not allow it."}]}
+
+
+@pytest.mark.parametrize(
+    ("respond", "reason"),
+    [
+        (lambda route: route.fulfill(status=403, json=FORBIDDEN), "Policy does not allow it."),
+        (lambda route: route.abort(), "the service does not answer"),
+    ],
+    ids=["forbidden", "no answer"],
+)
+def test_failed_map_request_shows_the_reason(visit, respond, reason):
     page = visit("/console/cloud", expected_errors=("/console/api/scheduler/v1/hosts",))
-    body = {"errors": [{"status": 403, "detail": "Policy does not allow it."}]}
-    page.route(HOSTS, lambda route: route.fulfill(status=403, json=body))
+    page.route(HOSTS, respond)
     page.reload()
-    expect(page.locator("#counted")).to_have_text(
-        "The map cannot be drawn: Policy does not allow it."
-    )
-
-
-def test_map_names_the_service_that_does_not_respond(visit):
-    """Fault F15: a message of the browser replaced the cause."""
-    page = visit("/console/cloud", expected_errors=("/console/api/scheduler/v1/hosts",))
-    page.route(HOSTS, lambda route: route.abort())
-    page.reload()
-    expect(page.locator("#counted")).to_contain_text(
-        "The map cannot be drawn: the service does not answer"
-    )
-
-
-def test_map_draws_and_moves_ten_thousand_hosts(visit):
-    """How long it takes is logged (--log-cli-level=INFO), not asserted: machines differ."""
-    page = visit("/console/cloud")
-    page.context.add_init_script(WATCH)
-    hosts = [
-        build_host(f"cn{n:05}", zone=f"az{n % 5}", traits=list(range(40)), instances=n % 20)
-        for n in range(10_000)
-    ]
-    traits = [f"CUSTOM_{n}" for n in range(40)]
-    body = json.dumps({"hosts": hosts, "aggregates": [], "traits": traits, "cells": []})
-    page.route(HOSTS, lambda route: route.fulfill(body=body, content_type="application/json"))
-    page.reload()
-    wait_until_drawn(page)
-    expect(page.locator("#counted")).to_have_text("10,000 hosts")
-    LOG.info("first picture: %s ms", page.evaluate("Math.round(performance.now())"))
-    LOG.info("long tasks until then: %s ms", page.evaluate("window.longTasks.splice(0)"))
-    box = find_canvas(page).bounding_box()
-    page.mouse.move(box["x"] + 300, box["y"] + 200)
-    page.keyboard.down("Control")
-    page.mouse.wheel(0, -800)
-    page.keyboard.up("Control")
-    page.mouse.down()
-    page.mouse.move(box["x"] + 700, box["y"] + 300, steps=40)
-    page.mouse.up()
-    LOG.info("long tasks of zooming and panning: %s ms", page.evaluate("window.longTasks"))
-    find_canvas(page).focus()
-    page.keyboard.press("End")
-    expect(page.locator("#live")).to_contain_text("cn09999")
+    expect(page.locator("#counted")).to_contain_text(f"The map cannot be drawn: {reason}")
 
 
 def test_panel_and_map_fit_a_phone_screen(visit):
@@ -543,25 +481,3 @@ def test_panel_and_map_fit_a_phone_screen(visit):
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     page.goto("/console/hosts/az2-r03-ssd07")
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-
-
-def test_table_lists_hosts_without_scripts(visit):
-    page = visit("/console/cloud?zone=az1", scripts=False)
-    rows = page.locator(".host-table tbody tr")
-    expect(rows).to_have_count(50)
-    page.get_by_role("link", name="Next hosts").click()
-    page.wait_for_url("**marker=**")
-    expect(rows).to_have_count(50)
-    page.locator(".host-table th a").last.click()
-    expect(page.locator("h1")).to_contain_text("az1-")
-
-
-def test_browser_back_closes_the_host(visit):
-    page = wait_until_drawn(visit("/console/cloud"))
-    find_canvas(page).focus()
-    expect(page.locator("#live")).not_to_be_empty()
-    page.keyboard.press("Enter")
-    expect(page.locator("#panel-title")).to_have_text("az1-r01-hdd01")
-    page.go_back()
-    expect(page.locator("#panel-title")).to_have_text("All hosts")
-    expect(page.locator("h1")).to_have_text("Cloud")

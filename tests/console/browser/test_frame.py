@@ -11,6 +11,7 @@ from tests.support.servers import serve_database
 pytestmark = pytest.mark.exhaustive
 
 PATHS = [f"/console/{path}" for _, path, _ in NAVIGATION]
+PATHS.append("/console/policies?policy=default&beside=default")
 #: Returns the lowest contrast of the placeholders of the page with the background.
 PLACEHOLDER_CONTRAST = """() => {
   const luminance = (colour) => {
@@ -27,19 +28,13 @@ PLACEHOLDER_CONTRAST = """() => {
 }"""
 
 
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["light", "dark"])
 @pytest.mark.parametrize("path", PATHS)
-def test_a_page_is_accessible(visit, path, dark):
-    page = visit(path, dark=dark)
+def test_a_page_is_accessible_and_fits_the_screen(visit, path, size):
+    page = visit(path, size=size, dark=size == PHONE)
     page.wait_for_load_state("networkidle")
     assert find_accessibility_faults(page) == []
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_a_page_fits_a_phone(visit, path):
-    page = visit(path, size=PHONE)
-    page.wait_for_load_state("networkidle")
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -61,25 +56,6 @@ def test_empty_cloud_names_the_command_that_fills_it(visit, tmp_path):
         for path in ("", "ask", "cloud"):
             page = visit(f"/console/{path}", server=server)
             expect(page.locator("main")).to_contain_text("placement-sched fleet load FILE.yaml")
-
-
-def test_unknown_page_shows_an_error(visit):
-    page = visit("/console/nowhere", expected_errors=("/console/nowhere",))
-    assert "no page nowhere" in page.get_by_role("alert").inner_text()
-
-
-def test_the_first_page_is_sent_in_less_than_300_kb(visit):
-    page = visit("/healthz", expected_errors=("/favicon.ico",))
-    answers = []
-    page.on("response", lambda answer: answers.append(answer))  # noqa: PLW0108 - playwright marks it
-    page.goto("/")
-    page.wait_for_load_state("networkidle")
-    assert any("/console/overview/fits" in answer.url for answer in answers), (
-        "also what scripts ask for"
-    )
-    assert sum(answer.request.sizes()["responseBodySize"] for answer in answers) < 300_000
-    plain = [one.url for one in answers if "gzip" not in one.headers.get("content-encoding", "")]
-    assert [url for url in plain if not url.endswith("icon.svg")] == [], "that is tiny"
 
 
 CUT = """() => [...document.querySelectorAll("input[placeholder]")]

@@ -21,12 +21,6 @@ def test_answer_to_all_questions_is_above_the_fold(visit):
     assert find_accessibility_faults(page) == []
 
 
-def test_number_leads_to_its_hosts(visit):
-    page = visit(PAGE)
-    page.get_by_role("link", name="1 down").click()
-    page.wait_for_url("**/cloud?state=down")
-
-
 def test_slash_moves_to_the_search_box_which_opens_a_host(visit):
     page = visit("/console/policies")
     page.keyboard.press("/")

@@ -33,16 +33,24 @@ def build_reports(count: int = 3) -> list[dict]:
     return [report(f"cn{one}", memory_mb=65536 * one) for one in range(1, count + 1)]
 
 
+@pytest.fixture(scope="module")
+def cloud(share_app):
+    """Three hosts with increasing amounts of memory, which no test changes."""
+    app = share_app()
+    app.post_json("/scheduler/v1/compute_nodes", build_reports())
+    return app
+
+
 @pytest.fixture
-def cloud(sqlite_app):
-    """Report three hosts with increasing amounts of memory."""
+def browser(cloud):
+    return TestApp(cloud.app)
+
+
+@pytest.fixture
+def own_cloud(sqlite_app):
+    """The same hosts in a cloud that a test changes."""
     sqlite_app.post_json("/scheduler/v1/compute_nodes", build_reports())
     return sqlite_app
-
-
-@pytest.fixture
-def browser(sqlite_app) -> TestApp:
-    return TestApp(sqlite_app.app)
 
 
 @pytest.fixture
@@ -84,20 +92,17 @@ def find_link(page, words: str) -> str:
 # The form
 
 
-def test_first_visit_shows_a_prefilled_request(cloud, browser):
+def test_first_visit_shows_a_prefilled_request(browser):
     page = browser.get(PAGE)
     assert not page.html.select(".conclusion")
+    assert "No flavor is stored: enter sizes." in read_text(page.html)
     assert read_conclusion(page.forms[1].submit().follow()).startswith("✓ Selected. 3 hosts passed")
 
 
-def test_page_without_flavors_has_fields_for_sizes(cloud, browser):
-    assert "No flavor is stored: enter sizes." in read_text(browser.get(PAGE).html)
-
-
-def test_stored_flavor_can_be_chosen_by_name(cloud, browser):
+def test_stored_flavor_can_be_chosen_by_name(own_cloud):
     body = {"name": "m1.small", "vcpus": 2, "ram": 2048, "disk": 5, "id": "7"}
-    cloud.post_json("/compute/v2.1/flavors", {"flavor": body})
-    form = browser.get(PAGE).forms[1]
+    own_cloud.post_json("/compute/v2.1/flavors", {"flavor": body})
+    form = TestApp(own_cloud.app).get(PAGE).forms[1]
     assert form["vcpus"].value == ""
     form["flavor"].select(text="m1.small (2 VCPUs, 2 GiB, 5 GiB disk)")
     page = form.submit().follow()
@@ -105,15 +110,18 @@ def test_stored_flavor_can_be_chosen_by_name(cloud, browser):
     assert page.forms[1]["flavor"].value == "m1.small"
 
 
-def test_flavor_named_like_another_id_is_chosen_by_id(cloud, browser):
+def test_flavor_named_like_another_id_is_chosen_by_id(own_cloud):
     for name, id_ in (("7", "8"), ("m1", "7")):
         body = {"name": name, "vcpus": 2, "ram": 2048, "disk": 5, "id": id_}
-        cloud.post_json("/compute/v2.1/flavors", {"flavor": body})
-    values = {each["value"] for each in browser.get(PAGE).html.select("[name=flavor] option")}
+        own_cloud.post_json("/compute/v2.1/flavors", {"flavor": body})
+    values = {
+        each["value"]
+        for each in TestApp(own_cloud.app).get(PAGE).html.select("[name=flavor] option")
+    }
     assert values == {"", "8", "m1"}
 
 
-def test_zones_images_and_policies_can_be_chosen(app_with_policies, browser):
+def test_zones_images_and_policies_can_be_chosen(app_with_policies):
     image = {"name": "debian", "disk_format": "qcow2", "container_format": "bare"}
     headers = {"X-Auth-Token": "admin"}
     stored = app_with_policies.post_json("/image/v2/images", image, headers=headers)
@@ -131,7 +139,7 @@ def test_empty_form_shows_an_error(browser):
     assert "Choose a flavor or enter its sizes" in page.html.find(role="alert").get_text()
 
 
-def test_request_is_explained_with_simulated_changes(cloud, browser):
+def test_request_is_explained_with_simulated_changes(browser):
     fields = {"vcpus": "2", "ram": "1024", "change": "remove=cn1\nadd=cn2*2"}
     page = browser.get(PAGE, params=fields)
     assert page.forms[1]["change"].value.strip() == fields["change"]
@@ -142,7 +150,7 @@ def test_request_is_explained_with_simulated_changes(cloud, browser):
     assert "cn99" in rejection.html.find(role="alert").get_text()
 
 
-def test_every_field_reaches_the_request(cloud, browser):
+def test_every_field_reaches_the_request(browser):
     form = browser.get(PAGE).forms[1]
     typed = {
         "count": "2",
@@ -176,9 +184,11 @@ def test_every_field_reaches_the_request(cloud, browser):
     for name, value in typed.items():
         assert shown[name].value.split() == value.split()
     assert shown[RAM].value == "-2.5"
+    page = browser.get(f"{ASKED}&filter_scheduler.host_subset_size=2")
+    assert page.forms[1]["filter_scheduler.host_subset_size"].value == "2"
 
 
-def test_unchanged_weight_is_not_sent(cloud, browser):
+def test_unchanged_weight_is_not_sent(browser):
     page = browser.get(PAGE).forms[1].submit().follow()
     body = json.loads(shlex.split(page.html.select_one("#share-curl")["value"])[-1])
     assert "overrides" not in body
@@ -187,17 +197,13 @@ def test_unchanged_weight_is_not_sent(cloud, browser):
     assert field["placeholder"] == "1"
 
 
-def test_option_without_a_field_is_kept_in_the_form(cloud, browser):
-    page = browser.get(f"{ASKED}&filter_scheduler.host_subset_size=2")
-    assert page.forms[1]["filter_scheduler.host_subset_size"].value == "2"
-
-
 # The answer
 
 
-def test_the_conclusion_is_first_and_names_the_host(cloud, browser):
+def test_the_conclusion_is_first_and_names_the_host(browser):
     page = browser.get(f"{ASKED}&{RAM}=5")
     assert read_conclusion(page) == "✓ Selected. 3 hosts passed all stages; cn3 is selected."
+    assert page.html.select_one("#funnel").get_text() == "Why not the others"
     assert page.html.select_one("h2").find_previous(class_="conclusion")
     assert read_best_hosts(page) == ["cn3", "cn2", "cn1"]
 
@@ -205,6 +211,9 @@ def test_the_conclusion_is_first_and_names_the_host(cloud, browser):
 def test_no_valid_host_shows_the_smallest_change(cloud, browser):
     page = browser.get(TOO_LARGE)
     assert read_conclusion(page).startswith("✗ No valid host.")
+    assert page.html.select_one("#funnel").get_text() == "Why no host"
+    assert "0 of 3 hosts could take it; most: not enough memory" in page.text
+    assert "The first number counts hosts before the host filters." in page.text
     answer = cloud.post_json(
         "/scheduler/v1/explain",
         {"request_spec": {"flavor": {"vcpus": 2, "memory_mb": 300000, "root_gb": 20}}},
@@ -214,12 +223,12 @@ def test_no_valid_host_shows_the_smallest_change(cloud, browser):
     assert [read_text(each) for each in page.html.select(".nearest li")] == words
 
 
-def test_empty_cloud_explains_how_to_report_hosts(browser):
-    page = browser.get(ASKED)
+def test_empty_cloud_explains_how_to_report_hosts(empty_cloud):
+    page = TestApp(empty_cloud).get(ASKED)
     assert "There is no host yet." in read_text(page.html.select_one(".empty"))
 
 
-def test_rejecting_stages_have_a_letter_and_colour(cloud, browser):
+def test_rejecting_stages_have_a_letter_and_colour(browser):
     page = browser.get(f"{PAGE}?vcpus=2&ram=100000&ignore_host=cn3")
     signs = [read_text(each) for each in page.html.select(".funnel .sign")]
     assert signs == ["A", "B"]
@@ -234,7 +243,8 @@ def test_rejecting_stages_have_a_letter_and_colour(cloud, browser):
     assert reasons[0].startswith("MEMORY_MB: 65536 free")
 
 
-def test_stage_lists_rejected_hosts_by_page(sqlite_app, browser):
+def test_stage_lists_rejected_hosts_by_page(sqlite_app):
+    browser = TestApp(sqlite_app.app)
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(f"h{n:03}") for n in range(103)])
     page = browser.get(f"{PAGE}?vcpus=99")
     assert "103 hosts" in read_text(page.html.select_one(".reasons"))
@@ -252,7 +262,7 @@ def test_stage_lists_rejected_hosts_by_page(sqlite_app, browser):
     )
 
 
-def test_stage_links_to_a_host_and_back(cloud, browser):
+def test_stage_links_to_a_host_and_back(browser):
     page = browser.get(TOO_LARGE)
     stage = browser.get(find_link(page, "resources MEMORY_MB:300000"))
     host = browser.get(find_link(stage, "cn2"))
@@ -269,12 +279,12 @@ def test_stage_links_to_a_host_and_back(cloud, browser):
         ("stage=resources+MEMORY_MB:300000&page=0", "has 1 pages of rejected hosts, not 0"),
     ],
 )
-def test_unknown_stage_is_an_error(cloud, browser, query, words):
+def test_unknown_stage_is_an_error(browser, query, words):
     page = browser.get(f"{TOO_LARGE}&{query}", status=404)
     assert words in read_text(page.html.select_one("[role=alert]"))
 
 
-def test_rejected_host_shows_stages_reasons_and_required_changes(cloud, browser):
+def test_rejected_host_shows_stages_reasons_and_required_changes(browser):
     page = browser.get(f"{PAGE}?vcpus=99&ram=300000&host=cn1")
     path = {
         read_text(row.th): read_text(row.find_all("td")[-1])
@@ -286,24 +296,24 @@ def test_rejected_host_shows_stages_reasons_and_required_changes(cloud, browser)
     assert read_text(page.html.select_one("#why")).count("to pass:") == 2
 
 
-def test_passing_host_shows_its_rank(cloud, browser):
+def test_passing_host_shows_its_rank(browser):
     page = browser.get(f"{ASKED}&{RAM}=5&host=cn2")
     assert "passed, rank 2 of 3" in page
     assert "✗" not in read_text(page.html)
 
 
-def test_unknown_host_links_to_similar_names(cloud, browser):
+def test_unknown_host_links_to_similar_names(browser):
     page = browser.get(f"{ASKED}&host=cn22")
     assert "rank" in browser.get(find_link(page, "cn2"))
 
 
-def test_passing_host_is_compared_with_the_best_weigher_by_weigher(cloud, browser):
+def test_passing_host_is_compared_with_the_best_weigher_by_weigher(browser):
     page = browser.get(f"{ASKED}&{RAM}=5&host=cn1")
     rows = {read_text(row.th): read_text(row.td) for row in page.html.select(".against tr")}
     assert rows == {"cn2": "ahead by 1.667: RAM +1.667", "cn3": "ahead by 3.333: RAM +3.333"}
 
 
-def test_part_of_a_host_has_only_its_reasons_and_weights(cloud, browser):
+def test_part_of_a_host_has_only_its_reasons_and_weights(browser):
     page = browser.get(f"{ASKED}&host=cn1")
     part = page.html.select_one("[data-map]")["data-part"]
     bare = browser.get(f"{part}cn1")
@@ -311,7 +321,7 @@ def test_part_of_a_host_has_only_its_reasons_and_weights(cloud, browser):
     assert not bare.html.select(".funnel, .weights, form.question")
 
 
-def test_host_without_a_request_is_kept_for_the_request(cloud, browser):
+def test_host_without_a_request_is_kept_for_the_request(browser):
     form = browser.get(f"{PAGE}?host=cn2").forms["question"]
     assert form["host"].value == "cn2"
     assert "passed, rank" in form.submit().follow().html.select_one("#why").text
@@ -320,7 +330,7 @@ def test_host_without_a_request_is_kept_for_the_request(cloud, browser):
 # What if
 
 
-def test_simulated_changes_and_weights_are_stated_with_a_way_back(cloud, browser):
+def test_simulated_changes_and_weights_are_stated_with_a_way_back(browser):
     page = browser.get(f"{ASKED}&change=drain%3Dcn1,cn2&{RAM}=5&beside=default")
     stated = read_text(page.html.select_one(".what-if"))
     assert "drained cn1, cn2; ram weight 5 (configured 1)." in stated
@@ -366,22 +376,15 @@ def test_options_can_be_omitted_in_the_comparison(app_with_policies):
     [
         ("flavor=nope", 404, "There is no stored flavor 'nope'"),
         ("vcpus=two", 400, "VCPUs: 'two' is not an integer"),
-        ("vcpus=-1", 400, "VCPUs: -1 is less than the minimum of 0"),
-        (
-            "flavor=m1&ram=5",
-            400,
-            "Flavor cannot be combined with VCPUs, Memory, Disk and Extra specs",
-        ),
+        ("flavor=m1&ram=5", 400, "Flavor cannot be combined with VCPUs, Memory, Disk and Extra"),
         ("vcpus=1&property=nonsense", 400, "Extra specs nonsense: expected KEY=VALUE"),
-        ("vcpus=1&policy=nope", 400, "there is no policy 'nope'"),
         ("vcpus=1&beside=nope", 400, "there is no policy 'nope'"),
         ("vcpus=1&filter_scheduler.ram_weight=1", 400, "did you mean"),
         (f"vcpus=1&{RAM}=heavy", 400, "heavy"),
         ("vcpus=1&override=nonsense", 400, "Options nonsense: expected KEY=VALUE"),
-        ("vcpus=1&count=1001", 400, "Instances: 1001 is greater than the maximum of 1000"),
     ],
 )
-def test_error_is_shown_next_to_the_kept_form(cloud, browser, query, status, words):
+def test_error_is_shown_next_to_the_kept_form(browser, query, status, words):
     page = browser.get(f"{PAGE}?{query}", status=status)
     assert words in read_text(page.html.select_one("[role=alert]"))
     for name, values in parse_qs(query).items():
@@ -391,13 +394,14 @@ def test_error_is_shown_next_to_the_kept_form(cloud, browser, query, status, wor
 # The report
 
 
-def test_answer_can_be_saved_as_a_report(cloud, browser):
+def test_answer_can_be_saved_as_a_report(browser):
     page = browser.get(f"{ASKED}&{RAM}=5")
     saved = browser.get(find_link(page, "Report (HTML)"))
     assert saved.headers["Content-Disposition"] == 'attachment; filename="explanation.html"'
     assert f"{RAM} = 5" in saved
     assert read_best_hosts(saved) == read_best_hosts(page)
     assert not saved.html.find_all(["a", "script", "link"])
+    assert "is not an integer" in browser.get(f"{PAGE}/report?vcpus=x", status=400)
 
 
 def test_report_contains_the_comparison_with_the_other_policy(app_with_policies):
@@ -406,32 +410,19 @@ def test_report_contains_the_comparison_with_the_other_policy(app_with_policies)
     assert saved.html.select_one(".compared") == page.html.select_one(".compared")
 
 
-def test_report_of_an_invalid_request_is_an_error(cloud, browser):
-    assert "is not an integer" in browser.get(f"{PAGE}/report?vcpus=x", status=400)
-
-
 # Names
 
 
-@pytest.mark.parametrize("attack", ATTACKS)
-@pytest.mark.parametrize("field", ["flavor", "zone", "hint", "policy", "beside", "host", "stage"])
-def test_form_values_are_escaped(cloud, browser, attack, field):
-    fields = {"vcpus": "1", field: f"x={attack}" if field == "hint" else attack}
-    page = browser.get(PAGE, params=fields, expect_errors=True)
-    assert [one.get("src") for one in page.html.find_all("script")].count(None) == 0
-    assert not page.html.find_all("img")
-    for tag in page.html.find_all(True):
-        assert not [name for name in tag.attrs if name.startswith("on")]
-        assert not tag.get("href", "").startswith("javascript:")
-
-
-@pytest.mark.parametrize("page", ["ask", "capacity"])
-def test_too_large_number_shows_an_error(sqlite_app, page):
-    browser = TestApp(sqlite_app.app)
-    address = f"/console/{page}?vcpus=99999999999999999999&ram=1&disk=1"
-    rejection = browser.get(address, status=400)
-    message = "VCPUs: 1e+20 is greater than the maximum of 2147483647"
-    assert message in rejection.html.find(role="alert").text
+def test_form_values_are_escaped(browser):
+    for field in ("flavor", "zone", "hint", "policy", "beside", "host", "stage"):
+        for attack in (" ".join(ATTACKS), "javascript:alert(1)"):
+            fields = {"vcpus": "1", field: f"x={attack}" if field == "hint" else attack}
+            page = browser.get(PAGE, params=fields, expect_errors=True)
+            assert [each.get("src") for each in page.html.find_all("script")].count(None) == 0
+            assert not page.html.find_all("img")
+            for tag in page.html.find_all(True):
+                assert not [name for name in tag.attrs if name.startswith("on")]
+                assert not tag.get("href", "").startswith("javascript:")
 
 
 def test_unreported_metric_is_a_user_error(cloud, caplog):
@@ -445,10 +436,3 @@ def test_too_deeply_nested_override_is_a_user_error(cloud):
     brackets = "%5B" * 20_000
     answer = cloud.get(f"{ASKED}&override=scheduler.driver%3D{brackets}", expect_errors=True)
     assert answer.status_int < 500
-
-
-def test_heading_of_the_stages_follows_the_conclusion(cloud, browser):
-    page = browser.get(TOO_LARGE)
-    assert page.html.select_one("#funnel").get_text() == "Why no host"
-    assert "0 of 3 hosts could take it; most: not enough memory" in page.text
-    assert browser.get(ASKED).html.select_one("#funnel").get_text() == "Why not the others"

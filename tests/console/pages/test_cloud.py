@@ -12,16 +12,27 @@ from tests.support.scheduling import flavor, instance, report
 ATTACK = "<script>alert('x')</script>\"&'"
 
 
-@pytest.fixture
-def cloud(sqlite_app):
-    """A browser on a cloud of three hosts with a disabled host."""
+def fill_cloud(app):
+    """Report three hosts, a disabled host among them."""
     hosts = [report(name) for name in ("cn1", "cn2", "cn3")]
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", hosts)
+    app.post_json("/scheduler/v1/compute_nodes", hosts)
     disabling = {"host": "cn2", "binary": "nova-compute", "disabled_reason": ATTACK}
-    sqlite_app.put_json("/compute/v2.1/os-services/disable-log-reason", disabling)
+    app.put_json("/compute/v2.1/os-services/disable-log-reason", disabling)
     record = {"host": "cn1", "node": "cn1", "flavor": flavor(), "display_name": ATTACK}
-    sqlite_app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
-    return TestApp(sqlite_app.app)
+    app.put_json(f"/scheduler/v1/instances/{instance(1)}", record)
+    return TestApp(app.app)
+
+
+@pytest.fixture(scope="module")
+def cloud(share_app):
+    """A browser on a cloud that no test changes."""
+    return fill_cloud(share_app())
+
+
+@pytest.fixture
+def own_cloud(sqlite_app):
+    """A browser on a cloud that a test changes."""
+    return fill_cloud(sqlite_app)
 
 
 def read_host_names(page):
@@ -54,10 +65,6 @@ def test_matching_hosts_are_sent_as_csv(cloud):
     assert row == "cn1,cn1,nova,up,default,1,0,1000,0,65536,0,64"
 
 
-def test_cloud_page_has_its_own_url(cloud):
-    assert read_host_names(cloud.get("/console/cloud")) == ["cn1", "cn2", "cn3"]
-
-
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -73,16 +80,10 @@ def test_table_is_filtered_by_the_query_string(cloud, query, found):
     assert read_host_names(page) == found
 
 
-def test_form_shows_the_query(cloud):
-    form = cloud.get("/console/cloud?search=cn&state=up&colour=state&group=name").forms["view"]
-    assert (form["search"].value, form["state"].value) == ("cn", "up")
-    chosen = {one["name"]: one["data-chosen"] for one in form.html.select("select[data-chosen]")}
-    assert chosen == {"colour": "state", "group": "name"}
-
-
 def test_no_match_links_to_all_hosts(cloud):
     page = cloud.get("/console/cloud?search=nothing")
     assert "No host matches" in page
+    assert page.forms["view"]["search"].value == "nothing"
     assert read_host_names(page.click("Show all hosts")) == ["cn1", "cn2", "cn3"]
 
 
@@ -95,9 +96,9 @@ def test_no_match_links_to_all_hosts(cloud):
         ("trait=CUSTOM_ABCDEFGHIJK", "There is no trait CUSTOM_ABCDEFGHIJK"),
     ],
 )
-def test_unknown_name_suggests_the_nearest(cloud, query, words):
-    add_aggregate(cloud.app.services.database, "rack", ["cn1"], {})
-    assert words in cloud.get(f"/console/cloud?{query}").html.find(id="hosts").get_text()
+def test_unknown_name_suggests_the_nearest(own_cloud, query, words):
+    add_aggregate(own_cloud.app.services.database, "rack", ["cn1"], {})
+    assert words in own_cloud.get(f"/console/cloud?{query}").html.find(id="hosts").get_text()
 
 
 def test_trait_without_hosts_in_the_zone_is_not_unknown(cloud):
@@ -132,32 +133,21 @@ def test_selected_hosts_link_to_drain_and_add_simulations(cloud):
     drained, added = form.submit(), form.submit("instead")
     assert drained.forms[1]["change"].value.strip() == "drain=cn1,cn3"
     assert added.forms[1]["change"].value.split() == ["add=cn1*1", "add=cn3*1"]
-
-
-def test_several_copies_of_each_selected_host_can_be_added(cloud):
-    page = cloud.get("/console/cloud")
-    form = next(form for form in page.forms.values() if form.action.endswith("/capacity"))
-    form.set("drain", True, index=1)
     form["more"] = "3"
-    assert form.submit("instead").forms[1]["change"].value.strip() == "add=cn2*3"
+    assert form.submit("instead").forms[1]["change"].value.split() == ["add=cn1*3", "add=cn3*3"]
 
 
-def test_host_page_links_to_adding_a_similar_host(cloud):
-    page = cloud.get("/console/hosts/cn1").click("What if another host like it is added")
-    assert page.forms[1]["change"].value.strip() == "add=cn1*1"
-
-
-def test_host_page_has_the_plan_and_the_command_of_a_drain(cloud):
-    page = cloud.get("/console/hosts/cn1")
+def test_host_page_has_the_plan_and_the_command_of_a_drain(own_cloud):
+    page = own_cloud.get("/console/hosts/cn1")
     (place,) = page.html.select("details [data-load]")
     assert place.a["href"] == place["data-load"]
-    part = cloud.get(place["data-load"]).html.select_one("[data-part]")
+    part = own_cloud.get(place["data-load"]).html.select_one("[data-part]")
     assert "The instance fits on other hosts" in part.get_text()
     assert part.select_one("tbody tr").get_text(" ", strip=True) == f"1 {ATTACK} cn1 cn3"
     headers = {"X-Auth-Token": "admin"}
     disabling = {"host": "cn3", "binary": "nova-compute"}
-    cloud.put_json("/compute/v2.1/os-services/disable", disabling, headers=headers)
-    stuck = cloud.get(place["data-load"]).html.select_one("[data-part] tbody tr")
+    own_cloud.put_json("/compute/v2.1/os-services/disable", disabling, headers=headers)
+    stuck = own_cloud.get(place["data-load"]).html.select_one("[data-part] tbody tr")
     assert [cell.name for cell in stuck.find_all(["th", "td"])] == ["th", "td", "td"]
     assert stuck.get_text(" ", strip=True).startswith(f"{ATTACK} cn1 ")
     command = page.html.select_one("#share-drain")["value"]
@@ -167,21 +157,24 @@ def test_host_page_has_the_plan_and_the_command_of_a_drain(cloud):
 
 def test_host_page_shows_resources_instances_and_report(cloud):
     page = cloud.get("/console/cloud").click("cn1")
+    more = page.click("What if another host like it is added")
+    assert more.forms[1]["change"].value.strip() == "add=cn1*1"
     text = " ".join(page.html.main.get_text(" ").split())
     assert "VCPU 0 of 64 used" in text
     assert "last report" in text
     assert instance(1) in text
     assert "vcpus 16" in text
+    assert page.html.find("a", string="default")["href"] == "/console/policies?policy=default"
 
 
-def test_host_page_shows_the_provider_tree(cloud):
-    root = cloud.get("/console/api/scheduler/v1/hosts/cn1").json["nodes"][0]["uuid"]
+def test_host_page_shows_the_provider_tree(own_cloud):
+    root = own_cloud.get("/console/api/scheduler/v1/hosts/cn1").json["nodes"][0]["uuid"]
     latest = {"OpenStack-API-Version": "placement latest", "X-Auth-Token": "admin"}
     for name, parent in (("numa0", root), ("card", instance(7))):
         uuid = instance(7) if name == "numa0" else instance(8)
         body = {"uuid": uuid, "name": name, "parent_provider_uuid": parent}
-        cloud.post_json("/placement/resource_providers", body, headers=latest)
-    page = cloud.get("/console/hosts/cn1")
+        own_cloud.post_json("/placement/resource_providers", body, headers=latest)
+    page = own_cloud.get("/console/hosts/cn1")
     shown = [(one["class"][1], one.h3.text) for one in page.html.select(".provider")]
     assert shown == [("deep0", "cn1"), ("deep1", "numa0"), ("deep2", "card")]
 
@@ -189,21 +182,6 @@ def test_host_page_shows_the_provider_tree(cloud):
 def test_unknown_host_shows_the_api_error(cloud):
     page = cloud.get("/console/hosts/cn9", status=404)
     assert "there is no host" in page
-
-
-def test_names_are_escaped(cloud):
-    database = cloud.app.services.database
-    add_aggregate(database, ATTACK, ["cn1", "cn2"], {"availability_zone": ATTACK, "x": ATTACK})
-    hostile = report("cn9") | {"host": ATTACK, "hypervisor_hostname": ATTACK}
-    headers = {"X-Auth-Token": "admin"}
-    cloud.post_json("/scheduler/v1/compute_nodes", [hostile], headers=headers)
-    page = cloud.get("/console/cloud")
-    link = page.html.find("a", string=ATTACK)
-    hostile_page = cloud.get(link["href"])
-    for shown in (page, hostile_page, cloud.get("/console/hosts/cn2")):
-        assert "<script>alert" not in shown
-        assert all(script.get("src") for script in shown.html.find_all("script"))
-    assert hostile_page.html.h1.text == ATTACK
 
 
 def test_map_and_tables_agree_on_full_hosts(cloud):
@@ -226,9 +204,9 @@ def test_page_that_does_not_exist_leads_to_the_overview(cloud):
     assert page.html.select_one("main p a[href='/console/']").get_text() == "Overview"
 
 
-def test_host_that_is_down_shows_its_age_as_the_overview_does(sqlite_app, cloud):
+def test_host_that_is_down_shows_its_age_as_the_overview_does(sqlite_app, own_cloud):
     silent = report("cn9", last_seen_up="2020-01-01T00:00:00Z")
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [silent])
-    shown = cloud.get("/console/hosts/cn9").html.select_one(".bad time")
+    shown = own_cloud.get("/console/hosts/cn9").html.select_one(".bad time")
     assert shown.get_text().endswith(" ago")
     assert shown["title"] == "2020-01-01 00:00:00 UTC"

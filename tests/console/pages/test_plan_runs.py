@@ -2,7 +2,6 @@
 """The pages of runs of plans: the list, the moves of a run, and links to them."""
 
 import pytest
-from webtest import TestApp
 
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import instance, report, spec
@@ -10,11 +9,6 @@ from tests.support.scheduling import instance, report, spec
 PAGE = "/console/plan_runs"
 RUNS = "/scheduler/v1/plan_runs"
 EXECUTOR = instance(101)
-
-
-@pytest.fixture
-def browser(sqlite_app) -> TestApp:
-    return TestApp(sqlite_app.app)
 
 
 @pytest.fixture

@@ -25,9 +25,9 @@ cpu_allocation_ratio = 1.0
 """
 
 
-@pytest.fixture
-def browser(sqlite_url, sqlite_database, tmp_path, make_app) -> TestApp:
-    return TestApp(make_app(settings_with_policies(sqlite_url, tmp_path, POLICIES)).app)
+@pytest.fixture(scope="module")
+def browser(share_app) -> TestApp:
+    return TestApp(share_app(lambda url, folder: settings_with_policies(url, folder, POLICIES)).app)
 
 
 def read_rows(page, of: str) -> list[str]:
@@ -42,20 +42,17 @@ def test_policies_are_listed_with_their_options(browser):
     assert sparse == "sparse none DEFAULT.cpu_allocation_ratio = 1"
 
 
-def test_option_shows_the_source_of_its_value(browser, monkeypatch):
-    options = read_rows(browser.get(PAGE, params={"policy": "dense"}), "options")
-    first = options[0]
-    assert first.startswith("DEFAULT.cpu_allocation_ratio 8 the policy's section")
-    assert "policies.conf:7" in first
-    assert "scheduler.max_attempts 3 default" in options
-
-
-def test_filters_are_ordered_and_weighers_have_multipliers(browser):
+def test_policy_shows_its_filters_weighers_and_sources_of_options(browser):
     page = browser.get(PAGE, params={"policy": "dense"})
     filters = page.html.select("section[aria-labelledby=runs] ol")[1]
     names = [item.get_text() for item in filters.find_all("li")]
     assert names == ["NumInstancesFilter", "ComputeFilter"]
     assert "RAMWeigher -2" in read_rows(page, "runs")
+    options = read_rows(page, "options")
+    first = options[0]
+    assert first.startswith("DEFAULT.cpu_allocation_ratio 8 the policy's section")
+    assert "policies.conf:7" in first
+    assert "scheduler.max_attempts 3 default" in options
 
 
 def test_two_policies_are_shown_side_by_side(browser):
@@ -85,9 +82,8 @@ def test_unknown_policy_shows_an_error(browser):
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("name", ["default", "dense", "sparse"])
 def test_page_and_command_show_equal_options(
-    sqlite_url, sqlite_database, tmp_path, make_app, monkeypatch, name
+    sqlite_url, sqlite_database, tmp_path, make_app, monkeypatch
 ):
     monkeypatch.setenv("OS_SCHEDULER__MAX_ATTEMPTS", "7")
     more = "placement_aggregate_required_for_tenants = true\n"
@@ -95,10 +91,10 @@ def test_page_and_command_show_equal_options(
     application = make_app(settings_with_policies(sqlite_url, tmp_path, text)).app
     # A new process has only the options of this configuration.
     config = ("--config-file", tmp_path / "policies.conf")
-    command = ("policy", "show", name, "--format", "json", *config)
+    command = ("policy", "show", "dense", "--format", "json", *config)
     done = program.run(*command, cwd=tmp_path, env=environment(OS_SCHEDULER__MAX_ATTEMPTS="7"))
     options = json.loads(done.stdout)["options"]
-    page = TestApp(application).get(PAGE, params={"policy": name})
+    page = TestApp(application).get(PAGE, params={"policy": "dense"})
     shown = {
         row.th.get_text(): [part.get_text(" ", strip=True) for part in row.find_all("td")]
         for row in page.html.select("section[aria-labelledby=options] tbody tr")
@@ -112,9 +108,8 @@ def test_page_and_command_show_equal_options(
         ]
         for key, each in options.items()
     }
-    own = set() if name == "default" else {"policy"}
     sources = {each["source"] for each in options.values()}
-    assert sources == {"environment", "configuration", "default"} | own
+    assert sources == {"environment", "configuration", "default", "policy"}
 
 
 def test_access_section_mentions_unchecked_tokens(browser):

@@ -11,9 +11,9 @@ REQUEST = "req-0b6c1e52-93d7-4f0a-8f21-5a7d3c9e6b40"
 ATTACK = '"><script>alert(1)</script>'
 
 
-@pytest.fixture
-def cloud(sqlite_app):
-    app = sqlite_app
+@pytest.fixture(scope="module")
+def cloud(share_app):
+    app = share_app()
     app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in ("cn1", "cn2", "a/b?x")])
     app.post_json(
         "/compute/v2.1/flavors", {"flavor": {"name": "m9", "vcpus": 1, "ram": 1, "disk": 0}}
@@ -29,8 +29,8 @@ def cloud(sqlite_app):
 
 
 @pytest.fixture
-def browser(sqlite_app) -> TestApp:
-    return TestApp(sqlite_app.app)
+def browser(cloud):
+    return TestApp(cloud.app)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,8 @@ def test_exact_match_is_opened(cloud, browser, text, address):
 
 
 def test_request_and_decision_are_found_by_id(cloud, browser):
-    decision = cloud.get("/scheduler/v1/decisions").json["decisions"][0]["uuid"]
+    decisions = cloud.get("/scheduler/v1/decisions", {"request_id": REQUEST}).json["decisions"]
+    decision = decisions[0]["uuid"]
     for text in (REQUEST, decision):
         answer = browser.get(PAGE, params={"q": text}, status=303)
         assert answer.headers["Location"] == f"/console/decisions/{decision}"
