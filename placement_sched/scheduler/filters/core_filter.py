@@ -16,15 +16,15 @@ from placement_sched.scheduler.filters import (
 )
 from placement_sched.scheduler.filters.changed_requests import with_flavor
 from placement_sched.scheduler.filters.host_capacity import (
+    AllocationRatio,
+    AllocationRatioOfAggregates,
     HostCapacity,
-    aggregate_ratio,
-    reported_ratio,
 )
 
 LOG = log.getLogger(__name__)
 
 
-class CoreFilter(BaseHostFilter):
+class CoreFilter(AllocationRatio, BaseHostFilter):
     """Filter for hosts with enough free virtual CPUs.
 
     A host may allocate its CPUs times the ``cpu_allocation_ratio`` that it reports. If it reports
@@ -37,9 +37,7 @@ class CoreFilter(BaseHostFilter):
     inventories do not come from their reports. nova had this filter until Stein.
     """
 
-    def allocation_ratio(self, host_state: HostState) -> float:
-        """Return the host's allocation ratio of virtual CPUs."""
-        return reported_ratio(host_state, "cpu_allocation_ratio", self.settings)
+    ratio = "cpu_allocation_ratio"
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that rejects hosts with too few free virtual CPUs."""
@@ -65,7 +63,7 @@ class CoreFilter(BaseHostFilter):
         return HostCapacity(host_state.vcpus_total, host_state.vcpus_used, ratio)
 
 
-class AggregateCoreFilter(CoreFilter):
+class AggregateCoreFilter(AllocationRatioOfAggregates, CoreFilter):
     """Filter for hosts with enough free virtual CPUs, by the ratio of their aggregates.
 
     The ratio is ``cpu_allocation_ratio`` in the metadata of an aggregate. Of several values, the
@@ -75,8 +73,3 @@ class AggregateCoreFilter(CoreFilter):
     The ratio can only narrow: placement offers no more than the inventory of a host. Give hosts the
     largest ratio, and aggregates smaller ratios. nova had this filter until Ussuri.
     """
-
-    def allocation_ratio(self, host_state: HostState) -> float:
-        """Return the smallest ratio of the aggregates, or CoreFilter's ratio."""
-        own = super().allocation_ratio(host_state)
-        return aggregate_ratio(host_state, "cpu_allocation_ratio", own)

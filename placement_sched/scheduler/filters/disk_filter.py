@@ -14,13 +14,13 @@ from placement_sched.scheduler.filters import (
 )
 from placement_sched.scheduler.filters.changed_requests import with_flavor
 from placement_sched.scheduler.filters.host_capacity import (
+    AllocationRatio,
+    AllocationRatioOfAggregates,
     HostCapacity,
-    aggregate_ratio,
-    reported_ratio,
 )
 
 
-class DiskFilter(BaseHostFilter):
+class DiskFilter(AllocationRatio, BaseHostFilter):
     """Filter for hosts with enough free disk: root, ephemeral and swap.
 
     A host may allocate its disk times the ``disk_allocation_ratio`` that it reports. If it reports
@@ -32,9 +32,7 @@ class DiskFilter(BaseHostFilter):
     whose inventories do not come from their reports. nova had this filter until Stein.
     """
 
-    def allocation_ratio(self, host_state: HostState) -> float:
-        """Return the host's allocation ratio of disk."""
-        return reported_ratio(host_state, "disk_allocation_ratio", self.settings)
+    ratio = "disk_allocation_ratio"
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that rejects hosts with too little free disk."""
@@ -62,7 +60,7 @@ class DiskFilter(BaseHostFilter):
         return HostCapacity(total, total - host_state.free_disk_mb, ratio)
 
 
-class AggregateDiskFilter(DiskFilter):
+class AggregateDiskFilter(AllocationRatioOfAggregates, DiskFilter):
     """Filter for hosts with enough free disk, by the ratio of their aggregates.
 
     The ratio is ``disk_allocation_ratio`` in the metadata of an aggregate. Of several values, the
@@ -72,8 +70,3 @@ class AggregateDiskFilter(DiskFilter):
     The ratio can only narrow: placement offers no more than the inventory of a host. Give hosts the
     largest ratio, and aggregates smaller ratios. nova had this filter from Juno until Ussuri.
     """
-
-    def allocation_ratio(self, host_state: HostState) -> float:
-        """Return the smallest ratio of the aggregates, or DiskFilter's ratio."""
-        own = super().allocation_ratio(host_state)
-        return aggregate_ratio(host_state, "disk_allocation_ratio", own)

@@ -3,22 +3,15 @@
 
 from oslo_config import cfg
 
-from placement_sched.scheduler.filters import (
-    BaseHostFilter,
-    HostState,
-    Rejection,
-    RequestSpec,
-    SuggestedChange,
-    SuggestedChanges,
-)
+from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.filters.host_capacity import (
-    raised_in_aggregates,
-    smallest_of_aggregates,
+    InstanceMaximum,
+    InstanceMaximumOfAggregates,
 )
 from placement_sched.scheduler.plugin import options_in_group
 
 
-class IoOpsFilter(BaseHostFilter):
+class IoOpsFilter(InstanceMaximum, BaseHostFilter):
     """Filter for hosts below a maximum of instances with disk-intensive operations.
 
     Instances count while they are built, resized, rescued, migrated, snapshotted or unshelved, as
@@ -34,54 +27,15 @@ class IoOpsFilter(BaseHostFilter):
         "unshelved at once on a host, for IoOpsFilter and AggregateIoOpsFilter.",
     )
 
-    def maximum(self, host_state: HostState) -> int:
-        """Return the maximum number of busy instances on a host."""
-        return int(self.settings.filter_scheduler.max_io_ops_per_host)
-
-    def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
-        """Return the reason why the host is too busy, or None if it is not.
-
-        The reason contains the number of busy instances and the maximum.
-        """
-        busy, maximum = host_state.num_io_ops, self.maximum(host_state)
-        if busy < maximum:
-            return None
-        return Rejection(
-            f"{busy} instances busy with disks, the maximum is {maximum}", maximum, busy
-        )
-
-    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
-        """Suggest fewer busy instances on the host, and a larger maximum."""
-        busy, maximum = host_state.num_io_ops, self.maximum(host_state)
-        if maximum:
-            surplus = busy - maximum + 1
-            words = f"wait for or move away {surplus} of the instances that are busy with disks"
-            after = {"num_io_ops": maximum - 1}
-            yield SuggestedChange("remove_instances", words, {"instances": surplus}, host=after)
-        yield self.raised_maximum(host_state, busy + 1)
-
-    def raised_maximum(self, host_state: HostState, value: int) -> SuggestedChange:
-        """Suggest a larger maximum."""
-        words = f"raise max_io_ops_per_host to {value}"
-        return SuggestedChange(
-            "raise_option", words, {"option": "max_io_ops_per_host", "value": value}
-        )
+    maximum_option = "max_io_ops_per_host"
+    counted = "num_io_ops"
+    texts = ("busy with disks", " that are busy with disks")
 
 
-class AggregateIoOpsFilter(IoOpsFilter):
+class AggregateIoOpsFilter(InstanceMaximumOfAggregates, IoOpsFilter):
     """Filter as IoOpsFilter, with the maximum of the host's aggregates.
 
     The maximum is ``max_io_ops_per_host`` in the metadata of an aggregate. Of several values, the
     smallest applies. If no aggregate of the host has a value, or a value is not an integer (which
     is logged), ``[filter_scheduler] max_io_ops_per_host`` applies.
     """
-
-    def maximum(self, host_state: HostState) -> int:
-        """Return the smallest maximum of the host's aggregates, or the option."""
-        configured = super().maximum(host_state)
-        return smallest_of_aggregates(host_state, "max_io_ops_per_host", int, configured)
-
-    def raised_maximum(self, host_state: HostState, value: int) -> SuggestedChange:
-        """Suggest a larger maximum in the aggregates if they set it, else by the option."""
-        change = raised_in_aggregates(host_state, "max_io_ops_per_host", value)
-        return change or super().raised_maximum(host_state, value)

@@ -14,13 +14,13 @@ from placement_sched.scheduler.filters import (
 )
 from placement_sched.scheduler.filters.changed_requests import with_flavor
 from placement_sched.scheduler.filters.host_capacity import (
+    AllocationRatio,
+    AllocationRatioOfAggregates,
     HostCapacity,
-    aggregate_ratio,
-    reported_ratio,
 )
 
 
-class RamFilter(BaseHostFilter):
+class RamFilter(AllocationRatio, BaseHostFilter):
     """Filter for hosts with enough free memory, in MB.
 
     A host may allocate its memory times the ``ram_allocation_ratio`` that it reports. If it reports
@@ -32,9 +32,7 @@ class RamFilter(BaseHostFilter):
     whose inventories do not come from their reports. nova had it until Stein.
     """
 
-    def allocation_ratio(self, host_state: HostState) -> float:
-        """Return the host's allocation ratio of memory."""
-        return reported_ratio(host_state, "ram_allocation_ratio", self.settings)
+    ratio = "ram_allocation_ratio"
 
     def prepare(self, spec_obj: RequestSpec) -> HostCheck:
         """Return the check that rejects hosts with too little free memory."""
@@ -58,7 +56,7 @@ class RamFilter(BaseHostFilter):
         return HostCapacity(total, total - host_state.free_ram_mb, ratio)
 
 
-class AggregateRamFilter(RamFilter):
+class AggregateRamFilter(AllocationRatioOfAggregates, RamFilter):
     """Filter for hosts with enough free memory, by the ratio of their aggregates.
 
     The ratio is ``ram_allocation_ratio`` in the metadata of an aggregate. Of several values, the
@@ -68,8 +66,3 @@ class AggregateRamFilter(RamFilter):
     The ratio can only narrow: placement offers no more than the inventory of a host. Give hosts the
     largest ratio, and aggregates smaller ratios. nova had this filter until Ussuri.
     """
-
-    def allocation_ratio(self, host_state: HostState) -> float:
-        """Return the smallest ratio of the aggregates, or RamFilter's ratio."""
-        own = super().allocation_ratio(host_state)
-        return aggregate_ratio(host_state, "ram_allocation_ratio", own)
