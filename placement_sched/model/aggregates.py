@@ -15,6 +15,8 @@ ZONE_KEY = "availability_zone"
 POLICY_KEY = "sched_policy"
 #: The policy of a request for which no aggregate names another.
 DEFAULT_POLICY = "default"
+#: Prefix of the metadata keys that name projects, separated by commas.
+TENANT_PREFIX = "filter_tenant_id"
 #: Prefix of the metadata keys that reserve an aggregate: ``trait:X=required``.
 _TRAIT_PREFIX = "trait:"
 
@@ -69,6 +71,12 @@ class HostAggregate(NovaObjectDictCompat):
 def zones(text: str | None) -> frozenset[str]:
     """Return the zones in a comma-separated value of a request or of aggregate metadata."""
     return frozenset(part.strip() for part in (text or "").split(",") if part.strip())
+
+
+def projects_of(aggregate: HostAggregate, prefix: str = TENANT_PREFIX) -> set[str]:
+    """Return the projects that the metadata name under the keys with a prefix."""
+    tags = (value for key, value in aggregate.metadata.items() if key.startswith(prefix))
+    return {part.strip() for tag in tags for part in tag.split(",")}
 
 
 AFFINITY, ANTI_AFFINITY = "affinity", "anti-affinity"

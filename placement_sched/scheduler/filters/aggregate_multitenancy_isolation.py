@@ -3,6 +3,7 @@
 
 from dataclasses import replace
 
+from placement_sched.model.aggregates import TENANT_PREFIX, projects_of
 from placement_sched.model.names import shorten_names
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
@@ -16,8 +17,6 @@ from placement_sched.scheduler.filters import (
 from placement_sched.scheduler.filters.changed_requests import list_values
 from placement_sched.scheduler.filters.utils import OncePerAggregates
 
-#: Prefix of the metadata keys that name projects.
-_KEY = "filter_tenant_id"
 #: Projects in a reason: an aggregate may name hundreds.
 _MAX_NAMES = 3
 
@@ -51,18 +50,15 @@ class AggregateMultiTenancyIsolation(BaseHostFilter):
     def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
         """Suggest to add the project to the metadata of the host's aggregates."""
         names = sorted(_allowed_projects(host_state))
-        words = f"add project {spec_obj.project_id} to {_KEY} of the host's aggregates"
+        words = f"add project {spec_obj.project_id} to {TENANT_PREFIX} of the host's aggregates"
         changed = replace(spec_obj, project_id=names[0])
         yield SuggestedChange(
-            "tag_aggregate", words, {"key": _KEY, **list_values("allowed", names)}, spec=changed
+            "tag_aggregate",
+            words,
+            {"key": TENANT_PREFIX, **list_values("allowed", names)},
+            spec=changed,
         )
 
 
 def _allowed_projects(host_state: HostState) -> set[str]:
-    return {
-        part.strip()
-        for aggregate in host_state.aggregates
-        for key, value in aggregate.metadata.items()
-        if key.startswith(_KEY)
-        for part in value.split(",")
-    }
+    return set[str]().union(*map(projects_of, host_state.aggregates))

@@ -3,7 +3,7 @@
 
 from oslo_config import cfg
 
-from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.aggregates import projects_of
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.plugin import options_in_group
@@ -13,9 +13,6 @@ from placement_sched.scheduler.request_filters import (
     RequestFilterResult,
     require_aggregates,
 )
-
-#: Prefix of the metadata keys that name projects.
-_KEY = "filter_tenant_id"
 
 
 class RequireTenantAggregate(BaseRequestFilter):
@@ -48,18 +45,10 @@ class RequireTenantAggregate(BaseRequestFilter):
     ) -> RequestFilterResult | Rejection:
         """Return the request confined to its project's aggregates, if there are any."""
         project = spec.project_id or ""
-        uuids = [
-            aggregate.uuid
-            for aggregate in context.host_aggregates()
-            if project in _list_projects(aggregate)
-        ]
+        aggregates = context.host_aggregates() if project else ()
+        uuids = [each.uuid for each in aggregates if project in projects_of(each)]
         if uuids:
             return require_aggregates(spec, uuids)
         if self.settings.scheduler.placement_aggregate_required_for_tenants:
             return Rejection(f"no aggregate is tagged with project {project!r}", asked=project)
         return RequestFilterResult(spec)
-
-
-def _list_projects(aggregate: HostAggregate) -> set[str]:
-    tags = (value for key, value in aggregate.metadata.items() if key.startswith(_KEY))
-    return {part.strip() for tag in tags for part in tag.split(",")} - {""}

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from oslo_config import cfg
 
-from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.aggregates import HostAggregate, projects_of
 from placement_sched.scheduler.weights import (
     BaseHostWeigher,
     Hosts,
@@ -15,7 +15,7 @@ from placement_sched.scheduler.weights import (
 )
 
 #: Prefix of the metadata keys that name projects.
-_KEY = "prefer_tenant_id"
+_PREFIX = "prefer_tenant_id"
 
 
 class PreferredTenantWeigher(BaseHostWeigher):
@@ -43,21 +43,10 @@ class PreferredTenantWeigher(BaseHostWeigher):
 
     def is_requested(self, spec_obj: RequestSpec, aggregates: Collection[HostAggregate]) -> bool:
         """Return whether any of the aggregates is for the project."""
-        return any(_is_for(aggregate, spec_obj.project_id) for aggregate in aggregates)
+        return any(spec_obj.project_id in projects_of(each, _PREFIX) for each in aggregates)
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
         """Return 1 for the hosts in aggregates for the project, and 0 for the others."""
-        preferring = {
-            aggregate.id
-            for aggregate in aggregates_of(hosts)
-            if _is_for(aggregate, spec_obj.project_id)
-        }
+        project, aggregates = spec_obj.project_id, aggregates_of(hosts)
+        preferring = {each.id for each in aggregates if project in projects_of(each, _PREFIX)}
         return [float(any(each.id in preferring for each in host.aggregates)) for host in hosts]
-
-
-def _is_for(aggregate: HostAggregate, project: str | None) -> bool:
-    return any(
-        project in [part.strip() for part in value.split(",")]
-        for key, value in aggregate.metadata.items()
-        if key.startswith(_KEY)
-    )

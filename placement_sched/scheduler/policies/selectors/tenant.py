@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policy selection by project."""
 
-from placement_sched.model.aggregates import HostAggregate
+from placement_sched.model.aggregates import HostAggregate, projects_of
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.scheduler.policies.selectors import BasePolicySelector
-
-#: Prefix of the metadata keys that name projects.
-_KEY = "filter_tenant_id"
 
 
 class TenantSelector(BasePolicySelector):
@@ -26,9 +23,4 @@ class TenantSelector(BasePolicySelector):
 
     def matches(self, spec_obj: RequestSpec, aggregate: HostAggregate) -> bool:
         """Return whether the aggregate is tagged with the project."""
-        return any(
-            part.strip() == spec_obj.project_id
-            for key, value in aggregate.metadata.items()
-            if key.startswith(_KEY)
-            for part in value.split(",")
-        )
+        return spec_obj.project_id in projects_of(aggregate)
