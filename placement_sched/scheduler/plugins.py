@@ -72,6 +72,21 @@ def load_plugin(load: Callable[[], Loaded]) -> Loaded:
         raise RuntimeError(f"it ends the process with status {error.code}") from error
 
 
+def load_entry_point(point: EntryPoint, load: Callable[[], Loaded]) -> Loaded:
+    """Return the result of loading an entry point, or raise :class:`ConfigurationError`."""
+    try:
+        return load_plugin(load)
+    except Exception as failure:
+        reason = describe_import_error(failure)
+        words = describe_entry_point(point)
+        raise ConfigurationError(f"{words} cannot be loaded: {reason}") from failure
+
+
+def describe_entry_point(point: EntryPoint) -> str:
+    """Return name, value and group of an entry point, for messages."""
+    return f"entry point {point.name} ({point.value}) of {point.group}"
+
+
 def describe_import_error(failure: Exception) -> str:
     """Return the message of an import error, with the place and the names of nova in the file."""
     if isinstance(failure, SyntaxError):
@@ -261,14 +276,8 @@ class _PluginType(Generic[Plugin]):
         return [kind for point in _announcements(self.entry_point_group) for kind in self.at(point)]
 
     def at(self, entry_point: EntryPoint) -> list[type[Plugin]]:
-        words = f"entry point {entry_point.name} ({entry_point.value}) of {entry_point.group}"
-        try:
-            value = load_plugin(entry_point.load)
-        except Exception as failure:
-            raise ConfigurationError(
-                f"{words} cannot be loaded: {describe_import_error(failure)}"
-            ) from failure
-        return self._classes(value, words)
+        value = load_entry_point(entry_point, entry_point.load)
+        return self._classes(value, describe_entry_point(entry_point))
 
     def named(self, paths: Iterable[str], option: str = "") -> list[type[Plugin]]:
         """Return the classes at dotted paths.
@@ -337,12 +346,7 @@ def host_attributes(point: EntryPoint) -> Callable[[HostState], Mapping[str, Any
 
     Raises :class:`ConfigurationError` if it cannot be imported.
     """
-    try:
-        function = load_plugin(point.load)
-    except Exception as failure:
-        words = f"entry point {point.name} ({point.value}) of {point.group}"
-        reason = describe_import_error(failure)
-        raise ConfigurationError(f"{words} cannot be loaded: {reason}") from failure
+    function = load_entry_point(point, point.load)
 
     def read_attributes(host: HostState) -> Mapping[str, Any]:
         traits = get_cloud().traits.get(str(host.uuid)) or frozenset()

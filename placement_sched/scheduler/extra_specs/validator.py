@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from placement_sched.errors import ConfigurationError, Invalid
-from placement_sched.scheduler.plugins import describe_import_error, load_plugin
+from placement_sched.scheduler.plugins import describe_entry_point, load_entry_point
 
 GROUP = "placement_sched.extra_spec_validators"
 #: Value types for the tables in this package.
@@ -178,15 +178,9 @@ def _index() -> tuple[
 
 def _load_from_packages() -> Iterator[ExtraSpecValidator]:
     for entry_point in sorted(entry_points(group=GROUP), key=lambda each: each.name):
-        origin = f"entry point {entry_point.name} ({entry_point.value}) of {GROUP}"
-        try:
-            registered: list[Any] = load_plugin(partial(_call_register, entry_point))
-        except Exception as failure:
-            raise ConfigurationError(
-                f"{origin} cannot be loaded: {describe_import_error(failure)}"
-            ) from failure
-        for validator in registered:
+        for validator in load_entry_point(entry_point, partial(_call_register, entry_point)):
             if not isinstance(validator, ExtraSpecValidator):
+                origin = describe_entry_point(entry_point)
                 raise ConfigurationError(f"{origin}: {validator!r} is not an ExtraSpecValidator")
             yield validator
 
