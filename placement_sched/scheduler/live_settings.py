@@ -9,6 +9,7 @@ Configuration Reference, Icehouse to Newton.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
 from threading import Lock
@@ -59,7 +60,13 @@ class LiveSettings:
         self._all_reloads: mmap = parent._all_reloads if parent else mmap(-1, 1)  # noqa: SLF001 - own class
         self._reloads: int = parent._reloads if parent else 0  # noqa: SLF001 - own class
         self._reading = Lock()
-        self._read_again(at_start=True, parent=parent)
+        with _keep_previous():
+            if parent is None:
+                self._in_effect = _with_options_file(settings, clock)
+            else:
+                # Creates the plugins, before a request needs them.
+                check_plugins(parent._in_effect, clock)  # noqa: SLF001 - own class
+                self._in_effect = parent._in_effect  # noqa: SLF001 - own class
 
     def settings(self) -> Settings:
         """Return the settings in effect. Reload them if the parent process reloaded.
@@ -69,7 +76,8 @@ class LiveSettings:
         if self._reloads != self._all_reloads[0] and self._reading.acquire(blocking=False):
             try:
                 self._reloads = self._all_reloads[0]
-                self._read_again()
+                with _keep_previous():
+                    self._read_again(is_reported=False)
             finally:
                 self._reading.release()
         return self._in_effect
@@ -79,45 +87,35 @@ class LiveSettings:
 
         If they are valid, the child processes also read them again.
         """
-        with self._reading:
-            if self._read_again(is_reported=True):
-                file = self.configured.scheduler.json_config_location
-                files = [*list_files(self.configured.conf), *([file] if file else [])]
-                LOG.info("configuration read again: %s", ", ".join(files) or "no files")
-                self._all_reloads[0] = self._reloads = (self._reloads + 1) % 256
+        with self._reading, _keep_previous():
+            self._read_again(is_reported=True)
+            file = self.configured.scheduler.json_config_location
+            files = [*list_files(self.configured.conf), *([file] if file else [])]
+            LOG.info("configuration read again: %s", ", ".join(files) or "no files")
+            self._all_reloads[0] = self._reloads = (self._reloads + 1) % 256
 
-    def _read_again(
-        self,
-        *,
-        is_reported: bool = False,
-        at_start: bool = False,
-        parent: "LiveSettings | None" = None,
-    ) -> bool:
-        """Read the files, and return whether they are valid.
+    def _read_again(self, *, is_reported: bool) -> None:
+        """Read the files. Changes that need a restart are logged if ``is_reported``."""
+        configured = _with_files(self.configured, is_reported)
+        in_effect = _with_options_file(configured, self._clock)
+        policies = policies_for(self._in_effect, self._clock)
+        used = [name for name in self._in_use() if policies.usable(name)]
+        policies_for(in_effect, self._clock).check(used)
+        self.configured, self._in_effect = configured, in_effect
 
-        Changes that need a restart are logged if ``is_reported``. ``at_start`` the configuration
-        files have been read, and only the options file is read, or none if there is a ``parent``.
-        """
-        problem = ""
-        try:
-            configured = self.configured if at_start else _with_files(self.configured, is_reported)
-            if parent is None:
-                in_effect = _with_options_file(configured, self._clock)
-            else:
-                in_effect = parent._in_effect  # noqa: SLF001 - own class
-                check_plugins(in_effect, self._clock)  # creates them, before a request needs them
-            if not at_start:
-                policies = policies_for(self._in_effect, self._clock)
-                used = [name for name in self._in_use() if policies.usable(name)]
-                policies_for(in_effect, self._clock).check(used)
-            self.configured, self._in_effect = configured, in_effect
-        except Error as error:
-            problem = error.detail
-        except Exception as failure:  # noqa: BLE001 - of any plugin; the service goes on
-            problem = one_line(failure)
-        if problem:  # logged here, because in the handler the log would repeat the exception
-            LOG.error("%s; keeping the previous settings", problem)
-        return not problem
+
+@contextmanager
+def _keep_previous() -> Iterator[None]:
+    """Log any error, also of plugins, after which the previous settings stay in effect."""
+    problem = ""
+    try:
+        yield
+    except Error as error:
+        problem = error.detail
+    except Exception as failure:  # noqa: BLE001 - of any plugin; the service goes on
+        problem = one_line(failure)
+    if problem:  # logged here, because in the handler the log would repeat the exception
+        LOG.error("%s; keeping the previous settings", problem)
 
 
 def _with_files(running: Settings, is_reported: bool) -> Settings:
