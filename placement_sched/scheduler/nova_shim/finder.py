@@ -98,11 +98,6 @@ _REASONS = {
 _FORK = "it is not part of the interface of plugins, or belongs to a fork of nova"
 
 
-def is_provided(name: str) -> bool:
-    """Return whether the shim provides a module of nova."""
-    return sources_of(name) is not None
-
-
 @cache
 def sources_of(name: str) -> tuple[str, ...] | None:
     """Return our modules whose names a module of nova has, or None if it is not provided."""

@@ -7,12 +7,11 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from placement_sched.scheduler.nova_shim.finder import (
     MODULES,
     describe_missing,
-    fork_files,
     fork_paths,
     is_installed,
     sources_of,
@@ -43,12 +42,9 @@ class NovaName(NamedTuple):
         package, _, attribute = self.name.rpartition(".")
         if sources_of(self.name) is not None or package in _ANY_NAME:
             return True
-        if (kind := _class_at(package)) is not None:
+        if isinstance(kind := _value_at(package), type):
             return hasattr(kind, attribute)
-        sources = sources_of(package) or ()
-        if any(hasattr(import_module(source), attribute) for source in sources):
-            return True
-        return _is_of_fork(self.name) or _is_added(package, attribute)
+        return _value_at(self.name) is not None or _is_of_fork(self.name)
 
     @property
     def counterpart(self) -> tuple[str, str] | None:
@@ -125,23 +121,21 @@ def _attributes(tree: ast.AST, modules: Mapping[str, str]) -> Iterator[NovaName]
         name, rest = modules[path[0]], path[1:]
         while rest and sources_of(name) is not None:
             name = f"{name}.{rest.pop(0)}"
-        kind = _class_at(name)
-        if rest and kind is not None and not hasattr(kind, rest[0]):
+        kind = _value_at(name)
+        if rest and isinstance(kind, type) and not hasattr(kind, rest[0]):
             name = f"{name}.{rest[0]}"
         if name not in MODULES:
             yield NovaName(node.lineno, name)
 
 
-def _class_at(name: str) -> type | None:
-    """Return the class with a name of nova, or None."""
+def _value_at(name: str) -> Any:
+    """Return the value of a name of a provided module or of a fork, or None."""
     module, _, attribute = name.rpartition(".")
     sources = sources_of(module)
-    if sources is None:
-        return None
-    for path in [module] if is_installed() else sources:
+    for path in [module] if sources is not None and is_installed() else sources or ():
         with suppress(Exception):  # of a fork's file: the import of the plugin reports it
             value = getattr(import_module(path), attribute, None)
-            if isinstance(value, type):
+            if value is not None:
                 return value
     return None
 
@@ -162,15 +156,6 @@ def _is_of_fork(name: str) -> bool:
     )
     # A name of a module of the fork, which only an import can check.
     return own_module or (bool(package) and sources_of(package) is None and _is_of_fork(package))
-
-
-def _is_added(package: str, attribute: str) -> bool:
-    """Return whether a fork's file adds a name to a provided module."""
-    if not is_installed() or not fork_files(package):
-        return False
-    with suppress(Exception):  # the import of the plugin reports it
-        return hasattr(import_module(package), attribute)
-    return False
 
 
 def _first_missing(name: str) -> str:
