@@ -31,32 +31,26 @@ def settings_with(file: Path, text: str):
     return read_settings((), make_full_conf()).with_overrides(overrides)
 
 
+RAM = "filter_scheduler.ram_weight_multiplier"
+
+
 @pytest.mark.parametrize(
-    ("document", "group", "name", "value"),
+    ("document", "option", "value"),
     [
-        (
-            {"filter_scheduler.ram_weight_multiplier": -1},
-            "filter_scheduler",
-            "ram_weight_multiplier",
-            -1.0,
-        ),
-        ({"ram_weight_multiplier": -1.0}, "filter_scheduler", "ram_weight_multiplier", -1.0),
-        (
-            {"filter_scheduler": {"ram_weight_multiplier": "-1.0"}},
-            "filter_scheduler",
-            "ram_weight_multiplier",
-            -1.0,
-        ),
-        ({"scheduler_host_subset_size": 3.0}, "filter_scheduler", "host_subset_size", 3),
-        ({"isolated_hosts": ["a", "b"]}, "filter_scheduler", "isolated_hosts", ["a", "b"]),
-        ({"isolated_hosts": "a, b"}, "filter_scheduler", "isolated_hosts", ["a", "b"]),
-        ({"metrics": {"required": False}}, "metrics", "required", False),
-        ({"scheduler.max_attempts": 5}, "scheduler", "max_attempts", 5),
-        ({"default_availability_zone": "z"}, "DEFAULT", "default_availability_zone", "z"),
+        ({RAM: -1}, RAM, -1.0),
+        ({"ram_weight_multiplier": -1.0}, RAM, -1.0),
+        ({"filter_scheduler": {"ram_weight_multiplier": "-1.0"}}, RAM, -1.0),
+        ({"scheduler_host_subset_size": 3.0}, "filter_scheduler.host_subset_size", 3),
+        ({"isolated_hosts": ["a", "b"]}, "filter_scheduler.isolated_hosts", ["a", "b"]),
+        ({"isolated_hosts": "a, b"}, "filter_scheduler.isolated_hosts", ["a", "b"]),
+        ({"metrics": {"required": False}}, "metrics.required", False),
+        ({"scheduler.max_attempts": 5}, "scheduler.max_attempts", 5),
+        ({"default_availability_zone": "z"}, "DEFAULT.default_availability_zone", "z"),
     ],
 )
-def test_option_may_have_each_of_its_names(file, document, group, name, value):
+def test_option_may_have_each_of_its_names(file, document, option, value):
     result = read(settings_with(file, json.dumps(document)))
+    group, name = option.split(".")
     assert getattr(getattr(result.settings, group), name) == value
     assert result.ignored == ()
 

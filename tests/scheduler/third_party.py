@@ -74,13 +74,6 @@ class AcmeTrait(BaseRequestFilter):
         return require_traits(spec, self.settings.acme_requests.trait)
 
 
-class NeedsArguments(filters.BaseHostFilter):
-    """Cannot be created without arguments."""
-
-    def __init__(self, what):
-        self.what = what
-
-
 class OurStyle(filters.BaseHostFilter):
     """Declares an option."""
 

@@ -13,12 +13,10 @@ from placement_sched.scheduler.filters.affinity_filter import (
 )
 from placement_sched.scheduler.filters.simple_cidr_affinity_filter import SimpleCIDRAffinityFilter
 from placement_sched.scheduler.filters.utils import hinted_instances
-from tests.conftest import make_settings
-from tests.support.scheduling import instance, report, selected_hosts, spec
+from tests.support.scheduling import instance
 from tests.support.states import build_host_state, build_instances, build_spec, find_rejection
 
 HERE, TOO, ELSEWHERE, NEW = map(instance, (1, 2, 3, 4))
-SELECT = "/scheduler/v1/select_destinations"
 
 
 @pytest.mark.parametrize(
@@ -96,13 +94,14 @@ def test_same_host_rejects_a_host_without_one_of_the_instances(hint, instances):
 def test_affinity_rejects_a_host_outside_the_group(group, hosts):
     reason = hosts and f"the server group is on {hosts}"
     request = build_spec(instance_group=group)
-    assert find_rejection(ServerGroupAffinityFilter(), build_host_state(), request) == reason
+    for kind in (ServerGroupAffinityFilter, GroupAffinityFilter):
+        assert find_rejection(kind(), build_host_state(), request) == reason
 
 
-def anti_affinity_reason(group, *, uuid=NEW):
+def anti_affinity_reason(group, *, uuid=NEW, kind=ServerGroupAntiAffinityFilter):
     host = build_host_state(instances=build_instances("cn1", HERE, TOO))
     request = build_spec(instance_group=group, instance_uuids=[uuid])
-    return find_rejection(ServerGroupAntiAffinityFilter(), host, request)
+    return find_rejection(kind(), host, request)
 
 
 def group(*members, policy="anti-affinity", hosts=(), **rules):
@@ -132,24 +131,11 @@ def group(*members, policy="anti-affinity", hosts=(), **rules):
 )
 def test_anti_affinity_rejects_a_host_with_the_maximum_of_members(group, reason):
     assert anti_affinity_reason(group) == reason
+    assert anti_affinity_reason(group, kind=GroupAntiAffinityFilter) == reason
 
 
 def test_instance_may_remain_on_its_host():
     assert anti_affinity_reason(group(HERE, TOO), uuid=HERE) is None
-
-
-@pytest.mark.parametrize(
-    ("kind", "policy", "chosen"),
-    [(GroupAffinityFilter, "affinity", "cn2"), (GroupAntiAffinityFilter, "anti-affinity", "cn1")],
-)
-def test_filters_of_icehouse_have_their_names(make_app, sqlite_url, kind, policy, chosen):
-    enabled = [kind.__name__]
-    app = make_app(make_settings(sqlite_url, filter_scheduler__enabled_filters=enabled))
-    app.post_json("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
-    record = {"host": "cn2", "node": "cn2", "flavor": {"name": "f"}}
-    app.put_json(f"/scheduler/v1/instances/{HERE}", record)
-    body = spec(TOO, instance_group={"policy": policy, "members": [HERE], "hosts": ["cn2"]})
-    assert selected_hosts(app.post_json(SELECT, {"request_spec": body}).json) == [chosen]
 
 
 MANY = [instance(number) for number in range(100, 5100)]

@@ -92,18 +92,32 @@ def test_flavor_without_an_upper_bound_passes_and_is_logged(cloud, caplog):
     assert "passes all hosts for flavor small" in caplog.text
 
 
-def test_next_result_counts_the_placed_instances(cloud):
+def test_next_result_rejects_new_instances_but_no_simulation_and_no_move_of_a_plan(cloud):
     select(cloud, 7, 8)
     store_result(cloud.app.services.scheduler)
     answer = select(cloud, 9, status=409)
     assert answer["errors"][0]["code"] == "scheduler.no_valid_host"
     assert len(reasons_of(cloud)) == 1
+    changed = {"changes": [{"add": {"like": "cn1", "count": 1}}]}
+    body = {"request_spec": spec(flavor="small"), **changed}
+    answer = cloud.post_json("/scheduler/v1/explain", body).json
+    assert answer["outcome"] == "selected"
+    assert NAME not in {stage["name"] for stage in answer["funnel"]["filters"]}
+    moves = [{"instance": instance(1), "from": "cn1", "to": "cn2"}]
+    body = {"kind": "plan", "method": "live", "parallel": 1, "executor": instance(101)}
+    run = cloud.post_json("/scheduler/v1/plan_runs", {**body, "moves": moves}).json
+    path = f"/scheduler/v1/plan_runs/{run['uuid']}/moves/{instance(1)}"
+    move = cloud.put_json(path, {"executor": instance(101), "state": "started"}).json
+    assert move["rejection"] is None
 
 
 def test_moves_and_flavors_without_a_number_pass(cloud):
     uuids = [instance(number) for number in (7, 8, 9)]
     assert not reasons_of(cloud, instance_uuids=uuids, ignore_hosts=["cn3"])
     assert not reasons_of(cloud, instance_uuids=uuids, flavor=flavor(name="other"))
+    # The stored flavor of the name is compared with its number.
+    store_flavor(cloud, "tiny", ram=64)
+    assert not reasons_of(cloud, flavor="tiny")
 
 
 def test_first_flavor_without_a_number_is_logged(cloud, caplog):
@@ -142,28 +156,6 @@ def test_missing_result_passes_all_hosts_and_is_logged(cloud, caplog, sqlite_dat
     assert "no result exists" in caplog.text
 
 
-def test_simulations_skip_the_filter(cloud):
-    select(cloud, 7, 8)
-    store_result(cloud.app.services.scheduler)
-    changed = {"changes": [{"add": {"like": "cn1", "count": 1}}]}
-    body = {"request_spec": spec(flavor="small"), **changed}
-    answer = cloud.post_json("/scheduler/v1/explain", body).json
-    assert answer["outcome"] == "selected"
-    assert NAME not in {stage["name"] for stage in answer["funnel"]["filters"]}
-
-
-def test_move_of_a_plan_starts_although_new_instances_are_rejected(cloud):
-    select(cloud, 7, 8)
-    store_result(cloud.app.services.scheduler)
-    select(cloud, 9, status=409)
-    moves = [{"instance": instance(1), "from": "cn1", "to": "cn2"}]
-    body = {"kind": "plan", "method": "live", "parallel": 1, "executor": instance(101)}
-    run = cloud.post_json("/scheduler/v1/plan_runs", {**body, "moves": moves}).json
-    path = f"/scheduler/v1/plan_runs/{run['uuid']}/moves/{instance(1)}"
-    move = cloud.put_json(path, {"executor": instance(101), "state": "started"}).json
-    assert move["rejection"] is None
-
-
 def test_filter_costs_one_statement(cloud, make_app, sqlite_url):
     plain = make_app(make_settings(sqlite_url))
     counts = []
@@ -173,8 +165,3 @@ def test_filter_costs_one_statement(cloud, make_app, sqlite_url):
             explain(app, spec(flavor="small"))
         counts.append(len(statements))
     assert counts[1] - counts[0] == 1
-
-
-def test_flavor_of_the_name_is_compared_with_its_number(cloud):
-    store_flavor(cloud, "tiny", ram=64)
-    assert not reasons_of(cloud, flavor="tiny")

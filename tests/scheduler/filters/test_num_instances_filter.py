@@ -98,21 +98,17 @@ def test_maximum_has_a_default_and_the_group_of_icehouse(kind, facts, tmp_path):
 
 
 @each_aggregate_filter
-@pytest.mark.parametrize(
-    ("values", "maximum"),
-    [((), 6), ((None,), 6), (("12",), 12), (("3",), 3), (("10", "9"), 9), (("0",), 0)],
-)
+@pytest.mark.parametrize(("values", "maximum"), [((), 6), (("10", "9"), 9), (("0",), 0)])
 def test_smallest_maximum_of_the_aggregates_counts(kind, facts, values, maximum):
-    metadata = [{"other": "1"} if value is None else {facts[0]: value} for value in values]
+    metadata = [{facts[0]: value} for value in values]
     assert rejection(kind, facts, maximum - 1, *metadata, maximum=6) is None
     reason = facts[3].format(maximum, maximum)
     assert rejection(kind, facts, maximum, *metadata, maximum=6) == reason
 
 
 @each_aggregate_filter
-@pytest.mark.parametrize("value", ["few", "3.5", "3,4", ""])
-def test_invalid_maximum_is_ignored_and_logged(kind, facts, value, caplog):
-    metadata = [{facts[0]: value}, {facts[0]: "12"}]
+def test_invalid_maximum_is_ignored_and_logged(kind, facts, caplog):
+    metadata = [{facts[0]: "few"}, {facts[0]: "12"}]
     with caplog.at_level(logging.WARNING):
         assert rejection(kind, facts, 6, *metadata, maximum=6) == facts[3].format(6, 6)
     assert facts[0] in caplog.text

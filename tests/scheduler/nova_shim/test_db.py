@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of nova's database API for plugins."""
+"""Functions of nova's database API for plugins, and look-ups of aggregates by metadata."""
 
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.nova_shim import db
+from placement_sched.scheduler.nova_shim import db, objects
 from tests.conftest import make_settings
 from tests.scheduler.capacity.test_report import ADMIN, AGGREGATES
 from tests.scheduler.failover.test_report import set_metadata
 from tests.support.scheduling import instance, report, spec
+
+#: Key and value of a look-up, and the names of the aggregates.
+LOOKUPS = [
+    ({"key": "power"}, ["a", "b"]),
+    ({"value": "r1"}, ["a", "c"]),
+    ({"key": "rack", "value": "r1"}, ["a"]),
+    ({"key": "rack", "value": "r3"}, []),
+    ({"key": "hall"}, []),
+]
 
 
 class DatabaseFilter(BaseHostFilter):
@@ -23,7 +32,13 @@ class DatabaseFilter(BaseHostFilter):
             and db.aggregate_host_get_by_metadata_key(None, "rack") == {"cn1": {"r1"}}
             and [item.uuid for item in instances] == [instance(1)]
             and db.instance_get_by_uuid(None, instance(1)).host == "cn1"
+            and [names_of_aggregates(**terms) for terms, _ in LOOKUPS]
+            == [names for _, names in LOOKUPS]
         )
+
+
+def names_of_aggregates(**terms):
+    return [each.name for each in objects.AggregateList.get_by_metadata(None, **terms)]
 
 
 def test_functions_return_the_aggregates_and_instances_of_a_host(sqlite_url, make_app):
@@ -36,6 +51,7 @@ def test_functions_return_the_aggregates_and_instances_of_a_host(sqlite_url, mak
         number = set_metadata(app, name, **metadata)
         add = {"add_host": {"host": "cn1"}}
         app.post_json(f"{AGGREGATES}/{number}/action", add, headers=ADMIN)
+    set_metadata(app, "c", hall_of_rack="r1")
     # No filter runs for a forced host.
     placed = {"request_spec": spec(instance(1), force_hosts=["cn1"])}
     app.post_json("/scheduler/v1/select_destinations", placed)

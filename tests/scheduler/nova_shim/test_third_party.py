@@ -92,29 +92,34 @@ def build_cloud(shim, sqlite_url, make_app):
     return build
 
 
-def explain(app, **changes):
+def explain(app, overrides=None, **changes):
     flavor = {"name": "m1", "vcpus": 1, "memory_mb": 1024, "root_gb": 10}
     flavor |= changes.pop("flavor", {})
-    body = {"request_spec": spec(flavor=flavor, **changes)}
+    body = {"request_spec": spec(flavor=flavor, **changes), "overrides": overrides or {}}
     return app.post_json("/scheduler/v1/explain", body).json
 
 
-@pytest.mark.parametrize(("plugin", "request_changes", "hosts"), FILTERS)
-def test_filter_passes_the_hosts_that_it_passes_in_nova(
-    build_cloud, plugin, request_changes, hosts
-):
-    name = "TraitFilter" if plugin.startswith("trait_filter") else plugin.rpartition(".")[2]
-    app = build_cloud(available_filters=[plugin], enabled_filters=[name])
-    explanation = explain(app, **request_changes)
-    assert sorted(host["host"] for host in explanation["hosts"]) == hosts.split()
+def explain_with(app, option, value, **changes):
+    """Return the hosts of an explanation with an option of the filter scheduler."""
+    overrides = {f"filter_scheduler.{option}": [value]}
+    return explain(app, overrides=overrides, **changes)["hosts"]
 
 
-@pytest.mark.parametrize(("plugin", "weights"), WEIGHERS)
-def test_weigher_gives_the_weights_that_it_gives_in_nova(build_cloud, plugin, weights):
-    app = build_cloud(enabled_filters=[], weight_classes=[plugin])
-    name = plugin.rpartition(".")[2]
-    hosts = explain(app)["hosts"]
-    assert {host["host"]: host["weights"][name]["raw"] for host in hosts} == weights
+def test_filters_pass_the_hosts_that_they_pass_in_nova(build_cloud):
+    paths = sorted({path for path, *_ in FILTERS})
+    app = build_cloud(available_filters=paths, enabled_filters=[])
+    for path, changes, expected in FILTERS:
+        name = "TraitFilter" if path.startswith("trait_filter") else path.rpartition(".")[2]
+        hosts = explain_with(app, "enabled_filters", name, **changes)
+        assert sorted(host["host"] for host in hosts) == expected.split(), (path, changes)
+
+
+def test_weighers_give_the_weights_that_they_give_in_nova(build_cloud):
+    app = build_cloud(enabled_filters=[], weight_classes=[path for path, _ in WEIGHERS])
+    for path, expected in WEIGHERS:
+        name = path.rpartition(".")[2]
+        hosts = explain_with(app, "weight_classes", path)
+        assert {host["host"]: host["weights"][name]["raw"] for host in hosts} == expected, path
 
 
 def test_older_instances_lower_the_weight(build_cloud):
@@ -123,17 +128,14 @@ def test_older_instances_lower_the_weight(build_cloud):
     assert weights["cn1"] < -1 < weights["cn2"] == weights["cn3"] == 0
 
 
-@pytest.mark.parametrize(
-    ("weigher", "raw"),
-    [
-        ("PreemptibleCountWeigher", {"cn1": -1, "cn2": 0, "cn3": 0}),
-        ("OldPreemptibleWeigher", {"cn1": -1, "cn2": 0, "cn3": 0}),
-        ("PreemptibleDurationWeigher", {"cn1": -5, "cn2": 0, "cn3": 0}),
-    ],
-)
-def test_weigher_reads_the_metadata_of_instances(build_cloud, weigher, raw):
-    path = f"preemptible_weigher.{weigher}"
-    app = build_cloud(enabled_filters=[], weight_classes=[path])
+def test_weighers_read_the_metadata_of_instances(build_cloud):
+    raw_of_cn1 = {
+        "PreemptibleCountWeigher": -1,
+        "OldPreemptibleWeigher": -1,
+        "PreemptibleDurationWeigher": -5,
+    }
+    paths = [f"preemptible_weigher.{name}" for name in raw_of_cn1]
+    app = build_cloud(enabled_filters=[], weight_classes=paths)
     values = {
         "launched_at": datetime(2026, 1, 1, 19),
         "metadata": '{"stop":"any time"}',
@@ -142,8 +144,10 @@ def test_weigher_reads_the_metadata_of_instances(build_cloud, weigher, raw):
     app.app.services.database.write(
         lambda connection: connection.execute(update(instances).values(values))
     )
-    hosts = explain(app)["hosts"]
-    assert {host["host"]: host["weights"][weigher]["raw"] for host in hosts} == raw
+    weights = {host["host"]: host["weights"] for host in explain(app)["hosts"]}
+    for name, raw in raw_of_cn1.items():
+        result = {host: reports[name]["raw"] for host, reports in weights.items()}
+        assert result == {"cn1": raw, "cn2": 0, "cn3": 0}, name
 
 
 def test_a_filter_reads_the_roles_of_the_caller(build_cloud):

@@ -11,7 +11,7 @@ from placement_sched.scheduler.request_filters.owner_nova_filter import OwnerNov
 from tests.scheduler.explanations import explain_request, put_hosts
 from tests.scheduler.fake_cloud import EMPTY_CLOUD, FakeCloud, root_required, run_filter
 from tests.support.scheduling import report, spec
-from tests.support.states import build_spec, settings_with
+from tests.support.states import build_spec
 
 OWNER = "OWNER_NOVA"
 MARKED = FakeCloud(common_traits=frozenset({OWNER}))
@@ -34,7 +34,6 @@ BY_PORT = {"count": 1, "spec": [], "request_id": PORT, "requester_id": PORT}
 
 
 def test_root_trait_is_required_if_all_nodes_have_it():
-    assert OwnerNovaFilter().enabled(settings_with())
     assert root_required(OwnerNovaFilter, build_spec(), MARKED) == [OWNER]
     assert run_filter(OwnerNovaFilter, build_spec(), EMPTY_CLOUD) is None
     request = build_spec(request_level_params={"root_required": [OWNER]})
@@ -53,10 +52,8 @@ def test_trait_is_required_in_groups_of_pci_devices():
         "root_required": [OWNER],
         "requested_resources": [f"{REQUEST}-0", f"{REQUEST}-1"],
     }
-    assert [
-        requested_resource.required_traits
-        for requested_resource in outcome.spec.requested_resources
-    ] == [{OWNER}, {OWNER, "CUSTOM_FAST"}]
+    traits = [group.required_traits for group in outcome.spec.requested_resources]
+    assert traits == [{OWNER}, {OWNER, "CUSTOM_FAST"}]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from placement_sched.scheduler.request_filters.require_tenant_aggregate import (
 from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
 from tests.scheduler.fake_cloud import FakeCloud, run_filter
 from tests.support.scheduling import spec
-from tests.support.states import build_spec, settings_with
+from tests.support.states import build_spec
 
 SWITCH = "scheduler__limit_tenants_to_placement_aggregate"
 NEEDED = "scheduler__placement_aggregate_required_for_tenants"
@@ -85,13 +85,6 @@ def test_aggregates_of_the_request_are_required_too():
     ).spec.destination
     assert destination.aggregates == ("x,y", *uuids(1))
     assert (destination.forbidden_aggregates, destination.host) == (("z",), "h")
-
-
-def test_filter_is_off_by_default():
-    plugin = RequireTenantAggregate()
-    assert not plugin.enabled(settings_with())
-    assert not plugin.enabled(settings_with(**{NEEDED: True}))
-    assert plugin.enabled(settings_with(**{SWITCH: True}))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from placement_sched.scheduler.request_filters.root_traits import (
 from tests.scheduler.explanations import explain_request, put_hosts
 from tests.scheduler.fake_cloud import root_required, run_filter
 from tests.support.scheduling import flavor, spec
-from tests.support.states import build_spec, settings_with
+from tests.support.states import build_spec
 
 ACCELERATORS, PACKED = "COMPUTE_ACCELERATORS", "COMPUTE_NET_VIRTIO_PACKED"
 DISABLED, SOUND = "COMPUTE_STATUS_DISABLED", "COMPUTE_SOUND_MODEL_VIRTIO"
@@ -104,7 +104,6 @@ COMPUTE = {"OpenStack-API-Version": "compute 2.96"}
     ids=lambda value: value.__name__ if isinstance(value, type) else str(value),
 )
 def test_flavor_and_image_require_traits(kind, extra_specs, properties, traits):
-    assert kind().enabled(settings_with())
     request = build_spec(extra_specs, properties)
     assert root_required(kind, request) == traits
     assert bool(run_filter(kind, request)) is bool(traits)
@@ -170,8 +169,6 @@ def image_spec(disk_format, **fields):
     ],
 )
 def test_disk_format_of_the_image_requires_its_trait(request_spec, traits):
-    assert not RequireImageTypeSupport().enabled(settings_with())
-    assert RequireImageTypeSupport().enabled(settings_with(**{IMAGE_TYPE_OPTION: True}))
     assert root_required(RequireImageTypeSupport, request_spec) == traits
     assert bool(run_filter(RequireImageTypeSupport, request_spec)) is bool(traits)
 
@@ -192,7 +189,6 @@ def test_disk_format_of_the_image_requires_its_trait(request_spec, traits):
     ],
 )
 def test_remote_managed_port_requires_the_trait(networks, traits):
-    assert RemoteManagedPortsFilter().enabled(settings_with())
     assert (
         root_required(RemoteManagedPortsFilter, build_spec(requested_networks=networks)) == traits
     )
@@ -214,36 +210,39 @@ def test_required_traits_of_the_request_remain(kind, trait, fields):
     assert (outcome.spec, outcome.changes) == (request, {})
 
 
-@pytest.mark.parametrize(
-    ("name", "trait", "extra_specs", "image", "options"),
-    [
-        ("accelerators_filter", ACCELERATORS, PROFILE, {}, {}),
-        ("ephemeral_encryption_filter", ENCRYPTION, ENCRYPT, {}, {}),
-        ("packed_virtqueue_filter", PACKED, {RING: "true"}, {}, {}),
-        (
-            "require_image_type_support",
-            "COMPUTE_IMAGE_TYPE_QCOW2",
-            {},
-            {"disk_format": "qcow2"},
-            {IMAGE_TYPE_OPTION: True},
-        ),
-        ("virtio_sound_filter", SOUND, {}, {"properties": {IMAGE_MODEL: "virtio"}}, {}),
-        ("tpm_secret_security_filter", f"{SECRET}_HOST", TPM | {KEEPER: "host"}, {}, {}),
-    ],
-)
-def test_hosts_without_the_trait_are_no_candidates(
-    sqlite_app, name, trait, extra_specs, image, options
-):
+def test_hosts_without_the_traits_are_no_candidates(sqlite_app):
+    names = {
+        "accelerators_filter": ACCELERATORS,
+        "ephemeral_encryption_filter": ENCRYPTION,
+        "packed_virtqueue_filter": PACKED,
+        "require_image_type_support": "COMPUTE_IMAGE_TYPE_QCOW2",
+        "virtio_sound_filter": SOUND,
+        "tpm_secret_security_filter": f"{SECRET}_HOST",
+    }
     tpm = ["COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS"]
-    put_hosts(sqlite_app, cn1=[*tpm, trait], cn2=tpm)
-    request = spec(flavor=flavor(extra_specs=extra_specs), image=image or None)
+    # Each host but the first lacks a trait.
+    hosts = {
+        f"cn{number}": [*tpm, *(trait for trait in names.values() if trait != missing)]
+        for number, missing in enumerate([None, *names.values()])
+    }
+    put_hosts(sqlite_app, **hosts)
+    extra_specs = PROFILE | ENCRYPT | {RING: "true"} | TPM | {KEEPER: "host"}
+    image = {"disk_format": "qcow2", "properties": {IMAGE_MODEL: "virtio"}}
+    options = {IMAGE_TYPE_OPTION: True}
+    request = spec(flavor=flavor(extra_specs=extra_specs), image=image)
     answer = explain_request(sqlite_app, request, **options)
-    assert answer.filter_report(name) == {"applied": True, "changes": {"root_required": [trait]}}
-    assert trait in answer.query["root_required"][0].split(",")
-    assert answer.hosts == ["cn1"]
+    for name, trait in names.items():
+        assert answer.filter_report(name) == {
+            "applied": True,
+            "changes": {"root_required": [trait]},
+        }
+        assert trait in answer.query["root_required"][0].split(",")
+    assert answer.hosts == ["cn0"]
     answer = explain_request(sqlite_app, spec(), **options)
-    assert answer.filter_report(name) == {"applied": False, "changes": {}}
-    assert answer.hosts == ["cn1", "cn2"]
+    assert {str(answer.filter_report(name)) for name in names} == {
+        str({"applied": False, "changes": {}})
+    }
+    assert answer.hosts == list(hosts)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +250,6 @@ def test_hosts_without_the_trait_are_no_candidates(
     [([], {DISABLED}), (["CUSTOM_OLD"], {DISABLED, "CUSTOM_OLD"}), ([DISABLED], {DISABLED})],
 )
 def test_trait_of_disabled_hosts_is_forbidden(forbidden, expected):
-    assert ComputeStatusFilter().enabled(settings_with())
     request = build_spec(request_level_params={"root_forbidden": forbidden})
     outcome = run_filter(ComputeStatusFilter, request)
     assert outcome.spec.root_forbidden == expected

@@ -6,9 +6,8 @@ import pytest
 from placement_sched.model.request_spec import NetworkRequest
 from placement_sched.model.verdict import Rejection
 from placement_sched.scheduler.request_filters.routed_networks_filter import RoutedNetworksFilter
-from tests.support.states import build_spec, settings_with
+from tests.support.states import build_spec
 
-OPTION = "scheduler__query_placement_for_routed_network_aggregates"
 NET, NET_2, PORT, SUBNET = (f"aaaaaaaa-0000-4000-8000-00000000000{number}" for number in range(4))
 RACK_1, RACK_2, RACK_3, LOST = (
     f"bbbbbbbb-0000-4000-8000-00000000000{number}" for number in range(4)
@@ -32,9 +31,8 @@ class Cloud:
 
 
 def apply_filter(*networks, cloud=None, **fields):
-    plugin = RoutedNetworksFilter.with_settings(settings_with(**{OPTION: True}))
-    assert plugin.enabled(plugin.settings)
-    return plugin.apply(build_spec(requested_networks=list(networks), **fields), cloud or Cloud())
+    request = build_spec(requested_networks=list(networks), **fields)
+    return RoutedNetworksFilter().apply(request, cloud or Cloud())
 
 
 def network_on(*segments, **fields):
@@ -57,18 +55,6 @@ def network_on(*segments, **fields):
         ([network_on(), network_on(RACK_1), network_on()], ["agg1"]),
         ([network_on(RACK_1), {"network_id": "auto"}, {}], ["agg1"]),
         ([network_on(RACK_1.upper())], ["agg1"]),
-    ],
-    ids=[
-        "one segment",
-        "any segment of a network will do",
-        "in whatever order",
-        "segment in several aggregates",
-        "every network must reach the host",
-        "a port with an address stays on its segment",
-        "twice the same",
-        "a network that is not routed does not take over the aggregates before it",
-        "networks that are not named",
-        "in capitals",
     ],
 )
 def test_aggregates_of_the_segments_are_required(networks, aggregates):
@@ -135,7 +121,6 @@ def test_unknown_segments_reject_the_request(networks, about):
 
 
 def test_host_and_aggregates_of_the_request_remain():
-    assert not RoutedNetworksFilter().enabled(settings_with())
     fields = {"host": "cn1", "aggregates": ["x,y"], "forbidden_aggregates": ["z"]}
     destination = apply_filter(network_on(RACK_1), requested_destination=fields).spec.destination
     assert destination.host == "cn1"

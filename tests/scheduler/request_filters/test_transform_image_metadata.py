@@ -11,7 +11,7 @@ from placement_sched.scheduler.request_filters.transform_image_metadata import (
 from tests.scheduler.explanations import explain_request, put_hosts
 from tests.scheduler.fake_cloud import root_required, run_filter
 from tests.support.scheduling import spec
-from tests.support.states import build_spec, settings_with
+from tests.support.states import build_spec
 
 SWITCH = "scheduler__image_metadata_prefilter"
 
@@ -75,12 +75,6 @@ def test_value_without_a_trait_disables_the_filter_and_is_logged(property_, trai
     with caplog.at_level(logging.WARNING):
         assert run_filter(TransformImageMetadata, build_spec(properties=properties)) is None
     assert trait in caplog.text
-
-
-def test_filter_is_off_by_default():
-    plugin = TransformImageMetadata()
-    assert not plugin.enabled(settings_with())
-    assert plugin.enabled(settings_with(**{SWITCH: True}))
 
 
 def test_hosts_without_the_traits_are_no_candidates(sqlite_app):

@@ -3,8 +3,6 @@
 
 import pytest
 
-from placement_sched.config.conf import new_conf
-from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.weights.affinity import (
     ServerGroupSoftAffinityWeigher,
     ServerGroupSoftAntiAffinityWeigher,
@@ -12,7 +10,7 @@ from placement_sched.scheduler.weights.affinity import (
 from tests.scheduler.weights.weighing import raw_weights, weigh_hosts
 from tests.support.scheduling import instance, report, selected_hosts, spec
 from tests.support.statements import record_statements
-from tests.support.states import build_aggregates, build_host_state, build_instances, build_spec
+from tests.support.states import build_host_state, build_instances, build_spec
 
 NEW = instance(7)
 MEMBERS = tuple(map(instance, (1, 2, 3)))
@@ -77,22 +75,6 @@ def test_hosts_of_a_group_count_for_instances_without_a_uuid():
     unnamed = spec_with_group("soft-affinity", MEMBERS, None, hosts=["cn1", "cn3"])
     expected = {"cn1": 2, "cn2": 1, "cn3": 1}
     assert raw_weights(ServerGroupSoftAffinityWeigher, HOSTS, unnamed) == expected
-
-
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [*zip(KINDS, ("soft_affinity", "soft_anti_affinity"), strict=True)],
-    ids=["affinity", "anti-affinity"],
-)
-def test_multiplier_of_the_default_group_and_of_aggregates(kind, name, tmp_path):
-    file = tmp_path / "nova.conf"
-    file.write_text(f"[DEFAULT]\n{name}_weight_multiplier = 2.5\n")
-    plugin = kind.with_settings(read_settings([str(file)], new_conf()))
-    assert plugin.weight_multiplier(build_host_state()) == 2.5
-    answer = build_aggregates(
-        {f"{name}_weight_multiplier": "-3"}, {f"{name}_weight_multiplier": "4"}
-    )
-    assert plugin.weight_multiplier(build_host_state(aggregates=answer)) == -3.0
 
 
 @pytest.fixture

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.config.conf import new_conf
-from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.weighing import weigher_of
 from placement_sched.scheduler.weights import BaseHostWeigher, WeighedHost, aggregates_of, normalize
 from placement_sched.scheduler.weights.ram import RAMWeigher
@@ -122,14 +120,6 @@ def test_smallest_multiplier_of_the_aggregates_counts(metadata, expected):
     host = build_host_state(aggregates=build_aggregates(*metadata))
     assert plugin.weight_multiplier(host) == expected
     assert plugin.multipliers([build_host_state(), host]) == [1.5, expected]
-
-
-@pytest.mark.parametrize("name", ["ram_weight_multiplier", "disk_weight_multiplier"])
-def test_multipliers_may_have_the_group_of_nova_up_to_mitaka(tmp_path, name):
-    file = tmp_path / "nova.conf"
-    file.write_text(f"[DEFAULT]\n{name} = -2.5\n")
-    settings = read_settings([str(file)], new_conf())
-    assert getattr(settings.filter_scheduler, name) == -2.5
 
 
 def test_invalid_multiplier_is_logged_once_for_all_hosts(caplog):

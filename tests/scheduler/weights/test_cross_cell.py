@@ -5,7 +5,7 @@ import pytest
 
 from placement_sched.scheduler.weights.cross_cell import CrossCellWeigher
 from tests.scheduler.weights.weighing import raw_weights, weigh_hosts
-from tests.support.states import build_aggregates, build_host_state, build_spec
+from tests.support.states import build_host_state, build_spec
 
 A, B = "aaaaaaaa-0000-4000-8000-00000000000a", "bbbbbbbb-0000-4000-8000-00000000000b"
 HOSTS = [
@@ -47,9 +47,3 @@ def test_default_multiplier_is_large_and_may_be_negative():
     options = {"filter_scheduler__cross_cell_move_weight_multiplier": -1.0}
     answer = weigh_hosts(CrossCellWeigher, HOSTS, spec_with_destination(LOCAL), **options)
     assert answer == [("cn1", 0.0), ("cn3", 0.0), ("cn2", -1.0)]
-
-
-def test_aggregates_may_have_another_multiplier():
-    local = build_aggregates({"cross_cell_move_weight_multiplier": "-2"})
-    hosts = [*HOSTS, build_host_state("cn4", cell_uuid=A, aggregates=local)]
-    assert weigh_hosts(CrossCellWeigher, hosts, spec_with_destination(LOCAL))[-1] == ("cn4", -2.0)

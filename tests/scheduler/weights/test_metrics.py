@@ -72,12 +72,8 @@ def test_missing_metric_is_an_error_or_has_the_configured_weight(host_without_me
     )
     assert answer == {"cn1": 10, "cn2": 20, "cn3": 15, "cn4": -10000}
     options["metrics__weight_of_unavailable"] = 12.5
-    assert (
-        raw_weights(MetricsWeigher, [*HOSTS, host_without_metric], **options, **{REQUIRED: False})[
-            "cn4"
-        ]
-        == 12.5
-    )
+    options[REQUIRED] = False
+    assert raw_weights(MetricsWeigher, [*HOSTS, host_without_metric], **options)["cn4"] == 12.5
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from placement_sched.errors import Invalid
 from placement_sched.model.hardware.pci_devices import PciPools
 from placement_sched.scheduler.weights.pci import PCIWeigher
 from tests.scheduler.weights.weighing import raw_weights, weigh_hosts
-from tests.support.states import build_aggregates, build_host_state, build_spec, settings_with
+from tests.support.states import build_host_state, build_spec, settings_with
 
 WITH_PCI = build_spec(pci_requests={"requests": [{"count": 1, "spec": [{}], "alias_name": "nic"}]})
 
@@ -49,12 +49,6 @@ def test_free_devices_of_unusual_hosts():
     state = host("cn1", 5)
     state.consume_from_request(WITH_PCI)
     assert raw_weights(PCIWeigher, [state, host("cn2")])["cn1"] == 96
-
-
-def test_aggregates_may_have_another_multiplier():
-    several = build_aggregates({"pci_weight_multiplier": "3"}, {"pci_weight_multiplier": "8"})
-    hosts = [*HOSTS, host("cn5", 2, aggregates=several)]
-    assert weigh_hosts(PCIWeigher, hosts)[0] == ("cn5", 1.5)
 
 
 def test_negative_multiplier_is_an_error():

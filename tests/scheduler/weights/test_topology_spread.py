@@ -7,7 +7,7 @@ from placement_sched.model.preferences.requested import SpreadRequest
 from placement_sched.model.preferences.spread import Spread
 from placement_sched.scheduler.weights.topology_spread import TopologySpreadWeigher
 from tests.scheduler.weights.weighing import raw_weights, weigh, weigh_hosts
-from tests.support.states import build_aggregate, build_host_state, build_spec
+from tests.support.states import build_host_state, build_spec
 
 DOMAINS = {"cn1": ("r1",), "cn2": ("r2",), "cn3": ("r1", "r2")}
 HOSTS = [build_host_state(name) for name in ("cn1", "cn2", "cn3", "cn4")]
@@ -39,9 +39,6 @@ def test_weigher_runs_only_for_a_soft_spread():
     assert TopologySpreadWeigher().column(HOSTS[:1], build_spec()) == [0.0]
 
 
-def test_multiplier_is_an_option_and_metadata_of_aggregates():
+def test_multiplier_is_an_option():
     best = weigh_hosts(TopologySpreadWeigher, HOSTS[:2], request(cn1=2), **{MULTIPLIER: -1.0})[0]
     assert best[0] == "cn1"
-    metadata = {"topology_spread_weight_multiplier": "2.5"}
-    host = build_host_state("cn2", aggregates=(build_aggregate(1, **metadata),))
-    assert weigh_hosts(TopologySpreadWeigher, [HOSTS[0], host], request(cn1=1))[0] == ("cn2", 2.5)

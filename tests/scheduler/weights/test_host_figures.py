@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weighers by a figure of the host, as in nova 34, and the multipliers of all weighers."""
+
+from dataclasses import asdict
+
+import pytest
+
+from placement_sched.config.conf import new_conf
+from placement_sched.scheduler.host_state import HostState
+from placement_sched.scheduler.plugins import read_settings
+from placement_sched.scheduler.weighing import run_weighers
+from placement_sched.scheduler.weights import all_weighers
+from placement_sched.scheduler.weights.compute import BuildFailureWeigher
+from placement_sched.scheduler.weights.cpu import CPUWeigher
+from placement_sched.scheduler.weights.cross_cell import CrossCellWeigher
+from placement_sched.scheduler.weights.disk import DiskWeigher
+from placement_sched.scheduler.weights.hypervisor_version import HypervisorVersionWeigher
+from placement_sched.scheduler.weights.io_ops import IoOpsWeigher
+from placement_sched.scheduler.weights.num_instances import NumInstancesWeigher
+from placement_sched.scheduler.weights.ram import RAMWeigher
+from tests.scheduler.weights.weighing import raw_weights, weigh, weigh_hosts
+from tests.support.explanations import weight
+from tests.support.states import build_aggregates, build_host_state, build_spec, settings_with
+
+
+def hosts_with(**figures):
+    """Return hosts cn1, cn2 and cn3 with these figures."""
+    rows = zip(*figures.values(), strict=True)
+    return [
+        build_host_state(f"cn{number}", **dict(zip(figures, row, strict=True)))
+        for number, row in enumerate(rows, start=1)
+    ]
+
+
+#: 7, 14 and -5 CPUs are free.
+FREE_CPUS = hosts_with(
+    vcpus_total=(8, 4, 4), vcpus_used=(1, 2, 9), cpu_allocation_ratio=(1.0, 4.0, 1.0)
+)
+
+
+@pytest.mark.parametrize(
+    ("kind", "hosts"),
+    [
+        (RAMWeigher, hosts_with(free_ram_mb=(1024, 2048, -512))),
+        (DiskWeigher, hosts_with(free_disk_mb=(1024, 2048, -512))),
+        (CPUWeigher, FREE_CPUS),
+        (HypervisorVersionWeigher, hosts_with(hypervisor_version=(7002000, 8002000, 6002000))),
+        (NumInstancesWeigher, hosts_with(num_instances=(5, 7, 3))),
+        (IoOpsWeigher, hosts_with(num_io_ops=(2, 4, -3))),
+        (BuildFailureWeigher, hosts_with(failed_builds=(2, 4, 0))),
+    ],
+)
+def test_multiplier_prefers_hosts_with_a_large_or_a_small_figure(kind, hosts):
+    option, sign = f"filter_scheduler__{kind.weight_option.dest}", -1 if kind.is_penalty else 1
+    weights = weigh_hosts(kind, hosts, **{option: 2.0 * sign})
+    assert weights == [("cn2", 2.0), ("cn1", 1.0), ("cn3", 0.0)]
+    weights = weigh_hosts(kind, hosts, **{option: -2.0 * sign})
+    assert weights == [("cn3", 0.0), ("cn1", -1.0), ("cn2", -2.0)]
+
+
+@pytest.mark.parametrize("kind", [RAMWeigher, DiskWeigher, CPUWeigher, HypervisorVersionWeigher])
+def test_figure_of_an_empty_host_state_is_0(kind):
+    assert raw_weights(kind, [HostState("cn0", "cn0"), build_host_state("cn1")])["cn0"] == 0
+
+
+def test_default_multipliers():
+    expected = {
+        **dict.fromkeys([RAMWeigher, DiskWeigher, CPUWeigher, HypervisorVersionWeigher], 1.0),
+        NumInstancesWeigher: 0.0,
+        IoOpsWeigher: -1.0,
+        BuildFailureWeigher: -1000000.0,
+        CrossCellWeigher: 1000000.0,
+    }
+    settings = settings_with()
+    assert {kind: kind.with_settings(settings).configured_multiplier for kind in expected} == (
+        expected
+    )
+
+
+@pytest.mark.parametrize("kind", all_weighers())
+def test_aggregates_may_have_the_multiplier_of_each_weigher(kind):
+    key = kind.multiplier_keys[0] if kind.multiplier_keys else kind.multiplier_option[1]
+    host = build_host_state(aggregates=build_aggregates({key: "5"}, {key: "-3"}))
+    expected = 3.0 if kind.is_penalty else -3.0
+    assert kind.with_settings(settings_with()).weight_multiplier(host) == expected
+
+
+def test_multipliers_of_old_releases_may_be_in_the_default_group(tmp_path):
+    names = ["ram", "disk", "io_ops", "soft_affinity", "soft_anti_affinity"]
+    options = [f"{name}_weight_multiplier" for name in names]
+    file = tmp_path / "nova.conf"
+    file.write_text("[DEFAULT]\n" + "".join(f"{option} = 2.5\n" for option in options))
+    settings = read_settings([str(file)], new_conf())
+    assert {getattr(settings.filter_scheduler, option) for option in options} == {2.5}
+
+
+def test_multiplier_of_build_failures_is_reported_with_its_sign():
+    answer = weigh(BuildFailureWeigher, hosts_with(failed_builds=(4, 0, 1)))
+    name = "BuildFailureWeigher"
+    assert asdict(answer.reports[0]) == {"name": name, "multiplier": -1000000.0}
+    assert answer.host_reports()[-1].weights[name].as_json() == weight(1.0, 4, -1000000.0)
+
+
+def test_one_failed_build_outweighs_free_memory():
+    settings = settings_with()
+    weighers = [kind.with_settings(settings) for kind in (RAMWeigher, BuildFailureWeigher)]
+    hosts = hosts_with(free_ram_mb=(10_000_000, 512), failed_builds=(1, 0))
+    assert run_weighers(weighers, hosts, build_spec()).hosts[0].obj.host == "cn2"
