@@ -38,13 +38,8 @@ ADDED_FIELDS = {
     "2.3": {
         f"OS-EXT-SRV-ATTR:{name}"
         for name in (
-            "hostname",
-            "reservation_id",
-            "launch_index",
-            "kernel_id",
-            "ramdisk_id",
-            "root_device_name",
-            "user_data",
+            *("hostname", "reservation_id", "launch_index", "kernel_id", "ramdisk_id"),
+            *("root_device_name", "user_data"),
         )
     },
     "2.9": {"locked"},
