@@ -99,7 +99,6 @@ def make_blueprint(
 
 
 def _check_cache(services: Services) -> None:
-    """Raise :class:`Unavailable` while the cache is loaded for the first time."""
     cache = services.scheduler.memory.provider_cache
     if cache is not None and cache.is_loading:
         raise Unavailable("the provider cache is being loaded")

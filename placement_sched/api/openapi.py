@@ -127,7 +127,6 @@ def _operation(described: Description, route: Route, version: Version) -> dict[s
 
 
 def _schema(schemas: Schemas, version: Version) -> Json:
-    """Return the schema of ``version``, or the schema that accepts anything if there is none."""
     schema = schemas.at(version)
     return {} if schema is None else schema.definition
 
@@ -161,7 +160,6 @@ _ERRORS: Json = {
 def _response(
     described: Description, route: Route, version: Version, status: int
 ) -> dict[str, Any]:
-    """Return the response of a status: the body of the route, or the API's error."""
     # The headers, except Content-Type and Content-Length.
     headers = ["X-Openstack-Request-Id", "OpenStack-API-Version", "Vary"]
     succeeds = status in route.success

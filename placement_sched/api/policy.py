@@ -179,7 +179,6 @@ class _LoadedRules:
 
 
 def _count_characters(key: object) -> int:
-    """Return the length of all texts in nested tuples."""
     if isinstance(key, tuple):
         return sum(map(_count_characters, key))
     return len(key) if isinstance(key, str) else 0
@@ -202,7 +201,6 @@ def check_files(settings: Settings, rules: Iterable[Rule]) -> None:
 
 
 def _create_enforcer(settings: Settings, rules: Sequence[Rule]) -> policy.Enforcer:
-    """Load the rules and log their problems. Raises :class:`ConfigurationError`."""
     enforcer = _load_rules(settings, rules)
     enforcer.use_conf = False  # do not check for changed files at each call
     # oslo.policy logs references to missing rules, and cycles.

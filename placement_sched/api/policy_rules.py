@@ -116,7 +116,6 @@ def _placement_rule(
     check: str = "rule:admin_or_service_api",
     project_key: str | None = None,
 ) -> Rule:
-    """Return a rule of operations such as ``GET /traits``."""
     pairs = (operation.split(" ") for operation in operations)
     documents = tuple({"method": method, "path": path} for method, path in pairs)
     return Rule(f"placement:{name}", check, description, documents, project_key=project_key)

@@ -104,7 +104,6 @@ def _escape_word(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Escape characters that could end the line or the quotes."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return text
     return "".join(

@@ -215,7 +215,6 @@ class BodyMemory:
             body.pieces.append(piece)
 
     def _drop(self, body: Body, rejection: RejectedBody | None) -> None:
-        """Drop the pieces of a body, and all further pieces."""
         self._free_bytes += body.held
         body.held = 0
         body.dropped = True
@@ -341,8 +340,6 @@ class WsgiResponse(NamedTuple):
 
 
 class _WaitResult(Enum):
-    """The end of a request's wait for a thread."""
-
     TURN = "a thread is free"
     GONE = "the client is gone"
     LATE = "the request has waited too long"
@@ -548,7 +545,6 @@ async def _wait_for_disconnect(receive: Receive) -> None:
 
 
 def _run_application(application: WSGI, environ: dict[str, Any]) -> WsgiResponse:
-    """Return the complete answer of a WSGI application."""
     starts: list[tuple[str, list[tuple[str, str]]]] = []
     pieces: list[bytes] = []
 

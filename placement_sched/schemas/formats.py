@@ -124,7 +124,6 @@ def _check_text(is_valid: Callable[[str], bool], problem: str, value: str) -> st
 
 
 def _find_member(members: Collection[str], aliases: Mapping[str, str], value: str) -> str:
-    """Return the name of a member of a nova enumeration, in any case or by alias."""
     name = value.lower()
     if name not in members and name not in aliases:
         raise DocumentError(f"{show_value(value)} is not one of {', '.join(sorted(members))}")

@@ -160,7 +160,6 @@ def _answer_access(flavor_id: str, projects: tuple[str, ...]) -> ApiResponse:
 
 
 def _parse_flavor(body: Json) -> Flavor:
-    """Return the flavor of a body. Raises :class:`Invalid` for text that is not a valid value."""
     flavorid = uuid4() if body.get("id") is None else body["id"]
     factor = float(body.get("rxtx_factor", 1.0))
     numbers: Json = {
@@ -211,10 +210,7 @@ def _document(call: ApiCall, flavor: Flavor) -> Json:
 
 
 def _parse_query(call: ApiCall) -> FlavorsWanted:
-    """Return the filters of a list. Raises :class:`Invalid` for an invalid filter.
-
-    Callers that are not administrators see public flavors and the flavors of their project.
-    """
+    """Callers that are not administrators see public flavors and the flavors of their project."""
     is_confined = value_formats.visible_project(call) is not None
     value = call.value("is_public")
     is_public: bool | None = True

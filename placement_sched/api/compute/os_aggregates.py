@@ -140,7 +140,6 @@ def _answer(call: ApiCall, aggregate: HostAggregate) -> ApiResponse:
 
 
 def _parse_id(text: str) -> int:
-    """Parse the id in a path. Raises :class:`Invalid`, or :class:`NotFound` if out of range."""
     try:
         number = int(text)
     except ValueError:

@@ -139,10 +139,6 @@ def _list_hypervisors(call: ApiCall, *, whole: bool) -> ApiResponse:
 
 
 def _parse_query(call: ApiCall) -> tuple[str | None, int | str | None, int | None]:
-    """Return the name pattern, the marker and the limit in a query string.
-
-    Raises :class:`Invalid` for a pattern together with a marker or limit.
-    """
     if not call.version.has(mv.HYPERVISOR_PAGES):
         return None, None, None
     part = call.value("hypervisor_hostname_pattern") if call.version.has(mv.UUIDS) else None
@@ -159,14 +155,12 @@ def _parse_query(call: ApiCall) -> tuple[str | None, int | str | None, int | Non
 
 
 def _with_servers(call: ApiCall) -> bool:
-    """Return whether the instances of hypervisors are requested (since 2.53)."""
     value = call.value("with_servers") if call.version.has(mv.UUIDS) else None
     message = f"Invalid query string parameters: '{value}' is not a boolean (at $.with_servers)"
     return value is not None and boolean(value, message)
 
 
 def _search(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
-    """Find hypervisors by a part of their name. Raises :class:`NotFound` without a match."""
     matches = hypervisors.search_by_name(connection, part)
     if not matches:
         raise NotFound(f"No hypervisor matching '{part}' could be found.")
@@ -231,7 +225,6 @@ def _document(
 
 
 def _get_figures(hypervisor: HypervisorDetails) -> dict[str, int | None]:
-    """Return the figures of a hypervisor in MB, GB and numbers, None if not reported."""
     node = hypervisor.node
     return {name: getattr(node, name) for name in _FIGURES} | {
         "current_workload": int(node.stats.get("io_workload", 0)),
@@ -240,7 +233,6 @@ def _get_figures(hypervisor: HypervisorDetails) -> dict[str, int | None]:
 
 
 def _sum_figures(hypervisors: Iterable[HypervisorDetails]) -> dict[str, int]:
-    """Return the number of hypervisors and the sums of their figures. None counts as 0."""
     sums = dict.fromkeys(("count", *_FIGURES, "current_workload", "running_vms"), 0)
     for hypervisor in hypervisors:
         for name, value in {"count": 1, **_get_figures(hypervisor)}.items():

@@ -36,7 +36,6 @@ _NAMED: Json = {"host": HOST, "binary": {**TEXT, "minLength": 1, "maxLength": 25
 
 
 def _by_name(*more: str) -> Schemas:
-    """Return the schema of a change of a service by host and binary."""
     return Schemas(
         (mv.OLDEST, object_schema(_NAMED | _REASON, *_NAMED, *more)),
         (mv.FORCED_DOWN, object_schema(_NAMED | _FORCED, *_NAMED, *more)),
@@ -127,7 +126,6 @@ def _parse_forced_down(call: ApiCall) -> bool | None:
 
 
 def _parse_change(call: ApiCall) -> ServiceChange:
-    """Return the change of a body. Raises :class:`Invalid` if it is incomplete."""
     status, reason = call.body.get("status"), call.body.get("disabled_reason")
     if reason is not None and status != "disabled":
         raise Invalid('Specifying disabled_reason requires that status is "disabled".')

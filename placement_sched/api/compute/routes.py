@@ -76,7 +76,6 @@ class ComputeStyle(ApiConventions):
 
 
 def _read_version(headers: Headers) -> str:
-    """Return the requested version as the client wrote it."""
     words = (headers.get(HEADER) or "").split()
     if VERSIONING.service in words[:-1]:
         return words[words.index(VERSIONING.service) + 1].rstrip(",")

@@ -167,7 +167,6 @@ def read_query(call: ApiCall, kind: str) -> ServersWanted | None:
 
 
 def _parse_all_tenants(call: ApiCall, kind: str) -> bool:
-    """Return whether the servers of all projects are requested, and check its policy rule."""
     value = call.value("all_tenants")
     if value is None or not boolean(value or True, f"all_tenants must be a boolean, not {value!r}"):
         return False

@@ -168,7 +168,6 @@ _FILTERS: Mapping[str, Callable[[str, str], tuple[Any, ...]]] = {
 
 
 def _parse_bound(name: str, value: str) -> AttributeComparison | None:
-    """Return the comparison of a filter, or None if it is not a comparison."""
     if name in {"created_at", "updated_at"}:
         operator, colon, time = value.partition(":")
         if not colon or operator not in _OPERATORS:
@@ -283,7 +282,6 @@ def remove_tag(call: ApiCall, image_id: str, tag: str) -> ApiResponse:
 
 
 def _parse_image(body: dict[str, Any], call: ApiCall) -> StoredImage:
-    """Return the image of a body. Raises :class:`Forbidden` for read-only attributes."""
     # The id may be chosen, but not changed.
     properties = {name: value for name, value in body.items() if name != "id"}
     for name in properties:
@@ -302,7 +300,6 @@ def _parse_image(body: dict[str, Any], call: ApiCall) -> StoredImage:
 
 
 def _parse_operation(operation: dict[str, Any], place: str, *, is_draft: bool) -> ImageChange:
-    """Return the change of an operation. Raises :class:`Invalid` or :class:`Forbidden`."""
     verb, pointer = (_parse_draft if is_draft else _parse_rfc)(operation, place)
     match = _POINTER.fullmatch(pointer) if isinstance(pointer, str) else None
     if match is None:

@@ -120,7 +120,6 @@ def list_candidates(call: ApiCall) -> ApiResponse:
 
 
 def _find_and_render(call: ApiCall, query: CandidatesQuery) -> tuple[int, bytes]:
-    """Return the number of candidates and the body of the response."""
     services = call.services
     shows_trees = call.version.has(mv.NESTED_CANDIDATES)
     with services.database.read() as connection:
@@ -169,7 +168,6 @@ def render(requests: Sequence[AllocationRequest], version: Version) -> bytes:
 
 
 def _render_mixed(requests: Sequence[AllocationRequest], version: Version) -> Sequence[str]:
-    """Return the JSON of each request, rendered layout by layout."""
     layouts = map(id, map(_LAYOUT, requests))
     by_layout: dict[int, list[int]] = grouped(
         (layout, index) for index, layout in enumerate(layouts)
@@ -184,7 +182,6 @@ def _render_mixed(requests: Sequence[AllocationRequest], version: Version) -> Se
 
 
 def _render_same(requests: Sequence[AllocationRequest], version: Version) -> Iterator[str]:
-    """Return the JSON of requests of the same layout."""
     texts, indices = _build_template(requests[0].layout, version)
     columns = list(zip(*map(_UUIDS, requests), strict=True))
     pieces: list[Iterable[str]] = [repeat(texts[0])]

@@ -248,7 +248,6 @@ def _replace_allocations(call: ApiCall, claims: Sequence[ConsumerClaim]) -> ApiR
 
 
 def _build_owner(call: ApiCall, allocation: Allocation) -> dict[str, Any]:
-    """Return the owner of allocations as the version shows it."""
     consumer, defaults = allocation.consumer, call.services.settings.placement
     owner: dict[str, Any] = {}
     if call.version.has(mv.ALLOCATIONS_BY_PROVIDER_UUID):

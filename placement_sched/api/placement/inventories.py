@@ -242,7 +242,6 @@ def _find_class(stored: tuple[Inventory, ...], name: str) -> Inventory | None:
 def _write(
     call: ApiCall, connection: Connection, provider: Provider, inventory: Inventory, **more: Any
 ) -> ApiResponse:
-    """Write an inventory, increment the provider's generation and build the response."""
     inventories.put(connection, {provider.id: [inventory]}, call.now())
     resource_providers.bump_generations(connection, [provider.id], call.now())
     return responses.with_last_modified(

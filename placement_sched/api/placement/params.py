@@ -267,7 +267,6 @@ def _parse_root_traits(params: _Parameters) -> TraitTerms:
 
 
 def _parse_subtree(text: str) -> tuple[str, ...]:
-    """Return the suffixes of the groups whose providers must be in the same subtree."""
     suffixes = tuple(dict.fromkeys(suffix.strip() for suffix in text.split(",")))
     if "" in suffixes:
         raise BadValue("Empty string (unsuffixed group) can not be specified in `same_subtree`")
@@ -343,6 +342,5 @@ def _check_conflicts(groups: Iterable[RequestGroup]) -> None:
 
 
 def _find_conflicts(traits: TraitTerms) -> str:
-    """Return the traits that are forbidden although they are required."""
     impossible = (any_of for any_of in traits.required if any_of <= traits.forbidden)
     return ", ".join(sorted(set().union(*impossible)))

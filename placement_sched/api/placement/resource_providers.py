@@ -82,7 +82,6 @@ LIST = Schemas(
 
 
 def _provider_schema(since: Version) -> Json:
-    """Return the schema of a provider at a version."""
     relations = (rel for rel, added in _LINKS if since.has(added))
     tree = {**_PARENT, "root_provider_uuid": UUID} if since.has(mv.NESTED_PROVIDERS) else {}
     links = responses.links("self", *relations)

@@ -112,7 +112,6 @@ def count_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
 
 
 def _with_names(connection: Connection, page: Json) -> Json:
-    """Return a list of decisions with the names of their recorded instances."""
     uuids = {place["uuid"] for entry in page["decisions"] for place in entry["instances"]}
     names = instances.display_names(connection, uuids) if uuids else {}
     for entry in page["decisions"]:

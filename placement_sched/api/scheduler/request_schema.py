@@ -298,7 +298,6 @@ def select(scheduler: Scheduler, body: Json, ids: RequestIds = NO_REQUEST) -> Js
 
 
 def _check_requests(body: Json) -> None:
-    """Raise :class:`Invalid` if the keys of the body exclude each other."""
     if "requests" in body and "request_spec" in body:
         raise Invalid("requests excludes request_spec: send either of them", json_path="$.requests")
     if "requests" in body and body.get("claim") == "add":
