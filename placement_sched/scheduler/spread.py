@@ -76,29 +76,29 @@ def check_spread(connection: Connection, spec: RequestSpec, hosts: Iterable[str]
 
 def ineffective_keys(spec: RequestSpec, cloud: CloudView) -> Iterator[IneffectiveKey]:
     """Yield the hints and extra specs of preferences that have no effect on a request."""
-    specs, hints = spec.flavor.extra_specs, "hint"
+    specs, hints = spec.flavor.extra_specs, spec.scheduler_hints
     for key in specs:
         if key.startswith(NAMESPACE) and key not in EXTRA_SPECS:
             suggestion = suggest_name("extra spec", key, EXTRA_SPECS)
             yield IneffectiveKey(key, FLAVOR, f"{key} has no effect{suggestion}")
-    request = spread_request(specs, spec.scheduler_hints)
+    request = spread_request(specs, hints)
     if request is None:
+        reason = f"has no effect without {SPREAD_BY}"
         for name in (MAX_SKEW, SPREAD_MODE):
-            reason = f"{name} has no effect without {SPREAD_BY}"
-            if name in spec.scheduler_hints:
-                yield IneffectiveKey(name, hints, f"hint {reason}")
-            if f"{NAMESPACE}{name}" in specs:
-                yield IneffectiveKey(f"{NAMESPACE}{name}", FLAVOR, f"{NAMESPACE}{reason}")
+            if name in hints:
+                yield IneffectiveKey(name, "hint", f"hint {name} {reason}")
+            if (key := f"{NAMESPACE}{name}") in specs:
+                yield IneffectiveKey(key, FLAVOR, f"{key} {reason}")
         return
-    is_hint = bool(spec.scheduler_hints.get(SPREAD_BY))
-    name = SPREAD_BY if is_hint else f"{NAMESPACE}{SPREAD_BY}"
-    pair, source = f"{name}={request.key} has no effect", hints if is_hint else FLAVOR
     if spec.instance_group is None:
         reason = "the request has no server group, so there are no members to spread"
-        yield IneffectiveKey(name, source, f"{pair}: {reason}")
     elif spec.spread is None and not spec.is_rebuild:
         reason = _describe_missing(request.key, cloud.aggregates)
-        yield IneffectiveKey(name, source, f"{pair}: {reason}")
+    else:
+        return
+    is_hint = bool(hints.get(SPREAD_BY))
+    name, source = (SPREAD_BY, "hint") if is_hint else (f"{NAMESPACE}{SPREAD_BY}", FLAVOR)
+    yield IneffectiveKey(name, source, f"{name}={request.key} has no effect: {reason}")
 
 
 def _describe_missing(key: str, aggregates: Aggregates) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The funnel of a run: the hosts before and after each stage, and the rejections."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -44,7 +44,7 @@ class _NamedHost(NamedTuple):
     key: str
     position: int
     name: str
-    is_host: bool
+    noun: str
 
 
 def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHost, ...]:
@@ -53,42 +53,35 @@ def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHos
     As in nova's filters, names are compared without case. The database is not read if the request
     names no hosts or nodes. The last element has the number of names beyond the first ten.
     """
-    names = list(_list_names(spec))
+    names = [
+        _NamedHost(key, position, name, "node" if key == "force_nodes" else "host")
+        for key in ("force_hosts", "ignore_hosts", "force_nodes")
+        for position, name in enumerate(getattr(spec, key) or ())
+    ]
     if not names:
         return ()
-    hosts = {each.name for each in names if each.is_host}
-    nodes = {each.name for each in names if not each.is_host}
+    hosts = {each.name for each in names if each.noun == "host"}
+    nodes = {each.name for each in names if each.noun == "node"}
     rows = compute_nodes.by_names(connection, hosts=hosts, nodes=nodes)
     existing = {
-        True: {each.host for each in rows},
-        False: {each.hypervisor_hostname for each in rows},
+        "host": {each.host for each in rows},
+        "node": {each.hypervisor_hostname for each in rows},
     }
-    missing = [each for each in names if each.name not in existing[each.is_host]]
+    missing = [each for each in names if each.name not in existing[each.noun]]
     if not missing:
         return ()
     pairs = compute_nodes.names_by_uuid(connection).values()
-    all_names = {True: {host for host, _ in pairs}, False: {node for _, node in pairs}}
-    folded = {kind: {name.casefold() for name in names} for kind, names in all_names.items()}
-    unknown = [each for each in missing if each.name.casefold() not in folded[each.is_host]]
-    reports = [
-        UnknownHost(each.key, each.position, _describe_missing(each, all_names[each.is_host]))
-        for each in unknown[:_MAX_REPORTED]
-    ]
+    all_names = {"host": {host for host, _ in pairs}, "node": {node for _, node in pairs}}
+    folded = {noun: {name.casefold() for name in names} for noun, names in all_names.items()}
+    unknown = [each for each in missing if each.name.casefold() not in folded[each.noun]]
+    reports = []
+    for key, position, name, noun in unknown[:_MAX_REPORTED]:
+        detail = f"there is no {noun} {name!r}{suggest_name(noun, name, all_names[noun])}"
+        reports.append(UnknownHost(key, position, detail))
     if more := unknown[_MAX_REPORTED:]:
         detail = f"and {len(more)} more names that do not exist, the first {more[0].name!r}"
         reports.append(UnknownHost(more[0].key, more[0].position, detail))
     return tuple(reports)
-
-
-def _list_names(spec: RequestSpec) -> Iterator[_NamedHost]:
-    for key in ("force_hosts", "ignore_hosts", "force_nodes"):
-        for position, name in enumerate(getattr(spec, key) or ()):
-            yield _NamedHost(key, position, name, is_host=key != "force_nodes")
-
-
-def _describe_missing(named: _NamedHost, existing: set[str]) -> str:
-    noun = "host" if named.is_host else "node"
-    return f"there is no {noun} {named.name!r}{suggest_name(noun, named.name, existing)}"
 
 
 def funnel_of(
