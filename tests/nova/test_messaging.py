@@ -35,6 +35,10 @@ def reset_library_options():
     LIBRARY.LoggingNotificationHandler.CONF.clear()
 
 
+def warnings_in(caplog):
+    return [record for record in caplog.records if record.levelno > logging.INFO]
+
+
 class GreetingEndpoint:
     """An RPC endpoint for these tests."""
 
@@ -101,7 +105,7 @@ def test_failed_call_is_answered_and_logged_in_one_line(
     called = client.prepare(version=version, timeout=30)
     with pytest.raises(Exception, match=re.escape(words)):
         called.call({"request_id": "req-1"}, method, **sent)
-    (line,) = [record for record in caplog.records if record.levelno > logging.INFO]
+    (line,) = warnings_in(caplog)
     assert line.getMessage().startswith(
         f"nova's call {method} {version} (request req-1) is rejected"
     )
@@ -112,20 +116,17 @@ def test_failed_call_is_answered_and_logged_in_one_line(
 def test_expected_error_is_answered_and_not_logged(client, caplog):
     with pytest.raises(ValueError, match="as is expected"):
         client.prepare(version="4.5", timeout=30).call({}, "refuse")
-    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
+    assert warnings_in(caplog) == []
 
 
-def test_worker_takes_no_more_messages_than_threads(tmp_path):
-    conf = bus_options(tmp_path, "transport_url = fake:/")
-    assert conf.executor_thread_pool_size == messaging.THREADS
-    assert conf.oslo_messaging_rabbit.rabbit_qos_prefetch_count == messaging.THREADS
+@pytest.mark.parametrize(
+    ("lines", "threads"), [((), messaging.THREADS), (("executor_thread_pool_size = 9",), 9)]
+)
+def test_worker_takes_no_more_messages_than_threads(tmp_path, lines, threads):
+    conf = bus_options(tmp_path, "transport_url = fake:/", *lines)
+    assert conf.executor_thread_pool_size == threads
+    assert conf.oslo_messaging_rabbit.rabbit_qos_prefetch_count == threads
     assert conf.control_exchange == "nova"
-
-
-def test_number_of_threads_is_configurable(tmp_path):
-    conf = bus_options(tmp_path, "transport_url = fake:/", "executor_thread_pool_size = 9")
-    assert conf.executor_thread_pool_size == 9
-    assert conf.oslo_messaging_rabbit.rabbit_qos_prefetch_count == 9
 
 
 def test_missing_transport_url_is_an_error(tmp_path):
@@ -153,7 +154,7 @@ def is_logged(away, message, *arguments):
 
 def test_unanswered_call_is_redelivered(client, caplog):
     assert client.prepare(version="4.5", timeout=30).call({}, "answer_later") == 2
-    assert [record for record in caplog.records if record.levelno > logging.INFO] == []
+    assert warnings_in(caplog) == []
 
 
 def test_failed_reply_is_logged_in_one_line_and_the_call_redelivered(client, caplog, monkeypatch):
@@ -171,7 +172,7 @@ def test_failed_reply_is_logged_in_one_line_and_the_call_redelivered(client, cap
     monkeypatch.setattr(FakeIncomingMessage, "reply", reply)
     called = client.prepare(version="4.5", timeout=30)
     assert called.call({"request_id": "req-1"}, "greet", name="nova")["hello"] == "nova"
-    (line,) = [record for record in caplog.records if record.levelno > logging.INFO]
+    (line,) = warnings_in(caplog)
     assert line.getMessage() == "an answer cannot be sent: the bus is away"
     assert line.exc_info is None
     assert len(taken) == 2

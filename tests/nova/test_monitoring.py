@@ -29,6 +29,11 @@ def monitor_at() -> Iterator[Callable[[str], Monitor]]:
         one.close()
 
 
+@pytest.fixture
+def monitor(monitor_at: Callable[[str], Monitor]) -> Monitor:
+    return monitor_at("127.0.0.1:0")
+
+
 def request_monitor(monitor: Monitor, path: str, method: str = "GET") -> tuple[int, str, bytes]:
     if monitor.listens.startswith("/"):
         connection = HTTPConnection("localhost", timeout=60)
@@ -44,26 +49,27 @@ def request_monitor(monitor: Monitor, path: str, method: str = "GET") -> tuple[i
     return response
 
 
-def test_metrics_have_the_requested_format(monitor_at):
-    monitor = monitor_at("127.0.0.1:0")
-    assert request_monitor(monitor, "/metrics") == (200, "text/plain", b"for anything")
-    assert request_monitor(monitor, "/metrics", "HEAD") == (200, "text/plain", b"")
+@pytest.mark.parametrize(
+    ("method", "path", "answer"),
+    [
+        ("GET", "/metrics", (200, "text/plain", b"for anything")),
+        ("HEAD", "/metrics", (200, "text/plain", b"")),
+        ("GET", "/healthz", (200, "application/json", b'{"status":"ok"}')),
+        ("GET", "/", (404, "application/json", b'{"status":"not found"}')),
+    ],
+)
+def test_metrics_have_the_requested_format_and_other_paths_are_404(monitor, method, path, answer):
+    assert request_monitor(monitor, path, method) == answer
 
 
-def test_service_is_live_before_it_is_ready(monitor_at):
-    monitor = monitor_at("127.0.0.1:0")
-    assert request_monitor(monitor, "/healthz")[::2] == (200, b'{"status":"ok"}')
+def test_other_methods_are_rejected(monitor):
+    assert request_monitor(monitor, "/metrics", "PUT")[0] == 501
+
+
+def test_service_is_live_before_it_is_ready(monitor):
     assert request_monitor(monitor, "/healthz/ready")[::2] == (503, b'{"status":"not ready"}')
     monitor.is_ready = lambda: True
     assert request_monitor(monitor, "/healthz/ready")[::2] == (200, b'{"status":"ready"}')
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("method", "path", "status"), [("GET", "/", 404), ("PUT", "/metrics", 501)]
-)
-def test_other_paths_are_404(monitor_at, method, path, status):
-    assert request_monitor(monitor_at("127.0.0.1:0"), path, method)[0] == status
 
 
 def test_unix_socket_is_created_and_removed(tmp_path, monitor_at):
@@ -74,8 +80,7 @@ def test_unix_socket_is_created_and_removed(tmp_path, monitor_at):
     assert not path.exists()
 
 
-def test_closed_monitor_leaves_no_thread(monitor_at):
-    monitor = monitor_at("127.0.0.1:0")
+def test_closed_monitor_leaves_no_thread(monitor):
     assert request_monitor(monitor, "/healthz")[0] == 200
     assert "monitor" in {thread.name for thread in threading.enumerate()}
     monitor.close()
