@@ -213,16 +213,27 @@ def list_object_of(name: str, item: ObjectType) -> FieldReader:
     return read
 
 
-def text(value: Any, place: str) -> str | None:
-    """Return a string or null."""
-    if value is None or isinstance(value, str):
+def _reader_of(noun: str, *types: type) -> FieldReader:
+    """Return the reader of a value of these types or null. A boolean is not a number."""
+
+    def read(value: Any, place: str) -> Any:
+        is_fitting = isinstance(value, types) and isinstance(value, bool) == (bool in types)
+        if value is not None and not is_fitting:
+            raise _type_error(value, noun, place)
         return value
-    raise _type_error(value, "a string", place)
+
+    return read
+
+
+text = _reader_of("a string", str)
+number = _reader_of("a number", int, float)
+boolean = _reader_of("a boolean", bool)
+_any_integer = _reader_of("an integer", int)
 
 
 def short_text(value: Any, place: str) -> str | None:
     """Return a string that fits a column of nova, or null."""
-    checked = text(value, place)
+    checked: str | None = text(value, place)
     if checked is not None and len(checked) > MAX_SHORT_TEXT:
         raise UnreadableObject(
             f"{place} has {len(checked)} characters; at most {MAX_SHORT_TEXT} are allowed"
@@ -232,25 +243,10 @@ def short_text(value: Any, place: str) -> str | None:
 
 def integer(value: Any, place: str) -> int | None:
     """Return an integer of 64 bits at most, or null."""
-    if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-        raise _type_error(value, "an integer", place)
-    if value is not None and not -_INTEGER_LIMIT <= value < _INTEGER_LIMIT:
+    checked: int | None = _any_integer(value, place)
+    if checked is not None and not -_INTEGER_LIMIT <= checked < _INTEGER_LIMIT:
         raise UnreadableObject(f"{place} must be an integer of 64 bits at most")
-    return value
-
-
-def number(value: Any, place: str) -> float | None:
-    """Return a number or null."""
-    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
-        return value
-    raise _type_error(value, "a number", place)
-
-
-def boolean(value: Any, place: str) -> bool | None:
-    """Return a boolean or null."""
-    if value is None or isinstance(value, bool):
-        return value
-    raise _type_error(value, "a boolean", place)
+    return checked
 
 
 def anything(value: Any, place: str) -> Any:  # noqa: ARG001 - as every reader

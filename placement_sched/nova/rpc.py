@@ -308,7 +308,8 @@ def uuid_of(instance_uuid: Any) -> str:
 
 
 def _read_required(value: Any, place: str) -> str:
-    if not (result := text(value, place)):
+    result: str | None = text(value, place)
+    if not result:
         raise UnreadableObject(f"{place} is missing")
     return result
 

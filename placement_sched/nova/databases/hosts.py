@@ -42,15 +42,9 @@ _SERVICES_COLUMNS = services.c
 _IS_COMPUTE = (_SERVICES_COLUMNS.deleted == 0, _SERVICES_COLUMNS.binary == COMPUTE_BINARY)
 # For nova too, a service without a heartbeat was last seen when its record was created.
 _SEEN = func.coalesce(_SERVICES_COLUMNS.last_seen_up, _SERVICES_COLUMNS.created_at).label("seen")
+_SERVICE_FIELDS = ("id", "uuid", "host", "disabled", "disabled_reason", "forced_down")
 _SERVICES: Select[Any] = select(
-    *(
-        _SERVICES_COLUMNS.id,
-        _SERVICES_COLUMNS.uuid,
-        _SERVICES_COLUMNS.host,
-        _SERVICES_COLUMNS.disabled,
-        _SERVICES_COLUMNS.disabled_reason,
-    ),
-    *(_SERVICES_COLUMNS.forced_down, _SEEN),
+    *(_SERVICES_COLUMNS[name] for name in _SERVICE_FIELDS), _SEEN
 ).where(*_IS_COMPUTE)
 #: Number and highest id of the services, then of the compute nodes, in a cell. It changes whenever
 #: a row is added or deleted.

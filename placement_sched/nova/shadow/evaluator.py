@@ -299,8 +299,11 @@ class Evaluator:
         )
 
     def _record(self, decision: Decision, results: Sequence[ShadowResult], now: datetime) -> None:
-        work = partial(_record, decision=decision, results=results, now=now)
-        self.scheduler.database.write(work)
+        def write(connection: Connection) -> None:
+            decisions.record(connection, decision, now)
+            shadow_results.record(connection, results, now)
+
+        self.scheduler.database.write(write)
         self.scheduler.claims.retention.count_decision(self.clock())
 
     def _record_failure(self, call: NovaCall, failure: Error, now: datetime) -> None:
@@ -357,10 +360,3 @@ def _build_results(
         for position, uuid in enumerate(uuids)
     ]
     return [replace(results[0], detail={"notes": notes.as_json()}), *results[1:]]
-
-
-def _record(
-    connection: Connection, decision: Decision, results: Sequence[ShadowResult], now: datetime
-) -> None:
-    decisions.record(connection, decision, now)
-    shadow_results.record(connection, results, now)

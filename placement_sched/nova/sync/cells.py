@@ -140,7 +140,8 @@ class NovaCells:
         #: The uuid of the cell to which nova maps each host, by host.
         self.mapped_hosts: Mapping[str, str] = {}
         self._mark_of_mappings: tuple[object, ...] = ()
-        self._cell0: FollowedCell | None = None
+        #: The cell of instances that were never scheduled.
+        self.cell0: FollowedCell | None = None
         self._api_is_away = False
         self._is_read_only = False
         self._characters: Characters | None = None
@@ -186,12 +187,7 @@ class NovaCells:
     @property
     def are_known(self) -> bool:
         """Return whether the cells have been read from nova's API database."""
-        return self._cell0 is not None or bool(self._by_uuid)
-
-    @property
-    def cell0(self) -> FollowedCell | None:
-        """The cell of instances that were never scheduled."""
-        return self._cell0
+        return self.cell0 is not None or bool(self._by_uuid)
 
     @property
     def away(self) -> tuple[FollowedCell, ...]:
@@ -237,7 +233,7 @@ class NovaCells:
         followed: dict[str, FollowedCell] = {}
         for mapped in mappings:
             if mapped.is_cell0:
-                self._cell0 = self._open_cell(self._cell0, mapped)
+                self.cell0 = self._open_cell(self.cell0, mapped)
             else:
                 followed[mapped.uuid] = self._open_cell(self._by_uuid.get(mapped.uuid), mapped)
         for gone in self._by_uuid.keys() - followed.keys():
@@ -401,5 +397,5 @@ class NovaCells:
         """Close all connections."""
         for database in (self.api, *(cell.database for cell in self.every)):
             database.close()
-        if self._cell0 is not None:
-            self._cell0.database.close()
+        if self.cell0 is not None:
+            self.cell0.database.close()
