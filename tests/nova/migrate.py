@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upgrades a database to a revision of nova's schema with nova's migrations."""
+"""Upgrades an API database and a cell to revisions of nova's schemas with nova's migrations."""
 
 import sys
 from contextlib import suppress
@@ -12,17 +12,18 @@ from nova.db.main import api as main_database
 
 
 def main():
-    _, kind, url, revision = sys.argv
+    _, api, api_revision, cell, cell_revision = sys.argv
     options = conf.CONF
     options([], project="nova", default_config_files=[])
     # nova reads these options if osprofiler is installed, as with keystone.
     with suppress(ImportError):
         import_module("osprofiler.opts").set_defaults(options)
-    options.set_override("connection", url, "api_database")
-    options.set_override("connection", url, "database")
+    options.set_override("connection", api, "api_database")
+    options.set_override("connection", cell, "database")
     api_database.configure(options)
     main_database.configure(options)
-    migration.db_sync(revision, database=kind)
+    migration.db_sync(api_revision, database="api")
+    migration.db_sync(cell_revision, database="main")
 
 
 if __name__ == "__main__":

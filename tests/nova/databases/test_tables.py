@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 
 from placement_sched.nova.databases import connections
+from placement_sched.nova.databases.tables import CELL
 from placement_sched.store.compute import compute_nodes, host_aggregates, instances, services
 from tests.differential.comparison import PEER_PYTHON, needs_peer
 from tests.support.empty_databases import empty_database
@@ -24,20 +25,25 @@ NEWEST = ("head", "head")
 pytestmark = pytest.mark.system
 
 
-def migrate_database(kind: str, url: str, revision: str) -> None:
-    parsed = make_url(url)
-    if parsed.get_backend_name() == "postgresql":
-        parsed = parsed.set(drivername="postgresql+psycopg2")
-    else:
-        parsed = parsed.set(query={})
+def migrate_databases(api: str, cell: str, revisions: tuple[str, str]) -> None:
+    arguments = [_url_in_nova_form(api), revisions[0], _url_in_nova_form(cell), revisions[1]]
     done = subprocess.run(
-        [PEER_PYTHON, "-P", MIGRATE, kind, parsed.render_as_string(hide_password=False), revision],
+        [PEER_PYTHON, "-P", MIGRATE, *arguments],
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+def _url_in_nova_form(url: str) -> str:
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "postgresql":
+        parsed = parsed.set(drivername="postgresql+psycopg2")
+    else:
+        parsed = parsed.set(query={})
+    return parsed.render_as_string(hide_password=False)
 
 
 @pytest.fixture(params=[ANTELOPE, NEWEST], ids=["nova 27", "newest"])
@@ -56,9 +62,11 @@ def real_nova(
         empty_database(kind, tmp_path) as cell0,
         empty_database(kind, tmp_path) as one,
     ):
-        migrate_database("api", api, revisions[0])
-        for url in (cell0, one):
-            migrate_database("main", url, revisions[1])
+        migrate_databases(api, one, revisions)
+        # The schema of cell0 is the schema of a cell.
+        engine = create_engine(cell0)
+        CELL.create_all(engine)
+        engine.dispose()
         cloud = NovaCloud(api, cell0)
         cloud.add_cell("one", one)
         yield cloud
