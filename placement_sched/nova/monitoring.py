@@ -122,13 +122,12 @@ def _create_server(listen: str, monitor: Monitor) -> ThreadingHTTPServer:
     try:
         if listen.startswith("/"):
             _remove_stale_socket(Path(listen))
-            return _UnixServer(listen, Handler)  # type: ignore[arg-type] # typed for TCP alone
+            return _Server(socket.AF_UNIX, listen, Handler)
         host, port = _parse_address(listen)
         (family, _, _, _, address), *_ = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        server_class = _V6Server if family == socket.AF_INET6 else _Server
-        return server_class(address[:2], Handler)  # type: ignore[arg-type] # also for IPv6
+        return _Server(family, address[:2], Handler)
     except OSError as failure:
         raise Error(f"{OPTION}: cannot listen on {listen}: {failure.strerror}") from None
 
@@ -158,20 +157,16 @@ def _remove_stale_socket(path: Path) -> None:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
+    def __init__(self, family: int, address: Any, handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = family
+        super().__init__(address, handler)
+
     def server_bind(self) -> None:
         """Bind without resolving this machine's name, which may wait for a name server."""
         socketserver.TCPServer.server_bind(self)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore a client that went away."""
-
-
-class _V6Server(_Server):
-    address_family = socket.AF_INET6
-
-
-class _UnixServer(_Server):
-    address_family = socket.AF_UNIX
 
 
 class _Handler(BaseHTTPRequestHandler):
