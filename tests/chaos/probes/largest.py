@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Largest requests: a request for each limit of bodies, query strings, hardware and writes."""
+"""Largest requests: a request for each limit."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
