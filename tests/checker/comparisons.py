@@ -2,7 +2,7 @@
 """Comparison of the scheduler API with the model and with the effect of its advice."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -60,13 +60,8 @@ class Case:
         self.api.restore(self.api.read(frozenset(self.cloud.allocations)), self.cloud)
 
 
-def compare(
-    api: Api, seed: int, layout: str, parts: Iterable[str] = (), requests: int = REQUESTS
-) -> list[Comparison]:
-    """Create a random cloud, compare the answers to random requests, and remove the cloud.
-
-    ``parts`` are keys of PARTS, by default all.
-    """
+def compare(api: Api, seed: int, layout: str, requests: int = REQUESTS) -> list[Comparison]:
+    """Create a random cloud, compare the answers to random requests, and remove the cloud."""
     made = random_cloud(Random(f"{seed} {layout}"), layout)
     consumers = frozenset(made.allocations)
     api.create(made)
@@ -76,11 +71,11 @@ def compare(
         for number in range(requests):
             random = Random(f"{seed} {layout} {number}")
             case = Case(api, cloud, random_request(random, layout), random)
-            for part in parts or PARTS:
-                comparisons += [
-                    Comparison(kind, layout, seed, f"{subject}; {case.request}", is_true)
-                    for kind, subject, is_true in PARTS[part](case)
-                ]
+            comparisons += [
+                Comparison(kind, layout, seed, f"{subject}; {case.request}", is_true)
+                for part in (compare_answers, compare_explanations, compare_suggestions)
+                for kind, subject, is_true in part(case)
+            ]
         return comparisons
     finally:
         api.remove(consumers)
@@ -239,11 +234,3 @@ def _with_unreserved_aggregates(cloud: Cloud) -> Cloud:
         for uuid, aggregate in cloud.aggregates.items()
     }
     return replace(cloud, aggregates=aggregates)
-
-
-#: Parts of the comparison, by name.
-PARTS: dict[str, Callable[[Case], Iterator[Judgement]]] = {
-    "answers": compare_answers,
-    "explanations": compare_explanations,
-    "suggestions": compare_suggestions,
-}

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Changes of host aggregates, and allocation ratios under scheduling policies."""
 
-import threading
 from functools import partial
 
 import pytest
@@ -14,7 +13,7 @@ from placement_sched.operations import aggregates, reports
 from placement_sched.operations.aggregates import RatioUpdater
 from placement_sched.scheduler.policies.registry import policies_for
 from placement_sched.store.compute import compute_nodes
-from tests.support.concurrency import run_concurrently
+from tests.support.concurrency import join_threads, run_concurrently
 from tests.support.hosts import add_instance, add_node
 from tests.support.policies import DOCUMENT, settings_with_policies
 from tests.support.reports import NOW, build_report, node_uuid
@@ -359,9 +358,7 @@ class ConfiguredCloud:
     def request(self):
         """Run the check that precedes a request, and wait for its background thread."""
         self.upkeep()
-        for thread in threading.enumerate():
-            if thread.name == "policy ratios":
-                thread.join(timeout=60)
+        join_threads("policy ratios")
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The background computation of the failover capacity, its gauges and its lease."""
 
-import threading
-
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -11,15 +9,10 @@ from placement_sched.operations.failover import THREAD_NAME, FailoverTask, store
 from placement_sched.operations.gauges import FailoverGauges
 from tests.conftest import make_settings
 from tests.scheduler.failover.test_report import fill
+from tests.support.concurrency import join_threads
 
 FAILOVER = "/scheduler/v1/failover_capacity"
 PREFIX = "placement_sched_scheduler_failover_"
-
-
-def wait_for_thread():
-    for thread in threading.enumerate():
-        if thread.name == THREAD_NAME:
-            thread.join(timeout=60)
 
 
 def read_gauges(app):
@@ -36,7 +29,7 @@ def read_gauges(app):
 def app_with_interval(settings, make_app):
     app = make_app(settings.with_overrides({"scheduler.failover_interval": 3600}))
     app.get("/scheduler/v1/hosts")
-    wait_for_thread()
+    join_threads(THREAD_NAME)
     fill(app, ["cn1", "cn2"], ["cn1", "cn1", "cn1", "cn2", "cn2"])
     return app
 
@@ -64,13 +57,13 @@ def test_young_result_is_not_computed_again(sqlite_settings, make_app):
     computed_at = app.get(FAILOVER).json["computed_at"]
     task = FailoverTask(app.app.services.scheduler)
     task()
-    wait_for_thread()
+    join_threads(THREAD_NAME)
     assert app.get(FAILOVER).json["computed_at"] == computed_at
 
 
 def test_without_an_interval_nothing_is_computed(sqlite_app):
     sqlite_app.get("/scheduler/v1/hosts")
-    wait_for_thread()
+    join_threads(THREAD_NAME)
     (error,) = sqlite_app.get(FAILOVER, status=404).json["errors"]
     assert error["detail"].startswith("The failover capacity was not computed yet")
     assert read_gauges(sqlite_app) == {}
@@ -80,13 +73,13 @@ def test_failed_computation_is_logged_and_waits_for_the_interval(sqlite_url, mak
     options = {"scheduler.failover_interval": 3600, "scheduler.failover_within": "rack"}
     app = make_app(make_settings(sqlite_url).with_overrides(options))
     app.get("/scheduler/v1/hosts")
-    wait_for_thread()
+    join_threads(THREAD_NAME)
     assert (
         "the failover capacity was not computed: no aggregate has the metadata key" in caplog.text
     )
     caplog.clear()
     app.get("/scheduler/v1/hosts")
-    wait_for_thread()
+    join_threads(THREAD_NAME)
     assert caplog.text == ""
 
 

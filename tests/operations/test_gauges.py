@@ -11,22 +11,16 @@ from placement_sched.model.figures import OTHER, CapacityFigures, FlavorCapacity
 from placement_sched.operations.gauges import MAX_AGE, MAX_FLAVORS, THREAD_NAME, CapacityGauges
 from tests.conftest import make_settings
 from tests.scheduler.capacity.test_report import ADMIN, FLAVORS, NODES, make_zone, store_flavor
+from tests.support.concurrency import join_threads
 from tests.support.scheduling import report
 
 PREFIX = "placement_sched_scheduler_capacity"
 
 
-def wait_for_count():
-    """Wait for the counting thread."""
-    for thread in threading.enumerate():
-        if thread.name == THREAD_NAME:
-            thread.join(timeout=60)
-
-
 def scrape_gauges(app):
     """Return the gauges by name and labels after the count has ended."""
     app.get("/metrics")
-    wait_for_count()
+    join_threads(THREAD_NAME)
     return gauge_values(text_string_to_metric_families(app.get("/metrics").text))
 
 
@@ -131,7 +125,7 @@ def gauge_clock(monkeypatch):
 
 def collect_gauges(gauges):
     found = gauge_values(gauges.collect())
-    wait_for_count()
+    join_threads(THREAD_NAME)
     return found
 
 

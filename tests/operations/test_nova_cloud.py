@@ -93,31 +93,6 @@ def test_placement_api_and_selections_work(nova_managed_app):
     nova_managed_app.post_json("/scheduler/v1/explain", body, status=200)
 
 
-def test_provider_aggregates_and_traits_are_unchanged(make_app, sqlite_settings):
-    ours = make_app(sqlite_settings)
-    ours.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    answer = ours.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": "gpu"}}).json
-    (service,) = ours.get("/compute/v2.1/os-services", headers=COMPUTE).json["services"]
-    (provider,) = ours.get("/placement/resource_providers").json["resource_providers"]
-    before = provider_state(ours, provider["uuid"])
-    novas = make_app(sqlite_settings.with_overrides(NOVA))
-    action = f"/compute/v2.1/os-aggregates/{answer['aggregate']['id']}/action"
-    novas.post_json(action, {"add_host": {"host": "cn1"}}, status=409)
-    change = {"status": "disabled"}
-    path = f"/compute/v2.1/os-services/{service['id']}"
-    novas.put_json(path, change, headers=COMPUTE, status=409)
-    assert provider_state(novas, provider["uuid"]) == before
-
-
-def provider_state(app, uuid):
-    """Return the attributes, aggregates and traits of a provider."""
-    path = f"/placement/resource_providers/{uuid}"
-    return [
-        app.get(f"{path}{below}", headers=LATEST_HEADERS).json
-        for below in ("", "/aggregates", "/traits", "/inventories")
-    ]
-
-
 def test_nova_managed_mode_requires_the_api_database_url(sqlite_settings):
     assert is_read_from_nova(sqlite_settings.with_overrides(NOVA))
     assert not is_read_from_nova(sqlite_settings)

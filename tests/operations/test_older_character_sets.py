@@ -20,6 +20,12 @@ FACE = "%F0%9F%98%80"
 PROVIDER = "a0000000-0000-4000-8000-000000000001"
 CONSUMER = "c0000000-0000-4000-8000-000000000001"
 INVENTORIES = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
+CLAIM = {
+    "allocations": {PROVIDER: {"resources": {"VCPU": 1}}},
+    "project_id": "p",
+    "consumer_type": "INSTANCE",
+    "consumer_generation": None,
+}
 
 
 @pytest.fixture(
@@ -49,27 +55,11 @@ def narrow_charset_app(request, tmp_path_factory):
         app.close()
 
 
-def allocation_body(**changes):
-    return {
-        "allocations": {PROVIDER: {"resources": {"VCPU": 1}}},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_type": "INSTANCE",
-        "consumer_generation": None,
-    } | changes
-
-
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
         ("POST", "/placement/resource_providers", {"name": "emoji\N{GRINNING FACE}"}),
-        ("PUT", f"/placement/resource_providers/{PROVIDER}", {"name": "\N{GRINNING FACE}"}),
-        (
-            "PUT",
-            f"/placement/allocations/{CONSUMER}",
-            allocation_body(project_id="\N{GRINNING FACE}"),
-        ),
-        ("PUT", f"/placement/allocations/{CONSUMER}", allocation_body(user_id="\N{GRINNING FACE}")),
+        ("PUT", f"/placement/allocations/{CONSUMER}", {**CLAIM, "user_id": "\N{GRINNING FACE}"}),
         ("GET", f"/placement/resource_providers?name={FACE}", None),
         ("GET", f"/placement/usages?project_id={FACE}", None),
     ],

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notices to clients about requests without a host that fit now."""
 
-import threading
 from datetime import timedelta
 
 import pytest
@@ -12,6 +11,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations import waiting
 from placement_sched.operations.waiting import WaitingRequests
 from tests.conftest import make_settings
+from tests.support.concurrency import join_threads
 from tests.support.scheduling import flavor, instance, report, spec
 
 SELECT = "/scheduler/v1/select_destinations"
@@ -259,9 +259,7 @@ def test_round_starts_in_a_thread_once_a_minute_unless_off(make_task, outbox, op
     task._next = 0.0
     for _ in range(3):
         task()
-    for thread in threading.enumerate():
-        if thread.name == waiting.THREAD_NAME:
-            thread.join(timeout=60)
+    join_threads(waiting.THREAD_NAME)
     assert len(outbox.take_sent()) == (0 if options else 1)
 
 
