@@ -282,7 +282,6 @@ def _set_session_variables(engine: Engine, options: OptionGroup, seconds: int) -
 
 
 def _begin_with(engine: Engine, statement: str) -> None:
-
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         connection.exec_driver_sql(statement)

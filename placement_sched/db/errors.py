@@ -221,27 +221,22 @@ def _is_silent(failure: DBAPIError) -> bool:
 
 def is_read_only(failure: Exception) -> bool:
     """Return whether :class:`Unavailable` was raised for a read-only database."""
-    cause = failure.__cause__
-    return isinstance(cause, DBAPIError) and _is_read_only(_code(cause))
+    return _is_read_only(_code_of_cause(failure))
 
 
 def rejects_writes(failure: Exception) -> bool:
     """Return whether a driver's error means that the database is read-only."""
-    return _is_read_only(_code_of(failure))
+    return _is_read_only(code_of(failure))
 
 
 def is_statement_timeout(failure: Exception) -> bool:
     """Return whether :class:`Unavailable` was raised for a statement timeout."""
-    cause = failure.__cause__
-    return isinstance(cause, DBAPIError) and _code(cause) in _LATE
+    return _code_of_cause(failure) in _LATE
 
 
 def conflict_of(failure: Exception) -> str | None:
     """Return the kind of conflict that :class:`Unavailable` was raised for, or None."""
-    cause = failure.__cause__
-    if not isinstance(cause, DBAPIError):
-        return None
-    code = _code(cause)
+    code = _code_of_cause(failure)
     return next((kind for codes, kind in _BY_CODES if code in codes), None)
 
 
@@ -269,7 +264,6 @@ def _describe_error(failure: DBAPIError) -> str | None:
 
 
 def _describe_connection_error(failure: DBAPIError) -> str:
-
     code, text = _code(failure), str(failure.orig)
     for codes, words, sentence in _CONNECTION_ERRORS:
         if code in codes or any(word in text for word in words):
@@ -294,12 +288,16 @@ def _describe_silence(failure: DBAPIError) -> str:
 
 
 def _code(failure: DBAPIError) -> object:
+    return code_of(failure.orig)
+
+
+def _code_of_cause(failure: Exception) -> object:
+    cause = failure.__cause__
+    return _code(cause) if isinstance(cause, DBAPIError) else None
+
+
+def code_of(failure: BaseException | None) -> object:
     """Return MariaDB's error number, PostgreSQL's SQLSTATE or SQLite's message."""
-    return _code_of(failure.orig)
-
-
-def _code_of(failure: BaseException | None) -> object:
-
     first = next(iter(getattr(failure, "args", ())), None)
     return first if isinstance(first, int) else getattr(failure, "sqlstate", None) or first
 

@@ -98,7 +98,6 @@ class Lease:
         return self._run(connection, _RENEW) or self._run(connection, _INSERT)
 
     def _run(self, connection: Connection, statement: str) -> bool:
-
         dialect = connection.dialect.name
         ignores = dialect == "mysql"
         sql = statement.format(

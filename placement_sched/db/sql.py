@@ -332,7 +332,6 @@ def page_after(
 
 
 def _is_after(order: Order, values: Iterable[Any]) -> ColumnElement[bool]:
-
     later: list[ColumnElement[bool]] = []
     equal: list[ColumnElement[bool]] = []
     for (key, is_descending), value in zip(order, values, strict=True):

@@ -102,6 +102,8 @@ MAX_GATE_WAIT = 3.0
 #: shorter transactions without such an entry (``store/placement/change_log.py``).
 LONG_TRANSACTION = 2.0
 
+#: The file of an SQLite database.
+_MAIN_FILE = "SELECT file FROM pragma_database_list WHERE name = 'main'"
 #: A write without any effect.
 _EMPTY_WRITE = text("DELETE FROM sched_commit_marks WHERE id = ''")
 
@@ -253,7 +255,7 @@ class Database:
         """
         if self.url.get_backend_name() == "sqlite":
             with self.read() as connection:
-                _, _, file = connection.exec_driver_sql("PRAGMA database_list").one()
+                file = connection.exec_driver_sql(_MAIN_FILE).scalar_one()
             if not os.access(file, os.W_OK):
                 raise Unavailable(READ_ONLY)
             return

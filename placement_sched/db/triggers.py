@@ -15,6 +15,7 @@ from oslo_log import log
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from placement_sched.db.errors import code_of
 from placement_sched.model.names import shorten_names
 
 LOG = log.getLogger(__name__)
@@ -140,7 +141,7 @@ def _run_if_allowed(connection: Connection, work: Callable[[], None]) -> BaseExc
         else:
             work()
     except DBAPIError as failure:
-        if not _lacks_privilege(failure):
+        if code_of(failure.orig) not in _MISSING_PRIVILEGE:
             raise
         return failure.orig
     return None
@@ -192,12 +193,6 @@ def _create(connection: Connection, missing: frozenset[str]) -> None:
                 connection.exec_driver_sql(
                     f"ALTER TABLE {trigger.table} ENABLE ALWAYS TRIGGER {trigger.name}"
                 )
-
-
-def _lacks_privilege(failure: DBAPIError) -> bool:
-    original = failure.orig
-    codes = {getattr(original, "sqlstate", None), next(iter(getattr(original, "args", ())), None)}
-    return not _MISSING_PRIVILEGE.isdisjoint(codes)
 
 
 def _build_triggers(connection: Connection) -> Iterator[_Trigger]:

@@ -85,8 +85,8 @@ def record(connection: Connection, decision: Decision, now: datetime) -> None:
         }
         for position, place in enumerate(decision.places)
     ]
-    for batch in sql.batches(rows):
-        connection.execute(_PLACE, batch)
+    if rows:
+        connection.execute(_PLACE, rows)
 
 
 def by_uuid(connection: Connection, uuid: str) -> Decision:

@@ -49,8 +49,7 @@ def record(connection: Connection, run: PlanRun, now: datetime) -> None:
         }
         for position, move in enumerate(run.moves)
     ]
-    for batch in sql.batches(rows):
-        connection.execute(insert(plan_moves), batch)
+    sql.insert_rows(connection, plan_moves, rows)
 
 
 def by_uuid(connection: Connection, uuid: str) -> PlanRun:

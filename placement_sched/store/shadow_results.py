@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, select, update
 
 from placement_sched.db import sql
 from placement_sched.db.tables import decisions, shadow_results
@@ -47,8 +47,7 @@ def record(connection: Connection, results: Iterable[ShadowResult], now: datetim
         | {"detail": to_storable(result.detail), "created_at": now}
         for result in results
     ]
-    for batch in sql.batches(rows):
-        connection.execute(insert(shadow_results), batch)
+    sql.insert_rows(connection, shadow_results, rows)
 
 
 def record_verdicts(connection: Connection, results: Sequence[ShadowResult], now: datetime) -> None:

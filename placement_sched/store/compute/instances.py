@@ -361,8 +361,7 @@ def add(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 
     A row has all columns but ``id``.
     """
-    for batch in sql.batches(rows, _BATCH_SIZE):
-        sql.insert_missing(connection, instances, batch)
+    sql.insert_missing(connection, instances, rows)
 
 
 def change(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -370,11 +369,9 @@ def change(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
 
     All rows have the same columns. Rows of locked instances may omit unchanged columns.
     """
-    if not rows:
-        return
-    changing = [name for name in rows[0] if name != "uuid"]
-    for batch in sql.batches(rows, _BATCH_SIZE):
-        sql.insert_or_update(connection, instances, batch, key=_KEY, changing=changing)
+    if rows:
+        changing = [name for name in rows[0] if name != "uuid"]
+        sql.insert_or_update(connection, instances, rows, key=_KEY, changing=changing)
 
 
 def remove(connection: Connection, uuids: Iterable[str]) -> int:
