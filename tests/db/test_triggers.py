@@ -254,20 +254,6 @@ def test_cascading_foreign_keys_prevent_triggers(empty, caplog):
 
 
 @pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
-def test_log_ids_of_several_servers_are_read(empty):
-    """The nodes of a Galera cluster assign such ids."""
-    sync_schema(empty)
-    url = empty.url.update_query_dict({"init_command": "SET auto_increment_increment = 3"})
-    other = logging_database(url.render_as_string(hide_password=False))
-    copy = ChangeLogCopy(empty)
-    for number, database in enumerate((empty, other, other, empty), 1):
-        insert_allocation(database, number)
-        assert copy.follow().providers == {number}
-    other.dispose()
-    assert copy.equals_tables()
-
-
-@pytest.mark.parametrize("empty_url", ["mysql"], indirect=True)
 def test_trigger_creation_waits_briefly_for_table_locks(empty, monkeypatch):
     """Other statements on the table would wait as long."""
     sync_schema(empty)

@@ -15,7 +15,6 @@ from placement_sched.store.placement import (
     traits,
 )
 from placement_sched.store.placement.provider_search import ProviderQuery
-from tests.exploring import Dice
 from tests.support.providers import NOW, make_provider, make_providers
 from tests.support.statements import record_statements
 
@@ -109,39 +108,3 @@ def test_each_class_is_checked_for_its_own_amount(database):
             if all(total >= amount for total, amount in zip(stock, requested, strict=True))
         }
         assert search_providers(database, resources=amounts)[0] == expected
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_provider_with_a_trait_of_every_set_is_found(database, seed):
-    dice = Dice.numbered(seed)
-    uuids = make_providers(database, [[] for _ in range(20)])
-    names, places = TRAITS[:6], AGGREGATES[:6]
-    chosen = {uuid: set(dice.sample(range(6), dice.randint(0, 6))) for uuid in uuids}
-
-    def write_rows(connection):
-        providers = resource_providers.by_uuids(connection, uuids)
-        ids = {uuid: provider.id for uuid, provider in providers.items()}
-        for replace, labels in ((traits.replace_many, names), (aggregates.replace_many, places)):
-            labels_by_id = {
-                ids[uuid]: [labels[index] for index in indexes] for uuid, indexes in chosen.items()
-            }
-            replace(connection, labels_by_id, NOW)
-        traits.add_missing(connection, names, NOW)
-
-    database.write(write_rows)
-    for _ in range(10):
-        sets = [set(dice.sample(range(6), dice.randint(1, 3))) for _ in range(dice.randint(0, 4))]
-        sets = list({frozenset(each) for each in sets})
-        forbidden = frozenset(dice.sample(range(6), dice.randint(0, 2)))
-        expected = {
-            uuid
-            for uuid, has in chosen.items()
-            if all(each & has for each in sets) and not forbidden & has
-        }
-        for key, kind, required, labels in (
-            ("traits", TraitTerms, "required", names),
-            ("aggregates", AggregateTerms, "member_of", places),
-        ):
-            named = tuple(frozenset(labels[n] for n in each) for each in sets)
-            terms = {required: named, "forbidden": frozenset(labels[n] for n in forbidden)}
-            assert search_providers(database, **{key: kind(**terms)})[0] == expected
