@@ -10,20 +10,8 @@ from tests.support.providers import NOW
 
 pytestmark = pytest.mark.all_databases
 
-NAMES = [
-    "plain",
-    "with space",
-    "comma,comma",
-    'quote "quoted"',
-    "back\\slash",
-    "\\",
-    "{brace}",
-    "NULL",
-    "it's",
-    "Zürich",
-    "%s",
-    ":name",
-]
+NAMES = ["plain", "with space", "comma,comma", 'quote "quoted"', "back\\slash", "\\", "{brace}"]
+NAMES += ["NULL", "it's", "Zürich", "%s", ":name"]
 
 
 @pytest.fixture

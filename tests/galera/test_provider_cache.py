@@ -14,7 +14,6 @@ from placement_sched.db.transaction import Database
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.support.placement_copy import ChangeLogCopy
-from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.system
 
@@ -69,33 +68,6 @@ def test_copies_apply_transactions_of_all_nodes(galera, databases):
         assert copy.equals_tables()
         assert not copy.follow().providers
         assert copy.doubts == 0
-
-
-def test_requests_use_the_cache_on_every_node(galera, galera_database, databases, make_app):
-    apps = [
-        make_app(
-            make_settings(node.url(galera_database), placement__providers_in_memory=True),
-            in_memory=True,
-        )
-        for node in galera.nodes
-    ]
-    query = "/placement/allocation_candidates?resources=VCPU:1"
-    for number, app in enumerate(apps):
-        uuid = f"00000000-0000-4000-8000-00000000000{number}"
-        body = {"name": f"cn{number}", "uuid": uuid}
-        app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
-        inventories = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 4}}}
-        path = f"/placement/resource_providers/{uuid}/inventories"
-        app.put_json(path, inventories, headers=LATEST_HEADERS)
-        galera.settle()
-        for other in apps:
-            answer = other.get(query, headers=LATEST_HEADERS).json
-            assert len(answer["allocation_requests"]) == number + 1
-    for app in apps:
-        cache = app.app.services.scheduler.memory.provider_cache
-        cache.wait(60)
-        assert cache.figures.full_readings == 1
-        assert cache.figures.repairs == 0
 
 
 def test_cache_follows_a_node_that_was_killed_and_rejoined(galera, databases):
