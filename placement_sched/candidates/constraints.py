@@ -16,7 +16,7 @@ import numpy as np
 from placement_sched.candidates.columns import Mask, RowNumbers, SomeRows, number_of
 from placement_sched.candidates.request import ResolvedNames, SlotGroup, TreeSearch
 from placement_sched.candidates.tree_index import TreeIndex
-from placement_sched.model.candidates_query import RequestGroup, TraitTerms
+from placement_sched.model.candidates_query import AggregateTerms, RequestGroup, TraitTerms
 
 #: Kind of constraints on the root of a tree.
 ROOT_REQUIRED = "root_required"
@@ -44,12 +44,14 @@ class CountedRoot(Enum):
 class Constraint:
     """A constraint, with its kind and detail as shown in an explanation.
 
-    ``resource_class`` and ``amount`` are set for a constraint on resources. Any other constraint
-    has the ``reason`` for rejecting a provider that does not meet it.
+    ``part`` is a request group with this constraint alone. ``resource_class`` and ``amount`` are
+    set for a constraint on resources. Any other constraint has the ``reason`` for rejecting a
+    provider that does not meet it.
     """
 
     kind: str
     detail: str
+    part: RequestGroup
     reason: str = ""
     resource_class: str = ""
     amount: int = 0
@@ -58,17 +60,20 @@ class Constraint:
 def constraints_of(group: RequestGroup) -> Iterator[Constraint]:
     """Yield the constraints of a group in the order of explanations."""
     for name, amount in group.resources:
-        yield Constraint("resources", f"{name}:{amount}", resource_class=name, amount=amount)
+        part = RequestGroup(resources=((name, amount),))
+        detail = f"{name}:{amount}"
+        yield Constraint("resources", detail, part, resource_class=name, amount=amount)
     yield from _trait_constraints(group.traits)
     for uuids in group.aggregates.member_of:
-        named = sorted(uuids)
+        named, part = sorted(uuids), RequestGroup(aggregates=AggregateTerms((uuids,)))
         reason = f"not in aggregate {' or '.join(named)}"
-        yield Constraint("member_of", f"in:{','.join(named)}", reason)
-    if group.aggregates.forbidden:
-        detail = f"!in:{','.join(sorted(group.aggregates.forbidden))}"
-        yield Constraint("member_of", detail, "in a forbidden aggregate")
+        yield Constraint("member_of", f"in:{','.join(named)}", part, reason)
+    if forbidden := group.aggregates.forbidden:
+        part = RequestGroup(aggregates=AggregateTerms((), forbidden))
+        detail = f"!in:{','.join(sorted(forbidden))}"
+        yield Constraint("member_of", detail, part, "in a forbidden aggregate")
     if group.in_tree is not None:
-        yield Constraint("in_tree", group.in_tree)
+        yield Constraint("in_tree", group.in_tree, RequestGroup(in_tree=group.in_tree))
 
 
 def root_constraints_of(terms: TraitTerms) -> Iterator[Constraint]:
@@ -81,9 +86,11 @@ def _trait_constraints(terms: TraitTerms) -> Iterator[Constraint]:
     for any_of in terms.required:
         names = sorted(any_of)
         detail = names[0] if len(names) == 1 else f"in:{','.join(names)}"
-        yield Constraint("required", detail, f"lacks trait {' or '.join(names)}")
+        part = RequestGroup(traits=TraitTerms((any_of,)))
+        yield Constraint("required", detail, part, f"lacks trait {' or '.join(names)}")
     for name in sorted(terms.forbidden):
-        yield Constraint("required", f"!{name}", f"has forbidden trait {name}")
+        part = RequestGroup(traits=TraitTerms((), frozenset({name})))
+        yield Constraint("required", f"!{name}", part, f"has forbidden trait {name}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, can_serve
+from placement_sched.candidates.constraints import constraints_of
 from placement_sched.candidates.explain_stages import CheckedTrees, Stage, stages_of
 from placement_sched.candidates.providers import ProviderSource
 from placement_sched.candidates.request import Rules, can_serve_alone, slots_of, tree_search
@@ -143,12 +144,9 @@ _POLICY = _Term(("group_policy", "isolate"))
 
 
 def _yield_terms(query: CandidatesQuery, stages: Sequence[Stage]) -> Iterator[_Term]:
-    constraints: list[tuple[str | None, RequestGroup]] = [
-        (group.suffix, part) for group in query.groups for part in _split_group(group)
-    ]
-    constraints += [(None, part) for part in _split_group(RequestGroup(traits=query.root))]
-    for stage, (suffix, part) in zip(stages, constraints, strict=True):
-        yield _Term((stage.kind, stage.detail), suffix, part)
+    for stage in stages:
+        suffix = None if stage.of_root else stage.suffix
+        yield _Term((stage.kind, stage.detail), suffix, stage.constraint.part)
     if query.isolates:
         yield _POLICY
     for suffixes in dict.fromkeys(query.same_subtrees):
@@ -189,8 +187,8 @@ def _drop_terms(query: CandidatesQuery, dropped: Sequence[_Term]) -> CandidatesQ
     subtrees = {term.subtree for term in dropped}
 
     def drop_from(suffix: str | None, group: RequestGroup) -> RequestGroup:
-        parts = [part for part in _split_group(group) if (suffix, part) not in constraints]
-        return _join_groups(group.suffix, parts)
+        parts = (constraint.part for constraint in constraints_of(group))
+        return _join_groups(group.suffix, [p for p in parts if (suffix, p) not in constraints])
 
     return replace(
         query,
@@ -199,25 +197,6 @@ def _drop_terms(query: CandidatesQuery, dropped: Sequence[_Term]) -> CandidatesQ
         group_policy="none" if _POLICY in dropped else query.group_policy,
         same_subtrees=tuple(rule for rule in query.same_subtrees if rule not in subtrees),
     )
-
-
-def _split_group(group: RequestGroup) -> Iterator[RequestGroup]:
-    """Yield a group with each constraint of a group alone.
-
-    The order is the same as in :func:`placement_sched.candidates.constraints.constraints_of`.
-    """
-    for amount in group.resources:
-        yield RequestGroup(resources=(amount,))
-    for any_of in group.traits.required:
-        yield RequestGroup(traits=TraitTerms((any_of,)))
-    for name in sorted(group.traits.forbidden):
-        yield RequestGroup(traits=TraitTerms((), frozenset({name})))
-    for uuids in group.aggregates.member_of:
-        yield RequestGroup(aggregates=AggregateTerms((uuids,)))
-    if group.aggregates.forbidden:
-        yield RequestGroup(aggregates=AggregateTerms((), group.aggregates.forbidden))
-    if group.in_tree is not None:
-        yield RequestGroup(in_tree=group.in_tree)
 
 
 def _join_groups(suffix: str, groups: Sequence[RequestGroup]) -> RequestGroup:
