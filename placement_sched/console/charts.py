@@ -269,59 +269,31 @@ def timeline_picture(counts: Json, *, is_whole: bool = False) -> TimelinePicture
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapacityBar:
-    """The capacity for a flavor or in a part of the cloud.
-
-    ``width`` is relative to the largest capacity.
-    """
-
-    name: str
-    capacity: int
-    width: float
-    exact: bool
-    doubts: tuple[str, ...]
-    refused: str
-    stops: tuple[Json, ...]
-    stranded: Mapping[str, int]
-    is_part: bool
-
-
 @dataclass(frozen=True, slots=True)
 class CapacityPicture:
-    """The bars of a capacity response, each flavor followed by its parts."""
+    """The bars of a capacity response, each flavor followed by its parts.
+
+    A bar is the JSON object of a flavor or part with its ``name``, whether it ``is_part`` of a
+    flavor, and its ``width`` relative to the largest capacity.
+    """
 
     #: The title of the column of names.
     what: str
-    bars: tuple[CapacityBar, ...]
+    bars: tuple[Json, ...]
 
 
 def capacity_picture(answer: Json, per: str | None) -> CapacityPicture:
     """Build the chart of a ``POST /capacity`` response for a flavor or several."""
-    flavors: Sequence[Json] = answer.get("flavors", [answer])
-    rows: list[tuple[str, Json, bool]] = []
-    for flavor in flavors:
-        rows.append((flavor.get("flavor", ""), flavor, False))
-        rows += [(part["name"] or "-", part, True) for part in flavor.get("per", ())]
-    largest = max((entry["capacity"] for _, entry, _ in rows), default=0)
+    bars: list[Json] = []
+    for flavor in answer.get("flavors", [answer]):
+        defaults = {"exact": True, "inexact_because": (), "refused": ""}
+        bars.append({**defaults, **flavor, "name": flavor.get("flavor", ""), "is_part": False})
+        bars += [
+            {**defaults, **part, "name": part["name"] or "-", "is_part": True}
+            for part in flavor.get("per", ())
+        ]
+    largest = max((bar["capacity"] for bar in bars), default=0)
+    for bar in bars:
+        bar["width"] = _WIDTH * bar["capacity"] / max(largest, 1)
     titles = [*(["Flavor"] if "flavors" in answer else []), *([per.capitalize()] if per else [])]
-    return CapacityPicture(
-        ", ".join(titles) or "Where",
-        tuple(
-            _build_capacity_bar(name, row, largest, is_part=is_part) for name, row, is_part in rows
-        ),
-    )
-
-
-def _build_capacity_bar(name: str, entry: Json, largest: int, *, is_part: bool) -> CapacityBar:
-    return CapacityBar(
-        name=name,
-        capacity=entry["capacity"],
-        width=_WIDTH * entry["capacity"] / largest if largest else 0.0,
-        exact=entry.get("exact", True),
-        doubts=tuple(entry.get("inexact_because", ())),
-        refused=entry.get("refused", ""),
-        stops=tuple(entry["limited_by"]),
-        stranded=entry["stranded"],
-        is_part=is_part,
-    )
+    return CapacityPicture(", ".join(titles) or "Where", tuple(bars))

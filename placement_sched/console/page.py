@@ -4,7 +4,7 @@
 import csv
 import io
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -257,6 +257,20 @@ def form_error(failure: ApiError | Error) -> FormError:
     return FormError(int(failure.status), failure.detail)
 
 
+def answer_page(
+    template: str, title: str, values: Mapping[str, Any], answer: Callable[[], Mapping[str, Any]]
+) -> flask.Response:
+    """Render a page with the values that ``answer`` returns.
+
+    If it raises an error of an API or form, the page shows the error, which is in ``refusal``.
+    """
+    try:
+        return page(template, title, {"refusal": None, **values, **answer()})
+    except (ApiError, Error) as failure:
+        error = form_error(failure)
+        return page(template, title, {**values, "refusal": error}, status=error.status)
+
+
 def error_page(status: int, detail: str) -> flask.Response:
     """Render the page of an error. ``detail`` is a sentence."""
     title = HTTPStatus(status).phrase
@@ -266,7 +280,7 @@ def error_page(status: int, detail: str) -> flask.Response:
 
 def heading(title: str, *facts: tuple[str, str]) -> Heading:
     """Build the heading of a report of this service, with the current time."""
-    place = flask.request.host_url.rstrip("/")
+    place = flask.request.url_root.rstrip("/")
     return Heading(title=title, place=place, made=utcnow(), facts=facts)
 
 

@@ -30,11 +30,6 @@ _MAX_COMPARISON_WORK = 4_000_000
 _CANONICAL = re.compile("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-def is_zone(text: str) -> bool:
-    """Return whether ``text`` may name an availability zone."""
-    return is_printable_name(text) and re.search(ZONE, text) is not None
-
-
 def is_printable(text: str) -> bool:
     """Return whether ``text`` is printable, including spaces of all kinds."""
     return all(letter.isprintable() or category(letter) == "Zs" for letter in text)

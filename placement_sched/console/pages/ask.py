@@ -3,33 +3,30 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any
 
 import flask
 
 from placement_sched.console.charts import BEST, StagePicture, compare_weights
-from placement_sched.console.client import ApiClient, ApiError
+from placement_sched.console.client import ApiClient
 from placement_sched.console.forms import FIELDS, LABELS, FormRequest
 from placement_sched.console.page import (
+    answer_page,
     api_client,
     build_share,
     download,
-    form_error,
-    page,
+    heading,
     redirect_without_empty_fields,
 )
 from placement_sched.console.reports import (
-    Heading,
     explanation_report,
     explanation_view,
     facts_of,
     format_first_names,
     request_parts,
 )
-from placement_sched.errors import Error, NotFound
+from placement_sched.errors import Invalid, NotFound
 from placement_sched.model.aggregates import DEFAULT_POLICY
-from placement_sched.model.clock import utcnow
 from placement_sched.model.decision import SELECTED
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import (
@@ -150,7 +147,7 @@ _PAGE = 100
 #: Initial sizes in the form if no flavor is stored.
 _INITIAL_SIZES = {"vcpus": "2", "ram": "4096", "disk": "20"}
 #: Default values of the template.
-_DEFAULTS = dict.fromkeys(("refusal", "one", "verdict", "stage", "compared", "what_if", "asked"))
+_DEFAULTS = dict.fromkeys(("one", "verdict", "stage", "compared", "what_if", "asked"))
 #: What a change does to the hosts that it names, by the first word of its line.
 _CHANGE_WORDS = {"drain": "drained", "remove": "removed", "add": "added"}
 #: Message for an empty form.
@@ -219,36 +216,34 @@ def index() -> flask.Response:
         **_DEFAULTS,
         **_list_choices(client, question),
     }
-    status: int = HTTPStatus.OK
-    if question.is_asked:
-        try:
-            if links.requested_host and args.get("part") == "host":
-                against = args.get("against", "").split("\n")
-                values |= _host_values(client, links, against, client.aggregate_names())
-                return page("ask_host.html", "Ask", values)
-            values |= _explain(client, links, args)
-            values["what_if"] = _describe_simulation(question, values["multipliers"])
-        except (ApiError, Error) as failure:
-            error = form_error(failure)
-            status, values["refusal"] = error.status, error.detail
-    elif any(name in FIELDS for name in args):
-        status, values["refusal"] = HTTPStatus.BAD_REQUEST, _EMPTY_FORM
-    return page("ask.html", "Ask", values, status=status)
+    if question.is_asked and links.requested_host and args.get("part") == "host":
+        against = args.get("against", "").split("\n")
+        return answer_page(
+            "ask_host.html",
+            "Ask",
+            values,
+            lambda: _host_values(client, links, against, client.aggregate_names()),
+        )
+
+    def answer() -> Mapping[str, Any]:
+        if question.is_asked:
+            simulation = _describe_simulation(question, values["multipliers"])
+            return {**_explain(client, links, args), "what_if": simulation}
+        if any(name in FIELDS for name in args):
+            raise Invalid(_EMPTY_FORM)
+        return {}
+
+    return answer_page("ask.html", "Ask", values, answer)
 
 
 def report() -> flask.Response:
     """Send the explanation as a file, with the comparison of policies."""
     args, client = flask.request.args, api_client()
     body = FormRequest(args).body(max_rejected=0)
-    heading = Heading(
-        title="Explanation",
-        place=flask.request.url_root.rstrip("/"),
-        made=utcnow(),
-        facts=tuple(facts_of(body)),
-    )
+    headed = heading("Explanation", *facts_of(body))
     names, explanation = client.aggregate_names(), client.ask(_EXPLAIN, body)
     compared = _compare_policies(client, body, args, explanation, names)
-    html = explanation_report(explanation, body["request_spec"], heading, names, compared)
+    html = explanation_report(explanation, body["request_spec"], headed, names, compared)
     return download("explanation.html", html)
 
 

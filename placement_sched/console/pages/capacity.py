@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote, urlencode
 
@@ -15,22 +14,20 @@ import flask
 from flask import request
 from werkzeug.datastructures import MultiDict
 
-from placement_sched.console.client import ApiClient, ApiError
+from placement_sched.console.client import ApiClient
 from placement_sched.console.forms import FIELDS, LABELS, FormRequest
 from placement_sched.console.page import (
-    FormError,
+    answer_page,
     api_client,
     build_share,
     csv_file,
     download,
-    form_error,
     heading,
-    page,
     redirect_without_empty_fields,
 )
 from placement_sched.console.reports import capacity_report, request_parts
 from placement_sched.console.units import format_stage
-from placement_sched.errors import Error, Invalid
+from placement_sched.errors import Invalid
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import with_names
 from placement_sched.model.flat_request import FORMS, change_of, shorten_addition, shorten_change
@@ -220,7 +217,6 @@ def index() -> flask.Response:
         "parts": _PARTS,
         "forms": FORMS,
         "query": request.query_string.decode("latin-1"),
-        "refusal": None,
         "rows": None,
         "plan": None,
         "plan_query": None,
@@ -229,37 +225,34 @@ def index() -> flask.Response:
         "asked": [],
         **choices,
     }
-    if query.is_asked:
-        try:
-            values |= _answer(query, [flavor["name"] for flavor in choices["flavors"]])
-        except (ApiError, Error) as error:
-            values["refusal"] = form_error(error)
-    elif any(name in FIELDS for name in request.args):
-        values["refusal"] = FormError(HTTPStatus.BAD_REQUEST, _EMPTY_FORM)
-    status = values["refusal"].status if values["refusal"] else 200
-    return page("capacity.html", "Capacity", values, status=status)
+
+    def answer() -> Mapping[str, Any]:
+        if query.is_asked:
+            return _answer(query, [flavor["name"] for flavor in choices["flavors"]])
+        if any(name in FIELDS for name in request.args):
+            raise Invalid(_EMPTY_FORM)
+        return {}
+
+    return answer_page("capacity.html", "Capacity", values, answer)
 
 
 def row() -> flask.Response:
     """Show the rows of a flavor, as a part of the page."""
-    return _render_part("capacity_row.html", lambda query: _count_flavors(api_client(), query))
+    query = CapacityForm(request.args)
+    return answer_page(
+        "capacity_row.html", "Capacity", {}, lambda: _count_flavors(api_client(), query)
+    )
 
 
 def plan() -> flask.Response:
     """Show the moves that the changes require, as a part of the page."""
-    return _render_part("capacity_plan.html", lambda query: {"plan": _plan(api_client(), query)})
-
-
-def _render_part(
-    template: str, answer: Callable[[CapacityForm], Mapping[str, Any]]
-) -> flask.Response:
     query = CapacityForm(request.args)
-    try:
-        values, status = {"refusal": None, "wanted": query, **answer(query)}, 200
-    except (ApiError, Error) as error:
-        rejection = form_error(error)
-        values, status = {"refusal": rejection, "wanted": query}, rejection.status
-    return page(template, "Capacity", values, status=status)
+    return answer_page(
+        "capacity_plan.html",
+        "Capacity",
+        {"wanted": query},
+        lambda: {"plan": _plan(api_client(), query)},
+    )
 
 
 def _answer(query: CapacityForm, names: Sequence[str]) -> dict[str, Any]:
@@ -436,49 +429,39 @@ def table() -> flask.Response:
 def moves() -> flask.Response:
     """Show advice on moves towards a goal."""
     args = request.args
-    goal, flavor = args.get("goal", ""), args.get("flavor", "").strip()
-    values: dict[str, Any] = {
-        "given": args,
-        "goals": _GOALS,
-        "advice": None,
-        "refusal": None,
-        **_list_choices(),
-    }
-    if goal:
-        try:
-            body: Json = {"goal": goal, "moves": _parse_integer(args.get("moves") or "5", "Moves")}
-            if flavor:
-                zone = args.get("zone", "").strip()
-                spec = {"flavor": flavor, **({"availability_zone": zone} if zone else {})}
-                body["request_spec"] = spec
-            values["advice"] = api_client().ask(_REBALANCE, body)
-        except (ApiError, Error) as error:
-            values["refusal"] = form_error(error)
-    status = values["refusal"].status if values["refusal"] else 200
-    return page("moves.html", "Advice on moves", values, status=status)
+    values = {"given": args, "goals": _GOALS, "advice": None, **_list_choices()}
+
+    def answer() -> Mapping[str, Any]:
+        if not (goal := args.get("goal", "")):
+            return {}
+        body: Json = {"goal": goal, "moves": _parse_integer(args.get("moves") or "5", "Moves")}
+        if flavor := args.get("flavor", "").strip():
+            zone = args.get("zone", "").strip()
+            spec = {"flavor": flavor, "availability_zone": zone}
+            body["request_spec"] = {key: text for key, text in spec.items() if text}
+        return {"advice": api_client().ask(_REBALANCE, body)}
+
+    return answer_page("moves.html", "Advice on moves", values, answer)
 
 
 def failover() -> flask.Response:
     """Show whether the instances of failed hosts find places on other hosts."""
     if redirect := redirect_without_empty_fields():
         return redirect
-    args = request.args
-    values: dict[str, Any] = {"given": args, "answer": None, "refusal": None}
-    if args.keys() & {"host_failures", "within"}:
-        try:
-            number = _parse_integer(args.get("host_failures", "1"), "Failures")
-            body = {"host_failures": number, "within": args.get("within")}
-            command = ["capacity", f"--host-failures={number}"]
-            command += [f"--within={args['within']}"] if body["within"] else []
-            values["share"] = build_share(_FAILOVER, body=body, command=command)
-            client = api_client()
-            answer = client.ask(_FAILOVER, body)
-            values["answer"] = with_names(answer, client.aggregate_names())
-        except (ApiError, Error) as error:
-            values["refusal"] = form_error(error)
-    status = values["refusal"].status if values["refusal"] else 200
-    values["keys"] = _list_failover_keys()
-    return page("failover.html", "If hosts fail", values, status=status)
+    args, client = request.args, api_client()
+
+    def answer() -> Mapping[str, Any]:
+        if not args.keys() & {"host_failures", "within"}:
+            return {}
+        number = _parse_integer(args.get("host_failures", "1"), "Failures")
+        body = {"host_failures": number, "within": args.get("within")}
+        command = ["capacity", f"--host-failures={number}"]
+        command += [f"--within={args['within']}"] if body["within"] else []
+        result = with_names(client.ask(_FAILOVER, body), client.aggregate_names())
+        return {"answer": result, "share": build_share(_FAILOVER, body=body, command=command)}
+
+    values = {"given": args, "answer": None, "keys": _list_failover_keys()}
+    return answer_page("failover.html", "If hosts fail", values, answer)
 
 
 def _list_failover_keys() -> list[str]:

@@ -16,6 +16,7 @@ from placement_sched.console.client import ApiClient, ApiError, join_path
 from placement_sched.console.forms import form_query
 from placement_sched.console.page import (
     Share,
+    answer_page,
     api_client,
     build_share,
     csv_file,
@@ -303,27 +304,21 @@ def replay(uuid: str) -> flask.Response:
     path = _api_path(uuid)
     decision = api_client().get(path)
     settings = request.args.get("settings") or "now"
-    values = {
-        **_decision_values(decision),
-        "settings": settings,
-        "choices": _SETTINGS,
-        "refusal": None,
-    }
-    try:
-        answer = api_client().ask(f"{path}/replay", {"settings": settings})
-    except ApiError as failure:
-        values["refusal"] = error = form_error(failure)
-        return page("replay.html", "Ask again", values, status=error.status)
-    names = api_client().aggregate_names()
-    values |= {
-        "differences": [
-            (row["what"], row["then"], row["now"])
-            for row in with_names(answer["differences"], names)
-        ],
-        "then": explanation_view(as_explanation(answer["then"]), names),
-        "now": explanation_view(answer["now"], names),
-    }
-    return page("replay.html", "Ask again", values)
+    values = {**_decision_values(decision), "settings": settings, "choices": _SETTINGS}
+
+    def answer() -> Mapping[str, Any]:
+        runs = api_client().ask(f"{path}/replay", {"settings": settings})
+        names = api_client().aggregate_names()
+        return {
+            "differences": [
+                (row["what"], row["then"], row["now"])
+                for row in with_names(runs["differences"], names)
+            ],
+            "then": explanation_view(as_explanation(runs["then"]), names),
+            "now": explanation_view(runs["now"], names),
+        }
+
+    return answer_page("replay.html", "Ask again", values, answer)
 
 
 def _api_path(uuid: str) -> str:

@@ -10,7 +10,7 @@ from flask import request
 
 from placement_sched.console.charts import timeline_picture
 from placement_sched.console.client import ApiClient, ApiError
-from placement_sched.console.page import api_client, build_share, form_error, page, redirect
+from placement_sched.console.page import answer_page, api_client, build_share, page, redirect
 from placement_sched.console.pages.aggregates import with_words
 from placement_sched.console.pages.cloud import FILTERS
 from placement_sched.console.uses import add_uses, build_use, choose_classes, find_full
@@ -61,31 +61,27 @@ def findings() -> flask.Response:
 
     The check reads the traits of all hosts, which takes as long as the rest of the page.
     """
-    try:
-        found = api_client().get(_CHECK)["findings"]
-    except ApiError as failure:
-        return page("findings.html", "Findings", {"refusal": failure}, status=failure.status)
-    shown = [with_words(finding) for finding in found[:3]]
-    values = {"refusal": None, "findings": shown, "number": len(found)}
-    return page("findings.html", "Findings", values)
+
+    def answer() -> Mapping[str, Any]:
+        all_findings = api_client().get(_CHECK)["findings"]
+        shown = [with_words(finding) for finding in all_findings[:3]]
+        return {"findings": shown, "number": len(all_findings)}
+
+    return answer_page("findings.html", "Findings", {}, answer)
 
 
 def fits() -> flask.Response:
     """Show the flavors with the least capacity, as a part of the overview."""
-    values: dict[str, Any] = {"refusal": None, "flavors": []}
-    status = 200
-    try:
-        answer = api_client().ask(
-            _CAPACITY, {"request_spec": {}, "all_flavors": True, "per": "zone"}
-        )
-    except ApiError as failure:
-        values["refusal"] = error = form_error(failure)
-        status = error.status
-    else:
-        flavors = sorted(answer["flavors"], key=lambda row: (row["capacity"], row["flavor"]))
-        values["flavors"] = [_fit_row(row) for row in flavors[:_MAX_FLAVORS]]
-        values["more"] = max(len(flavors) - _MAX_FLAVORS, 0)
-    return page("fits.html", "What still fits", values, status=status)
+    return answer_page("fits.html", "What still fits", {"flavors": []}, _count_fits)
+
+
+def _count_fits() -> Mapping[str, Any]:
+    body = {"request_spec": {}, "all_flavors": True, "per": "zone"}
+    flavors = sorted(
+        api_client().ask(_CAPACITY, body)["flavors"],
+        key=lambda row: (row["capacity"], row["flavor"]),
+    )
+    return {"flavors": [_fit_row(row) for row in flavors[:_MAX_FLAVORS]]}
 
 
 def _fit_row(row: Json) -> Json:

@@ -2,7 +2,6 @@
 """Search page for hosts, servers, flavors, requests and other names."""
 
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -44,20 +43,16 @@ def index() -> flask.Response:
 
 
 def _search(client: ApiClient, text: str) -> list[Hit]:
-    """Return the matches of all kinds that this person may read, from concurrent requests.
+    """Return the matches of all kinds that this person may read.
 
     Raises :class:`ApiError` for callers who may not list hosts.
     """
+    hits = list(_hosts(client, text))
     if not text:
-        return list(_hosts(client, text))
-    searches = (_servers, _flavors, _aggregates, _zones, _policies, _decisions)
-    with ThreadPoolExecutor(max_workers=len(searches)) as pool:
-        futures = [
-            pool.submit(flask.copy_current_request_context(_list_hits), search, client, text)
-            for search in searches
-        ]
-        hits = list(_hosts(client, text))
-        return [*hits, *(hit for future in futures for hit in future.result())]
+        return []
+    for search in (_servers, _flavors, _aggregates, _zones, _policies, _decisions):
+        hits += _list_hits(search, client, text)
+    return hits
 
 
 def _list_hits(
