@@ -109,11 +109,6 @@ def test_unknown_mode_is_reported_with_the_valid_modes(tmp_path):
     assert words[-5:] == ["set", "placement,", "scheduler", "or", "shadow"]
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_script_is_valid_bash(script):
-    run("bash", "-n", script)
-
-
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_script_passes_shellcheck(script):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands of the page "Deploy", with systemd, in a folder in place of a machine.
 
-Commands for a running systemd (users, units, journal) and for Debian's packages are left out.
-``systemd-sysusers`` creates the user in the folder.
+Commands for a running systemd (users, units, journal) and for Debian's packages are left out:
+``test_pages_on_a_machine.py`` runs them.
 """
 
 import os
@@ -20,7 +20,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
 
 from tests.conftest import SERVERS
-from tests.deploy import DEPLOY, find_program, run
+from tests.deploy import run
 from tests.house.test_packaging import LEFT_OUT
 from tests.support.empty_databases import empty_database
 from tests.support.repository import ROOT
@@ -39,7 +39,7 @@ POSTGRES_WORDS = ["runuser", "-l", "postgres", "-c"]
 #: pip then has no source of packages.
 NO_PACKAGES = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
 _, _, SYSTEMD_AND_TLS = PAGE.partition("\nWith systemd\n")
-SYSTEMD_PART, TLS_PART = SYSTEMD_AND_TLS.split("\nTLS in front\n")
+SYSTEMD_PART, _, _ = SYSTEMD_AND_TLS.partition("\nTLS in front\n")
 
 
 def read_commands(page: str) -> list[list[str]]:
@@ -61,26 +61,6 @@ def machine_commands() -> list[list[str]]:
 def is_client_command(words: list[str]) -> bool:
     """Return whether a command installs or runs OpenStack's client."""
     return words[0].startswith("client/") or words == ["python3", "-m", "venv", "client"]
-
-
-def proxy_commands() -> list[list[str]]:
-    """Return the commands that the fixture ``proxy_folder`` runs."""
-    return [words for words in read_commands(TLS_PART) if words[0] in {"openssl", "install", "cat"}]
-
-
-def test_files_named_by_the_page_exist():
-    names = set(re.findall(r"\bdeploy/[\w./-]+\w", PAGE))
-    assert len(names) > 5
-    assert [name for name in names if not (ROOT / name).exists()] == []
-
-
-def test_page_creates_its_user(tmp_path):
-    sysusers = find_program("systemd-sysusers", "systemd")
-    (tmp_path / "etc").mkdir()
-    run(sysusers, f"--root={tmp_path}", DEPLOY / "systemd/placement-sched.sysusers")
-    (line,) = (tmp_path / "etc/passwd").read_text().splitlines()
-    assert line.startswith("placement-sched:")
-    assert line.endswith(":/var/lib/placement-sched:/usr/sbin/nologin")
 
 
 @pytest.fixture(scope="module")
@@ -158,15 +138,6 @@ def test_running_server_keeps_its_release_during_an_upgrade(machine):
         assert f"{machine / name}-RELEASE/lib/" in Path(f"/proc/{new}/maps").read_text()
 
 
-def test_upgrade_uses_the_commands_of_the_installation():
-    """The tests of the page "Deploy" therefore cover these commands, too."""
-    commands = [
-        [word.replace("NEW", "RELEASE") for word in words] for words in read_commands(UPGRADE)[1:5]
-    ]
-    assert [words[0].split("/")[-1] for words in commands] == ["git", "python3", "pip", "pip"]
-    assert all(words in read_commands(SYSTEMD_PART) for words in commands)
-
-
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
 def test_database_is_prepared_by_its_documented_user(kind, tmp_path):
     """An administrator runs the commands, with a random name of user and database."""
@@ -210,41 +181,3 @@ def test_database_is_prepared_by_its_documented_user(kind, tmp_path):
             connection.exec_driver_sql(f"DROP DATABASE IF EXISTS {name}")
             connection.exec_driver_sql(f"DROP USER IF EXISTS {name}{anywhere}")
         engine.dispose()
-
-
-@pytest.fixture(scope="module")
-def proxy_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder after the commands for TLS, except commands for packages."""
-    root = tmp_path_factory.mktemp("in_front")
-    find_program("openssl")
-    for folder in ("etc/haproxy", "etc/nginx/conf.d", "etc/ssl"):
-        (root / folder).mkdir(parents=True)
-    shutil.copytree(DEPLOY, root / "deploy")
-    for words in proxy_commands():
-        quoted = [word if word == ">" else shlex.quote(word) for word in words]
-        line = re.sub(r"(?<= )/(?=etc)", f"{root}/", " ".join(quoted))
-        run("bash", "-euc", line, cwd=root)
-    return root
-
-
-def test_haproxy_accepts_the_installed_configuration(proxy_folder):
-    haproxy = find_program("haproxy")
-    assert ["haproxy", "-c", "-f", "/etc/haproxy/haproxy.cfg"] in read_commands(TLS_PART)
-    config = proxy_folder / "etc/haproxy/haproxy.cfg"
-    key = proxy_folder / "etc/haproxy/placement.pem"
-    assert key.stat().st_mode & 0o077 == 0
-    config.write_text(config.read_text().replace(" /etc/", f" {proxy_folder}/etc/"))
-    assert run(haproxy, "-c", "-f", config) == "Configuration file is valid\n"
-
-
-def test_nginx_accepts_the_installed_configuration(proxy_folder):
-    nginx = find_program("nginx", "nginx-light")
-    site = proxy_folder / "etc/nginx/conf.d/placement-sched.conf"
-    assert (proxy_folder / "etc/ssl/placement.example.com.key").stat().st_mode & 0o077 == 0
-    site.write_text(site.read_text().replace(" /etc/", f" {proxy_folder}/etc/"))
-    (proxy_folder / "nginx.conf").write_text(
-        f"pid {proxy_folder}/pid;\nerror_log stderr;\nevents {{}}\n"
-        f"http {{ access_log off; include {proxy_folder}/etc/nginx/conf.d/*.conf; }}\n"
-    )
-    printed = run(nginx, "-t", "-p", proxy_folder, "-c", proxy_folder / "nginx.conf")
-    assert "test is successful" in printed

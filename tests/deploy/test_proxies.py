@@ -29,19 +29,6 @@ NGINX = DEPLOY / "nginx/placement-sched.conf"
 APACHE = DEPLOY / "wsgi/apache.conf"
 
 
-@pytest.mark.parametrize("path", HAPROXY, ids=lambda path: path.parent.name)
-def test_haproxy_accepts_its_configuration_without_a_warning(path, tmp_path):
-    haproxy = find_program("haproxy")
-    text = re.sub(r"crt \S+", f"crt {create_certificate(tmp_path)}", path.read_text())
-    # Only the network of compose resolves the names.
-    text = re.sub(r"server (one|two) \w+:", r"server \1 127.0.0.1:", text)
-    config = tmp_path / "haproxy.cfg"
-    config.write_text(text)
-    output = run(haproxy, "-c", "-f", config)
-    assert "Configuration file is valid" in output
-    assert "WARNING" not in output
-
-
 def test_both_haproxy_files_differ_only_in_names():
     own, compose = (path.read_text() for path in HAPROXY)
     compose, comment, resolvers = compose.partition("\n# Docker's own")

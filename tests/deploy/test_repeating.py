@@ -73,73 +73,66 @@ def run_server(done: Counter[str], *, dies: bool = False) -> Iterator[CountingSe
 
 
 @contextmanager
-def send_through_proxy(proxy: ModuleType, folder: Path, ports: list[int]) -> Iterator[Any]:
-    """Yield a function that sends a request through the proxy and returns the status."""
-    # A failure takes no server out of rotation.
-    with proxy.start_proxy(folder, ports, always_tried=True) as (url, signed):
+def run_pair(proxy: ModuleType, folder: Path, done: Counter[str], *, is_closed: bool) -> Iterator:
+    """Run a proxy for two servers. Only the second server responds.
+
+    The port of the first is closed, or it sends no response. Yield both servers, and a function
+    that sends a request and returns the status.
+    """
+    with ExitStack() as stack:
+        healthy, dying = stack.enter_context(run_server(done)), None
+        if is_closed:
+            port = stack.enter_context(reserve_port()).getsockname()[1]
+        else:
+            dying = stack.enter_context(run_server(done, dies=True))
+            port = dying.server_port
+        # A failure takes no server out of rotation.
+        ports = [port, healthy.server_port]
+        url, signed = stack.enter_context(proxy.start_proxy(folder, ports, always_tried=True))
+        session = stack.enter_context(requests.Session())
+        session.trust_env = False
 
         def send(method: str, path: str) -> int:
-            with requests.Session() as session:
-                session.trust_env = False
-                sent = session.request(
-                    method, url + path, data=b"{}", verify=str(signed), timeout=60
-                )
-            return sent.status_code
+            response = session.request(
+                method, url + path, data=b"{}", verify=str(signed), timeout=60
+            )
+            session.close()  # each request has its own connection
+            return response.status_code
 
-        yield send
+        yield dying, healthy, send
 
 
 @PROXIES
-@pytest.mark.parametrize("method", WRITES)
-def test_possibly_completed_write_is_not_repeated(proxy, method, tmp_path):
+def test_possibly_completed_write_is_not_repeated(proxy, tmp_path):
     done: Counter[str] = Counter()
-    with ExitStack() as stack:
-        dying = stack.enter_context(run_server(done, dies=True))
-        healthy = stack.enter_context(run_server(done))
-        ports = [dying.server_port, healthy.server_port]
-        send = stack.enter_context(send_through_proxy(proxy, tmp_path, ports))
-        statuses = Counter(send(method, f"/p{number}") for number in range(10))
-    assert dying.reached == healthy.reached == {method}
+    with run_pair(proxy, tmp_path, done, is_closed=False) as (dying, healthy, send):
+        for method in WRITES:
+            assert {send(method, f"/p{number}") for number in range(10)} == {200, 502}
+    assert dying.reached == healthy.reached == set(WRITES)
     assert set(done.values()) == {1}
-    assert len(done) == 10
-    assert set(statuses) == {200, 502}
+    assert len(done) == 10 * len(WRITES)
 
 
 @PROXIES
 def test_failed_read_is_repeated(proxy, tmp_path):
-    done: Counter[str] = Counter()
-    with ExitStack() as stack:
-        dying = stack.enter_context(run_server(done, dies=True))
-        healthy = stack.enter_context(run_server(done))
-        ports = [dying.server_port, healthy.server_port]
-        send = stack.enter_context(send_through_proxy(proxy, tmp_path, ports))
-        statuses = {send("GET", f"/p{number}") for number in range(10)}
+    with run_pair(proxy, tmp_path, Counter(), is_closed=False) as (dying, _, send):
+        assert {send("GET", f"/p{number}") for number in range(10)} == {200}
     assert dying.reached == {"GET"}
-    assert statuses == {200}
 
 
 @PROXIES
-@pytest.mark.parametrize("method", [*WRITES, "GET"])
-def test_unaccepted_request_goes_to_the_other_server(proxy, method, tmp_path):
+def test_unaccepted_request_goes_to_the_other_server(proxy, tmp_path):
     done: Counter[str] = Counter()
-    with ExitStack() as stack:
-        closed = stack.enter_context(reserve_port()).getsockname()[1]
-        healthy = stack.enter_context(run_server(done))
-        ports = [closed, healthy.server_port]
-        send = stack.enter_context(send_through_proxy(proxy, tmp_path, ports))
-        statuses = [send(method, f"/p{number}") for number in range(10)]
-    assert statuses == [200] * 10
+    with run_pair(proxy, tmp_path, done, is_closed=True) as (_, _, send):
+        for method in (*WRITES, "GET"):
+            assert {send(method, f"/p{number}") for number in range(10)} == {200}, method
     assert set(done.values()) == {1}
 
 
 @PROXIES
 def test_write_is_502_or_503_without_a_server(proxy, tmp_path):
     done: Counter[str] = Counter()
-    with ExitStack() as stack:
-        healthy = stack.enter_context(run_server(done))
-        closed = stack.enter_context(reserve_port()).getsockname()[1]
-        ports = [closed, healthy.server_port]
-        send = stack.enter_context(send_through_proxy(proxy, tmp_path, ports))
+    with run_pair(proxy, tmp_path, done, is_closed=True) as (_, healthy, send):
         healthy.shutdown()
         healthy.server_close()
         assert {send(method, "/p") for method in WRITES} <= {502, 503}
