@@ -118,17 +118,6 @@ CONTROL, FLASK, KOMBU = (
             ],
         ),
         (
-            {CONTROL: SOME, FLASK: NONE},
-            UNKNOWN,
-            [
-                "checked 1 packages: 0 known vulnerabilities",
-                (
-                    "could not be checked: 1 of 2 packages: "
-                    "kombu 5.4 (the index has no data on kombu 5.4: 404)"
-                ),
-            ],
-        ),
-        (
             {CONTROL: SOME, FLASK: NO_DATA, KOMBU: b"<html>"},
             UNKNOWN,
             [
@@ -151,7 +140,7 @@ CONTROL, FLASK, KOMBU = (
             ["could not be checked: the index has no data on jinja2 2.10: 404"],
         ),
     ],
-    ids=["none", "some", "release without data", "no data", "empty lists", "no releases"],
+    ids=["none", "some", "no data", "empty lists", "no releases"],
 )
 def test_audit_reports_vulnerable_and_unchecked_releases(run_audit, answers, status, printed):
     assert run_audit(answers) == (status, printed)
