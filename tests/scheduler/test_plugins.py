@@ -275,6 +275,24 @@ def test_options_of_plugins_are_registered():
     assert Settings.from_conf(read_files(conf)).filter_scheduler.cpu_weight_multiplier == 1.0
 
 
+def test_options_of_filters_may_have_the_group_of_icehouse(tmp_path):
+    prefix = "aggregate_image_properties_isolation"
+    values = {
+        "max_instances_per_host": 3,
+        "max_io_ops_per_host": 4,
+        "isolated_hosts": ["h1"],
+        "isolated_images": ["i1"],
+        f"{prefix}_namespace": "hw",
+        f"{prefix}_separator": "_",
+    }
+    file = tmp_path / "nova.conf"
+    texts = {name: value[0] if isinstance(value, list) else value for name, value in values.items()}
+    lines = [f"{name} = {text}\n" for name, text in texts.items()]
+    file.write_text(f"[DEFAULT]\n{''.join(lines)}")
+    options = read_settings([str(file)], make_full_conf()).filter_scheduler
+    assert {name: getattr(options, name) for name in values} == values
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [

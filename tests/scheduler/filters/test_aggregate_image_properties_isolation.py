@@ -3,12 +3,9 @@
 
 import pytest
 
-from placement_sched.config.conf import read_files
-from placement_sched.config.settings import Settings
 from placement_sched.scheduler.filters.aggregate_image_properties_isolation import (
     AggregateImagePropertiesIsolation,
 )
-from placement_sched.scheduler.plugins import make_full_conf
 from tests.support.states import (
     build_aggregates,
     build_host_state,
@@ -24,11 +21,8 @@ SEPARATOR = "aggregate_image_properties_isolation_separator"
 def rejection(properties, *metadata, **options):
     named = {f"filter_scheduler__{key}": value for key, value in options.items()}
     plugin = AggregateImagePropertiesIsolation.with_settings(settings_with(**named))
-    host, spec = (
-        build_host_state(aggregates=build_aggregates(*metadata)),
-        build_spec(properties=properties),
-    )
-    return find_rejection(plugin, host, spec)
+    host = build_host_state(aggregates=build_aggregates(*metadata))
+    return find_rejection(plugin, host, build_spec(properties=properties))
 
 
 @pytest.mark.parametrize(
@@ -87,10 +81,6 @@ def test_keys_outside_the_namespace_are_ignored():
     assert rejection(properties, metadata, **{NAMESPACE: "hw"}) is None
 
 
-def test_options_may_have_the_group_of_icehouse(tmp_path):
-    file = tmp_path / "nova.conf"
-    file.write_text(f"[DEFAULT]\n{NAMESPACE} = hw\n{SEPARATOR} = _\n")
-    options = Settings.from_conf(read_files(make_full_conf(), [str(file)])).filter_scheduler
-    assert (getattr(options, NAMESPACE), getattr(options, SEPARATOR)) == ("hw", "_")
+def test_filter_runs_once_and_on_rebuild():
     assert not AggregateImagePropertiesIsolation().run_filter_for_index(1)
     assert AggregateImagePropertiesIsolation.RUN_ON_REBUILD

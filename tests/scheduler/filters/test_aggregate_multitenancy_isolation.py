@@ -13,11 +13,8 @@ KEY = "filter_tenant_id"
 
 def rejection(project, *metadata):
     plugin = AggregateMultiTenancyIsolation()
-    host, spec = (
-        build_host_state(aggregates=build_aggregates(*metadata)),
-        build_spec(project_id=project),
-    )
-    return find_rejection(plugin, host, spec)
+    host = build_host_state(aggregates=build_aggregates(*metadata))
+    return find_rejection(plugin, host, build_spec(project_id=project))
 
 
 @pytest.mark.parametrize(

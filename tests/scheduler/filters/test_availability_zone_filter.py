@@ -15,11 +15,8 @@ from tests.support.states import (
 
 def rejection(zone, *metadata, **options):
     plugin = AvailabilityZoneFilter.with_settings(settings_with(**options))
-    host, spec = (
-        build_host_state(aggregates=build_aggregates(*metadata)),
-        build_spec(availability_zone=zone),
-    )
-    return find_rejection(plugin, host, spec)
+    host = build_host_state(aggregates=build_aggregates(*metadata))
+    return find_rejection(plugin, host, build_spec(availability_zone=zone))
 
 
 def zone_metadata(*zones):

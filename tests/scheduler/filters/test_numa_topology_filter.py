@@ -5,11 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.config.conf import read_files
-from placement_sched.config.settings import Settings
 from placement_sched.model.hardware.numa import NetworkMetadata, NUMATopology, NUMATopologyLimits
 from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyFilter
-from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.schemas.node_report import numa_topology
 from tests.support.numa_nodes import CORES, THREADS, build_cell, build_cell_with_networks
 from tests.support.states import build_host_state, build_spec, find_rejection, settings_with
@@ -101,13 +98,6 @@ def test_nodes_are_spread_or_packed(packing):
     host.consume_from_request(spec)
     used = [cell.memory_usage for cell in host.numa_topology.cells]
     assert used == ([513, 0] if packing else [1, 512])
-
-
-def test_option_of_nova_for_packing_is_read(tmp_path):
-    file = tmp_path / "nova.conf"
-    file.write_text("[compute]\npacking_host_numa_cells_allocation_strategy = true\n")
-    settings = Settings.from_conf(read_files(make_full_conf(), [str(file)]))
-    assert settings.compute.packing_host_numa_cells_allocation_strategy is True
 
 
 @pytest.mark.parametrize(

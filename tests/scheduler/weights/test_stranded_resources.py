@@ -114,44 +114,7 @@ def test_weight_equals_the_amount_stranded_by_placing_one_by_one(sizes, free, am
         )
 
 
-@given(st.lists(SIZES, min_size=1, max_size=4, unique=True), st.lists(FREE, min_size=2), SIZES)
-def test_host_without_stranded_amounts_weighs_at_least_as_much_as_equal_hosts(sizes, free, amounts):
-    """All compared hosts are wholly usable before the placement."""
-    flavors = [Flavor(vcpus=c, memory_mb=1024 * m, root_gb=d) for c, m, d in sizes]
-    request = build_request(
-        Flavor(vcpus=amounts[0], memory_mb=1024 * amounts[1], root_gb=amounts[2]), *flavors
-    )
-
-    def is_usable(amounts, less=(0, 0, 0)):
-        rest = [amount - need for amount, need in zip(amounts, less, strict=True)]
-        return all(
-            not any(fill_one_by_one(by_class(rest), by_class(size)).values()) for size in sizes
-        )
-
-    hosts = {f"cn{number}": amounts for number, amounts in enumerate(free) if is_usable(amounts)}
-    states = [host(name, *amounts) for name, amounts in hosts.items()]
-    if len(states) < 2:
-        return
-    raw = raw_weights(StrandedResourcesWeigher, states, request, **OPTIONS)
-    for name, each in hosts.items():
-        if is_usable(each, amounts):
-            assert raw[name] == pytest.approx(max(raw.values()))
-
-
 SMALL, LARGE = build_flavor(1, 1024), build_flavor(8, 8192)
-
-
-def test_whole_hosts_are_kept_for_large_flavors():
-    hosts = [host("cn1", 8, 8), host("cn2", 7, 7), host("cn3", 16, 16)]
-    request = build_request(SMALL, SMALL, LARGE)
-    assert best_host(hosts, request) == "cn2"
-
-
-def test_amounts_stay_in_the_proportion_of_the_flavors():
-    """Memory on a host without free CPUs cannot be used."""
-    hosts = [host("cn1", 8, 8), host("cn2", 16, 8)]
-    cpus = build_flavor(8, 2048)
-    assert best_host(hosts, build_request(cpus, build_flavor(1, 1024))) == "cn2"
 
 
 def with_nodes(name, *nodes, **fields):
