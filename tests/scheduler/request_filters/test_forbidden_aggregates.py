@@ -232,33 +232,27 @@ def test_forbidden_aggregates_equal_those_of_a_naive_model(metadata, extra_specs
 SWITCH = "scheduler__enable_isolated_aggregate_filtering"
 
 
-@pytest.mark.parametrize(
-    ("extra_specs", "properties", "expected_hosts"),
-    [
-        ({}, {}, ["cn1"]),
-        ({"hw:tpm_version": "2.0"}, {}, ["tpm1"]),
-        ({}, {"hw_tpm_version": "2.0"}, ["tpm1"]),
-        ({}, WINDOWS, ["win1"]),
-        (WINDOWS, {}, ["win1"]),
-    ],
-    ids=["nothing", "flavor's TPM", "image's TPM", "licensed image", "licensed flavor"],
-)
-def test_reserved_hosts_get_only_requests_for_their_trait(
-    sqlite_app, extra_specs, properties, expected_hosts
-):
+def test_reserved_hosts_get_only_requests_for_their_trait(sqlite_app):
     tpm = ["COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS"]
     owner_trait = "COMPUTE_SECURITY_TPM_SECRET_SECURITY_USER"
     put_hosts(sqlite_app, cn1=[], win1=["CUSTOM_WINDOWS_LICENSED"], tpm1=[*tpm, owner_trait])
-    aggregate_uuids = {
+    uuids = {
         "win1": put_aggregate(sqlite_app, 1, WINDOWS, "win1"),
         "tpm1": put_aggregate(sqlite_app, 2, {f"trait:{tpm[0]}": "required"}, "tpm1"),
     }
-    request = spec(flavor=flavor(extra_specs=extra_specs), image={"properties": properties})
-    explanation = explain_request(sqlite_app, request, **{SWITCH: True})
-    assert explanation.hosts == expected_hosts
-    forbidden_uuids = [uuid for host, uuid in aggregate_uuids.items() if host not in expected_hosts]
-    assert explanation.filter_report("forbidden_aggregates") == {
-        "applied": True,
-        "changes": {"forbidden_aggregates": forbidden_uuids},
-    }
-    assert explanation.query["member_of"] == [f"!in:{','.join(forbidden_uuids)}"]
+    for extra_specs, properties, expected in (
+        ({}, {}, "cn1"),
+        ({"hw:tpm_version": "2.0"}, {}, "tpm1"),
+        ({}, {"hw_tpm_version": "2.0"}, "tpm1"),
+        ({}, WINDOWS, "win1"),
+        (WINDOWS, {}, "win1"),
+    ):
+        request = spec(flavor=flavor(extra_specs=extra_specs), image={"properties": properties})
+        explanation = explain_request(sqlite_app, request, **{SWITCH: True})
+        assert explanation.hosts == [expected]
+        forbidden = [uuid for host, uuid in uuids.items() if host != expected]
+        assert explanation.filter_report("forbidden_aggregates") == {
+            "applied": True,
+            "changes": {"forbidden_aggregates": forbidden},
+        }
+        assert explanation.query["member_of"] == [f"!in:{','.join(forbidden)}"]

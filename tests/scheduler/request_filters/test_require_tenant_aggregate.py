@@ -87,33 +87,23 @@ def test_aggregates_of_the_request_are_required_too():
     assert (destination.forbidden_aggregates, destination.host) == (("z",), "h")
 
 
-@pytest.fixture
-def cloud(sqlite_app):
+def test_candidates_of_a_project(sqlite_app):
     """A host for project p1, a host for p2, and a host for everybody."""
     put_hosts(sqlite_app, cn1=[], cn2=[], cn3=[])
     put_aggregate(sqlite_app, 1, P1, "cn1")
     put_aggregate(sqlite_app, 2, {"filter_tenant_id": "p2"}, "cn2")
-    return sqlite_app
-
-
-@pytest.mark.parametrize(
-    ("project", "options", "hosts", "member_of", "report"),
-    [
-        ("p1", [SWITCH], ["cn1"], uuids(1), {"changes": {"aggregates": uuids(1)}}),
-        ("p1", [], ["cn1", "cn2", "cn3"], [], {"changes": {}}),
-        ("p9", [SWITCH], ["cn1", "cn2", "cn3"], [], {"changes": {}}),
-        (
-            "p9",
-            [SWITCH, NEEDED],
-            [],
-            [],
-            {"changes": {}, "refusal": "no aggregate is tagged with project 'p9'"},
-        ),
-    ],
-    ids=["project with an aggregate", "off", "project without an aggregate", "required"],
-)
-def test_candidates_of_a_project(cloud, project, options, hosts, member_of, report):
-    answer = explain_request(cloud, spec(project_id=project), **dict.fromkeys(options, True))
-    assert answer.filter_report("require_tenant_aggregate") == {"applied": bool(options), **report}
-    assert answer.query.get("member_of", []) == [f"in:{uuid}" for uuid in member_of]
-    assert answer.hosts == hosts
+    every = ["cn1", "cn2", "cn3"]
+    for project, options, hosts, aggregates in (
+        ("p1", [SWITCH], ["cn1"], uuids(1)),
+        ("p1", [], every, []),
+        ("p9", [SWITCH], every, []),
+        ("p9", [SWITCH, NEEDED], [], []),
+    ):
+        enabled = dict.fromkeys(options, True)
+        answer = explain_request(sqlite_app, spec(project_id=project), **enabled)
+        report = answer.filter_report("require_tenant_aggregate")
+        assert report["applied"] is bool(enabled)
+        assert report["changes"] == ({"aggregates": aggregates} if aggregates else {})
+        assert answer.query.get("member_of", []) == [f"in:{uuid}" for uuid in aggregates]
+        assert answer.hosts == hosts
+    assert report["refusal"] == "no aggregate is tagged with project 'p9'"
