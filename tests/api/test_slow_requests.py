@@ -68,18 +68,14 @@ def test_slow_request_log_is_per_request(slow_app_and_records):
     assert "hosts" not in last.getMessage()
     assert last.extra["decision"] is None
     assert last.extra["route"] == "/resource_providers"
-
-
-def test_slow_request_outside_the_apis_is_logged(slow_app_and_records):
-    app, records = slow_app_and_records
     app.get("/healthz/ready")
-    assert "a request outside of the APIs took" in records()[0].getMessage()
+    assert "a request outside of the APIs took" in records()[-1].getMessage()
 
 
-@pytest.mark.parametrize("seconds", ["0", "1000"])
-def test_fast_requests_are_not_logged(configured_app, caplog, seconds):
-    app = configured_app(f"[api]\nslow_request_seconds = {seconds}\n")
-    app.get("/placement/resource_providers", headers=ADMIN)
+def test_fast_requests_are_not_logged(configured_app, caplog):
+    for seconds in ["0", "1000"]:
+        app = configured_app(f"[api]\nslow_request_seconds = {seconds}\n")
+        app.get("/placement/resource_providers", headers=ADMIN)
     assert not [record for record in caplog.records if record.name == request_log.__name__]
 
 

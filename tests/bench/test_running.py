@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Benchmarks run without the peer, and print their tables. Comparisons report a missing peer."""
+"""Benchmarks run without the peer, or report that it is missing."""
 
 import os
 import shutil

@@ -235,15 +235,16 @@ def test_unknown_server_is_404(servers):
 def test_servers_are_read_only(sqlite_servers):
     sqlite_servers.record(1)
     for method, path, body in [
-        ("POST", "", {"server": {"name": "x", "flavorRef": "1"}}),
-        ("PUT", f"/{instance(1)}", {"server": {"name": "x"}}),
-        ("DELETE", f"/{instance(1)}", None),
-        ("POST", f"/{instance(1)}/action", {"os-stop": None}),
+        ("POST", "/v2.1/servers", {"server": {"name": "x", "flavorRef": "1"}}),
+        ("PUT", f"/v2.1/servers/{instance(1)}", {"server": {"name": "x"}}),
+        ("DELETE", f"/v2.1/servers/{instance(1)}", None),
+        ("POST", f"/v2.1/servers/{instance(1)}/action", {"os-stop": None}),
     ]:
-        answer = sqlite_servers.request(method, path, body, status=403)
+        below = path.removeprefix("/v2.1/servers")
+        answer = sqlite_servers.request(method, below, body, status=403)
         assert "cannot be created, changed or deleted" in error_message(answer), path
         assert "/scheduler/v1/instances" in error_message(answer), path
-        assert sqlite_servers.request(method, path, body, token="", status=401), path
+        assert sqlite_servers.request(method, below, body, token="", status=401), path
         assert sqlite_servers.names() == ["s1"], path
 
 

@@ -18,7 +18,7 @@ def test_empty_upload_activates_the_image(api):
     uuid = api.make("empty", FORMATS)
     before = api.show(uuid).json
     assert (before["status"], before["size"]) == ("queued", None)
-    assert api.call("GET", f"{uuid}/file", status=204).body == b""
+    assert api.app.get(f"/image/v2/images/{uuid}/file", status=204).body == b""
     assert upload(api, uuid, b"", 204).body == b""
     after = api.show(uuid).json
     assert (after["status"], after["size"]) == ("active", 0)

@@ -14,9 +14,8 @@ def test_schema_document_is_valid(sqlite_app):
 
 def test_answers_match_their_schemas(api):
     uuid = api.make("image", {"a.b": "c", "tags": ["t"], "kernel_id": None})
-    for name, answer in {"image": api.show(uuid), "images": api.list()}.items():
-        schema = api.app.get(f"/image/v2/schemas/{name}").json
-        jsonschema.validate(answer.json, schema)
+    jsonschema.validate(api.show(uuid).json, api.app.get("/image/v2/schemas/image").json)
+    jsonschema.validate(api.list().json, api.app.get("/image/v2/schemas/images").json)
 
 
 def test_read_only_attributes_cannot_be_set(sqlite_api):

@@ -288,16 +288,14 @@ def test_malformed_posts_are_400(sqlite_app):
         assert answer.json["errors"][0]["code"] == "placement.undefined_code", body
 
 
-@pytest.mark.parametrize("version", ["1.0", "1.12", LATEST])
-def test_too_many_amounts_of_one_consumer_are_rejected(
-    sqlite_app, sqlite_provider, monkeypatch, version
-):
+def test_too_many_amounts_of_one_consumer_are_rejected(sqlite_app, sqlite_provider, monkeypatch):
     monkeypatch.setattr(allocations, "MAX_ALLOCATION_AMOUNTS", 1)
-    consumer, amounts = str(uuid4()), {"VCPU": 1, "MEMORY_MB": 64}
-    body = build_body(version, {sqlite_provider: amounts})
-    answer = put_allocations(sqlite_app, consumer, body, version, status=400)
-    assert "$.allocations: the consumers hold 2 amounts, which" in answer.text
-    assert get_path(sqlite_app, f"/allocations/{consumer}").json == {"allocations": {}}
+    for version in ["1.0", "1.12", LATEST]:
+        consumer, amounts = str(uuid4()), {"VCPU": 1, "MEMORY_MB": 64}
+        body = build_body(version, {sqlite_provider: amounts})
+        answer = put_allocations(sqlite_app, consumer, body, version, status=400)
+        assert "$.allocations: the consumers hold 2 amounts, which" in answer.text, version
+        assert get_path(sqlite_app, f"/allocations/{consumer}").json == {"allocations": {}}
 
 
 def test_too_many_amounts_of_several_consumers_are_rejected(

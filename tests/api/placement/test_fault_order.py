@@ -36,14 +36,14 @@ def test_first_error_of_a_candidates_query_with_several_errors(sqlite_app):
         assert error_of(sqlite_app, f"{CANDIDATES}?{query}")["code"] == f"placement.{code}", query
 
 
-@pytest.mark.parametrize(
-    ("minor", "code"), [(25, "undefined_code"), (35, "undefined_code"), (36, "query.missing_value")]
-)
-@pytest.mark.parametrize("query", ["limit=1", "required1=HW_CPU_X86_AVX"])
-def test_error_of_a_candidates_query_without_resources(sqlite_app, minor, code, query):
-    headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
-    answer = sqlite_app.get(f"{CANDIDATES}?{query}", headers=headers, status=400)
-    assert answer.json["errors"][0]["code"] == f"placement.{code}"
+def test_error_of_a_candidates_query_without_resources(sqlite_app):
+    for query in ["limit=1", "required1=HW_CPU_X86_AVX"]:
+        for minor, code in [
+            *((25, "undefined_code"), (35, "undefined_code"), (36, "query.missing_value"))
+        ]:
+            headers = {"OpenStack-API-Version": f"placement 1.{minor}"}
+            answer = sqlite_app.get(f"{CANDIDATES}?{query}", headers=headers, status=400)
+            assert answer.json["errors"][0]["code"] == f"placement.{code}", (query, minor)
 
 
 def test_first_error_of_a_provider_list_with_several_errors(sqlite_app):
@@ -65,19 +65,14 @@ def test_unknown_provider_is_reported_before_an_invalid_trait(sqlite_app, provid
     assert "No such trait no trait" in answer.json["errors"][0]["detail"]
 
 
-@pytest.mark.parametrize("form", ["one", "all", "new"])
-def test_invalid_inventory_is_reported_before_an_unknown_class(sqlite_app, provider, form):
-    stock = {"total": 1, "reserved": 5}
-    generation = {"resource_provider_generation": 0}
+def test_invalid_inventory_is_reported_before_an_unknown_class(sqlite_app, provider):
+    stock, generation = {"total": 1, "reserved": 5}, {"resource_provider_generation": 0}
     path = f"{provider}/inventories"
-    if form == "one":
-        answer = sqlite_app.put_json(
-            f"{path}/CUSTOM_NOPE", stock | generation, headers=LATEST_HEADERS, status=400
-        )
-    elif form == "all":
-        body = {"inventories": {"CUSTOM_NOPE": stock}} | generation
-        answer = sqlite_app.put_json(path, body, headers=LATEST_HEADERS, status=400)
-    else:
-        body = stock | {"resource_class": "CUSTOM_NOPE"}
-        answer = sqlite_app.post_json(path, body, headers=LATEST_HEADERS, status=400)
-    assert "No such resource class" not in answer.json["errors"][0]["detail"]
+    for method, below, body in (
+        ("PUT", "/CUSTOM_NOPE", stock | generation),
+        ("PUT", "", {"inventories": {"CUSTOM_NOPE": stock}} | generation),
+        ("POST", "", stock | {"resource_class": "CUSTOM_NOPE"}),
+    ):
+        send = sqlite_app.put_json if method == "PUT" else sqlite_app.post_json
+        answer = send(f"{path}{below}", body, headers=LATEST_HEADERS, status=400)
+        assert "No such resource class" not in answer.json["errors"][0]["detail"]

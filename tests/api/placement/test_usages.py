@@ -106,9 +106,6 @@ def test_malformed_queries_are_400(sqlite_app):
     ]:
         answer = sqlite_app.get(f"/placement/usages?{query}", headers=headers(version), status=400)
         assert "Invalid query string parameters" in answer.text, query
-
-
-def test_project_usages_are_served_from_1_9(sqlite_app):
     sqlite_app.get("/placement/usages?project_id=p", headers=headers("1.8"), status=404)
 
 
