@@ -2,6 +2,7 @@
 """``nova-shadow report``: agreement of nova and this service, with reasons of differences."""
 
 import argparse
+from datetime import datetime
 
 from placement_sched.cli.arguments import Commands, add_command, add_files, add_format
 from placement_sched.cli.database import read_configuration
@@ -28,11 +29,12 @@ def register(group: Commands) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report."""
-    since = None
-    if arguments.since is not None:
-        time = parse_time(arguments.since, utcnow(), "--since")
-        since = formats.read(formats.moment, time, "--since")
+    since = None if arguments.since is None else _read_since(arguments.since)
     with read_configuration(arguments, there=True) as (_, database), database.read() as connection:
         report = report_of(shadow_results.since(connection, since), since)
     print_result(arguments, report, format_report(report))
     return 0
+
+
+def _read_since(text: str) -> datetime:
+    return formats.read(formats.moment, parse_time(text, utcnow(), "--since"), "--since")

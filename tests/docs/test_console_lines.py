@@ -37,7 +37,7 @@ GUIDE = ROOT / "doc" / "source"
 
 
 def read_untyped_lines() -> dict[tuple[str, str], str]:
-    """Return the test of each page and line in ``untyped_lines.txt``, "none" without a test."""
+    """Return the test of each page and line in ``untyped_lines.txt``, or "none"."""
     lines, test = {}, ""
     for text in Path(__file__).with_name("untyped_lines.txt").read_text().splitlines():
         if heading := re.match(r"\[(\S+)\] .", text):

@@ -36,13 +36,18 @@ def object_fields(name: str, version: str, /, **data: object) -> dict[str, objec
 
 #: Names of uuids in the payload below.
 UUIDS = {
-    "INSTANCE": INSTANCE, "OTHER": OTHER, "IMAGE": IMAGE, "GROUP": GROUP, "CELL": CELL,
-    "AGGREGATE": AGGREGATE, "PCI": uuid_of("pci"),
+    "INSTANCE": INSTANCE,
+    "OTHER": OTHER,
+    "IMAGE": IMAGE,
+    "GROUP": GROUP,
+    "CELL": CELL,
+    "AGGREGATE": AGGREGATE,
+    "PCI": uuid_of("pci"),
 }
 
 
 def expand_objects(value: Any) -> Any:
-    """Return JSON with uuids, and nova's objects, which are written as ``{"Name 1.0": fields}``."""
+    """Return JSON with uuids and nova's objects, written as ``{"Name 1.0": fields}``."""
     if isinstance(value, list):
         return [expand_objects(item) for item in value]
     if not isinstance(value, dict):

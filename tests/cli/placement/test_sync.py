@@ -162,45 +162,26 @@ def test_sync_traits_prints_json(cloud, run_cli):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["sync_traits", "--aggregate", "nix"], "There is no host aggregate named 'nix'"),
-        (["sync_traits", "--state", "file"], "--state is only valid with a remote placement"),
-        (
-            ["sync_aggregates", "--url", "controller"],
-            "--url controller: expected an http:// or https://",
+        (("--aggregate", "nix"), "There is no host aggregate named 'nix'"),
+        (("--state", "file"), "--state is only valid with a remote placement"),
+        *(
+            (words, f"{' '.join(words)}: expected an http:// or https://")
+            for words in (
+                ("--url", "controller"),
+                ("--url", "http://[bad"),
+                ("--url", "http://a..b"),
+                ("--url", "http:///placement"),
+                ("--compute-url", "http://a:99999"),
+                ("--compute-url", "x:y"),
+            )
         ),
-        (
-            ["sync_aggregates", "--url", "http://[bad"],
-            "--url http://[bad: expected an http:// or https://",
-        ),
-        (
-            ["sync_traits", "--url", "http://a..b"],
-            "--url http://a..b: expected an http:// or https://",
-        ),
-        (
-            ["sync_traits", "--compute-url", "http://a:99999"],
-            "http://a:99999: expected an http:// or",
-        ),
-        (
-            ["sync_traits", "--url", "http:///placement"],
-            "http:///placement: expected an http:// or",
-        ),
-        (
-            ["sync_traits", "--url", "http://a", "--token", "ü€"],
-            "characters that are not allowed in a header",
-        ),
-        (
-            ["sync_traits", "--url", "http://a", "--token", "a\nb"],
-            "that are not allowed in a header",
-        ),
-        (
-            ["sync_aggregates", "--compute-url", "x:y"],
-            "--compute-url x:y: expected an http:// or https://",
-        ),
-        (["sync_aggregates", "--os-cloud", "nix"], "--os-cloud nix: Cloud nix was not found"),
+        (("--url", "http://a", "--token", "ü€"), "characters that are not allowed in a header"),
+        (("--url", "http://a", "--token", "a\nb"), "that are not allowed in a header"),
+        (("--os-cloud", "nix"), "--os-cloud nix: Cloud nix was not found"),
     ],
 )
 def test_failed_sync_prints_one_line_and_exits_with_255(run_cli, arguments, words):
-    status, printed, error = run_cli(*arguments)
+    status, printed, error = run_cli("sync_traits", *arguments)
     assert (status, printed) == (255, "")
     (line,) = error.splitlines()
     assert words in line

@@ -374,10 +374,9 @@ def test_disabled_host_keeps_its_reason(run_on_nova, nova):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("host", "drain", "cn77"), "HOST: there is no host 'cn77'; did you mean 'cn7'?"),
-        (
-            ("host", "drain", "cn77", "--execute"),
-            "HOST: there is no host 'cn77'; did you mean 'cn7'?",
+        *(
+            (words, "HOST: there is no host 'cn77'; did you mean 'cn7'?")
+            for words in (("host", "drain", "cn77"), ("host", "drain", "cn77", "--execute"))
         ),
         (
             ("host", "undrain", "cn77"),

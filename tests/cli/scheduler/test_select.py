@@ -253,35 +253,25 @@ def test_request_is_read_from_stdin(run_cli, monkeypatch):
         ),
         (("absent",), "--flavor: There is no stored flavor 'absent'"),
         (("absent", "--flavor", "x"), "FLAVOR absent and --flavor x exclude each other"),
-        (
-            ("--flavor", "x", "--vcpus", "1"),
-            "--flavor cannot be combined with --vcpus, --ram, --disk and --property",
-        ),
-        (
-            ("--flavor", "x", "--property", "a=b"),
-            "--flavor cannot be combined with --vcpus, --ram, --disk and --property",
+        *(
+            (("--flavor", "x", *words), "--flavor cannot be combined with --vcpus, --ram, --disk a")
+            for words in (("--vcpus", "1"), ("--property", "a=b"))
         ),
         (("--property", "nonsense"), "--property nonsense: expected KEY=VALUE"),
-        (("--vcpus", "-1"), "placement-sched: --vcpus: -1 is less than the minimum of 0\n"),
-        (("--ram", "-1"), "placement-sched: --ram: -1 is less than the minimum of 0\n"),
-        (("--disk", "-1"), "placement-sched: --disk: -1 is less than the minimum of 0\n"),
-        (
-            ("--vcpus", "1", "--count", "100000"),
-            "placement-sched: --count: 100000 is greater than the maximum of 1000\n",
+        *(
+            ((option, "-1"), f"placement-sched: {option}: -1 is less than the minimum of 0\n")
+            for option in ("--vcpus", "--ram", "--disk")
         ),
-        (
-            ("--vcpus", "1", "--count", "0"),
-            "placement-sched: --count: 0 is less than the minimum of 1\n",
-        ),
+        (("--vcpus", "1", "--count", "100000"), ": --count: 100000 is greater than the maximum of"),
+        (("--vcpus", "1", "--count", "0"), ": --count: 0 is less than the minimum of 1\n"),
         (("--vcpus", "1", "--zone", "a\tb"), "placement-sched: --zone: "),
         (("--vcpus", "1", "--project", "x" * 256), "placement-sched: --project: "),
-        (
-            ("--flavor", "absent"),
-            "placement-sched: --flavor: There is no stored flavor 'absent'; there are none\n",
-        ),
-        (
-            ("--image", "absent"),
-            "placement-sched: --image: There is no stored image 'absent'; there are none\n",
+        *(
+            (
+                (f"--{noun}", "absent"),
+                f": --{noun}: There is no stored {noun} 'absent'; there are none\n",
+            )
+            for noun in ("flavor", "image")
         ),
         (("--vcpus", "1", "--url", "http://[x"), "expected an http:// or https:// URL"),
         (("--vcpus", "1", "--url", "http://127.0.0.1:1/ü"), "/ü: not ASCII"),
