@@ -61,12 +61,12 @@ def claim_and_read_requests(provider: str) -> list[Request]:
 
 
 def test_both_services_work_with_some_tables_in_another_collation(tmp_path):
-    """Convert one table after the other: each pair of tables differs at some time."""
     with empty_database("mysql", tmp_path, "CHARACTER SET utf8mb3") as url:
         OpenStack(url).manage("db", "sync")
         database = Database(make_settings(url))
         adopt(database, utcnow)
         with closing(Peer(url, peer=peer_url(url))) as theirs:
+            # The collations of each pair of tables differ at some time.
             for table in TABLES:
                 convert = f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb3 COLLATE {OTHER}"
                 database.write(partial(Connection.exec_driver_sql, statement=convert))

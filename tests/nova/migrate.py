@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Upgrades an API database and a cell to revisions of nova's schemas with nova's migrations."""
+"""Upgrades of an API database and a cell to revisions of nova's schemas."""
 
 import sys
 from contextlib import suppress
