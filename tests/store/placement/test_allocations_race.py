@@ -123,7 +123,7 @@ def race(database, database_url, record_property):
     return run_race
 
 
-@pytest.mark.parametrize("claimants", [2, 6])
+@pytest.mark.parametrize("claimants", [3, pytest.param(6, marks=pytest.mark.exhaustive)])
 def test_one_of_concurrent_claims_on_a_whole_provider_succeeds(database, race, claimants):
     providers = [make_provider(database, VCPU=8) for _ in range(ROUNDS)]
     results = race(claimants, claim_each_whole, providers)
