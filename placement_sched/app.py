@@ -59,7 +59,7 @@ from placement_sched.scheduler.nova_shim.report_client import set_placement
 from placement_sched.scheduler.policies.registry import check_plugins, policies_for
 from placement_sched.scheduler.request import neutron_of
 from placement_sched.scheduler.scheduler import Scheduler
-from placement_sched.store import cloud_figures
+from placement_sched.store import row_counts
 
 LOG = log.getLogger(__name__)
 
@@ -232,7 +232,7 @@ def _outside_requests(preparation: Preparation, read: Callable[..., T]) -> Calla
 def _read_cloud_figures(database: Database, settings: Settings, clock: Clock) -> CloudFigures:
     options = settings.DEFAULT
     with database.read() as connection:
-        return cloud_figures.read(
+        return row_counts.read(
             connection, clock(), options.service_down_time, options.default_availability_zone
         )
 

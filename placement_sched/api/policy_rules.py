@@ -11,7 +11,7 @@ from oslo_policy import policy
 
 from placement_sched.api.policy import Rule
 from placement_sched.config.conf import read_files
-from placement_sched.config.default_files import find_files
+from placement_sched.config.sources import find_files
 from placement_sched.errors import ConfigurationError
 
 _COMPUTE_ADMIN = "rule:context_is_admin"

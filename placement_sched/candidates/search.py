@@ -5,16 +5,18 @@ names -> constraints -> single providers, or trees -> combinations -> allocation
 
 A request of a single group in a cloud without trees is evaluated by a single query. For any other
 request, providers are combined tree by tree, or for all trees of the same shape together, with the
-same constraints. :mod:`placement_sched.candidates.summaries` renders provider summaries, which the
-scheduler does not need. :mod:`placement_sched.candidates.explain` reports the trees that each
+same constraints. :func:`render_summaries` renders provider summaries, which the scheduler does
+not need. :mod:`placement_sched.candidates.explain` reports the trees that each
 constraint removed.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import chain, repeat
 from random import Random
+
+import orjson
 
 from placement_sched.candidates.batches import CandidateBatches
 from placement_sched.candidates.combine import WorkBudget
@@ -26,9 +28,11 @@ from placement_sched.errors import TooComplex
 from placement_sched.model import candidates_query
 from placement_sched.model.candidates_query import (
     AllocationRequest,
+    CandidateProvider,
     Candidates,
     CandidatesQuery,
     Layout,
+    RenderedSummary,
 )
 
 
@@ -213,3 +217,66 @@ class _Layouts:
                 name = self._class_names[class_id]
                 amounts[place][name] = amounts[place].get(name, 0) + amount
         return Layout(amounts, {suffix: tuple(indexes) for suffix, indexes in mappings.items()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryFields:
+    """The fields of a summary in a microversion: resource classes (None: all), traits, tree."""
+
+    classes: frozenset[str] | None = None
+    traits: bool = True
+    tree: bool = True
+
+
+_NEWEST = SummaryFields()
+
+
+def render_summaries(
+    source: ProviderSource, providers: Sequence[CandidateProvider], fields: SummaryFields = _NEWEST
+) -> list[bytes]:
+    """Return the JSON object of summaries by provider uuid, in order, in pieces."""
+    if fields != _NEWEST:
+        summaries = _render(source, providers, fields)
+    else:
+        missing = [provider for provider in providers if provider.summary is None]
+        for provider, summary in zip(missing, _render(source, missing, fields), strict=True):
+            provider.summary = summary
+        summaries = [provider.summary for provider in providers if provider.summary]
+    pieces = list(chain.from_iterable(summaries))
+    if pieces:
+        pieces[0] = pieces[0].removeprefix(b",")
+    return [b"{", *pieces, b"}"]
+
+
+def _render(
+    source: ProviderSource, providers: Sequence[CandidateProvider], fields: SummaryFields
+) -> list[RenderedSummary]:
+    if not providers:
+        return []
+    contents = source.contents([provider.id for provider in providers])
+    # Providers with equal traits share their JSON.
+    traits = {
+        key: b',"traits":' + orjson.dumps(names) for key, names in contents.trait_sets.items()
+    }
+    names = {name for amounts in contents.amounts.values() for name, _, _ in amounts}
+    labels = {name: orjson.dumps(name) for name in names}
+    summaries = []
+    for provider in providers:
+        resources = b",".join(
+            [
+                b'%b:{"capacity":%d,"used":%d}' % (labels[name], capacity, used)
+                for name, capacity, used in contents.amounts[provider.id]
+                if fields.classes is None or name in fields.classes
+            ]
+        )
+        opening = b',"%b":{"resources":{%b}' % (provider.uuid.encode(), resources)
+        parent = f'"{provider.parent_uuid}"' if provider.parent_uuid else "null"
+        tree = f',"parent_provider_uuid":{parent},"root_provider_uuid":"{provider.root_uuid}"}}'
+        summaries.append(
+            (
+                opening,
+                traits[contents.traits[provider.id]] if fields.traits else b"",
+                tree.encode() if fields.tree else b"}",
+            )
+        )
+    return summaries

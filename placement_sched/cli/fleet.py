@@ -17,6 +17,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.names import shorten_names
+from placement_sched.operations.fleet.cloud import fold
 from placement_sched.operations.fleet.load import (
     CHANGED,
     GONE,
@@ -25,7 +26,6 @@ from placement_sched.operations.fleet.load import (
     dump_file,
     load_file,
 )
-from placement_sched.operations.fleet.names import fold
 from placement_sched.operations.prepare import sync
 
 _SIGNS = {NEW: "+", CHANGED: "~", GONE: "-"}

@@ -143,7 +143,7 @@ def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
         arguments.parser.refuse(unknown)
     if getattr(arguments, "config_file", None) == []:
         # Importing the configuration takes longer than --version.
-        default_files = import_module("placement_sched.config.default_files")
+        default_files = import_module("placement_sched.config.sources")
         arguments.config_file = default_files.find_files(of_nova=arguments.of_nova)
         arguments.is_default_config = True
     return arguments

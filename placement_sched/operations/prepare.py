@@ -11,8 +11,7 @@ from threading import Lock, Semaphore
 from oslo_log import log
 
 from placement_sched.candidates.providers import ProviderSource
-from placement_sched.candidates.search import find, prepare
-from placement_sched.candidates.summaries import render_summaries
+from placement_sched.candidates.search import find, prepare, render_summaries
 from placement_sched.config.settings import Settings
 from placement_sched.db.migrate import (
     check_revision,

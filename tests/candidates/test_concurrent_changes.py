@@ -13,8 +13,7 @@ from sqlalchemy import delete, event, select, update
 from placement_sched.api.placement.allocation_candidates import render
 from placement_sched.api.versions import Version
 from placement_sched.candidates.explain import SearchRun, explain
-from placement_sched.candidates.search import find, prepare
-from placement_sched.candidates.summaries import render_summaries
+from placement_sched.candidates.search import find, prepare, render_summaries
 from placement_sched.db.tables import (
     inventories,
     resource_provider_aggregates,

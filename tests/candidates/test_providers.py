@@ -12,8 +12,13 @@ from placement_sched.api.versions import Version
 from placement_sched.candidates.cache import ProviderCache
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders
-from placement_sched.candidates.search import find, find_on, prepare
-from placement_sched.candidates.summaries import SummaryFields, render_summaries
+from placement_sched.candidates.search import (
+    SummaryFields,
+    find,
+    find_on,
+    prepare,
+    render_summaries,
+)
 from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import CandidatesQuery
 from placement_sched.store.placement import provider_state

@@ -13,8 +13,7 @@ from placement_sched.candidates.cache import ProviderCache
 from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders
-from placement_sched.candidates.search import find, prepare
-from placement_sched.candidates.summaries import render_summaries
+from placement_sched.candidates.search import find, prepare, render_summaries
 from placement_sched.db.migrate import sync_schema
 from placement_sched.db.transaction import Database
 from placement_sched.model import explanation

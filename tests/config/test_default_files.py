@@ -4,16 +4,16 @@
 import pytest
 
 from placement_sched.cli import main
-from placement_sched.config import default_files
-from placement_sched.config.default_files import find_files
+from placement_sched.config import sources
+from placement_sched.config.sources import find_files
 
 
 @pytest.fixture
 def etc(tmp_path, monkeypatch):
     """Return an empty directory in place of ``/etc``."""
-    monkeypatch.setattr(default_files, "_ETC", tmp_path)
-    monkeypatch.delenv(default_files.FILES, raising=False)
-    monkeypatch.delenv(default_files.PLACEMENT_DIRECTORY, raising=False)
+    monkeypatch.setattr(sources, "_ETC", tmp_path)
+    monkeypatch.delenv(sources.FILES, raising=False)
+    monkeypatch.delenv(sources.PLACEMENT_DIRECTORY, raising=False)
     return tmp_path
 
 

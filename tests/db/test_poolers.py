@@ -24,8 +24,8 @@ from sqlalchemy import create_engine, literal_column, select, text
 from placement_sched.db.frequent_statements import FrequentStatement
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
-from placement_sched.nova.databases.cells import mapped_cells
 from placement_sched.nova.databases.connections import NovaDatabase, parse_url
+from placement_sched.nova.databases.placements import mapped_cells
 from placement_sched.nova.databases.tables import API
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings

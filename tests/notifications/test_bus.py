@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from placement_sched.errors import ConfigurationError
-from placement_sched.notifications import bus as module
-from placement_sched.notifications.bus import Bus, Sender
+from placement_sched.notifications import announcer as module
+from placement_sched.notifications.announcer import Bus, Sender
 from placement_sched.notifications.event import END, ERROR, START, Event, Reason
 from tests.support.notification_memory import IN_MEMORY, clear_notifications, read_notifications
 from tests.support.notification_requests import BARE, WHOLE, build_request

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of images and their tags (Image API reference, "Images"), and JSON patches.
+"""Routes of images, their tags, members and data (Image API reference), and JSON patches.
+
+Data and members are not stored here, and images cannot be imported.
 
 Source of patches and their two media types: glance's specification "Image API v2 HTTP PATCH media
 types". The operations are add, replace and remove. A path is a single name with ``~0`` for ``~``
@@ -8,27 +10,26 @@ and ``~1`` for ``/``.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 from uuid import uuid4
 
 from placement_sched.api.blueprint import Blueprint
 from placement_sched.api.call import ApiCall, ApiResponse
-from placement_sched.api.image.image_document import apply_change, change, image_document, viewer_of
 from placement_sched.api.image.image_schemas import ATTRIBUTES
 from placement_sched.api.paging import pairs_after
 from placement_sched.api.validation import Schemas
-from placement_sched.errors import Invalid
+from placement_sched.errors import Forbidden, Invalid, LimitExceeded, NotFound
 from placement_sched.limits import MAX_IMAGES_PER_PAGE
 from placement_sched.model import image as model
 from placement_sched.model.document import Json
-from placement_sched.model.image import ACTIVE, DEACTIVATED, StoredImage
+from placement_sched.model.image import ACTIVE, COMMUNITY, DEACTIVATED, PUBLIC, StoredImage, Viewer
 from placement_sched.model.provider import MAX_INT
 from placement_sched.operations import images
 from placement_sched.operations.images import SETTABLE, ImageChange, check_settable
 from placement_sched.schemas.faults import Schema
-from placement_sched.schemas.fields import PROPERTY, PROPERTY_NAME, TAG
-from placement_sched.schemas.formats import moment, read
+from placement_sched.schemas.fields import IMAGE, PROPERTY, PROPERTY_NAME, TAG
+from placement_sched.schemas.formats import in_seconds, moment, read
 from placement_sched.store.images import (
     NEWEST_FIRST,
     SORT_KEYS,
@@ -337,3 +338,108 @@ def _parse_draft(operation: dict[str, Any], place: str) -> tuple[str, Any]:
             f"(at {place})."
         )
     return verbs[0], operation[verbs[0]]
+
+
+T = TypeVar("T")
+
+#: Attributes of image data, which is not stored here.
+_OF_DATA = ("checksum", "os_hash_algo", "os_hash_value")
+#: Attributes that are copied from the stored image.
+_STORED = (*IMAGE, "size", "virtual_size")
+
+
+def image_document(image: StoredImage) -> Json:
+    """Return the document of an image, with its properties on the level of its attributes."""
+    path = f"/v2/images/{image.uuid}"
+    return {
+        **image.properties,
+        "id": image.uuid,
+        **{name: getattr(image, name) for name in _STORED},
+        **dict.fromkeys(_OF_DATA),
+        "tags": sorted(image.tags),
+        "created_at": in_seconds(image.created_at),
+        "updated_at": in_seconds(image.updated_at),
+        "self": path,
+        "file": f"{path}/file",
+        "schema": "/v2/schemas/image",
+    }
+
+
+#: The policy rules for setting a visibility.
+_VISIBILITY_RULES = {PUBLIC: "publicize_image", COMMUNITY: "communitize_image"}
+
+
+def viewer_of(call: ApiCall) -> Viewer:
+    """Return the caller's project and rights."""
+    return Viewer(
+        project_id=call.identity.project_id,
+        is_admin=call.may("context_is_admin"),
+        may_give=frozenset(
+            visibility for visibility, rule in _VISIBILITY_RULES.items() if call.may(rule)
+        ),
+    )
+
+
+def change(call: ApiCall, operation: Callable[..., T], image_id: str, *arguments: Any) -> T:
+    """Run an operation of :mod:`placement_sched.operations.images` for the caller."""
+    return call.write(operation, image_id.lower(), viewer_of(call), *arguments)
+
+
+def apply_change(
+    call: ApiCall, operation: Callable[..., object], image_id: str, *arguments: Any
+) -> ApiResponse:
+    """Run an operation as :func:`change` does, and answer without a body."""
+    change(call, operation, image_id, *arguments)
+    return ApiResponse(status=204)
+
+
+_FILE = "/v2/images/<image_id>/file"
+_BYTES = ("application/octet-stream",)
+
+
+@blueprint.get(_FILE, policy="download_image", success=(204,))
+def download(call: ApiCall, image_id: str) -> ApiResponse:
+    """Answer 204, as for any image without data."""
+    viewer = viewer_of(call)
+    image = call.read(images.get, image_id.lower(), viewer)
+    if image.status == DEACTIVATED and not viewer.is_admin:
+        raise Forbidden(f"The requested image {image.uuid} has been deactivated.")
+    return ApiResponse(status=204)
+
+
+@blueprint.put(
+    _FILE, policy="upload_image", data=True, content_types=_BYTES, success=(204,), errors=(409,)
+)
+def upload(call: ApiCall, image_id: str) -> ApiResponse:
+    """Activate an image by an empty upload, as glance does, and reject other data."""
+    if call.body:
+        apply_change(call, images.lock_own, image_id)
+        raise LimitExceeded(
+            "No image data is stored here: this service stores only image metadata for the "
+            "scheduler. Create the image without data, or upload it to glance."
+        )
+    return apply_change(call, images.activate_empty, image_id, call.now())
+
+
+@blueprint.route(
+    "/v2/images/<image_id>/members", methods=("GET", "POST"), policy="get_image", success=()
+)
+@blueprint.route(
+    "/v2/images/<image_id>/members/<member_id>",
+    methods=("GET", "PUT", "DELETE"),
+    policy="get_image",
+    success=(),
+)
+def reject_members(_call: ApiCall, **_names: str) -> ApiResponse:
+    """Answer 404 with the alternatives to sharing an image."""
+    raise NotFound(
+        "Images have no members here. Set the visibility of the image to community or public, or "
+        "create a copy of the image that the other project owns."
+    )
+
+
+@blueprint.get("/v2/info/import", policy="get_image")
+def import_methods(call: ApiCall) -> ApiResponse:  # noqa: ARG001 - every handler's
+    """Return the empty list of import methods (Image API reference, "Image Service Info")."""
+    methods = {"description": "Import methods available.", "type": "array", "value": []}
+    return ApiResponse(body={"import-methods": methods})

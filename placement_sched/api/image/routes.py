@@ -8,7 +8,7 @@ from werkzeug.http import parse_accept_header
 
 from placement_sched.api.blueprint import Api, ApiConventions, ErrorContext
 from placement_sched.api.call import ApiResponse
-from placement_sched.api.image import image_data, image_schemas, images, versions
+from placement_sched.api.image import image_schemas, images, versions
 from placement_sched.api.response import HTML, TEXT, page
 from placement_sched.api.versions import Headers, Version
 from placement_sched.errors import Error
@@ -41,6 +41,6 @@ class ImageStyle(ApiConventions):
         return page(kind, status, title, [error.detail])
 
 
-_RESOURCES = (versions, images, image_data, image_schemas)
+_RESOURCES = (versions, images, image_schemas)
 
 API = Api("image", ImageStyle(), [resource.blueprint for resource in _RESOURCES])

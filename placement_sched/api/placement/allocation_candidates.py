@@ -24,8 +24,7 @@ from placement_sched.api.placement.responses import (
 )
 from placement_sched.api.validation import REPEATED, Schemas
 from placement_sched.api.versions import Version
-from placement_sched.candidates.search import find, prepare
-from placement_sched.candidates.summaries import SummaryFields, render_summaries
+from placement_sched.candidates.search import SummaryFields, find, prepare, render_summaries
 from placement_sched.db.sql import AT_ONCE, batches, grouped
 from placement_sched.model.candidates_query import AllocationRequest, CandidatesQuery, Layout
 from placement_sched.model.document import Json

@@ -14,7 +14,6 @@ from oslo_config import cfg
 from placement_sched.config.options import (
     api,
     compute,
-    filter_scheduler,
     notifications,
     nova,
     placement,
@@ -32,8 +31,8 @@ GROUPS: Mapping[str, tuple[cfg.Opt, ...]] = MappingProxyType(
         "placement_database": placement.PLACEMENT_DATABASE,
         "placement": placement.PLACEMENT,
         "scheduler": (*scheduler.SCHEDULER, *nova.SCHEDULER),
-        "filter_scheduler": filter_scheduler.FILTER_SCHEDULER,
-        "metrics": filter_scheduler.METRICS,
+        "filter_scheduler": scheduler.FILTER_SCHEDULER,
+        "metrics": scheduler.METRICS,
         "neutron": services.NEUTRON,
         "notifications": notifications.NOTIFICATIONS,
         "pci": compute.PCI,

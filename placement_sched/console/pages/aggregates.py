@@ -9,7 +9,7 @@ from typing import Any
 import flask
 
 from placement_sched.console.page import api_client, build_share, csv_file, page
-from placement_sched.console.uses import build_use, choose_classes
+from placement_sched.console.pages.cloud import build_use, choose_classes
 from placement_sched.model.aggregates import POLICY_KEY
 from placement_sched.model.document import Json
 from placement_sched.model.names import shorten_names

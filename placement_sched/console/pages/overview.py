@@ -12,8 +12,13 @@ from placement_sched.console.charts import timeline_picture
 from placement_sched.console.client import ApiClient, ApiError
 from placement_sched.console.page import answer_page, api_client, build_share, page, redirect
 from placement_sched.console.pages.aggregates import with_words
-from placement_sched.console.pages.cloud import FILTERS
-from placement_sched.console.uses import add_uses, build_use, choose_classes, find_full
+from placement_sched.console.pages.cloud import (
+    FILTERS,
+    add_uses,
+    build_use,
+    choose_classes,
+    find_full,
+)
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
 from placement_sched.model.explanation_reader import with_names

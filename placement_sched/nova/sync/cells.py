@@ -21,12 +21,6 @@ from placement_sched.db.collations import PLACEHOLDER, Characters
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.clock import Clock
 from placement_sched.model.instance import NovaCell
-from placement_sched.nova.databases.cells import (
-    MappedCell,
-    cells_of_hosts,
-    mapped_cells,
-    mark_of_mappings,
-)
 from placement_sched.nova.databases.connections import (
     NovaDatabase,
     NovaDatabaseUnavailable,
@@ -34,6 +28,12 @@ from placement_sched.nova.databases.connections import (
     cell_database,
 )
 from placement_sched.nova.databases.hosts import CellCensus
+from placement_sched.nova.databases.placements import (
+    MappedCell,
+    cells_of_hosts,
+    mapped_cells,
+    mark_of_mappings,
+)
 from placement_sched.nova.sync.findings import SyncTotals, diff_fields
 from placement_sched.store.compute import cells
 

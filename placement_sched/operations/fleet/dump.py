@@ -20,8 +20,16 @@ from placement_sched.model.names import read_uuid
 from placement_sched.model.provider import Amounts, ConsumerClaim, Inventory
 from placement_sched.operations.aggregates import with_ratios
 from placement_sched.operations.fleet import cloud, merge
-from placement_sched.operations.fleet.cloud import MergeState, ProviderState, State, derived_uuid
-from placement_sched.operations.fleet.names import escape, fold, natural_key, patterns_for
+from placement_sched.operations.fleet.cloud import (
+    MergeState,
+    ProviderState,
+    State,
+    derived_uuid,
+    escape,
+    fold,
+    natural_key,
+    patterns_for,
+)
 from placement_sched.operations.fleet.schema import FLAVOR_KEYS, IMAGE_KEYS, VERSION
 from placement_sched.operations.reports import DISABLED_TRAIT
 from placement_sched.scheduler.policies.registry import NO_RATIOS

@@ -19,8 +19,14 @@ from placement_sched.model.image import StoredImage, Viewer
 from placement_sched.model.instance import Instance, InstanceMetadata
 from placement_sched.model.provider import INSTANCE_TYPE, Amounts, ConsumerClaim, Inventory
 from placement_sched.operations.fleet import cloud
-from placement_sched.operations.fleet.cloud import MergeState, ProviderState, derived_uuid
-from placement_sched.operations.fleet.names import expand, expand_entries, fill_in
+from placement_sched.operations.fleet.cloud import (
+    MergeState,
+    ProviderState,
+    derived_uuid,
+    expand,
+    expand_entries,
+    fill_in,
+)
 from placement_sched.operations.fleet.schema import read_file, read_node_name, read_provider_name
 from placement_sched.operations.images import SETTABLE, check_allowed, check_settable
 from placement_sched.scheduler.request_groups import amounts_of

@@ -8,7 +8,7 @@ from placement_sched.model.aggregates import MAX_SERVER_PER_HOST
 from placement_sched.model.compute_node import REPORT_KEYS
 from placement_sched.model.document import Json
 from placement_sched.model.provider import MAX_FLOAT
-from placement_sched.operations.fleet.names import expand
+from placement_sched.operations.fleet.cloud import expand
 from placement_sched.schemas import fields, parts
 from placement_sched.schemas.fields import NAME, OWNER, SYMBOL
 from placement_sched.schemas.node_report import REPORT

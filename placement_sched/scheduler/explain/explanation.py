@@ -35,12 +35,13 @@ from placement_sched.model.image import ImageProperties
 from placement_sched.model.names import join_words
 from placement_sched.model.request_spec import RequestSpec
 from placement_sched.model.verdict import Rejection, SuggestedChange
-from placement_sched.scheduler.explain.evaluation import (
+from placement_sched.scheduler.explain.funnel import (
     candidates_on,
     first_instance,
+    funnel_of,
+    search_run,
     states_before,
 )
-from placement_sched.scheduler.explain.funnel import funnel_of, search_run
 from placement_sched.scheduler.explain.verdicts import (
     CloudNames,
     describe_traits,

@@ -38,17 +38,15 @@ from placement_sched.model.explanation import (
 from placement_sched.model.host_verdict import HostVerdict, RejectReason
 from placement_sched.model.names import join_words, names_if_few, nearest, read_uuid
 from placement_sched.model.verdict import Rejection, SuggestedChange
-from placement_sched.scheduler.explain.evaluation import (
-    candidates_on,
-    first_instance,
-    next_tolerated,
-    passes_after_changes,
-    states_before,
-)
 from placement_sched.scheduler.explain.funnel import (
     NOT_REPORTED,
+    candidates_on,
+    first_instance,
     funnel_of,
+    next_tolerated,
+    passes_after_changes,
     search_run,
+    states_before,
     with_reasons,
 )
 from placement_sched.scheduler.host_state import HostState

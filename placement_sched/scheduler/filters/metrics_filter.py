@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """MetricsFilter: filter for hosts that report the weighed metrics."""
 
-from placement_sched.config.options.filter_scheduler import ratios
+from placement_sched.config.options.scheduler import ratios
 from placement_sched.scheduler.filters import (
     BaseHostFilter,
     HostState,

@@ -4,7 +4,7 @@
 from math import isfinite
 from typing import NoReturn
 
-from placement_sched.config.options.filter_scheduler import ratios
+from placement_sched.config.options.scheduler import ratios
 from placement_sched.config.sources import OF_REQUEST
 from placement_sched.errors import Invalid, PluginFailed
 from placement_sched.model.document import build_json_path

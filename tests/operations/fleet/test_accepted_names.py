@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.errors import Invalid
-from placement_sched.operations.fleet.names import escape
+from placement_sched.operations.fleet.cloud import escape
 from placement_sched.operations.fleet.yaml_file import to_yaml
 from tests.conftest import empty
 from tests.operations.fleet.conftest import LoadableCloud

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from placement_sched.scheduler.failover import remaining as failover_remaining
+from placement_sched.scheduler.failover import report as failover_remaining
 from tests.exploring import draws
 from tests.scheduler.capacity.test_report import ADMIN, FLAVORS, store_flavor
 from tests.scheduler.failover.test_report import compute, fill, place

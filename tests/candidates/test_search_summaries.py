@@ -11,8 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sqlalchemy import update
 
-from placement_sched.candidates.search import find, prepare
-from placement_sched.candidates.summaries import SummaryFields, render_summaries
+from placement_sched.candidates.search import SummaryFields, find, prepare, render_summaries
 from placement_sched.db.tables import resource_classes, traits
 from placement_sched.db.transaction import Database
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.operations.fleet.names import escape, expand, fill_in, fold
+from placement_sched.operations.fleet.cloud import escape, expand, fill_in, fold
 from placement_sched.schemas.formats import DocumentError
 
 

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from placement_sched.config.conf import new_conf, read_files
-from placement_sched.config.options.filter_scheduler import ratios
+from placement_sched.config.options.scheduler import ratios
 from placement_sched.config.settings import Settings
 
 
