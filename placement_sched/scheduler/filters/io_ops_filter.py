@@ -4,7 +4,7 @@
 from oslo_config import cfg
 
 from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.filters.host_capacity import (
+from placement_sched.scheduler.filters.num_instances_filter import (
     InstanceMaximum,
     InstanceMaximumOfAggregates,
 )

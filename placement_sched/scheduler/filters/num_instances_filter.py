@@ -1,14 +1,82 @@
 # SPDX-License-Identifier: Apache-2.0
 """NumInstancesFilter and AggregateNumInstancesFilter: filters by number of instances."""
 
+from typing import Any, ClassVar
+
 from oslo_config import cfg
 
-from placement_sched.scheduler.filters import BaseHostFilter
-from placement_sched.scheduler.filters.host_capacity import (
-    InstanceMaximum,
-    InstanceMaximumOfAggregates,
+from placement_sched.scheduler.filters import (
+    BaseHostFilter,
+    HostState,
+    Rejection,
+    RequestSpec,
+    SuggestedChange,
+    SuggestedChanges,
 )
+from placement_sched.scheduler.filters.host_capacity import smallest_of_aggregates
+from placement_sched.scheduler.filters.utils import aggregate_values_from_key
 from placement_sched.scheduler.plugin import options_in_group
+
+
+class InstanceMaximum:
+    """The rejection of hosts that have reached a maximum of instances, for host filters.
+
+    ``maximum_option`` is an option of ``[filter_scheduler]``, ``counted`` an attribute of host
+    states. The texts complete "<number> instances ..." and "move away <number> of the instances".
+    """
+
+    maximum_option: ClassVar[str]
+    counted: ClassVar[str]
+    texts: ClassVar[tuple[str, str]]
+    settings: Any
+
+    def maximum(self, host_state: HostState) -> int:
+        """Return the maximum number of instances on a host."""
+        return int(getattr(self.settings.filter_scheduler, self.maximum_option))
+
+    def rejection(self, host_state: HostState, spec_obj: RequestSpec) -> Rejection | None:
+        """Return the number of instances and the maximum if the host has reached it, or None."""
+        count, maximum = getattr(host_state, self.counted), self.maximum(host_state)
+        if count < maximum:
+            return None
+        return Rejection(
+            f"{count} instances {self.texts[0]}, the maximum is {maximum}", maximum, count
+        )
+
+    def suggested_changes(self, host_state: HostState, spec_obj: RequestSpec) -> SuggestedChanges:
+        """Suggest fewer instances on the host, and a larger maximum."""
+        count, maximum = getattr(host_state, self.counted), self.maximum(host_state)
+        if maximum:
+            surplus = count - maximum + 1
+            words = f"wait for or move away {surplus} of the instances{self.texts[1]}"
+            after = {self.counted: maximum - 1}
+            yield SuggestedChange("remove_instances", words, {"instances": surplus}, host=after)
+        yield self.raised_maximum(host_state, count + 1)
+
+    def raised_maximum(self, host_state: HostState, value: int) -> SuggestedChange:
+        """Suggest a larger maximum."""
+        words = f"raise {self.maximum_option} to {value}"
+        return SuggestedChange(
+            "raise_option", words, {"option": self.maximum_option, "value": value}
+        )
+
+
+class InstanceMaximumOfAggregates(InstanceMaximum):
+    """The same with the maximum in the metadata of the host's aggregates, if they have it."""
+
+    def maximum(self, host_state: HostState) -> int:
+        """Return the smallest maximum of the host's aggregates, or the option."""
+        return smallest_of_aggregates(
+            host_state, self.maximum_option, int, super().maximum(host_state)
+        )
+
+    def raised_maximum(self, host_state: HostState, value: int) -> SuggestedChange:
+        """Suggest a larger maximum in the aggregates if they set it, else by the option."""
+        key = self.maximum_option
+        if not aggregate_values_from_key(host_state, key):
+            return super().raised_maximum(host_state, value)
+        words = f"raise {key} to {value} in the metadata of the host's aggregates"
+        return SuggestedChange("tag_aggregate", words, {"key": key, "value": value})
 
 
 class NumInstancesFilter(InstanceMaximum, BaseHostFilter):
