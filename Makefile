@@ -13,8 +13,9 @@ BENCH_ARGS ?=
 PEER ?= .venv-peer
 RACE_ROUNDS ?= 300
 MINUTES ?= 30
-# Of "make test": the lane of tests/lanes.py that it runs, and its processes.
+# Of "make test": the lane of tests/lanes.py that it runs.
 LANE = test
+# Processes of "make test" and "make test-system".
 WORKERS = 3
 # Of "make nova-cloud".
 SCHEDULER ?= placement-sched
@@ -69,7 +70,7 @@ test: $(VENV)/.develop ## dev: run the tests on SQLite, and on PostgreSQL and Ma
 	$(PYTEST) --numprocesses $(WORKERS) --lane $(LANE) $(PYTEST_ARGS)
 
 test-system: $(VENV)/.develop ## dev: run the tests with whole servers, several processes, or OpenStack's services (15 to 20 minutes)
-	$(PYTEST) --numprocesses 2 --lane system $(PYTEST_ARGS)
+	$(PYTEST) --numprocesses $(WORKERS) --lane system $(PYTEST_ARGS)
 
 test-all: $(VENV)/.develop $(PEER)/.ready ## dev: run everything, chaos and all of nova's functional tests included (two to three hours)
 	@export PLACEMENT_SCHED_TEST_KEPT_REQUESTS=5000; status=0; \

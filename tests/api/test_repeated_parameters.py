@@ -19,6 +19,8 @@ from tests.support.reports import NOW, build_report, node_uuid
 from tests.support.scheduling import instance
 from tests.support.versions import LATEST
 
+pytestmark = pytest.mark.slow
+
 #: Routes and microversion of each API, by the first segment of the path.
 APIS = {
     "placement": (PLACEMENT.routes, f"placement {LATEST}"),

@@ -10,7 +10,7 @@ from tests.api.image.conftest import SHOP
 def test_tags_are_added_and_removed(api):
     uuid = api.make("image", {"tags": ["first"]})
     for tag in ("second", "first", "with%20blank", "Second", "%C3%BC" * 255):
-        answer = api.call("PUT", f"{uuid}/tags/{tag}", status=204)
+        answer = api.app.put(f"/image/v2/images/{uuid}/tags/{tag}", status=204)
         assert answer.body == b""
     assert api.show(uuid).json["tags"] == ["Second", "first", "second", "with blank", "ü" * 255]
     api.app.delete(f"/image/v2/images/{uuid}/tags/second", status=204)
