@@ -74,7 +74,7 @@ _DETAILS = {
     "the hosts",
     Kind.TRAIT_LACKING: "{lacks} trait {trait}, so requests for it do not fit there; sync_traits "
     "adds it",
-    Kind.TRAIT_OUTSIDE: "{has} trait {trait} but {is} in no aggregate reserved by it: "
+    Kind.TRAIT_OUTSIDE: "{served} trait {trait} but {is} in no aggregate reserved by it: "
     "requests with and without it may be scheduled there",
     Kind.HOST_WITHOUT_PROVIDER: "{is} in the aggregate but {has} no resource provider",
     Kind.NOT_IN_PLACEMENT: "{is} in the host aggregate but not in the provider aggregate; "
@@ -168,6 +168,8 @@ def check_aggregates(connection: Connection, settings: Settings) -> AggregateChe
 
 
 class _Requirements:
+    """The stored flavors and images by their sets of required traits."""
+
     def __init__(self, flavors: Iterable[Flavor], images: Iterable[StoredImage]) -> None:
         self._flavors: dict[frozenset[str], list[str]] = defaultdict(list)
         self._images: dict[frozenset[str], list[str]] = defaultdict(list)
@@ -205,7 +207,8 @@ class _Topology:
     A compute node offers the resources of its provider tree and of sharing providers. A host may
     still report a provider that has no host, unless the provider shares its resources: no instance
     is placed on a sharing provider. ``known`` are the existing traits, ``carriers`` the providers
-    by trait, ``members`` the providers by aggregate, and ``sharing`` the sharing providers.
+    by trait, ``members`` the providers by aggregate, ``sharing`` the sharing providers, and
+    ``joined`` the aggregates of the sharing providers.
     """
 
     hosts: HostMap
@@ -214,6 +217,7 @@ class _Topology:
     members: Mapping[str, frozenset[str]]
     carriers: Mapping[str, frozenset[str]]
     sharing: frozenset[str]
+    joined: Mapping[str, frozenset[str]]
     providers: Mapping[str, Provider]
 
     def names(self, providers: Iterable[str]) -> list[str]:
@@ -227,6 +231,26 @@ class _Topology:
             for uuid in self.carriers[trait]
             if self._is_outside(uuid, trait) and (self._has_host(uuid) or uuid not in self.sharing)
         }
+
+    def served_outside(self, trait: str) -> tuple[set[str], set[str]]:
+        """Return the nodes outside reserved aggregates that share a trait.
+
+        They get the trait from sharing providers, which are the second result.
+        """
+        carriers = self.carriers[trait]
+        having = {self.providers[uuid].root_uuid for uuid in carriers}
+        served: set[str] = set()
+        sharing: set[str] = set()
+        for uuid in carriers & self.joined.keys():
+            roots = {
+                self.providers[member].root_uuid
+                for aggregate in self.joined[uuid]
+                for member in self.members.get(aggregate, ())
+                if self._is_outside(member, trait) and self._has_host(member)
+            } - having
+            served |= roots
+            sharing |= {uuid} if roots else set()
+        return served, sharing
 
     def _is_outside(self, uuid: str, trait: str) -> bool:
         root = self.providers[uuid].root_uuid
@@ -256,15 +280,20 @@ def _read(connection: Connection, hosts: HostMap, reserved: tuple[HostAggregate,
     carriers = dict(traits.carriers(connection, {*required, SHARES}))
     sharing = carriers.pop(SHARES, frozenset())
     of_traits = {uuid for uuids in carriers.values() for uuid in uuids}
-    members = aggregates.providers_in(connection, [item.uuid for item in hosts.aggregates])
+    joined = aggregates.of_providers(connection, of_traits & sharing)
+    shared = {aggregate for uuids in joined.values() for aggregate in uuids}
+    shared_or_own = {*shared, *(aggregate.uuid for aggregate in hosts.aggregates)}
+    members = aggregates.providers_in(connection, shared_or_own)
+    served = {uuid for aggregate in shared for uuid in members.get(aggregate, ())}
     return _Topology(
         hosts=hosts,
         reserved=reserved,
         known=frozenset(trait.name for trait in traits.by_names(connection, required)),
         members=members,
         carriers=carriers,
-        sharing=sharing,
-        providers=resource_providers.by_uuids(connection, of_traits | {*hosts.host_of}),
+        sharing=sharing & of_traits,
+        joined=joined,
+        providers=resource_providers.by_uuids(connection, of_traits | served | {*hosts.host_of}),
     )
 
 
@@ -312,4 +341,10 @@ def _check_providers(topology: _Topology) -> Iterator[Finding]:
                 yield _finding(Kind.TRAIT_LACKING, aggregate, trait, topology.names(lacking))
     for trait in sorted(topology.carriers):
         if outside := topology.names(topology.outside(trait)):
-            yield _finding(Kind.TRAIT_OUTSIDE, trait=trait, names=outside)
+            has = _verbs(outside)["has"]
+            yield _finding(Kind.TRAIT_OUTSIDE, trait=trait, names=outside, served=has)
+        served, by = topology.served_outside(trait)
+        if served:
+            names = topology.names(served)
+            served_by = f"{_verbs(names)['is']} served by {', '.join(topology.names(by))} with"
+            yield _finding(Kind.TRAIT_OUTSIDE, trait=trait, names=names, served=served_by)
