@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from datetime import datetime, timedelta
-from threading import Semaphore
+from threading import Lock, Semaphore
 from typing import Any, TypeVar
 
 from oslo_log import log
@@ -431,17 +431,26 @@ class WriteGate:
     """Limit on concurrent writers, as a thread-safe context manager.
 
     Readers of SQLite never wait for writers, but writers that wait for another process could occupy
-    all threads of a server.
+    all threads of a server. After a writer has waited in vain, further writers are rejected
+    immediately, until a writer leaves the gate.
     """
 
     def __init__(self, places: int = MAX_WRITERS, patience: float = MAX_GATE_WAIT) -> None:
-        self._places, self._patience = Semaphore(places), patience
+        self._places = Semaphore(places)
+        self._patience = patience
+        self._lock = Lock()
+        self._stuck = False
 
     def __enter__(self) -> None:
         """Enter, or raise :class:`Unavailable` if no writer leaves in time."""
-        if not self._places.acquire(timeout=self._patience):
-            raise Unavailable(LOCKED)
+        if self._places.acquire(timeout=0 if self._stuck else self._patience):
+            return
+        with self._lock:
+            self._stuck = True
+        raise Unavailable(LOCKED)
 
     def __exit__(self, *_failure: object) -> None:
         """Leave, and admit the next writer."""
+        with self._lock:
+            self._stuck = False
         self._places.release()

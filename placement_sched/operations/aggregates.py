@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from oslo_log import log
 
 from placement_sched.config.settings import Settings
+from placement_sched.db.failover import ServerEpoch, epoch_of
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConfigurationError, Conflict, Duplicate, Invalid, NotFound
@@ -64,6 +65,7 @@ def _check_policy(
     policies: Policies | None,
     error_prefix: str,
 ) -> None:
+    """Raise :class:`Conflict` unless the policy is valid for all hosts."""
     about = f"{error_prefix} {aggregate.id}: {aggregate.name}"
     if policies is not None and (fault := _find_fault(policy, policies)):
         raise Conflict(f"{about} cannot use policy {policy!r}: {fault}.")
@@ -202,9 +204,10 @@ def with_ratios(node: ComputeNode, ratios: Mapping[str, Any]) -> ComputeNode:
 class RatioUpdater(PeriodicTask):
     """Periodic task that applies the ratios of policies to inventories.
 
-    The ratios are applied at the start and when settings change. Otherwise a call only compares two
-    values. The first call blocks, and raises :class:`Unavailable` if the database is unavailable.
-    Later updates run in a thread, and the next request retries a failed update.
+    The ratios are applied at the start, when settings change, and after a failover of the database,
+    which may have lost the latest writes. If nothing has changed, a call only compares two values.
+    The first call blocks, and raises :class:`Unavailable` if the database is unavailable. Later
+    updates run in a thread, and the next request retries a failed update.
     """
 
     thread_name = "policy ratios"
@@ -215,6 +218,7 @@ class RatioUpdater(PeriodicTask):
         super().__init__()
         self._database, self._settings, self._clock = database, settings, clock
         self._done: Settings | None = None
+        self._history: ServerEpoch = None
 
     def __call__(self) -> None:
         """Apply the ratios of the current settings if they are outdated."""
@@ -227,20 +231,21 @@ class RatioUpdater(PeriodicTask):
                 self._turn.release()
 
     def is_due(self) -> bool:
-        """Return whether the settings have changed."""
-        return self._settings() is not self._done
+        """Return whether the settings or the history of the database have changed."""
+        return self._settings() is not self._done or self._database.history != self._history
 
     def run_round(self) -> None:
         """Apply the ratios, and log the faults of policies and aggregates."""
         settings = self._settings()
         policies = policies_for(settings, self._clock)
         with self._database.read() as connection:
+            history = epoch_of(connection)
             aggregates = host_aggregates.snapshot(connection) if policies.can_exist else ()
         # Hosts with a faulty policy use the default policy.
         for fault in find_faults(aggregates, policies):
             LOG.warning("%s", fault)
         hosts, changed = apply(self._database, policies, self._clock)
-        self._done = settings
+        self._done, self._history = settings, history
         if changed:
             LOG.info(
                 "allocation ratios of policies: the inventories of %d providers were updated; "

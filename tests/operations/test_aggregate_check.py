@@ -263,6 +263,15 @@ def test_storage_shared_with_reserved_hosts_counts_as_in_the_aggregate(cloud, sq
     assert finding_kinds(cloud) == []
 
 
+def test_hosts_getting_the_trait_from_storage_are_a_finding(cloud, sqlite_app):
+    nodes = {host: report_host(sqlite_app, cloud, host) for host in ("win1", "cn1")}
+    share_storage(sqlite_app, "storage", "windows", "all")
+    assert candidates_with_the_trait(sqlite_app) == set(nodes.values())
+    (finding,) = run_check(cloud).findings
+    assert (finding.kind, finding.trait, finding.names) == (Kind.TRAIT_OUTSIDE, LICENSED, ("cn1",))
+    assert "served by storage with trait" in finding.detail
+
+
 def test_provider_without_host_counts_as_outside_the_aggregate(cloud):
     rows = [NewProvider(uuid_of("new"), "new")]
     cloud.write(lambda connection: resource_providers.create_many(connection, rows, NOW))
