@@ -9,7 +9,6 @@ Configuration Reference, Icehouse to Newton.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
 from threading import Lock
@@ -60,13 +59,7 @@ class LiveSettings:
         self._all_reloads: mmap = parent._all_reloads if parent else mmap(-1, 1)  # noqa: SLF001 - own class
         self._reloads: int = parent._reloads if parent else 0  # noqa: SLF001 - own class
         self._reading = Lock()
-        with _keep_previous():
-            if parent is None:
-                self._in_effect = _with_options_file(settings, clock)
-            else:
-                # Creates the plugins, before a request needs them.
-                check_plugins(parent._in_effect, clock)  # noqa: SLF001 - own class
-                self._in_effect = parent._in_effect  # noqa: SLF001 - own class
+        _keep_previous(lambda: self._read_first(parent))
 
     def settings(self) -> Settings:
         """Return the settings in effect. Reload them if the parent process reloaded.
@@ -76,8 +69,7 @@ class LiveSettings:
         if self._reloads != self._all_reloads[0] and self._reading.acquire(blocking=False):
             try:
                 self._reloads = self._all_reloads[0]
-                with _keep_previous():
-                    self._read_again(is_reported=False)
+                _keep_previous(lambda: self._read_again(is_reported=False))
             finally:
                 self._reading.release()
         return self._in_effect
@@ -87,12 +79,21 @@ class LiveSettings:
 
         If they are valid, the child processes also read them again.
         """
-        with self._reading, _keep_previous():
-            self._read_again(is_reported=True)
-            file = self.configured.scheduler.json_config_location
-            files = [*list_files(self.configured.conf), *([file] if file else [])]
-            LOG.info("configuration read again: %s", ", ".join(files) or "no files")
-            self._all_reloads[0] = self._reloads = (self._reloads + 1) % 256
+        with self._reading:
+            if _keep_previous(lambda: self._read_again(is_reported=True)):
+                file = self.configured.scheduler.json_config_location
+                files = [*list_files(self.configured.conf), *([file] if file else [])]
+                LOG.info("configuration read again: %s", ", ".join(files) or "no files")
+                self._all_reloads[0] = self._reloads = (self._reloads + 1) % 256
+
+    def _read_first(self, parent: "LiveSettings | None") -> None:
+        """Read the options file, or use the settings of the parent process."""
+        if parent is None:
+            self._in_effect = _with_options_file(self.configured, self._clock)
+        else:
+            # Creates the plugins, before a request needs them.
+            check_plugins(parent._in_effect, self._clock)  # noqa: SLF001 - own class
+            self._in_effect = parent._in_effect  # noqa: SLF001 - own class
 
     def _read_again(self, *, is_reported: bool) -> None:
         """Read the files. Changes that need a restart are logged if ``is_reported``."""
@@ -104,18 +105,21 @@ class LiveSettings:
         self.configured, self._in_effect = configured, in_effect
 
 
-@contextmanager
-def _keep_previous() -> Iterator[None]:
-    """Log any error, also of plugins, after which the previous settings stay in effect."""
+def _keep_previous(read: Callable[[], None]) -> bool:
+    """Read settings, and return whether they are valid.
+
+    Any error, also of plugins, is logged. The previous settings then stay in effect.
+    """
     problem = ""
     try:
-        yield
+        read()
     except Error as error:
         problem = error.detail
     except Exception as failure:  # noqa: BLE001 - of any plugin; the service goes on
         problem = one_line(failure)
     if problem:  # logged here, because in the handler the log would repeat the exception
         LOG.error("%s; keeping the previous settings", problem)
+    return not problem
 
 
 def _with_files(running: Settings, is_reported: bool) -> Settings:

@@ -68,7 +68,7 @@ def test_slow_request_log_is_per_request(slow_app_and_records):
     assert "hosts" not in last.getMessage()
     assert last.extra["decision"] is None
     assert last.extra["route"] == "/resource_providers"
-    app.get("/healthz/ready")
+    app.get("/healthz/live")
     assert "a request outside of the APIs took" in records()[-1].getMessage()
 
 

@@ -45,7 +45,7 @@ def test_hypervisor_is_found_listed_and_shown_with_its_instances(compute, each_s
     found = compute.find_hypervisor("sdk-h1")
     assert (found.id, found.hypervisor_type, found.uptime) == (uuid, "QEMU", "up 9 days")
     assert uuid in {each.id for each in compute.hypervisors(limit=1)}
-    (matching,) = compute.hypervisors(hypervisor_hostname_pattern="sdk-h", with_servers=True)
+    (matching,) = compute.hypervisors(hypervisor_hostname_pattern="sdk-h1", with_servers=True)
     assert [each["name"] for each in matching.servers] == ["web"]
     assert compute.get_hypervisor(uuid).service_details["host"] == "sdk-h1"
     with pytest.raises(exceptions.NotFoundException):

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from tests.coexistence.conftest import peer_url
-from tests.coexistence.requests import build_request, claim_request
+from tests.coexistence.sent_requests import build_request, claim_request
 from tests.differential.sides import Ours, Peer, Side
 from tests.support.versions import PEER_LATEST
 

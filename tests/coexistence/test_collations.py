@@ -12,7 +12,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
 from tests.coexistence.conftest import OpenStack, peer_url
-from tests.coexistence.requests import build_request, claim_request, provider_requests
+from tests.coexistence.sent_requests import build_request, claim_request, provider_requests
 from tests.conftest import make_settings
 from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer

@@ -17,7 +17,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
 from placement_sched.store.placement import change_log
 from tests.coexistence.conftest import OpenStack, peer_url
-from tests.coexistence.requests import build_request, provider_requests
+from tests.coexistence.sent_requests import build_request, provider_requests
 from tests.conftest import make_settings
 from tests.deploy import find_program
 from tests.differential.sides import Ours, Peer

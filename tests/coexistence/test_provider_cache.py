@@ -27,7 +27,7 @@ from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement import change_log
 from tests.candidates.reference import SHARES
 from tests.coexistence.conftest import peer_url
-from tests.coexistence.requests import build_request, claim_request
+from tests.coexistence.sent_requests import build_request, claim_request
 from tests.conftest import make_settings
 from tests.differential.sides import Ours, Peer, Side
 

@@ -15,7 +15,7 @@ from placement_sched.store.placement import allocations, resource_providers
 from tests.chaos.scale import TRIED
 from tests.coexistence.conftest import peer_url
 from tests.coexistence.ledger import create_ledger, writes_by_provider, writes_over_capacity
-from tests.coexistence.requests import claim_request
+from tests.coexistence.sent_requests import claim_request
 from tests.conftest import make_settings
 from tests.differential.sides import Ours, Peer
 from tests.support.invariants import assert_invariants

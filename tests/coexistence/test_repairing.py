@@ -22,7 +22,7 @@ from placement_sched.db.tables import (
 )
 from placement_sched.db.transaction import Database
 from tests.coexistence.conftest import OpenStack, peer_url
-from tests.coexistence.requests import build_request, claim_request, provider_requests
+from tests.coexistence.sent_requests import build_request, claim_request, provider_requests
 from tests.conftest import make_settings
 from tests.differential.sides import Peer
 from tests.support.reports import build_report, node_uuid
