@@ -2,6 +2,7 @@
 """Notifications of ``placement-sched serve`` to systemd, and its logged stacks."""
 
 import os
+import re
 import signal
 import socket
 
@@ -46,7 +47,9 @@ def test_systemd_is_notified_of_start_and_stop(start_with_watchdog, systemd):
 
 def test_watchdog_is_not_notified_while_a_worker_hangs(start_with_watchdog, systemd):
     server = start_with_watchdog("--workers", "2")
-    killed, hanging = server.workers()
+    # The worker that answered. Another may be starting, and does not count yet.
+    hanging = int(re.search(r" (\d+) INFO \S+request_log ", server.log.read_text())[1])
+    (killed,) = server.workers() - {hanging}
     os.kill(killed, signal.SIGKILL)
     assert wait_until(lambda: len(server.workers() - {killed}) == 2)
     os.kill(hanging, signal.SIGSTOP)
