@@ -16,7 +16,7 @@ VERSIONS = {"placement": placement.VERSIONING, "compute": compute.VERSIONING}
 ALWAYS_REJECTING = {
     "compute.servers.reject_action": "compute services create instances and report them here",
     "identity.versions.reject_request": "users and projects are keystone's",
-    "image.image_data.reject_members": "images are not shared with projects here",
+    "image.images.reject_members": "images are not shared with projects here",
     "scheduler.failover_capacity.show": "it is 404 before the first result in the background",
     "placement.inventories.reject_before_1_5": "the method came with 1.5, and is 405 before that",
     "console._reject_unknown_path": "it answers requests for pages that the console does not have",

@@ -210,7 +210,7 @@ def expected_answer(kinds: CallerKinds, endpoint: Endpoint, caller: str) -> str:
     if who is None or (on_page and not kinds.guards_pages):
         return LET_IN
     if caller in who:
-        return HIDDEN if endpoint.view == "image.image_data.reject_members" else LET_IN
+        return HIDDEN if endpoint.view == "image.images.reject_members" else LET_IN
     if caller not in AUTHENTICATED:
         return REFUSED
     return HIDDEN if is_hidden(endpoint, caller) else FORBIDDEN

@@ -10,6 +10,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations import repair as operation
 from placement_sched.operations.repair import Auditor
 from tests.cli.placement.test_audit import cloud as cloud  # noqa: PLC0414 - a fixture
+from tests.cli.placement.test_audit import no_instances as no_instances  # noqa: PLC0414 - a fixture
 from tests.cli.placement.test_audit import sqlite_cloud as sqlite_cloud  # noqa: PLC0414 - a fixture
 from tests.support.openstack_databases import NEWEST, stamp_revision
 from tests.support.statements import record_statements

@@ -21,7 +21,7 @@ from placement_sched.cli.scheduler.execution import (
     open_nova,
     print_line,
 )
-from placement_sched.cli.scheduler.plan import print_plan
+from placement_sched.cli.scheduler.render_plan import print_plan
 from placement_sched.cli.scheduler.request_options import in_words_of
 from placement_sched.cli.scheduler.scheduler_client import (
     SchedulerApi,

@@ -5,6 +5,7 @@ import pytest
 
 from tests.api.scheduler.test_policy_stories import BY_HINT, NOVA_CONF
 from tests.api.scheduler.test_policy_stories import make_cloud as make_cloud  # noqa: PLC0414
+from tests.api.scheduler.test_policy_stories import start_app as start_app  # noqa: PLC0414
 from tests.support.scheduling import instance, spec
 
 pytestmark = pytest.mark.slow
