@@ -47,8 +47,12 @@ def test_systemd_is_notified_of_start_and_stop(start_with_watchdog, systemd):
 
 def test_watchdog_is_not_notified_while_a_worker_hangs(start_with_watchdog, systemd):
     server = start_with_watchdog("--workers", "2")
-    # The worker that answered. Another may be starting, and does not count yet.
-    hanging = int(re.search(r" (\d+) INFO \S+request_log ", server.log.read_text())[1])
+
+    def find_answer():
+        return re.search(r" (\d+) INFO \S+request_log ", server.log.read_text())
+
+    assert wait_until(find_answer)
+    hanging = int(find_answer()[1])  # another worker may still be starting, and does not count
     (killed,) = server.workers() - {hanging}
     os.kill(killed, signal.SIGKILL)
     assert wait_until(lambda: len(server.workers() - {killed}) == 2)
