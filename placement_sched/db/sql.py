@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import orjson
 import sqlalchemy as sa
@@ -26,6 +26,8 @@ V = TypeVar("V", int, str)
 Condition = ColumnElement[bool]
 #: Values per statement. SQLite accepts 32766 parameters, PostgreSQL 65535; statements have others.
 SIZE = 30_000
+#: Maximum number of rows for a list of parameters. A JSON document is faster for more rows.
+_MAX_ROWS_WITHOUT_JSON = 10
 #: Rows of a whole cloud that become objects at the same time. Tens of thousands of small objects
 #: would fragment the heap, which would grow each time.
 AT_ONCE = 1000
@@ -228,6 +230,33 @@ def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
         connection.execute(sa.insert(table), rows)
 
 
+def insert_by(connection: Connection, statement: sa.Insert, rows: Rows) -> sa.CursorResult[Any]:
+    """Insert ``rows`` with a cached statement, on PostgreSQL as a document.
+
+    A document takes three quarters of the time of many parameters. Values may be texts, integers
+    and times.
+    """
+    if len(rows) <= _MAX_ROWS_WITHOUT_JSON or not is_postgresql(connection):
+        return connection.execute(statement, rows)
+    statement = _from_document(statement, tuple(rows[0]))
+    return connection.execute(statement, {"document": orjson.dumps(rows).decode()})
+
+
+@cache
+def _from_document(statement: sa.Insert, names: tuple[str, ...]) -> sa.Insert:
+    table = cast("Table", statement.table)
+    columns = [sa.column(name, _type_without_length(table.c[name])) for name in names]
+    document = sa.cast(sa.bindparam("document", type_=sa.Text), postgresql.JSONB)
+    rows = (
+        sa.func.jsonb_to_recordset(document).table_valued(*columns).render_derived(with_types=True)
+    )
+    return statement.from_select(names, sa.select(*(rows.c[name] for name in names)))
+
+
+def _type_without_length(column: sa.Column[Any]) -> TypeEngine[Any]:
+    return sa.Text() if isinstance(column.type, sa.String) else column.type
+
+
 def insert_missing(connection: Connection, table: Table, rows: Rows) -> None:
     """Insert ``rows``, except rows that violate a unique constraint."""
     if rows:
@@ -266,7 +295,7 @@ def insert_new(
     if not rows:
         return ()
     statement = _insert_new(connection.dialect.name, table, tuple(columns))
-    return connection.execute(statement, rows).all()
+    return insert_by(connection, statement, rows).all()
 
 
 @cache

@@ -435,7 +435,7 @@ def _rewrite(
         for entry, time in amounts
     ]
     if rows:
-        connection.execute(_INSERT, rows)
+        sql.insert_by(connection, _INSERT, rows)
 
 
 def _allocation(row: Sequence[Any]) -> Allocation:
