@@ -69,8 +69,6 @@ VERSION_TABLE = "placement_sched_alembic_version"
 #: attempts, and the maximum number of attempts.
 _TRIGGER_LOCK_WAIT, _TRIGGER_PAUSE, _MAX_TRIGGER_ATTEMPTS = 2, 1.0, 60
 
-_TABLE_NAMES = frozenset(table.name for table in (*OWN_TABLES, *PLACEMENT_TABLES))
-
 #: The table of OpenStack placement's revision.
 OPENSTACK_SCHEMA_VERSION_TABLE = "alembic_version"
 
@@ -155,46 +153,6 @@ def _in_own_collation(connection: Connection, table: Table) -> Table:
     if collation := collation_for_own_tables(connection):
         copy.kwargs["mysql_collate"] = collation
     return copy
-
-
-@dataclass(frozen=True, slots=True)
-class SchemaContents:
-    """The names of all tables, and columns and indexes of the used tables.
-
-    The used tables belong to OpenStack placement or to this service.
-    """
-
-    tables: frozenset[str]
-    columns: frozenset[tuple[str, str]]
-    indexes: frozenset[tuple[str, str]]
-
-    def columns_since(self, before: "SchemaContents") -> tuple[str, ...]:
-        """Return the columns added to existing tables, as ``table.column``."""
-        new = sorted(self.columns - before.columns)
-        return tuple(f"{table}.{name}" for table, name in new if table in before.tables)
-
-    def indexes_since(self, before: "SchemaContents") -> tuple[str, ...]:
-        """Return the names of the indexes added to existing tables."""
-        new = sorted(self.indexes - before.indexes)
-        return tuple(name for table, name in new if table in before.tables)
-
-
-def schema_contents(connection: Connection) -> SchemaContents:
-    """Read the tables, columns and indexes of the database."""
-    inspector = inspect(connection)
-    tables = frozenset(inspector.get_table_names())
-    if not (existing := sorted(tables & _TABLE_NAMES)):
-        return SchemaContents(tables, frozenset(), frozenset())
-
-    def names_of(by_table: Mapping[Any, Iterable[Mapping[str, Any]]]) -> frozenset[tuple[str, str]]:
-        return frozenset(
-            (table, str(item["name"])) for (_, table), items in by_table.items() for item in items
-        )
-
-    columns = inspector.get_multi_columns(filter_names=existing)
-    return SchemaContents(
-        tables, names_of(columns), names_of(inspector.get_multi_indexes(filter_names=existing))
-    )
 
 
 def sync_schema(database: Database) -> None:
@@ -330,11 +288,18 @@ class PlacementSchema:
 
     #: The contents of its version table; empty without such a table.
     revisions: tuple[str, ...]
+    #: All tables of the database.
+    existing: frozenset[str]
     tables: frozenset[str]
     missing_tables: tuple[str, ...]
     missing_columns: tuple[str, ...]
-    #: Whether the database has any table of this service.
-    ours: bool
+    #: Pairs of table and index.
+    indexes: frozenset[tuple[str, str]]
+
+    @property
+    def ours(self) -> bool:
+        """Whether the database has any table of this service."""
+        return not _OWN_NAMES.isdisjoint(self.existing)
 
     @property
     def foreign(self) -> bool:
@@ -360,18 +325,25 @@ class PlacementSchema:
 def inspect_schema(connection: Connection) -> PlacementSchema:
     """Inspect OpenStack placement's schema in the database."""
     inspector = inspect(connection)
-    existing = set(inspector.get_table_names())
+    existing = frozenset(inspector.get_table_names())
     expected = {table.name: table for table in PLACEMENT_TABLES}
-    tables = existing & set(expected)
-    columns = inspector.get_multi_columns(filter_names=sorted(tables)) if tables else {}
-    present = {(table, item["name"]) for (_, table), items in columns.items() for item in items}
+    tables = existing & expected.keys()
+
+    def names_of(by_table: Mapping[Any, Iterable[Mapping[str, Any]]]) -> frozenset[tuple[str, str]]:
+        return frozenset(
+            (table, str(item["name"])) for (_, table), items in by_table.items() for item in items
+        )
+
+    names = sorted(tables)
+    columns = names_of(inspector.get_multi_columns(filter_names=names) if names else {})
     needed = {(table, item.name) for table in tables for item in expected[table].columns}
     return PlacementSchema(
         revisions=_revisions(connection) if OPENSTACK_SCHEMA_VERSION_TABLE in existing else (),
-        tables=frozenset(tables),
-        missing_tables=tuple(sorted(set(expected) - tables)),
-        missing_columns=tuple(f"{table}.{name}" for table, name in sorted(needed - present)),
-        ours=not _OWN_NAMES.isdisjoint(existing),
+        existing=existing,
+        tables=tables,
+        missing_tables=tuple(sorted(expected.keys() - tables)),
+        missing_columns=tuple(f"{table}.{name}" for table, name in sorted(needed - columns)),
+        indexes=names_of(inspector.get_multi_indexes(filter_names=names) if names else {}),
     )
 
 

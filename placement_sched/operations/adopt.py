@@ -16,7 +16,6 @@ from placement_sched.db.migrate import (
     XENA,
     PlacementSchema,
     current_revision,
-    schema_contents,
     sync_schema,
 )
 from placement_sched.db.transaction import Connection, Database
@@ -74,7 +73,8 @@ class Adoption:
 
     ``found`` and ``revision`` are the revisions of OpenStack placement's schema before and after
     the adoption. ``before`` and ``own_revision`` are the revisions of this service's schema.
-    Columns (``table.column``) and indexes are listed only for tables that existed before.
+    Columns (``table.column``) and indexes are listed only for placement's tables that existed
+    before.
     """
 
     found: str
@@ -107,7 +107,6 @@ def adopt(database: Database, clock: Clock) -> Adoption:
         raise Unavailable(f"there is no file {file}, so there is nothing to adopt")
     with database.read() as connection:
         schema = migrate.inspect_schema(connection)
-        earlier = schema_contents(connection)
     revision_before = current_revision(database)
     revision = _adoptable_revision(schema, ours=revision_before is not None)
     if revision == TRAIN:
@@ -115,16 +114,17 @@ def adopt(database: Database, clock: Clock) -> Adoption:
     sync_schema(database)
     added = sync_standards(database, clock)
     with database.read() as connection:
-        now = schema_contents(connection)
+        now = migrate.inspect_schema(connection)
+        new_indexes = sorted(now.indexes - schema.indexes)
         return Adoption(
             found=revision,
             releases=REVISIONS[revision],
-            revision=migrate.inspect_schema(connection).revision or revision,
+            revision=now.revision or revision,
             before=revision_before,
             own_revision=current_revision(database),
-            created_tables=tuple(sorted(now.tables - earlier.tables)),
-            added_columns=now.columns_since(earlier),
-            created_indexes=now.indexes_since(earlier),
+            created_tables=tuple(sorted(now.existing - schema.existing)),
+            added_columns=tuple(sorted({*schema.missing_columns} - {*now.missing_columns})),
+            created_indexes=tuple(name for table, name in new_indexes if table in schema.tables),
             added=added,
             census=row_counts.count_rows(connection),
         )

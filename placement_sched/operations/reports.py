@@ -97,7 +97,7 @@ def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) 
         for number, rows in reported.items()
         if (classes := set(REPORTED_CLASSES) - {inventory.resource_class for inventory in rows})
     }
-    changed = inventories.replace_many(connection, reported, now)
+    changed = inventories.put(connection, reported, now)
     changed |= inventories.remove(connection, lacking)
     resource_providers.bump_generations(connection, changed, now)
     return frozenset(new)

@@ -143,7 +143,7 @@ def test_externally_changed_inventory_is_restored(database, record_reports):
     record_reports(build_report())
     number = read_provider(database).id
     wrong = {number: [Inventory(resource_class="VCPU", total=1)]}
-    database.write(lambda connection: inventories.replace_many(connection, wrong, NOW))
+    database.write(lambda connection: inventories.put(connection, wrong, NOW))
     assert record_reports(build_report()) == reports.RecordedReports(unchanged=1)
     assert inventories_of(database)["VCPU"] == (8, 0, 4.0)
 
@@ -152,7 +152,7 @@ def test_inventories_of_other_classes_are_kept(database, record_reports):
     record_reports(build_report())
     number = read_provider(database).id
     more = {number: [Inventory(resource_class="PCPU", total=2)]}
-    database.write(lambda connection: inventories.replace_many(connection, more, NOW))
+    database.write(lambda connection: inventories.put(connection, more, NOW))
     record_reports(build_report(local_gb=0))
     assert set(inventories_of(database)) == {"VCPU", "MEMORY_MB", "PCPU"}
 

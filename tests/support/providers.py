@@ -20,7 +20,7 @@ def make_providers(database: Database, stocks: Sequence[Sequence[Inventory]]) ->
     def write_rows(connection: Connection) -> None:
         ids = resource_providers.create_many(connection, rows, NOW)
         by_id = {ids[row.uuid]: stock for row, stock in zip(rows, stocks, strict=True)}
-        inventories.replace_many(connection, by_id, NOW)
+        inventories.put(connection, by_id, NOW)
 
     database.write(write_rows)
     return [row.uuid for row in rows]
@@ -37,7 +37,7 @@ def set_inventory(database: Database, provider: str, *stock: Inventory) -> None:
 
     def write_rows(connection: Connection) -> None:
         row = resource_providers.by_uuid(connection, provider)
-        inventories.replace_many(connection, {row.id: stock}, NOW)
+        inventories.put(connection, {row.id: stock}, NOW)
 
     database.write(write_rows)
 

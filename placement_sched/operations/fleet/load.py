@@ -233,7 +233,7 @@ def _write_providers(connection: Connection, draft: MergeState) -> Mapping[int, 
     rows = {number: tuple(state.inventories.values()) for number, state in by_id.items()}
     of_traits = {number: state.traits for number, state in by_id.items()}
     joined = {number: state.aggregates for number, state in by_id.items()}
-    differing = inventories.replace_many(connection, rows, draft.now)
+    differing = inventories.put(connection, rows, draft.now)
     differing |= traits.replace_many(connection, of_traits, draft.now)
     differing |= aggregates.replace_many(connection, joined, draft.now)
     superfluous = {

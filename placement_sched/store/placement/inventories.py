@@ -113,24 +113,7 @@ def replace(
     existing = find(connection, [provider.id])
     remaining = {(provider.id, inventory.resource_class) for inventory in wanted}
     _remove(connection, existing, [place for place in existing if place not in remaining])
-    _change(connection, existing, {provider.id: wanted}, now)
-
-
-def put(
-    connection: Connection,
-    by_provider_id: Mapping[int, Sequence[Inventory]],
-    now: datetime,
-    existing: HeldByPlace | None = None,
-) -> None:
-    """Insert or update inventories of providers that the caller has locked.
-
-    Unchanged inventories keep the time of their last change. The number of statements does not
-    depend on the number of inventories. ``existing`` is the result of :func:`find` for these
-    providers.
-    """
-    if existing is None:
-        existing = find(connection, by_provider_id)
-    _change(connection, existing, by_provider_id, now)
+    put(connection, {provider.id: wanted}, now, existing)
 
 
 def remove(
@@ -152,16 +135,30 @@ def remove(
     return _remove(connection, existing, [place for place in wanted if place in existing])
 
 
-def replace_many(
-    connection: Connection, by_provider_id: Mapping[int, Sequence[Inventory]], now: datetime
+def put(
+    connection: Connection,
+    by_provider_id: Mapping[int, Sequence[Inventory]],
+    now: datetime,
+    existing: HeldByPlace | None = None,
 ) -> frozenset[int]:
-    """Set the inventories of these classes and return the ids of the changed providers.
+    """Insert or update inventories, and return the ids of the changed providers.
 
-    Inventories of other classes stay. The caller has locked the providers and raises the
-    generations of the changed providers. The number of statements does not depend on the number of
-    providers.
+    Inventories of other classes stay, and unchanged inventories keep the time of their last change.
+    The caller has locked the providers and increments the generations of the changed providers. The
+    number of statements does not depend on the number of inventories. ``existing`` is the result of
+    :func:`find` for these providers.
     """
-    return _change(connection, find(connection, by_provider_id), by_provider_id, now)
+    if existing is None:
+        existing = find(connection, by_provider_id)
+    different = [
+        (provider_id, inventory)
+        for provider_id, inventories in by_provider_id.items()
+        for inventory in inventories
+        if (old := existing.get((provider_id, inventory.resource_class))) is None
+        or old.inventory != _comparable(connection, inventory)
+    ]
+    _put(connection, different, now)
+    return frozenset(number for number, _ in different)
 
 
 def set_ratios(
@@ -182,34 +179,7 @@ def set_ratios(
         ]
         for provider_id, ratios in by_provider_id.items()
     }
-    return _change(connection, existing, wanted, now)
-
-
-def _change(
-    connection: Connection,
-    existing: HeldByPlace,
-    wanted: Mapping[int, Sequence[Inventory]],
-    now: datetime,
-) -> frozenset[int]:
-    different = _select_different(connection, existing, wanted)
-    _put(connection, different, now)
-    return frozenset(number for number, _ in different)
-
-
-def _pairs(wanted: Mapping[int, Sequence[Inventory]]) -> list[tuple[int, Inventory]]:
-    return [(key, inventory) for key, inventories in wanted.items() for inventory in inventories]
-
-
-def _select_different(
-    connection: Connection, existing: HeldByPlace, wanted: Mapping[int, Sequence[Inventory]]
-) -> list[tuple[int, Inventory]]:
-    """Return new and changed inventories, each with its provider id."""
-    return [
-        (provider_id, inventory)
-        for provider_id, inventory in _pairs(wanted)
-        if (old := existing.get((provider_id, inventory.resource_class))) is None
-        or old.inventory != _comparable(connection, inventory)
-    ]
+    return put(connection, wanted, now, existing)
 
 
 def _put(connection: Connection, pairs: Sequence[tuple[int, Inventory]], now: datetime) -> None:

@@ -125,7 +125,7 @@ class ShadowCloud:
                 Inventory(resource_class="MEMORY_MB", total=memory, max_unit=memory),
                 Inventory(resource_class="DISK_GB", total=disk, max_unit=disk),
             ]
-        inventories.replace_many(connection, by_id, utcnow())
+        inventories.put(connection, by_id, utcnow())
         for name, host in hosts.items():
             key = ids[self.nodes[name]]
             # nova-compute marks each of its hosts as nova's.

@@ -77,7 +77,7 @@ class ShadowSetup:
         def write_rows(connection: Any) -> None:
             ids = resource_providers.create_many(connection, [NewProvider(uuid, name)], utcnow())
             stock = [Inventory(resource_class=key, total=total) for key, total in ROOM.items()]
-            inventories.replace_many(connection, {ids[uuid]: stock}, utcnow())
+            inventories.put(connection, {ids[uuid]: stock}, utcnow())
 
         self.database.write(write_rows)
 

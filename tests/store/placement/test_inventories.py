@@ -45,7 +45,7 @@ def replace_inventories(database, by_uuid):
     with database.read() as connection:
         found = resource_providers.by_uuids(connection, by_uuid)
     ids = {found[uuid].id: new for uuid, new in by_uuid.items()}
-    changed = database.write(lambda connection: inventories.replace_many(connection, ids, NOW))
+    changed = database.write(lambda connection: inventories.put(connection, ids, NOW))
     return {uuid for uuid in by_uuid if found[uuid].id in changed}
 
 
