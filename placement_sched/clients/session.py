@@ -5,7 +5,7 @@ Requests use keystoneauth with a fixed microversion. Errors are exceptions of th
 """
 
 import logging
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -206,9 +206,9 @@ def exception_reason(failure: Exception) -> str:
 
 
 @contextmanager
-def silence_library_logs() -> Iterator[None]:
-    """Silence libraries that would log the errors that this service reports."""
-    loggers = [logging.getLogger(name) for name in _NOISY_LOGGERS]
+def silence_library_logs(names: Iterable[str] = _NOISY_LOGGERS) -> Iterator[None]:
+    """Silence loggers that would log the errors that this service reports."""
+    loggers = [logging.getLogger(name) for name in names]
     propagations = [logger.propagate for logger in loggers]
     silence = logging.NullHandler()
     for logger in loggers:

@@ -2,12 +2,12 @@
 """Follower of nova's databases, for commands."""
 
 import argparse
-import logging
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 
 from placement_sched.cli.database import check_file_exists, open_database
+from placement_sched.clients.session import silence_library_logs
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Unavailable
@@ -41,26 +41,16 @@ def follow_nova(
             check_schema_revision(database)
         else:
             Preparation(database, settings, utcnow)()
-        with closing(Follower(database, settings, utcnow)) as follower, _without_log():
+        # The command reports what the follower would log.
+        with (
+            closing(Follower(database, settings, utcnow)) as follower,
+            silence_library_logs(["placement_sched.nova"]),
+        ):
             try:
                 yield settings, database, follower
             except NovaDatabaseUnavailable as failure:
                 detail = f"nova's API database does not answer: {failure.detail}"
                 raise Unavailable(detail) from None
-
-
-@contextmanager
-def _without_log() -> Iterator[None]:
-    """Suppress the log of the follower on stderr, as the command reports the same."""
-    logger, nowhere = logging.getLogger("placement_sched.nova"), logging.NullHandler()
-    propagated = logger.propagate
-    logger.addHandler(nowhere)
-    logger.propagate = False
-    try:
-        yield
-    finally:
-        logger.removeHandler(nowhere)
-        logger.propagate = propagated
 
 
 _HEADINGS = ("", "read", "new", "changed", "gone")

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Text output of an explanation: rejections by stage and best hosts."""
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
@@ -35,8 +32,6 @@ BEST = 3
 _MAX_REASONS = 5
 #: Length of the bar of all initial hosts, in characters.
 _BAR = 16
-#: Mode of a report file before the umask.
-_READABLE = 0o666
 
 
 def render(
@@ -290,20 +285,8 @@ def with_heading(title: str, place: str, *facts: tuple[str, str]) -> Heading:
 
 
 def write(file: Path, report: str) -> None:
-    """Write a report and replace an existing file.
-
-    Raises :class:`Invalid` if the file cannot be written, and leaves it unchanged.
-    """
-    temporary = None
+    """Write a report, or raise :class:`Invalid` if the file cannot be written."""
     try:
-        with NamedTemporaryFile("w", encoding="utf-8", dir=file.parent, delete=False) as temporary:
-            temporary.write(report)
-        mask = os.umask(0)
-        os.umask(mask)
-        Path(temporary.name).chmod(_READABLE & ~mask)
-        Path(temporary.name).replace(file)
+        file.write_text(report, encoding="utf-8")
     except OSError as failure:
-        if temporary is not None:
-            with suppress(OSError):
-                Path(temporary.name).unlink()
         raise Invalid(f"--html {file}: {failure.strerror}") from None
