@@ -5,8 +5,6 @@ The API changes a single provider per request. The client reads the provider wit
 writes it with the same generation, and retries if another client was faster.
 """
 
-import fcntl
-import os
 import random
 import time
 from collections import defaultdict
@@ -14,7 +12,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
@@ -22,7 +19,7 @@ from urllib.parse import quote
 import orjson
 
 from placement_sched.clients.session import RemoteService
-from placement_sched.errors import ConcurrentUpdate, Conflict, Invalid, NotFound
+from placement_sched.errors import ConcurrentUpdate, Invalid, NotFound
 from placement_sched.model.aggregates import HostAggregate
 from placement_sched.model.provider_sync import (
     ChangeResult,
@@ -35,7 +32,6 @@ from placement_sched.model.retry import retrying
 
 #: The format of the record.
 _FORMAT = 2
-
 #: Maximum number of attempts to change a provider that other clients keep changing.
 MAX_ATTEMPTS = 10
 #: Maximum seconds of the first pause before the next attempt; later pauses are longer.
@@ -56,8 +52,8 @@ class TraitFile:
     before its first change, with the traits that it is going to add, and at its end. The run after
     a killed run compares the file with placement.
 
-    Raises :class:`Invalid` for another file format, for another placement API, and if the file
-    cannot be written.
+    Raises :class:`Invalid` for another file, for the record of another placement API, and if the
+    file cannot be written.
     """
 
     def __init__(self, path: Path, placement: str) -> None:
@@ -65,26 +61,25 @@ class TraitFile:
         #: The uuid of the aggregate that each trait was added for.
         self.aggregates: dict[ProviderTrait, str] = {}
         self._saved: Mapping[ProviderTrait, str] = {}
-        with _translate_os_errors(path):
-            try:
-                text = path.read_bytes()
-            except FileNotFoundError:
-                return
         try:
-            document = orjson.loads(text)
-            number, about = document["format"], document["placement"]
-            if number == _FORMAT:
-                self.aggregates = dict(map(_parse_entry, document["traits"]))
+            document = orjson.loads(path.read_bytes())
+            about, traits = document["placement"], document["traits"]
+            self.aggregates = {
+                (str(entry["provider"]), str(entry["trait"])): str(entry["aggregate"])
+                for entry in traits
+            }
+        except FileNotFoundError:
+            return
+        except OSError as failure:
+            raise Invalid(f"--state {path}: {failure.strerror}") from None
         except (ValueError, LookupError, TypeError):
             raise Invalid(f"--state {path}: the file is no record of sync_traits") from None
-        if number != _FORMAT:
-            raise Invalid(f"--state {path}: a record of format {number}, not of {_FORMAT}")
         if about != placement:
             raise Invalid(f"--state {path}: the record of {about}, not of {placement}")
         self._saved = dict(self.aggregates)
 
     def save(self, planned: Mapping[ProviderTrait, str] = MappingProxyType({})) -> None:
-        """Write the record and planned additions atomically, unless the file has them."""
+        """Write the record and planned additions, unless the file has them."""
         aggregates = {**planned, **self.aggregates}
         if aggregates == self._saved:
             return
@@ -93,55 +88,23 @@ class TraitFile:
             for (provider, trait), aggregate in sorted(aggregates.items())
         ]
         document = {"format": _FORMAT, "placement": self._placement, "traits": traits}
-        folder, prefix = self._path.parent, f".{self._path.name}."
-        with (
-            _translate_os_errors(self._path),
-            NamedTemporaryFile(dir=folder, prefix=prefix, delete=False) as file,
-        ):
-            try:
-                file.write(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
-                file.flush()
-                os.fsync(file.fileno())
-                Path(file.name).replace(self._path)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+        new = self._path.with_name(f"{self._path.name}.new")
+        try:
+            new.write_bytes(orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE))
+            new.replace(self._path)
+        except OSError as failure:
+            raise Invalid(f"--state {self._path}: {failure.strerror}") from None
         self._saved = aggregates
 
 
 @contextmanager
 def open_trait_file(path: Path, placement: str) -> Iterator[TraitFile]:
-    """Open the record in a file exclusively, and write it at the end.
-
-    The file is created at the first change. Raises as :class:`TraitFile`, and :class:`Conflict`
-    while another process has the file open.
-    """
-    lock = path.with_name(f".{path.name}.lock")
-    with _translate_os_errors(path):
-        lock_file = lock.open("w")
-    with lock_file:
-        try:
-            fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Conflict(f"--state {path}: another sync_traits process uses the file") from None
-        record = TraitFile(path, placement)
-        try:
-            yield record
-        finally:
-            record.save()
-
-
-def _parse_entry(document: Mapping[str, Any]) -> tuple[ProviderTrait, str]:
-    pair = (str(document["provider"]), str(document["trait"]))
-    return pair, str(document["aggregate"])
-
-
-@contextmanager
-def _translate_os_errors(path: Path) -> Iterator[None]:
+    """Open the record in a file, and write it at the end. Raises as :class:`TraitFile`."""
+    record = TraitFile(path, placement)
     try:
-        yield
-    except OSError as failure:
-        raise Invalid(f"--state {path}: {failure.strerror}") from None
+        yield record
+    finally:
+        record.save()
 
 
 class RemotePlacement:
