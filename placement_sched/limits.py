@@ -34,8 +34,6 @@ MAX_RESHAPER_INVENTORIES = 5_000
 MAX_RESHAPER_CONSUMERS = 2_500
 #: Amounts allocated to several consumers in a request; twice as many take a second of CPU.
 MAX_ALLOCATION_AMOUNTS = 10_000
-#: Amounts allocated before a request to its consumers, if it has several.
-MAX_HELD_AMOUNTS = 20_000
 
 # Scheduling
 #: Instances of a request: all are placed in a single transaction.
@@ -124,10 +122,8 @@ MAX_REPORTS = 2_000
 MAX_RATIO = 10_000.0
 
 # Flavors, images, aggregates and server groups
-#: Extra specs of a flavor: each is read on each host. nova has no limit.
+#: Extra specs of a flavor in a request: each is read on each host. nova has no limit.
 MAX_EXTRA_SPECS = 500
-#: Projects of a private flavor: each change reads them. nova has no limit.
-MAX_FLAVOR_PROJECTS = 10_000
 #: Properties of a stored image (glance's default).
 MAX_IMAGE_PROPERTIES = 128
 #: Tags of a stored image (glance's default).
@@ -136,14 +132,10 @@ MAX_IMAGE_TAGS = 128
 MAX_IMAGE_PROPERTY_CHARACTERS = 128 * 1024
 #: Properties of an image that a request describes.
 MAX_REQUEST_IMAGE_PROPERTIES = 1000
-#: Metadata keys of an aggregate: each list of aggregates has them. nova has no limit.
+#: Metadata keys of an aggregate in a request. nova has no limit.
 MAX_AGGREGATE_METADATA = 1000
-#: Hosts of an aggregate; with twice as many, a new zone takes two seconds of CPU.
-MAX_AGGREGATE_HOSTS = 50_000
 #: Characters of the JSON of an instance's metadata or system metadata from nova.
 MAX_METADATA_CHARACTERS = 128 * 1024
-#: Members of a stored server group: each is compared with the others.
-MAX_GROUP_MEMBERS = 1000
 
 # NUMA nodes, CPUs and PCI devices
 #: NUMA nodes whose CPUs and memory a flavor or image sets individually.

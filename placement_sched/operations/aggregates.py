@@ -23,7 +23,6 @@ from placement_sched.db.failover import ServerEpoch, epoch_of
 from placement_sched.db.sql import batches
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import ConfigurationError, Conflict, Duplicate, Invalid, NotFound
-from placement_sched.limits import MAX_AGGREGATE_HOSTS, MAX_AGGREGATE_METADATA
 from placement_sched.model.aggregates import POLICY_KEY, ZONE_KEY, HostAggregate, Tag, policy_name
 from placement_sched.model.clock import Clock
 from placement_sched.model.compute_node import RATIOS, ComputeNode, Service
@@ -305,11 +304,10 @@ def set_metadata(
 ) -> HostAggregate:
     """Set metadata keys of an aggregate, or remove the keys whose value is None.
 
-    Raises :class:`NotFound`, :class:`Invalid` for a zone that is not allowed and for too many keys,
-    and :class:`Conflict` for an unknown policy or if a host has another policy.
+    Raises :class:`NotFound`, :class:`Invalid` for a zone that is not allowed, and :class:`Conflict`
+    for an unknown policy or if a host has another policy.
     """
     aggregate = _locked(connection, aggregate_id)
-    _check_number(aggregate, changes)
     if ZONE_KEY in changes:
         _check_zone(connection, aggregate, changes[ZONE_KEY])
     if (policy := changes.get(POLICY_KEY)) is not None:
@@ -331,9 +329,8 @@ def add_hosts(
 ) -> HostAggregate:
     """Add hosts and the providers of their compute nodes to an aggregate.
 
-    Raises :class:`NotFound`, :class:`Conflict` if a host is already a member, is in another zone,
-    has another policy, or would change zone while it has instances, and :class:`Invalid` for too
-    many hosts.
+    Raises :class:`NotFound`, and :class:`Conflict` if a host is already a member, is in another
+    zone, has another policy, or would change zone while it has instances.
     """
     change_counters.bump(connection, host_aggregates.SUBJECT)
     if unknown := sorted(set(hosts) - host_aggregates.known_hosts(connection, hosts)):
@@ -341,11 +338,6 @@ def add_hosts(
     aggregate = get(connection, aggregate_id)
     if present := sorted(aggregate.hosts.intersection(hosts)):
         raise Conflict(f"Aggregate {aggregate_id} already has host {', '.join(present)}.")
-    if (count := len(aggregate.hosts.union(hosts))) > MAX_AGGREGATE_HOSTS:
-        raise Invalid(
-            f"Cannot add host to aggregate {aggregate_id}: it would have {count} hosts, at most "
-            f"{MAX_AGGREGATE_HOSTS} allowed."
-        )
     if aggregate.availability_zone is not None:
         _check_zone_of_added(connection, aggregate, hosts)
     if aggregate.policy is not None:
@@ -388,17 +380,6 @@ def delete(connection: Connection, aggregate_id: int) -> None:
         problem = f"host aggregate is not empty, it has {len(aggregate.hosts)} host(s)"
         raise Invalid(f"Cannot delete aggregate {aggregate_id}: {problem}.")
     host_aggregates.remove(connection, aggregate_id)
-
-
-def _check_number(aggregate: HostAggregate, changes: Mapping[str, str | None]) -> None:
-    changed = {**aggregate.metadata, **changes}
-    number = sum(value is not None for value in changed.values())
-    # An aggregate that is older than the limit may have more keys, but gets no further keys.
-    if number > max(MAX_AGGREGATE_METADATA, len(aggregate.metadata)):
-        raise Invalid(
-            f"Cannot update aggregate {aggregate.id}: it would have {number} metadata keys, at "
-            f"most {MAX_AGGREGATE_METADATA} allowed."
-        )
 
 
 def _check_name_is_free(connection: Connection, name: str) -> None:

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from placement_sched.db.transaction import Connection
-from placement_sched.errors import Conflict, Duplicate, Invalid, NotFound
-from placement_sched.limits import MAX_EXTRA_SPECS, MAX_FLAVOR_PROJECTS
+from placement_sched.errors import Conflict, Duplicate, NotFound
 from placement_sched.model.flavor import Flavor
 from placement_sched.store import change_counters
 from placement_sched.store.compute import flavors as store
@@ -56,19 +55,8 @@ def delete(connection: Connection, flavorid: str) -> None:
 def set_extra_specs(
     connection: Connection, flavorid: str, changes: Mapping[str, str], now: datetime
 ) -> None:
-    """Add or replace extra specs of a flavor.
-
-    Raises :class:`NotFound`, and :class:`Invalid` for too many extra specs.
-    """
-    row_id = _lock(connection, flavorid)
-    existing = get(connection, flavorid).extra_specs
-    count = len(existing.keys() | changes.keys())
-    # A flavor that is older than the limit may have more.
-    if count > max(MAX_EXTRA_SPECS, len(existing)):
-        raise Invalid(
-            f"Flavor {flavorid} would have {count} extra specs, at most {MAX_EXTRA_SPECS} allowed."
-        )
-    store.set_extra_specs(connection, row_id, changes, now)
+    """Add or replace extra specs of a flavor, or raise :class:`NotFound`."""
+    store.set_extra_specs(connection, _lock(connection, flavorid), changes, now)
 
 
 def remove_extra_spec(connection: Connection, flavorid: str, key: str) -> None:
@@ -98,9 +86,8 @@ def add_access(
 ) -> tuple[str, ...]:
     """Give a project access to a flavor, and return all its projects.
 
-    With ``public``, a public flavor is accepted, without effect. Raises :class:`NotFound`,
-    :class:`Conflict` for a public flavor or a project with access, and :class:`Invalid` for too
-    many projects.
+    With ``public``, a public flavor is accepted, without effect. Raises :class:`NotFound`, and
+    :class:`Conflict` for a public flavor or a project with access.
     """
     row_id = _lock(connection, flavorid)
     if not public and get(connection, flavorid).is_public:
@@ -110,13 +97,8 @@ def add_access(
             f"Flavor access already exists for flavor {flavorid} and project {project_id} "
             "combination."
         )
-    count = len(projects_before := store.projects_of(connection, row_id)) + 1
-    if count > MAX_FLAVOR_PROJECTS:
-        raise Invalid(
-            f"Flavor {flavorid} would have {count} projects, at most {MAX_FLAVOR_PROJECTS} allowed."
-        )
     store.add_project(connection, row_id, project_id, now)
-    return tuple(sorted((*projects_before, project_id)))
+    return store.projects_of(connection, row_id)
 
 
 def remove_access(connection: Connection, flavorid: str, project_id: str) -> tuple[str, ...]:

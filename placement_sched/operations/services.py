@@ -123,7 +123,7 @@ def _change(connection: Connection, service: Service, change: ServiceChange, now
 def record(connection: Connection, instance: Instance, now: datetime) -> Instance:
     """Record an instance, or raise :class:`Invalid` for its server group."""
     if instance.server_group is not None:
-        server_groups.join(connection, instance.server_group, [instance.uuid], "$.server_group")
+        server_groups.join(connection, instance.server_group, "$.server_group")
     instances.record(connection, [instance], now)
     return instances.by_uuid(connection, instance.uuid)
 

@@ -97,7 +97,7 @@ class Claims:
         if spec.is_rebuild or claiming is ClaimMode.NONE:
             return None
         with self.database.read() as connection:
-            existing = allocations.of_several(connection, spec.instance_uuids, REQUEST_PATH)
+            existing = allocations.of_consumers(connection, spec.instance_uuids)
             recorded = decisions.of_instances(connection, spec.instance_uuids) if existing else {}
         if not existing:
             return None
@@ -184,7 +184,7 @@ class Claims:
         is_added = claiming is ClaimMode.ADDED
         existing: Sequence[Allocation] = ()
         if is_added:
-            existing = allocations.of_several(connection, uuids, REQUEST_PATH)
+            existing = allocations.of_consumers(connection, uuids)
             recorded = decisions.of_instances(connection, uuids) if existing else {}
             digest, ids = selected.decision.digest, selected.decision.request_ids
             if existing and _find_added(uuids, recorded, existing, digest, ids):
@@ -269,7 +269,7 @@ def _record(
     run, decision = claimed
     if run.request.names_group:
         with errors.relocated(REQUEST_PATH, run.request.path):
-            _join_group(connection, run.request.spec, records_stay=is_added)
+            _join_group(connection, run.request.spec)
     _check_spread(connection, run)
     records: Mapping[str, Any] = {}
     if is_added:
@@ -389,17 +389,15 @@ def _lock_zones(connection: Connection, run: SchedulingRun) -> None:
             raise ConcurrentUpdate(f"the zone of host {host} changed during scheduling")
 
 
-def _join_group(connection: Connection, spec: RequestSpec, *, records_stay: bool = False) -> None:
-    """Lock the stored server group of the instances, if any, and add them.
+def _join_group(connection: Connection, spec: RequestSpec) -> None:
+    """Lock the stored server group of the instances, if any.
 
-    With ``records_stay``, instances that are already recorded do not join. For the policies
-    affinity and anti-affinity, members and hosts must be the same as at selection. Otherwise two
-    concurrent requests could together violate the policy.
+    For the policies affinity and anti-affinity, members and hosts must be the same as at selection.
+    Otherwise two concurrent requests could together violate the policy.
     """
     group = spec.instance_group
     if group is None or group.uuid is None:
         return
-    path = "$.request_spec.instance_group"
-    server_groups.join(connection, group.uuid, spec.instance_uuids, path, records_stay=records_stay)
+    server_groups.join(connection, group.uuid, "$.request_spec.instance_group")
     if group.is_strict and not server_groups.is_current(connection, group, spec.instance_uuids):
         raise ConcurrentUpdate(f"server group {group.uuid} changed during scheduling")

@@ -4,11 +4,8 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import insert
 
-from placement_sched.db.tables import instances as table
 from placement_sched.errors import ConcurrentUpdate, Invalid
-from placement_sched.limits import MAX_GROUP_MEMBERS
 from placement_sched.model.aggregates import ServerGroup
 from placement_sched.scheduler.claim import _join_group
 from tests.conftest import make_settings
@@ -233,52 +230,6 @@ def test_group_of_a_recorded_instance_must_exist(sqlite_cloud):
     answer = sqlite_cloud.put_json(path, {"server_group": UNKNOWN}, status=400).json
     assert f"There is no server group {UNKNOWN} (at $.server_group)" in read_error(answer)
     sqlite_cloud.get(path, status=404)
-
-
-def test_stored_group_has_at_most_a_thousand_members(cloud):
-    group = create_group(cloud, policy="soft-affinity")
-    uuids = [instance(number) for number in range(1, MAX_GROUP_MEMBERS)]
-    rows = [{"uuid": entry, "display_name": "one", "server_group": group} for entry in uuids]
-    database = cloud.app.services.database
-    database.write(lambda connection: connection.execute(insert(table), rows))
-    new = [instance(MAX_GROUP_MEMBERS + number) for number in range(3)]
-    path = "/scheduler/v1/instances"
-    full = f"Server group {group} would have {{}} members, at most 1000 allowed (at $.{{}})"
-    place = "request_spec.instance_group"
-    response = select_hosts(cloud, *new[:2], instance_group=group, status=400)
-    assert full.format(1001, place) in read_error(response)
-    select_hosts(cloud, new[0], instance_group=group)
-    response = select_hosts(cloud, new[1], scheduler_hints={"group": group}, status=400)
-    assert full.format(1001, place) in read_error(response)
-    response = cloud.put_json(f"{path}/{new[1]}", {"server_group": group}, status=400).json
-    assert full.format(1001, "server_group") in read_error(response)
-    assert read_members(cloud, group) == [*uuids, new[0]]
-    for item in new[1:]:
-        cloud.get(f"{path}/{item}", status=404)
-        held = cloud.get(f"/placement/allocations/{item}", headers=PLACEMENT).json
-        assert held["allocations"] == {}
-    # A member may be recorded again, and a new member may replace a deleted member.
-    cloud.put_json(f"{path}/{uuids[0]}", {"server_group": group, "host": "cn2"})
-    cloud.delete(f"{path}/{uuids[0]}")
-    cloud.put_json(f"{path}/{new[1]}", {"server_group": group})
-    assert read_members(cloud, group) == [*uuids[1:], *new[:2]]
-
-
-def test_group_with_more_members_than_the_limit_keeps_them(sqlite_cloud):
-    group = create_group(sqlite_cloud, policy="soft-affinity")
-    uuids = [instance(number) for number in range(1, MAX_GROUP_MEMBERS + 3)]
-    rows = [{"uuid": entry, "display_name": "one", "server_group": group} for entry in uuids]
-    database = sqlite_cloud.app.services.database
-    database.write(lambda connection: connection.execute(insert(table), rows))
-    sqlite_cloud.put_json(f"/scheduler/v1/instances/{uuids[0]}", {"server_group": group})
-    select_hosts(sqlite_cloud, uuids[1], instance_group=group)
-    response = select_hosts(sqlite_cloud, instance(9999), instance_group=group, status=400)
-    assert "would have 1003 members" in read_error(response)
-    # An instance recorded without a group remains without it.
-    sqlite_cloud.put_json(f"/scheduler/v1/instances/{instance(9998)}", {})
-    adding = {"request_spec": spec(instance(9998), instance_group=group), "claim": "add"}
-    sqlite_cloud.post_json(SELECT, adding)
-    assert read_members(sqlite_cloud, group) == uuids
 
 
 def spec_with_group(app, uuid, members=(), hosts=(), policy="anti-affinity"):

@@ -243,7 +243,7 @@ def uuid_spellings(consumer_uuid: str) -> Sequence[str]:
 def _replace_allocations(call: ApiCall, claims: Sequence[ConsumerClaim]) -> ApiResponse:
     database = call.services.database
     run = database.claim if any(claim.allocations for claim in claims) else database.write
-    run(lambda connection: allocations.replace(connection, claims, call.now(), json_path="$"))
+    run(lambda connection: allocations.replace(connection, claims, call.now()))
     return ApiResponse(status=204)
 
 

@@ -12,7 +12,6 @@ from sqlalchemy import Connection, Row, case, delete, func, select, text, update
 from placement_sched.db import sql
 from placement_sched.db.tables import instances, server_groups
 from placement_sched.errors import Invalid
-from placement_sched.limits import MAX_GROUP_MEMBERS
 from placement_sched.model.aggregates import MAX_SERVER_PER_HOST, ServerGroup
 
 _GROUPS = server_groups.c
@@ -146,37 +145,13 @@ def existing_uuids(connection: Connection, uuids: Collection[str]) -> frozenset[
     return frozenset(sql.scalars_in_batches(connection, _UUIDS, _GROUPS.uuid, uuids))
 
 
-def join(
-    connection: Connection,
-    uuid: str,
-    joining: Collection[str],
-    place: str,
-    *,
-    records_stay: bool = False,
-) -> None:
+def join(connection: Connection, uuid: str, place: str) -> None:
     """Lock a group, so that instances can be recorded as its members.
 
-    With ``records_stay``, instances that are already recorded remain unchanged and do not join.
-    Raises :class:`Invalid` with the JSON path ``place`` if the group does not exist or would have
-    too many members.
+    Raises :class:`Invalid` with the JSON path ``place`` if the group does not exist.
     """
     if not lock(connection, uuid):
         raise Invalid(f"There is no server group {uuid}", json_path=place)
-    is_member = _INSTANCES.server_group == uuid
-    query_present = select(func.count()).where(_INSTANCES.uuid.in_(joining))
-    if not records_stay:
-        query_present = query_present.where(is_member)
-    query_counts = select(
-        select(func.count()).where(is_member).scalar_subquery(), query_present.scalar_subquery()
-    )
-    count_before, present = connection.execute(query_counts).one()
-    count = count_before + len(set(joining)) - present
-    # A group created before the limit existed may have more members and keeps them.
-    if count > max(MAX_GROUP_MEMBERS, count_before):
-        raise Invalid(
-            f"Server group {uuid} would have {count} members, at most {MAX_GROUP_MEMBERS} allowed",
-            json_path=place,
-        )
 
 
 def put(connection: Connection, groups: Collection[ServerGroup], now: datetime) -> None:

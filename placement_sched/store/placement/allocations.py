@@ -14,7 +14,6 @@ from sqlalchemy import Connection, Select, delete, func, insert, select
 from placement_sched.db import sql, tables
 from placement_sched.db.sql import has_skip_locked
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Invalid
-from placement_sched.limits import MAX_HELD_AMOUNTS
 from placement_sched.model.provider import (
     UNCHECKED,
     Allocation,
@@ -173,22 +172,6 @@ def of_consumers(connection: Connection, uuids: Collection[str]) -> tuple[Alloca
     return tuple(map(_allocation, rows))
 
 
-def of_several(
-    connection: Connection, uuids: Collection[str], json_path: str
-) -> tuple[Allocation, ...]:
-    """Return the allocations of several consumers.
-
-    ``json_path`` is the place of the consumers in a request, for the error. Raises
-    :class:`TooComplex` if several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
-    """
-    if len(uuids) < 2:
-        return of_consumers(connection, uuids)
-    query = _ALLOCATIONS.order_by(None).order_by(*consumers.BY_CONSUMER).limit(MAX_HELD_AMOUNTS + 1)
-    rows = list(sql.select_in_batches(connection, query, _COLUMNS.consumer_id, uuids))
-    consumers.check_allocation_limit(len(rows), json_path)
-    return tuple(map(_allocation, rows))
-
-
 def of_provider(connection: Connection, uuid: str) -> tuple[int, tuple[ProviderAllocation, ...]]:
     """Return generation and allocations of a provider, or raise :class:`NotFound`."""
     rows = _OF_PROVIDER.rows(connection, uuid)
@@ -226,7 +209,6 @@ def replace(
     *,
     recorded: bool = False,
     decided: bool = False,
-    json_path: str | None = None,
 ) -> None:
     """Replace the allocations of each consumer by its claim.
 
@@ -247,13 +229,10 @@ def replace(
     ``decided`` marks a claim of the scheduler, recorded with its decision. The created consumers
     are marked to distinguish them from others.
 
-    ``json_path`` is the place of the consumers in a request. With this argument, raises
-    :class:`TooComplex` if several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
-
     Raises :class:`Invalid` for an unknown provider or class, :class:`ConcurrentUpdate` for a
     generation conflict, and :class:`CapacityExceeded`.
     """
-    prepared = _prepare(connection, claims, now, decided=decided, json_path=json_path)
+    prepared = _prepare(connection, claims, now, decided=decided)
     amounts = requested_amounts(connection, prepared.holding, prepared.provider_ids)
     _lock(connection, prepared, amounts)
     times: Mapping[InventoryIds, datetime] = {}
@@ -317,12 +296,7 @@ class _Prepared:
 
 
 def _prepare(
-    connection: Connection,
-    claims: Sequence[ConsumerClaim],
-    now: datetime,
-    *,
-    decided: bool,
-    json_path: str | None = None,
+    connection: Connection, claims: Sequence[ConsumerClaim], now: datetime, *, decided: bool
 ) -> _Prepared:
     """Create and lock the consumers of claims, or raise :class:`ConcurrentUpdate`."""
     ordered = sorted(claims, key=lambda claim: claim.consumer)
@@ -336,9 +310,7 @@ def _prepare(
     records = consumers.lock(connection, expected)
     missing = {uuid: owner for uuid, owner in owners.items() if uuid not in records}
     records |= consumers.create(connection, missing, now, decided=decided)
-    current = consumers.current_amounts(
-        connection, [claim.consumer for claim in ordered], json_path
-    )
+    current = consumers.current_amounts(connection, [claim.consumer for claim in ordered])
     _check_generations(ordered, records, {claim.consumer for claim in current})
     check_names(requested, {uuid for kind, uuid in ids if kind == PROVIDER})
     provider_ids = {uuid: number for (kind, uuid), number in ids.items() if kind == PROVIDER}
@@ -376,18 +348,15 @@ def _write(
     providers.bump_generations(connection, bumped, now)
 
 
-def check_generations(
-    connection: Connection, claims: Sequence[ConsumerClaim], json_path: str
-) -> None:
+def check_generations(connection: Connection, claims: Sequence[ConsumerClaim]) -> None:
     """Lock the existing consumers of claims and their allocations, and check the generations.
 
-    Raises :class:`ConcurrentUpdate` for a generation conflict, and :class:`TooComplex` as
-    :func:`replace` does.
+    Raises :class:`ConcurrentUpdate` for a generation conflict.
     """
     ordered = sorted(claims, key=lambda claim: claim.consumer)
     uuids = [claim.consumer for claim in ordered]
     records = consumers.lock(connection, uuids)
-    current = consumers.current_amounts(connection, uuids, json_path)
+    current = consumers.current_amounts(connection, uuids)
     _check_generations(ordered, records, {row.consumer for row in current})
 
 

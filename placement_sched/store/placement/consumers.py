@@ -7,16 +7,7 @@ from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    Connection,
-    Integer,
-    bindparam,
-    literal,
-    select,
-    update,
-)
+from sqlalchemy import Column, ColumnElement, Connection, bindparam, literal, select, update
 
 from placement_sched.db import collations, sql
 from placement_sched.db.tables import (
@@ -27,8 +18,7 @@ from placement_sched.db.tables import (
     resource_providers,
     users,
 )
-from placement_sched.errors import ConcurrentUpdate, TooComplex
-from placement_sched.limits import MAX_HELD_AMOUNTS
+from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.provider import ConsumerClaim
 from placement_sched.model.retry import retrying
 from placement_sched.store.placement.capacity import InventoryIds
@@ -86,8 +76,6 @@ _FINISH = (
     .values(generation=_FIRST_GENERATION)
 )
 _DELETE = sa.delete(consumers).where(_BY_ID)
-#: The order of an index, so that a limit can end the scan early.
-BY_CONSUMER = (_CONSUMER_ID, allocations.c.id)
 OF_CONSUMERS = _CONSUMER_ID.in_(bindparam("consumers", expanding=True))
 _HELD = (
     select(
@@ -97,10 +85,9 @@ _HELD = (
         allocations.c.used,
     )
     .where(OF_CONSUMERS)
-    .order_by(*BY_CONSUMER)
+    .order_by(_CONSUMER_ID, allocations.c.id)
     .with_for_update()
 )
-_HELD_LIMITED = _HELD.limit(bindparam("most", type_=Integer))
 
 
 def ids_of(connection: Connection, wanted: Mapping[str, Collection[str]]) -> Ids:
@@ -289,39 +276,16 @@ class HeldAmount(NamedTuple):
     used: int
 
 
-def current_amounts(
-    connection: Connection, uuids: Collection[str], json_path: str | None = None
-) -> list[HeldAmount]:
-    """Return the current allocations of consumers, with locked rows.
-
-    ``json_path`` is the place of the consumers in a request. With this argument, raises
-    :class:`TooComplex` if several consumers have more than :data:`MAX_HELD_AMOUNTS` amounts.
-    """
-    is_limited = json_path is not None and len(uuids) > 1
-    statement, limit = (
-        (_HELD_LIMITED, {"most": MAX_HELD_AMOUNTS + 1}) if is_limited else (_HELD, {})
-    )
-    held_amounts: list[HeldAmount] = []
-    for batch in sql.batches(uuids):
+def current_amounts(connection: Connection, uuids: Collection[str]) -> list[HeldAmount]:
+    """Return the current allocations of consumers, with locked rows."""
+    return [
+        HeldAmount(consumer.lower(), (provider_id, class_id), used)
+        for batch in sql.batches(uuids)
         # Fetched at once, because fetching row by row takes 50 % longer.
-        rows = connection.execute(statement, {"consumers": batch, **limit}).all()
-        held_amounts += [
-            HeldAmount(consumer.lower(), (provider_id, class_id), used)
-            for consumer, provider_id, class_id, used in rows
-        ]
-        if is_limited:
-            check_allocation_limit(len(held_amounts), json_path)
-    return held_amounts
-
-
-def check_allocation_limit(number: int, json_path: str | None) -> None:
-    """Raise :class:`TooComplex` if consumers of a request hold too many amounts."""
-    if number > MAX_HELD_AMOUNTS:
-        raise TooComplex(
-            f"the consumers hold more than {MAX_HELD_AMOUNTS} amounts, which is the limit of one "
-            f"request that names several",
-            json_path=json_path,
-        )
+        for consumer, provider_id, class_id, used in connection.execute(
+            _HELD, {"consumers": batch}
+        ).all()
+    ]
 
 
 def _ids_ignoring_case(connection: Connection, wanted: Mapping[str, Sequence[str]]) -> Ids:

@@ -19,9 +19,8 @@ def lock(
 
     ``generations`` are the expected generations by provider uuid. Rows are locked in the same order
     as by claims, so that reshapes and claims cannot deadlock. Before the inventories are read,
-    raises :class:`Invalid` for an unknown provider, :class:`ConcurrentUpdate` for a generation
-    conflict of a provider or consumer, and :class:`TooComplex` if the consumers have too many
-    allocations.
+    raises :class:`Invalid` for an unknown provider, and :class:`ConcurrentUpdate` for a generation
+    conflict of a provider or consumer.
     """
     consumers.lock(connection, [claim.consumer for claim in claims])
     requested = {uuid for claim in claims for uuid in claim.allocations}
@@ -44,7 +43,7 @@ def lock(
                 f"resource provider generation conflict for provider {uuid}: "
                 f"actual: {actual}, given: {expected}"
             )
-    allocations.check_generations(connection, claims, "$.allocations")
+    allocations.check_generations(connection, claims)
     allocations.check_names(sorted(requested), existing)
     return {uuid: existing[uuid] for uuid in generations}
 

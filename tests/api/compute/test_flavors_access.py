@@ -2,12 +2,8 @@
 """Access of projects to private flavors."""
 
 import pytest
-from sqlalchemy import insert, select
 
-from placement_sched.db.tables import flavor_projects, flavors
-from placement_sched.limits import MAX_FLAVOR_PROJECTS
 from tests.api.compute.flavors import error_message
-from tests.support.reports import NOW
 
 READER = {"token": "bob:shop", "roles": "member,reader"}
 
@@ -91,21 +87,3 @@ def test_malformed_action_is_400_and_changes_nothing(flavor_api):
         answer = flavor_api.request("POST", "/p/action", body, status=400)
         assert place in error_message(answer), body
     assert projects_with_access(flavor_api.request("GET", "/p/os-flavor-access")) == ["shop"]
-
-
-def test_flavor_has_at_most_ten_thousand_projects(sqlite_flavors, sqlite_database):
-    sqlite_flavors.create("p", is_public=False)
-
-    def insert_access_rows(connection):
-        row = {"flavor_id": connection.scalar(select(flavors.c.id)), "created_at": NOW}
-        many = [{**row, "project_id": f"p{number}"} for number in range(MAX_FLAVOR_PROJECTS - 1)]
-        connection.execute(insert(flavor_projects), many)
-
-    sqlite_database.write(insert_access_rows)
-    assert "last" in projects_with_access(sqlite_flavors.add_access("p", "last"))
-    answer = error_message(sqlite_flavors.add_access("p", "more", status=400))
-    assert answer == "Flavor p would have 10001 projects, at most 10000 allowed."
-    projects = projects_with_access(sqlite_flavors.request("GET", "/p/os-flavor-access"))
-    assert len(projects) == MAX_FLAVOR_PROJECTS
-    sqlite_flavors.remove_access("p", "last")
-    assert "more" in projects_with_access(sqlite_flavors.add_access("p", "more"))

@@ -4,10 +4,9 @@
 from functools import partial
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import select
 
 from placement_sched.db.tables import (
-    host_aggregate_hosts,
     placement_aggregates,
     resource_provider_aggregates,
     resource_providers,
@@ -15,7 +14,6 @@ from placement_sched.db.tables import (
 from tests.api.compute.conftest import URL
 from tests.support.concurrency import run_concurrently
 from tests.support.hosts import add_instance, add_node, add_service
-from tests.support.reports import NOW
 from tests.support.scheduling import flavor, report, spec
 from tests.support.statements import record_statements
 
@@ -240,21 +238,3 @@ def test_statement_count_is_independent_of_hosts_and_nodes(api, database):
     few = count_statements(api, database, 2)
     assert count_statements(api, database, 8) == few
     assert max(few) < 20
-
-
-def test_number_of_hosts_is_limited(sqlite_api, sqlite_database, monkeypatch):
-    monkeypatch.setattr("placement_sched.operations.aggregates.MAX_AGGREGATE_HOSTS", 3)
-    number = sqlite_api.make("a")
-    row = {"aggregate_id": number, "created_at": NOW}
-    rows = [{**row, "host": f"h{each}"} for each in range(2)]
-    query = insert(host_aggregate_hosts)
-    sqlite_database.write(lambda connection: connection.execute(query, rows))
-    for host in ("last", "more"):
-        add_node(sqlite_database, host)
-    sqlite_api.add_host(number, "last")
-    answer = sqlite_api.add_host(number, "more", status=400)
-    assert answer.json["badRequest"]["message"] == (
-        f"Cannot add host to aggregate {number}: it would have 4 hosts, at most 3 allowed."
-    )
-    assert "more" not in sqlite_api.remove_host(number, "last").json["aggregate"]["hosts"]
-    assert "more" in sqlite_api.add_host(number, "more").json["aggregate"]["hosts"]

@@ -51,17 +51,11 @@ def test_extra_specs_are_set_shown_changed_and_deleted(flavor_api, version):
     assert flavor_api.show("f")["extra_specs"] == read_extra_specs(flavor_api)
 
 
-def test_flavor_has_at_most_five_hundred_extra_specs(flavor_api):
+def test_request_has_at_most_five_hundred_extra_specs(flavor_api):
     most = {f"k{number}": "v" for number in range(MAX_EXTRA_SPECS)}
     answer = flavor_api.add_extra_specs("f", {**most, "more": "v"}, status=400)
     assert "Failed validating 'maxProperties'" in error_message(answer)
     flavor_api.add_extra_specs("f", most)
-    words = "Flavor f would have 501 extra specs, at most 500 allowed."
-    assert error_message(flavor_api.add_extra_specs("f", {"more": "v"}, status=400)) == words
-    answer = flavor_api.request("PUT", "/f/os-extra_specs/more", {"more": "v"}, status=400)
-    assert error_message(answer) == words
-    flavor_api.add_extra_specs("f", {"k0": "w"})
-    assert read_extra_specs(flavor_api) == {**most, "k0": "w"}
 
 
 def test_keys_and_values_are_stored_exactly(flavor_api):
