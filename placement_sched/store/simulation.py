@@ -17,18 +17,18 @@ from placement_sched.db.collations import is_same_uuid
 from placement_sched.model.compute_node import COMPUTE_BINARY, ComputeNode
 from placement_sched.model.provider import Inventory, Provider, capacity_of
 from placement_sched.store.compute import compute_nodes, host_aggregates
-from placement_sched.store.placement import aggregates, inventories, resource_providers, traits
+from placement_sched.store.placement import (
+    aggregates,
+    inventories,
+    provider_trees,
+    resource_providers,
+    traits,
+)
 from placement_sched.store.placement import resource_classes as classes
 
 _PROVIDERS = tables.resource_providers.c
 _SERVICES = tables.services.c
 _INSTANCES = tables.instances.c
-_OF_PROVIDER = (
-    tables.allocations,
-    tables.inventories,
-    tables.resource_provider_aggregates,
-    tables.resource_provider_traits,
-)
 
 
 def disable(
@@ -60,13 +60,9 @@ def remove_hosts(connection: Connection, hosts: Collection[str], roots: Collecti
     compute_services = delete(tables.services).where(_SERVICES.binary == COMPUTE_BINARY)
     sql.change_in_batches(connection, compute_services, _SERVICES.host, names)
     ids = [provider.id for provider in providers_of(connection, roots)]
-    for table in _OF_PROVIDER:
-        sql.change_in_batches(connection, delete(table), table.c.resource_provider_id, ids)
-    # MariaDB deletes no row that is referenced, not even by itself.
-    unlinked = update(tables.resource_providers)
-    unlinked = unlinked.values(root_provider_id=None, parent_provider_id=None)
-    sql.change_in_batches(connection, unlinked, _PROVIDERS.id, ids)
-    sql.change_in_batches(connection, delete(tables.resource_providers), _PROVIDERS.id, ids)
+    held, provider = delete(tables.allocations), tables.allocations.c.resource_provider_id
+    sql.change_in_batches(connection, held, provider, ids)
+    provider_trees.delete_rows(connection, ids)
 
 
 def add_services(connection: Connection, uuids: Mapping[str, str], now: datetime) -> None:

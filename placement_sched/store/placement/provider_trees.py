@@ -126,7 +126,7 @@ def remove(connection: Connection, uuid: str) -> None:
     used = select(allocations.c.id).where(allocations.c.resource_provider_id == provider.id)
     if connection.scalar(used.limit(1)) is not None:
         raise _in_use(uuid, "Resource provider has allocations.")
-    _delete_rows(connection, [provider.id])
+    delete_rows(connection, [provider.id])
 
 
 def _in_use(uuid: str, reason: str) -> InUse:
@@ -152,7 +152,7 @@ def remove_whole(connection: Connection, uuids: Collection[str]) -> None:
         connection, used, columns[0], sorted(subtree)
     ):
         raise _in_use(subtree[provider_id], f"consumer {consumer} has allocations of it.")
-    _delete_rows(connection, sorted(subtree))
+    delete_rows(connection, sorted(subtree))
 
 
 def _with_descendants(connection: Connection, tops: Collection[Provider]) -> dict[int, str]:
@@ -170,7 +170,8 @@ def _with_descendants(connection: Connection, tops: Collection[Provider]) -> dic
     return subtree
 
 
-def _delete_rows(connection: Connection, ids: Collection[int]) -> None:
+def delete_rows(connection: Connection, ids: Collection[int]) -> None:
+    """Delete providers without allocations by id, with inventories, traits and memberships."""
     for table in (inventories, resource_provider_aggregates, resource_provider_traits):
         sql.change_in_batches(connection, delete(table), table.c.resource_provider_id, ids)
     # MariaDB deletes no row that is referenced, not even by itself.
