@@ -11,7 +11,7 @@ from pathlib import Path
 from placement_sched.cli import database as databases
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
 from placement_sched.cli.database import read_configuration
-from placement_sched.cli.terminal import print_result, show_waiting
+from placement_sched.cli.terminal import print_result, read_text, show_waiting
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid
@@ -56,7 +56,8 @@ def run_load(arguments: argparse.Namespace) -> int:
 
     With ``--dry-run`` the changes are only printed.
     """
-    name, text = _read(arguments.file)
+    text = read_text(arguments.file)
+    name = "<stdin>" if arguments.file == "-" else arguments.file
     dry_run: bool = arguments.dry_run
     with (
         read_configuration(arguments) as (settings, database),
@@ -108,18 +109,6 @@ def _open_target(database: Database, settings: Settings, *, dry_run: bool) -> It
     elif databases.file_of(database) is not None:
         sync(database, utcnow)
     yield database
-
-
-def _read(file: str) -> tuple[str, str]:
-    """Return the name of the file in messages and its text."""
-    name = "<stdin>" if file == "-" else file
-    try:
-        content = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-        return name, content.decode("utf-8-sig")
-    except OSError as failure:
-        raise Invalid(f"{name}: {failure.strerror}") from None
-    except UnicodeDecodeError as failure:
-        raise Invalid(f"{name} is not UTF-8: {failure}") from None
 
 
 def _lines(changes: Sequence[Difference], place: str, *, dry_run: bool) -> Iterator[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Terminal output: results on stdout, and progress on stderr if it is a terminal."""
+"""Input files, results on stdout, and progress on stderr if it is a terminal."""
 
 import argparse
 import json
@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -15,6 +16,7 @@ from rich import box, progress
 from rich.console import Console
 from rich.table import Table
 
+from placement_sched.errors import Invalid
 from placement_sched.operations import Progress
 
 #: Width of a pipe or file in characters, unless $COLUMNS sets another.
@@ -54,6 +56,18 @@ class TextTable(Table):
             if _UUID.search(str(cell)):
                 column.min_width = _UUID_LENGTH
                 column.no_wrap = _UUID.fullmatch(str(cell)) is not None
+
+
+def read_text(file: str) -> str:
+    """Return the text of a file (``-`` is standard input), or raise :class:`Invalid`."""
+    try:
+        if file == "-":
+            return sys.stdin.read()
+        return Path(file).read_bytes().decode("utf-8-sig")
+    except OSError as failure:
+        raise Invalid(f"{file}: {failure.strerror}") from None
+    except UnicodeDecodeError as failure:
+        raise Invalid(f"{file} is not UTF-8: {failure}") from None
 
 
 def print_document(document: object, form: str) -> None:

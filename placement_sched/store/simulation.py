@@ -101,7 +101,13 @@ def add_trees(
     ``named`` has a mapping for each copy: from the uuid of a provider in the tree to the uuid and
     name of its copy. The trait ``without`` is not copied.
     """
-    ids = _add_providers(connection, like, named, now)
+    rows = [
+        (*names[node.uuid], node.parent_uuid and names[node.parent_uuid][0])
+        for names in named
+        for node in like
+    ]
+    created = resource_providers.create_trees(connection, rows, now)
+    ids = {node.id: [created[names[node.uuid][0]].id for names in named] for node in like}
     inventories_by_id = inventories.by_provider_id(connection, ids)
     inventories.put(
         connection,
@@ -123,32 +129,6 @@ def add_trees(
             excluded_ids = traits.ids_by_name(connection, [without]).values()
             members = [row for row in members if row["trait_id"] not in excluded_ids]
         sql.insert_rows(connection, table, [{**row, "created_at": now} for row in members])
-
-
-def _add_providers(
-    connection: Connection,
-    like: Sequence[Provider],
-    named: Sequence[Mapping[str, tuple[str, str]]],
-    now: datetime,
-) -> dict[int, list[int]]:
-    """Add the providers of trees, level by level, and return the ids of the copies by id."""
-    created: dict[str, Provider] = {}
-    done: set[str] = set()
-    while len(done) < len(like):
-        level = [
-            node
-            for node in like
-            if node.uuid not in done and (node.parent_uuid is None or node.parent_uuid in done)
-        ]
-        rows = []
-        for node in level:
-            for names in named:
-                parent = created[names[node.parent_uuid][0]] if node.parent_uuid else None
-                rows.append(resource_providers.NewProvider(*names[node.uuid], parent))
-        resource_providers.create_many(connection, rows, now)
-        created |= resource_providers.by_uuids(connection, [row.uuid for row in rows])
-        done |= {node.uuid for node in level}
-    return {node.id: [created[names[node.uuid][0]].id for names in named] for node in like}
 
 
 def put_inventory(

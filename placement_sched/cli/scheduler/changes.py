@@ -2,12 +2,11 @@
 """Options for simulated changes of the cloud."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from placement_sched.cli.terminal import read_text
 from placement_sched.errors import Invalid
 from placement_sched.model import flat_request
 from placement_sched.model.document import Json, PathStep, join_keys
@@ -145,13 +144,7 @@ def read_file(name: str) -> ChangesFile:
 
     A list in place of an object is the value of ``changes``.
     """
-    try:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-        parsed = YamlFile(text, _file_label(name))
-    except OSError as failure:
-        raise Invalid(f"{name}: {failure.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise Invalid(f"{name}: neither YAML nor JSON: {error}") from None
+    parsed = YamlFile(read_text(name), _file_label(name))
     document = parsed.data
     if isinstance(document, list):
         return ChangesFile(name, {"changes": document}, parsed)

@@ -123,16 +123,13 @@ def run_list(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _return_first(value: Any, _row: object) -> Any:
-    return value
-
-
 def run_show(arguments: argparse.Namespace) -> int:
     """Print a host."""
     with open_scheduler(arguments) as scheduler:
         host = scheduler.show("hosts", arguments.host)
     facts = [
-        Column(name.capitalize(), partial(_return_first, value)) for name, value in _facts(host)
+        Column(name.capitalize(), partial(lambda value, _row: value, value))
+        for name, value in _facts(host)
     ]
     columns = (
         Column("Host", itemgetter("host")),

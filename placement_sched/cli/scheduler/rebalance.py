@@ -8,7 +8,7 @@ from functools import partial
 from rich.console import Console
 
 from placement_sched.cli.arguments import Commands, add_command
-from placement_sched.cli.output import MOVE_COLUMNS, Output, print_output
+from placement_sched.cli.output import MOVE_COLUMNS, Output, build_table, print_output
 from placement_sched.cli.scheduler.execution import (
     add_execution_arguments,
     check_execution_arguments,
@@ -18,7 +18,7 @@ from placement_sched.cli.scheduler.execution import (
 )
 from placement_sched.cli.scheduler.request_options import in_words_of
 from placement_sched.cli.scheduler.scheduler_client import add_common_arguments, open_scheduler
-from placement_sched.cli.terminal import make_table, show_waiting
+from placement_sched.cli.terminal import show_waiting
 from placement_sched.errors import Invalid
 from placement_sched.model.document import Json, PathStep, join_keys
 from placement_sched.model.journal.plan_run import REBALANCE
@@ -82,10 +82,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _print_proposal(proposal: Json, console: Console) -> None:
     if proposal["moves"]:
-        table = make_table("Instance", "From", "To", "Reason")
-        for move in proposal["moves"]:
-            table.add_row(move["instance"], move["from"], move["to"], move["reason"])
-        console.print(table)
+        console.print(build_table(MOVE_COLUMNS, proposal["moves"]))
         console.print()
         names = proposal["moves"][0]["passed"]
         console.print(f"Each host was selected by the scheduler and passed {', '.join(names)}.")

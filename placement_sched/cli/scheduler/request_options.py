@@ -2,13 +2,13 @@
 """Options that describe a request, and errors that name the options instead of JSON paths."""
 
 import argparse
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from placement_sched.cli.terminal import read_text
 from placement_sched.errors import Error, Invalid, NotFound
 from placement_sched.limits import MAX_INSTANCES
 from placement_sched.model import flat_request
@@ -218,10 +218,7 @@ def _spec_of_flags(arguments: argparse.Namespace) -> Json:
 
 def _read_object(name: str) -> Json:
     try:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-        document = decode(text)
-    except OSError as failure:
-        raise Invalid(f"{name}: {failure.strerror}") from None
+        document = decode(read_text(name))
     except ValueError as error:
         raise Invalid(f"{name}: not JSON: {error}") from None
     if not isinstance(document, dict):

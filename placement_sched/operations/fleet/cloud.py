@@ -258,6 +258,7 @@ class MergeState:
         self.node_uuids = {
             (node.host, node.hypervisor_hostname): uuid for uuid, node in before.nodes.items()
         }
+        self.service_keys = {item.uuid: key for key, item in before.services.items()}
         #: The keys of the current entry, and of each object's entry by kind and identity.
         self.entry: tuple[str | int, ...] = ()
         self.entries: dict[tuple[str, ...], tuple[str | int, ...]] = {}

@@ -52,7 +52,6 @@ from placement_sched.store.placement import (
     resource_providers,
     traits,
 )
-from placement_sched.store.placement.resource_providers import NewProvider
 
 NEW, CHANGED, GONE = "new", "changed", "gone"
 
@@ -214,7 +213,9 @@ def _write_providers(connection: Connection, draft: MergeState) -> Mapping[int, 
     if not wanted:
         return {}
     existing = {uuid: state for uuid, state in wanted.items() if uuid in present}
-    _create_providers(connection, [wanted[uuid] for uuid in wanted if uuid not in existing], draft)
+    new = [(item.uuid, item.name, item.parent) for item in wanted.values()]
+    new = [row for row in new if row[0] not in present]
+    resource_providers.create_trees(connection, new, draft.now)
     stored = resource_providers.by_uuids(connection, wanted)
     renamed = {
         stored[uuid].id: state.name
@@ -281,21 +282,6 @@ def _with_ratio(
     if ratio is None and is_unchanged and current:
         ratio = current.allocation_ratio
     return item if ratio is None else replace(item, allocation_ratio=ratio)
-
-
-def _create_providers(connection: Connection, new: list[ProviderState], draft: MergeState) -> None:
-    parents = {state.parent for state in new if state.parent is not None}
-    providers = resource_providers.by_uuids(connection, parents)
-    while new:
-        ready = [state for state in new if state.parent is None or state.parent in providers]
-        if not ready:
-            raise Invalid("a provider has a parent that does not exist")
-        rows = [
-            NewProvider(item.uuid, item.name, providers.get(item.parent or "")) for item in ready
-        ]
-        resource_providers.create_many(connection, rows, draft.now)
-        providers |= resource_providers.by_uuids(connection, [row.uuid for row in rows])
-        new = [state for state in new if state.uuid not in providers]
 
 
 def _write_allocations(connection: Connection, draft: MergeState) -> None:

@@ -205,6 +205,10 @@ def _merge_services(draft: MergeState, entry: Json) -> None:
         previous_reason = service.disabled_reason if service.disabled else None
         reason = entry.get("disabled_reason", previous_reason)
         service = service._replace(uuid=uuid or service.uuid, disabled_reason=reason)
+        owner = draft.service_keys.setdefault(service.uuid, (host, binary))
+        if owner != (host, binary):
+            message = f"uuid {service.uuid} already belongs to {owner[1]} of {owner[0]}"
+            raise DocumentError(message, "uuid")
         if reason is not None and not service.disabled:
             raise DocumentError("only a disabled service has a reason", "disabled_reason")
         draft.after.services[host, binary] = service

@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from placement_sched.db import sql
 from placement_sched.db.frequent_statements import FrequentStatement
 from placement_sched.db.tables import resource_providers
-from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
+from placement_sched.errors import ConcurrentUpdate, Duplicate, Invalid, NotFound
 from placement_sched.model.names import canonical_uuid
 from placement_sched.model.provider import Provider
 from placement_sched.store.change_counters import make_lock_visible
@@ -300,6 +300,27 @@ def create_many(
     roots = [ids[row.uuid] for row in rows if row.parent is None]
     sql.change_in_batches(connection, set_own_root, _COLUMNS.id, roots)
     return ids
+
+
+def create_trees(
+    connection: Connection, rows: Sequence[tuple[str, str, str | None]], now: datetime
+) -> dict[str, Provider]:
+    """Create providers, given by uuid, name and uuid of the parent, and return them by uuid.
+
+    The result also has their existing parents. Raises :class:`Invalid` if a parent does not exist,
+    and :class:`Duplicate` as :func:`create_many`.
+    """
+    uuids = {uuid for uuid, _, _ in rows}
+    providers = by_uuids(connection, {parent for _, _, parent in rows if parent} - uuids)
+    while rows:
+        ready = [row for row in rows if row[2] is None or row[2] in providers]
+        if not ready:
+            raise Invalid("a provider has a parent that does not exist")
+        level = [NewProvider(uuid, name, providers.get(key or "")) for uuid, name, key in ready]
+        create_many(connection, level, now)
+        providers |= by_uuids(connection, [row.uuid for row in level])
+        rows = [row for row in rows if row[0] not in providers]
+    return providers
 
 
 def rename(connection: Connection, provider: Provider, *, name: str, now: datetime) -> None:

@@ -21,13 +21,18 @@ def assert_load_fails(cloud, text, message):
 def test_duplicate_service_uuid_is_rejected(cloud):
     hosts = "hosts: [{host: sv1, vcpus: 1, memory_mb: 1}]\n"
     cloud.load(f"{hosts}services: [{{host: sv1, uuid: {UUID}, status: disabled}}]")
-    for text in (
-        f"services:\n- {{host: sv2, uuid: {UUID}}}",
-        f"services:\n- {{host: sv1, uuid: {UUID}}}\n- {{host: sv2, uuid: {UUID}}}",
-        f"services: [{{host: sv3, uuid: {TWO}}},\n {{host: sv4, uuid: {TWO}}}]",
+    for text, message in (
+        (f"services:\n- {{host: sv2, uuid: {UUID}}}", "f.yaml:2:21: uuid "),
+        (
+            f"services:\n- {{host: sv1, uuid: {UUID}}}\n- {{host: sv2, uuid: {UUID}}}",
+            "f.yaml:3:21: uuid ",
+        ),
+        (
+            f"services: [{{host: sv3, uuid: {TWO}}},\n {{host: sv4, uuid: {TWO}}}]",
+            "f.yaml:2:20: uuid ",
+        ),
     ):
-        # MariaDB overwrites the row first, so that the store finds the error after the statement.
-        assert_load_fails(cloud, text, ("the uuid belongs to another ", "nova-compute of sv"))
+        assert_load_fails(cloud, text, message)
 
 
 @pytest.mark.all_databases
