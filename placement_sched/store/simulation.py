@@ -60,8 +60,8 @@ def remove_hosts(connection: Connection, hosts: Collection[str], roots: Collecti
     compute_services = delete(tables.services).where(_SERVICES.binary == COMPUTE_BINARY)
     sql.change_in_batches(connection, compute_services, _SERVICES.host, names)
     ids = [provider.id for provider in providers_of(connection, roots)]
-    held, provider = delete(tables.allocations), tables.allocations.c.resource_provider_id
-    sql.change_in_batches(connection, held, provider, ids)
+    statement, provider = delete(tables.allocations), tables.allocations.c.resource_provider_id
+    sql.change_in_batches(connection, statement, provider, ids)
     provider_trees.delete_rows(connection, ids)
 
 

@@ -41,7 +41,7 @@ def follow_nova(
             check_schema_revision(database)
         else:
             Preparation(database, settings, utcnow)()
-        # The command reports what the follower would log.
+        # The command reports the events that the follower would log.
         with (
             closing(Follower(database, settings, utcnow)) as follower,
             silence_library_logs(["placement_sched.nova"]),
