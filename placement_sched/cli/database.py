@@ -5,15 +5,12 @@ import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from placement_sched.config.settings import Settings
 from placement_sched.db.engine import database_url
 from placement_sched.db.transaction import Database
 from placement_sched.errors import NotAdopted, Unavailable
-from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import check_adopted
-from placement_sched.operations.prepare import sync
 from placement_sched.scheduler.plugins import read_settings
 
 
@@ -40,19 +37,6 @@ def read_configuration(
         if there:
             check_file_exists(database)
         yield settings, database
-
-
-@contextmanager
-def empty_database(settings: Settings) -> Iterator[Database]:
-    """Yield an empty temporary SQLite database instead of the configured database."""
-    with TemporaryDirectory(prefix="placement_sched-") as folder:
-        overrides = {
-            "placement_database.connection": f"sqlite:///{folder}/empty.db",
-            "placement_database.connection_parameters": "",
-        }
-        with open_database(settings.with_overrides(overrides)) as database:
-            sync(database, utcnow)
-            yield database
 
 
 def file_of(database: Database) -> Path | None:

@@ -26,7 +26,7 @@ from placement_sched.operations.fleet.load import (
     dump_file,
     load_file,
 )
-from placement_sched.operations.prepare import sync
+from placement_sched.operations.prepare import sync, temporary_database
 
 _SIGNS = {NEW: "+", CHANGED: "~", GONE: "-"}
 #: Maximum length of a value in the text output, in characters.
@@ -101,7 +101,7 @@ def run_dump(arguments: argparse.Namespace) -> int:
 def _open_target(database: Database, settings: Settings, *, dry_run: bool) -> Iterator[Database]:
     """Yield the target database: for a dry run an empty database if none exists yet."""
     if dry_run and databases.is_missing(database):
-        with databases.empty_database(settings) as empty:
+        with temporary_database(settings) as (empty, _):
             yield empty
         return
     if dry_run:

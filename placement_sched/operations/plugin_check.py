@@ -12,19 +12,18 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
 from typing import Any, TypeGuard
 
 from placement_sched.config.conf import CONF
 from placement_sched.config.opts import Conf
 from placement_sched.config.settings import Settings
-from placement_sched.db.transaction import Connection, Database
+from placement_sched.db.transaction import Connection
 from placement_sched.errors import ConfigurationError, Error, one_line
 from placement_sched.model.clock import utcnow
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.operations.fleet.load import apply
 from placement_sched.operations.fleet.merge import merge
-from placement_sched.operations.prepare import sync
+from placement_sched.operations.prepare import temporary_database
 from placement_sched.scheduler.caches import ProcessCaches
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.filters.affinity_filter import ServerGroupAntiAffinityFilter
@@ -367,26 +366,15 @@ def _try(scheduler: Scheduler, kind: type) -> Finding:
 
 @contextmanager
 def _made_up_cloud(settings: Settings) -> Iterator[Scheduler]:
-    with TemporaryDirectory() as folder:
-        values = {
-            "placement_database.connection": f"sqlite:///{folder}/check.db",
-            "placement_database.connection_parameters": "",
-            "placement.providers_in_memory": False,
-        }
-        settings = settings.with_overrides(values)
-        database = Database(settings)
-        try:
-            sync(database, utcnow)
-            database.write(lambda connection: _write_cloud(connection, settings))
-            yield Scheduler(
-                database=database,
-                settings=settings,
-                clock=utcnow,
-                random=Random(1),  # noqa: S311 - no secrets
-                memory=ProcessCaches(),
-            )
-        finally:
-            database.dispose()
+    with temporary_database(settings) as (database, own_settings):
+        database.write(lambda connection: _write_cloud(connection, own_settings))
+        yield Scheduler(
+            database=database,
+            settings=own_settings,
+            clock=utcnow,
+            random=Random(1),  # noqa: S311 - no secrets
+            memory=ProcessCaches(),
+        )
 
 
 def _write_cloud(connection: Connection, settings: Settings) -> None:

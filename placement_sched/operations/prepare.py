@@ -3,9 +3,10 @@
 
 import ctypes
 import gc
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from random import Random
+from tempfile import TemporaryDirectory
 from threading import Lock, Semaphore
 
 from oslo_log import log
@@ -22,7 +23,7 @@ from placement_sched.db.migrate import (
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.errors import Invalid, NewerSchema, Unavailable
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
-from placement_sched.model.clock import Clock
+from placement_sched.model.clock import Clock, utcnow
 from placement_sched.operations.adopt import check_adopted, sync_standards
 
 LOG = log.getLogger(__name__)
@@ -54,6 +55,24 @@ def sync(database: Database, clock: Clock) -> None:
 
     # Other servers may do the same at the same time on other nodes of a cluster.
     database.retry(run)
+
+
+@contextmanager
+def temporary_database(settings: Settings) -> Iterator[tuple[Database, Settings]]:
+    """Yield an empty SQLite database in a temporary folder, and the settings that name it."""
+    with TemporaryDirectory(prefix="placement_sched-") as folder:
+        values = {
+            "placement_database.connection": f"sqlite:///{folder}/empty.db",
+            "placement_database.connection_parameters": "",
+            "placement.providers_in_memory": False,
+        }
+        settings = settings.with_overrides(values)
+        database = Database(settings)
+        try:
+            sync(database, utcnow)
+            yield database, settings
+        finally:
+            database.dispose()
 
 
 def check_schema_revision(database: Database) -> None:

@@ -6,7 +6,7 @@ from unittest.mock import Mock
 import pytest
 
 from placement_sched.errors import ConfigurationError
-from placement_sched.operations import plugin_check
+from placement_sched.operations import plugin_check, prepare
 from placement_sched.operations.plugin_check import (
     check_source,
     dry_run,
@@ -188,7 +188,8 @@ def test_enabled_plugins_are_checked(write_filter):
 def test_a_full_disk_is_a_finding(write_filter, monkeypatch):
     file = write_filter("acme_disk", "True")
     kinds = load_classes(file)
-    monkeypatch.setattr(plugin_check, "sync", Mock(side_effect=OSError("No space left on device")))
+    full = Mock(side_effect=OSError("No space left on device"))
+    monkeypatch.setattr(prepare, "sync", full)
     (finding,) = dry_run(kinds, settings_with())
     assert finding.problem.endswith("dry run failed: No space left on device")
 
