@@ -10,7 +10,7 @@ from oslo_config import cfg, generator
 
 from placement_sched.api import auth
 from placement_sched.cli.arguments import Commands, add_command, add_format, add_group
-from placement_sched.cli.database import open_database, url_without_password
+from placement_sched.cli.database import url_without_password
 from placement_sched.cli.terminal import print_result, show_waiting
 from placement_sched.config.options.api import KEYSTONE_GROUP
 from placement_sched.config.options.notifications import oslo_messaging
@@ -124,7 +124,7 @@ def _check_keystone(settings: Settings) -> list[Problem]:
 def _check_database(settings: Settings) -> list[Problem]:
     try:
         with (
-            open_database(settings) as database,
+            Database(settings) as database,
             show_waiting(f"checking {url_without_password(database)}"),
         ):
             if current_revision(database) != newest_revision():

@@ -15,16 +15,6 @@ from placement_sched.scheduler.plugins import read_settings
 
 
 @contextmanager
-def open_database(settings: Settings) -> Iterator[Database]:
-    """Yield the configured database and close its connections at the end."""
-    database = Database(settings)
-    try:
-        yield database
-    finally:
-        database.dispose()
-
-
-@contextmanager
 def read_configuration(
     arguments: argparse.Namespace, *, there: bool = False
 ) -> Iterator[tuple[Settings, Database]]:
@@ -33,7 +23,7 @@ def read_configuration(
     Raises :class:`Unavailable` with ``there`` if the SQLite file does not exist.
     """
     settings = read_settings(arguments.config_file)
-    with open_database(settings) as database:
+    with Database(settings) as database:
         if there:
             check_file_exists(database)
         yield settings, database
@@ -70,7 +60,7 @@ def check_database_adopted(settings: Settings) -> None:
 
     An unreachable database passes, as a server starts without it.
     """
-    with open_database(settings) as database:
+    with Database(settings) as database:
         try:
             if not is_missing(database):
                 check_adopted(database)

@@ -7,7 +7,7 @@ Statements can be counted, logged and annotated with the line that sent them.
 import logging
 import select
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from math import inf
@@ -70,6 +70,7 @@ _DRIVERS = {
 }
 #: URL parameters that name files, which must exist.
 _FILE_PARAMETERS = frozenset({"ssl_ca", "ssl_cert", "ssl_key", "sslcert", "sslkey"})
+_LAST_PORT = 65_535
 _SUPPORTED = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"}
 
 
@@ -440,11 +441,19 @@ def _check_parameters(url: URL, place: str) -> None:
     check = _check_sqlite if kind == "sqlite" else _import_driver(kind).check_parameters
     try:
         options = dict(url.get_dialect()().create_connect_args(url)[1])
+        _check_ports(options)
         check(options)
     except Exception as failure:  # noqa: BLE001 - drivers raise exceptions of any type
         raise ConfigurationError(
             f"{place}: the driver does not accept the parameters: {one_line(failure)}"
         ) from None
+
+
+def _check_ports(options: Mapping[str, Any]) -> None:
+    # PostgreSQL accepts several ports.
+    for port in filter(None, str(options.get("port") or "").split(",")):
+        if not 0 < int(port) <= _LAST_PORT:
+            raise ValueError(f"port {port} is not between 1 and {_LAST_PORT}")
 
 
 def _check_sqlite(options: dict[str, Any]) -> None:

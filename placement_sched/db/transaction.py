@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from datetime import datetime, timedelta
 from threading import Lock, Semaphore
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from oslo_log import log
 from sqlalchemy import Connection, Engine, delete, event, text
@@ -197,7 +197,7 @@ class Database:
 
     A database has two pools of connections. Connections for reading commit each statement, which
     saves the round trips of transactions. Connections for writing open transactions at READ
-    COMMITTED.
+    COMMITTED. As a context manager it closes all connections at the end.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -229,6 +229,12 @@ class Database:
         # The check would make readers of a file wait for writers.
         if self.url.get_backend_name() != "sqlite":
             event.listen(self.reader, "checkout", self._check_connection)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_failure: object) -> None:
+        self.dispose()
 
     @property
     def history(self) -> ServerEpoch:

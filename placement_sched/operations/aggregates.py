@@ -49,11 +49,8 @@ BATCH_SIZE = 500
 
 def policies_in_use(settings: Settings) -> frozenset[str]:
     """Return the policies of aggregates, or none without a database."""
-    database = Database(settings)
-    try:
+    with Database(settings) as database:
         return AggregateCache().policies_in_use(database)
-    finally:
-        database.dispose()
 
 
 def _check_policy(

@@ -389,8 +389,7 @@ def open_demo(directory: Path, clock: Clock, random: Random) -> Iterator[Demo]:
     settings = Settings.from_conf(
         read_files(make_full_conf(), [str(_write_config(directory))], alone=True)
     )
-    database = Database(settings)
-    try:
+    with Database(settings) as database:
         now = clock()
         cloud = sample_cloud(now) | {
             "flavors": [request.spec["flavor"] for request in REQUESTS],
@@ -402,8 +401,6 @@ def open_demo(directory: Path, clock: Clock, random: Random) -> Iterator[Demo]:
             database=database, settings=settings, clock=clock, random=random, memory=ProcessCaches()
         )
         yield Demo(cloud, scheduler)
-    finally:
-        database.dispose()
 
 
 def _write_config(directory: Path) -> Path:

@@ -67,12 +67,9 @@ def temporary_database(settings: Settings) -> Iterator[tuple[Database, Settings]
             "placement.providers_in_memory": False,
         }
         settings = settings.with_overrides(values)
-        database = Database(settings)
-        try:
+        with Database(settings) as database:
             sync(database, utcnow)
             yield database, settings
-        finally:
-            database.dispose()
 
 
 def check_schema_revision(database: Database) -> None:

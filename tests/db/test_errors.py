@@ -26,6 +26,8 @@ PLACE = "[placement_database] connection"
         ("mysql://u@h/d?ssl_ca=/none.pem", r"there is no file /none.pem \(ssl_ca\)"),
         ("mysql://u@h/d?ssl_ca=/etc/passwd", "no certificate"),
         ("mysql://u@h/d?connect_timeout=abc", "invalid literal .*'abc'"),
+        ("mysql://u@h/d?port=99999", "port 99999 is not between 1 and 65535"),
+        ("postgresql://u@h:99999/d", "port 99999 is not between 1 and 65535"),
         ("postgresql://u@h/d?ssl_mode=require", 'invalid connection option "ssl_mode"'),
         ("postgresql://u@h/d?sslcert=/none.pem", r"there is no file /none.pem \(sslcert\)"),
         ("sqlite://u@h/file.db", "Invalid SQLite URL"),

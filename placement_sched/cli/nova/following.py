@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict
 
-from placement_sched.cli.database import check_file_exists, open_database
+from placement_sched.cli.database import check_file_exists
 from placement_sched.clients.session import silence_library_logs
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
@@ -35,7 +35,7 @@ def follow_nova(
     """
     settings = read_settings(arguments.config_file)
     check_databases_set(settings)
-    with open_database(settings) as database:
+    with Database(settings) as database:
         if there:
             check_file_exists(database)
             check_schema_revision(database)

@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 
 from placement_sched.cli.arguments import Commands, add_command, add_format
-from placement_sched.cli.database import check_file_exists, open_database
+from placement_sched.cli.database import check_file_exists
 from placement_sched.cli.login import add_login_arguments, make_adapters
 from placement_sched.cli.terminal import count_noun, print_result, show_progress
 from placement_sched.clients.placement import RemotePlacement, open_trait_file, read_remote_hosts
 from placement_sched.clients.session import MICROVERSIONS, RemoteService, silence_library_logs
+from placement_sched.db.transaction import Database
 from placement_sched.errors import Invalid
 from placement_sched.model.clock import utcnow
 from placement_sched.model.document import Json
@@ -189,7 +190,7 @@ def _synchronise(
         if state is not None and remote is None:
             raise Invalid("--state is only valid with a remote placement (--url, --os-cloud)")
         if compute is None or remote is None:
-            database = stack.enter_context(open_database(read_settings(arguments.config_file)))
+            database = stack.enter_context(Database(read_settings(arguments.config_file)))
             check_file_exists(database, "--url, --compute-url and --os-cloud use services")
         read_hosts = (
             partial(read_remote_hosts, compute) if compute else partial(read_own_hosts, database)
