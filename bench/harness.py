@@ -3,23 +3,26 @@
 
 import argparse
 import importlib
+import multiprocessing
 import os
 import shlex
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
-from typing import Self
+from time import perf_counter, sleep
+from typing import NamedTuple, Self
 
 from load import fill
 from sqlalchemy.engine import URL, make_url
 from worlds import World
 
 from tests.conftest import SERVERS
+from tests.differential.comparison import PEER_PYTHON
 from tests.support.empty_databases import empty_database
 
 #: The kinds of databases in the tests, by their names here.
@@ -78,11 +81,24 @@ def _read_kinds(value: str) -> tuple[str, ...]:
 
 
 class Options(argparse.ArgumentParser):
-    """The command line of a benchmark, with the options that all benchmarks share."""
+    """The command line of a benchmark, with the options that all benchmarks share.
 
-    def __init__(self, description: str | None, *, default_databases: str = "postgresql") -> None:
+    Without ``has_peer`` the benchmark has no peer. ``can_omit_peer`` adds the option ``--no-peer``.
+    """
+
+    def __init__(
+        self,
+        description: str | None,
+        default_databases: str = "postgresql",
+        *,
+        has_peer: bool = True,
+        can_omit_peer: bool = False,
+    ) -> None:
         super().__init__(description=description)
         self._sized: dict[str, tuple[float, float]] = {}
+        self.set_defaults(no_peer=not has_peer)
+        if can_omit_peer:
+            self.add_argument("--no-peer", action="store_true", help="placement-sched only")
         self.add_argument("--quick", action="store_true", help="small cloud, few rounds")
         self.add_argument(
             "--database",
@@ -100,8 +116,12 @@ class Options(argparse.ArgumentParser):
         )
 
     def parse(self) -> argparse.Namespace:
-        """Return the options of the command line."""
+        """Return the options of the command line. The process ends if the peer is missing."""
         options = self.parse_args()
+        if not options.no_peer and not PEER_PYTHON.exists():
+            reason = "make peer installs openstack-placement and nova"
+            print(f"there is no {PEER_PYTHON}: {reason}", file=sys.stderr)
+            sys.exit(2)
         for name, defaults in self._sized.items():
             if getattr(options, name) is None:
                 setattr(options, name, defaults[options.quick])
@@ -120,6 +140,14 @@ def run_on_databases(options: argparse.Namespace, measure: Callable[[str, Databa
                 print(f"WRONG ANSWER on {kind}: {difference}", flush=True)
                 wrong = True
     return int(wrong)
+
+
+@contextmanager
+def client_processes(number: int) -> Iterator[Executor]:
+    """Start client processes, and wait until all of them run."""
+    with ProcessPoolExecutor(number, multiprocessing.get_context("spawn")) as clients:
+        list(clients.map(sleep, [1.0] * number))
+        yield clients
 
 
 def report_progress(text: str) -> None:
@@ -217,31 +245,19 @@ def build_section(title: str, *tables: str) -> str:
     return "\n\n".join([f"\n## {title} (load average {load:.1f})", *filter(None, tables)])
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A limit and a better value to aim at."""
+class Target(NamedTuple):
+    """The smallest good value, or the largest if ``is_maximum``: a time, a growth, a size."""
 
     limit: float
-    aim: float
     unit: str = "x"
-    #: Whether small values are good: a time, a growth, a size.
-    at_most: bool = False
+    is_maximum: bool = False
 
-    def judge(self, value: float) -> str:
-        """Return whether a value keeps the target."""
-        for bound, word in ((self.aim, "aim"), (self.limit, "kept")):
-            if value <= bound if self.at_most else value >= bound:
-                return word
-        return "MISSED"
+    def is_missed(self, value: float) -> bool:
+        """Return whether a value misses the target."""
+        return value > self.limit if self.is_maximum else value < self.limit
 
 
-def at_most(limit: float, aim: float | None = None, unit: str = "x") -> Target:
-    """Return a target for a value that should be small."""
-    return Target(limit, limit if aim is None else aim, unit, at_most=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """A measured value and its target."""
 
     name: str
@@ -250,15 +266,6 @@ class Finding:
     note: str = ""
     #: Whether the cloud has the size of the target.
     applies: bool = True
-    #: Whether there are targets for the database.
-    promised: bool = True
-
-    @property
-    def verdict(self) -> str:
-        """Return whether the target was kept."""
-        if not self.promised:
-            return "no target"
-        return self.target.judge(self.value) if self.applies else "other size"
 
 
 def build_target_table(findings: Iterable[Finding], kind: str, *, applies: bool = True) -> str:
@@ -266,13 +273,13 @@ def build_target_table(findings: Iterable[Finding], kind: str, *, applies: bool 
 
     ``applies`` is false if the cloud has another size.
     """
-    columns = ("measured", "limit", "aim at", "value", "verdict", "note")
     rows = []
-    for finding in findings:
-        same_size, promised = applies and finding.applies, kind in TARGET_DATABASES
-        each = replace(finding, applies=same_size, promised=promised)
-        target, sign = each.target, "≤ " if each.target.at_most else "≥ "
-        bounds = (f"{sign}{bound:g}{target.unit}" for bound in (target.limit, target.aim))
-        value = f"{format_value(float(each.value))}{target.unit}"
-        rows.append((each.name, *bounds, value, each.verdict, each.note))
-    return build_table(columns, rows) if rows else ""
+    for name, value, target, note, has_size in findings:
+        verdict = "MISSED" if target.is_missed(value) else "kept"
+        if not (applies and has_size):
+            verdict = "other size"
+        if kind not in TARGET_DATABASES:
+            verdict = "no target"
+        limit = f"{'≤' if target.is_maximum else '≥'} {target.limit:g}{target.unit}"
+        rows.append((name, limit, f"{format_value(float(value))}{target.unit}", verdict, note))
+    return build_table(("measured", "limit", "value", "verdict", "note"), rows) if rows else ""

@@ -29,8 +29,8 @@ import os_traits
 import services
 from load import fill
 from services import BIN, PEER_PYTHON, Request, Server
-from sqlalchemy import case, insert, make_url, select, update
-from worlds import Book, World, class_id, random_uuid
+from sqlalchemy import insert, make_url
+from worlds import Book, World, class_id, host_name, uuid_of
 
 from placement_sched.model.clock import utcnow
 from tests.conftest import BROKER
@@ -75,21 +75,21 @@ TRAITS = [
 ][:40]
 
 
+def _list_instances(host: int, hosts: int) -> list[str]:
+    """Return the uuids of the instances on a host."""
+    return [uuid_of("instance", n) for n in range(host, hosts * INSTANCES_PER_HOST, hosts)]
+
+
 @dataclass(frozen=True)
 class NovaWorld(World):
     """The providers and allocations of a nova."""
 
-    #: Host and uuid of each compute node, and the uuids of the instances.
-    nodes: tuple[tuple[str, str], ...] = ()
-    instances: tuple[str, ...] = ()
-
-    def _add(self, book: Book, number: int, _name: str, random: Random) -> None:
-        host, uuid = self.nodes[number]
-        provider = book.provider(uuid, host)
+    def _add(self, book: Book, number: int, name: str, random: Random) -> None:
+        provider = book.provider(uuid_of("host", number), name)
         book.stock(provider, STOCK)
         book.mark(provider, [*TRAITS, "OWNER_NOVA"])
-        uses = [(provider, class_id(name), amount) for name, amount in AMOUNTS.items()]
-        for instance in self.instances[number :: len(self.nodes)]:
+        uses = [(provider, class_id(key), amount) for key, amount in AMOUNTS.items()]
+        for instance in _list_instances(number, self.size):
             book.consume(random, uses, instance)
 
 
@@ -151,8 +151,8 @@ class Scheduler:
             )
 
 
-def _build_nova(urls: Sequence[str], hosts: int) -> NovaCloud:
-    """Fill three empty databases with a nova of hosts and ten instances on each."""
+def _build_cloud(urls: Sequence[str], own: str, hosts: int) -> NovaCloud:
+    """Fill nova's databases with hosts and ten instances on each, and the placement database."""
     for kind, url in zip(("api", "main", "main"), urls, strict=True):
         plain = make_url(url)
         if plain.get_backend_name() == "mysql":
@@ -160,25 +160,32 @@ def _build_nova(urls: Sequence[str], hosts: int) -> NovaCloud:
         command = [services.PEER_PYTHON, MIGRATE, kind, services.peer_url(plain), "head"]
         subprocess.run(command, check=True, capture_output=True)
     nova = NovaCloud(urls[0], urls[1])
-    nova.add_cell("one", urls[2])
+    cell0, cell = (services.peer_url(make_url(url)) for url in urls[1:])
+    nova.api.change("cell_mappings", {"name": "cell0"}, database_connection=cell0)
+    nova.add_cell("one", urls[2], connection=cell)
     _fill(nova, hosts)
+    fill(own, NovaWorld(hosts))
     return nova
 
 
 def _fill(nova: NovaCloud, hosts: int) -> None:
-    random, cell = Random(3), nova.cells["one"]
-    names = [f"cn{number:05}" for number in range(hosts)]
-    born = {"created_at": utcnow() - timedelta(days=9), "deleted": 0}
-    old = {**born, "updated_at": utcnow() - timedelta(minutes=30)}
+    cell = nova.cells["one"]
+    names = [host_name(number) for number in range(hosts)]
+    old = {"created_at": utcnow() - timedelta(days=9), "deleted": 0}
+    old["updated_at"] = utcnow() - timedelta(minutes=30)
     flavors = [
         build_flavor_json(f"m{number}", flavorid=str(number)) for number in range(STORED_FLAVORS)
     ]
-    uuids = [random_uuid(random) for _ in range(hosts * INSTANCES_PER_HOST)]
-    service = {"binary": "nova-compute", "topic": "compute", "report_count": 9, "version": 66}
+    uuids = [uuid_of("instance", number) for number in range(hosts * INSTANCES_PER_HOST)]
+    service = {"binary": "nova-compute", "topic": "compute", "report_count": 9}
     service |= {"disabled": False, "forced_down": False, "last_seen_up": utcnow()}
+    service["version"] = _NEW_COMPUTE
     rows: dict[str, list[dict[str, Any]]] = {
-        "services": [{**service, "uuid": random_uuid(random), "host": name} for name in names],
-        "compute_nodes": [{**node_row(name), "uuid": random_uuid(random)} for name in names],
+        "services": [{**service, "uuid": str(uuid4()), "host": name} for name in names],
+        "compute_nodes": [
+            {**node_row(name), **_build_usage(number), "uuid": uuid_of("host", number)}
+            for number, name in enumerate(names)
+        ],
         "instances": [instance_row(uuid, names[at % hosts]) for at, uuid in enumerate(uuids)],
         "instance_extra": [
             {"instance_uuid": uuid, "flavor": flavors[at % STORED_FLAVORS]}
@@ -192,8 +199,7 @@ def _fill(nova: NovaCloud, hosts: int) -> None:
             for uuid in uuids
         ]
     for table, values in rows.items():
-        stamps = born if table in METADATA else old
-        _insert(cell, table, [{**each, **stamps} for each in values])
+        _insert(cell, table, [{**each, **old} for each in values])
     for number in range(AGGREGATES):
         first = number * hosts // AGGREGATES
         members = tuple(names[first : first + hosts // AGGREGATES][:40])
@@ -206,6 +212,15 @@ def _fill(nova: NovaCloud, hosts: int) -> None:
     _insert(nova.api, "host_mappings", mapped)
 
 
+def _build_usage(number: int) -> dict[str, int]:
+    """Return the used amounts of a host, which depend on its kind."""
+    kind, row = number % HOST_KINDS, node_row("")
+    usage = {"vcpus_used": kind * 3 or 2, "memory_mb_used": kind * 4096, "local_gb_used": kind * 40}
+    usage["free_ram_mb"] = row["memory_mb"] - usage["memory_mb_used"]
+    usage["free_disk_gb"] = row["local_gb"] - usage["local_gb_used"]
+    return {**usage, "disk_available_least": usage["free_disk_gb"]}
+
+
 def _insert(file: NovaDatabaseFile, name: str, rows: list[dict[str, Any]]) -> None:
     table = file.tables[name]
     columns = [key for key in rows[0] if key in table.c]
@@ -213,43 +228,6 @@ def _insert(file: NovaDatabaseFile, name: str, rows: list[dict[str, Any]]) -> No
         for first in range(0, len(rows), MAX_ROWS):
             part = [{key: row[key] for key in columns} for row in rows[first : first + MAX_ROWS]]
             connection.execute(insert(table), part)
-
-
-def _read(nova: NovaCloud, table: str, *columns: str) -> list[tuple[Any, ...]]:
-    """Return columns of all rows of a table of the cell."""
-    cell = nova.cells["one"]
-    fields = [cell.tables[table].c[name] for name in columns]
-    with cell.engine.connect() as connection:
-        rows = connection.execute(select(*fields).order_by(cell.tables[table].c.id))
-        return [tuple(row) for row in rows]
-
-
-def _vary_hosts(nova: NovaCloud) -> None:
-    """Let the hosts use different amounts of memory and disk."""
-    table = nova.cells["one"].tables["compute_nodes"]
-    kind = table.c.id % HOST_KINDS
-    values = {"memory_mb_used": kind * 4096, "local_gb_used": kind * 40}
-    values["free_ram_mb"] = table.c.memory_mb - kind * 4096
-    values["free_disk_gb"] = table.c.local_gb - kind * 40
-    values["disk_available_least"] = table.c.local_gb - kind * 40
-    values["vcpus_used"] = case((kind == 0, 2), else_=kind * 3)
-    with nova.cells["one"].engine.begin() as connection:
-        connection.execute(update(table).values(values))
-
-
-def _build_cloud(urls: Sequence[str], own: str, hosts: int) -> NovaCloud:
-    """Fill nova's databases and the placement database."""
-    nova = _build_nova(urls, hosts)
-    for name, url in (("cell0", urls[1]), ("one", urls[2])):
-        connection = services.peer_url(make_url(url))
-        nova.api.change("cell_mappings", {"name": name}, database_connection=connection)
-    values = {"version": _NEW_COMPUTE, "last_seen_up": utcnow()}
-    nova.cells["one"].change("services", {"binary": "nova-compute"}, **values)
-    _vary_hosts(nova)
-    nodes = tuple(_read(nova, "compute_nodes", "host", "uuid"))
-    instances = tuple(uuid for (uuid,) in _read(nova, "instances", "uuid"))
-    fill(own, NovaWorld(hosts, nodes=nodes, instances=instances))
-    return nova
 
 
 def _options(name: str, bus: str, urls: Sequence[str], folder: Path) -> dict[str, dict[str, str]]:
@@ -271,15 +249,12 @@ def _options(name: str, bus: str, urls: Sequence[str], folder: Path) -> dict[str
 
 
 @contextmanager
-def _start(
-    databases: harness.Databases, hosts: int
-) -> Iterator[tuple[NovaCloud, Server, list[Scheduler]]]:
-    """Give the cloud, openstack-placement, and nova-scheduler and placement-sched."""
+def _start(databases: harness.Databases, hosts: int) -> Iterator[tuple[Server, list[Scheduler]]]:
+    """Give openstack-placement, and nova-scheduler and placement-sched."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="nova-rpc-")))
         *urls, own = [databases.make_empty() for _ in range(4)]
-        nova = _build_cloud(urls, own, hosts)
-        stack.callback(nova.close)
+        stack.callback(_build_cloud(urls, own, hosts).close)
         placement = stack.enter_context(services.peer(make_url(own)))
         url = f"http://127.0.0.1:{placement.address.port}"
         login = {"auth_type": "admin_token", "token": "admin", "endpoint": url}
@@ -307,7 +282,7 @@ def _start(
             conductor = Conductor(bus)
             stack.callback(conductor.close)
             schedulers.append(Scheduler(name, bus, programs, conductor))
-        yield nova, placement, schedulers
+        yield placement, schedulers
 
 
 def _wait(condition: Callable[[], bool], text: str) -> None:
@@ -316,11 +291,9 @@ def _wait(condition: Callable[[], bool], text: str) -> None:
     harness.report_progress(text)
 
 
-def _prepare(nova: NovaCloud, schedulers: Sequence[Scheduler]) -> None:
+def _prepare(schedulers: Sequence[Scheduler], hosts: int) -> None:
     """Wait until both schedulers are ready and have the instances of all hosts."""
-    instances: dict[str, list[str]] = {}
-    for host, uuid in _read(nova, "instances", "host", "uuid"):
-        instances.setdefault(host, []).append(uuid)
+    instances = {host_name(number): _list_instances(number, hosts) for number in range(hosts)}
     for each in schedulers:
         _wait(each.serves, f"{each.name} serves")
         _wait(each.is_idle, f"{each.name} is ready")
@@ -346,19 +319,18 @@ def _build_specs() -> list[dict[str, Any]]:
     return specs
 
 
-def _compare_hosts(nova: NovaCloud, schedulers: Sequence[Scheduler]) -> str:
+def _compare_hosts(schedulers: Sequence[Scheduler], hosts: int) -> str:
     """Return how often both chose the same host, or hosts of the same weight."""
-    columns = ("host", "free_ram_mb", "free_disk_gb", "vcpus_used")
-    values = {host: rest for host, *rest in _read(nova, "compute_nodes", *columns)}
+    kinds = {host_name(number): number % HOST_KINDS for number in range(hosts)}
     pairs = list(zip(*(each.hosts[WARM_UP:] for each in schedulers), strict=True))
-    same = sum(one == other for one, other in pairs)
-    weight = sum(values[one] == values[other] for one, other in pairs)
+    same = sum(nova == ours for nova, ours in pairs)
+    weight = sum(kinds[nova] == kinds[ours] for nova, ours in pairs)
     return f"first hosts: {same} equal, {weight} of equal weight, of {len(pairs)}"
 
 
 def _measure(kind: str, databases: harness.Databases, options: Namespace) -> None:
-    with _start(databases, options.hosts) as (nova, placement, schedulers):
-        _prepare(nova, schedulers)
+    with _start(databases, options.hosts) as (placement, schedulers):
+        _prepare(schedulers, options.hosts)
         specs = _build_specs()
 
         def select_and_release(scheduler: Scheduler, number: int) -> float:
@@ -376,7 +348,7 @@ def _measure(kind: str, databases: harness.Databases, options: Namespace) -> Non
             warm_up=WARM_UP,
             clocks={each.name: lambda each=each: each.spent for each in schedulers},
         )
-        agreement = _compare_hosts(nova, schedulers)
+        agreement = _compare_hosts(schedulers, options.hosts)
     rows = [(name, t.median, quantiles(t.ms, n=10)[-1], t.cpu_ms) for name, t in times.items()]
     table = harness.build_table(("scheduler", "median ms", "p90 ms", "CPU ms"), rows)
     ratio, _, cpu = harness.compare(times["placement-sched"], times["nova-scheduler"])
@@ -387,11 +359,10 @@ def _measure(kind: str, databases: harness.Databases, options: Namespace) -> Non
 
 def main() -> int:
     """Compare the schedulers on each database."""
-    parser = harness.Options(__doc__, default_databases="mariadb")
+    parser = harness.Options(__doc__, "mariadb")
     parser.add_sized("--hosts", 10_000, 500, "hosts")
     parser.add_sized("--requests", 30, 10, "requests to each scheduler")
     options = parser.parse()
-    services.require_peer()
     # A signal must end the programs and drop the databases.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     return harness.run_on_databases(

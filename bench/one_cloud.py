@@ -25,7 +25,6 @@ MAX_WAIT = 600.0
 #: A query without a limit takes minutes, and the cloud does not have the trait.
 LEFT_OUT = {"no limit", "no match: trait"}
 
-
 Call = Callable[[Server, int], float]
 
 
@@ -78,15 +77,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     with services.ours(make_url(options.url)) as server:
-        rows = [("s until all is in memory", f"{_wait_for_cache(server):.0f}")]
-        rows.append(("resident MB at the start", f"{server.resident_mb():.0f}"))
+        rows = [("s until all is in memory", f"{_wait_for_cache(server):.0f}", None, None)]
+        rows.append(("resident MB at the start", f"{server.resident_mb():.0f}", None, None))
         for name, times in measure_calls({"ours": server}, _build_calls(), options.rounds):
             ours = times["ours"]
             rows.append((name, ours.median, ours.best, ours.cpu_ms))
-        rows.append(("resident MB at the end", f"{server.resident_mb():.0f}"))
-    columns = ("ms", "median", "best", "CPU")
-    padded = [(*row, *[None] * (len(columns) - len(row))) for row in rows]
-    print(harness.build_section("placement-sched", harness.build_table(columns, padded)))
+        rows.append(("resident MB at the end", f"{server.resident_mb():.0f}", None, None))
+    table = harness.build_table(("ms", "median", "best", "CPU"), rows)
+    print(harness.build_section("placement-sched", table))
 
 
 if __name__ == "__main__":

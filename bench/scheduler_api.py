@@ -123,7 +123,7 @@ def _send(server: Server, path: str, body: Any, _number: int) -> float:
 
 def main() -> int:
     """Send the requests in turns, and print a table."""
-    parser = harness.Options(__doc__)
+    parser = harness.Options(__doc__, has_peer=False)
     parser.add_sized("--hosts", 10_000, 500, "hosts of the cloud")
     parser.add_sized("--rounds", 7, 3, "rounds of each request")
     parser.add_argument("--only", default="", help=f"requests with this text, or {FAILOVER}")

@@ -8,7 +8,7 @@ nova-scheduler: it claims candidates until a claim succeeds.
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from random import Random
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -25,6 +25,8 @@ from worlds import random_uuid, uuid_of
 PLACED, NONE_FITS, GAVE_UP = "placed", "none fits", "gave up"
 #: The number of candidates that a nova-scheduler tries.
 MAX_ATTEMPTS = 10
+#: The metric of claims.
+CLAIMS = "placement_sched_claims_total"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,8 @@ def consumers(seed: str) -> Iterator[str]:
 
 def selection_body(flavor: Flavor, instances: int = 1, **fields: Any) -> dict[str, Any]:
     """Return the body of a request for a selection."""
-    sizes = {name: getattr(flavor, name) for name in flavor.__slots__}
     spec = {
-        "flavor": {"name": "bench", **sizes},
+        "flavor": {"name": "bench", **asdict(flavor)},
         "image": {"properties": {"hw_architecture": "x86_64"}},
         "project_id": "bench",
         "num_instances": instances,
@@ -164,16 +165,17 @@ CALLS: Mapping[str, Callable[[Server, int], float]] = {
 }
 
 
-def read_counter(servers: Iterable[Server], metric: str, label: str) -> Counter[str]:
-    """Return a metric of placement-sched about selections by the values of a label."""
+def count_claims(servers: Iterable[Server]) -> Counter[str]:
+    """Return the claims of selections of placement-sched by outcome."""
     values: Counter[str] = Counter()
     for server in servers:
         if server.name == "ours":
             metrics = server.address.get_answer(Request("GET", "/metrics")).body.decode()
             for family in text_string_to_metric_families(metrics):
                 for sample in family.samples:
-                    if sample.name == metric and sample.labels["api"] == "scheduler":
-                        values[sample.labels[label]] += int(sample.value)
+                    labels = sample.labels
+                    if sample.name == CLAIMS and labels["api"] == "scheduler":
+                        values[labels["outcome"]] += int(sample.value)
     return values
 
 

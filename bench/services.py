@@ -3,7 +3,6 @@
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 import plain_http
+import psutil
 from harness import WrongAnswer
 from sqlalchemy.engine import URL
 
@@ -118,35 +118,25 @@ class Server:
 
     def resident_mb(self) -> float:
         """Return the resident size of its largest process, which is a worker."""
-        sizes = [
-            int(line.split()[1])
-            for process in _find_processes(self.program)
-            for line in Path(f"/proc/{process}/status").read_text().splitlines()
-            if line.startswith("VmRSS:")
-        ]
-        return max(sizes) * 1024 / 1e6
+        return max(each.memory_info().rss for each in _find_processes(self.program)) / 1e6
 
 
 def read_cpu_seconds(program: Program) -> float:
     """Return the CPU time of all processes of a program."""
     nanoseconds = 0
     for process in _find_processes(program):
-        for task in Path(f"/proc/{process}/task").iterdir():
+        for task in Path(f"/proc/{process.pid}/task").iterdir():
             with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
                 nanoseconds += int((task / "schedstat").read_text().split()[0])
     return nanoseconds / 1e9
 
 
-def _find_processes(program: Program) -> Iterator[int]:
-    """Yield the main process of a program and its descendants."""
+def _find_processes(program: Program) -> list[psutil.Process]:
+    """Return the main process of a program and its descendants."""
     if program.process is None:
-        return
-    processes = [program.process.pid]
-    while processes:
-        process = processes.pop()
-        yield process
-        for task in Path(f"/proc/{process}/task").iterdir():
-            processes += map(int, (task / "children").read_text().split())
+        return []
+    process = psutil.Process(program.process.pid)
+    return [process, *process.children(recursive=True)]
 
 
 @contextmanager
@@ -222,11 +212,3 @@ def both(database: URL, *, has_peer: bool, workers: int = 1) -> Iterator[tuple[S
         if has_peer:
             servers.append(stack.enter_context(peer(database, workers)))
         yield tuple(servers)
-
-
-def require_peer() -> None:
-    """End the process unless openstack-placement and nova are installed."""
-    if not PEER_PYTHON.exists():
-        reason = "make peer installs openstack-placement and nova"
-        print(f"there is no {PEER_PYTHON}: {reason}", file=sys.stderr)
-        sys.exit(2)

@@ -83,6 +83,11 @@ def uuid_of(kind: str, number: int) -> str:
     return random_uuid(Random(f"{kind} {number}"))
 
 
+def host_name(number: int) -> str:
+    """Return the name of a host."""
+    return f"cn{number:06}.example.org"
+
+
 def class_id(name: str) -> int:
     """Return the id of a standard resource class, the same in every database."""
     number: int = os_resource_classes.STANDARDS.index(name)
@@ -230,7 +235,7 @@ class World:
     def fill(self, book: Book) -> Iterator[None]:
         """Write all rows, and pause after each host or tree."""
         for number in range(self.size):
-            self._add(book, number, f"cn{number:06}.example.org", Random(f"{self.seed} {number}"))
+            self._add(book, number, host_name(number), Random(f"{self.seed} {number}"))
             yield
 
     def _add(self, book: Book, number: int, name: str, random: Random) -> None:
@@ -395,23 +400,10 @@ def _pools_of(group: int) -> Sequence[int]:
     return (first,) if group % TWO_POOLS else (first, first + 1)
 
 
-@dataclass(frozen=True)
-class EqualWorld(World):
-    """Unused trees of a host and eight equal cards, which have very many combinations."""
-
-    def _add(self, book: Book, number: int, name: str, _random: Random) -> None:
-        root = book.provider(uuid_of("host", number), name)
-        book.stock(root, (*HARDWARE[0].cpu_stock(), *HARDWARE[0].disk_stock))
-        for index in range(8 * number, 8 * number + 8):
-            child = book.provider(uuid_of("card", index), f"card{index:07}", root, root)
-            book.stock(child, ((class_id("SRIOV_NET_VF"), VFS_PER_CARD, 0, 1.0),))
-
-
 WORLDS: Mapping[str, Callable[..., World]] = {
     "flat": FlatWorld,
     "nested": NestedWorld,
     "shared": SharedWorld,
-    "equal": EqualWorld,
     "sparse": SparseWorld,
 }
 

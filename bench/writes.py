@@ -5,12 +5,11 @@
 line, both servers must show everything that was acknowledged. Otherwise the exit status is 1.
 """
 
-import multiprocessing
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from itertools import count, islice
 from random import Random
 from typing import Any
@@ -201,14 +200,13 @@ def main() -> int:
     parser.add_sized("--hosts", 10_000, 500, "hosts of the cloud")
     parser.add_sized("--rounds", 7, 2, "batches of each line")
     options = parser.parse()
-    services.require_peer()
 
     def measure(kind: str, databases: Databases) -> None:
         world = FlatWorld(options.hosts)
         url = databases.find_or_fill(world)
         rows = []
         with (
-            ProcessPoolExecutor(CLIENTS, multiprocessing.get_context("spawn")) as clients,
+            harness.client_processes(CLIENTS) as clients,
             services.both(url, has_peer=True, workers=WORKERS) as servers,
         ):
             for batch in _build_batches(world, servers[0], 0.2 if options.quick else 1.0):

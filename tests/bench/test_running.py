@@ -48,20 +48,13 @@ def test_unknown_database_is_reported_with_known_databases():
 
 @pytest.mark.parametrize(
     ("scenario", "size"),
-    [
-        ("flat", 60),
-        ("nested", 60),
-        ("shared", 60),
-        ("equal", 1),
-        ("reads", 60),
-        ("growth", "40:60"),
-    ],
+    [("flat", 60), ("nested", 60), ("shared", 60), ("reads", 60), ("growth", "40:60")],
 )
 def test_candidates_of_each_kind_of_cloud_are_measured(scenario, size, tmp_path):
     shutil.copytree(ROOT / "bench", tmp_path / "bench", ignore=shutil.ignore_patterns("out"))
     measured = run_benchmark(
         *("candidates", "--only", scenario, "--rounds", "1", "--no-peer", "--database", "sqlite"),
-        *(() if scenario == "equal" else ("--sizes", f"{scenario}={size}")),
+        *("--sizes", f"{scenario}={size}"),
         folder=tmp_path,
     )
     assert measured.returncode == 0, measured.stderr
