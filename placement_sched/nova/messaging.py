@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from threading import Event, Thread
+from threading import Event
 from typing import Any, NamedTuple, TypeVar
 
 from oslo_config import cfg
@@ -41,12 +41,6 @@ LOG = logging.getLogger(__name__)
 THREADS = 4
 #: Maximum number of seconds at the end to wait for acknowledgements of answered requests.
 GRACE = 10.0
-#: The logger of oslo.messaging for RabbitMQ.
-_DRIVER = "oslo.messaging._drivers.impl_rabbit"
-#: The beginning of its message about a message that is not from oslo.messaging.
-_UNREADABLE = "Failed to process message"
-#: Its messages about a bus that does not answer.
-_AWAY = ("is unreachable", "closed the connection", "Connection failed")
 #: The method name that is counted for a call without an endpoint.
 UNKNOWN = "other"
 
@@ -313,60 +307,3 @@ class _Listener(NotificationAMQPListener):  # type: ignore[misc] # the library h
         self._message_operations_handler.do(acknowledged.set)
         acknowledged.wait(GRACE)
         super().cleanup()
-
-
-class BusStateLogFilter(logging.Filter):
-    """A log filter that reports the loss and the return of the message bus once each.
-
-    oslo.messaging logs them at each attempt and for each connection. Without ``reporting``, neither
-    is logged: the report of one among several processes is enough.
-    """
-
-    def __init__(self, bus: str, *, reporting: bool = True) -> None:
-        super().__init__()
-        self._bus, self._reporting = bus, reporting
-        self._is_away = False
-
-    def install(self) -> None:
-        """Add this filter to the logger of oslo.messaging for RabbitMQ."""
-        logging.getLogger(_DRIVER).addFilter(self)
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is logged, and shorten it if its message was unreadable."""
-        text = str(record.msg)
-        if text.startswith(_UNREADABLE):
-            failure = record.exc_info[1] if record.exc_info else None
-            record.msg = "a message that cannot be read is dropped: %s"
-            record.args = (one_line(failure) if failure else "it is not of oslo.messaging",)
-            record.exc_info = record.exc_text = None
-            return True
-        if any(words in text for words in _AWAY):
-            self._note_away(_reason_of(record))
-            return False
-        if "Reconnected" in text:
-            self.note_back()
-            return False
-        return True
-
-    def _note_away(self, reason: str) -> None:
-        if self._reporting and not self._is_away:
-            # oslo.log appends the exception that a thread handles, which is the reason once more.
-            line = "the message bus %s does not answer: %s; waiting for it"
-            thread = Thread(target=LOG.warning, args=(line, self._bus, reason))
-            thread.start()
-            thread.join()
-        self._is_away = True
-
-    def note_back(self) -> None:
-        """Note that the bus answers."""
-        if self._reporting and self._is_away:
-            LOG.info("the message bus %s answers again", self._bus)
-        self._is_away = False
-
-
-def _reason_of(record: logging.LogRecord) -> str:
-    """Return the reason of the bus driver from a record of oslo.messaging."""
-    args = record.args
-    if isinstance(args, Mapping):
-        return one_line(str(args.get("err_str")))
-    return one_line(str(args[0])) if args else "it is away"

@@ -346,8 +346,6 @@ class Worker(cotyledon.Service):
             parent=shared.live,
         )
         first = worker_id == 0
-        self._away = messaging.BusStateLogFilter(messaging.bus_of(settings), reporting=first)
-        self._away.install()
         self._transport = messaging.transport_of(messaging.bus_options(settings))
         rpc = SchedulerRpc(
             scheduler,
@@ -368,7 +366,6 @@ class Worker(cotyledon.Service):
         The queue is created at once, as RabbitMQ drops nova's calls without a queue.
         """
         self._server.start()
-        self._away.note_back()
         self._listening.set()
         while not self._shared.read.value:
             if self._stopping.wait(0.05):

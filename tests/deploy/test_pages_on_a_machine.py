@@ -354,7 +354,7 @@ def list_steps(
             Step("install ", before=install_nova),
             Step(
                 "systemctl enable",
-                after=check_stays_up("placement-sched-nova-scheduler", "does not answer"),
+                after=check_stays_up("placement-sched-nova-scheduler", "Connection failed: "),
             ),
         ],
         "adopt#shadow": [

@@ -33,7 +33,7 @@ GRACES = {
 }
 RUNNING_TEXTS = {
     "placement-sched.service": "placement-sched serves ",
-    "placement-sched-nova-scheduler.service": "127.0.0.1:1/ does not answer",
+    "placement-sched-nova-scheduler.service": "Connection failed: ",
     "placement-sched-nova-shadow.service": "requests are not evaluated yet",
 }
 #: systemd-analyze's exposure in tenths, of 10.0 at most. Its word for 1.3 is "OK".

@@ -1,23 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The RPC server of oslo.messaging for nova's calls, on the library's bus in memory."""
 
-import json
 import logging
 import re
-import sys
 
 import pytest
 
 from placement_sched.config.options.notifications import oslo_messaging
 from placement_sched.errors import ConfigurationError
 from placement_sched.nova import messaging
-from placement_sched.nova.messaging import (
-    BusStateLogFilter,
-    ExpectedError,
-    UnsupportedCall,
-    expose,
-    target_of,
-)
+from placement_sched.nova.messaging import ExpectedError, UnsupportedCall, expose, target_of
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
 
 LIBRARY = oslo_messaging()
@@ -148,10 +140,6 @@ def test_bus_address_is_logged_without_its_password(tmp_path):
     assert messaging.bus_of(settings) == "rabbit://bus1:5671,bus2:5672/cloud"
 
 
-def is_logged(away, message, *arguments):
-    return away.filter(logging.LogRecord("x", logging.ERROR, "x", 1, message, arguments, None))
-
-
 def test_unanswered_call_is_redelivered(client, caplog):
     assert client.prepare(version="4.5", timeout=30).call({}, "answer_later") == 2
     assert warnings_in(caplog) == []
@@ -176,41 +164,3 @@ def test_failed_reply_is_logged_in_one_line_and_the_call_redelivered(client, cap
     assert line.getMessage() == "an answer cannot be sent: the bus is away"
     assert line.exc_info is None
     assert len(taken) == 2
-
-
-def test_unreadable_message_is_logged_in_one_line():
-    try:
-        json.loads("{")
-    except ValueError:
-        fields = ("x", logging.ERROR, "x", 1, "Failed to process message ... skipping it.", ())
-        record = logging.LogRecord(*fields, sys.exc_info())
-    assert BusStateLogFilter("rabbit://bus:5672/").filter(record)
-    line = logging.Formatter().format(record)
-    assert line.startswith("a message that cannot be read is dropped: Expecting property name")
-    assert "\n" not in line
-
-
-def test_bus_loss_and_return_are_logged_once_each(caplog):
-    caplog.set_level(logging.INFO)
-    away = BusStateLogFilter("rabbit://bus:5672/")
-    for _ in range(2):
-        assert not is_logged(away, "Connection failed: %s (retrying in %s seconds)", "refused", 1.0)
-        assert not is_logged(
-            away, "AMQP server is unreachable: %(err_str)s.", {"err_str": "refused"}
-        )
-    assert not is_logged(away, "Reconnected to AMQP server on %(hostname)s", {"hostname": "bus"})
-    away.note_back()
-    assert is_logged(away, "something else")
-    assert [record.getMessage() for record in caplog.records] == [
-        "the message bus rabbit://bus:5672/ does not answer: refused; waiting for it",
-        "the message bus rabbit://bus:5672/ answers again",
-    ]
-    is_logged(away, "Connection failed: %s (retrying in %s seconds)", "refused", 1.0)
-    assert len(caplog.records) == 3
-
-
-def test_bus_loss_is_logged_by_one_of_several_processes(caplog):
-    away = BusStateLogFilter("rabbit://bus:5672/", reporting=False)
-    assert not is_logged(away, "Connection failed: %s (retrying in %s seconds)", "refused", 1.0)
-    assert not is_logged(away, "Reconnected to AMQP server on %(hostname)s", {"hostname": "bus"})
-    assert caplog.records == []
