@@ -34,7 +34,7 @@ from placement_sched.nova.databases.placements import (
     mapped_cells,
     mark_of_mappings,
 )
-from placement_sched.nova.sync.findings import SyncTotals, diff_fields
+from placement_sched.nova.sync.findings import SyncTotals, find_differing
 from placement_sched.store.compute import cells
 
 LOG = log.getLogger(__name__)
@@ -288,17 +288,9 @@ class NovaCells:
         with self.database.read() as connection:
             recorded = {cell.uuid: cell for cell in cells.all_cells(connection)}
         totals.note_read("cells", len(current))
-        changed = {
-            uuid: cell
-            for uuid, cell in current.items()
-            if diff_fields(recorded.get(uuid), cell, _FIELDS)
-        }
+        changed = find_differing(recorded, current, _FIELDS)
         gone = recorded.keys() - current.keys()
-        for uuid, cell in changed.items():
-            fields = diff_fields(recorded.get(uuid), cell, _FIELDS)
-            totals.note_difference("cells", cell.title, fields, new=uuid not in recorded)
-        for uuid in gone:
-            totals.note_deleted("cells", recorded[uuid].title)
+        totals.note_all("cells", recorded, changed, gone, _FIELDS, lambda cell: cell.title)
         if dry or not (changed or gone):
             return
 

@@ -2,14 +2,17 @@
 """Report of a sync with nova's databases: counts, differences and issues."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 #: The kinds of records, in the order in which they are read and reported.
 NOUNS = ("cells", "services", "compute nodes", "host aggregates", "server groups", "instances")
 #: The kinds of differences.
 Change = Literal["new", "changed", "gone"]
+#: A key of records of a kind, and a record.
+K = TypeVar("K")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +106,22 @@ class SyncTotals:
         """Note a record that nova does not have any more."""
         self._note(noun, "gone", name, ())
 
+    def note_all(
+        self,
+        noun: str,
+        recorded: Mapping[K, R],
+        differing: Mapping[K, R],
+        gone: Iterable[K],
+        names: Iterable[str],
+        title: Callable[[R], str],
+    ) -> None:
+        """Note new, changed and deleted records, with the name that ``title`` returns for each."""
+        for key, row in differing.items():
+            fields = diff_fields(recorded.get(key), row, names)
+            self.note_difference(noun, title(row), fields, new=key not in recorded)
+        for key in gone:
+            self.note_deleted(noun, title(recorded[key]))
+
     def _note(self, noun: str, kind: Change, name: str, fields: Iterable[str]) -> None:
         self._counts[noun][kind] += 1
         if self.naming:
@@ -136,6 +155,13 @@ def diff_fields(recorded: object, current: object, names: Iterable[str]) -> tupl
         for name in names
         if recorded is None or getattr(recorded, name) != getattr(current, name)
     )
+
+
+def find_differing(
+    recorded: Mapping[K, R], current: Mapping[K, R], names: Iterable[str]
+) -> dict[K, R]:
+    """Return the current records that are new, or differ in any of these fields."""
+    return {key: row for key, row in current.items() if diff_fields(recorded.get(key), row, names)}
 
 
 def has_changed(recorded: object, current: object, names: Iterable[str]) -> bool:

@@ -10,7 +10,7 @@ from placement_sched.model.aggregates import POLICIES, HostAggregate, ServerGrou
 from placement_sched.nova.databases import aggregates as nova_aggregates
 from placement_sched.nova.databases import server_groups as nova_groups
 from placement_sched.nova.sync.cells import NovaCells
-from placement_sched.nova.sync.findings import SyncTotals, diff_fields, has_changed
+from placement_sched.nova.sync.findings import SyncTotals, find_differing, has_changed
 from placement_sched.schemas.formats import DocumentError
 from placement_sched.store.compute import host_aggregates, server_groups
 
@@ -68,20 +68,10 @@ class GroupSync:
         with self._cells.read_api() as connection:
             groups = nova_groups.groups(connection)
         storable = self._select_storable(groups, totals)
-        differing = {
-            uuid: group
-            for uuid, group in storable.items()
-            if diff_fields(recorded.get(uuid), group, _GROUP_FIELDS)
-        }
+        differing = find_differing(recorded, storable, _GROUP_FIELDS)
         gone = recorded.keys() - groups.keys()
         totals.note_read(_GROUP_NOUN, len(groups))
-        for uuid, group in differing.items():
-            fields = diff_fields(recorded.get(uuid), group, _GROUP_FIELDS)
-            totals.note_difference(
-                _GROUP_NOUN, group.name or uuid, fields, new=uuid not in recorded
-            )
-        for uuid in gone:
-            totals.note_deleted(_GROUP_NOUN, recorded[uuid].name or uuid)
+        totals.note_all(_GROUP_NOUN, recorded, differing, gone, _GROUP_FIELDS, _title_group)
         if dry or not (differing or gone):
             return
         now = self._cells.clock()
@@ -114,6 +104,10 @@ class GroupSync:
                     continue
                 storable[uuid] = replace(group, name=name or group.name)
         return storable
+
+
+def _title_group(group: ServerGroup) -> str:
+    return group.name or group.uuid or ""
 
 
 class AggregateSync:
@@ -164,20 +158,19 @@ class AggregateSync:
                 key for key, row in aggregates.items() if self._is_unstorable(row, totals)
             }
             aggregates = {key: row for key, row in aggregates.items() if key not in unstorable}
-            differing = {
-                key: aggregate
-                for key, aggregate in aggregates.items()
-                if diff_fields(recorded.get(key), aggregate, _AGGREGATE_FIELDS)
-            }
+            differing = find_differing(recorded, aggregates, _AGGREGATE_FIELDS)
             gone = recorded.keys() - aggregates.keys() - unstorable
             if dry or not (differing or gone) or self._write(recorded, differing, gone):
                 break
         totals.note_read(_AGGREGATE_NOUN, len(aggregates))
-        for key, aggregate in differing.items():
-            fields = diff_fields(recorded.get(key), aggregate, _AGGREGATE_FIELDS)
-            totals.note_difference(_AGGREGATE_NOUN, aggregate.name, fields, new=key not in recorded)
-        for key in gone:
-            totals.note_deleted(_AGGREGATE_NOUN, recorded[key].name)
+        totals.note_all(
+            _AGGREGATE_NOUN,
+            recorded,
+            differing,
+            gone,
+            _AGGREGATE_FIELDS,
+            lambda aggregate: aggregate.name,
+        )
 
     def _make_storable(self, totals: SyncTotals, aggregate: HostAggregate) -> HostAggregate:
         """Replace or remove the parts of name and hosts that cannot be stored."""

@@ -11,7 +11,7 @@ from placement_sched.model.compute_node import COMPUTE_BINARY, Service
 from placement_sched.nova.databases import hosts as nova_services
 from placement_sched.nova.databases.hosts import CellCensus
 from placement_sched.nova.sync.cells import FollowedCell, NovaCells
-from placement_sched.nova.sync.findings import SyncTotals, diff_fields, has_changed
+from placement_sched.nova.sync.findings import SyncTotals, find_differing, has_changed
 from placement_sched.store.compute import compute_nodes, services
 
 _NOUN = "services"
@@ -73,12 +73,8 @@ class ServiceScan:
         recorded = {
             host: row for host, row in self.recorded.items() if row.disabled or row.forced_down
         }
-        return frozenset(
-            host
-            for host in recorded.keys() | self.closed.keys()
-            if host not in self.closed
-            or diff_fields(recorded.get(host), self.closed[host], _FIELDS)
-        )
+        opened = recorded.keys() - self.closed.keys()
+        return frozenset(opened).union(find_differing(recorded, self.closed, _FIELDS))
 
 
 class ServiceSync:
@@ -126,19 +122,11 @@ class ServiceSync:
                 recorded = _read_recorded(connection, hosts)
             current = self._read(totals, hosts)
             gone = self._gone(recorded.keys() - current.keys())
-            differing = {
-                host: service
-                for host, service in current.items()
-                if diff_fields(recorded.get(host), service, _FIELDS)
-            }
+            differing = find_differing(recorded, current, _FIELDS)
             if dry or self._write(recorded, differing, gone):
                 break
         totals.note_read(_NOUN, len(current))
-        for host, service in differing.items():
-            fields = diff_fields(recorded.get(host), service, _FIELDS)
-            totals.note_difference(_NOUN, host, fields, new=host not in recorded)
-        for host in gone:
-            totals.note_deleted(_NOUN, host)
+        totals.note_all(_NOUN, recorded, differing, gone, _FIELDS, lambda service: service.host)
         if not dry:
             self._record_all_heartbeats(recorded, current)
 
