@@ -8,7 +8,6 @@ string suffixes, ``same_subtree`` and ``root_required``.
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from placement_sched.api.call import ApiCall
@@ -33,8 +32,6 @@ _KEY = re.compile(r"^(?:resources|required|member_of|in_tree)(?P<suffix>[a-zA-Z0
 _LIMIT = re.compile("[1-9][0-9]*")
 _ANY = "in:"
 _NOT = "!"
-#: Maximum length of a query string whose query is cached, in characters.
-_MAX_CACHED = 2000
 _FAULT = "Invalid query string parameters"
 _ANY_FORMAT = f"{_FAULT}: The format 'in:HW_CPU_X86_VMX,CUSTOM_MAGIC'"
 
@@ -181,20 +178,8 @@ def query_of(call: ApiCall) -> CandidatesQuery:
 
     Raises :class:`Invalid`, naming the parameter, for malformed or contradictory values.
     """
-    limit: int = call.services.settings.placement.max_request_groups
+    max_groups: int = call.services.settings.placement.max_request_groups
     params = _Parameters(call.query, call.version)
-    size = sum(len(name) + len(value) for name, value in call.query)
-    return (
-        _build_cached_query(params, limit) if size <= _MAX_CACHED else _build_query(params, limit)
-    )
-
-
-@lru_cache(maxsize=1000)  # instances of a flavor have the same query
-def _build_cached_query(params: _Parameters, max_groups: int) -> CandidatesQuery:
-    return _build_query(params, max_groups)
-
-
-def _build_query(params: _Parameters, max_groups: int) -> CandidatesQuery:
     # The order of the checks is OpenStack placement's, so that the same error is reported.
     root_traits = _parse_root_traits(params)
     # Each subtree, repeated or not, costs a comparison of every combination.
