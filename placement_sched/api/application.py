@@ -158,9 +158,9 @@ class Application(flask.Flask):
         path = request.prefix + request.below if rule is None else rule.rule
         is_public = path in self._public_paths
         if not is_public:
-            request.identity = self._authenticate(request.sent_headers)
+            request.identity = self._authenticate(request.headers)
             set_caller(request.identity.credentials)
-        request.version = api.style.negotiate(request.sent_headers)
+        request.version = api.style.negotiate(request.headers)
         request.check_length_and_label()  # before 404 and 405
         if not is_public:  # version documents need no database
             self.services.ready()
@@ -224,7 +224,7 @@ class Application(flask.Flask):
             base=request.base,
             url=f"{origin_of(request.environ)}{request.base}",
             ids=request.ids,
-            headers=request.sent_headers,
+            headers=request.headers,
         )
         view: Callable[..., Any] = self.view_functions[rule.endpoint]
         return self.make_response(view(call, **arguments))
@@ -244,7 +244,7 @@ class Application(flask.Flask):
         # As in OpenStack placement, Accept matters only for answers with a document.
         has_document = route.method == "GET" and not route.public and HTTPStatus.OK in route.success
         if api.style.rejects_other_types and has_document:
-            accept = request.sent_headers.get("Accept") or JSON
+            accept = request.headers.get("Accept") or JSON
             # Like OpenStack placement, WebOb ignores an invalid header.
             fits = accept in _USUAL_ACCEPT or create_accept_header(accept).acceptable_offers([JSON])
             if not fits:
@@ -318,7 +318,7 @@ class Application(flask.Flask):
             answer = ApiResponse(status=status, body=plain_error(request.environ, status, detail))
         else:
             context = ErrorContext(
-                request.ids, request.version, request.sent_headers.get("Accept") or ""
+                request.ids, request.version, request.headers.get("Accept") or ""
             )
             answer = request.api.style.error(error, int(status), status.phrase, context)
         headers = dict(answer.headers)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Flask request, with fast access to the parts that every check and handler reads."""
+"""The Flask request, with the parts that every check and handler reads."""
 
 import re
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl, unquote_to_bytes
 
@@ -27,30 +27,6 @@ _USUAL_PORTS = {"http": ":80", "https": ":443"}
 _QUERY_FAULT = "Invalid query string parameters"
 #: An escaped NUL: an odd number of backslashes, then u0000.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
-
-
-class RequestHeaders:
-    """Request headers by name, in any case.
-
-    Each request looks up about twenty headers, most of them absent. The headers of werkzeug take
-    ten times as long.
-    """
-
-    __slots__ = ("_environ",)
-
-    def __init__(self, environ: dict[str, Any]) -> None:
-        self._environ = environ
-
-    def get(self, key: str, /) -> str | None:
-        """Return the header's value, or None."""
-        value: str | None = self._environ.get(_variable(key))
-        return value
-
-
-@cache  # bounded: only names that this service looks up
-def _variable(header: str) -> str:
-    name = header.upper().replace("-", "_")
-    return name if name in {"CONTENT_TYPE", "CONTENT_LENGTH"} else f"HTTP_{name}"
 
 
 class OrjsonProvider(JSONProvider):
@@ -97,7 +73,6 @@ class Request(flask.Request):
 
     def __init__(self, environ: dict[str, Any], *args: Any) -> None:
         super().__init__(environ, *args)
-        self.sent_headers = RequestHeaders(environ)
         #: In the case of the client: "get" is another method (RFC 9110). werkzeug uses capitals.
         self.sent_method: str = environ["REQUEST_METHOD"]
         context = context_of(environ)
