@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 from werkzeug.wsgi import ClosingIterator
@@ -68,7 +67,7 @@ class AccessLog:
                 '%s - %s [%s] "%s %s %s" %s %s %s %.1f ms',
                 client or "-",
                 _format_user(context),
-                _format_time(int(time.time())),
+                datetime.now().astimezone().strftime("%d/%b/%Y:%H:%M:%S %z"),
                 environ.get("REQUEST_METHOD", "-"),
                 target,
                 environ.get("SERVER_PROTOCOL", "-"),
@@ -80,12 +79,6 @@ class AccessLog:
             )
 
         return ClosingIterator(body, log)
-
-
-@lru_cache(maxsize=1)
-def _format_time(second: int) -> str:
-    """Return the time in the common log format, cached for the requests of a second."""
-    return datetime.fromtimestamp(second).astimezone().strftime("%d/%b/%Y:%H:%M:%S %z")
 
 
 def _format_user(context: RequestContext | None) -> str:

@@ -2,8 +2,6 @@
 """The HTTP response of an answer, and the table of error statuses."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from functools import lru_cache
 from html import escape
 from http import HTTPStatus
 from types import MappingProxyType
@@ -91,7 +89,7 @@ class Response(flask.Response):
         if body is not None:
             headers["Content-Type"] = JSON
         if answer.last_modified is not None:
-            headers["Last-Modified"] = _format_date(answer.last_modified.replace(microsecond=0))
+            headers["Last-Modified"] = http_date(answer.last_modified)
             headers["Cache-Control"] = "no-cache"
         headers.update(answer.headers)
         headers.update(version_headers)
@@ -106,11 +104,6 @@ class Response(flask.Response):
     def get_wsgi_headers(self, environ: dict[str, Any]) -> Headers:  # noqa: ARG002 - werkzeug's
         """Return the headers unchanged, since werkzeug would copy and check them."""
         return self.headers
-
-
-@lru_cache(maxsize=1000)  # most answers have the current second
-def _format_date(moment: datetime) -> str:
-    return http_date(moment)
 
 
 def page(kind: str, status: int, title: str, paragraphs: Sequence[str]) -> ApiResponse:

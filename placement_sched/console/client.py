@@ -140,6 +140,11 @@ class ApiClient:
         aggregates = self.list_visible("/compute/v2.1/os-aggregates", "aggregates")
         return {item["uuid"]: item["name"] for item in aggregates}
 
+    def zone_names(self) -> list[str]:
+        """Get the names of the availability zones, none if the caller may not list them."""
+        path = "/compute/v2.1/os-availability-zone"
+        return [zone["zoneName"] for zone in self.list_visible(path, "availabilityZoneInfo")]
+
     def list_visible(self, path: str, key: str) -> list[Json]:
         """Get the items at a key of a document, none if the caller may not list them."""
         try:

@@ -269,12 +269,6 @@ def _list_choices(client: ApiClient, question: FormRequest) -> dict[str, Any]:
     """Return the values to choose from that this caller may list."""
     flavors = client.list_visible("/compute/v2.1/flavors/detail", "flavors")
     ids = {flavor["id"] for flavor in flavors}
-    # With an answer, the script takes the zones from the hosts, which are read for the map.
-    zones = (
-        []
-        if question.is_asked
-        else client.list_visible("/compute/v2.1/os-availability-zone", "availabilityZoneInfo")
-    )
     policies = client.list_visible("/scheduler/v1/policies", "policies")
     return {
         # An id takes precedence over a name.
@@ -283,7 +277,8 @@ def _list_choices(client: ApiClient, question: FormRequest) -> dict[str, Any]:
             for item in flavors
         ],
         "images": client.list_visible("/image/v2/images", "images"),
-        "zones": [zone["zoneName"] for zone in zones],
+        # With an answer, the script takes the zones from the hosts, which are read for the map.
+        "zones": [] if question.is_asked else client.zone_names(),
         "policies": [policy["name"] for policy in policies],
         "multipliers": _list_multipliers(policies, question),
         "start": {} if flavors or question.is_asked else _INITIAL_SIZES,

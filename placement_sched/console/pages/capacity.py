@@ -349,8 +349,7 @@ def _list_zone_columns(client: ApiClient, query: CapacityForm) -> list[str]:
     """Return the zones that have a column, none if the parts are no zones or too many."""
     if query.per != "zone":
         return []
-    zones = client.list_visible("/compute/v2.1/os-availability-zone", "availabilityZoneInfo")
-    names = sorted(zone["zoneName"] for zone in zones)
+    names = sorted(client.zone_names())
     return names if len(names) <= _MAX_ZONES else []
 
 
@@ -474,13 +473,12 @@ def _list_failover_keys() -> list[str]:
 def _list_choices() -> dict[str, Sequence[Any]]:
     """Return the values to choose from that this caller may list."""
     client = api_client()
-    zones = client.list_visible("/compute/v2.1/os-availability-zone", "availabilityZoneInfo")
     flavors = client.list_visible("/compute/v2.1/flavors/detail", "flavors")
     policies = client.list_visible("/scheduler/v1/policies", "policies")
     return {
         "flavors": sorted(flavors, key=lambda flavor: str(flavor["name"])),
         "images": client.list_visible("/image/v2/images", "images"),
-        "zones": [zone["zoneName"] for zone in zones],
+        "zones": client.zone_names(),
         "policies": [policy["name"] for policy in policies],
     }
 
