@@ -50,8 +50,10 @@ def setup(conf: cfg.ConfigOpts) -> None:
     # A line that cannot be written, as on a full disk, is dropped without a traceback.
     logging.raiseExceptions = conf.debug
     for handler in logging.getLogger().handlers:
-        if type(handler.formatter) is ContextFormatter:
-            handler.setFormatter(EscapingFormatter.like(handler.formatter))
+        if type(formatter := handler.formatter) is ContextFormatter:
+            handler.setFormatter(
+                EscapingFormatter(project=PRODUCT, datefmt=formatter.datefmt, config=conf)
+            )
     if conf.log_config_append:
         return  # the operator has configured the handlers
     for handler in logging.getLogger().handlers:
@@ -89,16 +91,6 @@ def _is_useful(record: logging.LogRecord) -> bool:
 
 class EscapingFormatter(ContextFormatter):
     """oslo.log's formatter with escaped texts, so that no request can forge a log line."""
-
-    @classmethod
-    def like(cls, original: ContextFormatter) -> "EscapingFormatter":
-        """Return a formatter with the configuration of another."""
-        return cls(
-            datefmt=original.datefmt,
-            project=original.project,
-            version=original.version,
-            config=original.conf,
-        )
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """Return the first line of a record in the operator's format, with escaped texts."""
