@@ -154,13 +154,6 @@ def installed_wheel(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
     return home
 
 
-def test_sdist_runs_the_demo_outside_the_repository(built_packages, installed_wheel, tmp_path):
-    (sdist,) = built_packages.glob("*.tar.gz")
-    install = ["install", "--quiet", "--no-deps", "--force-reinstall", sdist]
-    subprocess.run([installed_wheel / "bin/pip", *install], check=True, timeout=600)
-    check_demo(installed_wheel / "bin/placement-sched", tmp_path)
-
-
 def test_wheel_syncs_and_serves_outside_the_repository(wheel, installed_wheel, tmp_path):
     program = installed_wheel / "bin/placement-sched"
     check_demo(program, tmp_path)

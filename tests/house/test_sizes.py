@@ -10,6 +10,7 @@ import ast
 import pytest
 
 from tests.support.repository import (
+    ROOT,
     functions,
     is_listed,
     is_plugin,
@@ -79,3 +80,8 @@ def test_no_function_imports():
         if isinstance(node, ast.Import | ast.ImportFrom)
     ]
     assert importing == []
+
+
+def test_import_contracts_have_no_exceptions():
+    """``make lint`` checks the contracts."""
+    assert "ignore_imports" not in (ROOT / "setup.cfg").read_text()
