@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``audit`` and ``heal_allocations`` keep the rows of nova in an adopted database."""
+"""Commands and reports of hosts keep the rows of nova in an adopted database."""
 
-import json
 import shutil
 from contextlib import closing
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import select
 from webtest import TestApp
 
 from placement_sched.app import create_app
@@ -34,9 +33,6 @@ HOSTS = (1, 2)
 #: Number of instances of each host. Their allocations have no consumer type, as nova's.
 OF_EACH = 3
 ADMIN = {"X-Auth-Token": "admin", **PEER_LATEST_HEADERS}
-FLAVOR = {"name": "small", "vcpus": 1, "memory_mb": 512, "root_gb": 1}
-
-
 #: A trait and an aggregate that nova or its operators have set.
 TRAIT, AGGREGATE = "CUSTOM_LICENSED", "cccccccc-0000-4000-8000-000000000001"
 
@@ -136,63 +132,6 @@ def peer_rows(database):
             }
 
     return read
-
-
-@pytest.fixture
-def count_allocations(database):
-    def count():
-        with database.read() as connection:
-            return connection.scalar(select(func.count()).select_from(allocations))
-
-    return count
-
-
-def run_command(capsys, *arguments):
-    status = main(["placement", *arguments, "--format", "json"])
-    printed = capsys.readouterr()
-    return status, json.loads(printed.out), printed.err
-
-
-def test_audit_keeps_novas_allocations_after_adoption(adopted_app, count_allocations, capsys):
-    report_hosts(adopted_app)
-    before = count_allocations()
-    assert before == 2 * len(HOSTS) * OF_EACH
-    status, result, errors = run_command(capsys, "audit", "--delete")
-    assert (status, result["code"], result["orphaned"], result["deleted"]) == (6, 6, [], 0)
-    assert len(result["not_judged"]) == len(HOSTS) * OF_EACH
-    assert {entry["reason"] for entry in result["not_judged"]} == {"adopted_database"}
-    assert "not deleted: the allocations of 6 consumers" in errors
-    assert count_allocations() == before
-    # The allocations also remain after this service has placed and recorded an instance.
-    adopted_app.post_json(
-        "/scheduler/v1/select_destinations",
-        {"request_spec": {"project_id": "p", "flavor": FLAVOR, "image": None}},
-    )
-    now = count_allocations()
-    assert now > before
-    for arguments in ([], ["--resource_provider", node_uuid(1)]):
-        status, result, _ = run_command(capsys, "audit", "--delete", *arguments)
-        assert (status, result["deleted"], count_allocations()) == (6, 0, now)
-
-
-def test_heal_does_not_recreate_allocations_freed_by_nova(adopted_app, count_allocations, capsys):
-    report_hosts(adopted_app)
-    instance = instance_uuid(10)
-    adopted_app.put_json(
-        f"/scheduler/v1/instances/{instance}",
-        {"host": "cn1", "node": "cn1", "project_id": "demo", "user_id": "u", "flavor": FLAVOR},
-    )
-    # nova-compute deletes the allocations of a deleted instance.
-    adopted_app.delete(f"/placement/allocations/{instance}", headers=ADMIN)
-    before = count_allocations()
-    status, result, errors = run_command(capsys, "heal_allocations")
-    assert (status, result) == (9, {"code": 9, "instances": []})
-    assert "--instances-are-all-recorded" in errors
-    status, result, _ = run_command(capsys, "heal_allocations", "--dry-run")
-    assert (status, [entry["uuid"] for entry in result["instances"]]) == (4, [instance])
-    assert count_allocations() == before
-    status, _, _ = run_command(capsys, "heal_allocations", "--instances-are-all-recorded")
-    assert (status, count_allocations()) == (0, before + 3)
 
 
 _LINKS = ("placement_aggregates", "resource_provider_aggregates", "resource_provider_traits")

@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Disabling, enabling and forcing down compute services."""
 
-import pytest
-
-from placement_sched.errors import NotFound
 from placement_sched.store.compute import services
 from tests.operations.test_reports import DISABLED, read_provider, record_report, traits_of
 from tests.support.reports import NOW, build_report
@@ -45,27 +42,11 @@ def test_disabling_twice_changes_the_reason_only(database, settings):
     assert read_provider(database) == before
 
 
-def test_enabling_removes_the_disabled_trait(database, settings):
-    record_report(database, settings, build_report())
-    change_service(database, disable, "cn1", "broken fan")
-    service = change_service(database, enable, "cn1")
-    assert (service.disabled, service.disabled_reason) == (False, None)
-    assert traits_of(database) == set()
-
-
 def test_forcing_down_sets_no_trait(database, settings):
     record_report(database, settings, build_report())
     service = change_service(database, set_service, "cn1", forced_down=True)
     assert service.forced_down
     assert not service.is_up(NOW, 60)
-    assert traits_of(database) == set()
-
-
-def test_host_without_service_is_not_found(database, settings):
-    record_report(database, settings, build_report())
-    with pytest.raises(NotFound, match="cn9") as missing:
-        change_service(database, disable, "cn9")
-    assert missing.value.code == "scheduler.not_found"
     assert traits_of(database) == set()
 
 
