@@ -74,6 +74,7 @@ def test_log_line_has_ids_caller_route_status_and_time(
     line, own = read_line(method, path, user)
     context, about = line["context"], line["extra"]
     assert (context["request_id"], context["global_request_id"]) == (own, NOVAS)
+    assert context["auth_token"] is None
     caller = {"admin": "ann", "reader": "bob"}.get(user)
     assert (context["user"], context["project_id"]) == (caller, caller and "shop")
     assert (about["method"], about["path"]) == (method, path)

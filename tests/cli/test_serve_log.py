@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Output of ``placement-sched serve``: the banner on stdout, and the log."""
 
-import json
 import os
 import re
 import signal
@@ -188,15 +187,6 @@ def test_request_lines_have_its_ids(serve):
     assert f" [None {own} - - - - - -] 127.0.0.1 - - [" in alone
     forged = access_line(server, own := send(server, **{"X-Openstack-Request-Id": "req-1] x"}))
     assert f" [None {own} " in forged
-
-
-def test_json_request_lines_have_its_ids_as_context(serve):
-    server = serve(OS_DEFAULT__USE_JSON="true")
-    own = send(server, **{"X-Openstack-Request-Id": NOVAS})
-    context = json.loads(access_line(server, own))["context"]
-    assert (context["request_id"], context["global_request_id"]) == (own, NOVAS)
-    assert context["user"] is None
-    assert context["auth_token"] is None
 
 
 def test_request_lines_have_the_authenticated_caller(serve, tmp_path):

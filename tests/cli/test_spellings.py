@@ -60,6 +60,15 @@ def test_help_option_prints_the_help_of_a_command(capsys):
 
 
 @pytest.mark.parametrize(
+    "command", ["serve", "db sync", "db version", "select", "explain", "config validate"]
+)
+def test_commands_take_configuration_files(command, capsys):
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    assert "--config-file" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
     ("typed", "program", "error"),
     [
         ("explian --vcpus 1", "", "unknown command 'explian'; did you mean 'explain'?"),
@@ -67,9 +76,9 @@ def test_help_option_prints_the_help_of_a_command(capsys):
         ("zzzz", "", "unknown command 'zzzz'"),
         ("db snyc", " db", "unknown command 'snyc'; did you mean 'sync'?"),
         (
-            "db sync --fromat json",
+            "db sync --form json",
             " db sync",
-            "unrecognized arguments: --fromat json; did you mean '--format'?",
+            "unrecognized arguments: --form json; did you mean '--format'?",
         ),
         (
             "db sync --config-fil=x",
@@ -78,9 +87,10 @@ def test_help_option_prints_the_help_of_a_command(capsys):
         ),
         ("db sync --qwertz", " db sync", "unrecognized arguments: --qwertz"),
         ("db sync word", " db sync", "unrecognized arguments: word"),
+        ("db", " db", "the following arguments are required: COMMAND"),
     ],
 )
-def test_misspelt_command_has_a_suggestion(typed, program, error, capsys):
+def test_invalid_usage_is_reported_with_a_suggestion(typed, program, error, capsys):
     with pytest.raises(SystemExit) as end:
         main(typed.split())
     name = f"placement-sched{program}"
