@@ -45,9 +45,7 @@ PARTS = (
         ("tests/store/placement/test_allocations_race.py",),
         {"PLACEMENT_SCHED_TEST_RACE_ROUNDS": "20"},
     ),
-    Part(
-        "kill -9 of workers, servers and databases", 600, ("tests/chaos/test_kills.py",), waits=True
-    ),
+    Part("kill -9 of servers and databases", 600, ("tests/chaos/test_kills.py",), waits=True),
     Part(
         "COMMITs and connections cut, databases read-only",
         400,

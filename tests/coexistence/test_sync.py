@@ -11,7 +11,6 @@ from placement_sched.clients.placement import (
     open_trait_file,
     read_remote_hosts,
 )
-from placement_sched.errors import ServiceFailed
 from placement_sched.model.provider_sync import SyncCode
 from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
 from tests.differential.exchange import Request
@@ -120,51 +119,3 @@ def test_traits_are_added_and_removed_and_others_kept(
     assert synced.removed == {(node_uuid(1), LICENSED)}
     assert read_from_peer(peer_service, 1, "traits") == {"HW_CPU_X86_AVX2"}
     assert read_from_peer(peer_service, 2, "traits") == {LICENSED}
-
-
-class ConcurrentWriter(InProcess):
-    """A Placement API with another writer, which changes the provider before our next write."""
-
-    def __init__(self, other, number) -> None:
-        super().__init__(peer_handler(other))
-        self.other, self.number = other, number
-        self.has_changed = False
-
-    def send(self, request, **options):
-        is_write = request.method == "PUT" and "/resource_providers/" in request.url
-        if is_write and not self.has_changed:
-            self.has_changed = True
-            other = RemotePlacement(placement_service(InProcess(peer_handler(self.other)), THEIRS))
-            other.change(build_trait_addition("HW_CPU_X86_AVX2", {node_uuid(self.number): ""}))
-        return super().send(request, **options)
-
-
-@pytest.mark.parametrize("synchronise", [sync_aggregates, sync_traits])
-def test_concurrently_changed_provider_is_retried(
-    peer_service, licensed_trait_peer, read_hosts, sqlite_database, synchronise
-):
-    add_aggregate(sqlite_database, "windows", ["cn1"], TRAIT_REQUIRED)
-    pauses = []
-    placement = RemotePlacement(
-        placement_service(ConcurrentWriter(peer_service, 1), THEIRS), pause=pauses.append
-    )
-    assert synchronise(read_hosts, placement).code is SyncCode.DONE
-    assert len(pauses) == 1
-    assert "HW_CPU_X86_AVX2" in read_from_peer(peer_service, 1, "traits")
-
-
-def test_invalid_trait_name_is_rejected_before_the_request(
-    licensed_trait_peer, read_hosts, sqlite_database
-):
-    add_aggregate(sqlite_database, "odd", ["cn1"], {"trait:CUSTOM_a,b": "required"})
-    synced = sync_traits(
-        read_hosts, RemotePlacement(placement_service(licensed_trait_peer, THEIRS))
-    )
-    assert synced.code is SyncCode.TRAIT_REFUSED
-
-
-def test_unsupported_microversion_is_reported(licensed_trait_peer):
-    service = placement_service(licensed_trait_peer, THEIRS)
-    service._version = "1.99"
-    with pytest.raises(ServiceFailed, match=r"is too old.*Unacceptable version header: 1\.99"):
-        RemotePlacement(service).known_traits(["CUSTOM_A"])

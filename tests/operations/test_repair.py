@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit of allocations during concurrent records, claims and audits."""
-
-import threading
+"""Audits and healing of allocations during concurrent writes."""
 
 import pytest
 
 from placement_sched.errors import ConcurrentUpdate
 from placement_sched.model.clock import utcnow
 from placement_sched.operations import repair as operation
-from placement_sched.operations.repair import Auditor
+from placement_sched.operations.repair import Auditor, Healer, HealRequest
 from tests.cli.placement.test_audit import cloud as cloud  # noqa: PLC0414 - a fixture
 from tests.cli.placement.test_audit import no_instances as no_instances  # noqa: PLC0414 - a fixture
 from tests.cli.placement.test_audit import sqlite_cloud as sqlite_cloud  # noqa: PLC0414 - a fixture
+from tests.support.concurrency import run_concurrently
 from tests.support.openstack_databases import NEWEST, stamp_revision
+from tests.support.repairs import FLAVOR, uuid
+from tests.support.reports import node_uuid
 from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.slow
@@ -20,19 +21,33 @@ pytestmark = pytest.mark.slow
 NO_OWNER = ("no-project", "no-user")
 
 
+def make_auditor(database):
+    return Auditor(database=database, clock=utcnow, no_owner=NO_OWNER)
+
+
+def heal(database):
+    healer = Healer(database=database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest())
+    return list(healer.heal())
+
+
+def delete_orphans(auditor, orphans=None):
+    orphans = auditor.find() if orphans is None else orphans
+    return auditor.delete(orphans, lambda _done, _total: None).deleted
+
+
 @pytest.mark.all_databases
 def test_instance_recorded_during_the_audit_keeps_allocations(cloud, database):
     cloud.allocate(2)
-    auditor = Auditor(database=database, clock=utcnow, no_owner=NO_OWNER)
+    auditor = make_auditor(database)
     orphans = auditor.find()
     cloud.record(2)
-    assert auditor.delete(orphans, lambda _done, _total: None).deleted == 0
+    assert delete_orphans(auditor, orphans) == 0
     assert cloud.read_allocations(2) != {}
 
 
 def test_batch_is_retried_after_a_concurrent_write(sqlite_cloud, sqlite_database, monkeypatch):
     sqlite_cloud.allocate(2)
-    auditor = Auditor(database=sqlite_database, clock=utcnow, no_owner=NO_OWNER)
+    auditor = make_auditor(sqlite_database)
     orphans = auditor.find()
     replace, rejections = operation.allocations.replace, [ConcurrentUpdate("rival")]
 
@@ -42,24 +57,14 @@ def test_batch_is_retried_after_a_concurrent_write(sqlite_cloud, sqlite_database
         replace(*arguments)
 
     monkeypatch.setattr(operation.allocations, "replace", raise_conflict)
-    assert auditor.delete(orphans, lambda _done, _total: None).deleted == 1
+    assert delete_orphans(auditor, orphans) == 1
 
 
 @pytest.mark.all_databases
 def test_concurrent_audits_delete_each_orphan_once(cloud, database):
     for number in range(8):
         cloud.allocate(number)
-    deleted = []
-
-    def work():
-        auditor = Auditor(database=database, clock=utcnow, no_owner=NO_OWNER)
-        deleted.append(auditor.delete(auditor.find(), lambda _done, _total: None).deleted)
-
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=60)
+    deleted = run_concurrently(*[lambda: delete_orphans(make_auditor(database))] * 2)
     assert sum(deleted) == 8
     assert cloud.document("audit")["code"] == 0
 
@@ -69,17 +74,37 @@ def test_statement_count_is_independent_of_orphans(sqlite_cloud, sqlite_database
     for numbers in ((1,), range(2, 8)):
         for number in numbers:
             sqlite_cloud.allocate(number)
-        auditor = Auditor(database=sqlite_database, clock=utcnow, no_owner=NO_OWNER)
         with record_statements(sqlite_database) as seen:
-            auditor.delete(auditor.find(), lambda _done, _total: None)
+            delete_orphans(make_auditor(sqlite_database))
         counts.append(len(seen))
     assert counts[0] == counts[1]
 
 
 def test_unverifiable_allocation_is_kept(sqlite_cloud, sqlite_database):
     sqlite_cloud.allocate(2)
-    auditor = Auditor(database=sqlite_database, clock=utcnow, no_owner=NO_OWNER)
+    auditor = make_auditor(sqlite_database)
     orphans = auditor.find()
     sqlite_database.write(lambda connection: stamp_revision(connection, NEWEST))
-    assert auditor.delete(orphans, lambda _done, _total: None).deleted == 0
+    assert delete_orphans(auditor, orphans) == 0
     assert sqlite_cloud.read_allocations(2) != {}
+
+
+@pytest.mark.all_databases
+def test_concurrent_heals_write_once(no_instances, database):
+    for number in range(8):
+        no_instances.record(number, flavor={**FLAVOR, "vcpus": 4})
+    first, second = run_concurrently(*[lambda: heal(database)] * 2)
+    healed = sorted(result.instance for result in (*first, *second) if result.done)
+    assert healed == [uuid(number) for number in range(8)]
+    held = [no_instances.read_allocations(number) for number in range(8)]
+    assert [by_class[node_uuid(1)]["VCPU"] for by_class in held] == [4] * 8
+
+
+def test_repeated_conflicts_are_reported(sqlite_cloud, sqlite_database, monkeypatch):
+    def raise_conflict(*_):
+        raise ConcurrentUpdate("a rival was faster")
+
+    monkeypatch.setattr(operation.allocations, "replace", raise_conflict)
+    (result,) = heal(sqlite_database)
+    assert sqlite_cloud.read_allocations(99) == {}
+    assert (result.outcome.value, result.reason) == ("failed", "a rival was faster")

@@ -163,13 +163,6 @@ def test_instance_that_is_shut_off_moves_cold(run_on_nova, nova):
     assert nova.servers[UUIDS[3]]["status"] == "SHUTOFF"
 
 
-def test_at_most_k_moves_run_at_a_time(run_on_nova, nova):
-    nova.polls = 3
-    assert run_on_nova(*DRAIN, "--execute", "--parallel", "3")[0] == 0
-    assert nova.max_moving == 3
-    assert nova.migrations() == 6
-
-
 def test_first_failure_ends_the_run_with_its_state(run_on_nova, cloud, nova):
     nova.failing.add(UUIDS[2])
     status, out, err = run_on_nova(*DRAIN, "--execute")

@@ -68,7 +68,6 @@ def test_unavailable_cell_keeps_its_records_and_other_cells_sync(make_follower, 
     assert not cell_states(database)["one"].is_away
 
 
-@pytest.mark.all_databases
 @pytest.mark.usefixtures("no_pause")
 def test_recovered_cell_is_synced_again(make_follower, cloud, database):
     follower = make_follower(cloud)
