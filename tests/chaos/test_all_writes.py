@@ -20,7 +20,6 @@ from placement_sched.model.checks import Invariant
 from tests.chaos.scale import TRIED, choose_count
 from tests.chaos.write_routes import WriteRoute, list_write_routes
 from tests.chaos.writes import HOSTS, PROVIDERS, VCPUS, World
-from tests.conftest import Client
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.scheduling import report
@@ -137,7 +136,7 @@ def test_concurrent_writes_on_every_route_keep_invariants(
     serve, settings, database, database_url, record_property
 ):
     application = create_app(settings)
-    routes = list(list_write_routes(Client(application)))
+    routes = list(list_write_routes(application))
     application.close()
     assert len(routes) > 50
     server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=database_url)

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Routes that write, as values for other processes."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from placement_sched.api.versions import NEVER
-from tests.chaos.minimal_requests import CLOSED, list_routes
+from placement_sched.api.application import Application
+from tests.chaos.endpoints import list_endpoints
 from tests.chaos.writes import NO_WRITES
-from tests.conftest import Client
+
+#: Routes that reject every caller. Compute services create instances and report them. Keystone's
+#: API is proxied only for services on the same machine, and only if that is configured.
+CLOSED = re.compile(r"(POST|PUT|DELETE) /compute/v2.1/servers|\w+ /identity/v3/<path")
 
 
 @dataclass(frozen=True)
@@ -21,14 +25,12 @@ class WriteRoute:
     kind: str
 
 
-def list_write_routes(app: Client) -> Iterator[WriteRoute]:
+def list_write_routes(application: Application) -> Iterator[WriteRoute]:
     """Yield every route of an application that may write."""
-    for route, path in ((item.route, item.path) for item in list_routes(app)):
-        name = f"{route.method} {path}"
-        if route.method in {"GET", "HEAD"} or name in NO_WRITES or CLOSED.match(name):
+    for endpoint in list_endpoints(application):
+        route, name = endpoint.route, f"{endpoint.method} {endpoint.rule}"
+        if route is None or route.method in {"GET", "HEAD"}:
             continue
-        if route.action:
-            name += f" {route.action}"
-        version = "latest" if route.until == NEVER else str(route.until)
-        api = path.split("/")[1]
-        yield WriteRoute(name, route.method, path, f"{api} {version}", route.content_types[0])
+        if name not in NO_WRITES and not CLOSED.match(name):
+            version, kind = f"{endpoint.api} {endpoint.newest}", route.content_types[0]
+            yield WriteRoute(endpoint.name, route.method, endpoint.rule, version, kind)

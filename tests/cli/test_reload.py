@@ -78,7 +78,6 @@ def test_new_policies_apply_without_a_restart(server, config):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("[filter_scheduler]\nram_weight_multiplier = much\n", "ram_weight_multiplier"),
         ("[filter_scheduler]\nenabled_filters = RamFliter\n", "did you mean 'RamFilter'?"),
         ("[scheduler]\npolicies = dense\n", "there is no section [dense]"),
         ("[scheduler\n", "nova.conf"),
@@ -129,14 +128,19 @@ def test_signal_without_a_change_does_nothing(server):
 POLICED = "[dense]\nram_weight_multiplier = 1.0\n"
 
 
-@pytest.mark.exhaustive
-def test_policies_in_use_are_kept_if_the_list_is_lost(serve, config):
-    rewrite(config, POLICED)
-    server = serve("--config-file", str(config), "--workers", "1")
+def create_policy_aggregate(server):
     server.post("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
     answer = server.post("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack"}})[1]
     action = f"/compute/v2.1/os-aggregates/{answer['aggregate']['id']}/action"
     server.post(action, {"set_metadata": {"metadata": {"sched_policy": "dense"}}})
+    server.post(action, {"add_host": {"host": "cn1"}})
+
+
+@pytest.mark.exhaustive
+def test_policies_in_use_are_kept_if_the_list_is_lost(serve, config):
+    rewrite(config, POLICED)
+    server = serve("--config-file", str(config), "--workers", "1")
+    create_policy_aggregate(server)
     assert policies_of(server) == {"dense"}
     reload_server(server, config, POLICED.replace("1.0", "much"))
     assert wait_until(lambda: KEPT in server.log.read_text())
@@ -189,19 +193,11 @@ def test_replacement_worker_reads_no_file_before_a_signal(serve, config, tmp_pat
     assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
 
 
-def _server_with_policy_aggregate(server):
-    server.post("/scheduler/v1/compute_nodes", [report("cn1"), report("cn2")])
-    answer = server.post("/compute/v2.1/os-aggregates", {"aggregate": {"name": "rack"}})[1]
-    action = f"/compute/v2.1/os-aggregates/{answer['aggregate']['id']}/action"
-    server.post(action, {"set_metadata": {"metadata": {"sched_policy": "dense"}}})
-    server.post(action, {"add_host": {"host": "cn1"}})
-
-
 @pytest.mark.exhaustive
 def test_policy_in_use_is_kept_by_an_idle_server(serve, config):
     rewrite(config, POLICED)
     first = serve("--config-file", str(config), "--workers", "1")
-    _server_with_policy_aggregate(first)
+    create_policy_aggregate(first)
     first.stop()
     server = serve("--config-file", str(config), "--workers", "2")
     reload_server(server, config, "")
@@ -212,7 +208,7 @@ def test_policy_in_use_is_kept_by_an_idle_server(serve, config):
 def test_inventories_are_updated_without_a_request(serve, config, tmp_path):
     rewrite(config, "[dense]\ncpu_allocation_ratio = 8.0\n")
     server = serve("--config-file", str(config), "--workers", "1")
-    _server_with_policy_aggregate(server)
+    create_policy_aggregate(server)
 
     def read_ratios() -> set[float]:
         with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as connection:

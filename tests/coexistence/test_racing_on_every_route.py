@@ -14,7 +14,7 @@ from tests.chaos.scale import TRIED, choose_count
 from tests.chaos.write_routes import WriteRoute, list_write_routes
 from tests.chaos.writes import World
 from tests.coexistence.conftest import peer_url
-from tests.conftest import Client, make_settings
+from tests.conftest import make_settings
 from tests.differential.exchange import Reply, Request
 from tests.differential.sides import Ours, Peer
 from tests.support.invariants import assert_generations_grow, assert_invariants
@@ -105,9 +105,7 @@ def database(shared_url):
 def test_concurrent_writes_on_every_route_keep_invariants(database, shared_url, record_property):
     application = create_app(make_settings(shared_url))
     all_routes = [
-        route
-        for route in list_write_routes(Client(application))
-        if route.rule.startswith("/placement/")
+        route for route in list_write_routes(application) if route.rule.startswith("/placement/")
     ]
     routes = [route for route in all_routes if route.name != BY_NEITHER]
     application.close()
