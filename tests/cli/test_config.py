@@ -265,11 +265,6 @@ def test_deprecated_name_is_reported_once(run, tmp_path):
     assert checked.stderr == "files read: nova.conf\n"
 
 
-def test_options_of_the_keystone_plugin_are_accepted(validate):
-    text = "[keystone_authtoken]\nauth_type = password\nauth_url = http://x\npassword = y\n"
-    assert validate(text) == (0, VALID)
-
-
 #: The options of nova's networking guide that this service does not use.
 NEUTRON = """\
 [neutron]

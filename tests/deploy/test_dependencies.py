@@ -4,7 +4,6 @@
 import json
 import re
 import tomllib
-from configparser import ConfigParser
 
 import pytest
 from packaging.requirements import Requirement
@@ -13,7 +12,7 @@ from packaging.utils import canonicalize_name
 from tests.deploy import DEPLOY
 from tests.deploy.audit import FOUND, UNKNOWN, main
 from tests.support.loopback import reserve_port, serve_application
-from tests.support.repository import ROOT
+from tests.support.repository import ROOT, read_requirements
 
 pytestmark = pytest.mark.slow
 
@@ -23,15 +22,7 @@ DEPLOYED = ("server", "postgresql", "mysql", "memcached")
 PINNED = dict(re.findall(r"^([\w.-]+)(?:\[[\w,]+\])?==([^\s;\\]+)", TEXT, re.MULTILINE))
 
 
-def read_requirements() -> list[Requirement]:
-    setup = ConfigParser()
-    setup.read(ROOT / "setup.cfg")
-    extras = (setup["options.extras_require"][name] for name in DEPLOYED)
-    lines = "\n".join([setup["options"]["install_requires"], *extras]).split("\n")
-    return [Requirement(line) for line in lines if line and not line.startswith("#")]
-
-
-@pytest.mark.parametrize("requirement", read_requirements(), ids=lambda each: each.name)
+@pytest.mark.parametrize("requirement", read_requirements(*DEPLOYED), ids=lambda each: each.name)
 def test_requirement_is_pinned_to_an_allowed_version(requirement):
     pinned = {canonicalize_name(name): version for name, version in PINNED.items()}
     assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)])

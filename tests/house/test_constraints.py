@@ -4,13 +4,11 @@
 import re
 import subprocess
 import sys
-from configparser import ConfigParser
 
 import pytest
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.support.repository import ROOT
+from tests.support.repository import ROOT, read_requirements
 from tests.support.servers import start_server
 
 FILE = ROOT / "tests/constraints.txt"
@@ -18,25 +16,17 @@ PINNED = {
     canonicalize_name(name): version
     for name, version in re.findall(r"^([\w.-]+)===(\S+)$", FILE.read_text(), re.MULTILINE)
 }
-EXTRAS = ("server", "postgresql", "mysql", "memcached", "osc")
+REQUIREMENTS = read_requirements("server", "postgresql", "mysql", "memcached", "osc")
 #: Libraries that OpenStack does not have.
 OWN = {"granian", "jsonschema-rs", "orjson", "psycopg", "shtab"}
 
 
-def requirements():
-    setup = ConfigParser()
-    setup.read(ROOT / "setup.cfg")
-    extras = (setup["options.extras_require"][name] for name in EXTRAS)
-    lines = "\n".join([setup["options"]["install_requires"], *extras]).split("\n")
-    return [Requirement(line) for line in lines if line and not line.startswith("#")]
-
-
 def test_requirements_allow_the_constrained_versions():
-    versions = {each.name: PINNED.get(canonicalize_name(each.name)) for each in requirements()}
+    versions = {each.name: PINNED.get(canonicalize_name(each.name)) for each in REQUIREMENTS}
     assert {name for name, version in versions.items() if version is None} == OWN
     conflicts = [
         f"{each} does not allow {versions[each.name]}"
-        for each in requirements()
+        for each in REQUIREMENTS
         if versions[each.name] and not each.specifier.contains(versions[each.name])
     ]
     assert conflicts == []

@@ -2,7 +2,6 @@
 """The package declares its imports and runs without its extras."""
 
 import ast
-import configparser
 import os
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.support.repository import PACKAGE, ROOT
+from tests.support.repository import PACKAGE, ROOT, read_requirements, read_setup_cfg
 
 #: Modules of each extra, and the extra that an error names.
 OPTIONAL = {
@@ -48,17 +47,6 @@ print(status, b"".join(body)[:20])
 """
 
 
-def read_setup_cfg() -> configparser.ConfigParser:
-    parser = configparser.ConfigParser()
-    parser.read(ROOT / "setup.cfg")
-    return parser
-
-
-def package_names(text: str) -> set[str]:
-    lines = [line for line in text.split("\n") if line and not line.startswith("#")]
-    return {canonicalize_name(Requirement(line).name) for line in lines}
-
-
 def imported_packages() -> set[str]:
     modules = set()
     for path in [*PACKAGE.rglob("*.py"), *(ROOT / "alembic").rglob("*.py")]:
@@ -73,9 +61,8 @@ def imported_packages() -> set[str]:
 @pytest.mark.slow
 def test_imported_packages_are_declared():
     distributions = packages_distributions()
-    declared = package_names(read_setup_cfg()["options"]["install_requires"])
-    for extra in set(OPTIONAL.values()):
-        declared |= package_names(read_setup_cfg()["options.extras_require"][extra])
+    requirements = read_requirements(*set(OPTIONAL.values()))
+    declared = {canonicalize_name(requirement.name) for requirement in requirements}
     owners = {
         module: {canonicalize_name(name) for name in distributions[module]}
         for module in imported_packages()

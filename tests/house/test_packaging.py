@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The packages contain the tree, and work outside the repository."""
 
-import configparser
 import json
 import re
 import shutil
@@ -14,7 +13,7 @@ from zipfile import ZipFile
 import pytest
 
 from placement_sched.api.placement.microversions import VERSIONING
-from tests.support.repository import PACKAGE, ROOT
+from tests.support.repository import PACKAGE, ROOT, read_setup_cfg
 from tests.support.servers import start_server
 
 pytestmark = pytest.mark.system
@@ -33,14 +32,8 @@ LEFT_OUT = shutil.ignore_patterns(
 )
 
 
-def setup_cfg() -> configparser.ConfigParser:
-    setup = configparser.ConfigParser()
-    setup.read(ROOT / "setup.cfg")
-    return setup
-
-
 def test_setup_names_every_package_of_the_tree():
-    named = setup_cfg()["options"]["packages"].split()
+    named = read_setup_cfg()["options"]["packages"].split()
     named = [name for name in named if not name.startswith("#")]
     tree = {".".join(path.parent.relative_to(ROOT).parts) for path in PACKAGE.rglob("__init__.py")}
     assert set(named) == tree | {
@@ -73,7 +66,7 @@ def wheel(built_packages: Path) -> Path:
 
 
 def test_version_is_written_once(built_packages):
-    version = setup_cfg()["metadata"]["version"]
+    version = read_setup_cfg()["metadata"]["version"]
     assert {path.name for path in built_packages.iterdir()} == {
         f"placement_sched-{version}.tar.gz",
         f"placement_sched-{version}-py3-none-any.whl",

@@ -9,13 +9,14 @@ from placement_sched.operations.aggregate_check import Kind, check_aggregates
 from placement_sched.operations.provider_sync import sync_aggregates, sync_traits
 from placement_sched.store import images
 from placement_sched.store.compute import flavors, host_aggregates
-from placement_sched.store.placement import resource_providers, traits
+from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
 from tests.conftest import make_settings
 from tests.support.clouds import uuid_of
 from tests.support.host_maps import (
     LICENSED,
     add_aggregate,
+    add_unrecorded_trait,
     aggregate_uuid,
     local_services,
     set_metadata,
@@ -184,7 +185,7 @@ def add_host_to_aggregate(database, aggregate, host):
 
 
 def test_trait_outside_the_aggregate_is_a_finding_with_host_name(cloud):
-    put_trait_on_provider(cloud, add_node(cloud, "stray"))
+    add_unrecorded_trait(cloud, add_node(cloud, "stray"))
     (finding,) = run_check(cloud).findings
     assert (finding.kind, finding.aggregate, finding.names) == (
         Kind.TRAIT_OUTSIDE,
@@ -198,21 +199,13 @@ def test_child_provider_of_a_reserved_host_counts_as_in_the_aggregate(cloud):
         (root,) = resource_providers.by_names(connection, ["win1-win1"])
     rows = [NewProvider(uuid_of("pgpu"), "win1_pgpu", root)]
     cloud.write(lambda connection: resource_providers.create_many(connection, rows, NOW))
-    put_trait_on_provider(cloud, uuid_of("pgpu"))
+    add_unrecorded_trait(cloud, uuid_of("pgpu"))
     assert finding_kinds(cloud) == []
-
-
-def put_trait_on_provider(database, provider):
-    def write_rows(connection):
-        number = resource_providers.by_uuid(connection, provider).id
-        traits.put_on(connection, LICENSED, [number], NOW)
-
-    database.write(write_rows)
 
 
 def test_node_in_the_provider_aggregate_only_counts_as_in_the_aggregate(cloud):
     stale = add_node(cloud, "stale")
-    put_trait_on_provider(cloud, stale)
+    add_unrecorded_trait(cloud, stale)
     add_host_to_aggregate(cloud, "windows", "stale")
     sync_aggregates(*local_services(cloud))
     cloud.write(lambda connection: remove_host_from_aggregate(connection, "windows", "stale"))
@@ -275,7 +268,7 @@ def test_hosts_getting_the_trait_from_storage_are_a_finding(cloud, sqlite_app):
 def test_provider_without_host_counts_as_outside_the_aggregate(cloud):
     rows = [NewProvider(uuid_of("new"), "new")]
     cloud.write(lambda connection: resource_providers.create_many(connection, rows, NOW))
-    put_trait_on_provider(cloud, uuid_of("new"))
+    add_unrecorded_trait(cloud, uuid_of("new"))
     (finding,) = run_check(cloud).findings
     assert (finding.kind, finding.names) == (Kind.TRAIT_OUTSIDE, ("new",))
 

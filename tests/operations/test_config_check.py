@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scheduling policies in ``config validate`` and at the start of a server."""
 
-import json
-
 import pytest
 
 from placement_sched.app import check_parts
@@ -135,14 +133,6 @@ def test_deprecated_names_are_reported(validate):
     )
 
 
-def test_problems_are_printed_as_json(validate):
-    status, printed = validate(f"{LISTED}[dense]\nx = 1\n", "--format", "json")
-    assert status == 1
-    (problem,) = json.loads(printed)
-    assert problem["severity"] == "error"
-    assert problem["line"] == 4
-
-
 def test_unlisted_invalid_section_is_a_warning_with_reason(validate):
     status, printed = validate("[dense]\nhost_subset_size = 1\nram_wieght_multiplier = 1\n")
     assert status == 0
@@ -150,12 +140,6 @@ def test_unlisted_invalid_section_is_a_warning_with_reason(validate):
         "a.conf:1: warning: unknown group [dense], and it cannot be a policy: a.conf:3: "
         "[dense]: there is no option ram_wieght_multiplier; did you mean ram_weight_multiplier?\n"
     )
-
-
-def test_misspelt_group_is_not_a_policy(validate):
-    status, printed = validate("[schedular]\nmax_attempts = 3\n")
-    assert status == 1
-    assert "did you mean [scheduler]?" in printed
 
 
 def test_sections_missing_in_the_list_are_unused(validate):

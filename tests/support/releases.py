@@ -4,7 +4,6 @@
 The names of the releases are ``last`` and ``this``.
 """
 
-import configparser
 import io
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import pytest
 
 from placement_sched.db.migrate import newest_revision
 from tests.deploy import REQUIRED, find_program, run
-from tests.support.repository import ROOT
+from tests.support.repository import ROOT, read_setup_cfg
 from tests.support.servers import PROGRAM, environment
 
 RUN = "import sys; from placement_sched.cli.main import main; sys.exit(main(sys.argv[1:]))"
@@ -53,8 +52,7 @@ def unpack_last_release(folder: Path) -> Path:
 
 def _write_metadata(folder: Path) -> None:
     """Write entry points, so that the release does not use the installed release's."""
-    setup = configparser.ConfigParser()
-    setup.read(folder / "setup.cfg")
+    setup = read_setup_cfg(folder)
     info = folder / "placement_sched-0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: placement_sched\nVersion: 0\n")

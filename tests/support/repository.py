@@ -3,7 +3,10 @@
 
 import ast
 from collections.abc import Iterator
+from configparser import ConfigParser
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "placement_sched"
@@ -64,6 +67,22 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
+
+
+def read_setup_cfg(folder: Path = ROOT) -> ConfigParser:
+    """Return the metadata of the package in a folder."""
+    setup = ConfigParser()
+    setup.read(folder / "setup.cfg")
+    return setup
+
+
+def read_requirements(*extras: str) -> list[Requirement]:
+    """Return the requirements of the package and of its extras."""
+    setup = read_setup_cfg()
+    lists = [setup["options"]["install_requires"]]
+    lists += [setup["options.extras_require"][name] for name in extras]
+    lines = "\n".join(lists).split("\n")
+    return [Requirement(line) for line in lines if line and not line.startswith("#")]
 
 
 def relative_name(path: Path) -> str:

@@ -96,18 +96,18 @@ def test_invalid_changes_file_is_reported_in_one_line(run_cli, tmp_path, text, w
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("command", "text", "words"),
     [
-        ("[" * 20_000 + "]" * 20_000, "not JSON: "),
-        ('{"a":' * 101 + "1" + "}" * 101, "nested more than 100 deep"),
+        ("explain", "[" * 20_000 + "]" * 20_000, "not JSON: "),
+        ("capacity", '{"a":' * 101 + "1" + "}" * 101, "nested more than 100 deep"),
         (
+            "select",
             '{"flavor": {"vcpus": 1, "memory_mb": 1, "extra_specs": {"\\ud800": "a"}}}',
             "not JSON: no low surrogate in string: line 1 column 58",
         ),
     ],
     ids=["too deep for Python", "too deep", "half a character"],
 )
-@pytest.mark.parametrize("command", ["explain", "capacity", "select"])
 def test_invalid_request_file_is_reported_in_one_line(run_cli, tmp_path, command, text, words):
     file = tmp_path / "request.json"
     file.write_text(text)

@@ -87,7 +87,6 @@ def test_node_sync_does_not_write_placement_tables(follower, nova, database):
         assert connection.execute(inventories.select()).all() == []
 
 
-@pytest.mark.all_databases
 @pytest.mark.parametrize("reading", ["full", "round", "refresh"])
 def test_recreated_node_with_a_new_uuid_replaces_the_old_record(
     follower, nova, read_uuids, reading
@@ -117,7 +116,6 @@ def test_deleted_host_is_removed(follower, nova, read_nodes, service, reading):
     assert service("cn1") is None
 
 
-@pytest.mark.all_databases
 @pytest.mark.parametrize("reading", ["full", "round", "refresh"])
 def test_new_host_is_recorded(follower, nova, read_nodes, service, reading):
     nova.add_host("cn1")

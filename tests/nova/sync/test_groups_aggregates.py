@@ -6,8 +6,6 @@ import pytest
 from placement_sched.store import change_counters
 from placement_sched.store.compute import host_aggregates, server_groups
 
-pytestmark = pytest.mark.all_databases
-
 
 @pytest.fixture
 def read_aggregates(database):
@@ -30,6 +28,7 @@ def read_version(database):
     return version
 
 
+@pytest.mark.all_databases
 @pytest.mark.parametrize("reading", ["full", "round"])
 def test_aggregates_follow_nova(follower, nova, read_aggregates, reading):
     first = nova.add_aggregate("first", ("cn1", "cn2"), a="1", b="2")
@@ -47,6 +46,7 @@ def test_aggregates_follow_nova(follower, nova, read_aggregates, reading):
     assert (rows["first"].hosts, rows["first"].metadata) == ({"cn1"}, {"b": "3"})
 
 
+@pytest.mark.all_databases
 def test_two_aggregates_can_swap_names(follower, nova, read_aggregates):
     first, second = nova.add_aggregate("a", ("cn1",), k="1"), nova.add_aggregate("b", ("cn2",))
     follower.full()
@@ -58,6 +58,7 @@ def test_two_aggregates_can_swap_names(follower, nova, read_aggregates):
     assert (rows["b"].hosts, rows["b"].metadata) == ({"cn1"}, {"k": "1"})
 
 
+@pytest.mark.all_databases
 def test_local_aggregates_are_replaced_by_novas(follower, nova, database, read_aggregates):
     uuid = "6f0f1fd4-0000-4000-8000-000000000001"
 
@@ -75,6 +76,7 @@ def test_local_aggregates_are_replaced_by_novas(follower, nova, database, read_a
     assert aggregates_by_name["racks"].hosts == {"cn1"}
 
 
+@pytest.mark.all_databases
 def test_local_aggregate_gets_an_id_above_novas(follower, nova, database, read_aggregates):
     number = nova.add_aggregate("racks")
     follower.full()
@@ -108,6 +110,7 @@ def test_aggregate_notification_triggers_a_read(follower, nova, read_aggregates)
     assert read_aggregates() == {}
 
 
+@pytest.mark.all_databases
 def test_server_groups_follow_nova(follower, nova, database):
     gone, kept = nova.add_group("gone"), nova.add_group("kept", max_server_per_host="3")
     uuid = nova.add_instance("cn1", group=gone)
