@@ -70,15 +70,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sqlite_server(sqlite_template: Path, folder: Path) -> str:
+def served_url(sqlite_template: Path, folder: Path) -> str:
     path = folder / "placement_sched.db"
     path.write_bytes(sqlite_template.read_bytes())
     return f"sqlite:///{path}"
-
-
-@pytest.fixture(scope="module", params=["sqlite"])
-def served_url(request: pytest.FixtureRequest) -> str:
-    return str(request.getfixturevalue(f"{request.param}_server"))
 
 
 @pytest.fixture(

@@ -45,11 +45,6 @@ class Operator:
     def show(self, command: str, *more: str) -> Any:
         return json.loads(self.run(command, *more, "-f", "json"))
 
-    def run_refused_command(self, command: str) -> str:
-        done = self._openstack.run(*command.split())
-        assert done.returncode != 0, done.stdout
-        return done.stderr
-
     def prepare(self) -> None:
         for name, taken in FLAVORS.items():
             sizes = f"--vcpus {taken['VCPU']} --ram {taken['MEMORY_MB']} --disk {taken['DISK_GB']}"
