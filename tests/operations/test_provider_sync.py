@@ -439,20 +439,6 @@ def test_dry_run_reports_changes_without_writing(sqlite_database):
     assert (done.added, done.removed) == ({(two, "CUSTOM_NEW")}, {(one, LICENSED)})
 
 
-def test_dry_run_reports_hosts_without_provider(database):
-    node = add_node(database, "cn1")
-    add_node(database, "gone", provider=False)
-    asking = {**ASKING, "trait:CUSTOM_B": "required"}
-    add_aggregate(database, "a", ["cn1", "gone"], asking)
-    planned = sync_traits(*local_services(database), dry_run=True)
-    done = sync_traits(*local_services(database))
-    assert changes_of(planned) == changes_of(done)
-    assert planned.problems == done.problems
-    assert done.added == {(node, LICENSED), (node, "CUSTOM_B")}
-    (problem,) = planned.problems
-    assert (problem.code, problem.about) == (SyncCode.NO_PROVIDER, "gone")
-
-
 def test_own_metadata_is_reread_under_lock(database):
     node = add_node(database, "cn1")
     add_aggregate(database, "a", ["cn1"], ASKING)

@@ -15,8 +15,6 @@ from tests.support.host_maps import (
     set_metadata,
 )
 from tests.support.hosts import add_node
-from tests.support.reports import build_report, node_uuid
-from tests.support.versions import LATEST_HEADERS
 
 pytestmark = pytest.mark.slow
 
@@ -127,24 +125,6 @@ def test_sync_traits_prints_planned_and_applied_changes(cloud, run_cli):
         f"trait {LICENSED} removed from win1 (provider {node})",
         f"{LICENSED}: removed from 1 provider (win1)",
     ]
-
-
-def test_sync_traits_keeps_traits_of_a_recreated_provider(cloud, run_cli, sqlite_app):
-    path = f"/scheduler/v1/compute_nodes/{node_uuid(2)}"
-    provider = f"/placement/resource_providers/{node_uuid(2)}"
-    sqlite_app.put_json(path, build_report(2))
-    add_aggregate(cloud, "lic", ["cn2"], ASKING)
-    assert run_cli("sync_traits")[1].endswith(f"{LICENSED}: added to 1 provider (cn2)\n")
-    sqlite_app.delete(path)
-    sqlite_app.put_json(path, build_report(2))
-    generation = sqlite_app.get(provider).json["generation"]
-    by_hand = {"resource_provider_generation": generation, "traits": [LICENSED]}
-    version = LATEST_HEADERS
-    sqlite_app.put_json(f"{provider}/traits", by_hand, headers=version)
-    set_metadata(cloud, "lic", {f"trait:{LICENSED}": None})
-    status, printed, _ = run_cli("sync_traits", "--verbose")
-    assert (status, printed) == (0, "all providers have the traits that aggregates require\n")
-    assert read_providers_with_trait(cloud) == {node_uuid(2)}
 
 
 def test_sync_traits_prints_json(cloud, run_cli):
