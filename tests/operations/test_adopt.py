@@ -248,13 +248,13 @@ def schema_of(revision):
         (lambda database: sync(database, utcnow), "already belongs to this service"),
     ],
 )
-def test_unknown_schema_is_rejected_and_unchanged(database, prepare, error):
-    prepare(database)
-    before = table_names(database)
+def test_unknown_schema_is_rejected_and_unchanged(sqlite_empty, prepare, error):
+    prepare(sqlite_empty)
+    before = table_names(sqlite_empty)
     with pytest.raises(Unavailable, match=error) as rejection:
-        adopt(database, utcnow)
+        adopt(sqlite_empty, utcnow)
     assert "\n" not in rejection.value.detail
-    assert table_names(database) == before
+    assert table_names(sqlite_empty) == before
 
 
 def test_missing_sqlite_file_is_rejected_and_not_created(tmp_path):
@@ -275,14 +275,14 @@ def test_missing_sqlite_file_is_rejected_and_not_created(tmp_path):
         (None, r"did not create .*allocations.*db adopt"),
     ],
 )
-def test_db_sync_rejects_an_unadopted_database(database, revision, error):
-    create_openstack_schema(database, revision)
-    before = table_names(database)
+def test_db_sync_rejects_an_unadopted_database(sqlite_empty, revision, error):
+    create_openstack_schema(sqlite_empty, revision)
+    before = table_names(sqlite_empty)
     with pytest.raises(NotAdopted, match=error) as rejection:
-        sync(database, utcnow)
+        sync(sqlite_empty, utcnow)
     assert "\n" not in rejection.value.detail
-    assert table_names(database) == before
-    with database.read() as connection:
+    assert table_names(sqlite_empty) == before
+    with sqlite_empty.read() as connection:
         assert connection.scalar(text("SELECT COUNT(*) FROM traits")) == 0
 
 
