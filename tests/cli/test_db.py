@@ -184,6 +184,7 @@ def test_openstack_database_has_an_owner_and_is_rejected_until_adopt(
     assert (report["adopted"], report["openstack"]["revision"]) == (True, NEWEST)
 
 
+@pytest.mark.parametrize("openstack_url", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("sync", ["true", pytest.param("false", marks=pytest.mark.exhaustive)])
 def test_serve_needs_an_adopted_database(openstack_url, run, sync):
     before = tables(openstack_url)
