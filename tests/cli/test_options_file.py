@@ -50,21 +50,12 @@ def test_running_server_applies_changes_and_ignores_errors(serve, tmp_path, work
     assert f"{NAME}: {file}: it is not JSON: " in server.log.read_text()
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "No such file or directory"),
-        ("{", "it is not JSON: "),
-        ('{"ram_weight_multiplier": "x"}', "ram_weight_multiplier: 'x' is not a number"),
-    ],
-)
-def test_invalid_file_prevents_the_start_with_one_line(run, tmp_path, text, message):
-    if text is not None:
-        (tmp_path / "scheduler.json").write_text(text)
+def test_invalid_file_prevents_the_start_with_one_line(run, tmp_path):
+    (tmp_path / "scheduler.json").write_text("{")
     refused = run("serve", "--port", "0", **{OPTION: "scheduler.json"})
     assert refused.returncode == 1
     (line,) = refused.stderr.splitlines()
-    assert line.startswith(f"placement-sched: {NAME}: scheduler.json: {message}")
+    assert line.startswith(f"placement-sched: {NAME}: scheduler.json: it is not JSON: ")
 
 
 @pytest.mark.parametrize(
