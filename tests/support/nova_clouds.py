@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import Engine, MetaData, Table, create_engine, delete, insert, select, update
+from sqlalchemy import Engine, MetaData, Table, create_engine, delete, event, insert, select, update
 
 from placement_sched.model.clock import utcnow
 from placement_sched.model.instance import CELL0
@@ -22,6 +22,10 @@ from placement_sched.nova.databases.tables import API, CELL
 
 #: Required columns of nova's schema that this service does not read.
 _REQUIRED_COLUMNS = {"services": {"report_count": 1}, "compute_nodes": {"current_workload": 0}}
+
+
+def _write_without_waiting(connection: Any, _record: object) -> None:
+    connection.execute("PRAGMA synchronous = OFF")
 
 
 @dataclass(eq=False)
@@ -35,6 +39,9 @@ class NovaDatabaseFile:
 
     def __post_init__(self) -> None:
         self.engine = create_engine(self.url)
+        if self.engine.dialect.name == "sqlite":
+            # No test needs writes to survive a power failure.
+            event.listen(self.engine, "connect", _write_without_waiting)
         if self.metadata is None:
             self.metadata = MetaData()
             self.metadata.reflect(self.engine)
