@@ -54,6 +54,7 @@ def run_cli(sqlite_url: str, monkeypatch, run_main) -> Callable[..., tuple[int, 
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     # As in the applications of tests: a host stays up however slow the tests are.
     monkeypatch.setenv("OS_DEFAULT__SERVICE_DOWN_TIME", "86400")
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__SQLITE_SYNCHRONOUS", "false")
     return run_main
 
 
