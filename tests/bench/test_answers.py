@@ -41,7 +41,7 @@ WHOLE = {
 }
 
 
-def build_answer(*providers: str) -> dict:
+def build_candidates_response(*providers: str) -> dict:
     """Return a correct response with these candidates."""
     summaries = WHOLE["provider_summaries"]
     roots = {summaries[uuid]["root_provider_uuid"] for uuid in providers}
@@ -57,28 +57,30 @@ def build_answer(*providers: str) -> dict:
     )
 
 
-def check_answer(answer: dict, limit: int | None) -> int:
+def check_candidates_response(answer: dict, limit: int | None) -> int:
     expected = ExpectedCandidates("a query", orjson.dumps(WHOLE))
     return expected.check("ours", orjson.dumps(answer), limit)
 
 
-def test_subset_of_the_right_size_is_valid():
+def test_response_with_any_subset_of_the_limited_size_is_valid():
     every = ("numa1", "numa2", "host2")
     for providers, limit in (
         *((("numa2",), 1), (("host2", "numa1"), 2)),
         *((every, 3), (every, 1000), (every, None)),
     ):
-        assert check_answer(build_answer(*providers), limit) == len(providers)
+        assert check_candidates_response(build_candidates_response(*providers), limit) == len(
+            providers
+        )
 
 
 def test_order_of_traits_and_mappings_does_not_matter():
-    answer = build_answer("numa1")
+    answer = build_candidates_response("numa1")
     answer["provider_summaries"]["host1"]["traits"].reverse()
     answer["allocation_requests"][0]["mappings"]["_A"].reverse()
-    assert check_answer(answer, 1) == 1
+    assert check_candidates_response(answer, 1) == 1
 
 
-def test_different_answer_is_invalid():
+def test_response_with_a_wrong_or_missing_value_is_invalid():
     for spoil in (
         lambda requests, _: requests.pop(1),
         lambda requests, _: requests.__setitem__(1, requests[0]),
@@ -90,17 +92,17 @@ def test_different_answer_is_invalid():
         lambda _, summaries: summaries["numa1"]["resources"]["VCPU"].update(used=2),
         lambda _, summaries: summaries["numa1"]["traits"].pop(),
     ):
-        answer = build_answer("numa1", "numa2")
+        answer = build_candidates_response("numa1", "numa2")
         spoil(answer["allocation_requests"], answer["provider_summaries"])
         with pytest.raises(WrongAnswer, match="ours, a query"):
-            check_answer(answer, 2)
+            check_candidates_response(answer, 2)
 
 
-def test_benchmarks_use_the_version_of_the_comparisons():
+def test_benchmarks_use_the_placement_version_of_the_tests():
     assert PEER_LATEST == versions.PEER_LATEST
 
 
-def test_answers_differ_by_more_than_the_order_and_the_prefix():
+def test_only_order_and_url_prefix_of_responses_may_differ():
     peer = read_answer(b'{"links": [{"href": "/traits"}], "providers": ["a", "b"]}')
     ours = b'{"providers": ["b", "a"], "links": [{"href": "/placement/traits"}]}'
     require_equal("ours, /traits", read_answer(ours), peer)

@@ -51,7 +51,7 @@ def start_server() -> Iterator[Server]:
         listener.close()
 
 
-def test_complete_answer_is_read(start_server):
+def test_request_is_sent_and_its_large_response_read(start_server):
     body = b"x" * 3_000_000
     port, seen = start_server([b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n" + body])
     client = Client(port)
@@ -87,7 +87,7 @@ def test_closed_connection_is_replaced(start_server):
     assert [len(requests) for requests in seen] == [1, 1, 1]
 
 
-def test_broken_answer_is_reported(start_server):
+def test_malformed_response_is_reported(start_server):
     for answer in (
         b"\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfour",

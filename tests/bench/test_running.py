@@ -28,7 +28,7 @@ def run_benchmark(script, *arguments, folder=ROOT, **variables):
 @pytest.mark.parametrize(
     "script", [*("candidates", "writes", "fleet", "schedulers", "race"), *("selecting", "nova_rpc")]
 )
-def test_comparison_needs_the_peer(script, tmp_path):
+def test_missing_openstack_placement_is_reported(script, tmp_path):
     python = tmp_path / "python"
     result = run_benchmark(script, "--quick", PLACEMENT_SCHED_PEER_PYTHON=str(python))
     assert result.returncode == 2
@@ -50,7 +50,7 @@ def test_unknown_database_is_reported_with_known_databases():
     ("scenario", "size"),
     [("flat", 60), ("nested", 60), ("shared", 60), ("reads", 60), ("growth", "40:60")],
 )
-def test_candidates_of_each_kind_of_cloud_are_measured(scenario, size, tmp_path):
+def test_candidates_benchmark_prints_a_table_for_each_scenario(scenario, size, tmp_path):
     shutil.copytree(ROOT / "bench", tmp_path / "bench", ignore=shutil.ignore_patterns("out"))
     measured = run_benchmark(
         *("candidates", "--only", scenario, "--rounds", "1", "--no-peer", "--database", "sqlite"),
@@ -73,7 +73,7 @@ def test_candidates_of_each_kind_of_cloud_are_measured(scenario, size, tmp_path)
         ("schedulers", ["--hosts", "1", "--schedulers", "1", "2"]),
     ],
 )
-def test_fleets_and_schedulers_are_measured(script, options, tmp_path):
+def test_fleet_and_scheduler_benchmarks_print_tables(script, options, tmp_path):
     shutil.copytree(ROOT / "bench", tmp_path / "bench", ignore=shutil.ignore_patterns("out"))
     measured = run_benchmark(
         *(script, *options, "--no-peer", "--database", "sqlite"), folder=tmp_path

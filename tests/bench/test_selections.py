@@ -13,19 +13,23 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def url(database):
+def url_of_flat_world(database):
     load(database, FlatWorld(5))
     return database.url.render_as_string(hide_password=False)
 
 
-def test_world_has_free_capacity_and_no_overallocation(url):
-    assert find_overallocations(url) == []
-    assert count_remaining(url, Flavor(1, 1, 1)) > count_remaining(url, Flavor(4, 16_384, 50)) > 0
-    assert count_remaining(url, Flavor(1, 9_000_000, 1)) == 0
+def test_world_has_free_capacity_and_no_overallocation(url_of_flat_world):
+    assert find_overallocations(url_of_flat_world) == []
+    assert (
+        count_remaining(url_of_flat_world, Flavor(1, 1, 1))
+        > count_remaining(url_of_flat_world, Flavor(4, 16_384, 50))
+        > 0
+    )
+    assert count_remaining(url_of_flat_world, Flavor(1, 9_000_000, 1)) == 0
 
 
 @pytest.mark.all_databases
-def test_usage_above_capacity_is_reported(url, database):
+def test_usage_above_capacity_is_reported(url_of_flat_world, database):
     held = tables.allocations
     with database.writer.begin() as connection:
         connection.execute(
@@ -33,5 +37,5 @@ def test_usage_above_capacity_is_reported(url, database):
             .where(held.c.resource_provider_id == 2, held.c.resource_class_id == 0)
             .values(used=100_000)
         )
-    (shown,) = find_overallocations(url)
+    (shown,) = find_overallocations(url_of_flat_world)
     assert shown.startswith("provider 2, VCPU: ")

@@ -40,7 +40,7 @@ def read_rows(world):
     return book.take()
 
 
-def count_used(rows):
+def sum_used_amounts(rows):
     """Return the used amount of each provider and class."""
     used = Counter()
     for provider, _consumer, resource_class, amount in rows[tables.allocations]:
@@ -48,7 +48,7 @@ def count_used(rows):
     return used
 
 
-def test_rows_follow_from_seed_and_size():
+def test_rows_of_a_world_depend_only_on_seed_and_size():
     for kind, make in WORLDS.items():
         rows, large = read_rows(make(10, 1)), read_rows(make(25, 1))
         assert read_rows(make(10, 1)) == rows, kind
@@ -61,7 +61,7 @@ def test_rows_follow_from_seed_and_size():
 def test_no_provider_exceeds_its_capacity():
     for kind, make in WORLDS.items():
         rows = read_rows(make(100, 1))
-        used = count_used(rows)
+        used = sum_used_amounts(rows)
         for provider, resource_class, total, reserved, *_, ratio in rows[tables.inventories]:
             assert used[provider, resource_class] <= (total - reserved) * ratio, kind
 
@@ -95,7 +95,7 @@ def test_candidates_of_a_flat_world_equal_its_rows(app, database):
     world = FlatWorld(60)
     load(database, world)
     rows = read_rows(world)
-    used = count_used(rows)
+    used = sum_used_amounts(rows)
     requested = {class_id("VCPU"): 4, class_id("MEMORY_MB"): 8192, class_id("DISK_GB"): 50}
     full = {
         provider
