@@ -70,7 +70,7 @@ def run_parts(parts: list[Part], console: Console) -> dict[str, Outcome]:
     end = time.monotonic() + DEADLINE
     outcomes: dict[str, Outcome] = {}
 
-    def run_in_turn(take: Callable[[], Part]) -> None:
+    def run_parts_one_after_another(take: Callable[[], Part]) -> None:
         with suppress(IndexError):  # no part remains
             while part := take():
                 console.print(f"begun: {part.name}", markup=False)
@@ -81,11 +81,11 @@ def run_parts(parts: list[Part], console: Console) -> dict[str, Outcome]:
                     console.print(outcome.printed, markup=False)
                 console.print(f"{part.name}: {outcome.verdict}", markup=False)
 
-    run_in_turn(deque(part for part in parts if part.alone).popleft)
+    run_parts_one_after_another(deque(part for part in parts if part.alone).popleft)
     # One thread starts with the busy parts, the other with the waiting parts.
     rest = deque(sorted((part for part in parts if not part.alone), key=lambda part: part.waits))
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(run_in_turn, (rest.pop, rest.popleft)))
+        list(pool.map(run_parts_one_after_another, (rest.pop, rest.popleft)))
     return outcomes
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
-from tests.chaos.ledger import check_ledgers, claim_at_random
+from tests.chaos.ledger import check_ledgers, claim_randomly
 from tests.chaos.scale import choose_count
 from tests.conftest import make_settings
 from tests.support.invariants import assert_generations_grow, assert_invariants
@@ -24,7 +24,7 @@ CLIENTS = 8
 PAUSES = (0.05, 0.5)
 
 
-class _Fault(threading.Thread):
+class _RepeatedFault(threading.Thread):
     """Injects a fault ``many`` times, after pauses of random length."""
 
     def __init__(self, happen: Callable[[], None], many: int, pauses: tuple[float, float]) -> None:
@@ -65,12 +65,12 @@ def claim_during_faults(
     """Let clients claim during faults, check the database, and return a summary."""
     providers = [make_provider(database, VCPU=1_000_000) for _ in range(5)]
     urls = [server.url for server in servers]
-    fault = _Fault(happen, many, pauses)
+    fault = _RepeatedFault(happen, many, pauses)
     with assert_generations_grow(database):
         fault.start()
         try:
             ledgers = run_in_processes(
-                CLIENTS, claim_at_random, urls, providers, fault.begun, fault.over
+                CLIENTS, claim_randomly, urls, providers, fault.begun, fault.over
             )
         finally:
             fault.stop()
@@ -89,7 +89,7 @@ def claim_during_faults(
 
 
 @contextmanager
-def prepared_database(url: str) -> Iterator[Database]:
+def open_prepared_database(url: str) -> Iterator[Database]:
     """Yield a database with the schema."""
     database = Database(make_settings(url))
     try:

@@ -95,7 +95,7 @@ class Claimer:
         return status
 
 
-def claim_at_random(
+def claim_randomly(
     barrier: Barrier, which: int, urls: list[str], providers: list[str], begun: Event, over: Event
 ) -> list[Ledger]:
     """Set ``begun``, then claim and free until ``over`` is set, in a process of several."""

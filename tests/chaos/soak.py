@@ -33,7 +33,7 @@ MAX_GROWTH = {"megabytes": 1.1, "descriptors": 1.1, "latency": 1.25}
 
 
 @dataclass(frozen=True)
-class Sample:
+class ServerSample:
     """Memory and descriptors of a server, and median latency in milliseconds."""
 
     megabytes: float
@@ -48,7 +48,7 @@ def main() -> int:
     parser.add_argument("--database", choices=["postgresql", "mysql"], default="postgresql")
     arguments = parser.parse_args()
     with _start_server(arguments.database) as (server, database):
-        samples, ledger = _use_server(server, database, arguments.minutes * 60)
+        samples, ledger = _use_server_for_a_time(server, database, arguments.minutes * 60)
         check_ledgers(database, [ledger])
     return _report_samples(samples, ledger)
 
@@ -72,7 +72,9 @@ def _start_server(kind: str) -> Iterator[tuple[Server, Database]]:
         next(databases, None)
 
 
-def _use_server(server: Server, database: Database, seconds: float) -> tuple[list[Sample], Ledger]:
+def _use_server_for_a_time(
+    server: Server, database: Database, seconds: float
+) -> tuple[list[ServerSample], Ledger]:
     """Claim, free, select, list and explain for a time, and take samples."""
     console = Console()
     hosts = [report(f"cn{number}", vcpus=1_000_000) for number in range(500)]
@@ -86,7 +88,7 @@ def _use_server(server: Server, database: Database, seconds: float) -> tuple[lis
         while time.monotonic() < end:
             claimer.run_for(0.2)
             placed += 1
-            taken.append(_measure_placement(server, placed))
+            taken.append(_measure_placement_latency(server, placed))
             server.request_json("DELETE", f"/scheduler/v1/instances/{instance(placed)}")
             server.request_json("POST", "/scheduler/v1/explain", {"request_spec": spec()})
             server.get("/scheduler/v1/hosts?limit=100")
@@ -96,7 +98,7 @@ def _use_server(server: Server, database: Database, seconds: float) -> tuple[lis
     return samples, claimer.ledger
 
 
-def _measure_placement(server: Server, number: int) -> float:
+def _measure_placement_latency(server: Server, number: int) -> float:
     """Place an instance, and return its latency in seconds."""
     begun = time.monotonic()
     body = {"request_spec": spec(instance(number))}
@@ -104,16 +106,16 @@ def _measure_placement(server: Server, number: int) -> float:
     return time.monotonic() - begun
 
 
-def _take_sample(server: Server, latency: float) -> Sample:
+def _take_sample(server: Server, latency: float) -> ServerSample:
     processes = [psutil.Process(pid) for pid in (server.process.pid, *server.workers())]
-    return Sample(
+    return ServerSample(
         megabytes=sum(process.memory_info().rss for process in processes) / 2**20,
         descriptors=sum(process.num_fds() for process in processes),
         latency=1000 * latency,
     )
 
 
-def _report_samples(samples: list[Sample], ledger: Ledger) -> int:
+def _report_samples(samples: list[ServerSample], ledger: Ledger) -> int:
     table, flat = Table("Of the server", "First third", "Last third", "Flat"), True
     third = max(1, len(samples) // 3)
     for name, most in MAX_GROWTH.items():

@@ -72,7 +72,7 @@ COOKIE = "placement_sched_token"
 
 
 @dataclass
-class CallerKinds:
+class AppWithCallers:
     """An application, headers of each kind of caller, and headers of the creator of objects."""
 
     app: TestApp
@@ -132,7 +132,7 @@ def _name_roles(roles: tuple[str, ...]) -> str:
 
 
 @pytest.fixture
-def noauth2(configured_app: Callable[[str], TestApp]) -> CallerKinds:
+def noauth2_callers(configured_app: Callable[[str], TestApp]) -> AppWithCallers:
     callers: dict[str, Mapping[str, str]] = {
         name: {"X-Auth-Token": f"bob:{PROJECT}", "X-Roles": _name_roles(roles)}
         for name, roles in access_rules.ROLES.items()
@@ -144,11 +144,11 @@ def noauth2(configured_app: Callable[[str], TestApp]) -> CallerKinds:
         callers[name] = {"X-Auth-Token": "bob", "X-Roles": _name_roles(roles), **scope}
     maker = {**ALL_ROLES, "X-Auth-Token": f"bob:{PROJECT}"}
     app = configured_app("[api]\nauth_strategy = noauth2\n")
-    return CallerKinds(app, {**callers, "without token": {}}, maker, guards_pages=False)
+    return AppWithCallers(app, {**callers, "without token": {}}, maker, guards_pages=False)
 
 
 @pytest.fixture
-def keystone(configured_app: Callable[[str], TestApp]) -> Iterator[CallerKinds]:
+def keystone_callers(configured_app: Callable[[str], TestApp]) -> Iterator[AppWithCallers]:
     with identity.run_keystone() as service:
         here = f"www_authenticate_uri = {service.url}/v3"
         kept = "token_cache_time = 300"
@@ -183,21 +183,21 @@ def keystone(configured_app: Callable[[str], TestApp]) -> Iterator[CallerKinds]:
             },
         }
         maker = issue("bob", PROJECT, "admin", "member", "reader", "service")
-        yield CallerKinds(app, callers, {"X-Auth-Token": maker})
+        yield AppWithCallers(app, callers, {"X-Auth-Token": maker})
 
 
 @pytest.fixture
-def unreachable_keystone(configured_app: Callable[[str], TestApp]) -> CallerKinds:
+def callers_without_keystone(configured_app: Callable[[str], TestApp]) -> AppWithCallers:
     """Return an empty application whose keystone does not answer."""
     nowhere = "http://127.0.0.1:1"
     here = f"www_authenticate_uri = {nowhere}/v3"
     forged = {**CONFIRMED, "X-Identity-Unreachable": ""}
     callers = {"with a token": {"X-Auth-Token": "any"}, "without": {}, "forged": forged}
     app = configured_app(build_config(nowhere, www_authenticate_uri=here))
-    return CallerKinds(app, callers, maker=None)
+    return AppWithCallers(app, callers, maker=None)
 
 
-def expected_answer(kinds: CallerKinds, endpoint: Endpoint, caller: str) -> str:
+def find_expected_answer(kinds: AppWithCallers, endpoint: Endpoint, caller: str) -> str:
     on_page = endpoint.api == "console"
     # Pages send a single token to the APIs.
     caller = (SAME_ACCESS_ON_PAGES if on_page else SAME_ACCESS).get(caller, caller)
@@ -213,10 +213,10 @@ def expected_answer(kinds: CallerKinds, endpoint: Endpoint, caller: str) -> str:
         return HIDDEN if endpoint.view == "image.images.reject_members" else LET_IN
     if caller not in AUTHENTICATED:
         return REFUSED
-    return HIDDEN if is_hidden(endpoint, caller) else FORBIDDEN
+    return HIDDEN if is_object_of_another_project(endpoint, caller) else FORBIDDEN
 
 
-def is_hidden(endpoint: Endpoint, caller: str) -> bool:
+def is_object_of_another_project(endpoint: Endpoint, caller: str) -> bool:
     """Return whether the caller gets 404 for an object of another project.
 
     The policy rule accepts the caller, but only for objects of its own project.
@@ -246,14 +246,14 @@ def sort_endpoints(endpoints: Iterable[Endpoint]) -> list[Endpoint]:
 
 
 def find_wrong_answers(
-    kinds: CallerKinds, endpoint: Endpoint, callers: Iterable[str]
+    kinds: AppWithCallers, endpoint: Endpoint, callers: Iterable[str]
 ) -> Iterator[str]:
     """Yield the wrong responses to callers. Accepted callers send their requests last.
 
     If the first accepted caller gets 404, the object does not exist, and another request is drawn.
     """
     reads = endpoint.method in {"GET", "HEAD"}
-    expected = {caller: expected_answer(kinds, endpoint, caller) for caller in callers}
+    expected = {caller: find_expected_answer(kinds, endpoint, caller) for caller in callers}
     refused = [caller for caller in expected if expected[caller] != LET_IN]
     let_in = [caller for caller in expected if expected[caller] == LET_IN]
     for _ in range(DRAWS):
@@ -274,7 +274,7 @@ def find_wrong_answers(
             yield f"{name}: {status} ({answer}), not {expected[caller]}"
 
 
-def choose_callers(kinds: CallerKinds, number: int) -> list[str]:
+def choose_callers(kinds: AppWithCallers, number: int) -> list[str]:
     """Return all callers, or in the short form an eighth that depends on ``number``."""
     share = choose_count(8, 1)
     return [
@@ -300,10 +300,10 @@ def test_each_route_has_the_expected_policy_rule(sqlite_settings):
 
 
 @pytest.mark.parametrize(
-    "strategy", ["keystone", pytest.param("noauth2", marks=pytest.mark.exhaustive)]
+    "strategy", ["keystone_callers", pytest.param("noauth2_callers", marks=pytest.mark.exhaustive)]
 )
 def test_endpoint_accepts_only_callers_of_its_rule(strategy, request, record_property):
-    kinds: CallerKinds = request.getfixturevalue(strategy)
+    kinds: AppWithCallers = request.getfixturevalue(strategy)
     endpoints = sort_endpoints(list_endpoints(kinds.app.app))
     assert len(endpoints) > 170
     endpoints = endpoints[:: choose_count(2, 1)]
@@ -317,14 +317,16 @@ def test_endpoint_accepts_only_callers_of_its_rule(strategy, request, record_pro
     record_property(TRIED, f"{count} times a caller at one of {len(endpoints)} routes and pages")
 
 
-def test_callers_are_rejected_while_keystone_is_unavailable(unreachable_keystone, record_property):
-    kinds = unreachable_keystone
+def test_callers_are_rejected_while_keystone_is_unavailable(
+    callers_without_keystone, record_property
+):
+    kinds = callers_without_keystone
     endpoints = sort_endpoints(list_endpoints(kinds.app.app))[:: choose_count(5, 1)]
     wrong = []
     for endpoint in endpoints:
         drawn = kinds.request(endpoint)
         for caller in kinds.callers:
-            expected = expected_answer(kinds, endpoint, caller)
+            expected = find_expected_answer(kinds, endpoint, caller)
             if expected == REFUSED and caller == "with a token":
                 expected = AWAY
             if drawn.method == "POST" and endpoint.view == "console.sign_in":

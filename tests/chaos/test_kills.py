@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 import psycopg
 import pytest
 
-from tests.chaos.fault_injection import claim_during_faults, prepared_database
+from tests.chaos.fault_injection import claim_during_faults, open_prepared_database
 from tests.chaos.scale import TRIED, choose_count
 from tests.support.loopback import reserve_port
 from tests.support.mariadb import run_mariadb
@@ -61,7 +61,7 @@ def test_claims_survive_a_killed_server(serve, database, database_url, record_pr
 
 @pytest.mark.chaos
 def test_claims_survive_killed_postgresql_processes(serve, record_property):
-    with run_postgresql() as postgresql, prepared_database(postgresql.url()) as database:
+    with run_postgresql() as postgresql, open_prepared_database(postgresql.url()) as database:
         server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=postgresql.url())
 
         def kill() -> None:
@@ -84,7 +84,7 @@ def test_claims_survive_killed_postgresql_processes(serve, record_property):
 def test_claims_survive_a_killed_database(kind, serve, record_property):
     with kind() as data_server:
         url = data_server.url() if kind is run_postgresql else data_server.new_database()
-        with prepared_database(url) as database:
+        with open_prepared_database(url) as database:
             server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=url)
 
             def kill() -> None:

@@ -65,12 +65,12 @@ def count_outcomes(
     A ``crowd`` in a third process requests readiness. Its outcomes have the path as prefix.
     """
     counts = run_in_processes(
-        3 if crowd else 2, _send_requests, server.url, clients // 2, seconds, patience, crowd
+        3 if crowd else 2, _run_client_process, server.url, clients // 2, seconds, patience, crowd
     )
     return sum(counts, Counter())
 
 
-def _send_requests(
+def _run_client_process(
     barrier: Barrier,
     which: int,
     url: str,

@@ -116,7 +116,7 @@ def is_failure(status: int, text: str) -> bool:
     return "Traceback" in text or (status >= 500 and UNREPORTED not in text)
 
 
-def remaining_bytes() -> int:
+def measure_remaining_bytes() -> int:
     """Return the number of traced bytes after a garbage collection."""
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
@@ -157,7 +157,7 @@ def test_random_requests_cause_no_server_error_in_process(
         if WHOLE and number == TRACED:
             tracemalloc.start()
         if WHOLE and number == MEASURED:
-            before = remaining_bytes()
+            before = measure_remaining_bytes()
     assert {200, 201, 204, 303, 400, 403, 404, 405, 409} <= statuses
     assert reached.unrequested_endpoints == set()
     assert reached.failed_endpoints == set(ALWAYS_REJECTING)
@@ -166,7 +166,7 @@ def test_random_requests_cause_no_server_error_in_process(
     done = f"{len(reached.succeeded)} of {len(reached.endpoints)} endpoints succeed"
     record_property(TRIED, f"{number} requests; {done}")
     if WHOLE:
-        left = (remaining_bytes() - before) / (number - MEASURED)
+        left = (measure_remaining_bytes() - before) / (number - MEASURED)
         tracemalloc.stop()
         assert left < MAX_LEAK
 

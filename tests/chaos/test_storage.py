@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 
 from placement_sched.db.tables import resource_provider_aggregates, resource_providers
 from placement_sched.db.transaction import Database
-from tests.chaos.fault_injection import claim_during_faults, prepared_database
+from tests.chaos.fault_injection import claim_during_faults, open_prepared_database
 from tests.chaos.scale import TRIED, choose_count
 from tests.support.invariants import assert_invariants
 from tests.support.mariadb import MariaDB, run_mariadb
@@ -95,7 +95,7 @@ class FullDisk:
     ends: int = 0
     rounds: int = 0
 
-    def run_once(self) -> None:
+    def fill_and_free_disk(self) -> None:
         """Fill the disk, write, free space, and write again."""
         self.rounds += 1
         try:
@@ -104,7 +104,7 @@ class FullDisk:
             status, _, answer = self.server.get("/placement/resource_providers?name=none")
             assert status == 200 or not self.data.answers(), answer
             if self.rounds % 2 == 0 and isinstance(self.data, PostgreSQL):
-                self.ends += exhaust_log(self.data)
+                self.ends += fill_disk_with_log_files(self.data)
         finally:
             self.disk.free_space()
         self._restart_database()
@@ -145,7 +145,7 @@ class FullDisk:
             self.data.start()
 
 
-def exhaust_log(postgresql: PostgreSQL) -> bool:
+def fill_disk_with_log_files(postgresql: PostgreSQL) -> bool:
     """Start new log files, and return whether PostgreSQL stopped for lack of space."""
     for _ in range(LOGS):
         try:
@@ -159,11 +159,11 @@ def exhaust_log(postgresql: PostgreSQL) -> bool:
 def claim_on_full_disks(filled: FullDisk, database: Database) -> str:
     """Let clients claim on full disks, check the database, and return a summary."""
     tried = claim_during_faults(
-        database, [filled.server], filled.run_once, FILLED, PAUSES, "times full"
+        database, [filled.server], filled.fill_and_free_disk, FILLED, PAUSES, "times full"
     )
     # The database may have stopped each time before it rejected a write.
     while len(filled.refused) < REFUSALS and filled.rounds < FILLED + MORE:
-        filled.run_once()
+        filled.fill_and_free_disk()
     aggregate_counts = (
         select(resource_providers.c.uuid, func.count(resource_provider_aggregates.c.aggregate_id))
         .outerjoin(
@@ -186,7 +186,7 @@ def test_claims_with_a_full_disk_are_consistent(kind, serve, record_property):
     settings = {"min_wal_size": "32MB", "max_wal_size": "32MB"} if kind is run_postgresql else {}
     with small_disk(SIZE) as disk, kind(disk.folder, **settings) as data:
         url = data.url() if kind is run_postgresql else data.new_database()
-        with prepared_database(url) as database:
+        with open_prepared_database(url) as database:
             server = serve("--workers", "2", OS_PLACEMENT_DATABASE__CONNECTION=url)
             tried = claim_on_full_disks(FullDisk(disk, data, server), database)
     record_property(TRIED, f"{type(data).__name__}: {tried}")

@@ -220,7 +220,9 @@ class ExistingNames(World):
         draw, rarely = self._dice.choice, self._dice.random() < self.rarely
         if "decisions" in rule or "plan_runs" in rule:
             return (
-                self._draw_name("decision") if "decisions" in rule else self._draw_move(rule, name)
+                self._draw_name("decision")
+                if "decisions" in rule
+                else self._draw_unfinished_run_or_move(rule, name)
             )
         if "instances" in rule:
             return None if rarely else self._draw_name("server_id")
@@ -236,7 +238,7 @@ class ExistingNames(World):
             return None if rarely else self._choose_tag_or_extra_spec(name)
         return draw(self._choose_path_names(rule, name) or [None])
 
-    def _draw_move(self, rule: str, name: str) -> str | None:
+    def _draw_unfinished_run_or_move(self, rule: str, name: str) -> str | None:
         """Return an unfinished run, or the instance of an unfinished move."""
         states = ("running",) if "moves" in rule else ("running", "stopped", "failed")
         runs = self._get("/scheduler/v1/plan_runs").get("plan_runs", [])
@@ -292,7 +294,9 @@ class ValidRequests:
         """Return a request that the endpoint answers with success."""
         version = endpoint.newest
         self.world.drawn.clear()
-        path = PARAMETER.sub(lambda match: self._build_part(endpoint, match[1]), endpoint.rule)
+        path = PARAMETER.sub(
+            lambda match: self._build_path_value(endpoint, match[1]), endpoint.rule
+        )
         body = self._build_body(endpoint, path)
         older = OLDER.get(endpoint.name)
         if older is not None and self.dice.random() < 0.2:
@@ -315,7 +319,7 @@ class ValidRequests:
             endpoint, endpoint.method, path, self._build_query(endpoint), headers, body
         )
 
-    def _build_part(self, endpoint: Endpoint, name: str) -> str:
+    def _build_path_value(self, endpoint: Endpoint, name: str) -> str:
         if name == "path" and endpoint.method in _PASSED_ON:
             return self.dice.choice(_PASSED_ON[endpoint.method])
         safe = "/" if name in {"below", "rest"} else ""

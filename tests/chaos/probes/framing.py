@@ -42,7 +42,7 @@ _CHUNKED = "Transfer-Encoding: chunked\r\n"
 _EMPTY = "0\r\n\r\n"
 
 
-def _wrong_lengths() -> Iterator[Probe]:
+def _build_probes_with_wrong_lengths() -> Iterator[Probe]:
     """Yield requests with invalid or several lengths."""
     for name, value in {
         "negative": "-<length>",
@@ -78,7 +78,7 @@ def _wrong_lengths() -> Iterator[Probe]:
     )
 
 
-def _wrong_chunks() -> Iterator[Probe]:
+def _build_probes_with_wrong_chunks() -> Iterator[Probe]:
     """Yield requests with valid and invalid chunks."""
     yield Probe(
         "chunks beside a length",
@@ -134,7 +134,7 @@ def _wrong_chunks() -> Iterator[Probe]:
         yield Probe(name, _CHUNKED, body, requests=2)
 
 
-def _wrong_heads() -> Iterator[Probe]:
+def _build_probes_with_wrong_headers() -> Iterator[Probe]:
     """Yield requests with invalid headers."""
     yield Probe(
         "a folded length", "X-A: b\r\n Content-Length: <length>\r\n", "<canary>", requests=2
@@ -162,7 +162,7 @@ def _wrong_heads() -> Iterator[Probe]:
     yield Probe("a Host with a path", "", host="Host: a/placement/../metrics\r\n")
 
 
-def _wrong_first_lines() -> Iterator[Probe]:
+def _build_probes_with_wrong_request_lines() -> Iterator[Probe]:
     """Yield requests with invalid or unusual request lines."""
     for name, line in {
         "without a version": "PUT {path}",
@@ -191,4 +191,9 @@ def _wrong_first_lines() -> Iterator[Probe]:
     yield Probe("a request after another", "", "<canary>", requests=2)
 
 
-PROBES = (*_wrong_lengths(), *_wrong_chunks(), *_wrong_heads(), *_wrong_first_lines())
+PROBES = (
+    *_build_probes_with_wrong_lengths(),
+    *_build_probes_with_wrong_chunks(),
+    *_build_probes_with_wrong_headers(),
+    *_build_probes_with_wrong_request_lines(),
+)

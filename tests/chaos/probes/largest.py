@@ -52,11 +52,11 @@ class LargeRequest(NamedTuple):
     is_write: bool = False
 
 
-def large_bodies(most: int, path: str) -> Iterator[LargeRequest]:
+def build_large_bodies(most: int, path: str) -> Iterator[LargeRequest]:
     """Yield JSON of at most ``most`` bytes that no route expects."""
     bodies = {
         "lists that are parsed": b"[[]" + b",[]" * min(most // 4, MAX_JSON_VALUES // 2 - 10) + b"]",
-        "keys": b"{" + fill_length('"k{:x}":1'.format, ",", most).encode() + b"}",
+        "keys": b"{" + join_texts_up_to_length('"k{:x}":1'.format, ",", most).encode() + b"}",
         "numbers": b"[1" + b",1" * (most // 2 - 2) + b"]",
         "nested lists": b"[" * 1000 + b"1" + b"]" * 1000,
         "a long key": b'{"' + b"x" * (most - 12) + b'":1}',
@@ -67,7 +67,7 @@ def large_bodies(most: int, path: str) -> Iterator[LargeRequest]:
         yield LargeRequest(f"{name} to {path}", "POST", path, lambda _, body=body: body)
 
 
-def large_queries() -> Iterator[LargeRequest]:
+def build_large_queries() -> Iterator[LargeRequest]:
     groups = "&".join(f"resources{n}=CUSTOM_{n % 4}:1" for n in range(10))
     aggregates = (
         "member_of=in:" + ",".join(uuid_of(f"m{n}.{each}") for each in range(40)) for n in range(40)
@@ -77,20 +77,20 @@ def large_queries() -> Iterator[LargeRequest]:
         "two thousand groups": "&".join(f"resources{n}=VCPU:1" for n in range(2000)),
         "aggregates": f"resources=VCPU:1&{'&'.join(aggregates)}",
         "traits": "resources=VCPU:1&required=" + ",".join(f"!CUSTOM_{n}" for n in range(4000)),
-        "names": fill_length("n{}=1".format, "&", QUERY),
+        "names": join_texts_up_to_length("n{}=1".format, "&", QUERY),
     }
-    yield from _candidates(queries)
-    names = fill_length("n{}".format, ",", QUERY)
+    yield from _build_candidate_queries(queries)
+    names = join_texts_up_to_length("n{}".format, ",", QUERY)
     for path in (f"/image/v2/images?name=in:{names}", f"{_COMPUTE}/servers?name=%28.%2B%29%2B%21"):
         yield LargeRequest(f"query of {path[:25]}", "GET", path)
 
 
-def _candidates(queries: Mapping[str, str]) -> Iterator[LargeRequest]:
+def _build_candidate_queries(queries: Mapping[str, str]) -> Iterator[LargeRequest]:
     for name, query in queries.items():
         yield LargeRequest(f"query: {name}", "GET", f"/placement/allocation_candidates?{query}")
 
 
-def tree_of_cards(cards: int = 60, shared: int = 8) -> Iterator[tuple[str, str, object]]:
+def build_tree_of_cards(cards: int = 60, shared: int = 8) -> Iterator[tuple[str, str, object]]:
     """Yield requests for a host with many network cards, some with virtual functions."""
     root = uuid_of("nested host")
     yield "POST", _PROVIDERS, {"name": "nested host", "uuid": root}
@@ -107,50 +107,60 @@ def tree_of_cards(cards: int = 60, shared: int = 8) -> Iterator[tuple[str, str, 
         yield "PUT", f"{_PROVIDERS}/{uuid}/inventories", stock
 
 
-def tree_queries(shared: int = 8) -> Iterator[LargeRequest]:
+def build_tree_queries(shared: int = 8) -> Iterator[LargeRequest]:
     """Yield queries for the tree with very many candidates or none."""
 
-    def groups(number: int, resources: str) -> str:
+    def build_groups(number: int, resources: str) -> str:
         return "&".join(f"resources_{each}={resources}" for each in range(number))
 
     every = ",".join(f"_{number}" for number in range(shared))
-    yield from _candidates(
+    yield from _build_candidate_queries(
         {
-            "functions": f"{groups(shared, 'SRIOV_NET_VF:1')}&group_policy=none&limit=1000",
-            "functions apart": f"{groups(shared, 'SRIOV_NET_VF:1')}&group_policy=isolate",
+            "functions": f"{build_groups(shared, 'SRIOV_NET_VF:1')}&group_policy=none&limit=1000",
+            "functions apart": f"{build_groups(shared, 'SRIOV_NET_VF:1')}&group_policy=isolate",
             "functions of one card that has too few": (
-                f"{groups(shared, 'SRIOV_NET_VF:5')}&same_subtree={every}&group_policy=none"
+                f"{build_groups(shared, 'SRIOV_NET_VF:5')}&same_subtree={every}&group_policy=none"
             ),
-            "cards apart": f"{groups(6, 'PCI_DEVICE:1')}&group_policy=isolate",
+            "cards apart": f"{build_groups(6, 'PCI_DEVICE:1')}&group_policy=isolate",
             "too many functions apart": (
-                f"{groups(shared + 1, 'SRIOV_NET_VF:1')}&group_policy=isolate"
+                f"{build_groups(shared + 1, 'SRIOV_NET_VF:1')}&group_policy=isolate"
             ),
         }
     )
 
 
-def explain(name: str, request_spec: Any, **more: Any) -> LargeRequest:
+def _build_explain_request(name: str, request_spec: Any, **more: Any) -> LargeRequest:
     body = {"request_spec": request_spec, **more}
     return LargeRequest(f"explain: {name}", "POST", f"{_SCHEDULER}/explain", lambda _: body)
 
 
-def explain_requests() -> Iterator[LargeRequest]:
+def build_explain_requests() -> Iterator[LargeRequest]:
     names = [f"q{number}" for number in range(NAMES)]
     members = [uuid_of(name) for name in names]
     condition = ["or", *(["<", "$free_ram_mb", number] for number in range(20_000))]
     hosts = [f"cn{number}" for number in range(300)]
-    yield explain("forced hosts", spec(force_hosts=names))
-    yield explain("ignored hosts", spec(ignore_hosts=names), hosts=names)
-    yield explain("hosts of a group", spec(instance_group={"policy": "affinity", "hosts": names}))
-    yield explain("a condition", spec(scheduler_hints={"query": json.dumps(condition)}))
-    yield explain("instances to avoid", spec(scheduler_hints={"different_host": members}))
-    yield explain("groups", spec(flavor=_flavor_with("resources{}:CUSTOM_1", "1", 20_000)))
-    yield explain("misspelt keys", spec(flavor=_flavor_with("hw:cpu_polic{}", "1", 20_000)))
+    yield _build_explain_request("forced hosts", spec(force_hosts=names))
+    yield _build_explain_request("ignored hosts", spec(ignore_hosts=names), hosts=names)
+    yield _build_explain_request(
+        "hosts of a group", spec(instance_group={"policy": "affinity", "hosts": names})
+    )
+    yield _build_explain_request(
+        "a condition", spec(scheduler_hints={"query": json.dumps(condition)})
+    )
+    yield _build_explain_request(
+        "instances to avoid", spec(scheduler_hints={"different_host": members})
+    )
+    yield _build_explain_request(
+        "groups", spec(flavor=_build_flavor_with_extra_specs("resources{}:CUSTOM_1", "1", 20_000))
+    )
+    yield _build_explain_request(
+        "misspelt keys", spec(flavor=_build_flavor_with_extra_specs("hw:cpu_polic{}", "1", 20_000))
+    )
     many = [uuid_of(f"instance {number}") for number in range(MAX_INSTANCES)]
     for policy in POLICIES:
         group = {"policy": policy, "members": members[:MAX_INSTANCES]}
         small = flavor(memory_mb=1, root_gb=0)
-        yield explain(
+        yield _build_explain_request(
             f"instances of a group: {policy}", spec(*many, flavor=small, instance_group=group)
         )
     # Without traits with other effects: pinned CPUs and disabled hosts.
@@ -159,27 +169,31 @@ def explain_requests() -> Iterator[LargeRequest]:
     traits = sorted(trait for trait in traits if trait.startswith(kinds))[:495]
     required = flavor(memory_mb=10**7, extra_specs={f"trait:{t}": "required" for t in traits})
     either = "<or> " + " <or> ".join(["abc"] * 25)
-    yield explain("all refusals of all hosts", spec(flavor=required), hosts=hosts)
-    capabilities = _flavor_with("capabilities:cpu_info:x{}", either, 495)
-    yield explain("capabilities of all hosts", spec(flavor=capabilities), hosts=hosts)
+    yield _build_explain_request("all refusals of all hosts", spec(flavor=required), hosts=hosts)
+    capabilities = _build_flavor_with_extra_specs("capabilities:cpu_info:x{}", either, 495)
+    yield _build_explain_request(
+        "capabilities of all hosts", spec(flavor=capabilities), hosts=hosts
+    )
     for option, entries in {
         "metrics.weight_setting": [f"{name}=1.0" for name in names[:MAX_OPTION_ENTRIES]],
         "filter_scheduler.isolated_hosts": names[:MAX_OPTION_ENTRIES],
         "scheduler.request_filters": ["forbidden_aggregates"] * MAX_OPTION_ENTRIES,
     }.items():
-        yield explain(option, spec(), overrides={option: entries, "metrics.required": False})
+        yield _build_explain_request(
+            option, spec(), overrides={option: entries, "metrics.required": False}
+        )
 
 
-def _flavor_with(key: str, value: str, number: int) -> dict[str, object]:
+def _build_flavor_with_extra_specs(key: str, value: str, number: int) -> dict[str, object]:
     return flavor(extra_specs={key.format(each): value for each in range(number)})
 
 
-def writes() -> Iterator[LargeRequest]:
+def build_large_writes() -> Iterator[LargeRequest]:
     """Yield the largest requests for other routes, in order."""
     copies = {"changes": [{"add": {"like": "cn0", "count": MAX_HOST_COPIES}}]}
     yield LargeRequest("hosts to add", "POST", f"{_SCHEDULER}/plan", lambda _: copies)
     aggregate = {"aggregate": {"name": "most", "metadata": {"k": "v"}, "add_hosts": ["cn0"]}}
-    yield explain("aggregates to change", spec(), changes=[aggregate] * MAX_CHANGES)
+    yield _build_explain_request("aggregates to change", spec(), changes=[aggregate] * MAX_CHANGES)
     yield LargeRequest("moves", "POST", f"{_SCHEDULER}/rebalance", lambda _: {"goal": "pack"})
     flavors = [flavor(name=f"f{n}", memory_mb=n + 1) for n in range(MAX_CAPACITY_FLAVORS)]
     counted = {"request_spec": {}, "flavors": flavors, "per": "host"}
@@ -250,7 +264,7 @@ def _build_reshape(turn: int) -> object:
     }
 
 
-def hardware_configuration() -> str:
+def build_hardware_configuration() -> str:
     """Return the configuration of a server with filters that read hardware."""
     aliases = (json.dumps({"name": name, **_build_device(name)}) for name in ALIASES)
     filters = "JsonFilter,PciPassthroughFilter,NUMATopologyFilter"
@@ -259,7 +273,7 @@ def hardware_configuration() -> str:
     )
 
 
-def hardware_reports(number: int) -> list[dict[str, object]]:
+def build_hardware_reports(number: int) -> list[dict[str, object]]:
     """Return reports of hosts with NUMA nodes and devices, each with other CPUs in use."""
     pools = [
         {**_build_device(name), "numa_node": at % CELLS, "count": 4}
@@ -294,35 +308,45 @@ def _build_cell(host: int, cell: int) -> dict[str, object]:
     }
 
 
-def hardware_requests() -> Iterator[LargeRequest]:
+def build_hardware_requests() -> Iterator[LargeRequest]:
     nodes = {"hw:numa_nodes": str(MAX_NUMA_NODES)}
     for node in range(MAX_NUMA_NODES):
         nodes[f"hw:numa_cpus.{node}"] = (f"{node}" + f",{node}" * VALUE)[:VALUE].rstrip(",")
         nodes[f"hw:numa_mem.{node}"] = "8"
-    yield explain("numbered nodes", spec(flavor=flavor(vcpus=MAX_NUMA_NODES, extra_specs=nodes)))
+    yield _build_explain_request(
+        "numbered nodes", spec(flavor=flavor(vcpus=MAX_NUMA_NODES, extra_specs=nodes))
+    )
     text = "0-65535," * (MAX_CPU_SET_CHARACTERS // 8)
     dedicated = flavor(vcpus=2, extra_specs={"hw:cpu_policy": "dedicated"})
     for name in ("hw_numa_cpus.0", "hw_cpu_dedicated_mask", "hw_mem_page_size", "hw_numa_nodes"):
         image = {"id": None, "name": "large", "properties": {name: text}}
-        yield explain(f"image property {name}", spec(flavor=dedicated, image=image))
+        yield _build_explain_request(f"image property {name}", spec(flavor=dedicated, image=image))
     # The last two nodes fit only on the same node of a host.
     least = CPUS - 2 * (CELLS - 1)
     growing = [*(least + 2 * node for node in range(CELLS - 2)), CPUS, CPUS]
-    yield explain("nodes that nearly fit", _request_nodes(growing))
-    yield explain("nodes on whole cores", _request_nodes(growing, cpu_thread_policy="require"))
+    yield _build_explain_request("nodes that nearly fit", _build_numa_request(growing))
+    yield _build_explain_request(
+        "nodes on whole cores", _build_numa_request(growing, cpu_thread_policy="require")
+    )
     first = [name for at, name in enumerate(ALIASES) if at % CELLS < CELLS // 2]
     names = [first[at % len(first)] for at in range(MAX_PCI_REQUESTS - 2)]
-    devices = {"requests": [_pci_request(name) for name in (*names, *ALIASES[4:6])]}
-    yield explain("nodes near devices", {**_request_nodes([2] * 4), "pci_requests": devices})
+    devices = {"requests": [_build_pci_request(name) for name in (*names, *ALIASES[4:6])]}
+    yield _build_explain_request(
+        "nodes near devices", {**_build_numa_request([2] * 4), "pci_requests": devices}
+    )
     every = ",".join(f"{name}:3" for name in ALIASES)[:VALUE].rpartition(",")[0]
-    yield explain("aliases", spec(flavor=flavor(extra_specs={"pci_passthrough:alias": every})))
-    last = [_pci_request(name) for name in ALIASES[CELLS // 2 : CELLS]]
-    many = {**_request_nodes([1] * len(last)), "pci_requests": {"requests": last}}
+    yield _build_explain_request(
+        "aliases", spec(flavor=flavor(extra_specs={"pci_passthrough:alias": every}))
+    )
+    last = [_build_pci_request(name) for name in ALIASES[CELLS // 2 : CELLS]]
+    many = {**_build_numa_request([1] * len(last)), "pci_requests": {"requests": last}}
     number = min(MAX_FITTED // (2 * len(last)), MAX_INSTANCES)
-    yield explain("many instances", {**many, "instance_uuids": None, "num_instances": number})
+    yield _build_explain_request(
+        "many instances", {**many, "instance_uuids": None, "num_instances": number}
+    )
 
 
-def _request_nodes(sizes: list[int], **more: object) -> dict[str, object]:
+def _build_numa_request(sizes: list[int], **more: object) -> dict[str, object]:
     """Return a request for NUMA nodes with the given numbers of dedicated CPUs."""
     starts = [sum(sizes[:node]) for node in range(len(sizes))]
     cells = [
@@ -340,12 +364,12 @@ def _request_nodes(sizes: list[int], **more: object) -> dict[str, object]:
     return spec(flavor=whole, numa_topology={"cells": cells})
 
 
-def _pci_request(name: str) -> dict[str, object]:
+def _build_pci_request(name: str) -> dict[str, object]:
     device = {"count": 1, "alias_name": name, "spec": [_build_device(name)]}
     return {**device, "numa_policy": "required"}
 
 
-def fill_length(build: Callable[[int], str], between: str, most: int) -> str:
+def join_texts_up_to_length(build: Callable[[int], str], between: str, most: int) -> str:
     """Join numbered texts up to ``most`` characters."""
     texts: list[str] = []
     while (most := most - len(text := build(len(texts))) - 1) > 0:

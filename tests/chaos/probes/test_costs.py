@@ -30,13 +30,13 @@ HOSTS = choose_count(30, 300)
 RUNS = 4
 
 
-def plain_requests() -> Iterator[LargeRequest]:
-    yield from largest.large_bodies(MANY, "/placement/reshaper")
+def build_plain_requests() -> Iterator[LargeRequest]:
+    yield from largest.build_large_bodies(MANY, "/placement/reshaper")
     for path in ("/image/v2/images", "/scheduler/v1/select_destinations"):
-        yield from largest.large_bodies(MAX_JSON_BYTES, path)
-    yield from largest.large_queries()
-    yield from largest.explain_requests()
-    yield from largest.writes()
+        yield from largest.build_large_bodies(MAX_JSON_BYTES, path)
+    yield from largest.build_large_queries()
+    yield from largest.build_explain_requests()
+    yield from largest.build_large_writes()
 
 
 @pytest.fixture
@@ -53,11 +53,11 @@ def server(serve, database_url):
 def server_with_devices(serve, tmp_path, database_url):
     """Serve a cloud of hosts with NUMA nodes and devices, and filters that read them."""
     file = tmp_path / "devices.conf"
-    file.write_text(largest.hardware_configuration())
+    file.write_text(largest.build_hardware_configuration())
     server = serve(
         "--workers", "1", "--config-file", file, OS_PLACEMENT_DATABASE__CONNECTION=database_url
     )
-    reports = largest.hardware_reports(HOSTS)
+    reports = largest.build_hardware_reports(HOSTS)
     for at in range(0, HOSTS, 25):
         assert server.post("/scheduler/v1/compute_nodes", reports[at : at + 25])[0] < 300
     return server
@@ -96,7 +96,7 @@ def measure_cpu_seconds(server, sent: LargeRequest) -> float:
     return min(costs)
 
 
-def check_costs(server, large: Iterable[LargeRequest], record_property) -> None:
+def check_cpu_costs(server, large: Iterable[LargeRequest], record_property) -> None:
     """Fail if a request costs :data:`BOUND` seconds or more."""
     costs = {sent.name: measure_cpu_seconds(server, sent) for sent in large}
     most = max(costs, key=costs.__getitem__)
@@ -109,25 +109,25 @@ def check_costs(server, large: Iterable[LargeRequest], record_property) -> None:
     "database_url", ["sqlite", "postgresql"][: choose_count(1, 2)], indirect=True
 )
 def test_largest_request_costs_less_than_a_second_of_cpu(server, record_property):
-    check_costs(server, plain_requests(), record_property)
+    check_cpu_costs(server, build_plain_requests(), record_property)
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_hardware_request_costs_less_than_a_second_of_cpu(server_with_devices, record_property):
-    check_costs(server_with_devices, largest.hardware_requests(), record_property)
+    check_cpu_costs(server_with_devices, largest.build_hardware_requests(), record_property)
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_large_tree_query_costs_less_than_a_second_of_cpu(server, record_property):
     version = LATEST_HEADERS["OpenStack-API-Version"]
-    for method, path, document in largest.tree_of_cards():
+    for method, path, document in largest.build_tree_of_cards():
         server.request_json(method, path, document, version)
-    check_costs(server, largest.tree_queries(), record_property)
+    check_cpu_costs(server, largest.build_tree_queries(), record_property)
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_healthz_is_answered_during_the_largest_requests(server):
-    large = [sent for sent in plain_requests() if sent.name.startswith(("keys", "explain"))]
+    large = [sent for sent in build_plain_requests() if sent.name.startswith(("keys", "explain"))]
     with ThreadPoolExecutor(4) as pool:
         running = [pool.submit(send_request, server.url, sent) for sent in large]
         answered = 0

@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from tests.chaos.probes.framing import PROBES
-from tests.chaos.probes.wire import Answer, Wire
+from tests.chaos.probes.wire import RawClient, RawResponse
 from tests.chaos.scale import TRIED
 from tests.deploy import haproxy
 from tests.support.servers import Server, wait_until
@@ -30,20 +30,20 @@ _FORWARDED = re.compile(r" servers/s\d+ [-\d/]+ \d+ ")
 _REFUSED = re.compile(r" servers/s\d+ [-\d/]+ 400 ")
 
 
-def served_requests(lines: list[str], number: int) -> list[str]:
+def find_logged_requests(lines: list[str], number: int) -> list[str]:
     """Return the requests of a probe in the lines of a log."""
     matches = filter(None, map(_LOGGED.search, lines))
     return [f"{match[1]} {match[3]}" for match in matches if int(match[4]) == number]
 
 
-def send_all(wire: Wire) -> list[list[Answer]]:
+def send_all_probes(wire: RawClient) -> list[list[RawResponse]]:
     """Send each probe on a new connection, and return the responses."""
     numbered = [probe.build_bytes(number) for number, probe in enumerate(PROBES)]
     with ThreadPoolExecutor(8) as pool:
         return list(pool.map(wire.send, numbered))
 
 
-def find_server_failure(number: int, answers: list[Answer]) -> str | None:
+def describe_server_error(number: int, answers: list[RawResponse]) -> str | None:
     """Return a description of a server error in the responses, None without an error."""
     statuses = [answer.status for answer in answers]
     if any(status >= 500 and status not in {501, 505} for status in statuses):
@@ -51,14 +51,16 @@ def find_server_failure(number: int, answers: list[Answer]) -> str | None:
     return None
 
 
-def describe_faults(number: int, answers: list[Answer], served: list[str]) -> str | None:
+def describe_framing_faults(
+    number: int, answers: list[RawResponse], served: list[str]
+) -> str | None:
     """Return a description of faults in responses and served requests, None without faults."""
     probe, statuses = PROBES[number], [answer.status for answer in answers]
     if len(served) > probe.requests or len(answers) > probe.requests:
         return f"{probe.name}: {served} served, answered {statuses}"
     if sum(status < 300 for status in statuses) > len(served):
         return f"{probe.name}: {statuses} for {served}"
-    return find_server_failure(number, answers)
+    return describe_server_error(number, answers)
 
 
 @pytest.fixture
@@ -68,15 +70,15 @@ def server(serve) -> Server:
     return server
 
 
-def test_server_separates_requests(server, record_property):
-    responses = send_all(Wire(server.url))
+def test_server_serves_no_smuggled_request(server, record_property):
+    responses = send_all_probes(RawClient(server.url))
     lines = server.log.read_text().splitlines()
     faults = [
-        describe_faults(n, answers, served_requests(lines, n))
+        describe_framing_faults(n, answers, find_logged_requests(lines, n))
         for n, answers in enumerate(responses)
     ]
     assert [fault for fault in faults if fault] == []
-    check_server(server)
+    check_server_health(server)
     record_property(TRIED, f"{len(PROBES)} requests with ambiguous ends")
 
 
@@ -85,7 +87,7 @@ class ProxiedServer:
     """A server behind HAProxy with the configuration of ``deploy/haproxy``."""
 
     server: Server
-    wire: Wire
+    wire: RawClient
     log: Path
 
 
@@ -93,25 +95,25 @@ class ProxiedServer:
 def proxied_server(server, tmp_path) -> Iterator[ProxiedServer]:
     port = int(server.url.rpartition(":")[2])
     with haproxy.start_proxy(tmp_path, [port]) as (url, certificate):
-        yield ProxiedServer(server, Wire(url, certificate), tmp_path / "proxy.log")
+        yield ProxiedServer(server, RawClient(url, certificate), tmp_path / "proxy.log")
 
 
 def test_server_and_proxy_agree_on_request_boundaries(proxied_server, record_property):
-    with OtherClients(proxied_server.wire) as bystanders:
-        responses = send_all(proxied_server.wire)
+    with ConcurrentClients(proxied_server.wire) as bystanders:
+        responses = send_all_probes(proxied_server.wire)
     assert bystanders.wrong == []
     assert bystanders.answered > 10
     # HAProxy writes the last line when the connection ends.
-    assert wait_until(lambda: differing_probes(proxied_server) == [], 20), differing_probes(
-        proxied_server
+    assert wait_until(lambda: find_differing_probes(proxied_server) == [], 20), (
+        find_differing_probes(proxied_server)
     )
-    failures = [find_server_failure(n, answers) for n, answers in enumerate(responses)]
+    failures = [describe_server_error(n, answers) for n, answers in enumerate(responses)]
     assert [failure for failure in failures if failure] == []
-    check_server(proxied_server.server)
+    check_server_health(proxied_server.server)
     record_property(TRIED, f"{len(PROBES)} through HAProxy")
 
 
-def differing_probes(proxied_server: ProxiedServer) -> list[str]:
+def find_differing_probes(proxied_server: ProxiedServer) -> list[str]:
     """Return the probes with different requests in the logs of proxy and server.
 
     The server logs nothing for a forwarded request that it rejects as malformed.
@@ -122,18 +124,18 @@ def differing_probes(proxied_server: ProxiedServer) -> list[str]:
     refused = [line for line in lines if _REFUSED.search(line)]
     differing = []
     for number, probe in enumerate(PROBES):
-        by_proxy = Counter(served_requests(forwarded, number))
-        by_server = Counter(served_requests(served, number))
-        rejected = Counter(served_requests(refused, number))
+        by_proxy = Counter(find_logged_requests(forwarded, number))
+        by_server = Counter(find_logged_requests(served, number))
+        rejected = Counter(find_logged_requests(refused, number))
         if by_server - by_proxy or by_proxy - by_server - rejected:
             differing.append(f"{probe.name}: {by_proxy} forwarded, {by_server} served")
     return differing
 
 
-class OtherClients:
+class ConcurrentClients:
     """Concurrent clients that check the responses to their own requests."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: RawClient) -> None:
         self._wire = wire
         self._over = threading.Event()
         self._threads = [threading.Thread(target=self._send, args=(which,)) for which in range(3)]
@@ -165,7 +167,7 @@ class OtherClients:
             thread.join(timeout=120)
 
 
-def check_server(server: Server) -> None:
+def check_server_health(server: Server) -> None:
     """Check that the server is ready and has logged no traceback."""
     assert server.get("/healthz/ready")[0] == 200
     assert "Traceback" not in server.log.read_text()

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.chaos.probes.wire import Wire
+from tests.chaos.probes.wire import RawClient
 from tests.chaos.scale import TRIED
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST, LATEST_HEADERS
@@ -36,7 +36,7 @@ HEADERS = (
 )
 
 
-def requests_with_name(name: str) -> list[tuple[str, str, object]]:
+def build_requests_with_name(name: str) -> list[tuple[str, str, object]]:
     """Return valid and invalid requests that contain the name."""
     small = spec(instance(1), flavor=flavor(extra_specs={name: name, "trait:CUSTOM_A": name}))
     huge = spec(instance(2), flavor=flavor(vcpus=100_000), availability_zone=name, user_id=name)
@@ -58,7 +58,7 @@ def requests_with_name(name: str) -> list[tuple[str, str, object]]:
     ]
 
 
-def requests_with_header(name: str) -> list[bytes]:
+def build_requests_with_header(name: str) -> list[bytes]:
     """Return requests with the name in a header, in the path and in the query string."""
     written = name.encode()
     escaped = "".join(f"%{byte:02x}" for byte in written).encode()
@@ -78,11 +78,11 @@ def test_names_cannot_forge_log_lines(serve, record_property):
     )
     count = 0
     for name in NAMES:
-        for method, path, body in requests_with_name(name):
+        for method, path, body in build_requests_with_name(name):
             assert server.send(method, path, body, **LATEST_HEADERS)[0] < 500, (path, name)
             count += 1
-        for sent in requests_with_header(name):
-            for answer in Wire(server.url).send(sent):
+        for sent in build_requests_with_header(name):
+            for answer in RawClient(server.url).send(sent):
                 assert answer.status < 500, (sent, answer)
             count += 1
     text = server.log.read_bytes().decode()

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.chaos.probes.wire import Wire
+from tests.chaos.probes.wire import RawClient
 from tests.chaos.scale import TRIED
 from tests.deploy import haproxy, nginx
 from tests.support.versions import LATEST
@@ -101,8 +101,8 @@ def server(serve):
     return serve(OS_OSLO_MIDDLEWARE__ENABLE_PROXY_HEADERS_PARSING="true")
 
 
-def test_path_cannot_bypass_the_token(server, record_property):
-    wire = Wire(server.url)
+def test_unusual_path_cannot_bypass_the_token(server, record_property):
+    wire = RawClient(server.url)
     for path in TO_TRAITS:
         (answer,) = wire.send(build_request(path, ""))
         public = path.startswith("/?")  # the console's first page
@@ -121,10 +121,10 @@ def test_path_cannot_bypass_the_token(server, record_property):
 
 
 @pytest.mark.parametrize("proxy", [haproxy, nginx], ids=["haproxy", "nginx"])
-def test_path_cannot_bypass_the_proxy(proxy, server, tmp_path):
+def test_unusual_path_cannot_bypass_the_proxy(proxy, server, tmp_path):
     port = int(server.url.rpartition(":")[2])
     with proxy.start_proxy(tmp_path, [port]) as (url, certificate):
-        wire = Wire(url, certificate)
+        wire = RawClient(url, certificate)
         shown = []
         for path in TO_METRICS:
             for answer in wire.send(build_request(path, "")):

@@ -16,7 +16,7 @@ _HEAD = re.compile(rb"HTTP/1\.[01] (\d{3})[^\r\n]*\r\n")
 
 
 @dataclass(frozen=True)
-class Answer:
+class RawResponse:
     """A response: its status, and its unparsed head and body."""
 
     status: int
@@ -24,13 +24,13 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Wire:
+class RawClient:
     """Address of a server, and its certificate if connections use TLS."""
 
     url: str
     certificate: Path | None = None
 
-    def send(self, sent: bytes) -> list[Answer]:
+    def send(self, sent: bytes) -> list[RawResponse]:
         """Send bytes on a new connection, and return the responses in order."""
         received = b""
         with self._connect() as connection, suppress(OSError):
@@ -40,7 +40,7 @@ class Wire:
             while data := connection.recv(2**16):
                 received += data
                 connection.settimeout(NEXT)
-        return parse_answers(received)
+        return parse_responses(received)
 
     def _connect(self) -> socket.socket:
         port = urlsplit(self.url).port
@@ -53,7 +53,7 @@ class Wire:
         return context.wrap_socket(connection, server_hostname="localhost")
 
 
-def parse_answers(received: bytes) -> list[Answer]:
+def parse_responses(received: bytes) -> list[RawResponse]:
     """Return the responses in a stream. Fail if it contains anything else."""
     answers = []
     while received:
@@ -65,6 +65,6 @@ def parse_answers(received: bytes) -> list[Answer]:
         rest = len(received) if length is None and b"close" in received[:end].lower() else end
         size = rest if length is None else end + int(length[1])
         if int(head[1]) >= 200:
-            answers.append(Answer(int(head[1]), received[:size]))
+            answers.append(RawResponse(int(head[1]), received[:size]))
         received = received[size:]
     return answers
