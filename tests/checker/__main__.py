@@ -14,7 +14,7 @@ import requests
 
 from tests.checker.api import Api
 from tests.checker.cloud import LAYOUTS
-from tests.checker.comparisons import compare
+from tests.checker.comparisons import compare_cloud
 
 
 def main() -> int:
@@ -29,7 +29,7 @@ def main() -> int:
     counts: Counter[tuple[str, str]] = Counter()
     for seed in range(int(first), int(last or first) + 1):
         for layout in LAYOUTS:
-            for comparison in compare(api, seed, layout):
+            for comparison in compare_cloud(api, seed, layout):
                 counts[comparison.kind, "true" if comparison.is_true else "false"] += 1
                 if not comparison.is_true:
                     print(comparison, flush=True)

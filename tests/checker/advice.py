@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.checker.api import Api
 from tests.checker.cloud import Cloud, Inventory, Provider
-from tests.checker.model import Request, usable_providers
+from tests.checker.model import Request, find_usable_providers
 
 
 class UnknownAdviceError(Exception):
@@ -40,7 +40,7 @@ class Rejection:
         return self.name.partition(" ")[0], self.detail.partition(":")[0]
 
 
-def carry_out(
+def carry_out_advice(
     api: Api, cloud: Cloud, request: Request, rejection: Rejection, change: dict[str, Any]
 ) -> Request:
     """Carry out a change and return the changed request.
@@ -50,8 +50,8 @@ def carry_out(
     """
     action = change["action"]
     if action in ("ask", "ask_traits", "drop_constraint"):
-        return changed_request(request, rejection.suffix, change)
-    provider = _provider_of(cloud, rejection, change)
+        return build_changed_request(request, rejection.suffix, change)
+    provider = _find_rejecting_provider(cloud, rejection, change)
     if action in ("free", "make_room"):
         _free_capacity(api, cloud, provider, change)
     elif action in ("add_capacity", "set_inventory", "add_inventory"):
@@ -63,17 +63,17 @@ def carry_out(
     elif action in ("join_aggregate", "leave_aggregate"):
         joins = action == "join_aggregate"
         for aggregate in change["aggregates"]:
-            _set_member(api, cloud, provider, aggregate["uuid"], is_member=joins)
+            _set_aggregate_membership(api, cloud, provider, aggregate["uuid"], is_member=joins)
     elif action == "enable_service":
-        api.enable(rejection.host, enabled=True)
+        api.set_host_status(rejection.host, enabled=True)
     else:
         raise UnknownAdviceError(action)
     return request
 
 
-def changed_request(request: Request, suffix: str, change: dict[str, Any]) -> Request:
+def build_changed_request(request: Request, suffix: str, change: dict[str, Any]) -> Request:
     if change["action"] == "drop_constraint":
-        return without_constraint(request, suffix, change["constraint"], change["detail"])
+        return drop_constraint(request, suffix, change["constraint"], change["detail"])
     group = request.groups[suffix]
     if change["action"] == "ask":
         amounts = {**group.resources, change["resource_class"]: change["amount"]}
@@ -83,7 +83,7 @@ def changed_request(request: Request, suffix: str, change: dict[str, Any]) -> Re
     return replace(request, groups={**request.groups, suffix: group})
 
 
-def without_constraint(request: Request, suffix: str, constraint: str, detail: str) -> Request:
+def drop_constraint(request: Request, suffix: str, constraint: str, detail: str) -> Request:
     if constraint == "member_of" and detail.startswith("in:"):
         return replace(request, zone=None)
     if constraint == "group_policy":
@@ -101,9 +101,11 @@ def without_constraint(request: Request, suffix: str, constraint: str, detail: s
     return replace(request, groups={**request.groups, suffix: group})
 
 
-def _provider_of(cloud: Cloud, rejection: Rejection, change: dict[str, Any]) -> Provider:
+def _find_rejecting_provider(
+    cloud: Cloud, rejection: Rejection, change: dict[str, Any]
+) -> Provider:
     root = cloud.hosts[rejection.host]
-    usable = usable_providers(cloud, root)
+    usable = find_usable_providers(cloud, root)
     by_name = {provider.name: provider for provider in usable}
     if "provider" in change:
         return by_name[change["provider"]]
@@ -144,11 +146,11 @@ def _set_inventory(api: Api, provider: Provider, change: dict[str, Any]) -> None
     api.set_inventories(provider.uuid, {**provider.inventories, name: inventory})
 
 
-def _set_member(
+def _set_aggregate_membership(
     api: Api, cloud: Cloud, provider: Provider, aggregate: str, *, is_member: bool
 ) -> None:
     if aggregate in cloud.aggregates and provider.name in cloud.hosts:
-        api.set_member(aggregate, provider.name, is_member=is_member)
+        api.set_aggregate_membership(aggregate, provider.name, is_member=is_member)
     else:
         joined = (
             provider.aggregates | {aggregate} if is_member else provider.aggregates - {aggregate}

@@ -65,7 +65,7 @@ class Api:
             joined = frozenset(uuids.get(uuid, uuid) for uuid in provider.aggregates)
             self.set_aggregates(provider.uuid, joined)
         for name in cloud.disabled:
-            self.enable(name, enabled=False)
+            self.set_host_status(name, enabled=False)
         for consumer, held in cloud.allocations.items():
             self.set_allocations(consumer, held)
 
@@ -134,10 +134,12 @@ class Api:
 
     def restore(self, now: Cloud, before: Cloud) -> None:
         for name in now.disabled ^ before.disabled:
-            self.enable(name, enabled=name not in before.disabled)
+            self.set_host_status(name, enabled=name not in before.disabled)
         for aggregate in before.aggregates.values():
             for host in sorted(now.aggregates[aggregate.uuid].hosts ^ aggregate.hosts):
-                self.set_member(aggregate.uuid, host, is_member=host in aggregate.hosts)
+                self.set_aggregate_membership(
+                    aggregate.uuid, host, is_member=host in aggregate.hosts
+                )
         for consumer in now.allocations:
             if now.allocations[consumer] != before.allocations.get(consumer, {}):
                 self.set_allocations(consumer, before.allocations.get(consumer, {}))
@@ -182,12 +184,12 @@ class Api:
         if held or current["allocations"]:
             self.call("PUT", path, {**body, **_OWNER})
 
-    def enable(self, host: str, *, enabled: bool) -> None:
+    def set_host_status(self, host: str, *, enabled: bool) -> None:
         services = self.call("GET", f"/compute/v2.1/os-services?host={host}")["services"]
         status = {"status": "enabled" if enabled else "disabled"}
         self.call("PUT", f"/compute/v2.1/os-services/{services[0]['id']}", status)
 
-    def set_member(self, aggregate: str, host: str, *, is_member: bool) -> None:
+    def set_aggregate_membership(self, aggregate: str, host: str, *, is_member: bool) -> None:
         rows = self.call("GET", _AGGREGATES)["aggregates"]
         number = next(row["id"] for row in rows if row["uuid"] == aggregate)
         action = {"add_host" if is_member else "remove_host": {"host": host}}

@@ -90,9 +90,9 @@ class Cloud:
         return replace(self, allocations={**self.allocations, consumer: held})
 
 
-def random_cloud(random: Random, layout: str) -> Cloud:
+def draw_cloud(random: Random, layout: str) -> Cloud:
     names = [f"cn{number}" for number in range(1, random.randint(3, 5) + 1)]
-    aggregates = dict(_random_aggregates(random, names))
+    aggregates = dict(_draw_aggregates(random, names))
     joined = {
         name: frozenset(uuid for uuid, aggregate in aggregates.items() if name in aggregate.hosts)
         for name in names
@@ -102,7 +102,7 @@ def random_cloud(random: Random, layout: str) -> Cloud:
     providers: dict[str, Provider] = {}
     for name in names:
         shares = frozenset(pool for pool in pools if random.random() < 0.6)
-        for provider in _random_tree(random, name, layout):
+        for provider in _draw_tree(random, name, layout):
             providers[provider.uuid] = provider
         status = {DISABLED} if name in disabled else set()
         providers[provider.uuid] = replace(
@@ -121,10 +121,10 @@ def random_cloud(random: Random, layout: str) -> Cloud:
         )
         providers[provider.uuid] = provider
     cloud = Cloud(providers, aggregates, disabled, {})
-    return _with_random_allocations(random, cloud)
+    return _add_random_allocations(random, cloud)
 
 
-def _random_aggregates(random: Random, names: list[str]) -> Iterator[tuple[str, Aggregate]]:
+def _draw_aggregates(random: Random, names: list[str]) -> Iterator[tuple[str, Aggregate]]:
     for zone in ("az1", "az2"):
         hosts = frozenset(name for name in names if random.random() < 0.5)
         names = [name for name in names if name not in hosts]
@@ -135,7 +135,7 @@ def _random_aggregates(random: Random, names: list[str]) -> Iterator[tuple[str, 
     yield uuid, Aggregate(uuid, "licensed", None, frozenset({LICENSED}), hosts)
 
 
-def _random_tree(random: Random, name: str, layout: str) -> Iterator[Provider]:
+def _draw_tree(random: Random, name: str, layout: str) -> Iterator[Provider]:
     root = _uuid(random)
     whole = {
         "VCPU": Inventory(random.choice([4, 8]), allocation_ratio=random.choice([1.0, 2.0])),
@@ -148,21 +148,21 @@ def _random_tree(random: Random, name: str, layout: str) -> Iterator[Provider]:
         parts = {name: whole.pop(name) for name in ("VCPU", "MEMORY_MB")}
         for number in range(2):
             halves = {name: replace(held, total=held.total // 2) for name, held in parts.items()}
-            traits = _random_traits(random, FAST, FORBIDDEN)
+            traits = _draw_traits(random, FAST, FORBIDDEN)
             yield Provider(_uuid(random), f"{name}-numa{number}", root, halves, traits)
     if layout == "nested":
         for number in range(random.randint(1, 2)):
             stock = {"VGPU": Inventory(random.choice([1, 2, 4]), max_unit=random.choice([1, 4]))}
-            traits = _random_traits(random, FAST)
+            traits = _draw_traits(random, FAST)
             yield Provider(_uuid(random), f"{name}-gpu{number}", root, stock, traits)
-    yield Provider(root, name, None, whole, _random_traits(random, FAST, FORBIDDEN, LICENSED))
+    yield Provider(root, name, None, whole, _draw_traits(random, FAST, FORBIDDEN, LICENSED))
 
 
-def _random_traits(random: Random, *names: str) -> frozenset[str]:
+def _draw_traits(random: Random, *names: str) -> frozenset[str]:
     return frozenset(name for name in names if random.random() < 0.35)
 
 
-def _with_random_allocations(random: Random, cloud: Cloud) -> Cloud:
+def _add_random_allocations(random: Random, cloud: Cloud) -> Cloud:
     for provider in cloud.providers.values():
         amounts = {
             name: max(1, held.total // 2) // held.step_size * held.step_size

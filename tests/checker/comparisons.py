@@ -8,11 +8,11 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from tests.checker.advice import Rejection, carry_out, changed_request, without_constraint
+from tests.checker.advice import Rejection, build_changed_request, carry_out_advice, drop_constraint
 from tests.checker.api import Api, UnexpectedStatusError
-from tests.checker.cloud import DISABLED, Cloud, Provider, random_cloud
-from tests.checker.model import Request, fits, hosts_that_fit, usable_providers
-from tests.checker.requests import random_request, request_spec
+from tests.checker.cloud import DISABLED, Cloud, Provider, draw_cloud
+from tests.checker.model import Request, find_fitting_hosts, find_usable_providers, fits_on_host
+from tests.checker.requests import build_request_spec, draw_request
 
 #: Number of requests per cloud.
 REQUESTS = 3
@@ -28,7 +28,7 @@ Judgement = tuple[str, str, bool]
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ComparedAnswer:
     """An answer, and whether it is true."""
 
     kind: str
@@ -43,7 +43,7 @@ class Comparison:
 
 
 @dataclass(frozen=True)
-class Case:
+class ComparedRequest:
     """A request in a cloud."""
 
     api: Api
@@ -52,7 +52,7 @@ class Case:
     random: Random
 
     def explain(self, hosts: list[str] | None = None, request: Request | None = None) -> Any:
-        body: dict[str, Any] = {"request_spec": request_spec(request or self.request)}
+        body: dict[str, Any] = {"request_spec": build_request_spec(request or self.request)}
         body |= {"hosts": hosts} if hosts else {}
         return self.api.call("POST", "/scheduler/v1/explain", body)
 
@@ -60,9 +60,11 @@ class Case:
         self.api.restore(self.api.read(frozenset(self.cloud.allocations)), self.cloud)
 
 
-def compare(api: Api, seed: int, layout: str, requests: int = REQUESTS) -> list[Comparison]:
+def compare_cloud(
+    api: Api, seed: int, layout: str, requests: int = REQUESTS
+) -> list[ComparedAnswer]:
     """Create a random cloud, compare the answers to random requests, and remove the cloud."""
-    made = random_cloud(Random(f"{seed} {layout}"), layout)
+    made = draw_cloud(Random(f"{seed} {layout}"), layout)
     consumers = frozenset(made.allocations)
     api.create(made)
     try:
@@ -70,10 +72,14 @@ def compare(api: Api, seed: int, layout: str, requests: int = REQUESTS) -> list[
         comparisons = []
         for number in range(requests):
             random = Random(f"{seed} {layout} {number}")
-            case = Case(api, cloud, random_request(random, layout), random)
+            case = ComparedRequest(api, cloud, draw_request(random, layout), random)
             comparisons += [
-                Comparison(kind, layout, seed, f"{subject}; {case.request}", is_true)
-                for part in (compare_answers, compare_explanations, compare_suggestions)
+                ComparedAnswer(kind, layout, seed, f"{subject}; {case.request}", is_true)
+                for part in (
+                    compare_verdicts_and_selections,
+                    compare_explanations,
+                    compare_near_misses,
+                )
                 for kind, subject, is_true in part(case)
             ]
         return comparisons
@@ -81,12 +87,12 @@ def compare(api: Api, seed: int, layout: str, requests: int = REQUESTS) -> list[
         api.remove(consumers)
 
 
-def compare_answers(case: Case) -> Iterator[Judgement]:
-    expected = hosts_that_fit(case.cloud, case.request)
+def compare_verdicts_and_selections(case: ComparedRequest) -> Iterator[Judgement]:
+    expected = find_fitting_hosts(case.cloud, case.request)
     for verdict in case.explain(sorted(case.cloud.hosts))["verdicts"]:
         is_true = (verdict["verdict"] == "passed") == (verdict["host"] in expected)
         yield "verdict", f"{verdict['host']} {verdict['verdict']}", is_true
-    spec = request_spec(case.request)
+    spec = build_request_spec(case.request)
     answer = case.api.call("POST", "/scheduler/v1/capacity", {"request_spec": spec})
     hosts = _claim_until_full(case, spec)
     yield "selection", str(hosts[:1]), {*hosts[:1]} <= expected and bool(hosts) == bool(expected)
@@ -95,7 +101,7 @@ def compare_answers(case: Case) -> Iterator[Judgement]:
     yield "capacity", f"{count} more fit, {len(hosts)} were placed", is_true
 
 
-def _claim_until_full(case: Case, spec: dict[str, Any]) -> list[str]:
+def _claim_until_full(case: ComparedRequest, spec: dict[str, Any]) -> list[str]:
     hosts: list[str] = []
     uuids = [str(UUID(int=number, version=4)) for number in range(1, MAX_CLAIMS)]
     try:
@@ -112,7 +118,7 @@ def _claim_until_full(case: Case, spec: dict[str, Any]) -> list[str]:
     return hosts
 
 
-def compare_explanations(case: Case) -> Iterator[Judgement]:
+def compare_explanations(case: ComparedRequest) -> Iterator[Judgement]:
     verdicts = case.explain(sorted(case.cloud.hosts))["verdicts"]
     rejected = {
         verdict["host"]: [
@@ -126,17 +132,17 @@ def compare_explanations(case: Case) -> Iterator[Judgement]:
     rejections = [rejection for reasons in rejected.values() for rejection in reasons]
     for rejection in rejections:
         subject = f"{rejection.host}: {rejection.name}: {rejection.reason}"
-        yield "reason", subject, _is_true(case.cloud, rejection)
+        yield "reason", subject, _is_reason_true(case.cloud, rejection)
     for host in case.random.sample(sorted(rejected), min(len(rejected), MAX_ADVISED_HOSTS)):
-        yield from _compare_first_changes(case, rejected[host], promises[host])
+        yield from _compare_effect_of_first_changes(case, rejected[host], promises[host])
     changes = [(rejection, change) for rejection in rejections for change in rejection.changes]
     for rejection, change in case.random.sample(changes, min(len(changes), MAX_CHANGES)):
         yield _compare_change(case, rejection, change)
 
 
-def _is_true(cloud: Cloud, rejection: Rejection) -> bool:
+def _is_reason_true(cloud: Cloud, rejection: Rejection) -> bool:
     root = cloud.hosts[rejection.host]
-    usable = usable_providers(cloud, root)
+    usable = find_usable_providers(cloud, root)
     text = rejection.reason
     every = re.match(r"each of (\d+) providers: ", text)
     if every:
@@ -161,8 +167,8 @@ def _is_rejection_valid(cloud: Cloud, rejection: Rejection, provider: Provider) 
     return True
 
 
-def _compare_first_changes(
-    case: Case, rejections: list[Rejection], would_pass: bool | None
+def _compare_effect_of_first_changes(
+    case: ComparedRequest, rejections: list[Rejection], would_pass: bool | None
 ) -> Iterator[Judgement]:
     if would_pass is None:
         return
@@ -172,7 +178,7 @@ def _compare_first_changes(
     request, cloud = case.request, case.cloud
     try:
         for rejection in firsts.values():
-            request = carry_out(case.api, cloud, request, rejection, rejection.changes[0])
+            request = carry_out_advice(case.api, cloud, request, rejection, rejection.changes[0])
             cloud = case.api.read(frozenset(cloud.allocations))
         passes = case.explain([host], request)["verdicts"][0]["verdict"] == "passed"
         yield "advice", f"{subject}; promised {would_pass}", passes == would_pass
@@ -182,10 +188,12 @@ def _compare_first_changes(
         case.restore()
 
 
-def _compare_change(case: Case, rejection: Rejection, change: dict[str, Any]) -> Judgement:
+def _compare_change(
+    case: ComparedRequest, rejection: Rejection, change: dict[str, Any]
+) -> Judgement:
     subject = f"{rejection.host}: {rejection.name}: {change['words']}"
     try:
-        request = carry_out(case.api, case.cloud, case.request, rejection, change)
+        request = carry_out_advice(case.api, case.cloud, case.request, rejection, change)
         verdict = case.explain([rejection.host], request)["verdicts"][0]
     except UnexpectedStatusError as error:
         return "change", f"{subject}; refused: {error}", False
@@ -199,7 +207,7 @@ def _compare_change(case: Case, rejection: Rejection, change: dict[str, Any]) ->
     return "change", subject, stage not in stages
 
 
-def compare_suggestions(case: Case) -> Iterator[Judgement]:
+def compare_near_misses(case: ComparedRequest) -> Iterator[Judgement]:
     funnel = case.explain()["funnel"]
     for entry in funnel.get("would_fit", []):
         request, cloud = case.request, case.cloud
@@ -208,19 +216,19 @@ def compare_suggestions(case: Case) -> Iterator[Judgement]:
             rejection = Rejection("", stage["stage"], stage["name"], "", [])
             kind, detail = rejection.constraint
             if kind in ("ComputeFilter", "root_required"):
-                cloud = _with_enabled_hosts(cloud)
+                cloud = _enable_hosts(cloud)
             elif kind == "member_of" and detail == "!in":
-                cloud = _with_unreserved_aggregates(cloud)
+                cloud = _unreserve_aggregates(cloud)
             elif change.get("action") == "ask":
-                request = changed_request(request, rejection.suffix, change)
+                request = build_changed_request(request, rejection.suffix, change)
             else:
-                request = without_constraint(request, rejection.suffix, kind, rejection.detail)
-        count = len(hosts_that_fit(cloud, request))
-        is_true = all(fits(cloud, request, host) for host in entry["examples"])
+                request = drop_constraint(request, rejection.suffix, kind, rejection.detail)
+        count = len(find_fitting_hosts(cloud, request))
+        is_true = all(fits_on_host(cloud, request, host) for host in entry["examples"])
         yield "suggestion", entry["words"], is_true and count == entry["hosts"]
 
 
-def _with_enabled_hosts(cloud: Cloud) -> Cloud:
+def _enable_hosts(cloud: Cloud) -> Cloud:
     providers = {
         uuid: replace(provider, traits=provider.traits - {DISABLED})
         for uuid, provider in cloud.providers.items()
@@ -228,7 +236,7 @@ def _with_enabled_hosts(cloud: Cloud) -> Cloud:
     return replace(cloud, providers=providers, disabled=frozenset())
 
 
-def _with_unreserved_aggregates(cloud: Cloud) -> Cloud:
+def _unreserve_aggregates(cloud: Cloud) -> Cloud:
     aggregates = {
         uuid: replace(aggregate, required=frozenset())
         for uuid, aggregate in cloud.aggregates.items()

@@ -26,11 +26,11 @@ class Request:
     isolate: bool = False
 
 
-def hosts_that_fit(cloud: Cloud, request: Request) -> set[str]:
-    return {name for name in cloud.hosts if fits(cloud, request, name)}
+def find_fitting_hosts(cloud: Cloud, request: Request) -> set[str]:
+    return {name for name in cloud.hosts if fits_on_host(cloud, request, name)}
 
 
-def fits(cloud: Cloud, request: Request, host: str) -> bool:
+def fits_on_host(cloud: Cloud, request: Request, host: str) -> bool:
     root = cloud.hosts[host]
     if DISABLED in root.traits or host in cloud.disabled:
         return False
@@ -46,15 +46,15 @@ def fits(cloud: Cloud, request: Request, host: str) -> bool:
     usable = [
         [
             provider
-            for provider in usable_providers(cloud, root)
-            if _may_serve(cloud, request, provider, root, suffix, group)
+            for provider in find_usable_providers(cloud, root)
+            if _may_serve_group(cloud, request, provider, root, suffix, group)
         ]
         for suffix, group, _ in parts
     ]
-    return any(_is_valid(cloud, request, parts, chosen) for chosen in product(*usable))
+    return any(_is_valid_combination(cloud, request, parts, chosen) for chosen in product(*usable))
 
 
-def usable_providers(cloud: Cloud, root: Provider) -> list[Provider]:
+def find_usable_providers(cloud: Cloud, root: Provider) -> list[Provider]:
     tree = cloud.tree(root)
     joined = frozenset().union(*(provider.aggregates for provider in tree))
     pools = [
@@ -65,7 +65,7 @@ def usable_providers(cloud: Cloud, root: Provider) -> list[Provider]:
     return [*tree, *pools]
 
 
-def _may_serve(
+def _may_serve_group(
     cloud: Cloud, request: Request, provider: Provider, root: Provider, suffix: str, group: Group
 ) -> bool:
     if provider.traits & group.forbidden or (suffix and not group.required <= provider.traits):
@@ -84,7 +84,7 @@ def _may_serve(
     return not spanning & reserved
 
 
-def _is_valid(
+def _is_valid_combination(
     cloud: Cloud,
     request: Request,
     parts: list[tuple[str, Group, Amounts]],
@@ -106,12 +106,12 @@ def _is_valid(
     return all(
         name in cloud.providers[uuid].inventories
         and cloud.providers[uuid].inventories[name].has_room(cloud.used(uuid, name), amount)
-        for uuid, amounts in _allocations(parts, chosen).items()
+        for uuid, amounts in _sum_allocations(parts, chosen).items()
         for name, amount in amounts.items()
     )
 
 
-def _allocations(
+def _sum_allocations(
     parts: list[tuple[str, Group, Amounts]], chosen: tuple[Provider, ...]
 ) -> dict[str, Amounts]:
     allocations: dict[str, Counter[str]] = {}

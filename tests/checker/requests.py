@@ -8,7 +8,7 @@ from tests.checker.cloud import FAST, FORBIDDEN, LICENSED
 from tests.checker.model import Group, Request
 
 
-def random_request(random: Random, layout: str) -> Request:
+def draw_request(random: Random, layout: str) -> Request:
     required = {name for name in (FAST, LICENSED) if random.random() < 0.25}
     forbidden = {FORBIDDEN} if random.random() < 0.25 else set()
     resources = {
@@ -25,7 +25,7 @@ def random_request(random: Random, layout: str) -> Request:
     return Request(groups, zone, isolate=len(groups) > 2 and random.random() < 0.6)
 
 
-def request_spec(request: Request) -> dict[str, Any]:
+def build_request_spec(request: Request) -> dict[str, Any]:
     extra_specs: dict[str, str] = {}
     for suffix, group in request.groups.items():
         for name in group.required:

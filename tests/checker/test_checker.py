@@ -7,7 +7,7 @@ import pytest
 
 from tests.checker.api import Api
 from tests.checker.cloud import LAYOUTS
-from tests.checker.comparisons import REQUESTS, Comparison, compare
+from tests.checker.comparisons import REQUESTS, ComparedAnswer, compare_cloud
 from tests.conftest import make_settings
 
 
@@ -23,20 +23,22 @@ def api(sqlite_url: str, make_app: Callable) -> Api:
     return Api(send)
 
 
-def _false_comparisons(api: Api, seeds: range, layout: str, requests: int) -> list[Comparison]:
-    comparisons = [row for seed in seeds for row in compare(api, seed, layout, requests=requests)]
+def _find_false_answers(api: Api, seeds: range, layout: str, requests: int) -> list[ComparedAnswer]:
+    comparisons = [
+        row for seed in seeds for row in compare_cloud(api, seed, layout, requests=requests)
+    ]
     assert {comparison.kind for comparison in comparisons} > {"verdict", "reason", "capacity"}
     return [comparison for comparison in comparisons if not comparison.is_true]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_comparisons_find_no_false_answer(api: Api, layout: str):
-    assert _false_comparisons(api, range(1, 2), layout, requests=1) == []
+def test_answers_in_a_random_cloud_equal_the_model(api: Api, layout: str):
+    assert _find_false_answers(api, range(1, 2), layout, requests=1) == []
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_answers_are_correct_in_many_clouds(api: Api, layout: str):
+def test_answers_in_many_random_clouds_equal_the_model(api: Api, layout: str):
     """More than 2 000 comparisons."""
-    assert _false_comparisons(api, range(1, 15), layout, requests=REQUESTS) == []
+    assert _find_false_answers(api, range(1, 15), layout, requests=REQUESTS) == []
