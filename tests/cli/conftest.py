@@ -17,13 +17,13 @@ from tests.support.servers import Server, environment, start_servers
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def run_command(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Return a function that runs a command to its end in an empty working directory."""
 
-    def run(*arguments: str, stdin: str = "", **variables: str):
+    def run_command(*arguments: str, stdin: str = "", **variables: str):
         return program.run(*arguments, stdin=stdin, cwd=tmp_path, env=environment(**variables))
 
-    return run
+    return run_command
 
 
 @pytest.fixture
@@ -58,7 +58,9 @@ def run_cli(sqlite_url: str, monkeypatch, run_main) -> Callable[..., tuple[int, 
     return run_main
 
 
-def fill_copy(template: Path, folder: Path, fill: Callable[[Client], object], *files: str) -> Path:
+def copy_filled_database(
+    template: Path, folder: Path, fill: Callable[[Client], object], *files: str
+) -> Path:
     """Return a copy of a database that ``fill`` filled by requests, with configuration files.
 
     As the ``sqlite_template`` of a module, it is filled only once for all tests of the module.

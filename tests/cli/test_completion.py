@@ -55,20 +55,20 @@ FLAVORS, HOSTS = {"m1.small", "m1.large"}, {"cn1", "cn2"}
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory) -> Path:
+def completing_program(tmp_path_factory) -> Path:
     """The program that shells call for names."""
-    program = tmp_path_factory.mktemp("bin") / "placement-sched"
-    program.write_text(NAMES_PROGRAM)
-    program.chmod(0o755)
-    return program
+    completing_program = tmp_path_factory.mktemp("bin") / "placement-sched"
+    completing_program.write_text(NAMES_PROGRAM)
+    completing_program.chmod(0o755)
+    return completing_program
 
 
-def asked_line(program: Path) -> str:
+def read_passed_line(program: Path) -> str:
     """Return the kind and the line that a shell passed to the program."""
     return program.with_name("placement-sched.asked").read_text().strip()
 
 
-def output_of(*command: str, program: Path | None = None, folder: Path | None = None) -> str:
+def run_shell(*command: str, program: Path | None = None, folder: Path | None = None) -> str:
     """Run a shell, which finds ``program`` on its path, and return its output."""
     folders = [str(program.parent)] if program else []
     done = subprocess.run(
@@ -85,14 +85,14 @@ def output_of(*command: str, program: Path | None = None, folder: Path | None = 
 
 
 @pytest.fixture(scope="module")
-def complete_in_bash(program, tmp_path_factory):
+def complete_in_bash(completing_program, tmp_path_factory):
     """Return a function that returns the completions that bash offers for the last word."""
     script = write_script("bash", tmp_path_factory.mktemp("bash"))
 
     def complete(*words: str) -> set[str]:
         line = shlex.join(["complete_words", "placement-sched", *words])
         code = f". {script}\n{COMPLETE_WORDS}\n{line}"
-        return set(output_of("bash", "--norc", "-c", code, program=program).split())
+        return set(run_shell("bash", "--norc", "-c", code, program=completing_program).split())
 
     return complete
 
@@ -100,7 +100,7 @@ def complete_in_bash(program, tmp_path_factory):
 def complete_in_fish(line: str, folder: Path, program: Path) -> set[str]:
     """Return the completions that fish offers for a line."""
     code = f"source {write_script('fish', folder)}; complete -C '{line}'"
-    output = output_of(find_program("fish"), "--no-config", "-c", code, program=program)
+    output = run_shell(find_program("fish"), "--no-config", "-c", code, program=program)
     return {line.split()[0] for line in output.splitlines()}
 
 
@@ -140,18 +140,21 @@ NAMED = [
 
 
 @pytest.mark.parametrize(("words", "kind", "names"), NAMED)
-def test_bash_offers_names(complete_in_bash, program, words, kind, names):
+def test_bash_offers_names(complete_in_bash, completing_program, words, kind, names):
     assert complete_in_bash(*words) == names
-    assert asked_line(program) == f"{kind}: {' '.join(('placement-sched', *words))}".strip()
+    assert (
+        read_passed_line(completing_program)
+        == f"{kind}: {' '.join(('placement-sched', *words))}".strip()
+    )
 
 
-def test_fish_offers_names(program, tmp_path):
+def test_fish_offers_names(completing_program, tmp_path):
     line = "placement-sched explain --flavor m1."
-    assert complete_in_fish(line, tmp_path, program) == FLAVORS
-    assert asked_line(program) == f"flavors: {line}"
+    assert complete_in_fish(line, tmp_path, completing_program) == FLAVORS
+    assert read_passed_line(completing_program) == f"flavors: {line}"
 
 
-def test_zsh_adds_names(program, tmp_path):
+def test_zsh_offers_names(completing_program, tmp_path):
     zsh = find_program("zsh")
     pattern = r"^_placement_sched_hosts\(\) {.*?^}"
     text = write_script("zsh", tmp_path).read_text()
@@ -159,16 +162,20 @@ def test_zsh_adds_names(program, tmp_path):
     line = "placement-sched host show cn"
     calls = f"compadd() {{ print -l -- $@ }}\nLBUFFER='{line}'\n_placement_sched_hosts"
     code = f"{function[0]}\n{calls}"
-    assert output_of(zsh, "-f", "-c", code, program=program).split() == ["--", "cn1", "cn2"]
-    assert asked_line(program) == f"hosts: {line}"
+    assert run_shell(zsh, "-f", "-c", code, program=completing_program).split() == [
+        "--",
+        "cn1",
+        "cn2",
+    ]
+    assert read_passed_line(completing_program) == f"hosts: {line}"
 
 
 @pytest.mark.exhaustive
-def test_silent_server_completes_nothing():
+def test_completion_with_a_silent_server_offers_nothing():
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         line = f"placement-sched host show --url {url} --token admin cn"
-        assert output_of(str(PROGRAM), "completion", "--names", "hosts", line) == ""
+        assert run_shell(str(PROGRAM), "completion", "--names", "hosts", line) == ""
 
 
 @pytest.mark.parametrize(
@@ -182,7 +189,7 @@ def test_silent_server_completes_nothing():
         "",
     ],
 )
-def test_unparsable_line_completes_nothing(line, capsys):
+def test_completion_of_an_unparsable_line_offers_nothing(line, capsys):
     with pytest.raises(SystemExit) as end:
         main(["completion", "--names", "hosts", line])
     assert (end.value.code, *capsys.readouterr()) == (0, "", "")
@@ -229,7 +236,7 @@ def test_script_names_every_command_and_option(shell, capsys):
 
 
 def test_zsh_accepts_its_script(tmp_path):
-    output_of(find_program("zsh"), "-n", str(write_script("zsh", tmp_path)))
+    run_shell(find_program("zsh"), "-n", str(write_script("zsh", tmp_path)))
 
 
 def test_zsh_registers_the_completion(tmp_path):
@@ -237,12 +244,15 @@ def test_zsh_registers_the_completion(tmp_path):
     code = (
         "fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D; print $_comps[placement-sched]"
     )
-    output = output_of(find_program("zsh"), "-f", "-c", code, folder=tmp_path)
+    output = run_shell(find_program("zsh"), "-f", "-c", code, folder=tmp_path)
     assert output.strip() == "_placement-sched"
 
 
-def test_fish_offers_the_commands(program, tmp_path):
-    assert complete_in_fish("placement-sched de", tmp_path, program) == {"demo", "decision"}
+def test_fish_offers_the_commands(completing_program, tmp_path):
+    assert complete_in_fish("placement-sched de", tmp_path, completing_program) == {
+        "demo",
+        "decision",
+    }
 
 
 def test_guide_shows_the_installation_of_each_script():

@@ -18,42 +18,42 @@ BUS = "[oslo_messaging_notifications]\n"
 
 
 @pytest.fixture
-def check(tmp_path, monkeypatch, run_main):
+def validate_files(tmp_path, monkeypatch, run_main):
     """Return a function that validates with environment variables: status, stdout and stderr."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OS_API__AUTH_STRATEGY", raising=False)
     monkeypatch.delenv("OS_PLACEMENT_DATABASE__CONNECTION", raising=False)
 
-    def check(*arguments: str, **variables: str) -> tuple[int, str, str]:
+    def validate_files(*arguments: str, **variables: str) -> tuple[int, str, str]:
         with monkeypatch.context() as patch:
             for name, value in variables.items():
                 patch.setenv(f"OS_{name}", value)
             return run_main("config", "validate", *arguments)
 
-    return check
+    return validate_files
 
 
 @pytest.fixture
-def validate(check, tmp_path):
+def validate_text(validate_files, tmp_path):
     """Return a function that validates a text and returns the status and the output."""
 
-    def validate(text: str, *arguments: str) -> tuple[int, str]:
+    def validate_text(text: str, *arguments: str) -> tuple[int, str]:
         (tmp_path / "a.conf").write_text(text)
         has_database = re.search("^connection =", text, re.MULTILINE)
         variables = {} if has_database else {"PLACEMENT_DATABASE__CONNECTION": "sqlite:///file.db"}
-        return check("--config-file", "a.conf", *arguments, **variables)[:2]
+        return validate_files("--config-file", "a.conf", *arguments, **variables)[:2]
 
-    return validate
+    return validate_text
 
 
 @pytest.fixture(scope="module")
-def sample() -> str:
+def sample_configuration() -> str:
     with redirect_stdout(StringIO()) as output:
         assert main(["config", "sample"]) == 0
     return output.getvalue()
 
 
-def test_sample_has_options_of_core_plugins_and_libraries(sample):
+def test_sample_has_options_of_core_plugins_and_libraries(sample_configuration):
     assert {
         "[placement_database]",
         "#connection = <None>",
@@ -69,21 +69,23 @@ def test_sample_has_options_of_core_plugins_and_libraries(sample):
         "#control_exchange = nova",
         "#notification_format = unversioned",
         "#debug = false",
-    } <= set(sample.splitlines())
+    } <= set(sample_configuration.splitlines())
 
 
-def test_sample_sets_no_option_and_is_valid(sample, validate):
-    assert [line for line in sample.splitlines() if line and line[0] not in "#["] == []
-    assert validate(sample) == (0, VALID)
+def test_sample_sets_no_option_and_is_valid(sample_configuration, validate_text):
+    assert [
+        line for line in sample_configuration.splitlines() if line and line[0] not in "#["
+    ] == []
+    assert validate_text(sample_configuration) == (0, VALID)
 
 
-def test_sample_with_all_defaults_set_is_valid(sample, validate):
+def test_sample_with_all_defaults_set_is_valid(sample_configuration, validate_text):
     written = "\n".join(
         line[1:] if line.startswith("#") and line[1:2].isalpha() and " = " in line else line
-        for line in sample.splitlines()
+        for line in sample_configuration.splitlines()
         if "<None>" not in line
     )
-    status, printed = validate(written)
+    status, printed = validate_text(written)
     # oslo.messaging's sample may have deprecated options.
     usual = re.compile(
         r"a.conf:\d+: warning: \[oslo_messaging_rabbit\] \w+ will be removed.*"
@@ -93,10 +95,10 @@ def test_sample_with_all_defaults_set_is_valid(sample, validate):
     assert [line for line in printed.splitlines() if not usual.fullmatch(line)] == []
 
 
-def test_standby_urls_are_reported_as_ignored(validate):
+def test_ignored_standby_url_is_a_warning(validate_text):
     place = "postgresql://u:p@db/placement"
     text = f"[placement_database]\nconnection = {place}\nslave_connection = {place}\n"
-    status, printed = validate(text)
+    status, printed = validate_text(text)
     assert status == 0
     assert printed.startswith(
         "a.conf:3: warning: [placement_database] slave_connection is ignored: "
@@ -181,15 +183,15 @@ WRONG_TEXTS = [
         *WRONG_TEXTS,
     ],
 )
-def test_error_is_one_line_with_its_place(validate, text, message):
-    status, printed = validate(text)
+def test_configuration_error_is_one_line_with_file_and_line(validate_text, text, message):
+    status, printed = validate_text(text)
     assert status == 1
     assert printed.startswith(message)
     assert printed.count("\n") == 1
 
 
-def test_errors_are_printed_in_order_of_lines(validate):
-    _, printed = validate("[api]\nfoo = 1\nbar = 2\n[nowhere]\nx = 1\n[scheduler]\ny = 1\n")
+def test_errors_are_printed_in_order_of_lines(validate_text):
+    _, printed = validate_text("[api]\nfoo = 1\nbar = 2\n[nowhere]\nx = 1\n[scheduler]\ny = 1\n")
     assert [line.partition(": ")[0] for line in printed.splitlines()] == [
         "a.conf:2",
         "a.conf:3",
@@ -198,8 +200,8 @@ def test_errors_are_printed_in_order_of_lines(validate):
     ]
 
 
-def test_option_of_another_service_is_a_warning(validate):
-    status, printed = validate(
+def test_option_of_another_service_is_a_warning(validate_text):
+    status, printed = validate_text(
         "[DEFAULT]\ncompute_driver = libvirt.LibvirtDriver\n"
         "[cinder]\ncatalog_info = volumev3\nos_region_name = x\n"
         "[placement]\nauth_type = password\ncafile = /x\n"
@@ -227,26 +229,26 @@ def test_option_of_another_service_is_a_warning(validate):
 
 
 @pytest.mark.parametrize("auth_type", ["<None>", "nope"])
-def test_unknown_auth_type_is_reported_once(check, auth_type):
+def test_unknown_auth_type_is_reported_once(validate_files, auth_type):
     words = f"[keystone_authtoken] auth_type {auth_type} is not installed"
-    assert check(KEYSTONE_AUTHTOKEN__AUTH_TYPE=auth_type) == (
+    assert validate_files(KEYSTONE_AUTHTOKEN__AUTH_TYPE=auth_type) == (
         1,
         f"environment OS_KEYSTONE_AUTHTOKEN__AUTH_TYPE: error: {words}\n",
         "files read: none\n",
     )
 
 
-def test_missing_file_is_reported_by_name(check, run_main):
+def test_missing_file_is_reported_by_name(validate_files, run_main):
     files = ("--config-file", "a.conf", "--config-file", "b.conf")
     words = "placement-sched: a.conf: No such file or directory\n"
     assert run_main("db", "version", *files) == (1, "", words)
-    status, printed, _ = check(*files)
+    status, printed, _ = validate_files(*files)
     words = "error: No such file or directory\n"
     assert (status, printed) == (1, f"a.conf: {words}b.conf: {words}")
 
 
-def test_deprecated_name_is_a_warning(validate):
-    status, printed = validate(
+def test_deprecated_name_is_a_warning(validate_text):
+    status, printed = validate_text(
         "[keystone_authtoken]\nauth_type = password\ntenant-name = x\n"
         "auth_url = http://127.0.0.1:5000\nusername = placement\npassword = secret\n"
     )
@@ -257,10 +259,10 @@ def test_deprecated_name_is_a_warning(validate):
     )
 
 
-def test_deprecated_name_is_reported_once(run, tmp_path):
+def test_deprecated_name_is_reported_once(run_command, tmp_path):
     connection = "[placement_database]\nconnection = sqlite:///file.db\n"
     (tmp_path / "nova.conf").write_text(f"{connection}[DEFAULT]\nscheduler_host_subset_size = 2\n")
-    checked = run("config", "validate", "--config-file", "nova.conf")
+    checked = run_command("config", "validate", "--config-file", "nova.conf")
     assert checked.stdout.count("scheduler_host_subset_size") == 1
     assert checked.stderr == "files read: nova.conf\n"
 
@@ -282,9 +284,9 @@ http_retries = 2
 """
 
 
-def test_neutron_section_of_nova_conf_is_accepted(validate):
-    assert validate(NEUTRON) == (0, VALID)
-    status, printed = validate(
+def test_neutron_section_of_nova_conf_is_accepted(validate_text):
+    assert validate_text(NEUTRON) == (0, VALID)
+    status, printed = validate_text(
         f"{NEUTRON}service_metadata_proxy = true\nmetadata_proxy_shared_secret = x\n"
         "ovs_bridge = br-int\nphysnets = a,b\ndefault_floating_pool = x\n"
     )
@@ -292,28 +294,28 @@ def test_neutron_section_of_nova_conf_is_accepted(validate):
     assert printed.count(" here, so it is not used\n") == printed.count("\n") == 5
 
 
-def test_messaging_sections_of_nova_conf_are_accepted(validate):
+def test_messaging_sections_of_nova_conf_are_accepted(validate_text):
     text = (
         "[DEFAULT]\ntransport_url = rabbit://u:p@bus:5672/\nhost = ctl1\n"
         "[notifications]\nnotification_format = both\n"
         "[oslo_messaging_notifications]\ndriver = messagingv2\ntopics = notifications,audit\n"
         "[oslo_messaging_rabbit]\nrabbit_ha_queues = true\n"
     )
-    assert validate(text) == (0, VALID)
+    assert validate_text(text) == (0, VALID)
 
 
-def test_unknown_messaging_group_is_a_warning(validate):
+def test_unknown_messaging_group_is_a_warning(validate_text):
     words = "a.conf:1: warning: unknown group [oslo_messaging_amqp], its options are not used\n"
-    assert validate("[oslo_messaging_amqp]\nidle_timeout = 3\n") == (0, words)
+    assert validate_text("[oslo_messaging_amqp]\nidle_timeout = 3\n") == (0, words)
 
 
-def test_invalid_secret_is_not_printed(validate):
-    _, printed = validate("[keystone_authtoken]\nmemcache_secret_key = a\nauth_type = nope\n")
+def test_invalid_secret_is_not_printed(validate_text):
+    _, printed = validate_text("[keystone_authtoken]\nmemcache_secret_key = a\nauth_type = nope\n")
     assert "memcache_secret_key" not in printed
 
 
-def test_json_has_file_and_line(validate):
-    status, printed = validate("[api]\nauth_stratgy = 1\n", "--format", "json")
+def test_json_has_file_and_line(validate_text):
+    status, printed = validate_text("[api]\nauth_stratgy = 1\n", "--format", "json")
     (problem,) = json.loads(printed)
     assert status == 1
     assert problem == {
@@ -324,8 +326,8 @@ def test_json_has_file_and_line(validate):
     }
 
 
-def test_environment_variables_are_checked(check):
-    status, printed, _ = check(API__AUTH_STRATEGY="x", API__FOO="1", CLOUD="y")
+def test_environment_variables_are_checked(validate_files):
+    status, printed, _ = validate_files(API__AUTH_STRATEGY="x", API__FOO="1", CLOUD="y")
     assert status == 1
     assert [line.split(": ")[:2] for line in printed.splitlines()] == [
         ["environment OS_API__AUTH_STRATEGY", "error"],
@@ -333,10 +335,10 @@ def test_environment_variables_are_checked(check):
     ]
 
 
-def test_database_is_checked_only_on_request(check):
+def test_database_is_checked_only_on_request(validate_files):
     url = {"PLACEMENT_DATABASE__CONNECTION": "postgresql://127.0.0.1:1/x"}
-    assert check(**url)[0] == 0
-    status, printed, _ = check("--database", **url)
+    assert validate_files(**url)[0] == 0
+    status, printed, _ = validate_files("--database", **url)
     assert status == 1
     assert printed.startswith(
         "error: [placement_database] connection: the database does not answer: "
@@ -344,21 +346,23 @@ def test_database_is_checked_only_on_request(check):
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
-def test_pending_database_upgrade_is_a_warning(kind, check, run_main, tmp_path, monkeypatch):
+def test_pending_database_upgrade_is_a_warning(
+    kind, validate_files, run_main, tmp_path, monkeypatch
+):
     with empty_database(kind, tmp_path) as url:
         monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", url)
-        status, printed, _ = check("--database")
+        status, printed, _ = validate_files("--database")
         assert status == 0
         assert printed.startswith("warning: the database schema is at revision none")
         assert "run placement-sched db sync" in printed
         by_itself = {"PLACEMENT_DATABASE__SYNC_ON_STARTUP": "true"}
-        assert check("--database", **by_itself)[1] == VALID
+        assert validate_files("--database", **by_itself)[1] == VALID
         assert run_main("db", "sync")[0] == 0
-        assert check("--database")[1] == VALID
+        assert validate_files("--database")[1] == VALID
 
 
-def test_unparsable_option_stops_other_commands_with_one_line(validate, run_main):
-    validate("[scheduler]\nmax_attempts = x\n")
+def test_unparsable_option_stops_other_commands_with_one_line(validate_text, run_main):
+    validate_text("[scheduler]\nmax_attempts = x\n")
     status, _, error = run_main("db", "version", "--config-file", "a.conf")
     assert status == 1
     assert "max_attempts" in error
@@ -368,5 +372,5 @@ def test_unparsable_option_stops_other_commands_with_one_line(validate, run_main
 @pytest.mark.parametrize(
     "name", ["enable_isolated_aggregate_filtering", "enable_forbidden_aggregates_filter"]
 )
-def test_both_names_of_an_option_are_accepted(validate, name):
-    assert validate(f"[scheduler]\n{name} = true\n") == (0, VALID)
+def test_old_and_new_name_of_an_option_are_accepted(validate_text, name):
+    assert validate_text(f"[scheduler]\n{name} = true\n") == (0, VALID)

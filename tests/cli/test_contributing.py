@@ -28,7 +28,7 @@ def test_files_of_a_change_exist(change, files):
         ("add a microversion to the Placement API", "four files: "),
     ],
 )
-def test_number_of_files_is_named(change, number):
+def test_change_names_its_number_of_files(change, number):
     (files,) = (files for row, files in list_rows() if row == change)
     assert files.startswith(number)
     assert "the page in `api-ref/source" in files

@@ -8,9 +8,9 @@ from placement_sched.cli import main as program
 pytestmark = pytest.mark.slow
 
 
-def test_unavailable_server_is_reported_with_the_driver_error(run):
+def test_unavailable_server_is_reported_with_the_driver_error(run_command):
     url = f"postgresql://nobody:{'geheim'}@127.0.0.1:1/nothing"
-    refused = run("db", "version", OS_PLACEMENT_DATABASE__CONNECTION=url)
+    refused = run_command("db", "version", OS_PLACEMENT_DATABASE__CONNECTION=url)
     assert refused.returncode == 1
     assert refused.stderr.startswith("placement-sched: the database does not answer: ")
     assert "refused" in refused.stderr

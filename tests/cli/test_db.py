@@ -30,8 +30,8 @@ def run_json(run_main):
     return run_json
 
 
-def test_sync_creates_the_embedded_database(run, tmp_path):
-    done = run("db", "sync")
+def test_sync_creates_the_embedded_database(run_command, tmp_path):
+    done = run_command("db", "sync")
     assert done.returncode == 0
     assert done.stderr == ""
     assert done.stdout == (
@@ -43,9 +43,7 @@ def test_sync_creates_the_embedded_database(run, tmp_path):
     assert traits == 1
 
 
-def test_prepared_database_needs_no_change_and_has_no_other_owner(
-    database_url, run_main, run_json, monkeypatch
-):
+def test_sync_of_a_prepared_database_changes_nothing(database_url, run_main, run_json, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
     report = run_json("sync")
     assert report["before"] == report["revision"] == newest_revision()
@@ -55,12 +53,12 @@ def test_prepared_database_needs_no_change_and_has_no_other_owner(
     assert run_main("db", "version")[1].endswith(f"newest {newest_revision()}\n")
 
 
-def test_version_without_our_schema_is_none(run, tmp_path):
-    refused = run("db", "version")
+def test_version_without_our_schema_is_none(run_command, tmp_path):
+    refused = run_command("db", "version")
     assert refused.returncode == 1
     assert "there is no database placement_sched.db" in refused.stderr
     (tmp_path / "placement_sched.db").touch()
-    assert run("db", "version").stdout == (
+    assert run_command("db", "version").stdout == (
         f"sqlite:///placement_sched.db: schema at revision none, newest {newest_revision()}\n"
     )
 
@@ -73,8 +71,8 @@ def test_password_is_not_shown(monkeypatch, run_main, postgresql_server):
     assert (status, "geheim" in printed) == (0, False)
 
 
-def test_missing_database_url_is_reported_by_option(run):
-    refused = run("db", "sync", OS_PLACEMENT_DATABASE__CONNECTION="nonsense")
+def test_missing_database_url_is_reported_by_option(run_command):
+    refused = run_command("db", "sync", OS_PLACEMENT_DATABASE__CONNECTION="nonsense")
     assert refused.returncode == 1
     assert refused.stderr == (
         "placement-sched: [placement_database] connection: not an SQLAlchemy database URL\n"
@@ -82,7 +80,7 @@ def test_missing_database_url_is_reported_by_option(run):
 
 
 @pytest.fixture(params=KINDS)
-def train_url(request, tmp_path, monkeypatch):
+def url_of_train_database(request, tmp_path, monkeypatch):
     """The URL of an OpenStack placement database of Train."""
     with empty_database(request.param, tmp_path) as url:
         database = Database(make_settings(url))
@@ -92,7 +90,7 @@ def train_url(request, tmp_path, monkeypatch):
         yield url
 
 
-def test_adopt_prints_its_changes(train_url, run_main, run_json):
+def test_adopt_prints_its_changes(url_of_train_database, run_main, run_json):
     status, printed, _ = run_main("db", "adopt")
     first, *rest = printed.splitlines()
     assert status == 0
@@ -102,17 +100,21 @@ def test_adopt_prints_its_changes(train_url, run_main, run_json):
     printed = "\n".join(rest)
     assert "tables created: consumer_types, placement_sched_alembic_version, sched_agg" in printed
     assert "columns added: consumers.consumer_type_id" in printed
-    hashed = "sched_allocations_consumer_id_idx, " if train_url.startswith("postgresql") else ""
+    hashed = (
+        "sched_allocations_consumer_id_idx, "
+        if url_of_train_database.startswith("postgresql")
+        else ""
+    )
     assert f"indexes created: {hashed}consumers_consumer_type_id_idx\n" in printed
     assert "standard resource classes added: VCPU, MEMORY_MB" in printed
     assert "found: 0 resource providers (0 roots)" in printed
     assert "note: its schema is now at 422ece571366 (Xena)" in printed
     # Adopted again, after an upgrade of this service.
-    downgrade_to_0020(train_url)
+    downgrade_to_0020(url_of_train_database)
     assert run_main("db", "adopt")[1].splitlines()[1:-1] == [
         f"own schema: brought from revision 0020 to {newest_revision()}"
     ]
-    downgrade_to_0020(train_url)
+    downgrade_to_0020(url_of_train_database)
     report = run_json("adopt")
     assert (report["changed"], report["created_indexes"]) == (True, [])
     # Adopted again, without a change.
@@ -130,8 +132,8 @@ def downgrade_to_0020(url):
     database.dispose()
 
 
-@pytest.mark.parametrize("train_url", ["sqlite"], indirect=True)
-def test_json_adopt_has_the_release_and_the_counts(train_url, run_json):
+@pytest.mark.parametrize("url_of_train_database", ["sqlite"], indirect=True)
+def test_json_adopt_has_the_release_and_the_counts(url_of_train_database, run_json):
     report = run_json("adopt")
     assert report["changed"] is True
     assert report["openstack"] == {
@@ -143,7 +145,7 @@ def test_json_adopt_has_the_release_and_the_counts(train_url, run_json):
 
 
 @pytest.fixture(params=KINDS)
-def openstack_url(request, tmp_path, monkeypatch):
+def url_of_openstack_database(request, tmp_path, monkeypatch):
     """The URL of an OpenStack placement database of the newest release."""
     with empty_database(request.param, tmp_path) as url:
         database = Database(make_settings(url))
@@ -153,7 +155,7 @@ def openstack_url(request, tmp_path, monkeypatch):
         yield url
 
 
-def tables(url):
+def list_tables(url):
     database = Database(make_settings(url))
     with database.read() as connection:
         found = set(inspect(connection).get_table_names())
@@ -162,14 +164,14 @@ def tables(url):
 
 
 def test_openstack_database_has_an_owner_and_is_rejected_until_adopt(
-    openstack_url, run_main, run_json
+    url_of_openstack_database, run_main, run_json
 ):
     owner = f"OpenStack placement's database of 2023.2 to 2026.2 (10.0 to 16.0), revision {NEWEST}"
     assert run_main("db", "version")[1].endswith(
         f"schema at revision none, newest {newest_revision()}; {owner}, not adopted "
         "(placement-sched db adopt takes it over)\n"
     )
-    before = tables(openstack_url)
+    before = list_tables(url_of_openstack_database)
     status, printed, error = run_main("db", "sync")
     assert (status, printed) == (1, "")
     assert error == (
@@ -177,32 +179,32 @@ def test_openstack_database_has_an_owner_and_is_rejected_until_adopt(
         "2023.2 to 2026.2 (10.0 to 16.0)) and is not adopted; nothing was changed. Run "
         "placement-sched db adopt to take it over\n"
     )
-    assert tables(openstack_url) == before
+    assert list_tables(url_of_openstack_database) == before
     assert run_main("db", "adopt")[0] == run_main("db", "sync")[0] == 0
     assert run_main("db", "version")[1].endswith(f"{owner}, adopted\n")
     report = run_json("version")
     assert (report["adopted"], report["openstack"]["revision"]) == (True, NEWEST)
 
 
-@pytest.mark.parametrize("openstack_url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("url_of_openstack_database", ["sqlite"], indirect=True)
 @pytest.mark.parametrize("sync", ["true", pytest.param("false", marks=pytest.mark.exhaustive)])
-def test_serve_needs_an_adopted_database(openstack_url, run, sync):
-    before = tables(openstack_url)
-    refused = run(
+def test_serve_needs_an_adopted_database(url_of_openstack_database, run_command, sync):
+    before = list_tables(url_of_openstack_database)
+    refused = run_command(
         "serve",
         "--port",
         "0",
-        OS_PLACEMENT_DATABASE__CONNECTION=openstack_url,
+        OS_PLACEMENT_DATABASE__CONNECTION=url_of_openstack_database,
         OS_PLACEMENT_DATABASE__SYNC_ON_STARTUP=sync,
     )
     assert refused.returncode == 1
     assert refused.stdout == ""
     assert refused.stderr.endswith("placement-sched db adopt to take it over\n")
-    assert tables(openstack_url) == before
+    assert list_tables(url_of_openstack_database) == before
 
 
-def test_adopt_reports_an_unknown_schema_in_one_line(run, tmp_path):
-    refused = run("db", "adopt")
+def test_adopt_reports_an_unknown_schema_in_one_line(run_command, tmp_path):
+    refused = run_command("db", "adopt")
     assert refused.returncode == 1
     assert refused.stdout == ""
     assert refused.stderr == (

@@ -107,50 +107,50 @@ def find_request(document: dict, name: str) -> dict:
     return found
 
 
-def passing_hosts(document: dict, name: str) -> list[str]:
+def list_passing_hosts(document: dict, name: str) -> list[str]:
     return [host["host"] for host in find_request(document, name)["explanation"]["hosts"]]
 
 
-def claimed_hosts(document: dict, name: str) -> list[str]:
+def list_claimed_hosts(document: dict, name: str) -> list[str]:
     return [selection["service_host"] for selection in find_request(document, name)["claimed"]]
 
 
-def rejected_hosts(document: dict, name: str) -> dict[str, str]:
+def list_rejected_hosts(document: dict, name: str) -> dict[str, str]:
     funnel = find_request(document, name)["explanation"]["funnel"]
     stages = [*funnel["allocation_candidates"]["steps"], *funnel["filters"]]
     return {entry["host"]: entry["reason"] for stage in stages for entry in stage["rejected"]}
 
 
-def request_section(shown: str, number: int) -> str:
+def cut_section_of_request(shown: str, number: int) -> str:
     """Return the text of a request without line breaks."""
     text = shown.split(f"\n{number}/5  ", maxsplit=1)[1]
     return " ".join(text.split(f"\n{number + 1}/5  ", maxsplit=1)[0].split())
 
 
 def test_windows_request_gets_only_licensed_hosts(demo_json):
-    assert len(passing_hosts(demo_json, "windows")) == 36
-    assert all(LICENSED.fullmatch(host) for host in passing_hosts(demo_json, "windows"))
-    assert claimed_hosts(demo_json, "windows") == passing_hosts(demo_json, "windows")[:1]
+    assert len(list_passing_hosts(demo_json, "windows")) == 36
+    assert all(LICENSED.fullmatch(host) for host in list_passing_hosts(demo_json, "windows"))
+    assert list_claimed_hosts(demo_json, "windows") == list_passing_hosts(demo_json, "windows")[:1]
 
 
-def test_plain_request_gets_no_reserved_host(demo_json):
+def test_request_without_traits_gets_no_reserved_host(demo_json):
     reserved = {
         host
-        for host, reason in rejected_hosts(demo_json, "plain").items()
+        for host, reason in list_rejected_hosts(demo_json, "plain").items()
         if reason == "in a forbidden aggregate"
     }
     aggregates = demo_json["cloud"]["aggregates"]
     assert reserved == {*aggregates["licensed-windows"]["hosts"], *aggregates["gpu"]["hosts"]}
-    assert not reserved & set(passing_hosts(demo_json, "plain"))
-    assert claimed_hosts(demo_json, "plain") == passing_hosts(demo_json, "plain")[:1]
+    assert not reserved & set(list_passing_hosts(demo_json, "plain"))
+    assert list_claimed_hosts(demo_json, "plain") == list_passing_hosts(demo_json, "plain")[:1]
 
 
 def test_gpu_request_gets_a_host_with_a_free_gpu(demo_json):
-    assert all(GPU.fullmatch(host) for host in passing_hosts(demo_json, "gpu"))
-    assert claimed_hosts(demo_json, "gpu") == passing_hosts(demo_json, "gpu")[:1]
+    assert all(GPU.fullmatch(host) for host in list_passing_hosts(demo_json, "gpu"))
+    assert list_claimed_hosts(demo_json, "gpu") == list_passing_hosts(demo_json, "gpu")[:1]
     used_up = {
         host
-        for host, reason in rejected_hosts(demo_json, "gpu").items()
+        for host, reason in list_rejected_hosts(demo_json, "gpu").items()
         if reason.startswith("VGPU: 0 free")
     }
     assert used_up
@@ -162,11 +162,11 @@ def test_ten_instances_are_claimed_in_their_zone(demo_json):
     assert [claim["instance"] for claim in ten["claimed"]] == ten["request_spec"]["instance_uuids"]
     assert len({claim["instance"] for claim in ten["claimed"]}) == 10
     assert {claim["availability_zone"] for claim in ten["claimed"]} == {"az2"}
-    assert len(set(claimed_hosts(demo_json, "ten"))) > 1
+    assert len(set(list_claimed_hosts(demo_json, "ten"))) > 1
 
 
 @pytest.mark.parametrize("name", ["plain", "windows", "gpu", "ten"])
-def test_claims_equal_the_flavor(demo_json, name):
+def test_claims_of_the_demo_equal_the_flavor(demo_json, name):
     request = find_request(demo_json, name)
     flavor = request["request_spec"]["flavor"]
     for selection in request["claimed"]:
@@ -182,7 +182,7 @@ def test_claims_equal_the_flavor(demo_json, name):
 
 
 def test_full_rack_silent_and_disabled_hosts_are_rejected(demo_json):
-    reasons = rejected_hosts(demo_json, "plain")
+    reasons = list_rejected_hosts(demo_json, "plain")
     assert reasons[DISABLED_HOST] == f"disabled: {DISABLED_REASON}"
     assert reasons[SILENT_HOST] == "no heartbeat for 30 days"
     rack = {reason for host, reason in reasons.items() if host.startswith(FULL_RACK)}
@@ -214,13 +214,13 @@ def test_stage_counts_are_consistent(demo_json):
 def test_requests_are_shown_with_best_and_claimed_hosts(demo_output, demo_json):
     lines = [line.rstrip() for line in demo_output.splitlines()]
     for number, request in enumerate(demo_json["requests"], start=1):
-        text = request_section(demo_output, number)
+        text = cut_section_of_request(demo_output, number)
         assert text.startswith(request["title"])
         assert f"Request  {request['asks']}" in lines
         assert f"Look at  {request['look_at']}" in lines
         for host in [
-            *passing_hosts(demo_json, request["name"])[:3],
-            *claimed_hosts(demo_json, request["name"]),
+            *list_passing_hosts(demo_json, request["name"])[:3],
+            *list_claimed_hosts(demo_json, request["name"]),
         ]:
             assert host in text
         for selection in request["claimed"]:
@@ -228,17 +228,17 @@ def test_requests_are_shown_with_best_and_claimed_hosts(demo_output, demo_json):
 
 
 def test_rejections_aggregates_and_the_obstacle_are_shown(demo_output, demo_json):
-    text = request_section(demo_output, 1)
+    text = cut_section_of_request(demo_output, 1)
     assert f"16 hosts: MEMORY_MB: 0 free of 516096, 4096 requested (e.g. {FULL_RACK}-ssd01)" in text
     assert f"1 host: disabled: {DISABLED_REASON} ({DISABLED_HOST})" in text
     assert f"1 host: no heartbeat for 30 days ({SILENT_HOST})" in text
     assert "48 hosts: in a forbidden aggregate (e.g. az1-r06-win01)" in text
     assert "forbidden_aggregates gpu, licensed-windows in out" in text
-    assert "member_of in:az2" in request_section(demo_output, 4)
+    assert "member_of in:az2" in cut_section_of_request(demo_output, 4)
     funnel = find_request(demo_json, "impossible")["explanation"]["funnel"]
     (miss,) = funnel["allocation_candidates"]["nearest_misses"]
     words = f"No valid host {miss['hosts']} hosts meet all constraints but required {SEV_ES}"
-    assert words in request_section(demo_output, 5)
+    assert words in cut_section_of_request(demo_output, 5)
 
 
 def test_output_fits_80_columns_without_colours(demo_output):
@@ -336,7 +336,7 @@ def test_invalid_directory_is_reported_in_one_line(demo_user, directory, complai
     assert done.stderr == f"placement-sched: {complaint}\n"
 
 
-def read_text(request: Request) -> str:
+def read_response_text(request: Request) -> str:
     """Return the response, or an empty text if the server does not listen yet."""
     try:
         with urlopen(request, timeout=60) as answer:
@@ -375,7 +375,7 @@ def test_printed_commands_have_the_path_of_the_program(demo_user):
 
 
 @contextmanager
-def occupied_port(port: int) -> Iterator[bool]:
+def occupy_port(port: int) -> Iterator[bool]:
     """Listen on a port, and yield whether it was free."""
     with socket.socket() as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -399,7 +399,7 @@ def test_demo_console_is_served_until_a_signal(demo_user, host, is_port_in_use):
     command = [PROGRAM, "demo", "--console", *host]
     environ = demo_user.environment(OS_PLACEMENT_DATABASE__CONNECTION="sqlite:////nowhere/at.db")
     with ExitStack() as stack:
-        is_occupied = is_port_in_use and stack.enter_context(occupied_port(8778))
+        is_occupied = is_port_in_use and stack.enter_context(occupy_port(8778))
         work = demo_user.place / "work"
         demo = stack.enter_context(
             subprocess.Popen(command, env=environ, cwd=work, stdout=subprocess.PIPE, text=True)
@@ -409,7 +409,7 @@ def test_demo_console_is_served_until_a_signal(demo_user, host, is_port_in_use):
             line = next(line for line in lines if line.startswith("the console is at "))
             request = Request(line.split()[-1], headers={"Accept": "text/html"})
             assert not is_occupied or not request.host.endswith(":8778")
-            assert wait_until(lambda: "<h1>Overview</h1>" in read_text(request))
+            assert wait_until(lambda: "<h1>Overview</h1>" in read_response_text(request))
             demo.send_signal(signal.SIGINT)
             assert demo.wait(timeout=60) == 0
         finally:

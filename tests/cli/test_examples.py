@@ -69,7 +69,7 @@ STATUS = {"placement heal_allocations --dry-run --verbose": 4}
 PROGRAM = "placement-sched "
 
 
-def examples_of(text: str) -> list[str]:
+def find_examples(text: str) -> list[str]:
     """Return the examples in the help of a command, without the name of the program."""
     block = re.search(r"^examples?:\n((?:  .+\n?)+)", text, re.MULTILINE)
     lines = block[1].splitlines() if block else []
@@ -78,7 +78,7 @@ def examples_of(text: str) -> list[str]:
 
 
 COMMANDS = {
-    name.removeprefix(PROGRAM): examples_of(parser.format_help())
+    name.removeprefix(PROGRAM): find_examples(parser.format_help())
     for name, parser in all_commands(make_parser((), whole=True))
     if parser.get_default("run") and " " in name
 }
@@ -132,5 +132,5 @@ def test_example_runs_or_is_parsed(example, cloud, monkeypatch):
     assert status == STATUS.get(example, 0)
 
 
-def test_only_existing_examples_are_listed():
+def test_lists_of_exceptions_name_existing_examples():
     assert PARSED.keys() | STATUS.keys() <= set(EXAMPLES)

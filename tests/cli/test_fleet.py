@@ -110,14 +110,14 @@ def test_invalid_file_is_reported_in_one_line(run_fleet, tmp_path, arguments, me
     assert run_fleet(*arguments) == (1, "", f"placement-sched: {message}\n")
 
 
-def test_first_load_creates_the_embedded_database(run, tmp_path):
-    done = run("fleet", "load", "-", stdin=FILE)
+def test_first_load_creates_the_embedded_database(run_command, tmp_path):
+    done = run_command("fleet", "load", "-", stdin=FILE)
     assert (done.returncode, done.stderr) == (0, "")
     assert "+ host cn[1-3]" in done.stdout
     assert (tmp_path / "placement_sched.db").is_file()
 
 
-def test_first_dry_run_prints_all_and_creates_no_database(tmp_path, monkeypatch, capsys):
+def test_dry_run_without_a_database_prints_all_and_creates_none(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "f.yaml").write_text(FILE)

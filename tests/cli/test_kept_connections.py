@@ -80,7 +80,7 @@ def test_chunked_body_far_above_the_limit_is_413(port):
         assert read_answer(connection)[0] == 413
 
 
-def test_connection_is_kept_or_closed_after_a_chunked_body(port):
+def test_chunked_body_does_not_desynchronize_a_connection(port):
     lines = (
         "PUT /placement/traits/CUSTOM_A HTTP/1.1",
         *("Host: a", "X-Auth-Token: admin", f"OpenStack-API-Version: placement {LATEST}"),

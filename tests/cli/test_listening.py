@@ -38,7 +38,7 @@ def port():
 
 
 @pytest.fixture
-def lazy_server(tmp_path: Path, port: int):
+def socket_activated_server(tmp_path: Path, port: int):
     """A server that systemd starts with the first connection, and its log."""
     with ExitStack() as stack:
         output = stack.enter_context((tmp_path / "log").open("w"))
@@ -62,12 +62,16 @@ def lazy_server(tmp_path: Path, port: int):
         yield process
 
 
-def test_first_connection_starts_the_server(lazy_server, port, tmp_path):
+def test_first_connection_to_the_socket_starts_the_server(socket_activated_server, port, tmp_path):
     url = f"http://127.0.0.1:{port}/placement/"
     assert requests.get(url, timeout=240).status_code == 200
     log = (tmp_path / "log").read_text()
     assert f"placement-sched serves http://127.0.0.1:{port} on sqlite" in log
-    children = Path(f"/proc/{lazy_server.pid}/task/{lazy_server.pid}/children").read_text().split()
+    children = (
+        Path(f"/proc/{socket_activated_server.pid}/task/{socket_activated_server.pid}/children")
+        .read_text()
+        .split()
+    )
     assert len(children) == 2
 
 
@@ -86,7 +90,7 @@ def test_connections_wait_while_the_server_restarts(tmp_path):
         for turn in range(2):
             if turn == 1:
                 client.start()  # while no server runs
-            server = _serving(listening, tmp_path)
+            server = _start_on_socket(listening, tmp_path)
             stack.callback(server.kill)
             url = f"http://127.0.0.1:{port}/healthz"
             assert requests.get(url, timeout=240).status_code == 200
@@ -97,7 +101,7 @@ def test_connections_wait_while_the_server_restarts(tmp_path):
         assert answers == [200]
 
 
-def _serving(listening, folder: Path) -> subprocess.Popen:
+def _start_on_socket(listening, folder: Path) -> subprocess.Popen:
     program = (
         "import os, sys; os.dup2(int(sys.argv[1]), 3); os.set_inheritable(3, True);"
         "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1');"
@@ -113,7 +117,7 @@ def _serving(listening, folder: Path) -> subprocess.Popen:
     )
 
 
-def serve_socket(
+def serve_on_socket(
     folder: Path, passing: str, kind: str, count: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the server with a socket from the program ``passing``, until the server ends."""
@@ -136,14 +140,14 @@ def serve_socket(
     ],
 )
 def test_invalid_socket_is_reported_in_one_line(tmp_path, kind, count, message):
-    done = serve_socket(tmp_path, PASSING, kind, count)
+    done = serve_on_socket(tmp_path, PASSING, kind, count)
     assert (done.returncode, done.stderr) == (1, f"placement-sched: {message}\n")
 
 
 def test_public_address_without_login_is_rejected(tmp_path):
     """The socket's address is checked, not ``--host``."""
     program = PASSING.replace('"127.0.0.1"', '"0.0.0.0"')
-    done = serve_socket(tmp_path, program, "tcp", "1")
+    done = serve_on_socket(tmp_path, program, "tcp", "1")
     assert "refusing to listen on 0.0.0.0 with noauth2" in done.stderr
 
 

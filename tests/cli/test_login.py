@@ -46,15 +46,15 @@ class CatalogueService:
 
 
 @pytest.fixture
-def service(monkeypatch):
+def catalogue_service(monkeypatch):
     """A service in a keystone catalogue, with the environment variables of a login."""
     with identity.run_keystone() as keystone:
-        service = CatalogueService(keystone)
-        with serve_application(service) as url:
-            service.url = url
+        catalogue_service = CatalogueService(keystone)
+        with serve_application(catalogue_service) as url:
+            catalogue_service.url = url
             keystone.services["scheduler"] = f"{url}/scheduler/v1"
             set_variables(monkeypatch, AUTH_URL=f"{keystone.url}/v3", **LOGIN)
-            yield service
+            yield catalogue_service
 
 
 def set_variables(monkeypatch, **variables: str) -> None:
@@ -78,15 +78,15 @@ PATH = "/scheduler/v1/policies/x"
 
 
 @pytest.mark.parametrize("path", ["", "/scheduler", "/placement"])
-def test_service_path_in_the_catalogue_may_differ(service, run_show, path):
+def test_service_path_in_the_catalogue_may_differ(catalogue_service, run_show, path):
     kind = "placement" if path == "/placement" else "scheduler"
-    service.keystone.services = {kind: service.url + path}
+    catalogue_service.keystone.services = {kind: catalogue_service.url + path}
     assert run_show() == (0, PATH, "")
 
 
 @pytest.mark.parametrize("way", ["password", "application credential", "token"])
 def test_login_with_variables_uses_the_service_of_the_catalogue(
-    service, run_show, monkeypatch, way
+    catalogue_service, run_show, monkeypatch, way
 ):
     if way == "application credential":
         for name in LOGIN:
@@ -94,14 +94,14 @@ def test_login_with_variables_uses_the_service_of_the_catalogue(
         set_variables(monkeypatch, **CREDENTIAL)
     if way == "token":
         monkeypatch.delenv("OS_PASSWORD")
-        set_variables(monkeypatch, TOKEN=service.keystone.issue_token("u", "p", "admin"))
+        set_variables(monkeypatch, TOKEN=catalogue_service.keystone.issue_token("u", "p", "admin"))
     assert run_show() == (0, PATH, "")
 
 
-def test_url_takes_precedence_over_the_catalogue(service, run_show):
-    service.keystone.services = {"scheduler": "http://127.0.0.1:1"}
-    assert run_show("--url", service.url) == (0, PATH, "")
-    assert service.keystone.is_valid(service.tokens[0])
+def test_url_takes_precedence_over_the_catalogue(catalogue_service, run_show):
+    catalogue_service.keystone.services = {"scheduler": "http://127.0.0.1:1"}
+    assert run_show("--url", catalogue_service.url) == (0, PATH, "")
+    assert catalogue_service.keystone.is_valid(catalogue_service.tokens[0])
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,9 @@ def test_url_takes_precedence_over_the_catalogue(service, run_show):
         ({"AUTH_TYPE": "v3totp", "AUTH_URL": ""}, "(auth type v3totp): Auth plugin requires"),
     ],
 )
-def test_failed_login_is_reported_in_one_line(service, run_show, monkeypatch, variables, words):
+def test_failed_login_is_reported_in_one_line(
+    catalogue_service, run_show, monkeypatch, variables, words
+):
     set_variables(monkeypatch, **variables)
     status, path, error = run_show()
     assert (status, path) == (1, None)
@@ -125,32 +127,34 @@ def test_failed_login_is_reported_in_one_line(service, run_show, monkeypatch, va
     assert error.count("\n") == 1
 
 
-def test_follow_renews_the_token(service):
+def test_follow_renews_the_token(catalogue_service):
     arguments = parse_arguments(["decision", "list"])
     (adapter,) = login.make_adapters(arguments, {"scheduler": ("--url", None)}).values()
     client = SchedulerClient(adapter)
     decisions = new_decisions(client, {}, client.decisions({})["decisions"])
-    service.keystone.revoke_token(service.tokens[0])
+    catalogue_service.keystone.revoke_token(catalogue_service.tokens[0])
     assert next(decisions) == []
-    first, refused, renewed = service.tokens
+    first, refused, renewed = catalogue_service.tokens
     assert first == refused != renewed
 
 
 @pytest.mark.parametrize("options", [("--config-file", "{}"), ("--token", "a", "--url", "{}")])
-def test_config_file_and_token_take_precedence_over_variables(service, run_show, tmp_path, options):
+def test_config_file_and_token_take_precedence_over_variables(
+    catalogue_service, run_show, tmp_path, options
+):
     file = tmp_path / "a.conf"
     file.write_text("[placement_database]\nconnection = sqlite:////absent/a.db\n")
-    value = file if "--config-file" in options else service.url
+    value = file if "--config-file" in options else catalogue_service.url
     status, _, _ = run_show(*(option.format(value) for option in options))
     assert status == 1
-    assert service.tokens in ([], ["a"])
+    assert catalogue_service.tokens in ([], ["a"])
 
 
 @pytest.fixture
-def clouds(service, tmp_path, monkeypatch):
+def clouds_yaml(catalogue_service, tmp_path, monkeypatch):
     """A clouds.yaml with the cloud ``here``."""
     options = {name.lower(): value for name, value in LOGIN.items()}
-    auth = {"auth_url": f"{service.keystone.url}/v3", **options}
+    auth = {"auth_url": f"{catalogue_service.keystone.url}/v3", **options}
     (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"here": {"auth": auth}}}))
     for name in ("AUTH_URL", *LOGIN):
         monkeypatch.delenv(f"OS_{name}")
@@ -158,7 +162,7 @@ def clouds(service, tmp_path, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:Support for InfluxDB")  # openstacksdk's own
-@pytest.mark.usefixtures("clouds")
+@pytest.mark.usefixtures("clouds_yaml")
 def test_login_to_a_cloud_of_clouds_yaml(run_show, monkeypatch):
     assert run_show("--os-cloud", "here") == (0, PATH, "")
     monkeypatch.setenv("OS_CLOUD", "here")

@@ -45,7 +45,7 @@ def test_missing_command_prints_the_help(run_main, arguments):
     assert run_main(*arguments) == (0, run_main("--help")[1], "")
 
 
-def test_output_closed_by_the_reader_is_no_error(tmp_path):
+def test_pipe_closed_by_the_reader_is_no_error(tmp_path):
     reader, writer = os.pipe()
     os.close(reader)  # closed before the first line, like by ``head``
     with os.fdopen(writer, "w") as pipe:
@@ -94,7 +94,7 @@ def start_reading_command(directory: Path, *, interrupt: Any) -> Iterator[subpro
         signal.signal(signal.SIGINT, before)
     with process:
         try:
-            wait_until_reading(process.pid)
+            wait_until_reading_stdin(process.pid)
             yield process
         finally:
             process.kill()
@@ -117,12 +117,12 @@ def test_background_job_ignores_interrupt(tmp_path):
     assert process.returncode == 1
 
 
-def wait_until_reading(pid: int) -> None:
+def wait_until_reading_stdin(pid: int) -> None:
     """Wait until the process sleeps in a read of its standard input, a pipe."""
-    assert wait_until(lambda: is_reading(pid), 240), "it never read its input"
+    assert wait_until(lambda: is_reading_stdin(pid), 240), "it never read its input"
 
 
-def is_reading(pid: int) -> bool:
+def is_reading_stdin(pid: int) -> bool:
     """Return whether a process waits for its standard input, if the kernel shows it.
 
     Some kernels do not show the wait channel. They show the system call: its first argument 0

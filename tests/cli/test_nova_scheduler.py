@@ -14,10 +14,10 @@ connection = mysql+pymysql://nova:secret@127.0.0.1:1/nova_api
 OURS = "[placement_database]\nconnection = sqlite:///ours.db\n"
 
 
-def last_error_line(run, tmp_path, text, *more):
+def run_and_read_error_line(run_command, tmp_path, text, *more):
     file = tmp_path / "nova.conf"
     file.write_text(text)
-    done = run("nova-scheduler", "--config-file", str(file), *more)
+    done = run_command("nova-scheduler", "--config-file", str(file), *more)
     assert done.returncode
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
@@ -36,11 +36,13 @@ def last_error_line(run, tmp_path, text, *more):
         (OURS + NOVA + "[scheduler]\nworkers = none\n", "[scheduler] workers"),
     ],
 )
-def test_missing_requirement_is_reported_in_one_line(run, tmp_path, text, message):
-    assert message in last_error_line(run, tmp_path, text)
+def test_missing_setting_of_nova_scheduler_is_reported_in_one_line(
+    run_command, tmp_path, text, message
+):
+    assert message in run_and_read_error_line(run_command, tmp_path, text)
 
 
 @pytest.mark.parametrize("number", ["0", "-1", "many"])
-def test_number_of_workers_must_be_positive(run, tmp_path, number):
-    line = last_error_line(run, tmp_path, OURS + NOVA, "--workers", number)
+def test_number_of_workers_must_be_positive(run_command, tmp_path, number):
+    line = run_and_read_error_line(run_command, tmp_path, OURS + NOVA, "--workers", number)
     assert f"expected a number of 1 or more, not '{number}'" in line

@@ -38,7 +38,7 @@ def run_shadow(tmp_path):
         ),
     ],
 )
-def test_missing_requirement_is_reported_in_one_line(run_shadow, lines, message):
+def test_missing_setting_of_nova_shadow_is_reported_in_one_line(run_shadow, lines, message):
     done = run_shadow(lines, "nova-shadow")
     assert done.returncode == 1
     assert done.stderr.startswith(f"placement-sched: {message}")

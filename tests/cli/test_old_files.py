@@ -39,7 +39,7 @@ def build_app(make_app, sqlite_url, monkeypatch):
 
 
 @pytest.mark.parametrize(("era", "request_fields", "host"), REQUESTS)
-def test_server_applies_an_old_configuration_file(build_app, era, request_fields, host):
+def test_app_applies_an_old_configuration_file(build_app, era, request_fields, host):
     app = build_app(era)
     of_x86 = {"supported_hv_specs": [["x86_64", "qemu", "hvm"]]}
     memory = {"cn1": 16384, "cn2": 32768, "cn3": 65536}

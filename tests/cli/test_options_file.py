@@ -15,15 +15,15 @@ OPTION = "OS_SCHEDULER__JSON_CONFIG_LOCATION"
 NAME = "[scheduler] json_config_location"
 
 
-def first_host(server) -> str:
+def find_first_host(server) -> str:
     """Return the host that the next request would select."""
     body = {"request_spec": spec()}
     return selected_hosts(server.post("/scheduler/v1/explain", body)[1])[0]
 
 
-def first_hosts_of_workers(server) -> set[str]:
+def find_first_hosts_of_workers(server) -> set[str]:
     """Return the hosts of several requests, which reach all workers."""
-    return {first_host(server) for _ in range(16)}
+    return {find_first_host(server) for _ in range(16)}
 
 
 @pytest.mark.parametrize("workers", ["2", pytest.param("1", marks=pytest.mark.exhaustive)])
@@ -39,20 +39,20 @@ def test_running_server_applies_changes_and_ignores_errors(serve, tmp_path, work
     message = f"{NAME}: {file}: there is no option 'acme_threshold': it is ignored"
     assert message in server.log.read_text()
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
-    assert first_host(server) == "cn1"
+    assert find_first_host(server) == "cn1"
     rewrite(file, '{"ram_weight_multiplier": 1.0}')
     server.process.send_signal(signal.SIGHUP)
-    assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
+    assert wait_until(lambda: find_first_hosts_of_workers(server) == {"cn2"})
     rewrite(file, '{"ram_weight_multiplier": -1.0')
     server.process.send_signal(signal.SIGHUP)
-    assert wait_until(lambda: first_host(server) and "keeping the" in server.log.read_text())
-    assert first_hosts_of_workers(server) == {"cn2"}
+    assert wait_until(lambda: find_first_host(server) and "keeping the" in server.log.read_text())
+    assert find_first_hosts_of_workers(server) == {"cn2"}
     assert f"{NAME}: {file}: it is not JSON: " in server.log.read_text()
 
 
-def test_invalid_file_prevents_the_start_with_one_line(run, tmp_path):
+def test_invalid_file_prevents_the_start_with_one_line(run_command, tmp_path):
     (tmp_path / "scheduler.json").write_text("{")
-    refused = run("serve", "--port", "0", **{OPTION: "scheduler.json"})
+    refused = run_command("serve", "--port", "0", **{OPTION: "scheduler.json"})
     assert refused.returncode == 1
     (line,) = refused.stderr.splitlines()
     assert line.startswith(f"placement-sched: {NAME}: scheduler.json: it is not JSON: ")
@@ -66,7 +66,7 @@ def test_invalid_file_prevents_the_start_with_one_line(run, tmp_path):
         ('{"zzz": 1}', 0, f"warning: {NAME}: scheduler.json: there is no option 'zzz'"),
     ],
 )
-def test_validate_checks_the_options_file(run, tmp_path, text, status, message):
+def test_validate_checks_the_options_file(run_command, tmp_path, text, status, message):
     (tmp_path / "scheduler.json").write_text(text)
-    checked = run("config", "validate", **{OPTION: "scheduler.json"})
+    checked = run_command("config", "validate", **{OPTION: "scheduler.json"})
     assert (checked.returncode, checked.stdout) == (status, f"{message}\n")

@@ -27,7 +27,7 @@ ROWS = [{"host": "cn2", "free": 65536, "traits": ["A", "B"]}, {"host": "cn1", "f
 
 
 @pytest.fixture
-def print_with(capsys, monkeypatch):
+def print_rows(capsys, monkeypatch):
     """Return a function that prints rows with output options and returns the output."""
     monkeypatch.delenv("COLUMNS", raising=False)
 
@@ -41,47 +41,47 @@ def print_with(capsys, monkeypatch):
     return show
 
 
-def test_table_output_has_readable_values(print_with):
-    heading, _, *rows = print_with("table").splitlines()
+def test_table_output_has_readable_values(print_rows):
+    heading, _, *rows = print_rows("table").splitlines()
     assert heading.split() == ["Host", "Free", "memory"]
     assert [row.split() for row in rows] == [["cn2", "64", "GiB"], ["cn1", "-"]]
-    assert print_with("table", "traits").split()[-3:] == ["A,", "B", "-"]
+    assert print_rows("table", "traits").split()[-3:] == ["A,", "B", "-"]
 
 
-def test_show_prints_a_table_of_fields(print_with):
-    heading, _, *rows = [line.split() for line in print_with("table", is_show=True).splitlines()]
+def test_show_prints_a_table_of_fields(print_rows):
+    heading, _, *rows = [line.split() for line in print_rows("table", is_show=True).splitlines()]
     assert heading == ["Field", "Value"]
     assert rows == [["Host", "cn2"], ["Free", "memory", "64", "GiB"]]
 
 
-def test_json_output_has_exact_values(print_with):
+def test_json_output_has_exact_values(print_rows):
     assert (
-        print_with("csv", "Host", "Free memory") == '"Host","Free memory"\n"cn2",65536\n"cn1",""\n'
+        print_rows("csv", "Host", "Free memory") == '"Host","Free memory"\n"cn2",65536\n"cn1",""\n'
     )
-    assert print_with("csv", "traits") == '"Traits"\n"[""A"", ""B""]"\n""\n'
-    assert print_with("value", "host", "free-memory") == "cn2 65536\ncn1 None\n"
-    assert print_with("value", "host", "free_memory", is_show=True) == "cn2\n65536\n"
+    assert print_rows("csv", "traits") == '"Traits"\n"[""A"", ""B""]"\n""\n'
+    assert print_rows("value", "host", "free-memory") == "cn2 65536\ncn1 None\n"
+    assert print_rows("value", "host", "free_memory", is_show=True) == "cn2\n65536\n"
 
 
 @pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
-def test_document_has_all_or_the_selected_columns(print_with, form, read):
-    assert read(print_with(form)) == {"hosts": ROWS}
-    assert read(print_with(form, "host")) == [{"Host": "cn2"}, {"Host": "cn1"}]
-    assert read(print_with(form, "host", is_show=True)) == {"Host": "cn2"}
+def test_document_has_all_or_the_selected_columns(print_rows, form, read):
+    assert read(print_rows(form)) == {"hosts": ROWS}
+    assert read(print_rows(form, "host")) == [{"Host": "cn2"}, {"Host": "cn1"}]
+    assert read(print_rows(form, "host", is_show=True)) == {"Host": "cn2"}
 
 
-def test_rows_are_sorted_with_missing_values_last(print_with):
-    assert print_with("value", "host", sort="HOST") == "cn1\ncn2\n"
-    assert print_with("value", "host", sort="free memory") == "cn2\ncn1\n"
+def test_rows_are_sorted_with_missing_values_last(print_rows):
+    assert print_rows("value", "host", sort="HOST") == "cn1\ncn2\n"
+    assert print_rows("value", "host", sort="free memory") == "cn2\ncn1\n"
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [("hst", "'hst'; did you mean 'Host'?; there are: Host, Free memory, Traits"), ("x", "Traits")],
 )
-def test_unknown_column_is_reported_with_the_known_columns(print_with, name, words):
+def test_unknown_column_is_reported_with_the_known_columns(print_rows, name, words):
     with pytest.raises(Invalid, match="there is no column") as failure:
-        print_with("table", name)
+        print_rows("table", name)
     assert words in failure.value.detail
 
 
@@ -101,7 +101,7 @@ def test_amounts_have_readable_units(resource_class, amount, text):
     assert format_amount(resource_class, amount) == text
 
 
-def print_table() -> None:
+def print_wide_table() -> None:
     table = make_table("Name", "Instance")
     table.add_row("a name of several words " * 5, f"{UUID} and more words")
     TextConsole().print(table)
@@ -109,7 +109,7 @@ def print_table() -> None:
 
 def test_pipe_output_has_complete_unpadded_lines(capsys, monkeypatch):
     monkeypatch.delenv("COLUMNS", raising=False)
-    print_table()
+    print_wide_table()
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert lines[0].endswith("Instance")
@@ -120,7 +120,7 @@ def test_pipe_output_has_complete_unpadded_lines(capsys, monkeypatch):
 def test_terminal_output_wraps_cells_but_no_uuid(capsys, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    print_table()
+    print_wide_table()
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 3
     assert any(UUID in line for line in lines)

@@ -21,16 +21,16 @@ RESTART = "[api] max_request_body_size has changed: restart the server to apply 
 
 
 @pytest.fixture
-def config(tmp_path) -> Path:
+def config_file(tmp_path) -> Path:
     file = tmp_path / "nova.conf"
     file.write_text("[filter_scheduler]\nram_weight_multiplier = -1.0\n")
     return file
 
 
 @pytest.fixture(params=["2", pytest.param("1", marks=pytest.mark.exhaustive)])
-def server(request, serve, config):
+def server(request, serve, config_file):
     """A server with a small and a large host, with a single worker and with two workers."""
-    server = serve("--config-file", str(config), "--workers", request.param)
+    server = serve("--config-file", str(config_file), "--workers", request.param)
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
     assert first_hosts_of_workers(server) == {"cn1"}
     return server
@@ -50,28 +50,28 @@ def replace_worker(server) -> None:
     server.wait_for("/placement/", 200)
 
 
-def policies_of(server) -> set[str]:
+def find_applied_policies(server) -> set[str]:
     body = {"request_spec": spec(), "policy": "dense"}
     return {server.post("/scheduler/v1/explain", body)[1].get("policy") for _ in range(16)}
 
 
-def test_changed_files_apply_after_a_signal(server, config):
-    rewrite(config, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
+def test_changed_files_apply_after_a_signal(server, config_file):
+    rewrite(config_file, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
     assert first_hosts_of_workers(server) == {"cn1"}
     server.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
-    assert f"configuration read again: {config}" in server.log.read_text()
+    assert f"configuration read again: {config_file}" in server.log.read_text()
 
 
-def test_new_policies_apply_without_a_restart(server, config):
-    assert policies_of(server) == {None}
+def test_new_policies_apply_without_a_restart(server, config_file):
+    assert find_applied_policies(server) == {None}
     reload_server(
         server,
-        config,
+        config_file,
         "[filter_scheduler]\nram_weight_multiplier = -1.0\n[scheduler]\npolicies = dense\n"
         "[dense]\nram_weight_multiplier = 1.0\n",
     )
-    assert wait_until(lambda: policies_of(server) == {"dense"})
+    assert wait_until(lambda: find_applied_policies(server) == {"dense"})
 
 
 @pytest.mark.exhaustive
@@ -83,35 +83,35 @@ def test_new_policies_apply_without_a_restart(server, config):
         ("[scheduler\n", "nova.conf"),
     ],
 )
-def test_invalid_files_are_reported_and_change_nothing(server, config, text, why):
-    reload_server(server, config, text)
+def test_invalid_files_are_reported_and_change_nothing(server, config_file, text, why):
+    reload_server(server, config_file, text)
     assert wait_until(lambda: KEPT in server.log.read_text())
     line = next(line for line in server.log.read_text().splitlines() if KEPT in line)
     assert why in line
     assert "Traceback" not in server.log.read_text()
     assert first_hosts_of_workers(server) == {"cn1"}
-    reload_server(server, config, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
+    reload_server(server, config_file, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
     assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
 
 
-def test_invalid_files_are_logged_once_with_the_time(server, config):
+def test_invalid_files_are_logged_once_with_the_time(server, config_file):
     """The main process logs it for all workers."""
-    reload_server(server, config, "[filter_scheduler]\nram_weight_multiplier = much\n")
+    reload_server(server, config_file, "[filter_scheduler]\nram_weight_multiplier = much\n")
     assert wait_until(lambda: KEPT in server.log.read_text())
     assert first_hosts_of_workers(server) == {"cn1"}
     (line,) = [line for line in server.log.read_text().splitlines() if KEPT in line]
     assert re.fullmatch(
         rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{{3}} {server.process.pid} ERROR \S+ \[-\] "
-        rf"{config}:2: \[filter_scheduler\] ram_weight_multiplier has a wrong value: "
+        rf"{config_file}:2: \[filter_scheduler\] ram_weight_multiplier has a wrong value: "
         rf"'much' is not a number; {KEPT}",
         line,
     )
 
 
-def test_changes_that_need_a_restart_are_reported(server, config):
+def test_changes_that_need_a_restart_are_reported(server, config_file):
     reload_server(
         server,
-        config,
+        config_file,
         "[filter_scheduler]\nram_weight_multiplier = 1.0\n[api]\nmax_request_body_size = 5000\n",
     )
     assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
@@ -137,25 +137,25 @@ def create_policy_aggregate(server):
 
 
 @pytest.mark.exhaustive
-def test_policies_in_use_are_kept_if_the_list_is_lost(serve, config):
-    rewrite(config, POLICED)
-    server = serve("--config-file", str(config), "--workers", "1")
+def test_policies_in_use_are_kept_if_the_list_is_lost(serve, config_file):
+    rewrite(config_file, POLICED)
+    server = serve("--config-file", str(config_file), "--workers", "1")
     create_policy_aggregate(server)
-    assert policies_of(server) == {"dense"}
-    reload_server(server, config, POLICED.replace("1.0", "much"))
+    assert find_applied_policies(server) == {"dense"}
+    reload_server(server, config_file, POLICED.replace("1.0", "much"))
     assert wait_until(lambda: KEPT in server.log.read_text())
-    assert policies_of(server) == {"dense"}
-    reload_server(server, config, "")
+    assert find_applied_policies(server) == {"dense"}
+    reload_server(server, config_file, "")
     assert wait_until(lambda: "there is no policy" in server.log.read_text())
-    assert policies_of(server) == {"dense"}
+    assert find_applied_policies(server) == {"dense"}
 
 
-def test_replacement_worker_uses_the_last_valid_settings(serve, config):
-    server = serve("--config-file", str(config), "--workers", "1")
+def test_replacement_worker_uses_the_last_valid_settings(serve, config_file):
+    server = serve("--config-file", str(config_file), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
-    reload_server(server, config, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
+    reload_server(server, config_file, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
     assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
-    reload_server(server, config, "[filter_scheduler]\nram_weight_multiplier = much\n")
+    reload_server(server, config_file, "[filter_scheduler]\nram_weight_multiplier = much\n")
     assert wait_until(lambda: KEPT in server.log.read_text())
     replace_worker(server)
     assert first_hosts_of_workers(server) == {"cn2"}
@@ -163,12 +163,12 @@ def test_replacement_worker_uses_the_last_valid_settings(serve, config):
 
 
 @pytest.mark.exhaustive
-def test_worker_is_replaced_despite_an_invalid_options_file(serve, config, tmp_path):
+def test_worker_is_replaced_despite_an_invalid_options_file(serve, config_file, tmp_path):
     """It uses the last valid options, as further workers do."""
     options = tmp_path / "scheduler.json"
     rewrite(options, '{"ram_weight_multiplier": -1.0}')
-    rewrite(config, f"[scheduler]\njson_config_location = {options}\n")
-    server = serve("--config-file", str(config), "--workers", "1")
+    rewrite(config_file, f"[scheduler]\njson_config_location = {options}\n")
+    server = serve("--config-file", str(config_file), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
     assert first_hosts_of_workers(server) == {"cn1"}
     reload_server(server, options, '{"ram_weight_multiplier":')
@@ -180,11 +180,11 @@ def test_worker_is_replaced_despite_an_invalid_options_file(serve, config, tmp_p
 
 
 @pytest.mark.exhaustive
-def test_replacement_worker_reads_no_file_before_a_signal(serve, config, tmp_path):
+def test_replacement_worker_reads_no_file_before_a_signal(serve, config_file, tmp_path):
     options = tmp_path / "scheduler.json"
     rewrite(options, '{"ram_weight_multiplier": -1.0}')
-    rewrite(config, f"[scheduler]\njson_config_location = {options}\n")
-    server = serve("--config-file", str(config), "--workers", "1")
+    rewrite(config_file, f"[scheduler]\njson_config_location = {options}\n")
+    server = serve("--config-file", str(config_file), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
     rewrite(options, '{"ram_weight_multiplier": 1.0}')
     replace_worker(server)
@@ -194,20 +194,20 @@ def test_replacement_worker_reads_no_file_before_a_signal(serve, config, tmp_pat
 
 
 @pytest.mark.exhaustive
-def test_policy_in_use_is_kept_by_an_idle_server(serve, config):
-    rewrite(config, POLICED)
-    first = serve("--config-file", str(config), "--workers", "1")
+def test_policy_in_use_is_kept_by_an_idle_server(serve, config_file):
+    rewrite(config_file, POLICED)
+    first = serve("--config-file", str(config_file), "--workers", "1")
     create_policy_aggregate(first)
     first.stop()
-    server = serve("--config-file", str(config), "--workers", "2")
-    reload_server(server, config, "")
+    server = serve("--config-file", str(config_file), "--workers", "2")
+    reload_server(server, config_file, "")
     assert wait_until(lambda: "there is no policy 'dense'" in server.log.read_text())
-    assert policies_of(server) == {"dense"}
+    assert find_applied_policies(server) == {"dense"}
 
 
-def test_inventories_are_updated_without_a_request(serve, config, tmp_path):
-    rewrite(config, "[dense]\ncpu_allocation_ratio = 8.0\n")
-    server = serve("--config-file", str(config), "--workers", "1")
+def test_inventories_are_updated_without_a_request(serve, config_file, tmp_path):
+    rewrite(config_file, "[dense]\ncpu_allocation_ratio = 8.0\n")
+    server = serve("--config-file", str(config_file), "--workers", "1")
     create_policy_aggregate(server)
 
     def read_ratios() -> set[float]:
@@ -216,14 +216,14 @@ def test_inventories_are_updated_without_a_request(serve, config, tmp_path):
             return {ratio for (ratio,) in connection.execute(query)}
 
     assert 8.0 in read_ratios()
-    reload_server(server, config, "[dense]\ncpu_allocation_ratio = 6.0\n")
+    reload_server(server, config_file, "[dense]\ncpu_allocation_ratio = 6.0\n")
     assert wait_until(lambda: 6.0 in read_ratios())
     assert 8.0 not in read_ratios()
 
 
-def test_file_replaced_by_a_folder_is_reported_and_the_server_stops(server, config):
-    config.unlink()
-    config.mkdir()
+def test_file_replaced_by_a_folder_is_reported_and_the_server_stops(server, config_file):
+    config_file.unlink()
+    config_file.mkdir()
     server.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: KEPT in server.log.read_text())
     assert first_hosts_of_workers(server) == {"cn1"}

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.system
 EXHAUSTIVE = pytest.mark.exhaustive
 
 
-def get_latest(server, path="/placement/resource_providers"):
+def get_with_latest_version(server, path="/placement/resource_providers"):
     return server.get(path, **{"OpenStack-API-Version": "placement latest"})
 
 
@@ -37,13 +37,13 @@ def read_error(body: bytes) -> dict:
     return error
 
 
-def child_processes(server):
+def list_child_processes(server):
     return psutil.Process(server.process.pid).children(recursive=True)
 
 
 def test_server_starts_without_configuration_and_stops_cleanly(serve, tmp_path):
     server = serve("--workers", "2")
-    assert get_latest(server)[0] == 200
+    assert get_with_latest_version(server)[0] == 200
     assert (tmp_path / "placement_sched.db").exists()
     assert re.fullmatch(
         r"placement-sched serves http://127\.0\.0\.1:\d+ on sqlite "
@@ -124,9 +124,9 @@ def test_sigterm_waits_for_a_running_request(serve, tmp_path):
     answers = []
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
         rival.execute("BEGIN IMMEDIATE")
-        waiting = threading.Thread(target=lambda: answers.append(put_class(server)))
+        waiting = threading.Thread(target=lambda: answers.append(create_resource_class(server)))
         waiting.start()
-        (worker,) = child_processes(server)
+        (worker,) = list_child_processes(server)
         assert wait_until(lambda: has_client(worker))
         time.sleep(0.5)  # The request follows the connection.
         server.process.terminate()
@@ -160,7 +160,7 @@ def has_client(worker: psutil.Process) -> bool:
     return any(connection.status == psutil.CONN_ESTABLISHED for connection in found)
 
 
-def put_class(server, name="CUSTOM_WAITED") -> int:
+def create_resource_class(server, name="CUSTOM_WAITED") -> int:
     command = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-X", "PUT"]
     headers = ["-H", "X-Auth-Token: admin", "-H", f"OpenStack-API-Version: placement {LATEST}"]
     url = f"{server.url}/placement/resource_classes/{name}"
@@ -182,10 +182,10 @@ def test_connection_limit_reserves_files_for_the_worker():
         assert done.stdout.strip() == limits
 
 
-def test_port_in_use_is_reported_in_one_line(serve, run):
+def test_port_in_use_is_reported_in_one_line(serve, run_command):
     server = serve()
     port = server.url.rpartition(":")[2]
-    refused = run("serve", "--port", port)
+    refused = run_command("serve", "--port", port)
     assert refused.returncode == 1
     assert refused.stderr == (
         f"placement-sched: cannot listen on 127.0.0.1:{port}: Address already in use\n"
@@ -193,8 +193,8 @@ def test_port_in_use_is_reported_in_one_line(serve, run):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::"])
-def test_noauth2_is_not_served_to_other_machines_by_default(run, host):
-    refused = run("serve", "--host", host, "--port", "0")
+def test_noauth2_is_not_served_to_other_machines_by_default(run_command, host):
+    refused = run_command("serve", "--host", host, "--port", "0")
     assert refused.returncode == 1
     assert refused.stderr.startswith(f"placement-sched: refusing to listen on {host} with noauth2")
     assert refused.stderr.count("\n") == 1
@@ -221,9 +221,9 @@ def test_noauth2_set_in_the_environment_is_served_to_other_machines(serve):
         (["--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid"),
     ],
 )
-def test_invalid_arguments_are_reported_in_one_line(run, arguments, words):
+def test_invalid_arguments_are_reported_in_one_line(run_command, arguments, words):
     # Look-ups of an unknown name last until the slowest name server has answered.
-    refused = run("serve", *arguments, RES_OPTIONS="timeout:1 attempts:1")
+    refused = run_command("serve", *arguments, RES_OPTIONS="timeout:1 attempts:1")
     assert refused.returncode != 0
     assert words in refused.stderr
     assert refused.stderr.count("\n") == 1
@@ -231,9 +231,9 @@ def test_invalid_arguments_are_reported_in_one_line(run, arguments, words):
 
 def test_two_workers_share_one_sqlite_database(serve):
     server = serve("--workers", "2")
-    statuses = [put_class(server, f"CUSTOM_{number}") for number in range(20)]
+    statuses = [create_resource_class(server, f"CUSTOM_{number}") for number in range(20)]
     assert statuses == [201] * 20
-    body = json.loads(get_latest(server, "/placement/resource_classes")[2])
+    body = json.loads(get_with_latest_version(server, "/placement/resource_classes")[2])
     names = {entry["name"] for entry in body["resource_classes"]}
     assert {f"CUSTOM_{number}" for number in range(20)} <= names
 
@@ -241,12 +241,12 @@ def test_two_workers_share_one_sqlite_database(serve):
 @pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=EXHAUSTIVE)])
 def test_worker_killed_at_its_start_is_replaced_repeatedly(serve, number):
     server = serve("--workers", "2")
-    healthy, victim = child_processes(server)
+    healthy, victim = list_child_processes(server)
     for _ in range(4):
         victim.send_signal(number)
         victim.wait(timeout=60)
-        assert wait_until(lambda: len(child_processes(server)) == 2)
-        (victim,) = set(child_processes(server)) - {healthy}
+        assert wait_until(lambda: len(list_child_processes(server)) == 2)
+        (victim,) = set(list_child_processes(server)) - {healthy}
         time.sleep(0.3)
     server.wait_for("/placement/", 200)
     assert server.process.poll() is None
@@ -269,20 +269,20 @@ def test_signal_before_the_event_loop_stops_a_worker():
     assert calls == ["stop"]
 
 
-def test_replacement_worker_accepts_a_newer_schema(serve, tmp_path):
+def test_replacement_worker_serves_with_a_newer_schema(serve, tmp_path):
     """During a rolling upgrade. A server that starts with that schema is not ready."""
     server = serve("--workers", "2")
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as newer:
         newer.execute(f"UPDATE {VERSION_TABLE} SET version_num = '9999'")
         newer.commit()
-    for victim in child_processes(server):
+    for victim in list_child_processes(server):
         victim.kill()
         victim.wait(timeout=60)
-        assert wait_until(lambda: len(child_processes(server)) == 2)
+        assert wait_until(lambda: len(list_child_processes(server)) == 2)
     noted = "continues with the schema of a newer release"
     assert wait_until(lambda: server.log.read_text().count(noted) == 2)
     server.wait_for("/healthz/ready", 200)
-    statuses = [put_class(server, f"CUSTOM_{number}") for number in range(20)]
+    statuses = [create_resource_class(server, f"CUSTOM_{number}") for number in range(20)]
     assert statuses == [201] * 20
     assert server.stop() == 0
     other = serve("--workers", "2", ready=None)
@@ -294,7 +294,7 @@ def test_replacement_worker_accepts_a_newer_schema(serve, tmp_path):
 
 def test_workers_end_if_the_server_is_killed(serve):
     server = serve("--workers", "2")
-    workers = child_processes(server)
+    workers = list_child_processes(server)
     server.stop(signal.SIGKILL)
     _, alive = psutil.wait_procs(workers, timeout=60)
     assert alive == []
@@ -305,10 +305,10 @@ def test_locked_sqlite_is_503_in_time_and_recovers(serve, tmp_path):
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
         rival.execute("BEGIN IMMEDIATE")
         began = time.monotonic()
-        assert put_class(server) == 503
+        assert create_resource_class(server) == 503
         assert time.monotonic() - began < 9  # the default is 10
         rival.rollback()
-    assert put_class(server) == 201
+    assert create_resource_class(server) == 201
 
 
 def test_reads_succeed_and_writes_wait_while_sqlite_is_locked(serve, tmp_path):
@@ -317,14 +317,15 @@ def test_reads_succeed_and_writes_wait_while_sqlite_is_locked(serve, tmp_path):
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
         rival.execute("BEGIN IMMEDIATE")
         writers = [
-            threading.Thread(target=lambda: answers.append(put_class(server))) for _ in range(6)
+            threading.Thread(target=lambda: answers.append(create_resource_class(server)))
+            for _ in range(6)
         ]
         for writer in writers:
             writer.start()
         time.sleep(0.3)
         began = time.monotonic()
         assert server.get("/healthz")[0] == 200
-        assert get_latest(server)[0] == 200
+        assert get_with_latest_version(server)[0] == 200
         assert time.monotonic() - began < 30
         assert wait_until(lambda: answers.count(503) == 4, 50)
         rival.rollback()
@@ -373,7 +374,7 @@ def test_missing_database_is_503_until_it_exists(serve, postgresql_server):
         url = f"{postgresql_server.partition('@')[0]}@127.0.0.1:{port}/{rest}"
         server = serve(OS_PLACEMENT_DATABASE__CONNECTION=url, ready=None)
         server.wait_for("/placement/resource_providers", 503)
-        error = read_error(get_latest(server)[2])
+        error = read_error(get_with_latest_version(server)[2])
         assert error["detail"] == "the database does not answer"
         assert "Traceback" not in json.dumps(error)
         with run_database_proxy((address, int(real_port or 5432)), listener):
@@ -407,14 +408,14 @@ def test_unexpected_error_is_500_with_a_traceback_in_the_log(serve, tmp_path):
     with closing(sqlite3.connect(tmp_path / "placement_sched.db")) as rival:
         rival.execute("UPDATE traits SET name = x'ff' WHERE name = 'HW_CPU_X86_AVX2'")
         rival.commit()
-    status, _, body = get_latest(server, "/placement/traits")
+    status, _, body = get_with_latest_version(server, "/placement/traits")
     error = read_error(body)
     assert status == 500
     assert "Traceback" not in body.decode()
     log = server.log.read_text()
     assert "Traceback" in log
     assert error["request_id"] in log
-    assert get_latest(server)[0] == 200
+    assert get_with_latest_version(server)[0] == 200
 
 
 #: Forks children that would sleep, each stopped before it can have taken its first step.

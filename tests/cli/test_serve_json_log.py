@@ -33,7 +33,7 @@ REQUESTS = [
 
 
 @pytest.fixture(scope="module")
-def read_line(
+def send_and_read_log_line(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[..., tuple[dict, str]]]:
     """Return a function that sends a request and returns its log line and its id."""
@@ -69,9 +69,9 @@ def read_line(
 
 @pytest.mark.parametrize(("method", "path", "user", "api", "route", "status"), REQUESTS)
 def test_log_line_has_ids_caller_route_status_and_time(
-    read_line, method, path, user, api, route, status
+    send_and_read_log_line, method, path, user, api, route, status
 ):
-    line, own = read_line(method, path, user)
+    line, own = send_and_read_log_line(method, path, user)
     context, about = line["context"], line["extra"]
     assert (context["request_id"], context["global_request_id"]) == (own, NOVAS)
     assert context["auth_token"] is None
@@ -83,6 +83,8 @@ def test_log_line_has_ids_caller_route_status_and_time(
     assert about["client"] == "127.0.0.1"
 
 
-def test_too_large_body_is_logged(read_line):
-    line, _ = read_line("POST", "/placement/resource_providers", "admin", json=" " * (17 << 20))
+def test_too_large_body_is_logged(send_and_read_log_line):
+    line, _ = send_and_read_log_line(
+        "POST", "/placement/resource_providers", "admin", json=" " * (17 << 20)
+    )
     assert line["extra"]["status"] == 413

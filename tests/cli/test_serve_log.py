@@ -23,10 +23,10 @@ TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+"
 
 
 @pytest.fixture
-def run_until(tmp_path) -> Callable[..., tuple[str, str]]:
+def serve_until_text(tmp_path) -> Callable[..., tuple[str, str]]:
     """Return a function that serves until a text appears, and returns stdout and stderr."""
 
-    def run_until(text: str, *arguments: str, how=signal.SIGTERM, **variables: str):
+    def serve_until_text(text: str, *arguments: str, how=signal.SIGTERM, **variables: str):
         out, err = tmp_path / "stdout", tmp_path / "stderr"
         with start_server(
             *arguments,
@@ -41,12 +41,12 @@ def run_until(tmp_path) -> Callable[..., tuple[str, str]]:
             assert server.stop(how) == 0
         return out.read_text(), err.read_text()
 
-    return run_until
+    return serve_until_text
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT], ids=lambda how: how.name)
-def test_banner_is_on_stdout_and_log_on_stderr(run_until, how):
-    out, err = run_until("placement-sched serves", how=how)
+def test_banner_is_on_stdout_and_log_on_stderr(serve_until_text, how):
+    out, err = serve_until_text("placement-sched serves", how=how)
     assert re.fullmatch(r"placement-sched serves \S+ on [^\n]*\nthe console is at \S+\n", out)
     lines = err.splitlines()
     assert all(re.match(TIME, line) for line in lines)
@@ -55,48 +55,50 @@ def test_banner_is_on_stdout_and_log_on_stderr(run_until, how):
     assert "refused to gracefully stop" not in err
 
 
-def test_log_is_written_to_the_configured_file(run_until, tmp_path):
-    _, err = run_until("placement-sched serves", OS_DEFAULT__LOG_FILE="own.log")
+def test_log_is_written_to_the_configured_file(serve_until_text, tmp_path):
+    _, err = serve_until_text("placement-sched serves", OS_DEFAULT__LOG_FILE="own.log")
     assert err == ""
     assert "stopped" in (tmp_path / "own.log").read_text()
 
 
-def test_ineffective_line_is_a_warning_as_in_validate(run_until, run, tmp_path):
+def test_ineffective_configuration_lines_are_logged_as_validate_prints_them(
+    serve_until_text, run_command, tmp_path
+):
     text = "[api]\nauth_stratgy = keystone\n[scheduler]\nfoo = 1\n[no_such]\nx = 1\n"
     (tmp_path / "a.conf").write_text(text)
-    validated = run("config", "validate", "--config-file", "a.conf").stdout.splitlines()
+    validated = run_command("config", "validate", "--config-file", "a.conf").stdout.splitlines()
     # The server logs the absolute path.
     expected = [
         re.sub(r"^a\.conf:(\d+): \w+: ", rf"{tmp_path}/a.conf:\1: ", line) for line in validated
     ]
-    _, err = run_until("placement-sched serves", "--config-file", "a.conf", "--workers", "2")
+    _, err = serve_until_text("placement-sched serves", "--config-file", "a.conf", "--workers", "2")
     warned = [line.partition(" [-] ")[2] for line in err.splitlines() if " WARNING " in line]
     assert len(expected) == 3
     assert warned == expected
 
 
-def test_many_ineffective_lines_are_counted(run_until, tmp_path):
+def test_many_ineffective_configuration_lines_are_only_counted(serve_until_text, tmp_path):
     lines = "\n".join(f"nonsense_{number} = 1" for number in range(30))
     (tmp_path / "a.conf").write_text(f"[scheduler]\n{lines}\nmax_atempts = 3\n")
-    _, err = run_until("placement-sched serves", "--config-file", "a.conf")
+    _, err = serve_until_text("placement-sched serves", "--config-file", "a.conf")
     warned = [line.partition(" [-] ")[2] for line in err.splitlines() if " WARNING " in line]
     assert len(warned) == 21
     assert warned[0].endswith("did you mean max_attempts?")
     assert warned[-1].startswith("11 more lines of the configuration have no effect")
 
 
-def test_invalid_value_is_reported_as_in_validate(run, tmp_path):
+def test_server_reports_an_invalid_value_as_validate_does(run_command, tmp_path):
     message = "[scheduler] max_attempts has a wrong value: 'many' is not an integer"
     (tmp_path / "a.conf").write_text("[scheduler]\nmax_attempts = many\n")
-    validated = run("config", "validate", "--config-file", "a.conf")
+    validated = run_command("config", "validate", "--config-file", "a.conf")
     assert validated.stdout == f"a.conf:2: error: {message}\n"
-    refused = run("serve", "--port", "0", "--config-file", "a.conf")
+    refused = run_command("serve", "--port", "0", "--config-file", "a.conf")
     assert refused.returncode == 1
     assert refused.stderr.endswith(f"placement-sched: {tmp_path}/a.conf:2: {message}\n")
 
 
-def test_invalid_value_in_the_environment_is_reported_by_variable(run):
-    refused = run("serve", "--port", "0", OS_API__AUTH_STRATEGY="bogus")
+def test_invalid_value_in_the_environment_is_reported_by_variable(run_command):
+    refused = run_command("serve", "--port", "0", OS_API__AUTH_STRATEGY="bogus")
     assert refused.stderr == (
         "placement-sched: environment OS_API__AUTH_STRATEGY: [api] auth_strategy has a wrong "
         "value: Valid values are [keystone, noauth2], but found 'bogus'\n"
@@ -110,15 +112,17 @@ def test_invalid_value_in_the_environment_is_reported_by_variable(run):
         ("username = ann", "[keystone_authtoken] auth_type is not set"),
     ],
 )
-def test_invalid_keystone_is_reported_once_before_workers_start(run, tmp_path, text, message):
+def test_invalid_keystone_is_reported_once_before_workers_start(
+    run_command, tmp_path, text, message
+):
     """Only the section selects keystone."""
     (tmp_path / "a.conf").write_text(f"[keystone_authtoken]\n{text}\n")
-    refused = run("serve", "--port", "0", "--config-file", "a.conf")
+    refused = run_command("serve", "--port", "0", "--config-file", "a.conf")
     assert refused.returncode == 1
     assert refused.stdout == ""
     assert refused.stderr.count("\n") == 1
     assert refused.stderr.startswith(f"placement-sched: {message}")
-    validated = run("config", "validate", "--config-file", "a.conf")
+    validated = run_command("config", "validate", "--config-file", "a.conf")
     assert validated.returncode == 1
     assert validated.stdout.count(message) == 1
 
@@ -138,11 +142,11 @@ def test_invalid_keystone_is_reported_once_before_workers_start(run, tmp_path, t
         ),
     ],
 )
-def test_unavailable_database_is_reported_once_with_the_reason(run_until, url, message):
+def test_unavailable_database_is_reported_once_with_the_reason(serve_until_text, url, message):
     with socket.socket() as bound:  # bound, but not listening
         bound.bind(("127.0.0.1", 0))
         port = bound.getsockname()[1]
-        _, err = run_until(
+        _, err = serve_until_text(
             "starting without",
             "--workers",
             "2",
@@ -162,13 +166,13 @@ def test_unavailable_database_is_reported_once_with_the_reason(run_until, url, m
     assert "Traceback" not in err
 
 
-def send(server, **headers: str) -> str:
+def send_and_read_id(server, **headers: str) -> str:
     """Send a request and return its id."""
     _, answered, _ = server.get("/placement/traits", **headers)
     return {name.lower(): value for name, value in answered.items()}["x-openstack-request-id"]
 
 
-def access_line(server, request_id: str) -> str:
+def wait_for_access_line(server, request_id: str) -> str:
     """Wait for the access log line of a request, and return it."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
@@ -179,23 +183,27 @@ def access_line(server, request_id: str) -> str:
     raise AssertionError(server.log.read_text())
 
 
-def test_request_lines_have_its_ids(serve):
+def test_access_line_has_global_and_local_request_id(serve):
     server = serve()
-    with_global = access_line(server, own := send(server, **{"X-Openstack-Request-Id": NOVAS}))
+    with_global = wait_for_access_line(
+        server, own := send_and_read_id(server, **{"X-Openstack-Request-Id": NOVAS})
+    )
     assert f" [{NOVAS} {own} - - - - - -] 127.0.0.1 - - [" in with_global
-    alone = access_line(server, own := send(server))
+    alone = wait_for_access_line(server, own := send_and_read_id(server))
     assert f" [None {own} - - - - - -] 127.0.0.1 - - [" in alone
-    forged = access_line(server, own := send(server, **{"X-Openstack-Request-Id": "req-1] x"}))
+    forged = wait_for_access_line(
+        server, own := send_and_read_id(server, **{"X-Openstack-Request-Id": "req-1] x"})
+    )
     assert f" [None {own} " in forged
 
 
-def test_request_lines_have_the_authenticated_caller(serve, tmp_path):
+def test_access_line_has_the_authenticated_caller(serve, tmp_path):
     with identity.run_keystone() as keystone:
         (tmp_path / "placement.conf").write_text(build_config(keystone.url))
         server = serve("--config-file", "placement.conf")
         token = keystone.issue_token("ann", "shop", "admin")
         _, answered, _ = server.get("/placement/traits", token=token)
-        line = access_line(server, dict(answered)["x-openstack-request-id"])
+        line = wait_for_access_line(server, dict(answered)["x-openstack-request-id"])
     assert re.search(r" \[None req-\S+ ann shop - - default default\] 127\.0\.0\.1 - ann \[", line)
     assert token not in server.log.read_text()
 

@@ -30,7 +30,7 @@ def send_many_requests(server) -> None:
         assert set(answers) == {404}  # the oldest microversion has no traits
 
 
-def workers(server) -> list[psutil.Process]:
+def list_workers(server) -> list[psutil.Process]:
     return psutil.Process(server.process.pid).children(recursive=True)
 
 
@@ -46,7 +46,7 @@ def test_every_worker_reports_the_sum_and_files_are_deleted_at_the_end(serve, tm
 def test_counts_of_a_killed_worker_remain(serve):
     server = serve("--workers", "2")
     send_many_requests(server)
-    killed = workers(server)[-1]
+    killed = list_workers(server)[-1]
     killed.kill()
     psutil.wait_procs([killed], timeout=60)
     server.wait_for("/metrics", 200)

@@ -117,9 +117,9 @@ def test_server_stops_with_the_reason_if_workers_cannot_start(serve, tmp_path):
     ],
     ids=["filter", "alias", "neutron"],
 )
-def test_server_checks_plugins_before_workers_start(run, tmp_path, text, words):
+def test_server_checks_plugins_before_workers_start(run_command, tmp_path, text, words):
     (tmp_path / "a.conf").write_text(text)
-    refused = run("serve", "--port", "0", "--config-file", "a.conf")
+    refused = run_command("serve", "--port", "0", "--config-file", "a.conf")
     assert refused.returncode == 1
     assert refused.stdout == ""
     (line,) = refused.stderr.splitlines()

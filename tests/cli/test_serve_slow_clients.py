@@ -70,7 +70,7 @@ def open_connection(server):
         yield connect
 
 
-def measure_other_clients(server, rounds: int = 10) -> list[float]:
+def measure_normal_client(server, rounds: int = 10) -> list[float]:
     """Return the seconds that each request of a normal client took."""
     seconds = []
     for number in range(rounds):
@@ -102,7 +102,7 @@ def test_many_slow_clients_do_not_delay_others(server, open_connection, record_p
     deaf = [open_connection(READS_NOTHING, window=4096) for _ in range(30)]
     half = [open_connection(HALF_BODY) for _ in range(200)]
     silent = [open_connection(sent) for sent in (HALF_HEAD, b"") for _ in range(200)]
-    seconds = measure_other_clients(server)
+    seconds = measure_normal_client(server)
     assert max(seconds) < MAX_BODY_WAIT / 2  # they do not wait for the others to end
     for client in half:
         text = read_until_closed(client)
@@ -135,7 +135,7 @@ def test_disconnects_within_a_body_leave_nothing_open(server, open_connection, r
     statuses = Counter(re.findall(r'" (\d{3}) \d+ req-', server.log.read_text()))
     assert statuses["400"] > vanished / 2
     assert statuses["408"] == 0
-    assert max(measure_other_clients(server, rounds=1)) < MAX_BODY_WAIT
+    assert max(measure_normal_client(server, rounds=1)) < MAX_BODY_WAIT
     record_property(TRIED, f"{vanished} clients that vanish")
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.system
 
 
 @pytest.fixture
-def systemd(tmp_path):
+def systemd_socket(tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind(str(tmp_path / "notify"))
         receiver.settimeout(60)
@@ -33,19 +33,19 @@ def start_with_watchdog(serve, tmp_path):
     return start
 
 
-def test_systemd_is_notified_of_start_and_stop(start_with_watchdog, systemd):
+def test_systemd_is_notified_of_start_and_stop(start_with_watchdog, systemd_socket):
     server = start_with_watchdog("--workers", "2", ready=None)
-    assert systemd.recv(100) == b"READY=1"
+    assert systemd_socket.recv(100) == b"READY=1"
     assert server.get("/healthz")[0] == 200
-    assert systemd.recv(100) == systemd.recv(100) == b"WATCHDOG=1"
+    assert systemd_socket.recv(100) == systemd_socket.recv(100) == b"WATCHDOG=1"
     assert server.stop() == 0
     messages = set()
     while b"STOPPING=1" not in messages:
-        messages.add(systemd.recv(100))
+        messages.add(systemd_socket.recv(100))
     assert messages <= {b"WATCHDOG=1", b"STOPPING=1"}
 
 
-def test_watchdog_is_not_notified_while_a_worker_hangs(start_with_watchdog, systemd):
+def test_watchdog_is_not_notified_while_a_worker_hangs(start_with_watchdog, systemd_socket):
     server = start_with_watchdog("--workers", "2")
 
     def find_answer():
@@ -58,11 +58,11 @@ def test_watchdog_is_not_notified_while_a_worker_hangs(start_with_watchdog, syst
     assert wait_until(lambda: len(server.workers() - {killed}) == 2)
     os.kill(hanging, signal.SIGSTOP)
     try:
-        systemd.settimeout(3)
+        systemd_socket.settimeout(3)
 
         def is_silent():
             try:
-                systemd.recv(100)
+                systemd_socket.recv(100)
             except TimeoutError:
                 return True
             return False
@@ -70,8 +70,8 @@ def test_watchdog_is_not_notified_while_a_worker_hangs(start_with_watchdog, syst
         assert wait_until(is_silent, HANGS_AFTER + 60)
     finally:
         os.kill(hanging, signal.SIGCONT)
-    systemd.settimeout(60)
-    assert systemd.recv(100) == b"WATCHDOG=1"  # the killed worker no longer counts
+    systemd_socket.settimeout(60)
+    assert systemd_socket.recv(100) == b"WATCHDOG=1"  # the killed worker no longer counts
 
 
 def test_sigusr2_logs_stacks_and_the_service_continues(serve):
@@ -80,14 +80,14 @@ def test_sigusr2_logs_stacks_and_the_service_continues(serve):
     for process in processes:
         os.kill(process, signal.SIGUSR2)
 
-    def processes_of(part):
+    def find_logging_processes(part):
         lines = server.log.read_text().splitlines()
         return {int(line.split()[2]) for line in lines if part in line}
 
     for part in ("Current thread", "Thread 0x", "in main"):
-        assert wait_until(lambda part=part: processes_of(part) == processes), part
+        assert wait_until(lambda part=part: find_logging_processes(part) == processes), part
     # The main threads.
-    assert wait_until(lambda: processes_of("in _serve_loop") == {server.process.pid})
-    assert processes_of("granian/server/mp.py") >= server.workers()
+    assert wait_until(lambda: find_logging_processes("in _serve_loop") == {server.process.pid})
+    assert find_logging_processes("granian/server/mp.py") >= server.workers()
     assert server.get("/placement/")[0] == 200
     assert server.workers() == processes - {server.process.pid}

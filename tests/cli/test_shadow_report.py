@@ -22,7 +22,7 @@ AT = datetime(2026, 11, 22, 12, 0, 0)
 
 
 @pytest.fixture
-def results_file(sqlite_url):
+def config_with_results(sqlite_url):
     """A configuration file whose database has a single disagreement."""
     database = Database(make_settings(sqlite_url))
     decision = Decision(
@@ -54,17 +54,17 @@ def results_file(sqlite_url):
     return f"[placement_database]\nconnection = {sqlite_url}\n"
 
 
-def test_report_lists_the_disagreement(run_shadow, results_file):
-    done = run_shadow(results_file, "nova-shadow", "report")
+def test_report_lists_the_disagreement(run_shadow, config_with_results):
+    done = run_shadow(config_with_results, "nova-shadow", "report")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert lines[0] == "1 request for 1 instance"
     assert "  cn2 weighs less" in lines
 
 
-def test_report_is_printed_as_json(run_shadow, results_file):
+def test_report_is_printed_as_json(run_shadow, config_with_results):
     report = json.loads(
-        run_shadow(results_file, "nova-shadow", "report", "--format", "json").stdout
+        run_shadow(config_with_results, "nova-shadow", "report", "--format", "json").stdout
     )
     assert (report["agreement"], report["verdicts"]) == (0.0, {"other_host": 1})
     (row,) = report["disagreements"]
@@ -74,14 +74,16 @@ def test_report_is_printed_as_json(run_shadow, results_file):
 @pytest.mark.parametrize(
     ("since", "requests"), [("2026-11-22T12:00:01Z", 0), ("2026-11-22T12:00:00Z", 1), ("9999d", 1)]
 )
-def test_report_begins_at_a_time(run_shadow, results_file, since, requests):
-    done = run_shadow(results_file, "nova-shadow", "report", "--format", "json", "--since", since)
+def test_report_begins_at_a_time(run_shadow, config_with_results, since, requests):
+    done = run_shadow(
+        config_with_results, "nova-shadow", "report", "--format", "json", "--since", since
+    )
     assert json.loads(done.stdout)["requests"] == requests
 
 
 @pytest.mark.parametrize("since", ["yesterday", "9999999999999d"])
-def test_invalid_time_is_reported_in_one_line(run_shadow, results_file, since):
-    done = run_shadow(results_file, "nova-shadow", "report", "--since", since)
+def test_invalid_time_is_reported_in_one_line(run_shadow, config_with_results, since):
+    done = run_shadow(config_with_results, "nova-shadow", "report", "--since", since)
     assert done.returncode == 1
     assert done.stderr.startswith("placement-sched: ")
     assert "--since" in done.stderr

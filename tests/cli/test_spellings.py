@@ -29,7 +29,7 @@ def test_deprecated_command_runs_the_current_command(earlier, current):
 
 
 @pytest.mark.parametrize("current", EARLIER.values(), ids=" ".join)
-def test_current_command_names_exist(current, capsys):
+def test_replacement_of_a_deprecated_command_exists(current, capsys):
     with pytest.raises(SystemExit) as end:
         main([*current, "--help"])
     assert end.value.code == 0
@@ -41,7 +41,7 @@ def test_guide_lists_every_deprecated_command():
     assert [earlier for earlier in map(" ".join, EARLIER) if earlier not in page] == []
 
 
-def test_argument_value_is_not_a_command():
+def test_deprecated_command_name_as_an_argument_is_unchanged():
     typed = ["explain", "--project", "hosts", "placement", "sync-traits"]
     assert current_spelling(typed) == typed
     assert current_spelling(["placement", "--dry-run"]) == ["placement", "--dry-run"]
@@ -113,7 +113,7 @@ def test_invalid_option_has_the_exit_status_of_the_command(capsys):
         ("nova-shadow report", []),
     ],
 )
-def test_config_files_are_read_before_and_after_report(typed, files):
+def test_config_file_option_may_stand_before_or_after_report(typed, files):
     arguments = make_parser(typed.split()).parse_args(typed.split())
     assert (arguments.config_file, arguments.run.__name__) == (files, "run")
     assert arguments.since is None

@@ -38,7 +38,7 @@ COMMON_MODULES = {
 }
 
 
-def imported_modules(*commands: list[str]) -> set[str]:
+def list_imported_modules(*commands: list[str]) -> set[str]:
     """Return the modules that a process has imported after these commands."""
     done = subprocess.run(
         [sys.executable, "-c", MODULES, json.dumps(commands)],
@@ -53,7 +53,7 @@ def imported_modules(*commands: list[str]) -> set[str]:
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], []], ids=str)
 def test_no_command_module_is_imported_without_a_command(arguments):
-    modules = imported_modules(arguments)
+    modules = list_imported_modules(arguments)
     assert {name for name in modules if name.startswith("placement_sched")} == COMMON_MODULES
     bare = subprocess.run(
         [sys.executable, "-c", "import json, sys; print(json.dumps(sorted(sys.modules)))"],
@@ -76,7 +76,7 @@ def test_no_module_imports_the_module_of_a_command():
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("module", GROUPS)
 def test_command_help_imports_no_other_command(module):
-    modules = imported_modules(*([name, "--help"] for name in GROUPS[module]))
+    modules = list_imported_modules(*([name, "--help"] for name in GROUPS[module]))
     assert GROUPS.keys() & modules == {module}
 
 

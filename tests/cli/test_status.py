@@ -32,7 +32,7 @@ CHECKS = [
 
 
 @pytest.fixture
-def run_check(database, settings):
+def run_upgrade_check(database, settings):
     """Return a function that returns the code and the details of a check."""
 
     def check(name: str) -> tuple[Code, str | None]:
@@ -50,25 +50,25 @@ def test_synced_database_passes_every_check(database, settings):
 
 
 @pytest.mark.all_databases
-def test_provider_without_root_is_a_failure(database, run_check):
+def test_provider_without_root_is_a_failure(database, run_upgrade_check):
     database.write(
         lambda connection: connection.execute(
             insert(resource_providers), {"uuid": "a" * 36, "name": "cn1", "generation": 0}
         )
     )
-    code, details = run_check("Missing Root Provider IDs")
+    code, details = run_upgrade_check("Missing Root Provider IDs")
     assert code is Code.FAILURE
     assert details.startswith("1 resource providers have no root")
     assert "placement-manage db online_data_migrations" in details
 
 
-def test_allocations_without_a_consumer_record_are_a_warning(database, run_check):
+def test_allocations_without_a_consumer_record_are_a_warning(database, run_upgrade_check):
     rows = [
         {"resource_provider_id": 1, "consumer_id": "c" * 36, "resource_class_id": number, "used": 1}
         for number in (0, 1)
     ]
     database.write(lambda connection: connection.execute(insert(allocations), rows))
-    code, details = run_check("Incomplete Consumers")
+    code, details = run_upgrade_check("Incomplete Consumers")
     assert code is Code.WARNING
     assert details.startswith("1 consumers hold allocations")
 
@@ -135,21 +135,23 @@ def test_json_policy_file_is_a_failure_under_any_name(
     assert (str(policy) in (result.details or "")) is (code is Code.FAILURE)
 
 
-def test_json_file_in_the_default_place_is_found(
+def test_json_policy_file_in_the_default_folder_is_a_failure(
     sqlite_database, sqlite_url, tmp_path, own_conf, monkeypatch
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "policy.json").write_text("{}")
     settings = make_settings(sqlite_url)
     conf = settings.conf
-    conf(args=[], project="placement_sched", default_config_files=[str(empty_file(tmp_path))])
+    conf(
+        args=[], project="placement_sched", default_config_files=[str(create_empty_file(tmp_path))]
+    )
     conf.set_override("connection", sqlite_url, "placement_database")
     result = check_upgrade(sqlite_database, settings)[POLICY]
     assert result.code is Code.FAILURE
     assert "policy.json" in result.details
 
 
-def empty_file(folder):
+def create_empty_file(folder):
     path = folder / "placement_sched.conf"
     path.touch()
     return path
@@ -162,7 +164,7 @@ def test_outdated_sync_of_nova_is_a_warning(database, settings):
     )
     cell = NovaCell(uuid="c0000000-0000-0000-0000-000000000001", name="one")
 
-    def check_reading_of_nova():
+    def run_check_of_nova_sync():
         result = check_upgrade(database, settings)["Reading of Nova"]
         return result.code, result.details
 
@@ -173,17 +175,17 @@ def test_outdated_sync_of_nova_is_a_warning(database, settings):
 
         database.write(write_rows)
 
-    code, details = check_reading_of_nova()
+    code, details = run_check_of_nova_sync()
     assert (code, "placement-sched nova adopt" in details) == (Code.WARNING, True)
     record_call(0)
-    assert check_reading_of_nova() == (Code.SUCCESS, None)
+    assert run_check_of_nova_sync() == (Code.SUCCESS, None)
     record_call(1000)
-    code, details = check_reading_of_nova()
+    code, details = run_check_of_nova_sync()
     assert code is Code.WARNING
     assert details.startswith("A cell of nova was last read 10")
     assert "placement-sched nova sync" in details
     database.write(lambda connection: cells.note_away(connection, cell.uuid, "gone", utcnow()))
-    assert check_reading_of_nova() == (
+    assert run_check_of_nova_sync() == (
         Code.WARNING,
         "The databases of these cells are unavailable: one.",
     )
@@ -237,8 +239,8 @@ def test_json_of_placement_status_has_codes(sqlite_url, monkeypatch, capsys):
     assert document["checks"] == checks
 
 
-def test_unavailable_database_exits_with_255(run):
-    done = run(
+def test_unavailable_database_exits_with_255(run_command):
+    done = run_command(
         *("status", "upgrade", "check"),
         OS_PLACEMENT_DATABASE__CONNECTION="sqlite:////nonexistent/x.db",
     )
@@ -247,7 +249,7 @@ def test_unavailable_database_exits_with_255(run):
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_invalid_configuration_exits_with_255(run):
-    done = run("status", "upgrade", "check", OS_PLACEMENT_DATABASE__CONNECTION="nonsense")
+def test_invalid_configuration_exits_with_255(run_command):
+    done = run_command("status", "upgrade", "check", OS_PLACEMENT_DATABASE__CONNECTION="nonsense")
     assert done.returncode == 255
     assert "[placement_database] connection" in done.stderr

@@ -20,7 +20,7 @@ with show_progress("working") as advance:
 """
 
 
-def test_output_during_a_progress_bar_stays_on_stdout():
+def test_output_is_written_to_stdout_during_a_progress_bar():
     ours, theirs = pty.openpty()
     try:
         done = subprocess.run(

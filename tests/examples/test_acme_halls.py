@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.conftest import run, serve
+from tests.cli.conftest import run_command, serve
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.exhaustive
 
-__all__ = ["run", "serve"]
+__all__ = ["run_command", "serve"]
 
 SOURCE = ROOT / "examples" / "acme_halls"
 (SHOWN,) = re.findall(r"```ini\n(.*?)```", (SOURCE / "README.md").read_text(), re.DOTALL)
@@ -60,7 +60,7 @@ def installed_package(package_copy):
 
 
 @pytest.fixture
-def cloud(run, tmp_path):
+def cloud(run_command, tmp_path):
     """Four hosts in three halls; the first hall is maintained in six hours, the third is warm."""
     soon = (datetime.now(UTC) + timedelta(hours=6)).strftime("%Y-%m-%dT%H:%M")
     halls = {
@@ -79,7 +79,7 @@ def cloud(run, tmp_path):
     }
     (tmp_path / "cloud.yaml").write_text(yaml.safe_dump(document))
     (tmp_path / "acme.conf").write_text(CONF)
-    loaded = run("fleet", "load", "cloud.yaml")
+    loaded = run_command("fleet", "load", "cloud.yaml")
     assert loaded.returncode == 0, loaded.stderr
 
 
@@ -97,9 +97,9 @@ def test_tests_of_the_package_pass(package_copy, installed_package):
     assert re.search(r"\d+ passed", done.stdout)
 
 
-def test_options_of_the_package_are_in_the_sample(run, installed_package):
-    assert "acme_halls" not in run("config", "sample").stdout
-    done = run("config", "sample", PYTHONPATH=installed_package)
+def test_options_of_the_package_are_in_the_sample(run_command, installed_package):
+    assert "acme_halls" not in run_command("config", "sample").stdout
+    done = run_command("config", "sample", PYTHONPATH=installed_package)
     assert (done.returncode, done.stderr) == (0, "")
     _, _, section = done.stdout.partition("[acme_halls]\n")
     assert "#quiet_hours = 24\n" in section
@@ -108,10 +108,10 @@ def test_options_of_the_package_are_in_the_sample(run, installed_package):
     assert "#default_hall = <None>\n" in section
 
 
-def test_options_are_checked_also_if_the_filter_is_disabled(run, installed_package, tmp_path):
+def test_options_of_a_disabled_filter_are_checked(run_command, installed_package, tmp_path):
     def validate(text, **variables):
         (tmp_path / "a.conf").write_text(text)
-        return run("config", "validate", "--config-file", "a.conf", **variables).stdout
+        return run_command("config", "validate", "--config-file", "a.conf", **variables).stdout
 
     assert validate(CONF, PYTHONPATH=installed_package) == "the configuration is valid\n"
     for enabled in ("", "[filter_scheduler]\nenabled_filters = QuietTimeFilter\n"):
@@ -125,13 +125,15 @@ def test_options_are_checked_also_if_the_filter_is_disabled(run, installed_packa
     assert "did you mean 'QuietTimeFilter'?" in validate(misspelt, PYTHONPATH=installed_package)
 
 
-def test_explanation_shows_the_effect_of_each_plugin(cloud, run, installed_package, tmp_path):
+def test_explanation_shows_the_effect_of_each_plugin(
+    cloud, run_command, installed_package, tmp_path
+):
     def explain(*arguments, **extra_specs):
         specs = {f"acme:{key}": value for key, value in extra_specs.items()}
         request = {"flavor": {"vcpus": 1, "memory_mb": 512, "extra_specs": specs}}
         (tmp_path / "request.json").write_text(json.dumps(request))
         files = ("request.json", "--config-file", "acme.conf", "--format", "json")
-        done = run("explain", *files, *arguments, PYTHONPATH=installed_package)
+        done = run_command("explain", *files, *arguments, PYTHONPATH=installed_package)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixture that runs a command."""
 
-from tests.cli.conftest import run
+from tests.cli.conftest import run_command
 
-__all__ = ["run"]
+__all__ = ["run_command"]

@@ -163,7 +163,7 @@ class Filter(BaseHostFilter):
 """
 
 
-def test_ambiguous_option_name_needs_its_group(run, tmp_path):
+def test_ambiguous_option_name_needs_its_group(run_command, tmp_path):
     """In another process, because the options of a plugin stay registered."""
     (tmp_path / "acme_halls_options.py").write_text(AMBIGUOUS)
     (tmp_path / "a.conf").write_text(
@@ -172,7 +172,7 @@ def test_ambiguous_option_name_needs_its_group(run, tmp_path):
         f"enabled_filters = Filter\n{LISTED}[dense]\nram_weight_multiplier = 2.0\n"
         "acme_ram_weight_multiplier = 2.0\nacme.ram_weight_multiplier = 2.0\n"
     )
-    checked = run("config", "validate", "--config-file", "a.conf", PYTHONPATH=str(tmp_path))
+    checked = run_command("config", "validate", "--config-file", "a.conf", PYTHONPATH=str(tmp_path))
     assert checked.stdout.replace(f"{tmp_path}/", "") == (
         "a.conf:9: error: [dense]: ram_weight_multiplier is the name of several options: "
         "acme_ram_weight_multiplier, filter_scheduler_ram_weight_multiplier\n"

@@ -34,13 +34,13 @@ class CommandResult:
 
 
 @pytest.fixture
-def run(tmp_path: Path, nova: NovaCloud, capsys) -> Callable[..., CommandResult]:
+def run_command(tmp_path: Path, nova: NovaCloud, capsys) -> Callable[..., CommandResult]:
     """Return a function that runs a command with both configuration files."""
     files = [part for name in ("nova", "own") for part in ("--config-file", f"{name}.conf")]
 
-    def run(*arguments: str) -> CommandResult:
+    def run_command(*arguments: str) -> CommandResult:
         options = [str(tmp_path / part) if part.endswith(".conf") else part for part in files]
         status = main([*arguments, *options])
         return CommandResult(status, *capsys.readouterr())
 
-    return run
+    return run_command

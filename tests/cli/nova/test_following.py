@@ -8,9 +8,9 @@ from placement_sched.cli.main import main
 pytestmark = pytest.mark.slow
 
 
-def test_unavailable_api_database_is_reported_in_one_line(run, nova, tmp_path):
+def test_unavailable_api_database_is_reported_in_one_line(run_command, nova, tmp_path):
     (tmp_path / "nova_api.db").rename(tmp_path / "away.db")
-    done = run("nova", "sync")
+    done = run_command("nova", "sync")
     assert (done.status, done.out) == (2, "")
     assert done.err.startswith("placement-sched: nova's API database does not answer: ")
     assert done.err.count("\n") == 1

@@ -15,17 +15,17 @@ CN1, CN2 = node_uuid(1), node_uuid(2)
 
 
 @pytest.fixture
-def no_instances(app, capsys, database_url, monkeypatch):
+def cloud_without_instances(app, capsys, database_url, monkeypatch):
     """A cloud without recorded instances."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
     return Cloud(app, capsys)
 
 
 @pytest.fixture
-def cloud(no_instances):
+def cloud(cloud_without_instances):
     """A cloud with a recorded instance. Without any, the audit judges no consumer."""
-    no_instances.record(99)
-    return no_instances
+    cloud_without_instances.record(99)
+    return cloud_without_instances
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_only_allocations_of_the_named_provider_are_deleted(cloud):
     assert cloud.document("audit")["code"] == 3
 
 
-def test_children_of_compute_nodes_are_audited_but_foreign_providers_are_not(cloud):
+def test_only_trees_of_compute_nodes_are_audited(cloud):
     child, storage = (
         create_provider(cloud, 11, parent_provider_uuid=CN1),
         create_provider(cloud, 12),
@@ -173,33 +173,36 @@ def test_evacuating_instance_keeps_its_allocations(cloud):
     assert len(cloud.read_allocations(1)) == 2
 
 
-def reasons(document):
+def list_skip_reasons(document):
     return {row["consumer"]: (row["reason"], row["about"]) for row in document["not_judged"]}
 
 
-def test_nothing_is_deleted_if_no_instance_is_recorded(no_instances):
-    no_instances.allocate(1)
-    no_instances.allocate(2, {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}})
-    document = no_instances.document("audit")
+def test_nothing_is_deleted_if_no_instance_is_recorded(cloud_without_instances):
+    cloud_without_instances.allocate(1)
+    cloud_without_instances.allocate(2, {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}})
+    document = cloud_without_instances.document("audit")
     assert (document["code"], document["orphaned"], document["consumers"]) == (6, [], 0)
-    assert reasons(document) == {
+    assert list_skip_reasons(document) == {
         uuid(1): ("no_instance_recorded", ["cn1"]),
         uuid(2): ("no_instance_recorded", ["cn1", "cn2"]),
     }
-    assert no_instances.document("audit", "--delete")["code"] == 6
-    assert no_instances.document("audit", "--resource_provider", CN1, "--delete")["code"] == 6
-    assert [no_instances.read_allocations(number) for number in (1, 2)] == [
+    assert cloud_without_instances.document("audit", "--delete")["code"] == 6
+    assert (
+        cloud_without_instances.document("audit", "--resource_provider", CN1, "--delete")["code"]
+        == 6
+    )
+    assert [cloud_without_instances.read_allocations(number) for number in (1, 2)] == [
         {CN1: {"VCPU": 1}},
         {CN1: {"VCPU": 1}, CN2: {"DISK_GB": 3}},
     ]
 
 
-def test_option_allows_deletion_without_recorded_instances(no_instances):
-    no_instances.allocate(1)
-    assert no_instances.document("audit", "--instances-are-all-recorded")["code"] == 3
-    document = no_instances.document("audit", "--delete", "--instances-are-all-recorded")
+def test_orphans_are_deleted_without_recorded_instances_only_by_option(cloud_without_instances):
+    cloud_without_instances.allocate(1)
+    assert cloud_without_instances.document("audit", "--instances-are-all-recorded")["code"] == 3
+    document = cloud_without_instances.document("audit", "--delete", "--instances-are-all-recorded")
     assert (document["code"], document["deleted"]) == (4, 1)
-    assert no_instances.read_allocations(1) == {}
+    assert cloud_without_instances.read_allocations(1) == {}
 
 
 def test_allocations_left_by_the_last_instance_of_a_host_are_found(cloud):
@@ -225,7 +228,7 @@ def test_consumer_without_a_type_is_reported_and_kept(cloud, provider, more):
     document = cloud.document("audit", "--delete", *more)
     assert (document["code"], document["deleted"]) == (6, 1)
     host = "cn1" if provider == CN1 else "cn2"
-    assert reasons(document) == {uuid(2): ("no_consumer_type", [host])}
+    assert list_skip_reasons(document) == {uuid(2): ("no_consumer_type", [host])}
     assert (cloud.read_allocations(2), cloud.read_allocations(3)) == ({provider: {"VCPU": 1}}, {})
 
 
@@ -270,7 +273,7 @@ def test_host_with_unrecorded_instances_is_skipped(sqlite_cloud, reported, code)
     assert bool(sqlite_cloud.read_allocations(2)) is (code == 6)
     assert sqlite_cloud.read_allocations(3) == {}
     if code == 6:
-        assert reasons(document) == {uuid(2): ("host_reports_more", ["cn2"])}
+        assert list_skip_reasons(document) == {uuid(2): ("host_reports_more", ["cn2"])}
 
 
 def test_consumer_on_a_host_without_reports_is_skipped(sqlite_cloud):
@@ -278,7 +281,7 @@ def test_consumer_on_a_host_without_reports_is_skipped(sqlite_cloud):
     other = create_provider(sqlite_cloud, 11)
     sqlite_cloud.allocate(2, {CN1: {"VCPU": 1}, other: {"VCPU": 1}})
     document = sqlite_cloud.document("audit", "--delete")
-    assert reasons(document) == {uuid(2): ("provider_not_reported", ["cn11"])}
+    assert list_skip_reasons(document) == {uuid(2): ("provider_not_reported", ["cn11"])}
     assert len(sqlite_cloud.read_allocations(2)) == 2
 
 
@@ -304,14 +307,14 @@ def test_text_output_gives_the_reason_and_fix_for_skipped_consumers(
     assert printed.count("\n") == 1
 
 
-def test_database_of_openstack_placement_is_skipped(sqlite_cloud, sqlite_database):
+def test_orphans_in_an_adopted_database_are_kept_without_the_option(sqlite_cloud, sqlite_database):
     """The database also has instances that are not recorded."""
     sqlite_cloud.record(1)
     sqlite_cloud.allocate(1)
     sqlite_cloud.allocate(2)
     sqlite_database.write(lambda connection: stamp_revision(connection, NEWEST))
     document = sqlite_cloud.document("audit", "--delete")
-    assert reasons(document) == {uuid(2): ("adopted_database", ["cn1"])}
+    assert list_skip_reasons(document) == {uuid(2): ("adopted_database", ["cn1"])}
     assert sqlite_cloud.read_allocations(2) != {}
     assert (
         sqlite_cloud.document("audit", "--delete", "--instances-are-all-recorded")["deleted"] == 1

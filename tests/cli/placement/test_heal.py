@@ -31,11 +31,11 @@ def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
     return Cloud(sqlite_app, capsys)
 
 
-def heal(cloud, *arguments: str) -> int:
+def run_heal(cloud, *arguments: str) -> int:
     return cloud.run("heal_allocations", *arguments)[0]
 
 
-def outcomes(cloud, *arguments: str) -> dict[str, str]:
+def heal_and_read_outcomes(cloud, *arguments: str) -> dict[str, str]:
     rows = cloud.document("heal_allocations", *arguments)["instances"]
     return {result["uuid"]: result["outcome"] for result in rows}
 
@@ -44,15 +44,15 @@ def test_instance_gets_the_allocations_of_its_flavor(cloud):
     cloud.record(1)
     cloud.record(2, 2)
     cloud.allocate(2, {CN2: {"VCPU": 1}})
-    assert heal(cloud) == 0
+    assert run_heal(cloud) == 0
     assert cloud.read_allocations(1) == {CN1: HELD}
     assert cloud.read_allocations(2) == {CN2: {"VCPU": 1}}
-    assert heal(cloud) == 4
+    assert run_heal(cloud) == 4
 
 
 def test_allocations_belong_to_the_instance_and_its_project(cloud):
     cloud.record(1)
-    heal(cloud)
+    run_heal(cloud)
     answer = cloud.app.get(
         f"/placement/allocations/{uuid(1)}", headers={"OpenStack-API-Version": "placement 1.38"}
     ).json
@@ -66,17 +66,17 @@ def test_allocations_belong_to_the_instance_and_its_project(cloud):
 def test_extra_specs_override_amounts_of_the_flavor(sqlite_cloud):
     specs = {"resources:VCPU": "0", "resources:MEMORY_MB": "4", "trait:HW_CPU_X86_AVX": "required"}
     sqlite_cloud.record(1, flavor={**FLAVOR, "extra_specs": specs})
-    assert heal(sqlite_cloud) == 0
+    assert run_heal(sqlite_cloud) == 0
     assert sqlite_cloud.read_allocations(1) == {CN1: {"MEMORY_MB": 4, "DISK_GB": 6}}
 
 
-def test_an_instance_booted_from_a_volume_gets_no_root_disk(sqlite_cloud):
+def test_instance_booted_from_a_volume_gets_no_root_disk(sqlite_cloud):
     sqlite_cloud.app.post_json(
         "/scheduler/v1/select_destinations",
         {"request_spec": {"flavor": FLAVOR, "is_bfv": True, "instance_uuids": [uuid(1)]}},
     )
     sqlite_cloud.app.delete(f"/placement/allocations/{uuid(1)}")
-    assert heal(sqlite_cloud) == 0
+    assert run_heal(sqlite_cloud) == 0
     ((_, amounts),) = sqlite_cloud.read_allocations(1).items()
     assert amounts == {**HELD, "DISK_GB": 1}
 
@@ -100,20 +100,20 @@ def test_dry_run_prints_changes_and_writes_nothing(cloud):
 )
 def test_instance_in_a_task_or_without_a_node_is_skipped(sqlite_cloud, changes):
     sqlite_cloud.record(1, **changes)
-    assert outcomes(sqlite_cloud) == {uuid(1): "skipped"}
-    assert heal(sqlite_cloud) == 4
+    assert heal_and_read_outcomes(sqlite_cloud) == {uuid(1): "skipped"}
+    assert run_heal(sqlite_cloud) == 4
 
 
 def test_max_count_limits_healed_instances_and_exits_with_1(cloud):
     for number in range(1, 6):
         cloud.record(number)
-    assert heal(cloud, "--max-count", "2") == 1
+    assert run_heal(cloud, "--max-count", "2") == 1
     assert [bool(cloud.read_allocations(number)) for number in range(1, 6)] == [True] * 2 + [
         False
     ] * 3
-    assert heal(cloud, "--max-count", "2") == 1
-    assert heal(cloud, "--max-count", "1") == 0
-    assert heal(cloud, "--max-count", "1") == 4
+    assert run_heal(cloud, "--max-count", "2") == 1
+    assert run_heal(cloud, "--max-count", "1") == 0
+    assert run_heal(cloud, "--max-count", "1") == 4
 
 
 def test_max_count_ignores_instances_that_cannot_be_healed(sqlite_cloud, monkeypatch):
@@ -122,27 +122,27 @@ def test_max_count_ignores_instances_that_cannot_be_healed(sqlite_cloud, monkeyp
         sqlite_cloud.record(number, task_state="spawning")
     sqlite_cloud.record(5)
     sqlite_cloud.record(6, task_state="spawning")
-    assert heal(sqlite_cloud, "--max-count", "1") == 0
+    assert run_heal(sqlite_cloud, "--max-count", "1") == 0
     assert sqlite_cloud.read_allocations(5) == {CN1: HELD}
 
 
-def test_missing_node_exits_with_2_after_healing_others(cloud):
+def test_instance_on_an_unknown_node_exits_with_2_after_other_instances(cloud):
     cloud.record(1, 7)
     cloud.record(2)
-    found = outcomes(cloud)
+    found = heal_and_read_outcomes(cloud)
     assert found == {uuid(1): "no compute node", uuid(2): "created"}
-    assert heal(cloud) == 2
+    assert run_heal(cloud) == 2
 
 
-def test_dry_run_exits_with_2_for_an_unknown_node_without_claims(sqlite_cloud):
+def test_dry_run_with_an_unknown_node_exits_with_2(sqlite_cloud):
     sqlite_cloud.record(1, flavor={**FLAVOR, "vcpus": 33})
-    assert heal(sqlite_cloud, "--dry-run") == 4
+    assert run_heal(sqlite_cloud, "--dry-run") == 4
     sqlite_cloud.record(2, 7)
-    assert heal(sqlite_cloud, "--dry-run") == 2
-    assert heal(sqlite_cloud) == 3
+    assert run_heal(sqlite_cloud, "--dry-run") == 2
+    assert run_heal(sqlite_cloud) == 3
 
 
-def test_insufficient_capacity_exits_with_3_after_healing_others(cloud):
+def test_instance_without_capacity_exits_with_3_after_other_instances(cloud):
     cloud.record(1)
     cloud.record(2, flavor={**FLAVOR, "vcpus": 33})
     cloud.record(3)
@@ -181,39 +181,39 @@ def test_instance_without_flavor_amounts_exits_with_3(sqlite_cloud, flavor, reas
 def test_force_replaces_existing_allocations(cloud):
     cloud.record(1)
     cloud.allocate(1)
-    assert heal(cloud, "--instance", uuid(1)) == 4
+    assert run_heal(cloud, "--instance", uuid(1)) == 4
     assert cloud.read_allocations(1) == {CN1: {"VCPU": 1}}
-    assert heal(cloud, "--instance", uuid(1), "--force", "--dry-run") == 4
-    assert heal(cloud, "--instance", uuid(1), "--force") == 0
+    assert run_heal(cloud, "--instance", uuid(1), "--force", "--dry-run") == 4
+    assert run_heal(cloud, "--instance", uuid(1), "--force") == 0
     assert cloud.read_allocations(1) == {CN1: HELD}
 
 
 def test_force_does_not_exceed_capacity(sqlite_cloud):
     sqlite_cloud.record(1, flavor={**FLAVOR, "vcpus": 33})
     sqlite_cloud.allocate(1)
-    assert heal(sqlite_cloud, "--instance", uuid(1), "--force") == 3
+    assert run_heal(sqlite_cloud, "--instance", uuid(1), "--force") == 3
     assert sqlite_cloud.read_allocations(1) == {CN1: {"VCPU": 1}}
 
 
-def test_single_instance_is_healed_despite_max_count(sqlite_cloud):
+def test_instance_option_heals_only_the_named_instance(sqlite_cloud):
     sqlite_cloud.record(1)
     sqlite_cloud.record(2)
-    assert heal(sqlite_cloud, "--instance", uuid(2).upper(), "--max-count", "1") == 0
+    assert run_heal(sqlite_cloud, "--instance", uuid(2).upper(), "--max-count", "1") == 0
     assert [sqlite_cloud.read_allocations(1), sqlite_cloud.read_allocations(2)] == [{}, {CN1: HELD}]
 
 
 def test_cell_option_heals_only_instances_of_the_cell(cloud):
     cloud.record(1, 1)
     cloud.record(2, 2)
-    assert heal(cloud, "--cell", CELL, "--skip-port-allocations") == 0
+    assert run_heal(cloud, "--cell", CELL, "--skip-port-allocations") == 0
     assert [cloud.read_allocations(1), cloud.read_allocations(2)] == [{}, {CN2: HELD}]
 
 
-def test_allocations_without_project_get_that_of_the_instance(cloud):
+def test_incomplete_project_of_allocations_is_replaced_by_that_of_the_instance(cloud):
     cloud.record(1)
     cloud.allocate(1, project=INCOMPLETE)
-    assert outcomes(cloud) == {uuid(1): "updated"}
-    assert outcomes(cloud) == {}
+    assert heal_and_read_outcomes(cloud) == {uuid(1): "updated"}
+    assert heal_and_read_outcomes(cloud) == {}
     usages = cloud.app.get(
         "/placement/usages?project_id=p", headers={"OpenStack-API-Version": "placement 1.37"}
     )
@@ -221,18 +221,18 @@ def test_allocations_without_project_get_that_of_the_instance(cloud):
 
 
 @pytest.mark.all_databases
-def test_allocations_without_consumer_get_that_of_the_instance(cloud, database):
+def test_missing_consumer_of_allocations_is_created_from_the_instance(cloud, database):
     cloud.record(1)
     cloud.allocate(1)
     database.write(lambda connection: connection.execute(delete(consumers)))
-    assert outcomes(cloud) == {uuid(1): "updated"}
+    assert heal_and_read_outcomes(cloud) == {uuid(1): "updated"}
     assert cloud.read_allocations(1) == {CN1: {"VCPU": 1}}
 
 
-def test_allocations_without_project_remain_if_none_is_recorded(sqlite_cloud):
+def test_incomplete_project_remains_if_the_instance_has_no_project(sqlite_cloud):
     sqlite_cloud.record(1, project_id=None)
     sqlite_cloud.allocate(1, project=INCOMPLETE)
-    assert outcomes(sqlite_cloud) == {uuid(1): "skipped"}
+    assert heal_and_read_outcomes(sqlite_cloud) == {uuid(1): "skipped"}
 
 
 @pytest.mark.parametrize(
@@ -284,8 +284,8 @@ def test_database_of_openstack_placement_is_healed_only_by_option(sqlite_cloud, 
     assert (status, printed, error.count("\n")) == (9, "", 1)
     assert "--instances-are-all-recorded" in error
     assert (sqlite_cloud.read_allocations(1), sqlite_cloud.read_allocations(2)) == ({}, {})
-    assert heal(sqlite_cloud, "--dry-run") == 4
-    assert heal(sqlite_cloud, "--instance", uuid(1)) == 0
+    assert run_heal(sqlite_cloud, "--dry-run") == 4
+    assert run_heal(sqlite_cloud, "--instance", uuid(1)) == 0
     assert (sqlite_cloud.read_allocations(1), sqlite_cloud.read_allocations(2)) == ({CN1: HELD}, {})
-    assert heal(sqlite_cloud, "--instances-are-all-recorded") == 0
+    assert run_heal(sqlite_cloud, "--instances-are-all-recorded") == 0
     assert sqlite_cloud.read_allocations(2) == {CN1: HELD}

@@ -36,7 +36,7 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture
-def stale_cloud(server):
+def server_without_membership_and_trait(server):
     """The server without the membership and the trait in placement."""
     put_provider_values(server, "aggregates", [])
     put_provider_values(server, "traits", [])
@@ -55,40 +55,61 @@ def read_provider_values(server: Server, what: str) -> list[str]:
     return server.request_json("GET", path, version="placement 1.19")[what]
 
 
-def addresses(server: Server) -> list[str]:
+def build_address_options(server: Server) -> list[str]:
     return ["--url", f"{server.url}/placement", "--compute-url", f"{server.url}/compute/v2.1"]
 
 
-def test_sync_aggregates_by_address_and_token(stale_cloud, capsys):
-    assert main(["placement", "sync_aggregates", *addresses(stale_cloud), "--token", "admin"]) == 0
+def test_sync_aggregates_accepts_addresses_and_a_token(server_without_membership_and_trait, capsys):
+    assert (
+        main(
+            [
+                "placement",
+                "sync_aggregates",
+                *build_address_options(server_without_membership_and_trait),
+                "--token",
+                "admin",
+            ]
+        )
+        == 0
+    )
     assert capsys.readouterr().out.splitlines()[0] == "windows: 1 added (cn1)"
-    assert len(read_provider_values(stale_cloud, "aggregates")) == 1
+    assert len(read_provider_values(server_without_membership_and_trait, "aggregates")) == 1
 
 
-def test_sync_traits_by_address_adds_and_removes_traits(stale_cloud, tmp_path, capsys):
+def test_sync_traits_of_a_remote_placement_adds_and_removes_traits(
+    server_without_membership_and_trait, tmp_path, capsys
+):
     file = tmp_path / "put.json"
-    command = ["placement", "sync_traits", *addresses(stale_cloud)]
+    command = [
+        "placement",
+        "sync_traits",
+        *build_address_options(server_without_membership_and_trait),
+    ]
     assert main([*command, "--dry-run"]) == 0
     assert "traits are not removed without a record" in capsys.readouterr().out
-    assert read_provider_values(stale_cloud, "traits") == []
+    assert read_provider_values(server_without_membership_and_trait, "traits") == []
     assert main([*command, "--state", str(file)]) == 0
-    assert read_provider_values(stale_cloud, "traits") == [LICENSED]
+    assert read_provider_values(server_without_membership_and_trait, "traits") == [LICENSED]
     record = json.loads(file.read_text())
-    assert record["placement"] == f"{stale_cloud.url}/placement"
+    assert record["placement"] == f"{server_without_membership_and_trait.url}/placement"
     (put,) = record["traits"]
     assert (put["provider"], put["trait"]) == (node_uuid(1), LICENSED)
     assert main([*command, "--aggregate", "windows", "--format", "json"]) == 0
 
 
-def test_sync_copies_aggregates_of_a_remote_nova(stale_cloud, sqlite_url, monkeypatch, capsys):
+def test_sync_reads_aggregates_of_a_remote_nova(
+    server_without_membership_and_trait, sqlite_url, monkeypatch, capsys
+):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    compute = ["--compute-url", f"{stale_cloud.url}/compute/v2.1"]
+    compute = ["--compute-url", f"{server_without_membership_and_trait.url}/compute/v2.1"]
     assert main(["placement", "sync_aggregates", *compute, "--format", "json"]) == 6
     document = json.loads(capsys.readouterr().out)
     assert [problem["about"] for problem in document["problems"]] == ["cn1"]
 
 
-def test_sync_updates_a_remote_placement(stale_cloud, sqlite_url, sqlite_app, monkeypatch, capsys):
+def test_sync_updates_a_remote_placement(
+    server_without_membership_and_trait, sqlite_url, sqlite_app, monkeypatch, capsys
+):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [build_report(1)])
     body = {"aggregate": {"name": "ours"}}
@@ -96,12 +117,22 @@ def test_sync_updates_a_remote_placement(stale_cloud, sqlite_url, sqlite_app, mo
     sqlite_app.post_json(
         f"/compute/v2.1/os-aggregates/{number}/action", {"add_host": {"host": "cn1"}}
     )
-    assert main(["placement", "sync_aggregates", "--url", f"{stale_cloud.url}/placement"]) == 0
+    assert (
+        main(
+            [
+                "placement",
+                "sync_aggregates",
+                "--url",
+                f"{server_without_membership_and_trait.url}/placement",
+            ]
+        )
+        == 0
+    )
     assert capsys.readouterr().out.splitlines()[0] == "ours: 1 added (cn1)"
-    assert len(read_provider_values(stale_cloud, "aggregates")) == 1
+    assert len(read_provider_values(server_without_membership_and_trait, "aggregates")) == 1
 
 
-def cloud(server: Server, **options: str) -> dict:
+def build_cloud_entry(server: Server, **options: str) -> dict:
     return {
         "auth_type": "admin_token",
         "auth": {"endpoint": f"{server.url}/placement", "token": "admin"},
@@ -110,12 +141,16 @@ def cloud(server: Server, **options: str) -> dict:
     }
 
 
-def test_sync_by_clouds_yaml_runs_as_a_process(stale_cloud, tmp_path, run):
-    (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": {"here": cloud(stale_cloud)}}))
-    done = run("placement", "sync_traits", "--os-cloud", "here", "--state", "put.json")
+def test_sync_accepts_a_cloud_of_clouds_yaml(
+    server_without_membership_and_trait, tmp_path, run_command
+):
+    (tmp_path / "clouds.yaml").write_text(
+        yaml.safe_dump({"clouds": {"here": build_cloud_entry(server_without_membership_and_trait)}})
+    )
+    done = run_command("placement", "sync_traits", "--os-cloud", "here", "--state", "put.json")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(f"{LICENSED}: added to 1 provider (cn1)\n")
-    assert read_provider_values(stale_cloud, "traits") == [LICENSED]
+    assert read_provider_values(server_without_membership_and_trait, "traits") == [LICENSED]
 
 
 AT_NOBODY = {"auth_url": "http://127.0.0.1:1/v3", "username": "a", "password": "b"}
@@ -156,13 +191,19 @@ def test_invalid_or_unreachable_cloud_is_reported_in_one_line(
 
 
 @pytest.mark.filterwarnings("ignore:Support for InfluxDB")  # openstacksdk's own
-def test_address_option_overrides_clouds_yaml(stale_cloud, tmp_path, monkeypatch):
-    clouds = {"here": cloud(stale_cloud, placement_endpoint_override="http://127.0.0.1:1")}
+def test_address_option_overrides_clouds_yaml(
+    server_without_membership_and_trait, tmp_path, monkeypatch
+):
+    clouds = {
+        "here": build_cloud_entry(
+            server_without_membership_and_trait, placement_endpoint_override="http://127.0.0.1:1"
+        )
+    }
     (tmp_path / "clouds.yaml").write_text(yaml.safe_dump({"clouds": clouds}))
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(tmp_path / "clouds.yaml"))
     command = ["placement", "sync_aggregates", "--os-cloud", "here"]
-    assert main([*command, "--url", f"{stale_cloud.url}/placement"]) == 0
-    assert len(read_provider_values(stale_cloud, "aggregates")) == 1
+    assert main([*command, "--url", f"{server_without_membership_and_trait.url}/placement"]) == 0
+    assert len(read_provider_values(server_without_membership_and_trait, "aggregates")) == 1
 
 
 @pytest.mark.parametrize(
@@ -178,11 +219,21 @@ def test_address_option_overrides_clouds_yaml(stale_cloud, tmp_path, monkeypatch
     ids=["token", "other path", "no placement", "no nova", "nova is down", "placement is down"],
 )
 def test_unexpected_answer_of_a_service_is_reported_in_one_line(
-    stale_cloud, capsys, monkeypatch, arguments, status, words
+    server_without_membership_and_trait, capsys, monkeypatch, arguments, status, words
 ):
     monkeypatch.setattr("placement_sched.clients.session.RETRIES", 0)
-    options = [argument.format(stale_cloud.url) for argument in arguments]
-    assert main(["placement", "sync_aggregates", *addresses(stale_cloud), *options]) == status
+    options = [argument.format(server_without_membership_and_trait.url) for argument in arguments]
+    assert (
+        main(
+            [
+                "placement",
+                "sync_aggregates",
+                *build_address_options(server_without_membership_and_trait),
+                *options,
+            ]
+        )
+        == status
+    )
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("placement-sched: http://127.0.0.1:")
     assert words in line

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.cli.conftest import fill_copy
+from tests.cli.conftest import copy_filled_database
 from tests.scheduler.plan_moves import COMPUTE
 from tests.support.scheduling import report
 
@@ -18,7 +18,9 @@ SIZES = ("--vcpus", "2", "--ram", "4096", "--disk", "20")
 @pytest.fixture(scope="module")
 def sqlite_template(sqlite_template, tmp_path_factory):
     """Two hosts and two flavors."""
-    return fill_copy(sqlite_template, tmp_path_factory.mktemp("cloud"), add_hosts_and_flavors)
+    return copy_filled_database(
+        sqlite_template, tmp_path_factory.mktemp("cloud"), add_hosts_and_flavors
+    )
 
 
 def add_hosts_and_flavors(app):
@@ -71,7 +73,7 @@ def test_json_equals_the_answer_of_the_api(run_capacity):
     assert json.loads(printed)["capacity"] == 12
 
 
-def test_capacity_with_changes(run_capacity):
+def test_capacity_is_counted_after_simulated_changes(run_capacity):
     _, printed, _ = run_capacity("--flavor", "small", "--change", "drain=cn2")
     assert printed.startswith("4 more fit")
 

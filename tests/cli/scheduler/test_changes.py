@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.cli.conftest import fill_copy
+from tests.cli.conftest import copy_filled_database
 from tests.support.scheduling import report
 
 pytestmark = pytest.mark.slow
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def sqlite_template(sqlite_template, tmp_path_factory):
     """Three hosts."""
-    return fill_copy(
+    return copy_filled_database(
         sqlite_template,
         tmp_path_factory.mktemp("cloud"),
         lambda app: app.post_json(
@@ -23,7 +23,7 @@ def sqlite_template(sqlite_template, tmp_path_factory):
     )
 
 
-def host_names(printed: str) -> list[str]:
+def read_host_names(printed: str) -> list[str]:
     return [host["host"] for host in json.loads(printed)["hosts"]]
 
 
@@ -31,7 +31,7 @@ def explain_hosts(run_cli, *changes: str, vcpus: int = 1) -> list[str]:
     options = [word for change in changes for word in ("--change", change)]
     status, out, err = run_cli("explain", "--vcpus", str(vcpus), "--format", "json", *options)
     assert (status, err) == (0, "")
-    return host_names(out)
+    return read_host_names(out)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_changes_in_a_file_precede_those_of_options(run_cli, tmp_path):
             *("explain", "--vcpus", "1", "--format", "json"),
             *("--changes", str(tmp_path / "changes"), "--change", "drain=cn1,cn1+1"),
         )
-        assert host_names(output[1]) == ["cn2", "cn3"]
+        assert read_host_names(output[1]) == ["cn2", "cn3"]
 
 
 @pytest.mark.parametrize(

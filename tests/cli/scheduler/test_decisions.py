@@ -16,7 +16,7 @@ from placement_sched.cli.scheduler.decisions import new_decisions
 from placement_sched.cli.scheduler.scheduler_client import DirectScheduler
 from placement_sched.errors import ServiceFailed
 from placement_sched.scheduler.claim import ClaimMode
-from tests.cli.conftest import fill_copy
+from tests.cli.conftest import copy_filled_database
 from tests.support.loopback import serve_application
 from tests.support.program import start
 from tests.support.scheduling import flavor, instance, report, spec
@@ -33,7 +33,7 @@ SELECT = "/scheduler/v1/select_destinations"
 @pytest.fixture(scope="module")
 def sqlite_template(sqlite_template, tmp_path_factory):
     """Three hosts and three decisions: a claim, no claim, and no valid host."""
-    return fill_copy(sqlite_template, tmp_path_factory.mktemp("cloud"), add_decisions)
+    return copy_filled_database(sqlite_template, tmp_path_factory.mktemp("cloud"), add_decisions)
 
 
 def add_decisions(app):
@@ -115,7 +115,7 @@ def test_list_shows_outcome_request_and_hosts(run_cli):
     assert "cn1 select req-" in lines[2]
 
 
-def test_list_by_rejected_host_shows_reasons_and_gaps(run_cli):
+def test_list_by_rejected_host_shows_reasons_and_counts_short_funnels(run_cli):
     """Decisions with a host recorded no rejections of the candidate search."""
     status, printed, _ = run_cli("list", "--refused", "cn2")
     words = " ".join(printed.split())
@@ -181,7 +181,7 @@ def test_empty_list_names_the_recorded_decisions(run_cli, arguments):
     )
 
 
-def test_unknown_name_in_the_http_list_is_reported(cloud):
+def test_unknown_flavor_in_the_api_list_is_a_warning(cloud):
     answer = cloud.get("/scheduler/v1/decisions?flavor=nope").json
     detail = "there is no flavor 'nope'; there are: m1"
     warnings = [{"key": "flavor", "detail": detail}]
@@ -189,7 +189,7 @@ def test_unknown_name_in_the_http_list_is_reported(cloud):
     assert "warnings" not in cloud.get("/scheduler/v1/decisions?flavor=m1").json
 
 
-def test_list_without_any_decision(run_cli):
+def test_list_without_a_recorded_decision_prints_a_message(run_cli):
     assert run_cli("purge", "--all")[0] == 0
     assert run_cli("list")[1] == "no decision matches; none is recorded\n"
     status, _, error = run_cli("show", "--request-id", "req-9")
@@ -227,7 +227,7 @@ def test_invalid_input_is_reported_in_one_line(run_cli, arguments, status, reaso
 
 
 @pytest.mark.parametrize("by", ["uuid", "request id", "flag", "instance"])
-def test_decision_is_found_by_any_id(cloud, run_cli, by):
+def test_decision_is_shown_by_uuid_request_id_or_instance(cloud, run_cli, by):
     (uuid,) = [
         decision["uuid"]
         for decision in cloud.get(f"/scheduler/v1/decisions?request_id={NOVAS}").json["decisions"]
@@ -260,7 +260,7 @@ def test_show_of_a_failed_request_prints_and_writes_its_explanation(run_cli, tmp
     assert "resources VCPU:99" in report.read_text()
 
 
-def test_show_of_a_large_decision_has_its_counts(cloud, run_cli, tmp_path):
+def test_show_of_a_truncated_decision_prints_its_counts(cloud, run_cli, tmp_path):
     database = cloud.app.services.database
     outline = {
         "request_filters": [{"name": "f", "applied": True, "elapsed_ms": 1.0}],
@@ -305,7 +305,7 @@ def test_replay_without_changes_reports_no_difference(run_cli):
     assert printed.endswith("nothing differs\n")
 
 
-def test_explanation_is_recorded_with_its_overrides(run_cli, run_main):
+def test_explanation_is_kept_as_a_decision_with_its_overrides(run_cli, run_main):
     override = ("--override", "filter_scheduler.ram_weight_multiplier=-1.0")
     printed = run_main("explain", "--vcpus", "2", "--keep", *override)[1]
     uuid = printed.split("Recorded as decision ")[1].split()[0]
@@ -325,7 +325,7 @@ def test_explanation_is_recorded_with_its_overrides(run_cli, run_main):
         ((), []),
     ],
 )
-def test_purge_deletes_only_the_selected_kind_and_outcome(run_cli, options, remaining):
+def test_purge_deletes_only_decisions_of_the_selected_kind_and_outcome(run_cli, options, remaining):
     status, printed, _ = run_cli("purge", "--all", "--format", "json", *options)
     document = json.loads(printed)
     assert (status, document["decisions"], document["dry_run"]) == (0, 3 - len(remaining), False)
@@ -428,12 +428,12 @@ def test_follow_ends_on_interrupt(cloud, sqlite_url, tmp_path, form):
         assert json.loads(second)["outcome"] == "selected"
 
 
-def find_failure(cloud):
+def find_uuid_of_failed_decision(cloud):
     return cloud.get("/scheduler/v1/decisions?outcome=no_valid_host").json["decisions"][0]["uuid"]
 
 
 def test_watch_ends_when_the_request_fits(cloud, run_cli, monkeypatch):
-    uuid, pauses = find_failure(cloud), []
+    uuid, pauses = find_uuid_of_failed_decision(cloud), []
 
     def pause(seconds):
         pauses.append(seconds)
@@ -468,7 +468,9 @@ def test_watch_ends_after_the_maximum_wait(cloud, run_cli, monkeypatch):
     pauses = []
     monkeypatch.setattr(commands, "monotonic", lambda: next(clock))
     monkeypatch.setattr(commands, "sleep", pauses.append)
-    status, printed, _ = run_cli("watch", find_failure(cloud), "--max-wait", "90s", "-f", "json")
+    status, printed, _ = run_cli(
+        "watch", find_uuid_of_failed_decision(cloud), "--max-wait", "90s", "-f", "json"
+    )
     assert status == 3
     assert json.loads(printed)["fits"] is False
     assert pauses == [60.0, 30.0]
@@ -486,7 +488,7 @@ def test_watch_goes_on_while_the_server_does_not_answer(cloud, run_cli, monkeypa
 
     monkeypatch.setattr(commands, "sleep", lambda _seconds: None)
     monkeypatch.setattr(DirectScheduler, "replay", replay_or_fail)
-    status, printed, _ = run_cli("watch", find_failure(cloud))
+    status, printed, _ = run_cli("watch", find_uuid_of_failed_decision(cloud))
     assert status == 0
     assert printed.splitlines()[1:] == [
         "does not fit: http://cloud does not answer",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from placement_sched.operations import plan_execution
-from tests.cli.conftest import fill_copy
+from tests.cli.conftest import copy_filled_database
 from tests.scheduler.plan_moves import carry_out_move, host_of
 from tests.scheduler.test_scheduler import select
 from tests.support import program
@@ -36,7 +36,7 @@ def nova():
 @pytest.fixture(scope="module")
 def sqlite_template(sqlite_template, tmp_path_factory):
     """Three hosts with instances on cn7."""
-    return fill_copy(sqlite_template, tmp_path_factory.mktemp("cloud"), add_instances)
+    return copy_filled_database(sqlite_template, tmp_path_factory.mktemp("cloud"), add_instances)
 
 
 def add_instances(app):
@@ -64,16 +64,16 @@ def run_on_nova(cloud, nova, monkeypatch, run_cli):
     return lambda *arguments: run_cli(*arguments, "--nova-url", nova.url)
 
 
-def newest_run(app) -> dict:
+def read_newest_run(app) -> dict:
     (run, *_) = app.get("/scheduler/v1/plan_runs").json["plan_runs"]
     return app.get(f"/scheduler/v1/plan_runs/{run['uuid']}").json
 
 
-def hosts_of(app) -> set[str]:
+def find_hosts_of_instances(app) -> set[str]:
     return {host_of(app, uuid) for uuid in UUIDS}
 
 
-def states_of(run) -> list[str]:
+def list_move_states(run) -> list[str]:
     return [move["state"] for move in run["moves"]]
 
 
@@ -83,11 +83,11 @@ def test_host_is_drained_and_undrained(run_on_nova, run_cli, cloud, nova):
     assert out.startswith("host cn7 is disabled: new fan\n")
     assert out.count("-> cn8  done") + out.count("-> cn9  done") == 6
     assert "is done: 0 planned, 0 started, 6 done, 0 failed, 0 skipped" in out
-    assert hosts_of(cloud) == {"cn8", "cn9"}
+    assert find_hosts_of_instances(cloud) == {"cn8", "cn9"}
     assert nova.migrations() == 6
     assert nova.max_moving == 1
     assert nova.services["cn7"]["disabled_reason"] == "new fan"
-    run = newest_run(cloud)
+    run = read_newest_run(cloud)
     assert (run["kind"], run["state"], run["method"]) == ("drain", "done", "live")
     assert nova.actions() == [(move["instance"], "os-migrateLive") for move in run["moves"]]
     assert all(move["started_at"] <= move["finished_at"] for move in run["moves"])
@@ -140,7 +140,7 @@ def test_plan_and_rebalance_move_exactly_their_instances(run_on_nova, cloud, nov
     assert [[move[key] for key in keys] for move in run["moves"]] == [
         [move[key] for key in keys] for move in moves
     ]
-    assert (run["kind"], set(states_of(run))) == (kind, {"done"})
+    assert (run["kind"], set(list_move_states(run))) == (kind, {"done"})
     assert nova.migrations() == len(moves)
     assert all(nova.host(move["instance"]) == move["to"] for move in moves)
 
@@ -150,10 +150,10 @@ def test_cold_migrations_are_confirmed(run_on_nova, cloud, nova):
     names = [name for _, name in nova.actions()]
     assert names == ["migrate", "confirmResize"] * 6
     assert {server["status"] for server in nova.servers.values()} == {"ACTIVE"}
-    assert newest_run(cloud)["method"] == "cold"
+    assert read_newest_run(cloud)["method"] == "cold"
 
 
-def test_instance_that_is_shut_off_moves_cold(run_on_nova, nova):
+def test_stopped_instance_is_cold_migrated(run_on_nova, nova):
     nova.servers[UUIDS[3]]["status"] = "SHUTOFF"
     assert run_on_nova(*DRAIN, "--execute")[0] == 0
     assert [name for uuid, name in nova.actions() if uuid == UUIDS[3]] == [
@@ -167,8 +167,8 @@ def test_first_failure_ends_the_run_with_its_state(run_on_nova, cloud, nova):
     nova.failing.add(UUIDS[2])
     status, out, err = run_on_nova(*DRAIN, "--execute")
     assert (status, err) == (1, "")
-    run = newest_run(cloud)
-    assert states_of(run) == [*["done"] * 2, "failed", *["planned"] * 3]
+    run = read_newest_run(cloud)
+    assert list_move_states(run) == [*["done"] * 2, "failed", *["planned"] * 3]
     error = "it is still on cn7: the status of nova's migration is error"
     assert run["moves"][2]["error"] == error
     assert error in out
@@ -177,11 +177,18 @@ def test_first_failure_ends_the_run_with_its_state(run_on_nova, cloud, nova):
     assert nova.migrations() == 3
 
 
-def test_moves_in_progress_end_after_a_failure_and_no_other_starts(run_on_nova, cloud, nova):
+def test_started_moves_finish_after_a_failure_and_planned_moves_do_not_start(
+    run_on_nova, cloud, nova
+):
     nova.failing.add(UUIDS[0])
     nova.polls = 2
     assert run_on_nova(*DRAIN, "--execute", "--parallel", "3")[0] == 1
-    assert sorted(states_of(newest_run(cloud)))[:4] == ["done", "done", "failed", "planned"]
+    assert sorted(list_move_states(read_newest_run(cloud)))[:4] == [
+        "done",
+        "done",
+        "failed",
+        "planned",
+    ]
     assert nova.migrations() == 3
 
 
@@ -193,24 +200,24 @@ def test_moves_in_progress_end_after_a_failure_and_no_other_starts(run_on_nova, 
         ("task_state", "nova works on it: its task state is locked"),
     ],
 )
-def test_instance_that_nova_does_not_move_is_a_failure(run_on_nova, cloud, nova, trouble, error):
+def test_move_that_nova_rejects_fails_with_its_reason(run_on_nova, cloud, nova, trouble, error):
     if trouble == "task_state":
         nova.servers[UUIDS[0]]["OS-EXT-STS:task_state"] = "locked"
     else:
         getattr(nova, trouble)[UUIDS[0]] = "locked"
     assert run_on_nova(*DRAIN, "--execute")[0] == 1
-    assert newest_run(cloud)["moves"][0]["error"] == error
+    assert read_newest_run(cloud)["moves"][0]["error"] == error
 
 
-def test_failed_run_is_resumed(run_on_nova, cloud, nova):
+def test_failed_run_can_be_resumed_to_its_end(run_on_nova, cloud, nova):
     nova.failing.add(UUIDS[2])
     run_on_nova(*DRAIN, "--execute")
-    uuid = newest_run(cloud)["uuid"]
+    uuid = read_newest_run(cloud)["uuid"]
     nova.failing.clear()
     status, _, err = run_on_nova("plan", "--resume", uuid)
     assert (status, err) == (0, "")
-    assert set(states_of(newest_run(cloud))) == {"done"}
-    assert hosts_of(cloud) == {"cn8", "cn9"}
+    assert set(list_move_states(read_newest_run(cloud))) == {"done"}
+    assert find_hosts_of_instances(cloud) == {"cn8", "cn9"}
     assert nova.migrations() == 7
     assert run_on_nova("rebalance", "--resume", uuid)[2].startswith(
         f"placement-sched: Run {uuid} is already done"
@@ -220,9 +227,9 @@ def test_failed_run_is_resumed(run_on_nova, cloud, nova):
 def test_resumed_run_can_skip_an_instance(run_on_nova, cloud, nova):
     nova.failing.add(UUIDS[2])
     run_on_nova(*DRAIN, "--execute")
-    uuid = newest_run(cloud)["uuid"]
+    uuid = read_newest_run(cloud)["uuid"]
     assert run_on_nova("plan", "--resume", uuid, "--skip", UUIDS[2])[0] == 0
-    run = newest_run(cloud)
+    run = read_newest_run(cloud)
     assert run["moves"][2]["error"] == "skipped by --skip"
     assert (run["counts"]["done"], run["counts"]["skipped"]) == (5, 1)
     assert nova.migrations(UUIDS[2]) == 1
@@ -236,19 +243,21 @@ def test_resumed_run_can_skip_an_instance(run_on_nova, cloud, nova):
     ],
     ids=["unknown", "done"],
 )
-def test_wrong_instance_to_skip_leaves_the_run_as_it_was(run_on_nova, cloud, nova, skipped, words):
+def test_resume_with_a_wrong_instance_to_skip_changes_nothing(
+    run_on_nova, cloud, nova, skipped, words
+):
     nova.failing.add(UUIDS[2])
     run_on_nova(*DRAIN, "--execute")
-    run = newest_run(cloud)
+    run = read_newest_run(cloud)
     status, out, err = run_on_nova(
         "plan", "--resume", run["uuid"], "--skip", UUIDS[3], "--skip", skipped
     )
     assert (status, out) == (1, "")
     assert words in err
-    assert newest_run(cloud) == run
+    assert read_newest_run(cloud) == run
 
 
-def test_instance_that_moved_on_its_own_is_skipped(run_on_nova, cloud, nova):
+def test_instances_that_another_client_moved_or_deleted_are_skipped(run_on_nova, cloud, nova):
     def change_servers_in_nova(method: str, path: str) -> None:
         if method == "POST" and UUIDS[0] in path:
             nova.servers[UUIDS[2]]["OS-EXT-SRV-ATTR:host"] = "cn9"
@@ -261,7 +270,7 @@ def test_instance_that_moved_on_its_own_is_skipped(run_on_nova, cloud, nova):
     assert err == f"placement-sched: 1 instance remains on cn7 in nova: {UUIDS[4]}\n"
     errors = {
         move["instance"]: move["error"]
-        for move in newest_run(cloud)["moves"]
+        for move in read_newest_run(cloud)["moves"]
         if move["state"] == "skipped"
     }
     assert errors == {
@@ -272,7 +281,7 @@ def test_instance_that_moved_on_its_own_is_skipped(run_on_nova, cloud, nova):
     assert "skipped: it is on cn9 now, not on cn7" in out
 
 
-def test_target_that_no_longer_passes_is_rejected_before_the_start(run_on_nova, cloud, nova):
+def test_move_fails_before_its_start_if_its_target_is_full(run_on_nova, cloud, nova):
     def fill_hosts(uuid: str, source: str, target: str) -> None:
         carry_out_move(cloud, {"instance": uuid, "from": source, "to": target})
         if uuid == UUIDS[1]:
@@ -282,7 +291,7 @@ def test_target_that_no_longer_passes_is_rejected_before_the_start(run_on_nova, 
 
     nova.arrived = fill_hosts
     assert run_on_nova(*DRAIN, "--execute")[0] == 1
-    run = newest_run(cloud)
+    run = read_newest_run(cloud)
     failed = next(move for move in run["moves"] if move["state"] == "failed")
     assert re.match(rf"{failed['to']} rejects it now: .*MEMORY_MB", failed["error"])
     assert nova.migrations() == run["counts"]["done"]
@@ -294,15 +303,15 @@ def test_move_that_does_not_end_in_time_is_a_failure(run_on_nova, cloud, nova, m
     monkeypatch.setattr(plan_execution, "POLL_SECONDS", 0.5)
     nova.held.add(UUIDS[0])
     assert run_on_nova(*DRAIN, "--execute", "--move-timeout", "1")[0] == 1
-    run = newest_run(cloud)
+    run = read_newest_run(cloud)
     assert run["moves"][0]["error"] == "nova has not finished it after 1 s"
     nova.finish(UUIDS[0])
     others = [word for uuid in UUIDS[1:] for word in ("--skip", uuid)]
     assert run_on_nova("plan", "--resume", run["uuid"], *others)[0] == 0
-    assert states_of(newest_run(cloud)) == ["done", *["skipped"] * 5]
+    assert list_move_states(read_newest_run(cloud)) == ["done", *["skipped"] * 5]
 
 
-def test_nova_that_does_not_answer_for_a_while_is_polled_again(run_on_nova, cloud, nova):
+def test_nova_is_polled_again_after_short_failures(run_on_nova, cloud, nova):
     polls = []
 
     def fail_twice(method: str, path: str) -> None:
@@ -315,15 +324,15 @@ def test_nova_that_does_not_answer_for_a_while_is_polled_again(run_on_nova, clou
     assert nova.migrations() == 6
 
 
-def test_nova_that_is_away_ends_the_run_with_the_way_to_continue(run_on_nova, cloud, nova):
+def test_unavailable_nova_stops_the_run_which_can_be_resumed(run_on_nova, cloud, nova):
     def fail_after_three_moves(*_request: str) -> None:
         is_away = len(nova.actions()) == 3
         nova.failure = ("503 Service Unavailable", None) if is_away else None
 
     nova.watch = fail_after_three_moves
     status, _, err = run_on_nova(*DRAIN, "--execute")
-    run = newest_run(cloud)
-    assert (status, run["state"], states_of(run)[2]) == (1, "stopped", "started")
+    run = read_newest_run(cloud)
+    assert (status, run["state"], list_move_states(run)[2]) == (1, "stopped", "started")
     assert f"continue with: placement-sched plan --resume {run['uuid']}" in err
     nova.watch, nova.failure = lambda *_: None, None
     assert run_on_nova("plan", "--resume", run["uuid"])[0] == 0
@@ -335,14 +344,14 @@ def test_stuck_instances_are_shown_with_their_reasons(run_on_nova, cloud, nova):
         large = flavor(memory_mb=56 * 1024)
         select(cloud, spec(instance(number), flavor=large, force_hosts=[host]))
     status, out, _ = run_on_nova(*DRAIN, "--execute")
-    run = newest_run(cloud)
+    run = read_newest_run(cloud)
     assert (status, run["state"], run["counts"]["done"]) == (1, "done", 4)
     assert [stuck["instance"] for stuck in run["stuck"]] == UUIDS[4:]
     assert "Stuck: 2" in out
     assert run["stuck"][0]["reason"] in " ".join(out.split())
 
 
-def test_instances_that_only_nova_has_remain_after_a_drain(run_on_nova, cloud, nova):
+def test_instances_unknown_to_the_scheduler_are_reported_after_a_drain(run_on_nova, cloud, nova):
     unknown = [instance(60), instance(61)]
     for uuid in unknown:
         nova.add_server(uuid, "cn7")
@@ -391,13 +400,13 @@ def test_disabled_host_keeps_its_reason(run_on_nova, nova):
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_error_is_reported_in_one_line(run_on_nova, arguments, words):
+def test_execution_error_is_reported_in_one_line(run_on_nova, arguments, words):
     status, out, err = run_on_nova(*arguments)
     assert (status, out) == (1, "")
     assert err == f"placement-sched: {words}\n"
 
 
-def test_host_that_only_nova_has_is_not_disabled(run_on_nova, nova):
+def test_host_unknown_to_the_scheduler_is_not_disabled(run_on_nova, nova):
     nova.add_service("cn77")
     status, out, err = run_on_nova("host", "drain", "cn77", "--execute")
     assert (status, out) == (1, "")
@@ -430,13 +439,13 @@ def test_host_without_a_compute_service_in_nova_is_not_drained(run_on_nova, nova
         ),
     ],
 )
-def test_invalid_value_is_a_usage_error(run_on_nova, nova, command, words):
+def test_invalid_option_of_an_execution_is_a_usage_error(run_on_nova, nova, command, words):
     status, _, err = run_on_nova(*command)
     assert (status, words in err) == (2, True)
     assert nova.seen == []
 
 
-def test_nova_without_an_address_is_an_error(cloud, run_cli):
+def test_execution_without_the_address_of_nova_is_an_error(cloud, run_cli):
     words = "no compute API of nova: add --os-cloud, $OS_AUTH_URL or --nova-url"
     assert run_cli(*DRAIN, "--execute") == (1, "", f"placement-sched: {words}\n")
 
@@ -459,8 +468,11 @@ def test_ctrl_c_ends_the_run_with_its_state(start_drain, run_on_nova, cloud, nov
     process, out = start_drain
     process.send_signal(signal.SIGINT)
     assert process.wait(60) == 130
-    run = newest_run(cloud)
-    assert (run["state"], states_of(run)[:4]) == ("stopped", ["done", "done", "started", "planned"])
+    run = read_newest_run(cloud)
+    assert (run["state"], list_move_states(run)[:4]) == (
+        "stopped",
+        ["done", "done", "started", "planned"],
+    )
     assert f"run {run['uuid']} is stopped: 3 planned, 1 started, 2 done" in out.read_text()
     nova.finish(UUIDS[2])
     assert run_on_nova("plan", "--resume", run["uuid"])[0] == 0
@@ -472,18 +484,18 @@ def test_killed_executor_is_resumed_without_repeating_a_move(start_drain, run_on
     process, _ = start_drain
     process.kill()
     process.wait(60)
-    run = newest_run(cloud)
-    assert (run["state"], states_of(run)[2]) == ("running", "started")
+    run = read_newest_run(cloud)
+    assert (run["state"], list_move_states(run)[2]) == ("running", "started")
     nova.finish(UUIDS[2])
     assert run_on_nova("plan", "--resume", run["uuid"])[0] == 0
-    assert set(states_of(newest_run(cloud))) == {"done"}
+    assert set(list_move_states(read_newest_run(cloud))) == {"done"}
     assert [nova.migrations(uuid) for uuid in UUIDS] == [1] * 6
 
 
 @pytest.mark.exhaustive
-def test_executor_ends_when_another_resumes_its_run(start_drain, run_on_nova, cloud, nova):
+def test_executor_ends_when_another_executor_resumes_its_run(start_drain, run_on_nova, cloud, nova):
     process, out = start_drain
-    run = newest_run(cloud)
+    run = read_newest_run(cloud)
     nova.failing.add(UUIDS[4])
     nova.finish(UUIDS[2])
     run_on_nova("plan", "--resume", run["uuid"])

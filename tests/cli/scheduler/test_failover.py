@@ -39,13 +39,13 @@ def test_json_equals_the_answer_of_the_api(run_failover, sqlite_app):
     assert {**json.loads(printed), **changing} == {**answer, **changing}
 
 
-def test_values_have_a_row_for_each_instance_without_a_place(run_failover):
+def test_value_format_has_a_row_for_each_instance_without_a_place(run_failover):
     arguments = ("--host-failures", "1", "-f", "value", "-c", "Fails", "-c", "Flavor")
     _, printed, _ = run_failover(*arguments)
     assert "cn2 large" in printed.splitlines()
 
 
-def test_unknown_key_and_other_options_are_errors(run_failover):
+def test_invalid_options_of_host_failures_are_errors(run_failover):
     status, _, error = run_failover("--within", "zon")
     assert status == 1
     assert "--within: no aggregate has the metadata key 'zon'" in error

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from tests.cli.conftest import fill_copy
+from tests.cli.conftest import copy_filled_database
 from tests.conftest import empty
 from tests.support.host_maps import add_aggregate
 from tests.support.loopback import serve_application
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def sqlite_template(sqlite_template, tmp_path_factory):
     """Two hosts: cn1 has an instance, and cn2 is disabled."""
-    return fill_copy(sqlite_template, tmp_path_factory.mktemp("cloud"), add_hosts)
+    return copy_filled_database(sqlite_template, tmp_path_factory.mktemp("cloud"), add_hosts)
 
 
 def add_hosts(app):
@@ -91,7 +91,7 @@ def test_empty_list_names_the_existing_hosts(run_cli, sqlite_database, filters, 
     assert run_cli("list", *filters) == (0, f"{message}\n", "")
 
 
-def test_list_without_any_host(run_cli, sqlite_url):
+def test_list_without_a_recorded_host_prints_a_message(run_cli, sqlite_url):
     empty(sqlite_url)
     assert run_cli("list", "--zone", "az1") == (0, "no host has reported yet\n", "")
 

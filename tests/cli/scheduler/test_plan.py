@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.cli.conftest import fill_copy
+from tests.cli.conftest import copy_filled_database
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import instance, report, spec
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def sqlite_template(sqlite_template, tmp_path_factory):
     """Two hosts, with an instance on cn1."""
-    return fill_copy(sqlite_template, tmp_path_factory.mktemp("cloud"), add_instance)
+    return copy_filled_database(sqlite_template, tmp_path_factory.mktemp("cloud"), add_instance)
 
 
 def add_instance(app):

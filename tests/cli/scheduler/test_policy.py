@@ -6,7 +6,7 @@ import json
 import pytest
 
 from placement_sched.scheduler.plugins import make_full_conf, read_settings
-from tests.cli.conftest import fill_copy
+from tests.cli.conftest import copy_filled_database
 from tests.support.loopback import serve_application
 from tests.support.scheduling import report
 
@@ -38,10 +38,10 @@ def sqlite_template(sqlite_template, tmp_path_factory):
     folder = tmp_path_factory.mktemp("cloud")
     file = folder / "nova.conf"
     file.write_text(CONF)
-    return fill_copy(sqlite_template, folder, add_racks, str(file))
+    return copy_filled_database(sqlite_template, folder, add_racks_with_policies, str(file))
 
 
-def add_racks(app):
+def add_racks_with_policies(app):
     reports = [
         report(name, memory_mb=size)
         for name, size in (("cn1", 8192), ("cn2", 16384), ("cn3", 8192), ("cn4", 16384))
@@ -86,7 +86,7 @@ def test_list_shows_aggregates_and_options_of_each_policy(run_cli):
     assert max(map(len, rows)) <= 80
 
 
-def test_show_prints_options_of_the_policy_first(run_cli, config):
+def test_policy_show_prints_options_of_the_policy_before_other_options(run_cli, config):
     status, printed, _ = run_cli("policy", "show", "pack")
     assert status == 0
     lines = printed.splitlines()
@@ -159,14 +159,14 @@ def test_explain_without_policies_prints_no_policy(run_cli, config):
     assert not printed.startswith("Policy")
 
 
-def test_explain_under_a_named_policy(run_cli):
+def test_explain_applies_a_named_policy(run_cli):
     _, printed, _ = run_cli("explain", *SIZES, "--policy", "pack", "--format", "json")
     document = json.loads(printed)
     assert document["policy"] == "pack"
     assert [host["host"] for host in document["hosts"]] == ["cn3", "cn4"]
 
 
-def test_comparison_shows_policies_side_by_side(run_cli):
+def test_policy_comparison_shows_policies_side_by_side(run_cli):
     status, printed, _ = run_cli("explain", *SIZES, "--compare", "spread,pack,default")
     assert status == 0
     lines = [line.rstrip() for line in printed.splitlines()]
@@ -181,14 +181,14 @@ def test_comparison_shows_policies_side_by_side(run_cli):
     assert "rack1" in printed
 
 
-def test_comparison_prints_the_obstacle(run_cli):
+def test_policy_comparison_prints_the_obstacle_of_each_policy(run_cli):
     status, printed, _ = run_cli("explain", "--ram", "30000", "--compare", "spread,pack")
     assert status == 0
     assert printed.count("no valid host") == 2
     assert "spread: " in printed
 
 
-def test_json_comparison_has_an_explanation_per_policy(run_cli):
+def test_json_policy_comparison_has_an_explanation_per_policy(run_cli):
     _, printed, _ = run_cli("explain", *SIZES, "--compare", "pack,spread", "--format", "json")
     document = json.loads(printed)
     assert {name: explanation["policy"] for name, explanation in document.items()} == {
@@ -199,7 +199,7 @@ def test_json_comparison_has_an_explanation_per_policy(run_cli):
 
 
 @pytest.mark.parametrize("compare", ["spread", "spread,", "spread,Spread"])
-def test_comparison_needs_two_policies(run_cli, compare):
+def test_policy_comparison_needs_two_policies(run_cli, compare):
     status, _, error = run_cli("explain", *SIZES, "--compare", compare)
     assert status == 1
     assert "expected at least two policies" in error

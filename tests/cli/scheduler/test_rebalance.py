@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.cli.conftest import fill_copy
+from tests.cli.conftest import copy_filled_database
 from tests.scheduler.plan_moves import COMPUTE
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import flavor, instance, report, spec
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def sqlite_template(sqlite_template, tmp_path_factory):
     """Two hosts of 8 GB with an instance of 3 GB each."""
-    return fill_copy(sqlite_template, tmp_path_factory.mktemp("cloud"), add_instances)
+    return copy_filled_database(sqlite_template, tmp_path_factory.mktemp("cloud"), add_instances)
 
 
 def add_instances(app):

@@ -110,7 +110,7 @@ def test_multiplier_other_than_1_is_shown():
     assert "RAMWeigher -2 x 0.500 = -1.000 (raw 4096)" in lines
 
 
-def test_single_unweighed_host_has_only_its_weight():
+def test_host_without_weighers_is_shown_with_its_weight_only():
     lines = text_lines(explanation(hosts=[host("cn1", 0.0)]))
     assert lines[lines.index("Best 1 of 1 cn1") + 2] == "weight 0.000"
 
@@ -133,7 +133,7 @@ def test_many_weighers_fit_80_columns():
     assert all(name in text for name in names)
 
 
-def test_equal_allocations_are_shown_once():
+def test_equal_allocations_of_instances_are_shown_only_once():
     lines = text_lines(
         explanation(hosts=[host("cn1", 0.0)]),
         [selection("i-1", "cn1", VCPU=1), selection("i-2", "cn2", VCPU=1)],
@@ -152,7 +152,7 @@ def test_different_allocations_are_shown_per_instance():
     assert "i-2 cn1 nova PCPU=1" in lines
 
 
-def test_request_filters_show_their_changes():
+def test_request_filters_are_shown_with_their_changes():
     lines = text_lines(
         explanation(
             request_filters=[
@@ -171,7 +171,7 @@ def test_request_filters_show_their_changes():
     assert not [line for line in lines if "quiet" in line]
 
 
-def test_aggregates_have_names_only_outside_the_query():
+def test_aggregate_uuids_become_names_except_in_the_query():
     document = explanation(
         request_filters=[
             {"name": "forbidden_aggregates", "applied": True}
@@ -198,18 +198,18 @@ def test_terminal_without_unicode_gets_ascii_bars():
         assert b"################" in raw.getvalue()
 
 
-def test_obstacle_is_that_of_the_server():
+def test_obstacle_of_the_server_is_printed():
     document = explanation()
     document["funnel"]["obstacle"] = {"stage": "filters", "name": "F", "reason": "F rejected all"}
     assert obstacle(document) == "F rejected all"
     assert "No valid host F rejected all" in " ".join(text_lines(document))
 
 
-def test_answer_without_an_obstacle_is_rendered():
+def test_explanation_of_an_old_server_without_an_obstacle_is_rendered():
     assert "No valid host the server did not report" in " ".join(text_lines(explanation()))
 
 
-def test_limit_is_shown_with_its_option():
+def test_limit_of_candidates_is_shown_with_its_option():
     limit = step("limit", "5", 6, 5) | {"option": "[scheduler] max_placement_results"}
     lines = text_lines(explanation(steps=[limit], hosts=[host("cn1", 0.0)]))
     assert "6 5 █████████████ limit 5 by [scheduler] max_placement_results" in lines
@@ -222,7 +222,7 @@ def test_request_filter_without_changes_is_shown():
     assert "forbidden_aggregates changed nothing" in text_lines(document)
 
 
-def test_weight_of_zero_has_no_sign():
+def test_negative_zero_weight_is_shown_without_a_sign():
     weights = {"IoOpsWeigher": weight(0.0, 0.0, -1.0)}
     document = explanation(
         steps=[step("resources", "VCPU:1", 1, 1)], hosts=[host("cn1", 0.0, **weights)]

@@ -5,7 +5,7 @@ import pytest
 
 from placement_sched.cli.scheduler.request_options import reword
 from placement_sched.errors import Error
-from tests.cli.conftest import fill_copy
+from tests.cli.conftest import copy_filled_database
 from tests.support.loopback import serve_application
 from tests.support.scheduling import report
 
@@ -17,7 +17,7 @@ EXPLAIN = ("explain", "--vcpus", "1")
 @pytest.fixture(scope="module")
 def sqlite_template(sqlite_template, tmp_path_factory):
     """A host."""
-    return fill_copy(
+    return copy_filled_database(
         sqlite_template,
         tmp_path_factory.mktemp("cloud"),
         lambda app: app.post_json("/scheduler/v1/compute_nodes", [report("cn1")]),
@@ -25,7 +25,7 @@ def sqlite_template(sqlite_template, tmp_path_factory):
 
 
 @pytest.fixture
-def error_of(run_cli, monkeypatch, tmp_path):
+def run_and_read_error(run_cli, monkeypatch, tmp_path):
     """Return a function that runs a failing command on a host, and returns its error."""
     monkeypatch.chdir(tmp_path)
 
@@ -63,9 +63,11 @@ FILES = [
     [("plan", "f"), pytest.param((*EXPLAIN, "--changes", "f"), marks=pytest.mark.exhaustive)],
     ids=["plan", "explain"],
 )
-def test_invalid_changes_file_is_reported_with_the_line(error_of, tmp_path, command, text, words):
+def test_invalid_changes_file_is_reported_with_the_line(
+    run_and_read_error, tmp_path, command, text, words
+):
     (tmp_path / "f").write_text(text)
-    assert error_of(*command) == words
+    assert run_and_read_error(*command) == words
 
 
 @pytest.mark.parametrize(
@@ -75,9 +77,11 @@ def test_invalid_changes_file_is_reported_with_the_line(error_of, tmp_path, comm
         ("flavors:\n- 5", "f:3: flavors: 5 is not a string"),
     ],
 )
-def test_invalid_flavor_of_a_plan_is_reported_with_the_line(error_of, tmp_path, flavors, words):
+def test_invalid_flavor_of_a_plan_is_reported_with_the_line(
+    run_and_read_error, tmp_path, flavors, words
+):
     (tmp_path / "f").write_text(f"changes: [drain: [cn1]]\n{flavors}")
-    assert error_of("plan", "f") == words
+    assert run_and_read_error("plan", "f") == words
 
 
 @pytest.mark.parametrize(
@@ -109,24 +113,26 @@ def test_invalid_flavor_of_a_plan_is_reported_with_the_line(error_of, tmp_path, 
         ),
     ],
 )
-def test_invalid_option_is_reported_by_name(error_of, arguments, words):
-    assert error_of(*arguments) == words
+def test_invalid_option_is_reported_by_name(run_and_read_error, arguments, words):
+    assert run_and_read_error(*arguments) == words
 
 
-def test_json_path_in_a_server_error_becomes_the_option(error_of, sqlite_app, tmp_path):
+def test_json_path_in_a_server_error_becomes_the_option(run_and_read_error, sqlite_app, tmp_path):
     (tmp_path / "f").write_text("- drain: [cn1]\n- drain: [cn2]")
     with serve_application(sqlite_app.app) as url:
-        line = error_of("plan", "f", "--url", url, "--token", "admin")
+        line = run_and_read_error("plan", "f", "--url", url, "--token", "admin")
     assert line.startswith("f:2: drain: there is no host 'cn2'; did you mean 'cn1'? (400, req-")
 
 
-def test_parameter_in_a_server_error_becomes_the_option(error_of, sqlite_app):
+def test_parameter_in_a_server_error_becomes_the_option(run_and_read_error, sqlite_app):
     with serve_application(sqlite_app.app) as url:
-        line = error_of("decision", "list", "--instance", "x", "--url", url, "--token", "admin")
+        line = run_and_read_error(
+            "decision", "list", "--instance", "x", "--url", url, "--token", "admin"
+        )
     assert line.startswith("--instance: 'x' is not a uuid (400, req-")
 
 
-def test_unknown_path_is_not_replaced():
+def test_json_path_without_an_option_is_not_replaced():
     wrong = Error("5 is of no use", json_path="$.a[1].b")
     assert reword(wrong, lambda _steps, _key: None) == "5 is of no use (at $.a[1].b)"
     assert reword(Error("nothing of the kind"), lambda _steps, _key: "x") == "nothing of the kind"

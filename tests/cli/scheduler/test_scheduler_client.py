@@ -24,7 +24,7 @@ def build_client(url: str, **options: float) -> SchedulerClient:
     return SchedulerClient(Adapter(Session(Token(url, "admin")), endpoint_override=url), **options)
 
 
-def test_missing_aggregate_names_are_omitted():
+def test_aggregate_names_are_empty_if_the_server_is_unreachable():
     assert build_client("http://127.0.0.1:1").aggregate_names() == {}
 
 
@@ -39,14 +39,14 @@ def test_timeout_error_says_the_server_may_still_be_working():
     )
 
 
-def answer_with_path(environ, start_response):
+def respond_with_path(environ, start_response):
     """Respond with the path of the request."""
     start_response("200 OK", [])
     return [json.dumps({"path": environ["PATH_INFO"], "options": {}}).encode()]
 
 
 def test_percent_sign_in_the_address_is_kept():
-    with serve_application(answer_with_path) as url:
+    with serve_application(respond_with_path) as url:
         answer = build_client(f"{url}/a%20b").show("hosts", "x")
     assert answer["path"] == "/a b/scheduler/v1/hosts/x"
 
@@ -82,7 +82,7 @@ def test_certificate_is_verified_with_the_bundle_of_the_environment(
     for name, signer in (("other.pem", trustme.CA()), ("ours.pem", authority)):
         signer.cert_pem.write_to_path(str(tmp_path / name))
     monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
-    with serve_application(answer_with_path, tls) as url:
+    with serve_application(respond_with_path, tls) as url:
         command = ["policy", "show", "x", "--format", "json", "--url", url]
         monkeypatch.setenv(variable, str(tmp_path / "other.pem"))
         assert main(command) == 1
@@ -116,7 +116,7 @@ REQUESTS = [
     "url_options", [[], ["--url", "http://127.0.0.1:1"]], ids=["direct", "url"]
 )
 @pytest.mark.parametrize(("arguments", "place"), REQUESTS)
-def test_argument_that_is_not_utf8_is_rejected_with_its_place(
+def test_argument_that_is_not_utf8_is_rejected_with_its_option(
     run_cli, arguments, place, url_options
 ):
     error = run_cli(*arguments, *url_options)[2]
@@ -127,6 +127,6 @@ def test_argument_that_is_not_utf8_is_rejected_with_its_place(
 
 
 @pytest.mark.parametrize("command", ["policy", "hosts"])
-def test_not_utf8_name_sends_no_request(capsys, command):
+def test_name_that_is_not_utf8_is_rejected_without_a_request(capsys, command):
     main([command, "show", BYTE, "--url", "http://127.0.0.1:1"])
     assert capsys.readouterr().err == "placement-sched: '\\udcff' is not valid UTF-8\n"

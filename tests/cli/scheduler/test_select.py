@@ -6,7 +6,7 @@ from io import StringIO
 
 import pytest
 
-from tests.cli.conftest import fill_copy
+from tests.cli.conftest import copy_filled_database
 from tests.conftest import empty
 from tests.support.clouds import uuid_of
 from tests.support.loopback import serve_application
@@ -21,7 +21,7 @@ SIZES = ("--vcpus", "2", "--ram", "4096", "--disk", "20")
 def sqlite_template(sqlite_template, tmp_path_factory):
     """Three hosts of 8 CPUs."""
     reports = [report(f"cn{n}", vcpus=8, memory_mb=8192 * n, local_gb=100) for n in (1, 2, 3)]
-    return fill_copy(
+    return copy_filled_database(
         sqlite_template,
         tmp_path_factory.mktemp("cloud"),
         lambda app: app.post_json("/scheduler/v1/compute_nodes", reports),
@@ -106,7 +106,7 @@ def test_request_without_a_host_has_its_own_exit_status(run_cli, tmp_path, comma
         assert run_cli(*command, "--ram", "-1")[0] == 1
 
 
-def test_repeated_select_claims_nothing_twice(run_cli, tmp_path):
+def test_repeated_select_claims_once(run_cli, tmp_path):
     request = tmp_path / "request.json"
     flavor = {"name": "small", "vcpus": 8, "memory_mb": 8192, "root_gb": 0}
     uuid = "5f3c2d1e-0000-4000-8000-000000000001"
@@ -170,7 +170,7 @@ def test_explain_reports_known_hosts_despite_unknown_hosts(run_cli):
     assert verdicts == ["unknown", "passed", "unknown"]
 
 
-def test_host_found_by_node_is_shown_by_its_own_name(run_cli):
+def test_host_requested_by_node_uuid_is_shown_by_its_host_name(run_cli):
     uuid = uuid_of("cn2")
     _, printed, _ = run_cli("explain", *SIZES, "--host", uuid)
     assert printed.startswith(f"cn2, requested as {uuid}  passed")
@@ -215,7 +215,9 @@ def test_properties_image_and_flavor_are_sent(run_cli, cloud):
         assert words in json.loads(printed)["funnel"]["allocation_candidates"]["query"]
 
 
-def test_argument_is_a_flavor_unless_a_file_exists(run_cli, cloud, tmp_path, monkeypatch):
+def test_argument_of_select_is_a_flavor_unless_a_file_has_its_name(
+    run_cli, cloud, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     body = {"flavor": {"name": "m1.tiny", "vcpus": 1, "ram": 512, "disk": 1}}
     cloud.post_json(
@@ -328,7 +330,7 @@ def test_invalid_explain_option_is_reported_by_name(run_cli, arguments, words):
     assert "$" not in error
 
 
-def test_json_path_in_a_file_is_not_replaced(run_cli, tmp_path):
+def test_json_path_in_a_request_file_is_not_replaced_by_an_option(run_cli, tmp_path):
     request = tmp_path / "request.json"
     request.write_text(json.dumps({"flavor": {"vcpus": -1, "memory_mb": 1}}))
     status, _, error = run_cli("explain", str(request), "--override", "scheduler.max_attempts=2")
@@ -452,7 +454,7 @@ def test_requests_of_a_file_are_placed_together(run_cli, cloud, tmp_path):
     assert len(instances) == 2
 
 
-def test_request_of_a_file_without_a_host_is_named(run_cli, cloud, tmp_path):
+def test_unplaceable_request_of_a_file_is_named_by_its_position(run_cli, cloud, tmp_path):
     path = write_requests(tmp_path, SMALL, {**SMALL, "memory_mb": 30000})
     status, printed, error = run_cli("select", path, "--fail-on-no-host")
     assert (status, printed) == (3, "")
