@@ -20,11 +20,11 @@ from tests.support.empty_databases import KINDS, empty_database
 MIGRATE = Path(__file__).with_name("migrate.py")
 
 
-class OpenStack:
+class OpenStackPlacement:
     """Commands of OpenStack placement on a database."""
 
     def __init__(self, url: str) -> None:
-        self.url = peer_url(url)
+        self.url = build_peer_url(url)
 
     def upgrade(self, revision: str) -> None:
         self._run(PEER_PYTHON, MIGRATE, self.url, revision)
@@ -48,7 +48,7 @@ class OpenStack:
         return done.stdout.strip()
 
 
-def peer_url(url: str) -> str:
+def build_peer_url(url: str) -> str:
     """Return the database's URL with the drivers of openstack-placement.
 
     The URL also identifies the client for :mod:`tests.coexistence.ledger`.
@@ -80,7 +80,7 @@ def shared_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     with empty_database(request.param, tmp_path_factory.mktemp("shared")) as url:
-        OpenStack(url).manage("db", "sync")
+        OpenStackPlacement(url).manage("db", "sync")
         database = Database(make_settings(url))
         adopt(database, utcnow)
         database.dispose()

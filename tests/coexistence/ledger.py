@@ -84,7 +84,7 @@ def create_ledger(database: Database) -> None:
     database.write(execute_all)
 
 
-def writes_by_provider(database: Database) -> dict[int, list[LedgerWrite]]:
+def read_writes_by_provider(database: Database) -> dict[int, list[LedgerWrite]]:
     with database.read() as connection:
         rows = connection.execute(text("SELECT * FROM ledger ORDER BY id")).all()
     pending: dict[tuple[int, int], int] = {}
@@ -98,10 +98,10 @@ def writes_by_provider(database: Database) -> dict[int, list[LedgerWrite]]:
                 (row.generation, row.service == "peer", pending.pop(key, 0))
             )
     assert not any(pending.values()), "allocations were changed without a new generation"
-    return {provider: _chain_by_generation(rows) for provider, rows in changes.items()}
+    return {provider: _order_by_generation(rows) for provider, rows in changes.items()}
 
 
-def _chain_by_generation(changes: list[tuple[int, bool, int]]) -> list[LedgerWrite]:
+def _order_by_generation(changes: list[tuple[int, bool, int]]) -> list[LedgerWrite]:
     generations = [generation for generation, _by_peer, _change in changes]
     assert len(set(generations)) == len(generations), "two writes set the same generation"
     writes, used = [], 0
@@ -111,5 +111,5 @@ def _chain_by_generation(changes: list[tuple[int, bool, int]]) -> list[LedgerWri
     return writes
 
 
-def writes_over_capacity(writes: list[LedgerWrite], capacity: int) -> list[LedgerWrite]:
+def find_writes_over_capacity(writes: list[LedgerWrite], capacity: int) -> list[LedgerWrite]:
     return [write for write in writes if write.after > capacity and write.after > write.before]

@@ -17,7 +17,7 @@ def build_request(
     return Request(method, target, version=version, document=document, headers=ROLES)
 
 
-def claim_request(
+def build_claim_request(
     consumer: str,
     amounts: Mapping[str, Mapping[str, int]],
     generation: int | None = None,
@@ -30,7 +30,7 @@ def claim_request(
     return build_request("PUT", f"/allocations/{consumer}", body, version)
 
 
-def provider_requests(uuid: str, name: str, **parts: object) -> list[Request]:
+def build_provider_requests(uuid: str, name: str, **parts: object) -> list[Request]:
     """Return the creation of a provider, then of its inventories, traits and aggregates."""
     path = f"/resource_providers/{uuid}"
     requests = [build_request("POST", "/resource_providers", {"uuid": uuid, "name": name})]

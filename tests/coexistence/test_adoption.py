@@ -13,8 +13,8 @@ from placement_sched.db.tables import PLACEMENT_TABLES
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
-from tests.coexistence.conftest import OpenStack, peer_url
-from tests.coexistence.sent_requests import build_request, claim_request
+from tests.coexistence.conftest import OpenStackPlacement, build_peer_url
+from tests.coexistence.sent_requests import build_claim_request, build_request
 from tests.conftest import make_settings
 from tests.differential.exchange import Reply
 from tests.differential.sides import Ours, Peer, Side
@@ -33,7 +33,7 @@ def database(empty_url):
     database.dispose()
 
 
-def schema_of(database: Database) -> dict[str, object]:
+def read_schema(database: Database) -> dict[str, object]:
     metadata = MetaData()
     names = [table.name for table in PLACEMENT_TABLES]
     with database.read() as connection:
@@ -59,14 +59,14 @@ def schema_of(database: Database) -> dict[str, object]:
 
 
 @cache
-def newest_schema(kind: str) -> dict[str, object]:
+def create_newest_schema(kind: str) -> dict[str, object]:
     """Return the schema that ``db sync`` of OpenStack placement creates in an empty database."""
     with TemporaryDirectory() as folder, empty_database(kind, Path(folder)) as url:
-        theirs = OpenStack(url)
+        theirs = OpenStackPlacement(url)
         theirs.manage("db", "sync")
         assert theirs.manage("db", "version") == NEWEST
         database = Database(make_settings(url))
-        schema = schema_of(database)
+        schema = read_schema(database)
         database.dispose()
     return schema
 
@@ -78,31 +78,33 @@ def newest_schema(kind: str) -> dict[str, object]:
         for each in REVISIONS
     ],
 )
-def test_adopted_database_is_served_by_both_services_and_can_still_db_sync(
+def test_adopted_database_is_served_and_upgraded_by_both_services(
     database, empty_url, tmp_path, revision
 ):
     kind = database.url.get_backend_name()
-    theirs = OpenStack(empty_url)
+    theirs = OpenStackPlacement(empty_url)
     theirs.upgrade(revision)
     if revision in {TRAIN, NEWEST}:
         with empty_database(kind, tmp_path) as url:
             copy = Database(make_settings(url))
             create_openstack_schema(copy, revision)
-            assert columns_by_table(schema_of(copy)) == columns_by_table(schema_of(database))
+            assert list_columns_by_table(read_schema(copy)) == list_columns_by_table(
+                read_schema(database)
+            )
             copy.dispose()
     provider = add_openstack_rows(database)
     adoption = adopt(database, utcnow)
     assert adoption.found == revision
     assert not adopt(database, utcnow).changed
-    check_both_services_serve(empty_url, provider)
+    check_both_services_serve_database(empty_url, provider)
     theirs.manage("db", "sync")
     again = adopt(database, utcnow)
     assert (again.changed, again.found) == (False, NEWEST)
-    assert schema_of(database) == newest_schema(kind)
+    assert read_schema(database) == create_newest_schema(kind)
 
 
-def check_both_services_serve(url: str, provider: str) -> None:
-    ours, peer = Ours(url), Peer(peer_url(url))
+def check_both_services_serve_database(url: str, provider: str) -> None:
+    ours, peer = Ours(url), Peer(build_peer_url(url))
     try:
         # Three of the eight VCPU are used.
         for number, side in enumerate((peer, ours, peer, ours)):
@@ -129,10 +131,10 @@ def check_both_services_serve(url: str, provider: str) -> None:
 def put_allocation(side: Side, provider: str, number: int, amount: int) -> Reply:
     consumer = f"00000000-0000-4000-8000-00000000000{number}"
     amounts = {provider: {"VCPU": amount}}
-    return side.get_answer(claim_request(consumer, amounts, owner=("demo", "demo")))
+    return side.get_answer(build_claim_request(consumer, amounts, owner=("demo", "demo")))
 
 
-def columns_by_table(schema: dict[str, object]) -> dict[str, list[str]]:
+def list_columns_by_table(schema: dict[str, object]) -> dict[str, list[str]]:
     return {
         name: [column for column, _type, _null in described]
         for name, (described, _keys, _indexes) in schema.items()

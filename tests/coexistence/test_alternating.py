@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.coexistence.conftest import peer_url
-from tests.coexistence.sent_requests import build_request, claim_request
+from tests.coexistence.conftest import build_peer_url
+from tests.coexistence.sent_requests import build_claim_request, build_request
 from tests.differential.sides import Ours, Peer, Side
 from tests.support.versions import PEER_LATEST
 
@@ -19,14 +19,14 @@ Ask = Callable[..., dict]
 
 @pytest.fixture(scope="module")
 def both_services(shared_url: str) -> Iterator[tuple[Ours, Peer]]:
-    ours, peer = Ours(shared_url), Peer(peer_url(shared_url))
+    ours, peer = Ours(shared_url), Peer(build_peer_url(shared_url))
     yield ours, peer
     ours.close()
     peer.close()
 
 
 @pytest.fixture(params=[0, 1], ids=["ours-first", "peer-first"])
-def write(request: pytest.FixtureRequest, both_services: tuple[Side, Side]) -> Ask:
+def write_alternately(request: pytest.FixtureRequest, both_services: tuple[Side, Side]) -> Ask:
     turns = cycle(both_services if request.param == 0 else both_services[::-1])
 
     def send(method: str, target: str, document: object = ...) -> dict:
@@ -38,16 +38,16 @@ def write(request: pytest.FixtureRequest, both_services: tuple[Side, Side]) -> A
 
 
 @pytest.fixture
-def claim(write: Ask) -> Ask:
+def claim_alternately(write_alternately: Ask) -> Ask:
     def put(consumer: str, provider: str, amount: int, **more: object) -> None:
-        request = claim_request(consumer, {provider: {"VCPU": amount}}, **more)
-        write(request.method, request.target, request.document)
+        request = build_claim_request(consumer, {provider: {"VCPU": amount}}, **more)
+        write_alternately(request.method, request.target, request.document)
 
     return put
 
 
 @pytest.fixture
-def read(both_services: tuple[Side, Side]) -> Ask:
+def read_from_both_services(both_services: tuple[Side, Side]) -> Ask:
     def compare(target: str, version: str = PEER_LATEST) -> dict:
         ours, peer = (
             side.get_answer(build_request("GET", target, version=version)) for side in both_services
@@ -67,99 +67,127 @@ def in_canonical_order(document: object) -> object:
     return document
 
 
-def test_both_services_change_a_consumer_alternately(write, read, claim):
-    provider = create_host(write, read)
+def test_both_services_change_a_consumer_alternately(
+    write_alternately, read_from_both_services, claim_alternately
+):
+    provider = create_host(write_alternately, read_from_both_services)
     consumer = str(uuid4())
     for generation, amount in enumerate((1, 4, 2, 8, 3)):
-        claim(consumer, provider, amount, generation=generation or None)
-        held = read(f"/allocations/{consumer}")
+        claim_alternately(consumer, provider, amount, generation=generation or None)
+        held = read_from_both_services(f"/allocations/{consumer}")
         assert held["allocations"][provider]["resources"] == {"VCPU": amount}
         assert held["consumer_generation"] == generation + 1
-        assert read(f"/resource_providers/{provider}/usages")["usages"] == {"VCPU": amount}
-    write("DELETE", f"/allocations/{consumer}")
-    assert read(f"/allocations/{consumer}")["allocations"] == {}
+        assert read_from_both_services(f"/resource_providers/{provider}/usages")["usages"] == {
+            "VCPU": amount
+        }
+    write_alternately("DELETE", f"/allocations/{consumer}")
+    assert read_from_both_services(f"/allocations/{consumer}")["allocations"] == {}
 
 
-def test_names_created_by_one_service_are_accepted_by_the_other(write, read, claim):
-    provider = create_host(write, read)
+def test_traits_and_classes_created_by_either_service_are_accepted_by_both(
+    write_alternately, read_from_both_services, claim_alternately
+):
+    provider = create_host(write_alternately, read_from_both_services)
     aggregate = str(uuid4())
     mark = uuid4().hex[:8].upper()
     for turn in range(4):
         custom = f"CUSTOM_{mark}_{turn}"
-        write("PUT", f"/resource_classes/{custom}")
-        write("PUT", f"/traits/{custom}")
+        write_alternately("PUT", f"/resource_classes/{custom}")
+        write_alternately("PUT", f"/traits/{custom}")
         consumer = str(uuid4())
-        claim(consumer, provider, 1, kind=f"TURN_{turn % 2}", owner=(mark, "user"))
-        assert read(f"/allocations/{consumer}")["consumer_type"] == f"TURN_{turn % 2}"
-        generation = read(f"/resource_providers/{provider}")["generation"]
-        write(
+        claim_alternately(consumer, provider, 1, kind=f"TURN_{turn % 2}", owner=(mark, "user"))
+        assert (
+            read_from_both_services(f"/allocations/{consumer}")["consumer_type"]
+            == f"TURN_{turn % 2}"
+        )
+        generation = read_from_both_services(f"/resource_providers/{provider}")["generation"]
+        write_alternately(
             "PUT",
             f"/resource_providers/{provider}/traits",
             {"resource_provider_generation": generation, "traits": [custom, "HW_CPU_X86_AVX2"]},
         )
-        write(
+        write_alternately(
             "PUT",
             f"/resource_providers/{provider}/aggregates",
             {"resource_provider_generation": generation + 1, "aggregates": [aggregate]},
         )
-        assert read(f"/resource_providers/{provider}/aggregates")["aggregates"] == [aggregate]
-        assert custom in read(f"/resource_providers/{provider}/traits")["traits"]
-        assert read(f"/allocation_candidates?resources=VCPU:1&required={custom}")[
-            "allocation_requests"
-        ]
+        assert read_from_both_services(f"/resource_providers/{provider}/aggregates")[
+            "aggregates"
+        ] == [aggregate]
+        assert custom in read_from_both_services(f"/resource_providers/{provider}/traits")["traits"]
+        assert read_from_both_services(
+            f"/allocation_candidates?resources=VCPU:1&required={custom}"
+        )["allocation_requests"]
     # From 1.38 on the peer returns 500 for this on PostgreSQL.
-    assert read(f"/usages?project_id={mark}", version="1.37")["usages"] == {"VCPU": 4}
-    read("/resource_classes")
-    assert len(read(f"/traits?name=startswith:CUSTOM_{mark}")["traits"]) == 4
+    assert read_from_both_services(f"/usages?project_id={mark}", version="1.37")["usages"] == {
+        "VCPU": 4
+    }
+    read_from_both_services("/resource_classes")
+    assert len(read_from_both_services(f"/traits?name=startswith:CUSTOM_{mark}")["traits"]) == 4
 
 
-def test_stale_generation_is_rejected_by_the_other_service(both_services, write, read):
-    provider = create_host(write, read)
+def test_stale_generation_is_rejected_by_both_services(
+    both_services, write_alternately, read_from_both_services
+):
+    provider = create_host(write_alternately, read_from_both_services)
     for side in both_services:
-        generation = read(f"/resource_providers/{provider}")["generation"]
+        generation = read_from_both_services(f"/resource_providers/{provider}")["generation"]
         total = {"total": 20 + generation}
         body = {"resource_provider_generation": generation, "inventories": {"VCPU": total}}
-        write("PUT", f"/resource_providers/{provider}/inventories", body)
+        write_alternately("PUT", f"/resource_providers/{provider}/inventories", body)
         late = side.get_answer(
             build_request("PUT", f"/resource_providers/{provider}/inventories", body)
         )
         assert (late.status, late.error["code"]) == (409, "placement.concurrent_update")
-    read(f"/resource_providers/{provider}/inventories")
+    read_from_both_services(f"/resource_providers/{provider}/inventories")
 
 
-def test_trees_and_reshapes_are_visible_to_the_other_service(write, read, claim):
-    root = create_host(write, read)
+def test_trees_and_reshapes_of_either_service_are_visible_to_both(
+    write_alternately, read_from_both_services, claim_alternately
+):
+    root = create_host(write_alternately, read_from_both_services)
     consumer = str(uuid4())
-    claim(consumer, root, 4)
+    claim_alternately(consumer, root, 4)
     child = str(uuid4())
-    write(
+    write_alternately(
         "POST",
         "/resource_providers",
         {"name": f"child-{child}", "uuid": child, "parent_provider_uuid": root},
     )
     for source, target in ((root, child), (child, root)):
-        write("POST", "/reshaper", reshaper_body(read, consumer, source, target))
-        assert set(read(f"/allocations/{consumer}")["allocations"]) == {target}
-        assert read(f"/resource_providers/{source}/inventories")["inventories"] == {}
-        assert read(f"/resource_providers?in_tree={root}")["resource_providers"]
-        candidates = read(f"/allocation_candidates?resources=VCPU:1&in_tree={root}")
+        write_alternately(
+            "POST",
+            "/reshaper",
+            build_reshaper_body(read_from_both_services, consumer, source, target),
+        )
+        assert set(read_from_both_services(f"/allocations/{consumer}")["allocations"]) == {target}
+        assert (
+            read_from_both_services(f"/resource_providers/{source}/inventories")["inventories"]
+            == {}
+        )
+        assert read_from_both_services(f"/resource_providers?in_tree={root}")["resource_providers"]
+        candidates = read_from_both_services(
+            f"/allocation_candidates?resources=VCPU:1&in_tree={root}"
+        )
         assert len(candidates["allocation_requests"]) == 1
 
 
-def create_host(write: Ask, read: Ask) -> str:
+def create_host(write_alternately: Ask, read_from_both_services: Ask) -> str:
     uuid = str(uuid4())
-    write("POST", "/resource_providers", {"name": f"host-{uuid}", "uuid": uuid})
+    write_alternately("POST", "/resource_providers", {"name": f"host-{uuid}", "uuid": uuid})
     body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 16}}}
-    write("PUT", f"/resource_providers/{uuid}/inventories", body)
-    assert read(f"/resource_providers/{uuid}")["generation"] == 1
+    write_alternately("PUT", f"/resource_providers/{uuid}/inventories", body)
+    assert read_from_both_services(f"/resource_providers/{uuid}")["generation"] == 1
     return uuid
 
 
-def reshaper_body(read: Ask, consumer: str, source: str, target: str) -> dict:
-    held = read(f"/allocations/{consumer}")
+def build_reshaper_body(
+    read_from_both_services: Ask, consumer: str, source: str, target: str
+) -> dict:
+    held = read_from_both_services(f"/allocations/{consumer}")
     inventories = {}
     for provider in (source, target):
-        current = read(f"/resource_providers/{provider}/inventories")
+        current = read_from_both_services(f"/resource_providers/{provider}/inventories")
         inventories[provider] = {
             "resource_provider_generation": current["resource_provider_generation"],
             "inventories": {"VCPU": {"total": 16}} if provider == target else {},

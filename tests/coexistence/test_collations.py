@@ -11,8 +11,12 @@ from sqlalchemy import Connection
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
-from tests.coexistence.conftest import OpenStack, peer_url
-from tests.coexistence.sent_requests import build_request, claim_request, provider_requests
+from tests.coexistence.conftest import OpenStackPlacement, build_peer_url
+from tests.coexistence.sent_requests import (
+    build_claim_request,
+    build_provider_requests,
+    build_request,
+)
 from tests.conftest import make_settings
 from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer
@@ -34,7 +38,7 @@ TABLES = (
 AGGREGATE = "a0000000-0000-4000-8000-00000000000a"
 
 
-def write_requests(provider: str) -> list[Request]:
+def build_write_requests(provider: str) -> list[Request]:
     parts = {
         "inventories": {"VCPU": {"total": 8}},
         "traits": ["CUSTOM_A"],
@@ -42,11 +46,11 @@ def write_requests(provider: str) -> list[Request]:
     }
     return [
         build_request("PUT", "/traits/CUSTOM_A"),
-        *provider_requests(provider, provider, **parts),
+        *build_provider_requests(provider, provider, **parts),
     ]
 
 
-def claim_and_read_requests(provider: str) -> list[Request]:
+def build_claim_and_read_requests(provider: str) -> list[Request]:
     consumer = str(uuid4())
     targets = [
         "/allocation_candidates?resources=VCPU:1&required=CUSTOM_A",
@@ -56,30 +60,30 @@ def claim_and_read_requests(provider: str) -> list[Request]:
         "/usages?project_id=project",
         f"/resource_providers/{provider}/allocations",
     ]
-    claim = claim_request(consumer, {provider: {"VCPU": 1}})
+    claim = build_claim_request(consumer, {provider: {"VCPU": 1}})
     return [claim, *(build_request("GET", target) for target in targets)]
 
 
 def test_both_services_work_with_some_tables_in_another_collation(tmp_path):
     with empty_database("mysql", tmp_path, "CHARACTER SET utf8mb3") as url:
-        OpenStack(url).manage("db", "sync")
+        OpenStackPlacement(url).manage("db", "sync")
         database = Database(make_settings(url))
         adopt(database, utcnow)
-        with closing(Peer(url, peer=peer_url(url))) as theirs:
+        with closing(Peer(url, peer=build_peer_url(url))) as theirs:
             # The collations of each pair of tables differ at some time.
             for table in TABLES:
                 convert = f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb3 COLLATE {OTHER}"
                 database.write(partial(Connection.exec_driver_sql, statement=convert))
                 with closing(Ours(url)) as ours:
-                    check_services(table, theirs, ours)
+                    check_services_accept_requests(table, theirs, ours)
         database.dispose()
 
 
-def check_services(table: str, theirs: Peer, ours: Ours) -> None:
+def check_services_accept_requests(table: str, theirs: Peer, ours: Ours) -> None:
     provider = str(uuid4())
-    sent = [(theirs, request) for request in write_requests(provider)]
+    sent = [(theirs, request) for request in build_write_requests(provider)]
     for side in (theirs, ours):
-        sent += [(side, request) for request in claim_and_read_requests(provider)]
+        sent += [(side, request) for request in build_claim_and_read_requests(provider)]
     for side, request in sent:
         reply = side.get_answer(request)
         assert reply.status in {200, 201, 204}, (table, side, request, reply)

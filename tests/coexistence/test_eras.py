@@ -36,7 +36,7 @@ def nova_34_options():
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_options_and_defaults_equal_nova_34(era_table, nova_34_options):  # noqa: F811
+def test_options_and_defaults_in_the_guide_equal_those_of_nova_34(era_table, nova_34_options):  # noqa: F811
     options = nova_34_options[0]
     documented = {
         f"{group}.{name}": defaults[-1]
@@ -46,7 +46,7 @@ def test_options_and_defaults_equal_nova_34(era_table, nova_34_options):  # noqa
     assert documented == {name: era_table.shown(options[name]) for name in documented}
 
 
-def test_options_missing_in_nova_34_are_marked(era_table, nova_34_options):  # noqa: F811
+def test_options_removed_before_nova_34_are_marked_in_the_guide(era_table, nova_34_options):  # noqa: F811
     removed = {
         f"{g}.{n}" for (g, n), row in era_table.DEFAULTS.items() if row[-1] == era_table.NONE
     }
@@ -54,7 +54,7 @@ def test_options_missing_in_nova_34_are_marked(era_table, nova_34_options):  # n
 
 
 @pytest.mark.parametrize(("family", "position"), [("FILTERS", 1), ("WEIGHERS", 2)])
-def test_plugins_equal_nova_34(era_table, nova_34_options, family, position):  # noqa: F811
+def test_plugins_in_the_guide_equal_those_of_nova_34(era_table, nova_34_options, family, position):  # noqa: F811
     plugins = [
         name for name, (eras, _) in getattr(era_table, family).items() if "34" in eras.split()
     ]

@@ -16,8 +16,8 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
 from placement_sched.store.placement import change_log
-from tests.coexistence.conftest import OpenStack, peer_url
-from tests.coexistence.sent_requests import build_request, provider_requests
+from tests.coexistence.conftest import OpenStackPlacement, build_peer_url
+from tests.coexistence.sent_requests import build_provider_requests, build_request
 from tests.conftest import make_settings
 from tests.deploy import find_program
 from tests.differential.sides import Ours, Peer
@@ -42,7 +42,7 @@ _TRIGGERS = {
 }
 
 
-def _schema_names(url):
+def _list_schema_names(url):
     engine = create_engine(url)
     with engine.connect() as connection:
         inspector = inspect(connection)
@@ -53,7 +53,7 @@ def _schema_names(url):
     return sorted(map(str, (*tables, *indexes, *triggers)))
 
 
-def documented_command(program):
+def read_documented_command(program):
     (line,) = re.findall(rf"^   \$ ({program} .*(?:\n    .*)?)", PAGE, re.MULTILINE)
     return re.sub(r"\\\n\s+", "", line)
 
@@ -62,7 +62,7 @@ def _run_leave_command(url, folder=ROOT):
     parsed = make_url(url)
     program = {"postgresql": "psql", "mysql": "mariadb", "sqlite": "sqlite3"}
     name = program[parsed.get_backend_name()]
-    command = documented_command(name)
+    command = read_documented_command(name)
     plain = parsed.set(drivername=parsed.get_backend_name()).render_as_string(hide_password=False)
     replacements = {
         "psql": ("postgresql://placement@db.example.com/placement", plain),
@@ -89,26 +89,26 @@ def _run_leave_command(url, folder=ROOT):
 
 def _make_provider(side):
     uuid = str(uuid4())
-    for request in provider_requests(uuid, uuid, inventories={"VCPU": {"total": 4}}):
+    for request in build_provider_requests(uuid, uuid, inventories={"VCPU": {"total": 4}}):
         assert side.get_answer(request).status == 200
     return uuid
 
 
-def test_leaving_restores_the_database_before_adoption(empty_url):
-    OpenStack(empty_url).manage("db", "sync")
-    before = _schema_names(empty_url)
+def test_leave_command_restores_the_database_before_adoption(empty_url):
+    OpenStackPlacement(empty_url).manage("db", "sync")
+    before = _list_schema_names(empty_url)
     database = Database(make_settings(empty_url, placement__providers_in_memory=True))
     adopt(database, utcnow)
     with database.read() as connection:
         assert change_log.reason_without_log(connection) is None
     database.dispose()
-    ours, peer = Ours(empty_url), Peer(peer_url(empty_url))
+    ours, peer = Ours(empty_url), Peer(build_peer_url(empty_url))
     kept = [_make_provider(ours), _make_provider(peer)]
     ours.close()
     result = _run_leave_command(empty_url)
     assert result.returncode == 0, result.stderr
     assert result.stdout == result.stderr == ""
-    assert _schema_names(empty_url) == before
+    assert _list_schema_names(empty_url) == before
     kept.append(_make_provider(peer))
     found = peer.get_answer(build_request("GET", "/resource_providers")).document[
         "resource_providers"
@@ -139,13 +139,13 @@ def test_leave_command_stops_at_the_first_failed_statement(create_database, empt
     for file in statements.iterdir():
         file.write_text(f"DROP TABLE no_such_table;\nDROP TABLE allocations;\n{file.read_text()}")
     assert _run_leave_command(empty_url, tmp_path).returncode != 0
-    assert "allocations" in _schema_names(empty_url)
+    assert "allocations" in _list_schema_names(empty_url)
 
 
-def test_tables_outside_the_search_path_are_removed(create_database, tmp_path):
+def test_leave_command_removes_tables_outside_the_search_path(create_database, tmp_path):
     with empty_database("postgresql", tmp_path) as url:
         database = create_database(url, placement__providers_in_memory=True)
-        before = _schema_names(url)
+        before = _list_schema_names(url)
         adopt(database, utcnow)
         engine = create_engine(url)
         with engine.begin() as connection:
@@ -157,21 +157,21 @@ def test_tables_outside_the_search_path_are_removed(create_database, tmp_path):
             connection.execute(text("ALTER SCHEMA cloud RENAME TO public"))
         engine.dispose()
         assert (result.returncode, result.stderr) == (0, "")
-        assert _schema_names(url) == before
+        assert _list_schema_names(url) == before
         assert again.returncode != 0
         assert "no schema of this database has tables of placement_sched" in again.stderr
 
 
-def test_disabled_option_removes_triggers_and_keeps_tables(create_database, empty_url):
+def test_disabled_provider_cache_removes_triggers_and_keeps_tables(create_database, empty_url):
     adopt(create_database(empty_url, placement__providers_in_memory=True), utcnow)
-    before = _schema_names(empty_url)
+    before = _list_schema_names(empty_url)
     with closing(Ours(empty_url, placement__providers_in_memory=False)) as ours:
         _make_provider(ours)
-        assert _schema_names(empty_url) == before
+        assert _list_schema_names(empty_url) == before
         without = Database(make_settings(empty_url))
         assert stop_logging(without)
         without.dispose()
         _make_provider(ours)
-    names = _schema_names(empty_url)
+    names = _list_schema_names(empty_url)
     assert "sched_provider_changes" in names
     assert "sched_allocations_inserted" not in names

@@ -6,7 +6,7 @@ import pytest
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.adopt import adopt
-from tests.coexistence.conftest import OpenStack, peer_url
+from tests.coexistence.conftest import OpenStackPlacement, build_peer_url
 from tests.conftest import make_settings
 from tests.differential.exchange import Request
 from tests.differential.sides import Ours, Peer
@@ -35,28 +35,28 @@ QUERIES = {
 
 
 @pytest.fixture
-def sides(empty_url):
-    OpenStack(empty_url).manage("db", "sync")
+def both_services(empty_url):
+    OpenStackPlacement(empty_url).manage("db", "sync")
     database = Database(make_settings(empty_url))
     adopt(database, utcnow)
     database.dispose()
     ours = Ours(empty_url)
     for request in SETUP:
         assert ours.get_answer(request).status in {200, 201}
-    theirs = Peer(empty_url, peer=peer_url(empty_url))
+    theirs = Peer(empty_url, peer=build_peer_url(empty_url))
     yield ours, theirs
     theirs.close()
     ours.close()
 
 
-def is_found(side, target):
+def is_name_found(side, target):
     reply = side.get_answer(Request("GET", target, PEER_LATEST))
     return reply.status in {200, 204} and (not reply.body or any(reply.document.values()))
 
 
-def test_only_the_peer_matches_names_in_another_case(sides, empty_url):
-    ours, theirs = sides
+def test_only_openstack_placement_matches_names_in_another_case(both_services, empty_url):
+    ours, theirs = both_services
     kind = empty_url.partition(":")[0].partition("+")[0]
     for target, databases in QUERIES.items():
-        assert not is_found(ours, target), target
-        assert is_found(theirs, target) == (kind in databases), target
+        assert not is_name_found(ours, target), target
+        assert is_name_found(theirs, target) == (kind in databases), target

@@ -46,7 +46,7 @@ def run_peer_program(name: str, *arguments: str) -> str:
     return done.stdout
 
 
-def test_every_option_of_the_peer_is_supported_or_ignored():
+def test_every_option_of_openstack_placement_is_supported_or_ignored():
     arguments = ("--namespace", "placement.conf", "--format", "json")
     groups = json.loads(run_peer_program("oslo-config-generator", *arguments))["options"]
     theirs = {
@@ -60,7 +60,7 @@ def test_every_option_of_the_peer_is_supported_or_ignored():
     assert unknown <= set(WITHOUT_MEANING)
 
 
-def test_policy_names_and_defaults_equal_the_peers():
+def test_policy_names_and_defaults_equal_those_of_openstack_placement():
     rules = yaml.safe_load(
         run_peer_program("oslopolicy-policy-generator", "--namespace", "placement")
     )

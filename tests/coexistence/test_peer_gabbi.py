@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from placement_sched.app import create_app
-from tests.coexistence.conftest import peer_url
+from tests.coexistence.conftest import build_peer_url
 from tests.conftest import empty, make_settings
 from tests.differential.comparison import PEER_PYTHON
 from tests.differential.lines import Lines
@@ -26,7 +26,7 @@ FILES = sorted(PEER_PYTHON.parents[1].glob(f"{FOLDERS}/*.yaml"))
 TESTS = 1316
 
 
-class Servers:
+class ServersByFixture:
     """Servers on the same database, each with the options of a fixture."""
 
     def __init__(self, serve: Any, folder: Path, url: str, *, has_cache: bool) -> None:
@@ -38,7 +38,7 @@ class Servers:
         }
         self._running: dict[str, Server] = {}
 
-    def of(self, fixture: Mapping[str, Any]) -> Server:
+    def start_for_fixture(self, fixture: Mapping[str, Any]) -> Server:
         key = json.dumps(fixture, sort_keys=True)
         if key not in self._running:
             self._running[key] = self._start(fixture, len(self._running))
@@ -81,20 +81,22 @@ def served_url(sqlite_template: Path, folder: Path) -> str:
     params=[True, pytest.param(False, marks=pytest.mark.exhaustive)],
     ids=["cached", "loaded"],
 )
-def servers(served_url: str, folder: Path, request: pytest.FixtureRequest) -> Iterator[Servers]:
+def servers(
+    served_url: str, folder: Path, request: pytest.FixtureRequest
+) -> Iterator[ServersByFixture]:
     with start_servers(folder) as serve:
-        yield Servers(serve, folder, served_url, has_cache=request.param)
+        yield ServersByFixture(serve, folder, served_url, has_cache=request.param)
 
 
 @pytest.fixture(scope="module")
-def peer(served_url: str) -> Iterator[Lines]:
-    lines = Lines(PEER_PYTHON, RUNNER, peer_url(served_url))
+def gabbi_runner(served_url: str) -> Iterator[Lines]:
+    lines = Lines(PEER_PYTHON, RUNNER, build_peer_url(served_url))
     yield lines
     lines.close()
 
 
 @pytest.fixture(scope="module")
-def lenient_url(served_url: str) -> Iterator[str]:
+def url_without_validation(served_url: str) -> Iterator[str]:
     application = create_app(make_settings(served_url, api__auth_strategy="noauth2"))
     with serve_application(application) as url:
         yield url
@@ -102,17 +104,22 @@ def lenient_url(served_url: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_gabbi_file_of_openstack_placement_passes(path, peer, servers, lenient_url, served_url):
+def test_gabbi_file_of_openstack_placement_passes(
+    path, gabbi_runner, servers, url_without_validation, served_url
+):
     empty(served_url)
-    fixture = peer.get_answer({"start": path.name})
-    run = {"run": f"{servers.of(fixture).url}/placement", "lenient": lenient_url}
-    result = peer.get_answer(run)
+    fixture = gabbi_runner.get_answer({"start": path.name})
+    run = {
+        "run": f"{servers.start_for_fixture(fixture).url}/placement",
+        "lenient": url_without_validation,
+    }
+    result = gabbi_runner.get_answer(run)
     assert result["failures"] == [], "\n".join(result["failures"])
     assert result["skipped"] == []
     assert result["tests"] == len(list_tests(path))
 
 
-def test_all_gabbi_tests_of_openstack_placement_are_run():
+def test_number_of_gabbi_tests_of_openstack_placement_is_as_expected():
     assert sum(len(list_tests(path)) for path in FILES) == TESTS
 
 

@@ -26,8 +26,8 @@ from placement_sched.model.candidates_query import (
 from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement import change_log
 from tests.candidates.reference import SHARES
-from tests.coexistence.conftest import peer_url
-from tests.coexistence.sent_requests import build_request, claim_request
+from tests.coexistence.conftest import build_peer_url
+from tests.coexistence.sent_requests import build_claim_request, build_request
 from tests.conftest import make_settings
 from tests.differential.sides import Ours, Peer, Side
 
@@ -60,7 +60,7 @@ QUERIES = (
 )
 
 
-class Cloud:
+class ChangingCloud:
     """A few providers and consumers that either service changes at random."""
 
     def __init__(self, sides: tuple[Side, Side], dice: Random) -> None:
@@ -68,11 +68,17 @@ class Cloud:
         self._providers = [str(uuid4()) for _ in range(PROVIDERS)]
         self._consumers: list[str] = []
         for uuid in self._providers:
-            self._write("POST", "/resource_providers", {"name": uuid, "uuid": uuid})
+            self._write_to_either("POST", "/resource_providers", {"name": uuid, "uuid": uuid})
             self.put_inventories(uuid, CAPACITY)
 
     def change(self) -> None:
-        claims = [self._claim, self._claim, self._move, self._free, self._change_inventory]
+        claims = [
+            self._claim_resources,
+            self._claim_resources,
+            self._move_allocations,
+            self._free_allocations,
+            self._change_inventory,
+        ]
         writes = [
             *(self._dice.choice(claims), self._dice.choice(claims)),
             *(self._change_traits, self._change_aggregates),
@@ -81,8 +87,8 @@ class Cloud:
         self._dice.choice(writes)()
 
     def put_inventories(self, uuid: str, total: int) -> None:
-        current = self._write("GET", f"/resource_providers/{uuid}/inventories")
-        self._write(
+        current = self._write_to_either("GET", f"/resource_providers/{uuid}/inventories")
+        self._write_to_either(
             "PUT",
             f"/resource_providers/{uuid}/inventories",
             {
@@ -98,28 +104,28 @@ class Cloud:
             self._dice.choice(self._providers), self._dice.randint(CAPACITY, 2 * CAPACITY)
         )
 
-    def _claim(self) -> None:
+    def _claim_resources(self) -> None:
         consumer = str(uuid4())
         if self._put_allocations(consumer, None):
             self._consumers.append(consumer)
 
-    def _move(self) -> None:
+    def _move_allocations(self) -> None:
         if self._consumers:
             consumer = self._dice.choice(self._consumers)
-            held = self._write("GET", f"/allocations/{consumer}")
+            held = self._write_to_either("GET", f"/allocations/{consumer}")
             self._put_allocations(consumer, held["consumer_generation"])
 
-    def _free(self) -> None:
+    def _free_allocations(self) -> None:
         if self._consumers:
-            self._write("DELETE", f"/allocations/{self._consumers.pop()}")
+            self._write_to_either("DELETE", f"/allocations/{self._consumers.pop()}")
 
     def _put_allocations(self, consumer: str, generation: int | None) -> bool:
         amounts = {"VCPU": self._dice.randint(1, 3), "MEMORY_MB": self._dice.randint(1, 2)}
         claimed = {self._dice.choice(self._providers): amounts}
-        request = claim_request(consumer, claimed, generation)
+        request = build_claim_request(consumer, claimed, generation)
         return self._dice.choice(self._sides).get_answer(request).status == 204
 
-    def _write(self, method: str, target: str, document: object = ...) -> dict:
+    def _write_to_either(self, method: str, target: str, document: object = ...) -> dict:
         reply = self._send_to_either(method, target, document)
         assert reply.status in {200, 201, 204}, (method, target, reply)
         return reply.document
@@ -130,28 +136,28 @@ class Cloud:
 
     def _random_provider(self) -> tuple[str, int]:
         uuid = self._dice.choice(self._providers)
-        provider = self._write("GET", f"/resource_providers/{uuid}")
+        provider = self._write_to_either("GET", f"/resource_providers/{uuid}")
         return f"/resource_providers/{uuid}", provider["generation"]
 
     def _change_traits(self) -> None:
         path, generation = self._random_provider()
-        self._write("PUT", "/traits/CUSTOM_GOLD")
+        self._write_to_either("PUT", "/traits/CUSTOM_GOLD")
         traits = self._dice.sample(TRAITS, self._dice.randint(0, 2))
         body = {"resource_provider_generation": generation, "traits": traits}
-        self._write("PUT", f"{path}/traits", body)
+        self._write_to_either("PUT", f"{path}/traits", body)
 
     def _change_aggregates(self) -> None:
         path, generation = self._random_provider()
         aggregates = self._dice.sample(AGGREGATES, self._dice.randint(0, 2))
         body = {"resource_provider_generation": generation, "aggregates": aggregates}
-        self._write("PUT", f"{path}/aggregates", body)
+        self._write_to_either("PUT", f"{path}/aggregates", body)
 
     def _create_provider(self) -> None:
         uuid = str(uuid4())
         body = {"name": uuid, "uuid": uuid}
         if self._dice.random() < 0.5:
             body["parent_provider_uuid"] = self._dice.choice(self._providers)
-        self._write("POST", "/resource_providers", body)
+        self._write_to_either("POST", "/resource_providers", body)
         self._providers.append(uuid)
         self.put_inventories(uuid, 3)
 
@@ -164,9 +170,9 @@ class Cloud:
 
 
 @pytest.fixture(scope="module")
-def writers(shared_url: str) -> Iterator[tuple[Ours, Peer]]:
+def both_services(shared_url: str) -> Iterator[tuple[Ours, Peer]]:
     ours = Ours(shared_url, placement__providers_in_memory=True)
-    peer = Peer(peer_url(shared_url))
+    peer = Peer(build_peer_url(shared_url))
     yield ours, peer
     ours.close()
     peer.close()
@@ -186,11 +192,11 @@ def _render_answer(connection, source, query, settings):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_cache_sees_writes_of_both_services(shared_url, writers, seed):
+def test_cache_sees_writes_of_both_services(shared_url, both_services, seed):
     settings = make_settings(shared_url, placement__providers_in_memory=True)
     database, cache = Database(settings), ProviderCache(change_log)
     sync_schema(database)  # creates the triggers
-    cloud = Cloud(writers, Random(seed))
+    cloud = ChangingCloud(both_services, Random(seed))
     answers = set()
     for number in range(CHANGES):
         cloud.change()

@@ -13,9 +13,13 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.checks import Invariant
 from placement_sched.store.placement import allocations, resource_providers
 from tests.chaos.scale import TRIED
-from tests.coexistence.conftest import peer_url
-from tests.coexistence.ledger import create_ledger, writes_by_provider, writes_over_capacity
-from tests.coexistence.sent_requests import claim_request
+from tests.coexistence.conftest import build_peer_url
+from tests.coexistence.ledger import (
+    create_ledger,
+    find_writes_over_capacity,
+    read_writes_by_provider,
+)
+from tests.coexistence.sent_requests import build_claim_request
 from tests.conftest import make_settings
 from tests.differential.sides import Ours, Peer
 from tests.support.invariants import assert_invariants
@@ -45,25 +49,27 @@ def database(shared_url):
     database.dispose()
 
 
-def open_side(which: int, url: str) -> Ours | Peer:
-    return Ours(url) if which % 2 == 0 else Peer(peer_url(url))
+def open_service(which: int, url: str) -> Ours | Peer:
+    return Ours(url) if which % 2 == 0 else Peer(build_peer_url(url))
 
 
-def claim_each_whole(barrier, which, url, providers) -> list[Result]:
-    service = open_side(which, url)
+def claim_whole_providers(barrier, which, url, providers) -> list[Result]:
+    service = open_service(which, url)
     results = []
     for provider in providers:
         consumer = str(uuid4())
         barrier.wait(120)
-        reply = service.get_answer(claim_request(consumer, {provider: {"VCPU": CAPACITY}}))
+        reply = service.get_answer(build_claim_request(consumer, {provider: {"VCPU": CAPACITY}}))
         code = reply.error.get("code")
         results.append((which % 2 == 1, (provider, consumer), reply.status, code))
     service.close()
     return results
 
 
-def change_amounts(barrier, which, url, providers, number) -> list[tuple[bool, str, dict, int]]:
-    service, dice = open_side(which, url), random.Random(which)
+def change_amounts_at_random(
+    barrier, which, url, providers, number
+) -> list[tuple[bool, str, dict, int]]:
+    service, dice = open_service(which, url), random.Random(which)
     consumers = {str(uuid4()): (None, {}) for _ in range(3)}
     rejections = 0
     barrier.wait(120)
@@ -72,7 +78,7 @@ def change_amounts(barrier, which, url, providers, number) -> list[tuple[bool, s
         generation, _held = consumers[consumer]
         amounts = {provider: dice.randint(1, 4) for provider in providers}
         claimed = {provider: {"VCPU": amount} for provider, amount in amounts.items()}
-        reply = service.get_answer(claim_request(consumer, claimed, generation))
+        reply = service.get_answer(build_claim_request(consumer, claimed, generation))
         if reply.status == 204:
             consumers[consumer] = ((generation or 0) + 1, amounts)
         else:
@@ -95,8 +101,8 @@ def test_concurrent_whole_claims_of_both_services_never_overcommit(
 
 def race_for_whole_providers(database: Database, shared_url: str) -> bool:
     providers = [make_provider(database, VCPU=CAPACITY) for _ in range(ROUNDS)]
-    results = run_in_processes(2 * EACH, claim_each_whole, shared_url, providers)
-    writes = writes_by_provider(database)
+    results = run_in_processes(2 * EACH, claim_whole_providers, shared_url, providers)
+    writes = read_writes_by_provider(database)
     rounds = 0
     for provider in providers:
         ours = {
@@ -107,10 +113,10 @@ def race_for_whole_providers(database: Database, shared_url: str) -> bool:
         assert set(ours.values()) <= {(204, None), (409, "placement.undefined_code")}
         won = {consumer for consumer, (status, _code) in ours.items() if status == 204}
         assert len(won) <= 1
-        held = used_by_consumer(database, provider)
+        held = read_amounts_by_consumer(database, provider)
         assert {held[consumer] for consumer in won} <= {CAPACITY}
         assert not held.keys() & (ours.keys() - won)
-        excesses = writes_over_capacity(writes[provider_id(database, provider)], CAPACITY)
+        excesses = find_writes_over_capacity(writes[read_provider_id(database, provider)], CAPACITY)
         assert all(write.by_peer for write in excesses)
         rounds += bool(excesses)
     LOG.info("the peer allocated too much in %d of %d rounds", rounds, ROUNDS)
@@ -125,37 +131,39 @@ def test_concurrent_changes_of_both_services_are_atomic_and_within_capacity(
     database, shared_url, record_property
 ):
     attempts = 0
-    while not race_of_changes(database, shared_url):
+    while not race_changes_of_allocations(database, shared_url):
         attempts += 1
         assert attempts < ATTEMPTS, "no claim was rejected, or a service never won"
     changes = (attempts + 1) * 2 * ROUNDS * 2 * EACH
     record_property(TRIED, f"{changes} changes of amounts by both services")
 
 
-def race_of_changes(database: Database, shared_url: str) -> bool:
+def race_changes_of_allocations(database: Database, shared_url: str) -> bool:
     both_wrote = True
     capacity = 2 * CAPACITY
     providers = [make_provider(database, VCPU=capacity) for _ in range(2)]
-    results = run_in_processes(2 * EACH, change_amounts, shared_url, providers, 2 * ROUNDS)
-    writes = writes_by_provider(database)
+    results = run_in_processes(
+        2 * EACH, change_amounts_at_random, shared_url, providers, 2 * ROUNDS
+    )
+    writes = read_writes_by_provider(database)
     for provider in providers:
-        held = used_by_consumer(database, provider)
+        held = read_amounts_by_consumer(database, provider)
         for by_peer, consumer, amounts, _rejections in results:
             if not by_peer:
                 assert held.get(consumer, 0) == amounts.get(provider, 0)
-        history = writes[provider_id(database, provider)]
+        history = writes[read_provider_id(database, provider)]
         assert history[-1].after == sum(held.values())
-        assert all(write.by_peer for write in writes_over_capacity(history, capacity))
+        assert all(write.by_peer for write in find_writes_over_capacity(history, capacity))
         both_wrote = both_wrote and {write.by_peer for write in history} == {True, False}
     return both_wrote and any(rejections for by_peer, _, _, rejections in results if not by_peer)
 
 
-def provider_id(database: Database, provider: str) -> int:
+def read_provider_id(database: Database, provider: str) -> int:
     with database.read() as connection:
         return resource_providers.by_uuid(connection, provider).id
 
 
-def used_by_consumer(database: Database, provider: str) -> dict[str, int]:
+def read_amounts_by_consumer(database: Database, provider: str) -> dict[str, int]:
     with database.read() as connection:
         _, rows = allocations.of_provider(connection, provider)
     assert len({row.consumer for row in rows}) == len(rows)

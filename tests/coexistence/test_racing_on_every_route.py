@@ -13,7 +13,7 @@ from placement_sched.db.transaction import Database
 from tests.chaos.scale import TRIED, choose_count
 from tests.chaos.write_routes import WriteRoute, list_write_routes
 from tests.chaos.writes import World
-from tests.coexistence.conftest import peer_url
+from tests.coexistence.conftest import build_peer_url
 from tests.conftest import make_settings
 from tests.differential.exchange import Reply, Request
 from tests.differential.sides import Ours, Peer
@@ -53,7 +53,7 @@ class Writer:
 
     def __init__(self, which: int, url: str, routes: list[WriteRoute]) -> None:
         self._is_peer = which % 2 == 1
-        self._service = Peer(peer_url(url)) if self._is_peer else Ours(url)
+        self._service = Peer(build_peer_url(url)) if self._is_peer else Ours(url)
         self._dice = random.Random(which)
         self._world = World(self._dice, self._get)
         self._routes = [

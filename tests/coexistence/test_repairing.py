@@ -20,8 +20,12 @@ from placement_sched.db.tables import (
     resource_providers,
 )
 from placement_sched.db.transaction import Database
-from tests.coexistence.conftest import OpenStack, peer_url
-from tests.coexistence.sent_requests import build_request, claim_request, provider_requests
+from tests.coexistence.conftest import OpenStackPlacement, build_peer_url
+from tests.coexistence.sent_requests import (
+    build_claim_request,
+    build_provider_requests,
+    build_request,
+)
 from tests.conftest import make_settings
 from tests.differential.sides import Peer
 from tests.support.reports import build_report, node_uuid
@@ -48,34 +52,34 @@ THEIRS = (
 )
 
 
-def instance_uuid(number):
+def build_instance_uuid(number):
     return f"bbbbbbbb-0000-4000-8000-{number:012}"
 
 
 @pytest.fixture(scope="module")
 def peer_database_file(tmp_path_factory):
     path = tmp_path_factory.mktemp("theirs") / "placement.db"
-    url = f"sqlite:///{path}"
-    OpenStack(url).manage("db", "sync")
-    with closing(Peer(peer_url(url))) as peer:
+    adopted_database_url = f"sqlite:///{path}"
+    OpenStackPlacement(adopted_database_url).manage("db", "sync")
+    with closing(Peer(build_peer_url(adopted_database_url))) as peer:
         for host in HOSTS:
-            _fill_by_peer(peer, host)
+            _fill_database_by_peer(peer, host)
     return path
 
 
 @pytest.fixture
-def url(peer_database_file, tmp_path):
+def adopted_database_url(peer_database_file, tmp_path):
     return f"sqlite:///{shutil.copy(peer_database_file, tmp_path)}"
 
 
 @pytest.fixture
-def adopted_app(url, monkeypatch, capsys):
-    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", url)
+def adopted_app(adopted_database_url, monkeypatch, capsys):
+    monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", adopted_database_url)
     assert main(["db", "sync"]) == 1
     assert "placement-sched db adopt" in capsys.readouterr().err
     assert main(["db", "adopt"]) == 0
     capsys.readouterr()
-    with closing(create_app(make_settings(url))) as application:
+    with closing(create_app(make_settings(adopted_database_url))) as application:
         yield TestApp(application, extra_environ={"HTTP_X_AUTH_TOKEN": "admin"})
 
 
@@ -84,13 +88,13 @@ def report_hosts(app):
     app.post_json("/scheduler/v1/compute_nodes", reports)
 
 
-def _fill_by_peer(peer, host):
+def _fill_database_by_peer(peer, host):
     uuid = node_uuid(host)
     # The last host is disabled in nova.
     disabled = ["COMPUTE_STATUS_DISABLED"] if host == HOSTS[-1] else []
     requests = [
         build_request("PUT", f"/traits/{TRAIT}"),
-        *provider_requests(
+        *build_provider_requests(
             uuid,
             f"cn{host}",
             inventories={
@@ -104,23 +108,23 @@ def _fill_by_peer(peer, host):
         ),
     ]
     for number in range(OF_EACH):
-        consumer, amounts = instance_uuid(10 * host + number), {"VCPU": 1, "MEMORY_MB": 512}
+        consumer, amounts = build_instance_uuid(10 * host + number), {"VCPU": 1, "MEMORY_MB": 512}
         owner = ("demo", "demo")
-        requests.append(claim_request(consumer, {uuid: amounts}, version="1.36", owner=owner))
+        requests.append(build_claim_request(consumer, {uuid: amounts}, version="1.36", owner=owner))
     for request in requests:
         reply = peer.get_answer(request)
         assert reply.status < 300, reply
 
 
 @pytest.fixture
-def database(url):
-    database = Database(make_settings(url))
+def database(adopted_database_url):
+    database = Database(make_settings(adopted_database_url))
     yield database
     database.dispose()
 
 
 @pytest.fixture
-def peer_rows(database):
+def read_rows_of_nova(database):
     def read():
         with database.read() as connection:
             return {
@@ -149,34 +153,34 @@ COMMANDS = (
 )
 
 
-def test_commands_keep_rows_of_nova(adopted_app, peer_rows):
+def test_commands_keep_rows_of_nova(adopted_app, read_rows_of_nova):
     report_hosts(adopted_app)
     body = {"aggregate": {"name": "ours"}}
     created = adopted_app.post_json("/compute/v2.1/os-aggregates", body)
     action = f"/compute/v2.1/os-aggregates/{created.json['aggregate']['id']}/action"
     adopted_app.post_json(action, {"add_host": {"host": "cn1"}})
     adopted_app.post_json(action, {"set_metadata": {"metadata": {f"trait:{TRAIT}": "required"}}})
-    before = peer_rows()
+    before = read_rows_of_nova()
     for command in COMMANDS:
         main(command.split())
-        assert peer_rows() == before, command
+        assert read_rows_of_nova() == before, command
 
 
-def test_report_without_inventories_changes_no_rows_of_nova(adopted_app, peer_rows):
-    before = peer_rows()
+def test_report_without_inventories_changes_no_rows_of_nova(adopted_app, read_rows_of_nova):
+    before = read_rows_of_nova()
     adopted_app.post_json(
         "/scheduler/v1/compute_nodes",
         [build_report(1, inventories=False, vcpus=1), build_report(2, inventories=False)],
     )
-    assert peer_rows() == before
+    assert read_rows_of_nova() == before
 
 
-def test_report_with_inventories_replaces_only_three_classes(adopted_app, peer_rows):
-    before = peer_rows()
+def test_report_with_inventories_replaces_only_three_classes(adopted_app, read_rows_of_nova):
+    before = read_rows_of_nova()
     report = build_report(1, memory_mb=131072)
     del report["local_gb"]
     adopted_app.post_json("/scheduler/v1/compute_nodes", [report])
-    after = peer_rows()
+    after = read_rows_of_nova()
     for name in ("allocations", "consumers", *_LINKS):
         assert after[name] == before[name]
     target = f"/placement/resource_providers/{node_uuid(1)}/inventories"

@@ -48,7 +48,7 @@ def peer_service(tmp_path_factory):
 
 
 @pytest.fixture
-def licensed_trait_peer(peer_service):
+def peer_with_licensed_trait(peer_service):
     for number in WITH_PROVIDER:
         body = {"uuid": node_uuid(number), "name": f"cn{number}"}
         assert request_peer(peer_service, "POST", "/resource_providers", body).status < 300
@@ -70,39 +70,38 @@ def request_peer(peer, method, path, body=...):
     return peer.get_answer(Request(method, path, version="1.20", document=body))
 
 
-def read_from_peer(peer, number, noun):
+def read_provider_values_from_peer(peer, number, noun):
     path = f"/resource_providers/{node_uuid(number)}/{noun}"
     return set(request_peer(peer, "GET", path).document[noun])
 
 
-def test_aggregates_are_synchronized_and_stay_equal(
-    peer_service, licensed_trait_peer, read_hosts, sqlite_database
+def test_sync_aggregates_of_a_remote_placement_is_idempotent(
+    peer_service, peer_with_licensed_trait, read_hosts, sqlite_database
 ):
     add_aggregate(sqlite_database, "a", ["cn1", "cn2", "cn4"])
     add_aggregate(sqlite_database, "b", ["cn2"])
-    placement = RemotePlacement(placement_service(licensed_trait_peer, THEIRS))
+    placement = RemotePlacement(placement_service(peer_with_licensed_trait, THEIRS))
     placement.change(build_join(aggregate_uuid("b"), node_uuid(3)))
     synced = sync_aggregates(read_hosts, placement)
     assert [(each.code, each.about) for each in synced.problems] == [(SyncCode.NO_PROVIDER, "cn4")]
     a, b = aggregate_uuid("a"), aggregate_uuid("b")
-    assert [read_from_peer(peer_service, number, "aggregates") for number in WITH_PROVIDER] == [
-        {a},
-        {a, b},
-        {b},
-    ]
+    assert [
+        read_provider_values_from_peer(peer_service, number, "aggregates")
+        for number in WITH_PROVIDER
+    ] == [{a}, {a, b}, {b}]
     sync_aggregates(read_hosts, placement, remove_stale=True)
-    assert read_from_peer(peer_service, 3, "aggregates") == set()
-    licensed_trait_peer.seen.clear()
+    assert read_provider_values_from_peer(peer_service, 3, "aggregates") == set()
+    peer_with_licensed_trait.seen.clear()
     again = sync_aggregates(read_hosts, placement, remove_stale=True)
     assert (again.added, again.removed, again.stale) == (set(), set(), set())
-    assert {line.partition(" ")[0] for line in licensed_trait_peer.seen} == {"GET"}
+    assert {line.partition(" ")[0] for line in peer_with_licensed_trait.seen} == {"GET"}
 
 
-def test_traits_are_added_and_removed_and_others_kept(
-    peer_service, licensed_trait_peer, read_hosts, sqlite_database, tmp_path
+def test_sync_traits_of_a_remote_placement_keeps_manual_traits(
+    peer_service, peer_with_licensed_trait, read_hosts, sqlite_database, tmp_path
 ):
     add_aggregate(sqlite_database, "windows", ["cn1", "cn2"], TRAIT_REQUIRED)
-    service, file = placement_service(licensed_trait_peer, THEIRS), tmp_path / "put.json"
+    service, file = placement_service(peer_with_licensed_trait, THEIRS), tmp_path / "put.json"
     by_hand = RemotePlacement(service)
     by_hand.create_trait(LICENSED)
     by_hand.change(build_trait_addition(LICENSED, {node_uuid(2): ""}))
@@ -112,10 +111,13 @@ def test_traits_are_added_and_removed_and_others_kept(
         assert synced.added == {(node_uuid(1), LICENSED)}
     record = TraitFile(file, service.place)
     assert record.aggregates == {(node_uuid(1), LICENSED): aggregate_uuid("windows")}
-    assert read_from_peer(peer_service, 1, "traits") == {LICENSED, "HW_CPU_X86_AVX2"}
+    assert read_provider_values_from_peer(peer_service, 1, "traits") == {
+        LICENSED,
+        "HW_CPU_X86_AVX2",
+    }
     set_metadata(sqlite_database, "windows", {f"trait:{LICENSED}": None})
     with open_trait_file(file, service.place) as record:
         synced = sync_traits(read_hosts, RemotePlacement(service, record))
     assert synced.removed == {(node_uuid(1), LICENSED)}
-    assert read_from_peer(peer_service, 1, "traits") == {"HW_CPU_X86_AVX2"}
-    assert read_from_peer(peer_service, 2, "traits") == {LICENSED}
+    assert read_provider_values_from_peer(peer_service, 1, "traits") == {"HW_CPU_X86_AVX2"}
+    assert read_provider_values_from_peer(peer_service, 2, "traits") == {LICENSED}

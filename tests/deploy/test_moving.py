@@ -15,7 +15,7 @@ from uuid import uuid4
 import pytest
 import requests
 
-from tests.coexistence.conftest import OpenStack
+from tests.coexistence.conftest import OpenStackPlacement
 from tests.deploy import DEPLOY, create_certificate, find_program, run
 from tests.differential.comparison import PEER_PYTHON, needs_peer
 from tests.docs.test_commands import File, parse_page
@@ -126,7 +126,7 @@ def create_objects(server: Server) -> str:
 def test_services_on_one_database_differ_only_as_documented(tmp_path):
     needs_peer()
     url = f"sqlite:///{tmp_path}/placement.db"
-    peer = OpenStack(url)
+    peer = OpenStackPlacement(url)
     peer.manage("db", "sync")
     variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=url)
     run(PROGRAM, "db", "adopt", cwd=tmp_path, env=variables)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.coexistence.conftest import peer_url
+from tests.coexistence.conftest import build_peer_url
 from tests.differential.placement import CandidatesComparison, RequestComparison
 from tests.differential.sides import Ours, Peer
 from tests.support.empty_databases import empty_database
@@ -25,7 +25,7 @@ def comparison(
     ours = Ours(database_url, placement__providers_in_memory=request.param)
     with (
         empty_database(kind, tmp_path) as url,
-        closing(RequestComparison(ours, Peer(url, peer=peer_url(url)))) as comparison,
+        closing(RequestComparison(ours, Peer(url, peer=build_peer_url(url)))) as comparison,
     ):
         yield comparison
 

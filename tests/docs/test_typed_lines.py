@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.coexistence.conftest import OpenStack
+from tests.coexistence.conftest import OpenStackPlacement
 from tests.differential.comparison import needs_peer
 from tests.house import test_readme
 from tests.support.empty_databases import empty_database
@@ -149,7 +149,7 @@ def test_gunicorn_without_configuration_fails_as_documented(reader_folder):
 def make_placement_database(reader_folder: Path, file: str) -> None:
     """Create a database of OpenStack placement, and a configuration file for it."""
     url = f"sqlite:///{reader_folder}/{Path(file).stem}.db"
-    OpenStack(url).manage("db", "sync")
+    OpenStackPlacement(url).manage("db", "sync")
     (reader_folder / file).write_text(
         f"[placement_database]\nconnection = {url}\n[api]\nauth_strategy = noauth2\n"
     )
@@ -211,7 +211,7 @@ def test_version_after_a_rollback_is_that_of_openstack(reader_folder):
     (reader_folder / "placement_sched.conf").write_text(
         "[placement_database]\nconnection = sqlite:///placement.db\n"
     )
-    OpenStack(f"sqlite:///{reader_folder}/placement.db").manage("db", "sync")
+    OpenStackPlacement(f"sqlite:///{reader_folder}/placement.db").manage("db", "sync")
     printed = run_line(line, reader_folder)
     assert re.search(r"OpenStack placement's database of .*, not adopted", printed)
 
