@@ -31,7 +31,7 @@ def find_program(name: str, package: str | None = None) -> str:
     return path
 
 
-def run(*command: str | Path, status: int = 0, **more: object) -> str:
+def run_program(*command: str | Path, status: int = 0, **more: object) -> str:
     """Run a program and return its output."""
     done = subprocess.run(
         command,
@@ -74,7 +74,7 @@ def run_proxy(folder: Path, port: int, *command: str | Path) -> Iterator[tuple[s
 def create_certificate(folder: Path) -> Path:
     """Create a self-signed certificate for localhost and return the file with it and its key."""
     key, signed = folder / "key.pem", folder / "cert.pem"
-    run(
+    run_program(
         *(find_program("openssl"), "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
         *("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"),
         *("-keyout", key, "-out", signed),
@@ -84,7 +84,7 @@ def create_certificate(folder: Path) -> Path:
     return both
 
 
-def check_long_queries(url: str, **options: Any) -> None:
+def check_limit_of_queries(url: str, **options: Any) -> None:
     """Check that a query of 65 000 bytes succeeds, and the errors of longer queries."""
     headers = {"X-Auth-Token": "admin", "OpenStack-API-Version": "placement 1.39"}
 

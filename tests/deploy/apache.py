@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy import DEPLOY, REQUIRED, create_certificate, find_program, run, run_proxy
+from tests.deploy import DEPLOY, REQUIRED, create_certificate, find_program, run_program, run_proxy
 from tests.support.loopback import reserve_port
 from tests.support.repository import ROOT
 
@@ -49,11 +49,11 @@ def run_apache() -> Iterator[tuple[str, Path]]:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         port = stack.enter_context(reserve_port()).getsockname()[1]
         create_certificate(folder)
-        _environment(folder / "venv")
-        _install(folder)
-        _write(folder, port)
+        _create_environment(folder / "venv")
+        _write_service_files(folder)
+        _write_apache_configuration(folder, port)
         command = [program, "-d", str(folder), "-f", str(folder / "apache2.conf")]
-        assert "Syntax OK" in run(*command, "-t")
+        assert "Syntax OK" in run_program(*command, "-t")
         yield stack.enter_context(
             run_proxy(
                 *(folder, port, "env", "-i", f"PATH={os.environ['PATH']}", f"TMPDIR={folder}/temp"),
@@ -62,15 +62,15 @@ def run_apache() -> Iterator[tuple[str, Path]]:
         )
 
 
-def _environment(folder: Path) -> None:
+def _create_environment(folder: Path) -> None:
     """Create a virtual environment of mod_wsgi's interpreter with the packages of the tests."""
-    run(_PYTHON, "-m", "venv", "--without-pip", str(folder))
+    run_program(_PYTHON, "-m", "venv", "--without-pip", str(folder))
     (packages,) = folder.glob("lib/python*/site-packages")
     folders = [path for path in sys.path if path.endswith("site-packages")]
     (packages / "more.pth").write_text("\n".join([str(ROOT), *folders]))
 
 
-def _install(folder: Path) -> None:
+def _write_service_files(folder: Path) -> None:
     """Write configuration and program with the guide's owners and permissions."""
     folder.chmod(0o755)
     for name, mode in (("etc", 0o750), ("share", 0o755), ("state", 0o755), ("temp", 0o1777)):
@@ -94,7 +94,7 @@ def _install(folder: Path) -> None:
         shutil.chown(folder / "state", user, group)
 
 
-def _write(folder: Path, port: int) -> None:
+def _write_apache_configuration(folder: Path, port: int) -> None:
     """Write Apache's configuration: the example with the paths and the account of this test."""
     text = (DEPLOY / "wsgi/apache.conf").read_text()
     text = text.replace("<VirtualHost *:443>", f"<VirtualHost 127.0.0.1:{port}>")

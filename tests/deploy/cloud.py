@@ -14,7 +14,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from uuid import uuid4
 
-from tests.deploy import DEPLOY, run
+from tests.deploy import DEPLOY, run_program
 from tests.differential.comparison import PEER_PYTHON
 from tests.support import keystone
 from tests.support.servers import wait_until
@@ -66,11 +66,11 @@ class Cloud:
         """Connect a machine, whose first process is ``leader``, to the network."""
         port = f"port{address.rpartition('.')[2]}"
         ends = ("type", "veth", "peer", "name", port, "netns", str(self._network))
-        run("ip", "link", "add", "host0", "netns", str(leader), *ends)
+        run_program("ip", "link", "add", "host0", "netns", str(leader), *ends)
         self.ip("link", "set", port, "master", "bridge", "up")
         there = ("nsenter", f"--target={leader}", "--net", "ip")
-        run(*there, "address", "add", f"{address}/24", "dev", "host0")
-        run(*there, "link", "set", "host0", "up")
+        run_program(*there, "address", "add", f"{address}/24", "dev", "host0")
+        run_program(*there, "link", "set", "host0", "up")
 
     def start_keystone(self) -> None:
         """Start keystone with an administrator and the project of the services."""
@@ -79,7 +79,7 @@ class Cloud:
         keystone.bootstrap(folder, KEYSTONE)
         self._serve(keystone.MODULE, 5000, OS_KEYSTONE_CONFIG_DIR=str(folder))
 
-    def point_to(self, url: str) -> None:
+    def set_placement_url(self, url: str) -> None:
         """Set the URL of placement in the catalogue."""
         with closing(sqlite3.connect(self._folder / "keystone/keystone.db")) as database:
             database.execute(
@@ -120,7 +120,7 @@ class Cloud:
         log = self._folder / f"{module}.log"
         output = self._stack.enter_context(log.open("a"))
         process = subprocess.Popen(
-            [*self._inside, PEER_PYTHON, "-c", keystone.SERVE, module, ADDRESS, str(port)],
+            [*self._command_prefix, PEER_PYTHON, "-c", keystone.SERVE, module, ADDRESS, str(port)],
             env={**os.environ, **variables},
             stdout=output,
             stderr=output,
@@ -135,11 +135,11 @@ class Cloud:
         return process
 
     @property
-    def _inside(self) -> tuple[str, ...]:
+    def _command_prefix(self) -> tuple[str, ...]:
         return "nsenter", f"--target={self._network}", "--net", "--"
 
     def _run(self, *command: str | Path, **more: object) -> str:
-        return run(*self._inside, *command, **more)
+        return run_program(*self._command_prefix, *command, **more)
 
 
 def _build_requests(providers: int, consumers: int) -> Iterator[tuple[str, str, object]]:

@@ -22,7 +22,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.deploy import DEPLOY, REQUIRED, find_program, run
+from tests.deploy import DEPLOY, REQUIRED, find_program, run_program
 from tests.house.test_packaging import LEFT_OUT
 from tests.support.repository import ROOT
 from tests.support.servers import wait_until
@@ -88,15 +88,15 @@ def _may_mount() -> bool:
     return tried.returncode == 0
 
 
-def prepare(packages: Sequence[str]) -> None:
+def prepare_debian(packages: Sequence[str]) -> None:
     """Install Debian and download the packages of its machines, unless both are cached."""
     MACHINE_CACHE.mkdir(parents=True, exist_ok=True)
     with (MACHINE_CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another run may be at work
-        _prepare(sorted(packages))
+        _install_debian_and_packages(sorted(packages))
 
 
-def _prepare(packages: Sequence[str]) -> None:
+def _install_debian_and_packages(packages: Sequence[str]) -> None:
     requirements = DEPLOY / "requirements.txt"
     settings = (SUITE, _HOSTS, _APT_SETTINGS, _DPKG_SETTINGS, *INSTALLED, *packages, *FROM_INDEX)
     state = hashlib.sha256(" ".join(settings).encode() + requirements.read_bytes()).hexdigest()
@@ -171,7 +171,7 @@ class Machine:
             f"status=$?; pwd > /run/folder; export -p > {_EXPORTED_FILE}; exit $status"
         )
         done = subprocess.run(
-            self._inside("bash", "-c", shell),
+            self._command_prefix("bash", "-c", shell),
             env=self._variables,
             input=typed,
             stdout=subprocess.PIPE,
@@ -206,14 +206,18 @@ class Machine:
     def read(self, path: str) -> str:
         """Return the content of a file of the machine."""
         done = subprocess.run(
-            self._inside("cat", path), capture_output=True, text=True, timeout=60, check=True
+            self._command_prefix("cat", path),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=True,
         )
         return done.stdout
 
     def write(self, path: str, text: str) -> None:
         """Replace the content of a file of the machine, but not its owner and permissions."""
         subprocess.run(
-            self._inside("tee", path),
+            self._command_prefix("tee", path),
             input=text,
             stdout=subprocess.DEVNULL,
             text=True,
@@ -229,14 +233,14 @@ class Machine:
             text = text.replace(before, after)
         self.write(path, text)
 
-    def _inside(self, *command: str) -> list[str]:
+    def _command_prefix(self, *command: str) -> list[str]:
         spaces = ("--mount", "--uts", "--ipc", "--net", "--pid", "--root", "--wdns=/")
         return ["nsenter", f"--target={self.leader}", *spaces, "--", *command]
 
     def is_up(self) -> bool:
         """Return whether systemd has started all units."""
         done = subprocess.run(
-            self._inside("systemctl", "is-system-running"),
+            self._command_prefix("systemctl", "is-system-running"),
             capture_output=True,
             text=True,
             timeout=60,
@@ -269,7 +273,7 @@ def start_machine(
             stdout=log,
             stderr=log,
         )
-        stack.callback(_end, process)
+        stack.callback(_shut_down, process)
         assert wait_until(lambda: bool(_find_first_process(process.pid)), 60), console.read_text()
         machine = Machine(_find_first_process(process.pid)[0], replacements)
         assert wait_until(machine.is_up, 120), console.read_text()
@@ -277,7 +281,7 @@ def start_machine(
 
 
 @contextmanager
-def start_copy(
+def start_copy_of_machine(
     folder: Path, name: str, replacements: Mapping[str, str], copied: str
 ) -> Iterator[Machine]:
     """Start a machine with a copy of another machine's disk, as from its image."""
@@ -285,7 +289,7 @@ def start_copy(
     copy = folder / f"{name}-from-{copied}"
     with ExitStack() as stack:
         _mount_memory(copy, stack)
-        run("cp", "--archive", disk / "changed", copy)
+        run_program("cp", "--archive", disk / "changed", copy)
         (copy / "changed/etc/machine-id").unlink(missing_ok=True)  # systemd makes a new id
         yield stack.enter_context(
             start_machine(folder, name, replacements, f"{copy}/changed:{BASE}")
@@ -300,8 +304,8 @@ def _mount_overlay(folder: Path, lower: Path | str, stack: ExitStack) -> Path:
     for name in ("changed", "work"):
         (disk / name).mkdir()
     options = f"lowerdir={lower},upperdir={disk / 'changed'},workdir={disk / 'work'}"
-    run("mount", "-t", "overlay", "overlay", "-o", options, root)
-    stack.callback(run, "umount", "--recursive", root)
+    run_program("mount", "-t", "overlay", "overlay", "-o", options, root)
+    stack.callback(run_program, "umount", "--recursive", root)
     return root
 
 
@@ -315,14 +319,14 @@ def _create_control_groups(name: str, stack: ExitStack) -> list[Path]:
     for line in Path("/proc/self/cgroup").read_text().splitlines():
         _, kind, path = line.split(":", 2)
         if kind in _HIERARCHIES:
-            group = _hierarchy(kind) / path.strip("/") / own
+            group = _find_hierarchy(kind) / path.strip("/") / own
             group.mkdir()
             groups.append(group)
             stack.callback(_remove_control_groups, group)
     return groups
 
 
-def _hierarchy(kind: str) -> Path:
+def _find_hierarchy(kind: str) -> Path:
     """Return the folder of a hierarchy, which has no name if only version 2 is mounted."""
     mounted = Path("/sys/fs/cgroup")
     named = mounted / _HIERARCHIES[kind]
@@ -345,21 +349,21 @@ def _remove_control_groups(group: Path) -> None:
 
 def _mount_memory(folder: Path, stack: ExitStack) -> None:
     folder.mkdir(parents=True)
-    run("mount", "-t", "tmpfs", "-o", "size=6g", "none", folder)
-    stack.callback(run, "umount", folder)
+    run_program("mount", "-t", "tmpfs", "-o", "size=6g", "none", folder)
+    stack.callback(run_program, "umount", folder)
 
 
-def create_repository(folder: Path) -> None:
+def create_source_repository(folder: Path) -> None:
     """Create a bare repository of this source in its current state, for clones on machines."""
     source, bare = folder / "source", folder / _REPOSITORY_NAME
     shutil.copytree(ROOT, source, ignore=LEFT_OUT)
     git = ("git", "-C", source, "-c", "user.name=tests", "-c", "user.email=tests@example.com")
-    run("git", "init", "--quiet", source)
-    run(*git, "add", "--all")
-    run(*git, "commit", "--quiet", "--message", "Try it")
+    run_program("git", "init", "--quiet", source)
+    run_program(*git, "add", "--all")
+    run_program(*git, "commit", "--quiet", "--message", "Try it")
     for release in ("RELEASE", "NEW"):  # names of the pages
-        run(*git, "tag", release)
-    run("git", "clone", "--quiet", "--bare", source, bare)
+        run_program(*git, "tag", release)
+    run_program("git", "clone", "--quiet", "--bare", source, bare)
 
 
 def _find_first_process(process: int) -> list[int]:
@@ -380,7 +384,7 @@ def _inner_process_id(process: int) -> str:
     return next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[-1]
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _shut_down(process: subprocess.Popen[bytes]) -> None:
     """Shut the machine down, as its power button does."""
     process.terminate()
     try:

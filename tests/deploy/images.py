@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy import REQUIRED, debian, find_program, run
+from tests.deploy import REQUIRED, debian, find_program, run_program
 from tests.deploy.test_pages_on_a_machine import list_packages
 from tests.support.repository import ROOT
 
@@ -76,7 +76,7 @@ class Docker:
 
     def make_base(self) -> str:
         """Build the base image and return the build options for it."""
-        debian.prepare(list_packages())
+        debian.prepare_debian(list_packages())
         file = self._folder / "base"
         file.write_text(_BASE.format(base=debian.BASE.name, wheels=debian.WHEELS_PATH))
         self.run_line(
@@ -88,7 +88,7 @@ class Docker:
 
     def run_line(self, line: str, status: int = 0) -> str:
         """Run a line in the root of the checkout and return its output."""
-        return run("bash", "-c", line, status=status, cwd=ROOT, env=self._variables)
+        return run_program("bash", "-c", line, status=status, cwd=ROOT, env=self._variables)
 
 
 def require_podman() -> None:

@@ -26,7 +26,7 @@ def start_proxy(
     create_certificate(folder)
     with ExitStack() as stack:
         port = stack.enter_context(reserve_port()).getsockname()[1]
-        _write(folder, port, ports)
+        _write_nginx_configuration(folder, port, ports)
         if always_tried:
             site = folder / "site.conf"
             site.write_text(site.read_text().replace("max_fails=1", "max_fails=0"))
@@ -35,7 +35,7 @@ def start_proxy(
         )
 
 
-def _write(folder: Path, port: int, ports: Sequence[int]) -> None:
+def _write_nginx_configuration(folder: Path, port: int, ports: Sequence[int]) -> None:
     text = (DEPLOY / "nginx/placement-sched.conf").read_text()
     text = text.replace("listen 443 ssl", f"listen 127.0.0.1:{port} ssl")
     text = re.sub(r"(ssl_certificate +)\S+;", rf"\1{folder}/cert.pem;", text)

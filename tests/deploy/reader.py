@@ -102,7 +102,7 @@ class Step:
         return {"first": [first], "other": first.others, "each": [first, *first.others]}[self.on]
 
 
-def read(machine: Machine, page: str, steps: Sequence[Step]) -> None:
+def type_page(machine: Machine, page: str, steps: Sequence[Step]) -> None:
     """Type the lines of a page, which must succeed and print the output that the page shows.
 
     ``steps`` are in the order of their lines. A step without a line is an error.
@@ -114,13 +114,15 @@ def read(machine: Machine, page: str, steps: Sequence[Step]) -> None:
         machines = step.machines(machine)
         for here in machines:
             step.before(here)
-        run_on_all(lambda here, line=line, typed=step.typed: _run_line(here, line, typed), machines)
+        call_for_all_machines(
+            lambda here, line=line, typed=step.typed: _run_line(here, line, typed), machines
+        )
         for here in machines:
             step.after(here)
     assert not steps_left, steps_left[0].line
 
 
-def run_on_all(do: Callable[[Machine], None], machines: Sequence[Machine]) -> None:
+def call_for_all_machines(do: Callable[[Machine], None], machines: Sequence[Machine]) -> None:
     """Call a function for several machines at the same time."""
     with ThreadPoolExecutor() as pool:
         for job in [pool.submit(do, machine) for machine in machines]:

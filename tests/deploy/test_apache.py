@@ -14,7 +14,7 @@ import requests
 
 from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.plugins import read_settings
-from tests.deploy import apache, check_long_queries
+from tests.deploy import apache, check_limit_of_queries
 from tests.support.servers import wait_until
 
 pytestmark = pytest.mark.system
@@ -97,7 +97,7 @@ def test_body_beyond_the_limit_is_rejected(send_request):
 
 
 def test_query_at_the_limit_is_served_and_a_longer_query_is_rejected(apache_url):
-    check_long_queries(apache_url[0], verify=str(apache_url[1]))
+    check_limit_of_queries(apache_url[0], verify=str(apache_url[1]))
 
 
 def test_header_with_an_underscore_is_dropped(apache_url):

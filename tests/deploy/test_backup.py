@@ -37,7 +37,9 @@ def read_commands(kind: str) -> list[str]:
     return [line.strip().removeprefix("$ ") for line in lines if line.strip().startswith("$ ")]
 
 
-def run_line(command: str, folder: Path, source: URL, target: URL, user: str | None) -> None:
+def run_documented_command(
+    command: str, folder: Path, source: URL, target: URL, user: str | None
+) -> None:
     """Run a command of the page as administrator, with these databases and this user."""
     command = re.sub(r"(--owner |TO )placement_sched\b", rf"\g<1>{user}", command)
     restored = target if "RESTORED" in command else source
@@ -83,7 +85,7 @@ def test_backup_of_a_running_server_can_be_restored(kind, tmp_path):
         empty_database(kind, tmp_path) as source,
         empty_database(kind, restored) as target,
     ):
-        _grant_all(kind, source, user)
+        _grant_all_privileges(kind, source, user)
         own = make_url(source).set(username=user).render_as_string(hide_password=False)
         _prepare_database(own)
         variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=own)
@@ -92,20 +94,20 @@ def test_backup_of_a_running_server_can_be_restored(kind, tmp_path):
             for number in range(5):
                 server.post(path, {"name": f"before{number}", "uuid": str(uuid4())})
             done = threading.Event()
-            writer = threading.Thread(target=_write_until, args=(server, path, done))
+            writer = threading.Thread(target=_create_providers_until, args=(server, path, done))
             writer.start()
             try:
                 backup, *restore = read_commands(kind)
                 urls = make_url(_libpq_url(source)), make_url(_libpq_url(target))
-                run_line(backup, tmp_path, *urls, user)
+                run_documented_command(backup, tmp_path, *urls, user)
             finally:
                 done.set()
                 writer.join(timeout=60)
         _drop_database(kind, target)
         for command in restore:
-            run_line(command, tmp_path, *urls, user)
+            run_documented_command(command, tmp_path, *urls, user)
         own = make_url(target).set(username=user).render_as_string(hide_password=False)
-        names = _check_database(own)
+        names = _read_servable_database(own)
         variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=own)
         with start_server(folder=restored, variables=variables) as server:
             assert server.get("/healthz/ready")[0] == 200
@@ -122,14 +124,14 @@ def create_user(kind: str) -> Iterator[str | None]:
         return
     user = f"ps_{uuid4().hex[:12]}"
     named = user if kind == "postgresql" else f"{user}@'%'"
-    _administer(kind, f"CREATE USER {named}")
+    _run_as_administrator(kind, f"CREATE USER {named}")
     try:
         yield user
     finally:
-        _administer(kind, f"DROP USER {named}")
+        _run_as_administrator(kind, f"DROP USER {named}")
 
 
-def _administer(kind: str, *statements: str) -> None:
+def _run_as_administrator(kind: str, *statements: str) -> None:
     server = create_engine(SERVERS[kind], isolation_level="AUTOCOMMIT")
     with server.connect() as connection:
         for statement in statements:
@@ -137,13 +139,13 @@ def _administer(kind: str, *statements: str) -> None:
     server.dispose()
 
 
-def _grant_all(kind: str, url: str, user: str | None) -> None:
+def _grant_all_privileges(kind: str, url: str, user: str | None) -> None:
     """Grant all privileges on a database to the user, as the page "Deploy" does."""
     name = make_url(url).database
     if kind == "postgresql":
-        _administer(kind, f"ALTER DATABASE {name} OWNER TO {user}")
+        _run_as_administrator(kind, f"ALTER DATABASE {name} OWNER TO {user}")
     elif kind == "mysql":
-        _administer(kind, f"GRANT ALL ON {name}.* TO {user}@'%'")
+        _run_as_administrator(kind, f"GRANT ALL ON {name}.* TO {user}@'%'")
 
 
 def _drop_database(kind: str, url: str) -> None:
@@ -152,7 +154,7 @@ def _drop_database(kind: str, url: str) -> None:
     if kind == "sqlite":
         Path(str(name)).unlink()
     else:
-        _administer(kind, f"DROP DATABASE {name}")
+        _run_as_administrator(kind, f"DROP DATABASE {name}")
 
 
 def _prepare_database(url: str) -> None:
@@ -161,7 +163,7 @@ def _prepare_database(url: str) -> None:
     database.dispose()
 
 
-def _write_until(server, path: str, done: threading.Event) -> None:
+def _create_providers_until(server, path: str, done: threading.Event) -> None:
     for number in range(100_000):
         if done.is_set():
             return
@@ -172,7 +174,7 @@ def _libpq_url(url: str) -> str:
     return url.replace("+psycopg", "").replace("+pymysql", "") if "://" in url else url
 
 
-def _check_database(url: str) -> set[str]:
+def _read_servable_database(url: str) -> set[str]:
     """Check that this release can serve the database, and return the names of its providers."""
     database = Database(make_settings(url, placement__providers_in_memory=True))
     try:
@@ -186,7 +188,7 @@ def _check_database(url: str) -> set[str]:
         database.dispose()
 
 
-def test_page_has_commands_for_each_database():
+def test_backup_page_has_commands_for_each_database():
     for kind in KINDS:
         backup, *restore = read_commands(kind)
         assert "backup" in backup

@@ -55,7 +55,9 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         # The servers compute figures of the cloud at the first scrape and keep them for a minute.
         url = stack.enter_context(run_prometheus(folder, servers))
         assert wait_until(
-            lambda: send_traffic(servers) and all(has_number(url, query) for query in PANEL_QUERIES)
+            lambda: (
+                send_traffic(servers) and all(returns_number(url, query) for query in PANEL_QUERIES)
+            )
         )
         yield url
 
@@ -126,7 +128,7 @@ def query_series(url: str, expression: str) -> list[dict]:
     return answer["data"]["result"]
 
 
-def has_number(url: str, expression: str) -> bool:
+def returns_number(url: str, expression: str) -> bool:
     """Return whether a query has a number other than the rate of nothing."""
     return any(series["value"][1] != "NaN" for series in query_series(url, expression))
 
@@ -135,11 +137,11 @@ PANEL_QUERIES = [expression for title, expression, _ in read_panels() if title n
 
 
 def test_every_panel_has_data_after_traffic(prometheus):
-    empty = [title for title, query, _ in read_panels() if not has_number(prometheus, query)]
+    empty = [title for title, query, _ in read_panels() if not returns_number(prometheus, query)]
     assert empty == EMPTY_PANELS
 
 
-def test_only_expected_alerts_fire(prometheus):
+def test_only_alerts_about_lost_claims_and_no_valid_host_fire(prometheus):
     fired = {rule["alert"] for rule in RULES if query_series(prometheus, rule["expr"])}
     # A request may be slow if the machine is busy.
     possible = {"PlacementSchedSlow"}

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from placement_sched.cli.main import make_parser
-from tests.deploy import DEPLOY, find_program, run
+from tests.deploy import DEPLOY, find_program, run_program
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -23,14 +23,14 @@ def read_instructions() -> list[tuple[str, str]]:
     return [(line.split()[0], line.partition(" ")[2].strip()) for line in lines]
 
 
-def last_stage_instructions() -> dict[str, str]:
+def read_last_stage() -> dict[str, str]:
     parts = read_instructions()
     last = max(number for number, (word, _) in enumerate(parts) if word == "FROM")
     return dict(parts[last:])
 
 
 def test_image_runs_as_a_numeric_user_other_than_root():
-    user, group = last_stage_instructions()["USER"].split(":")
+    user, group = read_last_stage()["USER"].split(":")
     assert int(user) > 0
     assert int(group) > 0
     deployment = (DEPLOY / "kubernetes/deployment.yaml").read_text()
@@ -41,7 +41,7 @@ def test_image_runs_as_a_numeric_user_other_than_root():
 def test_only_the_built_environment_is_copied():
     copied = [rest for word, rest in read_instructions() if word == "COPY"]
     assert copied[-1] == "--from=build /opt/placement_sched /opt/placement_sched"
-    last = last_stage_instructions()
+    last = read_last_stage()
     assert "RUN" not in last  # a package manager would leave a cache
     assert "-slim" in last["FROM"]
 
@@ -53,7 +53,7 @@ def test_packages_are_installed_with_hashes():
 
 
 def test_health_check_uses_the_port_of_the_server():
-    last = last_stage_instructions()
+    last = read_last_stage()
     assert f"127.0.0.1:{last['EXPOSE']}/healthz'" in last["HEALTHCHECK"]
     program, option, code = json.loads(re.search(r"CMD (\[.*\])", last["HEALTHCHECK"])[1])
     assert (program, option) == ("python", "-c")
@@ -82,13 +82,13 @@ def test_compose_file_is_valid():
     """Compose 1 rejects the name of a project, and accepts the rest of the file."""
     compose = find_program("docker-compose")
     text = (DEPLOY / "compose/compose.yaml").read_text()
-    if run(compose, "version", "--short").startswith("1."):
+    if run_program(compose, "version", "--short").startswith("1."):
         text = text.replace("name: placement-sched\n", "", 1)
     folder = DEPLOY / "compose"
     checked = (compose, "--file", "-", "config", "--quiet")
     variables = {**os.environ, "POSTGRES_PASSWORD": "x", "GRAFANA_PASSWORD": "x"}
-    assert run(*checked, input=text, cwd=folder, env=variables) == ""
+    assert run_program(*checked, input=text, cwd=folder, env=variables) == ""
     misspelt = text.replace("read_only:", "readonly:")
-    assert "readonly" in run(*checked, input=misspelt, cwd=folder, env=variables, status=1)
+    assert "readonly" in run_program(*checked, input=misspelt, cwd=folder, env=variables, status=1)
     del variables["GRAFANA_PASSWORD"]
-    assert "set it" in run(*checked, input=text, cwd=folder, env=variables, status=1)
+    assert "set it" in run_program(*checked, input=text, cwd=folder, env=variables, status=1)

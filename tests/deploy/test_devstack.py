@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from placement_sched.cli.main import make_parser
-from tests.deploy import run
+from tests.deploy import run_program
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ PHASES = (
 )
 
 
-def run_plugin(folder: Path, mode: str | None, *, status: int = 0) -> list[list[str]]:
+def run_devstack_plugin(folder: Path, mode: str | None, *, status: int = 0) -> list[list[str]]:
     """Return the calls of the settings and of all phases, in order."""
     program = folder / "placement-sched"
     program.write_text('#!/bin/bash\nprintf "%q " placement-sched "$@"; echo\n')
@@ -57,7 +57,7 @@ def run_plugin(folder: Path, mode: str | None, *, status: int = 0) -> list[list[
     script += f"source {DEVSTACK}/settings\n"
     # DevStack sources a plugin with the mode and, for stack.sh, the phase.
     script += "".join(f"source {DEVSTACK}/plugin.sh {phase}\n" for phase in PHASES)
-    printed = run("bash", "-c", script, status=status)
+    printed = run_program("bash", "-c", script, status=status)
     return [shlex.split(line) for line in printed.splitlines()]
 
 
@@ -83,7 +83,7 @@ COMMANDS = {"placement": "nova-shadow", "scheduler": "nova-scheduler", "shadow":
 
 @pytest.mark.parametrize("mode", SERVICES)
 def test_plugin_configures_and_starts_the_services_of_its_mode(tmp_path, mode):
-    calls = run_plugin(tmp_path, mode)
+    calls = run_devstack_plugin(tmp_path, mode)
     command = f"{tmp_path}/placement-sched {COMMANDS[mode]}"
     # run_process of DevStack starts only enabled services.
     start = f"{command} --config-file /etc/nova/nova.conf --config-file {CONF}"
@@ -100,18 +100,18 @@ def test_plugin_configures_and_starts_the_services_of_its_mode(tmp_path, mode):
     assert make_parser(arguments).parse_args(arguments).run
 
 
-def test_placement_is_the_default_mode(tmp_path):
-    assert run_plugin(tmp_path, None) == run_plugin(tmp_path, "placement")
+def test_default_mode_of_the_devstack_plugin_is_placement(tmp_path):
+    assert run_devstack_plugin(tmp_path, None) == run_devstack_plugin(tmp_path, "placement")
 
 
-def test_unknown_mode_is_reported_with_the_valid_modes(tmp_path):
-    words = [word for line in run_plugin(tmp_path, "both", status=1) for word in line]
+def test_unknown_mode_of_the_devstack_plugin_is_reported(tmp_path):
+    words = [word for line in run_devstack_plugin(tmp_path, "both", status=1) for word in line]
     assert words[-5:] == ["set", "placement,", "scheduler", "or", "shadow"]
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not installed")
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_script_passes_shellcheck(script):
+def test_devstack_plugin_passes_shellcheck(script):
     done = subprocess.run(
         ["shellcheck", script], capture_output=True, text=True, timeout=60, check=False
     )

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.deploy import DEPLOY, create_certificate, find_program, run
-from tests.deploy.test_manifests import manifests_of_kind, readme_blocks
+from tests.deploy import DEPLOY, create_certificate, find_program, run_program
+from tests.deploy.test_manifests import manifests_of_kind, read_readme_blocks
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ HAPROXIES = [f"deploy/{name}/haproxy.cfg" for name in ("haproxy", "compose", "ga
 RULES, SECRET = "deploy/prometheus/rules.yml", "deploy/kubernetes/configuration.yaml"
 
 
-def lines_in_file_headers() -> list[tuple[str, str]]:
+def list_lines_in_file_headers() -> list[tuple[str, str]]:
     """Return the commands of all file headers, with the file."""
     files = [
         path for path in sorted(DEPLOY.rglob("*")) if path.is_file() and path.suffix in _SUFFIXES
@@ -37,21 +37,21 @@ def _comment_lines(file: Path) -> list[str]:
     return [re.split(r" {2,}", line)[0] for line in lines]  # without its description
 
 
-def read_line(file: str) -> str:
-    (line,) = [line for name, line in lines_in_file_headers() if name == file]
+def read_documented_line(file: str) -> str:
+    (line,) = [line for name, line in list_lines_in_file_headers() if name == file]
     return line
 
 
-def compose_lines() -> list[str]:
+def list_compose_lines() -> list[str]:
     """Return the commands for compose before the first that needs Docker."""
-    lines = re.sub(r"\\\n\s+", "", readme_blocks("Compose")[0]).splitlines()
+    lines = re.sub(r"\\\n\s+", "", read_readme_blocks("Compose")[0]).splitlines()
     return lines[: next(n for n, line in enumerate(lines) if line.startswith("docker "))]
 
 
-def typed_lines() -> list[tuple[str, str]]:
+def list_tested_lines() -> list[tuple[str, str]]:
     """Return every command that a test of this module runs, with the file."""
-    heads = [(name, read_line(name)) for name in (*HAPROXIES, RULES, SECRET)]
-    return heads + [("deploy/README", line) for line in compose_lines()]
+    heads = [(name, read_documented_line(name)) for name in (*HAPROXIES, RULES, SECRET)]
+    return heads + [("deploy/README", line) for line in list_compose_lines()]
 
 
 @pytest.mark.parametrize("file", HAPROXIES)
@@ -60,18 +60,25 @@ def test_haproxy_accepts_its_file_with_the_documented_line(file, tmp_path):
     text = re.sub(r"crt \S+", f"crt {create_certificate(tmp_path)}", (ROOT / file).read_text())
     text = re.sub(r"server (\w+) (?:one|two|db\d):", r"server \1 127.0.0.1:", text)
     (tmp_path / "haproxy.cfg").write_text(text)
-    line = f"PATH=$PATH:/usr/sbin; {read_line(file)}"
-    assert run("bash", "-c", line, cwd=tmp_path) == "Configuration file is valid\n"
+    line = f"PATH=$PATH:/usr/sbin; {read_documented_line(file)}"
+    assert run_program("bash", "-c", line, cwd=tmp_path) == "Configuration file is valid\n"
 
 
 def test_promtool_accepts_the_alerts_with_the_documented_line():
     find_program("promtool", "prometheus")
-    assert run("bash", "-c", read_line(RULES), cwd=DEPLOY / "prometheus").count("SUCCESS") == 2
+    assert (
+        run_program("bash", "-c", read_documented_line(RULES), cwd=DEPLOY / "prometheus").count(
+            "SUCCESS"
+        )
+        == 2
+    )
 
 
 def test_documented_line_creates_the_secret_of_the_manifest():
     find_program("kubectl", "kubernetes-client")
-    created = run(*shlex.split(read_line(SECRET)), "--dry-run=client", "--output=json", cwd=DEPLOY)
+    created = run_program(
+        *shlex.split(read_documented_line(SECRET)), "--dry-run=client", "--output=json", cwd=DEPLOY
+    )
     (manifest,) = manifests_of_kind("Secret")
     secret = yaml.safe_load(created)
     assert secret["metadata"]["name"] == manifest["metadata"]["name"]
@@ -83,8 +90,8 @@ def test_readme_lines_create_the_certificate_of_compose(tmp_path):
     haproxy = find_program("haproxy")
     find_program("openssl")
     shutil.copytree(DEPLOY, tmp_path / "deploy")
-    run("bash", "-euc", "\n".join(compose_lines()), cwd=tmp_path)
+    run_program("bash", "-euc", "\n".join(list_compose_lines()), cwd=tmp_path)
     config = tmp_path / "deploy/compose/haproxy.cfg"
     text = re.sub(r"server (\w+) (?:one|two):", r"server \1 127.0.0.1:", config.read_text())
     config.write_text(text.replace("crt /tls/", f"crt {config.parent}/tls/"))
-    assert run(haproxy, "-c", "-f", config) == "Configuration file is valid\n"
+    assert run_program(haproxy, "-c", "-f", config) == "Configuration file is valid\n"

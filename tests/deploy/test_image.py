@@ -22,7 +22,7 @@ URL = "http://127.0.0.1:8778"
 _ASK = "import urllib.request as u; print(u.urlopen(u.Request({url!r}, headers={headers})).read())"
 
 
-def read_line(command: str) -> str:
+def read_documented_command(command: str) -> str:
     """Return a command of the header of the file."""
     head = re.sub(r"\\\n#\s+", "", FILE.read_text().partition("\n\n")[0])
     (line,) = re.findall(rf"^#   (docker {command} .*)", head, re.MULTILINE)
@@ -35,13 +35,15 @@ def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
     require_podman()
     docker = Docker(tmp_path_factory.mktemp("docker"))
     options = docker.make_base()
-    docker.run_line(read_line("build").replace("build", f"build --layers=false {options}", 1))
+    docker.run_line(
+        read_documented_command("build").replace("build", f"build --layers=false {options}", 1)
+    )
     yield docker
     docker.run_line("docker rm --all --force --time 5; docker rmi --all --force")
 
 
 def test_image_runs_read_only_without_root_and_stops(podman):
-    line = read_line("run --read-only").replace(
+    line = read_documented_command("run --read-only").replace(
         "postgresql://...", "sqlite:////tmp/placement_sched.db"
     )
     podman.run_line(line.replace("docker run", "docker run --detach --name server", 1))
@@ -65,7 +67,7 @@ def test_image_runs_read_only_without_root_and_stops(podman):
 
 
 def test_image_serves_the_demo_to_other_machines(podman):
-    line = read_line("run --publish")
+    line = read_documented_command("run --publish")
     podman.run_line(line.replace("docker run", "docker run --detach --name demo", 1))
     request = shlex.quote(_ASK.format(url=f"{URL}/", headers={"Accept": "text/html"}))
     line = f"docker exec demo python -c {request} 2>/dev/null || echo not yet"
@@ -79,10 +81,10 @@ def test_image_serves_the_demo_to_other_machines(podman):
 def test_image_is_small(podman):
     """The base image is not counted, since registries have it."""
 
-    def size(image: str) -> int:
+    def read_image_size(image: str) -> int:
         return int(podman.run_line(f"docker image inspect --format '{{{{.Size}}}}' {image}"))
 
-    added = size("placement-sched") - size(BASE)
+    added = read_image_size("placement-sched") - read_image_size(BASE)
     assert 0 < added < MAX_ADDED_BYTES, added
 
 

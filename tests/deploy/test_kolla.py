@@ -12,7 +12,7 @@ import pytest
 from placement_sched.cli.main import main, make_parser
 from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.plugins import read_settings
-from tests.deploy import DEPLOY, run
+from tests.deploy import DEPLOY, run_program
 from tests.support.servers import BIN, environment
 
 pytestmark = pytest.mark.slow
@@ -64,39 +64,48 @@ print(TestApp(application).get("/resource_providers", status="*").status_int)
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def configuration_folder(tmp_path: Path) -> Path:
     (tmp_path / "placement.conf").write_text(CONF.format(folder=tmp_path))
     return tmp_path
 
 
-def test_wsgi_module_serves_the_placement_api_at_the_root(folder):
+def test_kolla_wsgi_module_serves_the_placement_api_at_the_root(configuration_folder):
     (line,) = re.findall(r"^RUN echo '(.+)' \\$", FILE, re.MULTILINE)
-    package = folder / "placement/wsgi"
+    package = configuration_folder / "placement/wsgi"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     (package / "api.py").write_text(f"{line}\n")
-    variables = {**environment(), "PYTHONPATH": str(folder), "OS_PLACEMENT_CONFIG_DIR": str(folder)}
+    variables = {
+        **environment(),
+        "PYTHONPATH": str(configuration_folder),
+        "OS_PLACEMENT_CONFIG_DIR": str(configuration_folder),
+    }
     variables.pop("PLACEMENT_SCHED_CONFIG", None)
-    printed = run(BIN / "python", "-c", LOAD, env=variables, cwd=folder)
+    printed = run_program(BIN / "python", "-c", LOAD, env=variables, cwd=configuration_folder)
     assert printed.splitlines()[-2:] == ["1.39", "401"]
 
 
-def test_configuration_of_the_role_is_valid(folder, capsys):
+def test_configuration_of_the_kolla_role_is_valid(configuration_folder, capsys):
     """Options without effect are warnings."""
-    assert main(["config", "validate", "--config-file", str(folder / "placement.conf")]) == 0
+    assert (
+        main(["config", "validate", "--config-file", str(configuration_folder / "placement.conf")])
+        == 0
+    )
     assert "error" not in capsys.readouterr().out
 
 
-def run_start_script(folder: Path, failing: str = "", **variables: str) -> list[list[str]]:
+def run_start_script(
+    configuration_folder: Path, failing: str = "", **variables: str
+) -> list[list[str]]:
     """Source the start script as the image does, and return the calls of the programs."""
     for name in ("placement-manage", "placement-sched"):
-        file = folder / name
+        file = configuration_folder / name
         status = f'[[ "{failing}" != "{name}" ]]'
         file.write_text(f'#!/bin/bash\nprintf "%q " {name} "$@"; echo\n{status}\n')
         file.chmod(0o755)
     script = f"set -o errexit\n. {DEPLOY}/kolla/extend_start.sh\necho serve"
-    path = {"PATH": f"{folder}:{os.environ['PATH']}"}
-    printed = run("bash", "-c", script, status=bool(failing), env={**path, **variables})
+    path = {"PATH": f"{configuration_folder}:{os.environ['PATH']}"}
+    printed = run_program("bash", "-c", script, status=bool(failing), env={**path, **variables})
     return [shlex.split(line) for line in printed.splitlines()]
 
 
@@ -121,7 +130,7 @@ def test_failed_upgrade_fails_the_container(tmp_path, program, calls):
     assert run_start_script(tmp_path, failing=program, KOLLA_BOOTSTRAP="") == UPGRADE[:calls]
 
 
-def test_image_copies_the_files_of_setup():
+def test_kolla_image_copies_the_files_that_setup_needs():
     setup = (DEPLOY.parent / "setup.cfg").read_text()
     pattern = r"^(?:long_description|license_files) = (?:file: )?(\S+)"
     for name in re.findall(pattern, setup, re.MULTILINE):
@@ -163,7 +172,9 @@ def read_config(service: str) -> dict:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_command_of_a_container_reads_the_copied_files_and_logs_to_stderr(service, folder, capsys):
+def test_command_of_a_container_reads_the_copied_files_and_logs_to_stderr(
+    service, configuration_folder, capsys
+):
     config = read_config(service)
     words = shlex.split(config["command"])
     begin = words.index("placement-sched")
@@ -174,8 +185,8 @@ def test_command_of_a_container_reads_the_copied_files_and_logs_to_stderr(servic
     files = arguments[2::2]
     copied = {entry["dest"]: entry for entry in config["config_files"]}
     assert [copied[file]["owner"] for file in files] == ["placement", "placement"]
-    (folder / "nova.conf").write_text(NOVA_CONF.format(folder=folder))
-    chosen = [f"--config-file={folder / Path(file).name}" for file in files]
+    (configuration_folder / "nova.conf").write_text(NOVA_CONF.format(folder=configuration_folder))
+    chosen = [f"--config-file={configuration_folder / Path(file).name}" for file in files]
     assert main(["config", "validate", *chosen]) == 0
     assert "error" not in capsys.readouterr().out
 
@@ -185,7 +196,7 @@ def test_container_has_every_file_of_its_configuration(service, tmp_path):
     (tmp_path / "docker").write_text('#!/bin/bash\nprintf "%q " "$@"\n')
     (tmp_path / "docker").chmod(0o755)
     path = f"{tmp_path}:{os.environ['PATH']}"
-    printed = run(
+    printed = run_program(
         DEPLOY / "kolla/run.sh",
         *(service, "REGISTRY/IMAGE:TAG", "--detach"),
         env={"PATH": path, "NODE_CONFIG": str(tmp_path)},
@@ -203,9 +214,9 @@ def test_container_has_every_file_of_its_configuration(service, tmp_path):
         if source.suffix != ".json"
     }
     for entry in read_config(service)["config_files"]:
-        folder, _, name = entry["source"].rpartition("/")
+        configuration_folder, _, name = entry["source"].rpartition("/")
         kind = "placement-api" if name == "placement.conf" else "nova-scheduler"
-        assert folders[folder] == kind
+        assert folders[configuration_folder] == kind
 
 
 def test_stopped_container_has_time_to_finish_requests():

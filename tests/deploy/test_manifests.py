@@ -17,7 +17,7 @@ import yaml
 
 from placement_sched.cli.main import main, make_parser
 from placement_sched.cli.serve import GRACE
-from tests.deploy import DEPLOY, create_certificate, find_program, run
+from tests.deploy import DEPLOY, create_certificate, find_program, run_program
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -35,22 +35,22 @@ def read_manifests() -> list[dict]:
     ]
 
 
-def manifests_of_kind(kind: str) -> list[dict]:
+def find_manifests_of_kind(kind: str) -> list[dict]:
     return [manifest for manifest in read_manifests() if manifest["kind"] == kind]
 
 
 (CONFIGURATION,) = [
     manifest["data"]["placement_sched.conf"]
-    for manifest in manifests_of_kind("ConfigMap")
+    for manifest in find_manifests_of_kind("ConfigMap")
     if manifest["metadata"]["name"] == "placement-sched"
 ]
 
 
-def pod_templates() -> list[dict]:
+def list_pod_templates() -> list[dict]:
     return [
         manifest["spec"]["template"]
         for kind in ("Deployment", "Job")
-        for manifest in manifests_of_kind(kind)
+        for manifest in find_manifests_of_kind(kind)
     ]
 
 
@@ -112,7 +112,7 @@ def test_manifest_is_valid_for_its_kind(manifest):
 
 
 def test_invalid_fields_are_reported():
-    (deployment,) = manifests_of_kind("Deployment")
+    (deployment,) = find_manifests_of_kind("Deployment")
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     container |= {"readynessProbe": {}, "image": 7, "args": []}
     del deployment["spec"]["selector"]
@@ -130,7 +130,7 @@ def test_every_manifest_is_in_the_kustomization():
 
 def test_kubectl_renders_the_manifests_in_one_namespace():
     rendered = yaml.safe_load_all(
-        run(find_program("kubectl", "kubernetes-client"), "kustomize", KUBERNETES)
+        run_program(find_program("kubectl", "kubernetes-client"), "kustomize", KUBERNETES)
     )
     namespaces = {object_["kind"]: object_["metadata"].get("namespace") for object_ in rendered}
     kinds = {manifest["kind"] for manifest in read_manifests()} - {"Kustomization"}
@@ -139,38 +139,40 @@ def test_kubectl_renders_the_manifests_in_one_namespace():
     assert namespaces["Namespace"] is None
 
 
-def readme_lines() -> list[str]:
+def read_readme_lines() -> list[str]:
     """Return the commands of deploy/README.md for Kubernetes."""
-    blocks = readme_blocks("Kubernetes")
+    blocks = read_readme_blocks("Kubernetes")
     return re.sub(r"\\\n\s+", "", "".join(blocks)).splitlines()
 
 
-def readme_blocks(title: str) -> list[str]:
+def read_readme_blocks(title: str) -> list[str]:
     """Return the code blocks below a heading of deploy/README.md."""
     _, heading, rest = (DEPLOY / "README.md").read_text().partition(f"\n## {title}\n")
     assert heading
     return re.findall(r"^```\n(.*?)^```$", rest.partition("\n## ")[0], re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize("line", readme_lines())
+@pytest.mark.parametrize("line", read_readme_lines())
 def test_kubectl_accepts_the_lines_of_the_readme(line, tmp_path):
     """Without a cluster the secret is created, and other commands fail to connect."""
     kubectl, *words = shlex.split(line)
     variables = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "KUBECONFIG": os.devnull}
     command = (find_program(kubectl, "kubernetes-client"), "--server=http://127.0.0.1:9")
     if "create" not in words:
-        output = run(*command, *words, status=1, cwd=ROOT, env=variables)
+        output = run_program(*command, *words, status=1, cwd=ROOT, env=variables)
         assert "127.0.0.1:9" in output
         return
     create_certificate(tmp_path)
     files = {"placement.example.com.pem": "cert.pem", "placement.example.com.key": "key.pem"}
     words = [str(tmp_path / files[word]) if word in files else word for word in words]
-    output = run(*command, *words, "--dry-run=client", "--output=yaml", cwd=ROOT, env=variables)
+    output = run_program(
+        *command, *words, "--dry-run=client", "--output=yaml", cwd=ROOT, env=variables
+    )
     secret = yaml.safe_load(output)
     assert secret["type"] == "kubernetes.io/tls"
     names = {
         tls["secretName"]
-        for ingress in manifests_of_kind("Ingress")
+        for ingress in find_manifests_of_kind("Ingress")
         for tls in ingress["spec"]["tls"]
     }
     assert names == {secret["metadata"]["name"]}
@@ -181,7 +183,7 @@ def test_memory_requests_equal_the_guide_for_10_000_hosts():
     page = (ROOT / "doc/source/deploy.rst").read_text()
     worker = max(map(int, re.findall(r"(\d+) MB", re.search(r"\n10 000 {2,}(.*)", page)[1])))
     parent = int(re.search(r"(\d+) MB for the parent process", page)[1])
-    (deployment,) = manifests_of_kind("Deployment")
+    (deployment,) = find_manifests_of_kind("Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     workers = int(re.search(r"--workers=(\d+)", " ".join(container["args"]))[1])
     requested = int(container["resources"]["requests"]["memory"].removesuffix("Mi")) << 20
@@ -190,7 +192,7 @@ def test_memory_requests_equal_the_guide_for_10_000_hosts():
 
 def test_pods_meet_the_restricted_standard():
     """The namespace's "pod-security.kubernetes.io/enforce: restricted" rejects other pods."""
-    for pod in pod_templates():
+    for pod in list_pod_templates():
         of_pod = pod["spec"]["securityContext"]
         assert of_pod["runAsNonRoot"] is True
         assert of_pod["seccompProfile"]["type"] == "RuntimeDefault"
@@ -202,31 +204,34 @@ def test_pods_meet_the_restricted_standard():
 
 
 def test_selectors_match_only_the_servers():
-    (deployment,), (service,) = manifests_of_kind("Deployment"), manifests_of_kind("Service")
+    (deployment,), (service,) = (
+        find_manifests_of_kind("Deployment"),
+        find_manifests_of_kind("Service"),
+    )
     servers = deployment["spec"]["template"]["metadata"]["labels"]
-    (job,) = manifests_of_kind("Job")
+    (job,) = find_manifests_of_kind("Job")
     others = job["spec"]["template"]["metadata"]["labels"]
     selectors = [deployment["spec"]["selector"]["matchLabels"], service["spec"]["selector"]]
     selectors += [
         manifest["spec"]["selector"]["matchLabels"]
-        for manifest in manifests_of_kind("PodDisruptionBudget")
+        for manifest in find_manifests_of_kind("PodDisruptionBudget")
     ]
     selectors += [
         manifest["spec"]["podSelector"]["matchLabels"]
-        for manifest in manifests_of_kind("NetworkPolicy")
+        for manifest in find_manifests_of_kind("NetworkPolicy")
     ]
     for selector in selectors:
         assert selector.items() <= servers.items()
         assert not selector.items() <= others.items()
 
 
-def test_objects_that_pods_refer_to_exist():
+def test_objects_that_pods_name_exist():
     names = {
         (manifest["kind"], manifest["metadata"]["name"])
         for manifest in read_manifests()
         if "metadata" in manifest
     }
-    for pod in pod_templates():
+    for pod in list_pod_templates():
         volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
         for container in pod["spec"]["containers"]:
             assert {mount["name"] for mount in container["volumeMounts"]} == set(volumes)
@@ -235,7 +240,7 @@ def test_objects_that_pods_refer_to_exist():
         assert ("ConfigMap", volumes["configuration"]["configMap"]["name"]) in names
 
 
-@pytest.mark.parametrize("pod", pod_templates(), ids=["server", "db-sync"])
+@pytest.mark.parametrize("pod", list_pod_templates(), ids=["server", "db-sync"])
 def test_commands_of_the_manifests_exist(pod):
     (container,) = pod["spec"]["containers"]
     arguments = make_parser(container["args"]).parse_args(container["args"])
@@ -245,14 +250,14 @@ def test_commands_of_the_manifests_exist(pod):
 
 
 def test_termination_period_covers_running_requests():
-    (deployment,) = manifests_of_kind("Deployment")
+    (deployment,) = find_manifests_of_kind("Deployment")
     pod = deployment["spec"]["template"]["spec"]
     delay = re.search(r"shutdown_delay = (\d+)", CONFIGURATION)
     assert pod["terminationGracePeriodSeconds"] > GRACE + int(delay[1])
 
 
 def test_configuration_of_the_manifests_is_valid(tmp_path, monkeypatch, capsys):
-    (secret,) = manifests_of_kind("Secret")
+    (secret,) = find_manifests_of_kind("Secret")
     for name, value in secret["stringData"].items():
         monkeypatch.setenv(name, value)
     file = tmp_path / "placement_sched.conf"

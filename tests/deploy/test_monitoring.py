@@ -14,7 +14,7 @@ from placement_sched.model.figures import CapacityFigures, CloudFigures, Failove
 from placement_sched.nova.monitoring import WaitingRequests
 from placement_sched.operations import gauges as capacity_gauges
 from placement_sched.operations.gauges import CloudGauges
-from tests.deploy import DEPLOY, find_program, run
+from tests.deploy import DEPLOY, find_program, run_program
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -54,7 +54,7 @@ QUERIES = [
 
 
 @pytest.fixture(scope="module")
-def metric_labels() -> dict[str, set[str]]:
+def labels_by_metric() -> dict[str, set[str]]:
     """The labels of each metric by its name, from the registries of ``/metrics``."""
     registered = Metrics()._registry._collector_to_names
     labels = {f"{metric._name}": set(metric._labelnames) for metric in registered}
@@ -67,23 +67,27 @@ def metric_labels() -> dict[str, set[str]]:
     return labels
 
 
-def base_metric_name(name: str, metric_labels: dict[str, set[str]]) -> str:
-    if name in metric_labels:
+def find_base_metric_name(name: str, labels_by_metric: dict[str, set[str]]) -> str:
+    if name in labels_by_metric:
         return name
     bases = (name.removesuffix(suffix) for suffix in _SUFFIXES)
-    return next((base for base in bases if base in metric_labels), name)
+    return next((base for base in bases if base in labels_by_metric), name)
 
 
 @pytest.mark.parametrize(
     ("title", "expression", "legend"), QUERIES, ids=[query[0] for query in QUERIES]
 )
-def test_query_uses_existing_metrics_labels_and_routes(metric_labels, title, expression, legend):
-    names = {base_metric_name(name, metric_labels) for name, _ in _METRIC.findall(expression)}
-    assert names <= set(metric_labels)
+def test_query_uses_existing_metrics_labels_and_routes(labels_by_metric, title, expression, legend):
+    names = {
+        find_base_metric_name(name, labels_by_metric) for name, _ in _METRIC.findall(expression)
+    }
+    assert names <= set(labels_by_metric)
     for name, selector in _METRIC.findall(expression):
         labels = set(re.findall(r"(\w+)\s*(?:=~|!=|!~|=)", selector))
-        assert labels <= metric_labels[base_metric_name(name, metric_labels)] | ADDED_LABELS, name
-    all_labels = set.union(ADDED_LABELS, *(metric_labels[name] for name in names))
+        assert (
+            labels <= labels_by_metric[find_base_metric_name(name, labels_by_metric)] | ADDED_LABELS
+        ), name
+    all_labels = set.union(ADDED_LABELS, *(labels_by_metric[name] for name in names))
     grouped = re.findall(r"(?:by|without|on|group_left)\s*\(([^)]*)\)", expression)
     assert set(re.findall(r"\w+", " ".join(grouped))) <= all_labels
     assert set(re.findall(r"\{\{\s*\$labels\.(\w+)|\{\{(\w+)\}\}", legend)) <= {
@@ -119,10 +123,10 @@ def test_required_alerts_exist():
 
 def test_configurations_of_prometheus_are_valid():
     promtool = find_program("promtool", "prometheus")
-    assert "SUCCESS" in run(promtool, "check", "config", PROMETHEUS / "prometheus.yml")
+    assert "SUCCESS" in run_program(promtool, "check", "config", PROMETHEUS / "prometheus.yml")
     # The file has the rules' path in the container of the compose file.
     composed = ("--syntax-only", DEPLOY / "compose" / "prometheus.yml")
-    assert "SUCCESS" in run(promtool, "check", "config", *composed)
+    assert "SUCCESS" in run_program(promtool, "check", "config", *composed)
 
 
 def test_every_alert_has_a_firing_and_a_quiet_case():

@@ -16,7 +16,7 @@ import pytest
 import requests
 
 from tests.coexistence.conftest import OpenStackPlacement
-from tests.deploy import DEPLOY, create_certificate, find_program, run
+from tests.deploy import DEPLOY, create_certificate, find_program, run_program
 from tests.differential.comparison import PEER_PYTHON, needs_peer
 from tests.docs.test_commands import File, parse_page
 from tests.support.loopback import reserve_port
@@ -71,11 +71,11 @@ def run_openstack_placement(folder: Path, connection: str) -> Iterator[str]:
             process.wait(timeout=60)
 
 
-def expected_comparison(*urls: str, status: int = 0) -> str:
-    return run(sys.executable, DEPLOY / "move/compare.py", *urls, status=status)
+def run_and_format_comparison(*urls: str, status: int = 0) -> str:
+    return run_program(sys.executable, DEPLOY / "move/compare.py", *urls, status=status)
 
 
-def comparison_command() -> str:
+def read_comparison_command() -> str:
     """Return the page's command that compares both services, without a token."""
     joined = re.sub(r"\\\n\s+", "", PAGE)
     (line,) = re.findall(r"(python3 deploy/move/compare\.py .*)", joined)
@@ -84,14 +84,14 @@ def comparison_command() -> str:
 
 def run_comparison(theirs: str, ours: str) -> str:
     """Run the command for these services and return its output."""
-    line = comparison_command()
+    line = read_comparison_command()
     for printed, here in (
         ("http://192.0.2.5:8778", theirs),
         ("https://placement.example.com/placement", ours),
     ):
         assert printed in line
         line = line.replace(printed, here)
-    return run("bash", "-euc", line, cwd=ROOT)
+    return run_program("bash", "-euc", line, cwd=ROOT)
 
 
 def create_objects(server: Server) -> str:
@@ -123,13 +123,13 @@ def create_objects(server: Server) -> str:
     return uuid
 
 
-def test_services_on_one_database_differ_only_as_documented(tmp_path):
+def test_comparison_of_services_on_one_database_finds_only_documented_differences(tmp_path):
     needs_peer()
     url = f"sqlite:///{tmp_path}/placement.db"
     peer = OpenStackPlacement(url)
     peer.manage("db", "sync")
     variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=url)
-    run(PROGRAM, "db", "adopt", cwd=tmp_path, env=variables)
+    run_program(PROGRAM, "db", "adopt", cwd=tmp_path, env=variables)
     other = tmp_path / "other"
     other.mkdir()
     with (
@@ -142,15 +142,15 @@ def test_services_on_one_database_differ_only_as_documented(tmp_path):
         assert run_comparison(theirs, ours) == (
             "1 resource providers, 1 consumers: both answer the same\n"
         )
-        printed = expected_comparison(theirs, f"{empty.url}/placement", status=1)
+        printed = run_and_format_comparison(theirs, f"{empty.url}/placement", status=1)
         assert f"/resource_providers/{uuid}/inventories\n" in printed
         assert printed.endswith("1 resource providers, 1 consumers: 7 parts differ\n")
 
 
-def test_unavailable_service_is_reported_in_one_line():
+def test_comparison_with_an_unavailable_service_fails_in_one_line():
     with reserve_port() as held:
         url = f"http://127.0.0.1:{held.getsockname()[1]}"
-        assert re.fullmatch(r"no answer: .*\n", expected_comparison(url, url, status=1))
+        assert re.fullmatch(r"no answer: .*\n", run_and_format_comparison(url, url, status=1))
 
 
 def test_haproxy_accepts_the_openstack_backend(tmp_path):
@@ -166,4 +166,7 @@ def test_haproxy_accepts_the_openstack_backend(tmp_path):
     text = text.replace("    default_backend", f"{line}\n    default_backend")
     text = re.sub(r"crt \S+", f"crt {create_certificate(tmp_path)}", text)
     (tmp_path / "haproxy.cfg").write_text(f"{text}\n{backend}")
-    assert run(haproxy, "-c", "-f", tmp_path / "haproxy.cfg") == "Configuration file is valid\n"
+    assert (
+        run_program(haproxy, "-c", "-f", tmp_path / "haproxy.cfg")
+        == "Configuration file is valid\n"
+    )

@@ -20,7 +20,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.engine import make_url
 
 from tests.conftest import SERVERS
-from tests.deploy import run
+from tests.deploy import run_program
 from tests.house.test_packaging import LEFT_OUT
 from tests.support.empty_databases import empty_database
 from tests.support.repository import ROOT
@@ -49,7 +49,7 @@ def read_commands(page: str) -> list[list[str]]:
     return [shlex.split(line) for line in re.findall(r"^ {3,6}[#$] (.+)", text, re.MULTILINE)]
 
 
-def machine_commands() -> list[list[str]]:
+def list_machine_commands() -> list[list[str]]:
     """Return the commands that the fixture ``machine`` runs."""
     elsewhere = MACHINE_PROGRAMS | NETWORK_PROGRAMS
     commands = [words for words in read_commands(SYSTEMD_PART) if words[0] not in elsewhere]
@@ -71,7 +71,7 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT, source, ignore=LEFT_OUT)
     for folder in ("opt", "etc/systemd/system", "usr/lib/sysusers.d", "usr/local/bin"):
         (root / folder).mkdir(parents=True)
-    for words in machine_commands():
+    for words in list_machine_commands():
         command = [re.sub(r"^/(?=opt|etc|usr)", f"{root}/", word) for word in words]
         if command[0] == "python3":
             command[0] = sys.executable
@@ -127,13 +127,13 @@ def test_running_server_keeps_its_release_during_an_upgrade(machine):
     words = ("--workers", "2", "--config-file", str(config))
     with start_server(*words, folder=machine, program=program) as server:
         try:
-            run(*put_in_use[:-1], machine / name)
+            run_program(*put_in_use[:-1], machine / name)
             before = server.workers()
             os.kill(min(before), signal.SIGKILL)
             assert wait_until(lambda: len(server.workers() - before) == 1)
             assert server.first_status("/healthz/ready") == 200
         finally:
-            run("ln", "-sfn", "placement_sched-RELEASE", machine / name)
+            run_program("ln", "-sfn", "placement_sched-RELEASE", machine / name)
         (new,) = server.workers() - before
         assert f"{machine / name}-RELEASE/lib/" in Path(f"/proc/{new}/maps").read_text()
 
@@ -172,7 +172,7 @@ def test_database_is_prepared_by_its_documented_user(kind, tmp_path):
         variables = environment(
             OS_PLACEMENT_DATABASE__CONNECTION=url.render_as_string(hide_password=False)
         )
-        printed = run(PROGRAM, "db", "sync", cwd=tmp_path, env=variables)
+        printed = run_program(PROGRAM, "db", "sync", cwd=tmp_path, env=variables)
         assert "schema brought to revision" in printed
         assert "may not create" not in printed  # the user may create the triggers
     finally:

@@ -14,7 +14,15 @@ import pytest
 from tests.deploy import cloud, debian
 from tests.deploy.cloud import Cloud
 from tests.deploy.debian import Machine
-from tests.deploy.reader import OF_LIMITS, PAGES, Step, list_lines, read, read_file, run_on_all
+from tests.deploy.reader import (
+    OF_LIMITS,
+    PAGES,
+    Step,
+    call_for_all_machines,
+    list_lines,
+    read_file,
+    type_page,
+)
 from tests.differential.comparison import needs_peer
 from tests.support.repository import ROOT
 from tests.support.servers import wait_until
@@ -62,21 +70,23 @@ CHANGED = ("shutdown_delay = 5", "shutdown_delay = 6")
 OPENSTACK = f"cd {SOURCE}; . ./admin-openrc; client/bin/openstack"
 
 
-def test_each_page_has_steps():
+def test_steps_exist_for_each_page():
     assert set(list_steps(None, None, None)) == set(PAGES)
 
 
 def test_page_commands_work_on_new_debian_machines(tmp_path):
     needs_peer()
     debian.require_machines()
-    debian.prepare(list_packages())
-    debian.create_repository(tmp_path)
+    debian.prepare_debian(list_packages())
+    debian.create_source_repository(tmp_path)
     with ExitStack() as stack, ThreadPoolExecutor() as pool:
         network = stack.enter_context(cloud.cloud(tmp_path / "cloud"))
         keystone = pool.submit(network.start_keystone)
 
-        def copy_the_disk(machine: Machine) -> None:
-            other = debian.start_copy(tmp_path, "two", {"OWN-ADDRESS": "192.0.2.12"}, "one")
+        def copy_disk_to_second_machine(machine: Machine) -> None:
+            other = debian.start_copy_of_machine(
+                tmp_path, "two", {"OWN-ADDRESS": "192.0.2.12"}, "one"
+            )
             machine.others.append(stack.enter_context(other))
             network.connect(machine.others[0].leader, "192.0.2.12")
             machine.others[0].run(f"cd {SOURCE}")
@@ -85,8 +95,8 @@ def test_page_commands_work_on_new_debian_machines(tmp_path):
             debian.start_machine(tmp_path, "one", {"OWN-ADDRESS": "192.0.2.11"})
         )
         network.connect(machine.leader, "192.0.2.11")
-        for page, steps in list_steps(network, keystone, copy_the_disk).items():
-            read(machine, page, steps)
+        for page, steps in list_steps(network, keystone, copy_disk_to_second_machine).items():
+            type_page(machine, page, steps)
 
 
 def list_packages() -> list[str]:
@@ -112,12 +122,12 @@ def configure_noauth2(machine: Machine) -> None:
     machine.edit(CONFIG, ("auth_strategy = keystone", "auth_strategy = noauth2"))
 
 
-def try_without_keystone(machine: Machine) -> None:
+def configure_machines_without_keystone(machine: Machine) -> None:
     def restart(each: Machine) -> None:
         configure_noauth2(each)
         each.run("systemctl restart placement-sched")
 
-    run_on_all(restart, [machine, *machine.others])
+    call_for_all_machines(restart, [machine, *machine.others])
     machine.open_shell()
     machine.write(f"{SOURCE}/clouds.yaml", read_file("deploy", "clouds.yaml"))
 
@@ -127,18 +137,18 @@ def trust_proxy_headers(machine: Machine) -> None:
     machine.write(CONFIG, f"{machine.read(CONFIG)}{PROXIED}")
 
 
-def check_stopped(machine: Machine) -> None:
+def check_service_is_stopped(machine: Machine) -> None:
     """Check that neither socket nor service is active."""
     status, output = machine.run_line(f"systemctl is-active {UNITS}")
     assert (status, output) == (3, "inactive\ninactive\n")
 
 
-def check_stopped_for_now(machine: Machine) -> None:
-    check_stopped(machine)
+def check_service_is_stopped_and_start_it(machine: Machine) -> None:
+    check_service_is_stopped(machine)
     machine.run(f"systemctl start {UNITS}")
 
 
-def check_started(machine: Machine) -> None:
+def check_start_is_logged(machine: Machine) -> None:
     """Check that the journal has the line of a started server."""
     assert "placement-sched serves " in machine.run(OF_LIMITS)
 
@@ -154,10 +164,10 @@ def read_main_pid(machine: Machine) -> str:
     return machine.run("systemctl show --value --property MainPID placement-sched").strip()
 
 
-class ReloadedServer:
+class ConfigurationReload:
     """A server with a changed configuration, whose process continues."""
 
-    def change(self, machine: Machine) -> None:
+    def change_configuration(self, machine: Machine) -> None:
         self._process = read_main_pid(machine)
         machine.edit(CONFIG, CHANGED)
 
@@ -174,7 +184,7 @@ class ReloadedServer:
         machine.edit(CONFIG, CHANGED[::-1])
 
 
-def add_database_nodes(machine: Machine) -> None:
+def name_database_nodes(machine: Machine) -> None:
     """Name three nodes, two of them down, and replace Apache with HAProxy."""
     for each in (machine, *machine.others):
         each.run("echo 192.0.2.11 db1 >> /etc/hosts; echo 192.0.2.12 db2 db3 >> /etc/hosts")
@@ -183,27 +193,27 @@ def add_database_nodes(machine: Machine) -> None:
     machine.run(f"systemctl start {UNITS}")
 
 
-def check_node_answers(machine: Machine) -> None:
+def check_database_node_answers(machine: Machine) -> None:
     """Check that the database answers on the address of HAProxy."""
     account = f"user='placement', password='{PASSWORD}', host='127.0.0.1', port=3307"
     line = f'/opt/placement_sched/bin/python -c "import pymysql; pymysql.connect({account})"'
     assert wait_until(lambda: machine.run_line(line)[0] == 0, 60), machine.run_line(line)[1]
 
 
-def check_haproxy_serves_both(machine: Machine) -> None:
+def check_haproxy_serves_database_and_api(machine: Machine) -> None:
     """Check that HAProxy serves the database and the API."""
-    check_node_answers(machine)
-    check_answer(machine)
+    check_database_node_answers(machine)
+    check_api_is_ready(machine)
 
 
-def check_answer(machine: Machine) -> None:
+def check_api_is_ready(machine: Machine) -> None:
     """Check that the API answers over TLS."""
     assert wait_until(lambda: '"ready"' in machine.run_line(f"{GET}/healthz/ready")[1], 60)
 
 
-def check_other_server_answers(machine: Machine) -> None:
+def check_proxy_answers_without_this_server(machine: Machine) -> None:
     """Check that the proxy answers 20 requests while this machine's server is stopped."""
-    check_answer(machine)
+    check_api_is_ready(machine)
     machine.run(f"systemctl stop {UNITS}")
     line = f"for i in $(seq 20); do {GET}/healthz/ready || exit 1; done"
     assert machine.run(line).count('"ready"') == 20
@@ -217,7 +227,7 @@ def install_nova(machine: Machine) -> None:
     machine.write("/etc/nova/nova.conf", NOVA)
 
 
-def check_stays_up(unit: str, message: str) -> Callable[[Machine], None]:
+def check_service_waits_for_bus(unit: str, message: str) -> Callable[[Machine], None]:
     """Check that a service without a message bus logs that it waits, and runs."""
 
     def check(machine: Machine) -> None:
@@ -230,7 +240,7 @@ def check_stays_up(unit: str, message: str) -> Callable[[Machine], None]:
     return check
 
 
-def check_release(release: str) -> Callable[[Machine], None]:
+def check_release_of_server(release: str) -> Callable[[Machine], None]:
     """Check the release of the restarted server.
 
     The other machine answers while this machine's server starts. Therefore the modules of the
@@ -243,7 +253,7 @@ def check_release(release: str) -> Callable[[Machine], None]:
             return f"placement_sched-{release}/" in maps
 
         assert wait_until(is_of_release, 60), machine.run(OF_LIMITS)
-        check_answer(machine)
+        check_api_is_ready(machine)
 
     return check
 
@@ -254,7 +264,7 @@ def read_catalogue(machine: Machine) -> set[str]:
     return set(machine.run(line).split())
 
 
-class MovedPlacement:
+class PlacementMove:
     """An OpenStack placement with data before the move, after it and after the return."""
 
     def __init__(self, network: Cloud) -> None:
@@ -270,7 +280,7 @@ class MovedPlacement:
         machine.open_shell()
         self._cloud.fill_placement(self._token, providers=24, consumers=31)
         self._before = self._cloud.read_placement(self._token)
-        self._cloud.point_to(cloud.PLACEMENT)
+        self._cloud.set_placement_url(cloud.PLACEMENT)
         for each in (machine, *machine.others):
             each.run("install -d /etc/placement")
             each.write("/etc/placement/placement.conf", PLACEMENT_CONF)
@@ -315,7 +325,7 @@ class MovedPlacement:
 
 
 def list_steps(
-    network: Cloud, keystone: Future[None], copy_the_disk: Callable[[Machine], None]
+    network: Cloud, keystone: Future[None], copy_disk_to_second_machine: Callable[[Machine], None]
 ) -> dict[str, Sequence[Step]]:
     """Return the actions that the prose of each page describes, in the order of the lines."""
 
@@ -323,29 +333,32 @@ def list_steps(
         keystone.result(timeout=300)
         machine.write(f"{SOURCE}/admin-openrc", cloud.ADMIN)
 
-    moved, reloaded = MovedPlacement(network), ReloadedServer()
+    moved, reloaded = PlacementMove(network), ConfigurationReload()
     both = f"{PASSWORD}\n{PASSWORD}\n"
     return {
         "deploy": [
-            Step("install -m 644 deploy/systemd/placement-sched.service", after=copy_the_disk),
+            Step(
+                "install -m 644 deploy/systemd/placement-sched.service",
+                after=copy_disk_to_second_machine,
+            ),
             Step('runuser -l postgres -c "createuser', before=wait_for_postgresql, typed=both),
             Step(". ./admin-openrc", before=write_credentials),
             Step("sed -i", on="each"),
             Step("runuser -u placement-sched", before=configure_keystone, on="each"),
             Step("systemctl daemon-reload", on="each"),
             Step("systemctl enable --now", on="each"),
-            Step("curl ", after=check_started, on="each"),
+            Step("curl ", after=check_start_is_logged, on="each"),
             Step(
                 "systemctl reload placement-sched",
-                before=reloaded.change,
+                before=reloaded.change_configuration,
                 after=reloaded.check_reload,
             ),
             Step("systemctl kill -s SIGUSR2", after=check_stacks_logged),
-            Step("systemctl stop placement-sched", after=check_stopped_for_now),
-            Step("systemctl reload haproxy", after=check_other_server_answers),
-            Step("systemctl reload nginx", after=check_other_server_answers),
-            Step("client/bin/openstack --os-cloud", before=try_without_keystone),
-            Step("systemctl stop", after=check_stopped, on="other"),
+            Step("systemctl stop placement-sched", after=check_service_is_stopped_and_start_it),
+            Step("systemctl reload haproxy", after=check_proxy_answers_without_this_server),
+            Step("systemctl reload nginx", after=check_proxy_answers_without_this_server),
+            Step("client/bin/openstack --os-cloud", before=configure_machines_without_keystone),
+            Step("systemctl stop", after=check_service_is_stopped, on="other"),
             Step("systemctl start", on="other"),
         ],
         "commands": [],
@@ -354,18 +367,24 @@ def list_steps(
             Step("install ", before=install_nova),
             Step(
                 "systemctl enable",
-                after=check_stays_up("placement-sched-nova-scheduler", "Connection failed: "),
+                after=check_service_waits_for_bus(
+                    "placement-sched-nova-scheduler", "Connection failed: "
+                ),
             ),
         ],
         "adopt#shadow": [
             Step(
                 "systemctl enable",
-                after=check_stays_up("placement-sched-nova-shadow", "requests are not evaluated"),
+                after=check_service_waits_for_bus(
+                    "placement-sched-nova-shadow", "requests are not evaluated"
+                ),
             )
         ],
         "upgrade": [
-            Step("systemctl restart placement-sched", after=check_release("NEW")),
-            Step("systemctl stop placement-sched.socket", after=check_stopped, on="each"),
+            Step("systemctl restart placement-sched", after=check_release_of_server("NEW")),
+            Step(
+                "systemctl stop placement-sched.socket", after=check_service_is_stopped, on="each"
+            ),
         ],
         "adopt#database": [Step("cp placement.conf", before=moved.start_placement)],
         "adopt#placement": [
@@ -376,19 +395,19 @@ def list_steps(
             Step("curl ", on="each"),
             Step("for endpoint", after=moved.check_after_move),
             Step("for endpoint", after=moved.check_after_return),
-            Step("systemctl stop", after=check_stopped, on="each"),
+            Step("systemctl stop", after=check_service_is_stopped, on="each"),
             Step("placement-sched db version", after=moved.check_after_removal),
         ],
         "recipes#mod_wsgi": [
             Step("apt-get install apache2", before=configure_noauth2),
-            Step("systemctl restart apache2", after=check_answer),
+            Step("systemctl restart apache2", after=check_api_is_ready),
         ],
         "galera": [
-            Step("sed ", before=add_database_nodes),
-            Step("systemctl reload haproxy", after=check_haproxy_serves_both),
+            Step("sed ", before=name_database_nodes),
+            Step("systemctl reload haproxy", after=check_haproxy_serves_database_and_api),
             Step("apt-get install haproxy", on="other"),
             Step("install ", on="other"),
             Step("haproxy -c", on="other"),
-            Step("systemctl reload haproxy", after=check_node_answers, on="other"),
+            Step("systemctl reload haproxy", after=check_database_node_answers, on="other"),
         ],
     }

@@ -12,12 +12,12 @@ from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.plugins import read_settings
 from tests.deploy import (
     DEPLOY,
-    check_long_queries,
+    check_limit_of_queries,
     create_certificate,
     find_program,
     haproxy,
     nginx,
-    run,
+    run_program,
 )
 from tests.support.repository import ROOT
 from tests.support.servers import start_server
@@ -43,12 +43,12 @@ def test_haproxy_accepts_the_file_with_database_nodes(tmp_path):
     haproxy = find_program("haproxy")
     page = (ROOT / "doc/source/galera.rst").read_text()
     (line,) = re.findall(r"^   # (sed .*) >> /etc/haproxy/haproxy.cfg$", page, re.MULTILINE)
-    added = re.sub(r" db\d:", " 127.0.0.1:", run(*shlex.split(line), cwd=ROOT))
+    added = re.sub(r" db\d:", " 127.0.0.1:", run_program(*shlex.split(line), cwd=ROOT))
     assert "listen galera\n" in added
     own = re.sub(r"crt \S+", f"crt {create_certificate(tmp_path)}", HAPROXY[0].read_text())
     config = tmp_path / "haproxy.cfg"
     config.write_text(f"{own}{added}")
-    assert run(haproxy, "-c", "-f", config) == "Configuration file is valid\n"
+    assert run_program(haproxy, "-c", "-f", config) == "Configuration file is valid\n"
 
 
 def test_nginx_accepts_its_configuration(tmp_path):
@@ -62,7 +62,7 @@ def test_nginx_accepts_its_configuration(tmp_path):
         f"pid {tmp_path}/pid;\nerror_log stderr;\nevents {{}}\n"
         f"http {{ access_log off; include {tmp_path}/site.conf; }}\n"
     )
-    output = run(nginx, "-t", "-p", tmp_path, "-c", tmp_path / "nginx.conf")
+    output = run_program(nginx, "-t", "-p", tmp_path, "-c", tmp_path / "nginx.conf")
     assert "test is successful" in output
     assert "warn" not in output
 
@@ -81,7 +81,7 @@ def test_proxy_accepts_long_queries_and_reports_the_limit(proxy, tmp_path):
     with start_server(folder=tmp_path) as server:
         port = int(server.url.rpartition(":")[2])
         with proxy.start_proxy(tmp_path, [port]) as (url, signed):
-            check_long_queries(url, verify=str(signed))
+            check_limit_of_queries(url, verify=str(signed))
 
 
 @pytest.mark.parametrize("path", [*HAPROXY, NGINX, APACHE], ids=lambda path: path.parent.name)

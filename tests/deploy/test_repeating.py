@@ -40,7 +40,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: CountingServer
 
-    def _do(self) -> None:
+    def _count_and_respond(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if "/healthz" in self.path:
             self.close_connection = True
@@ -73,7 +73,9 @@ def run_server(done: Counter[str], *, dies: bool = False) -> Iterator[CountingSe
 
 
 @contextmanager
-def run_pair(proxy: ModuleType, folder: Path, done: Counter[str], *, is_closed: bool) -> Iterator:
+def run_proxy_of_two_servers(
+    proxy: ModuleType, folder: Path, done: Counter[str], *, is_closed: bool
+) -> Iterator:
     """Run a proxy for two servers. Only the second server responds.
 
     The port of the first is closed, or it sends no response. Yield both servers, and a function
@@ -103,9 +105,9 @@ def run_pair(proxy: ModuleType, folder: Path, done: Counter[str], *, is_closed: 
 
 
 @PROXIES
-def test_possibly_completed_write_is_not_repeated(proxy, tmp_path):
+def test_proxy_does_not_repeat_a_write_without_a_response(proxy, tmp_path):
     done: Counter[str] = Counter()
-    with run_pair(proxy, tmp_path, done, is_closed=False) as (dying, healthy, send):
+    with run_proxy_of_two_servers(proxy, tmp_path, done, is_closed=False) as (dying, healthy, send):
         for method in WRITES:
             assert {send(method, f"/p{number}") for number in range(10)} == {200, 502}
     assert dying.reached == healthy.reached == set(WRITES)
@@ -114,25 +116,25 @@ def test_possibly_completed_write_is_not_repeated(proxy, tmp_path):
 
 
 @PROXIES
-def test_failed_read_is_repeated(proxy, tmp_path):
-    with run_pair(proxy, tmp_path, Counter(), is_closed=False) as (dying, _, send):
+def test_proxy_repeats_a_read_without_a_response(proxy, tmp_path):
+    with run_proxy_of_two_servers(proxy, tmp_path, Counter(), is_closed=False) as (dying, _, send):
         assert {send("GET", f"/p{number}") for number in range(10)} == {200}
     assert dying.reached == {"GET"}
 
 
 @PROXIES
-def test_unaccepted_request_goes_to_the_other_server(proxy, tmp_path):
+def test_proxy_sends_a_request_to_the_server_that_accepts_connections(proxy, tmp_path):
     done: Counter[str] = Counter()
-    with run_pair(proxy, tmp_path, done, is_closed=True) as (_, _, send):
+    with run_proxy_of_two_servers(proxy, tmp_path, done, is_closed=True) as (_, _, send):
         for method in (*WRITES, "GET"):
             assert {send(method, f"/p{number}") for number in range(10)} == {200}, method
     assert set(done.values()) == {1}
 
 
 @PROXIES
-def test_write_is_502_or_503_without_a_server(proxy, tmp_path):
+def test_write_through_a_proxy_without_servers_is_502_or_503(proxy, tmp_path):
     done: Counter[str] = Counter()
-    with run_pair(proxy, tmp_path, done, is_closed=True) as (_, healthy, send):
+    with run_proxy_of_two_servers(proxy, tmp_path, done, is_closed=True) as (_, healthy, send):
         healthy.shutdown()
         healthy.server_close()
         assert {send(method, "/p") for method in WRITES} <= {502, 503}

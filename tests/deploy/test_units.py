@@ -15,7 +15,7 @@ from placement_sched.cli.serve import GRACE
 from placement_sched.config.conf import new_conf
 from placement_sched.nova.shadow import service as shadow
 from placement_sched.scheduler.plugins import read_settings
-from tests.deploy import DEPLOY, find_program, run
+from tests.deploy import DEPLOY, find_program, run_program
 from tests.support.servers import PROGRAM, environment, wait_until
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ MAX_EXPOSURE = "15"
 
 
 @pytest.fixture
-def units(tmp_path: Path) -> Path:
+def units_folder(tmp_path: Path) -> Path:
     """A folder of the units with the path of this program."""
     for path in UNITS.iterdir():
         (tmp_path / path.name).write_text(path.read_text().replace(INSTALLED, str(PROGRAM)))
@@ -61,19 +61,21 @@ def read_variables(unit: str) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def test_units_are_valid(units):
+def test_units_are_valid(units_folder):
     analyze = find_program("systemd-analyze", "systemd")
     # systemd-analyze reads the files that the units name, too.
-    paths = [path for path in sorted(units.iterdir()) if path.suffix in {".service", ".socket"}]
+    paths = [
+        path for path in sorted(units_folder.iterdir()) if path.suffix in {".service", ".socket"}
+    ]
     assert len(paths) == 4
-    assert run(analyze, "verify", *paths) == ""
+    assert run_program(analyze, "verify", *paths) == ""
 
 
 @pytest.mark.parametrize("unit", SERVICES)
-def test_services_are_hardened(units, unit):
+def test_services_are_hardened(units_folder, unit):
     analyze = find_program("systemd-analyze", "systemd")
     command = ["security", "--offline=true", "--no-pager", f"--threshold={MAX_EXPOSURE}"]
-    output = run(analyze, *command, units / unit)
+    output = run_program(analyze, *command, units_folder / unit)
     assert "Overall exposure level" in output
 
 
@@ -107,7 +109,7 @@ def test_services_write_no_log_to_the_configured_folder(unit, tmp_path):
     command = shlex.split(read_setting(unit, "ExecStart"))[1]
     more = {"serve": ["--workers", "1", "--port", "0"], "nova-scheduler": ["--workers", "1"]}
     words = [PROGRAM, command, "--config-file", "cloud.conf", *more.get(command, [])]
-    output = run(*words, status=1, cwd=tmp_path, env=environment())
+    output = run_program(*words, status=1, cwd=tmp_path, env=environment())
     assert "the log cannot be set up" in output
     with ExitStack() as stack:
         log = tmp_path / "journal"

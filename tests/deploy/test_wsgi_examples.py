@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.deploy import DEPLOY, check_long_queries
+from tests.deploy import DEPLOY, check_limit_of_queries
 from tests.support.servers import BIN, Server, environment, start_server
 from tests.support.versions import LATEST_HEADERS
 
@@ -26,7 +26,7 @@ INSTALLED = "/etc/placement_sched/placement_sched.conf"
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
+def config_file(tmp_path: Path) -> Path:
     file = tmp_path / "placement_sched.conf"
     file.write_text(
         "[placement_database]\nconnection = sqlite:///placement_sched.db\n"
@@ -66,9 +66,9 @@ def send_during_sigterm(server: Server) -> int:
         return connection.getresponse().status
 
 
-def test_gunicorn_serves_with_the_example(tmp_path, config):
+def test_gunicorn_serves_with_the_example(tmp_path, config_file):
     variables = environment(
-        PLACEMENT_SCHED_CONFIG=str(config),
+        PLACEMENT_SCHED_CONFIG=str(config_file),
         PLACEMENT_SCHED_BIND="127.0.0.1:{port}",
         TMPDIR=str(tmp_path),
     )
@@ -81,7 +81,7 @@ def test_gunicorn_serves_with_the_example(tmp_path, config):
         assert server.get("/placement/resource_providers")[0] == 200
         # The four workers share a folder of metrics.
         assert count_requests(server) == {b"1.0"}
-        check_long_queries(server.url)
+        check_limit_of_queries(server.url)
         assert send_endless_line(server).startswith(b"HTTP/1.1 414 ")
         (folder,) = tmp_path.glob("placement_sched_*/")
         assert send_during_sigterm(server) == 200
@@ -89,7 +89,7 @@ def test_gunicorn_serves_with_the_example(tmp_path, config):
     assert not folder.exists()
 
 
-def test_uwsgi_serves_with_the_example(tmp_path, config):
+def test_uwsgi_serves_with_the_example(tmp_path, config_file):
     ini = WSGI / "uwsgi.ini"
     folder = tmp_path / "figures"
     folder.mkdir()
@@ -97,7 +97,7 @@ def test_uwsgi_serves_with_the_example(tmp_path, config):
         command=["sh", "-c", f"sed s/8778/{{port}}/ {ini} > run.ini; exec {BIN}/uwsgi run.ini"],
         folder=tmp_path,
         variables=environment(
-            PLACEMENT_SCHED_CONFIG=str(config), PROMETHEUS_MULTIPROC_DIR=str(folder)
+            PLACEMENT_SCHED_CONFIG=str(config_file), PROMETHEUS_MULTIPROC_DIR=str(folder)
         ),
         how=signal.SIGTERM,
     ) as server:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from placement_sched.db.migrate import newest_revision
-from tests.deploy import REQUIRED, find_program, run
+from tests.deploy import REQUIRED, find_program, run_program
 from tests.support.repository import ROOT, read_setup_cfg
 from tests.support.servers import PROGRAM, environment
 
@@ -75,7 +75,7 @@ def release_environment(name: str, last_release: Path, url: str) -> dict[str, st
 
 def sync_schema(name: str, last_release: Path, url: str, folder: Path) -> str:
     """Run ``db sync`` of a release and return its output."""
-    return run(
+    return run_program(
         *(*release_command(name), "db", "sync"),
         env=release_environment(name, last_release, url),
         cwd=folder,
