@@ -22,7 +22,7 @@ _PIECE = 2**16
 _COMMIT = re.compile(rb"\bsched_commit_marks\b.*\bCOMMIT\b", re.DOTALL)
 
 
-class Cut(Enum):
+class CommitCut(Enum):
     #: The COMMIT does not reach the database.
     BEFORE = "before"
     #: The connection is cut while the COMMIT is sent on.
@@ -43,7 +43,7 @@ class CuttingProxy(threading.Thread):
         self._over = threading.Event()
         self.host, self.port = self._listening.getsockname()
         #: The cuts of the next COMMITs. Later COMMITs pass.
-        self.plan: list[Cut] = []
+        self.plan: list[CommitCut] = []
         #: Whether the database is away now, and whether it goes away at the next cut.
         self.away = False
         self.then_away = False
@@ -127,12 +127,12 @@ class CuttingProxy(threading.Thread):
         if self.then_away:
             self.away = True
             self.cut_connections()
-        if cut is Cut.LATE:
+        if cut is CommitCut.LATE:
             client.close()
             time.sleep(DELAY)
-        if cut is not Cut.BEFORE:
+        if cut is not CommitCut.BEFORE:
             server.sendall(piece)
-        if cut in {Cut.ANSWERED, Cut.LATE}:
+        if cut in {CommitCut.ANSWERED, CommitCut.LATE}:
             server.recv(_PIECE)
 
 

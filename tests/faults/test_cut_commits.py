@@ -18,7 +18,7 @@ from webtest import TestApp
 from placement_sched.db import transaction
 from tests.chaos.scale import TRIED
 from tests.conftest import make_settings
-from tests.faults.cutting import Cut, CuttingProxy, run_proxy
+from tests.faults.cutting import CommitCut, CuttingProxy, run_proxy
 from tests.support.invariants import assert_invariants
 from tests.support.scheduling import report, selected_hosts, spec
 from tests.support.versions import LATEST_HEADERS
@@ -33,7 +33,7 @@ SELECT = "/scheduler/v1/select_destinations"
 
 
 @dataclass
-class Writes:
+class CutWrites:
     """Sends each kind of write through a proxy, and checks through another application."""
 
     app: TestApp
@@ -54,40 +54,40 @@ class Writes:
     @property
     def write_kinds(self) -> list[Callable[..., None]]:
         return [
-            self.put_of_new_consumer,
-            self.put_of_existing_consumer,
-            self.delete_of_consumer,
-            self.post_of_provider,
-            self.delete_of_provider,
-            self.select,
+            self.put_allocations_of_new_consumer,
+            self.put_allocations_of_existing_consumer,
+            self.delete_allocations_of_consumer,
+            self.create_provider,
+            self.delete_provider,
+            self.select_destination,
         ]
 
-    def put_of_new_consumer(self, *cuts: Cut) -> None:
+    def put_allocations_of_new_consumer(self, *cuts: CommitCut) -> None:
         self._check_claim(str(uuid4()), 1, None, *cuts)
 
-    def put_of_existing_consumer(self, *cuts: Cut) -> None:
+    def put_allocations_of_existing_consumer(self, *cuts: CommitCut) -> None:
         consumer = str(uuid4())
         self._check_claim(consumer, 1, None)
         self._check_claim(consumer, 2, 1, *cuts)
 
-    def delete_of_consumer(self, *cuts: Cut) -> None:
+    def delete_allocations_of_consumer(self, *cuts: CommitCut) -> None:
         consumer = str(uuid4())
         self._check_claim(consumer, 1, None)
         self._send("delete", f"/allocations/{consumer}", None, *cuts)
         assert self._read_resource(f"/allocations/{consumer}")["allocations"] == {}
 
-    def post_of_provider(self, *cuts: Cut) -> None:
+    def create_provider(self, *cuts: CommitCut) -> None:
         uuid = str(uuid4())
         self._send("post", "/resource_providers", {"uuid": uuid, "name": uuid}, *cuts)
         assert self._read_resource(f"/resource_providers/{uuid}")["generation"] == 0
 
-    def delete_of_provider(self, *cuts: Cut) -> None:
+    def delete_provider(self, *cuts: CommitCut) -> None:
         uuid = str(uuid4())
         self._send("post", "/resource_providers", {"uuid": uuid, "name": uuid})
         self._send("delete", f"/resource_providers/{uuid}", None, *cuts)
         self._read_resource(f"/resource_providers/{uuid}", status=404)
 
-    def select(self, *cuts: Cut) -> None:
+    def select_destination(self, *cuts: CommitCut) -> None:
         instance = str(uuid4())
         self.proxy.plan = list(cuts)
         answer = self.app.post_json(SELECT, {"request_spec": spec(instance)})
@@ -99,7 +99,9 @@ class Writes:
     def _path(self) -> str:
         return f"/resource_providers/{self.provider}"
 
-    def _check_claim(self, consumer: str, amount: int, generation: int | None, *cuts: Cut) -> None:
+    def _check_claim(
+        self, consumer: str, amount: int, generation: int | None, *cuts: CommitCut
+    ) -> None:
         before = self._generation()
         self._send("put", f"/allocations/{consumer}", self._body(amount, generation), *cuts)
         self._check_consumer(consumer, amount, (generation or 0) + 1)
@@ -123,7 +125,7 @@ class Writes:
         generation: int = self._read_resource(self._path)["generation"]
         return generation
 
-    def _send(self, method: str, path: str, body: object, *cuts: Cut) -> Any:
+    def _send(self, method: str, path: str, body: object, *cuts: CommitCut) -> Any:
         """Send a request with cut COMMITs, which must nevertheless succeed."""
         self.proxy.plan = list(cuts)
         send = getattr(self.app, method if body is None else f"{method}_json")
@@ -144,14 +146,14 @@ def proxied_database(database_url) -> Iterator[tuple[CuttingProxy, str]]:
 
 
 @pytest.fixture
-def writes(database_url, proxied_database, make_app) -> Writes:
+def writes(database_url, proxied_database, make_app) -> CutWrites:
     proxy, url = proxied_database
-    return Writes(make_app(make_settings(url)), proxy, make_app(make_settings(database_url)))
+    return CutWrites(make_app(make_settings(url)), proxy, make_app(make_settings(database_url)))
 
 
 def test_write_succeeds_once_when_its_commit_is_cut(writes, database, record_property):
-    twice = [[Cut.BEFORE, cut] for cut in (Cut.ANSWERED, Cut.UNDER_WAY)]
-    plans = [*([cut] for cut in Cut), *twice]
+    twice = [[CommitCut.BEFORE, cut] for cut in (CommitCut.ANSWERED, CommitCut.UNDER_WAY)]
+    plans = [*([cut] for cut in CommitCut), *twice]
     kinds = writes.write_kinds
     # Six rounds combine every kind with every plan.
     for number in count():
@@ -167,7 +169,7 @@ def test_unavailable_database_is_503_with_the_reason(writes, monkeypatch):
     monkeypatch.setattr(transaction, "MAX_COMMIT_QUERY_TIME", 0.2)
     uuid = str(uuid4())
     writes.proxy.then_away = True
-    writes.proxy.plan = [Cut.ANSWERED]
+    writes.proxy.plan = [CommitCut.ANSWERED]
     body = {"uuid": uuid, "name": uuid}
     answer = writes.app.post_json(
         "/placement/resource_providers", body, headers=LATEST_HEADERS, status=503
@@ -176,15 +178,15 @@ def test_unavailable_database_is_503_with_the_reason(writes, monkeypatch):
     assert "not known whether the transaction was committed" in error["detail"]
     assert answer.headers["Retry-After"] == "1"
     writes.proxy.then_away = writes.proxy.away = False
-    writes.post_of_provider()
+    writes.create_provider()
 
 
-def test_read_writes_no_commit_mark(writes):
+def test_read_request_writes_no_commit_mark(writes):
     services = writes.app.app.services
     before = count_commit_marks(services.database)
     services.database.write(lambda connection: connection.exec_driver_sql("SELECT 1").scalar_one())
     assert count_commit_marks(services.database) == before
-    writes.post_of_provider()
+    writes.create_provider()
     assert count_commit_marks(services.database) == before + 1
 
 

@@ -48,7 +48,7 @@ def post_provider(app, **more):
     )
 
 
-def test_closed_connection_is_replaced(app, close_next_connections):
+def test_connection_closed_by_the_database_is_replaced(app, close_next_connections):
     for number in range(1, POOL_ATTEMPTS * errors._MAX_CONNECT_ATTEMPTS):
         close_next_connections[0] = number
         post_provider(app, status=200)
@@ -56,7 +56,7 @@ def test_closed_connection_is_replaced(app, close_next_connections):
         app.get("/placement/resource_providers", headers=LATEST_HEADERS, status=200)
 
 
-def test_closed_connections_are_503_with_the_reason(app, close_next_connections):
+def test_repeatedly_closed_connections_are_503_with_the_reason(app, close_next_connections):
     app.get("/placement/traits", headers=LATEST_HEADERS)
     close_next_connections[0] = 10_000
     for answer in (

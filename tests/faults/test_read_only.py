@@ -36,7 +36,7 @@ def write_provider(app, status):
     )
 
 
-def check_read_only(app):
+def check_writes_are_rejected(app):
     """Check that writes are 503 with the reason, and reads succeed."""
     for _ in range(3):
         answer = write_provider(app, 503)
@@ -49,13 +49,13 @@ def check_read_only(app):
     assert TestApp(app.app).get("/healthz").json == {"status": "live"}
 
 
-def check_writable(app):
+def check_writes_are_accepted(app):
     write_provider(app, 200)
     assert TestApp(app.app).get("/healthz/ready").json == {"status": "ready"}
     assert_invariants(app.app.services.database)
 
 
-def check_ready_soon(app):
+def check_service_becomes_ready(app):
     """Check that the service becomes ready without a write, once its read connections expire."""
     deadline = time.monotonic() + 3 * PAUSE
     while TestApp(app.app).get("/healthz/ready", expect_errors=True).status_code != 200:
@@ -63,7 +63,7 @@ def check_ready_soon(app):
         time.sleep(PAUSE / 10)
 
 
-def prepare_database(url):
+def create_tables(url):
     database = Database(make_settings(url))
     sync(database, utcnow)
     database.dispose()
@@ -75,7 +75,7 @@ def run_replicated_postgresql() -> Iterator[tuple[PostgreSQL, PostgreSQL]]:
     with run_primary_and_standby(synchronous=True) as (primary, standby):
         primary.query("ALTER SYSTEM SET synchronous_commit = remote_apply")
         primary.query("SELECT pg_reload_conf()")
-        prepare_database(primary.url())
+        create_tables(primary.url())
         yield primary, standby
 
 
@@ -104,7 +104,7 @@ def test_promoted_postgresql_standby_accepts_writes(make_app, record_property):
         run_replicated_postgresql() as (_primary, standby),
         serving(make_app, standby.url()) as app,
     ):
-        check_read_only(app)
+        check_writes_are_rejected(app)
         opened = []
         listen(app.app.services.database.reader.pool, "connect", lambda *_: opened.append(1))
         start = time.monotonic()
@@ -112,31 +112,31 @@ def test_promoted_postgresql_standby_accepts_writes(make_app, record_property):
             TestApp(app.app).get("/healthz/ready", status=503)
         assert len(opened) <= 2 + (time.monotonic() - start) / PAUSE
         standby.promote()
-        check_writable(app)
+        check_writes_are_accepted(app)
     record_property(TRIED, "1 read-only standby of PostgreSQL promoted")
 
 
 def test_mariadb_accepts_writes_after_read_only_mode_and_engine(make_app, record_property):
     with run_mariadb() as server:
         url = server.new_database()
-        prepare_database(url)
+        create_tables(url)
         with serving(make_app, url) as app:
-            check_writable(app)
+            check_writes_are_accepted(app)
             server.run("SET GLOBAL read_only = 1")
-            check_read_only(app)
+            check_writes_are_rejected(app)
             # The superuser may write to a read-only server.
-            check_writable(make_app(make_settings(server.url("placement", "root"))))
+            check_writes_are_accepted(make_app(make_settings(server.url("placement", "root"))))
             server.run("SET GLOBAL read_only = 0")
-            check_writable(app)
+            check_writes_are_accepted(app)
             server.restart("--innodb-read-only=1")
-            check_read_only(app)
+            check_writes_are_rejected(app)
             server.restart()
-            check_writable(app)
+            check_writes_are_accepted(app)
     record_property(TRIED, "1 MariaDB made read-only")
 
 
 @contextmanager
-def postgresql_with_read_only_sessions():
+def run_postgresql_with_read_only_sessions():
     """Give a URL, and a function that makes new sessions of the database read-only or not."""
     with run_postgresql() as server:
         server.query("CREATE DATABASE placement")
@@ -155,7 +155,7 @@ def postgresql_with_read_only_sessions():
 
 
 @contextmanager
-def mariadb_with_read_only_sessions():
+def run_mariadb_with_read_only_sessions():
     """Give the same for MariaDB."""
     with run_mariadb() as server:
         yield (
@@ -166,21 +166,21 @@ def mariadb_with_read_only_sessions():
 
 @pytest.mark.parametrize("first", ["a write", "a readiness check"])
 @pytest.mark.parametrize(
-    "run_server", [postgresql_with_read_only_sessions, mariadb_with_read_only_sessions]
+    "run_server", [run_postgresql_with_read_only_sessions, run_mariadb_with_read_only_sessions]
 )
 def test_read_only_sessions_are_replaced(make_app, run_server, first, record_property):
     with run_server() as (url, switch):
-        prepare_database(url)
+        create_tables(url)
         with serving(make_app, url) as app:
-            check_writable(app)
+            check_writes_are_accepted(app)
             switch(read_only=True)
             app.app.services.database.dispose()
-            check_read_only(app)
+            check_writes_are_rejected(app)
             switch(read_only=False)
             if first == "a write":
-                check_writable(app)
-            check_ready_soon(app)
-            check_writable(app)
+                check_writes_are_accepted(app)
+            check_service_becomes_ready(app)
+            check_writes_are_accepted(app)
     record_property(TRIED, f"1 database read-only by a setting of its sessions ({url[:5]})")
 
 
@@ -192,18 +192,18 @@ def test_write_is_read_after_a_proxy_switches_to_the_primary(
         run_replicas_behind_proxy() as (primary, standby, proxy, url),
         serving(make_app, url) as app,
     ):
-        check_read_only(app)
+        check_writes_are_rejected(app)
         standby.query("SELECT pg_wal_replay_pause()")
         # Only new connections lead to the primary.
         proxy.set_target(("127.0.0.1", primary.port))
         writer = app
         if first == "a readiness check":
-            check_ready_soon(app)
+            check_service_becomes_ready(app)
         if first == "a read":
             writer = make_app(make_settings(primary.url()))
             # Let connections be checked at once.
             monkeypatch.setattr(transaction, "CHECK_AGAIN", 0.0)
         uuid = write_provider(writer, 200).json["uuid"]
         app.get(f"/placement/resource_providers/{uuid}", headers=LATEST_HEADERS)
-        check_writable(app)
+        check_writes_are_accepted(app)
     record_property(TRIED, "1 proxy that leads from a standby of PostgreSQL to its primary")

@@ -30,12 +30,12 @@ SLEEP = {"postgresql": "SELECT pg_sleep(60)", "mysql": "SELECT SLEEP(60)"}
 
 
 @pytest.fixture(autouse=True)
-def short_wait(monkeypatch):
+def shorten_waits(monkeypatch):
     monkeypatch.setattr(engine, "GRACE", GRACE)
     monkeypatch.setattr(transaction, "MAX_PING_WAIT", 1.0)
 
 
-def add_timeouts(url):
+def add_connect_timeout(url):
     brief = make_url(url).update_query_dict({"connect_timeout": str(CONNECT)})
     return brief.render_as_string(hide_password=False)
 
@@ -45,7 +45,7 @@ def post_provider(app, **more):
     return app.post_json(PROVIDERS, body, headers=LATEST_HEADERS, **more)
 
 
-def check_ends_soon(send):
+def check_request_ends_in_time(send):
     """Return the response, which must arrive within ``MAX_SECONDS``."""
     start = time.monotonic()
     answer = send()
@@ -53,20 +53,20 @@ def check_ends_soon(send):
     return answer
 
 
-def check_unavailable(app):
+def check_requests_are_503(app):
     """Check that each kind of request is 503 with the reason."""
     for send in (
         lambda: post_provider(app, status=503),
         lambda: app.get(PROVIDERS, headers=LATEST_HEADERS, status=503),
     ):
-        answer = check_ends_soon(send)
+        answer = check_request_ends_in_time(send)
         assert "does not answer" in answer.json["errors"][0]["detail"]
         assert answer.headers["Retry-After"] == "1"
-    ready = check_ends_soon(lambda: app.get("/healthz/ready", status=503))
+    ready = check_request_ends_in_time(lambda: app.get("/healthz/ready", status=503))
     assert "does not answer" in ready.json["reason"]
 
 
-def check_served(app):
+def check_requests_are_served(app):
     post_provider(app, status=200)
     app.get(PROVIDERS, headers=LATEST_HEADERS, status=200)
     app.get("/healthz/ready", status=200)
@@ -75,42 +75,46 @@ def check_served(app):
 @pytest.mark.chaos
 def test_requests_end_and_recover_when_a_proxy_holds_back_data(database_url, database, make_app):
     with run_proxy(database_url) as (proxy, url):
-        app = make_app(make_settings(add_timeouts(url), placement_database__read_timeout=READ))
-        check_served(app)
+        app = make_app(
+            make_settings(add_connect_timeout(url), placement_database__read_timeout=READ)
+        )
+        check_requests_are_served(app)
         proxy.hold_back_data()
-        check_unavailable(app)
+        check_requests_are_503(app)
         proxy.release_data()
-        check_served(app)
+        check_requests_are_served(app)
     assert_invariants(database)
 
 
 def test_readiness_fails_quickly_when_a_proxy_holds_back_data(database_url, make_app):
     with run_proxy(database_url) as (proxy, url):
         # Other requests have a timeout of a minute or more.
-        app = make_app(make_settings(add_timeouts(url)))
-        check_served(app)
+        app = make_app(make_settings(add_connect_timeout(url)))
+        check_requests_are_served(app)
         proxy.hold_back_data()
-        ready = check_ends_soon(lambda: app.get("/healthz/ready", status=503))
+        ready = check_request_ends_in_time(lambda: app.get("/healthz/ready", status=503))
         assert "does not answer" in ready.json["reason"]
         proxy.release_data()
-        check_served(app)
+        check_requests_are_served(app)
 
 
 @pytest.mark.chaos
 @pytest.mark.parametrize("resumes", [False, True], ids=["stays silent", "resumes in time"])
-def test_delayed_commit_is_reported_correctly(
+def test_commit_delayed_by_a_proxy_is_reported_correctly(
     database_url, database, make_app, monkeypatch, resumes
 ):
     monkeypatch.setattr(transaction, "MAX_COMMIT_QUERY_TIME", 10.0 if resumes else 0.0)
     with run_proxy(database_url) as (proxy, url):
-        app = make_app(make_settings(add_timeouts(url), placement_database__read_timeout=READ))
-        check_served(app)
+        app = make_app(
+            make_settings(add_connect_timeout(url), placement_database__read_timeout=READ)
+        )
+        check_requests_are_served(app)
         proxy.holds_commit = True
         if resumes:
             timer = threading.Timer(READ + GRACE + 1, proxy.release_data)
             timer.start()
         body = {"uuid": str(uuid4()), "name": str(uuid4())}
-        answer = check_ends_soon(
+        answer = check_request_ends_in_time(
             lambda: app.post_json(PROVIDERS, body, headers=LATEST_HEADERS, expect_errors=True)
         )
         if resumes:
@@ -122,7 +126,7 @@ def test_delayed_commit_is_reported_correctly(
             assert "not known whether the transaction was committed" in detail
             # The COMMIT reaches the database now, or its transaction has ended.
             proxy.release_data()
-        check_served(app)
+        check_requests_are_served(app)
         found = app.get(f"{PROVIDERS}?uuid={body['uuid']}", headers=LATEST_HEADERS)
         assert len(found.json["resource_providers"]) <= 1
         if resumes:
