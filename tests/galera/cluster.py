@@ -54,13 +54,13 @@ PROVIDER_SETTINGS = {
 }
 
 
-def _documented_settings() -> dict[str, str]:
+def _read_documented_settings() -> dict[str, str]:
     parser = ConfigParser()
     parser.read(NODE)
     return {name.replace("_", "-"): value for name, value in parser["galera"].items()}
 
 
-def missing_programs() -> str | None:
+def find_missing_programs() -> str | None:
     """Return a sentence that names the missing programs, or None."""
     lacking = [name for name in PROGRAMS if shutil.which(name) is None]
     if not PROVIDER.exists():
@@ -86,7 +86,7 @@ class Node:
     def start(self, others: str = "") -> None:
         """Start the server in the cluster of these addresses, or as the first node of a cluster."""
         options = {
-            **_documented_settings(),
+            **_read_documented_settings(),
             **SETTINGS,
             "datadir": self.folder / "data",
             "port": self.port,
@@ -199,7 +199,7 @@ class Cluster:
         node.start(self.addresses)
         node.wait_for_members(len(self.running))
 
-    def settle(self) -> None:
+    def wait_until_settled(self) -> None:
         """Wait until each node has applied all commits."""
         for node in self.running:
             node.query("SET STATEMENT wsrep_sync_wait = 1 FOR SELECT 1")
@@ -210,14 +210,14 @@ class Cluster:
 
 
 @contextmanager
-def new_cluster() -> Iterator[Cluster]:
+def run_cluster() -> Iterator[Cluster]:
     """Start a cluster of three nodes, or skip the test without Galera."""
-    if problem := missing_programs():
+    if problem := find_missing_programs():
         if REQUIRED:
             pytest.fail(problem)
         pytest.skip(problem)
     folder = Path(tempfile.mkdtemp(prefix="placement_sched_galera_"))
-    _give_to_system_account(folder)
+    _set_owner_to_system_account(folder)
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         nodes = tuple(_new_node(stack, folder / f"node{number}") for number in range(NODES))
@@ -242,7 +242,7 @@ def _system_account_command(*words: str) -> list[str]:
     return ["setpriv", f"--reuid={SYSTEM}", f"--regid={SYSTEM}", "--init-groups", *words]
 
 
-def _give_to_system_account(folder: Path) -> None:
+def _set_owner_to_system_account(folder: Path) -> None:
     if os.geteuid() == 0:
         account = pwd.getpwnam(SYSTEM)
         os.chown(folder, account.pw_uid, account.pw_gid)
@@ -250,7 +250,7 @@ def _give_to_system_account(folder: Path) -> None:
 
 def _new_node(stack: ExitStack, folder: Path) -> Node:
     folder.mkdir()
-    _give_to_system_account(folder)
+    _set_owner_to_system_account(folder)
     # Create the usual tables and an account with all privileges from every host.
     accounts = folder / "accounts.sql"
     accounts.write_text(

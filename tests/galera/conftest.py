@@ -10,7 +10,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.conftest import Client, empty, make_settings
-from tests.galera.cluster import Cluster, new_cluster
+from tests.galera.cluster import Cluster, run_cluster
 from tests.galera.nodes import Nodes
 from tests.verifier.verify import verify
 
@@ -18,7 +18,7 @@ from tests.verifier.verify import verify
 @pytest.fixture(scope="session")
 def shared_cluster() -> Iterator[Cluster]:
     """Start the cluster of the tests that leave all nodes running."""
-    with new_cluster() as cluster:
+    with run_cluster() as cluster:
         yield cluster
 
 
@@ -45,7 +45,7 @@ def prepared_database(shared_cluster: Cluster) -> str:
 def galera_database(galera: Cluster, prepared_database: str) -> str:
     """Return the name of an empty database that has the schema."""
     empty(galera.nodes[0].url(prepared_database))
-    galera.settle()
+    galera.wait_until_settled()
     return prepared_database
 
 
@@ -56,7 +56,7 @@ def nodes(
     """Start an application on each node, and verify the shared database afterwards."""
     settings = [make_settings(node.url(galera_database)) for node in galera.nodes]
     yield Nodes(galera, galera_database, tuple(make_app(values) for values in settings))
-    galera.settle()
+    galera.wait_until_settled()
     database = Database(settings[0])
     report = verify(database)
     database.dispose()

@@ -47,25 +47,25 @@ class Nodes:
         """Send a request that succeeds to the first node, and wait until it is replicated."""
         response = self.request(0, method, path, body)
         assert response.status_int < 300, response.text
-        self.cluster.settle()
+        self.cluster.wait_until_settled()
         return response.json if response.body else None
 
     def send_concurrently(self, *requests: Request) -> list[TestResponse]:
         """Send requests concurrently, and wait until all nodes have applied them."""
         responses = run_concurrently(*(partial(self.request, *request) for request in requests))
         assert None not in responses
-        self.cluster.settle()
+        self.cluster.wait_until_settled()
         return responses
 
     def read_rows(self, statement: str) -> list[tuple[Any, ...]]:
         """Return the rows of a statement, which must be equal on all nodes."""
-        self.cluster.settle()
+        self.cluster.wait_until_settled()
         first, *others = [node.query(statement, self.database) for node in self.cluster.running]
         assert all(rows == first for rows in others)
         return first
 
 
-def in_rounds(race: Callable[..., None]) -> Callable[..., None]:
+def race_in_rounds(race: Callable[..., None]) -> Callable[..., None]:
     """Run a test in several rounds, each with its number and the next ordered pair of nodes.
 
     The first argument of the test is a fixture. All rounds run, and the failures are reported.
@@ -86,5 +86,5 @@ def in_rounds(race: Callable[..., None]) -> Callable[..., None]:
     return run_rounds
 
 
-def statuses(responses: Iterable[TestResponse]) -> list[int]:
+def sort_statuses(responses: Iterable[TestResponse]) -> list[int]:
     return sorted(response.status_int for response in responses)

@@ -32,7 +32,7 @@ HAPROXY = NODE.with_name("haproxy.cfg")
 
 
 @contextmanager
-def haproxy_port(cluster, folder: Path):
+def run_haproxy(cluster, folder: Path):
     """Run HAProxy with the configuration of the guide, and yield its port."""
     program = shutil.which("haproxy")
     if program is None:
@@ -54,7 +54,7 @@ def haproxy_port(cluster, folder: Path):
                 process.kill()
 
 
-def readiness_status(client) -> int:
+def read_readiness_status(client) -> int:
     return client.get("/healthz/ready", expect_errors=True).status_int
 
 
@@ -66,9 +66,9 @@ def create_shared_provider(nodes) -> str:
     return uuid
 
 
-def rows_on_all_nodes(nodes) -> set[str]:
+def read_rows_of_all_nodes(nodes) -> set[str]:
     """Return the providers and claims, which must be equal on all nodes."""
-    nodes.cluster.settle()
+    nodes.cluster.wait_until_settled()
     providers = nodes.read_rows("SELECT uuid FROM resource_providers ORDER BY uuid")
     consumers = nodes.read_rows("SELECT consumer_id FROM allocations ORDER BY consumer_id")
     return {f"provider {p}" for (p,) in providers} | {f"claim {c}" for (c,) in consumers}
@@ -79,10 +79,10 @@ def test_acknowledged_writes_remain_after_a_node_ends_and_rejoins(
     nodes, galera, galera_database, make_app, tmp_path, end, record_property
 ):
     first = galera.nodes[0]
-    with haproxy_port(galera, tmp_path) as port:
+    with run_haproxy(galera, tmp_path) as port:
         url = first.url(galera_database).replace(f":{first.port}/", f":{port}/")
         proxied = make_app(make_settings(url))
-        assert wait_until(lambda: readiness_status(proxied) == 200)
+        assert wait_until(lambda: read_readiness_status(proxied) == 200)
         shared = create_shared_provider(nodes)
         with Writers([proxied, *nodes.clients[1:]], shared) as writers:
             writers.wait_for_writes(WRITES // 3)
@@ -90,7 +90,7 @@ def test_acknowledged_writes_remain_after_a_node_ends_and_rejoins(
             writers.wait_for_writes(2 * WRITES // 3)
             galera.rejoin(first)
             writers.wait_for_writes(WRITES)
-    assert set(writers.acknowledged) <= rows_on_all_nodes(nodes)
+    assert set(writers.acknowledged) <= read_rows_of_all_nodes(nodes)
     # The other nodes reject no write. The proxy returns 503 until it notices the failure.
     assert {status for _, status in writers.statuses} <= {200, 204, 503}
     assert {**writers.statuses}.get(("claim", 503), 0) <= WRITES // 10
@@ -108,7 +108,7 @@ def test_node_without_quorum_rejects_requests_until_it_rejoins(nodes, galera):
         answer = nodes.request(2, "POST", PROVIDERS, {"name": "refused"})
         assert answer.status_int == 503
         assert "quorum" in answer.text
-        assert readiness_status(nodes.clients[2]) == 503
+        assert read_readiness_status(nodes.clients[2]) == 503
     finally:
         last.query("SET GLOBAL wsrep_provider_options = 'pc.bootstrap=true'")
         for node in galera.nodes[:2]:
@@ -117,7 +117,7 @@ def test_node_without_quorum_rejects_requests_until_it_rejoins(nodes, galera):
     assert nodes.read_rows("SELECT name FROM resource_providers") == [("taken",)]
 
 
-def test_schema_upgrade_during_writes_on_another_node(nodes, galera):
+def test_schema_can_be_upgraded_during_writes_through_other_nodes(nodes, galera):
     last_table = "sched_commit_marks"
     shared = create_shared_provider(nodes)
     for node, client in enumerate(nodes.clients):
@@ -127,7 +127,7 @@ def test_schema_upgrade_during_writes_on_another_node(nodes, galera):
     first = galera.nodes[0]
     for statement in (f"DROP TABLE {last_table}", "DELETE FROM placement_sched_alembic_version"):
         first.query(statement, nodes.database)
-    galera.settle()
+    galera.wait_until_settled()
     with Writers(nodes.clients[1:], shared) as writers:
         writers.wait_for_writes(WRITES // 6)
         database = Database(make_settings(first.url(nodes.database)))
@@ -135,11 +135,11 @@ def test_schema_upgrade_during_writes_on_another_node(nodes, galera):
         database.dispose()
         writers.wait_for_writes(len(writers.acknowledged) + WRITES // 6)
     assert set(writers.statuses) == {("provider", 200), ("claim", 204)}
-    assert set(writers.acknowledged) <= rows_on_all_nodes(nodes)
+    assert set(writers.acknowledged) <= read_rows_of_all_nodes(nodes)
     assert nodes.read_rows(f"SELECT count(*) FROM {last_table}") == [(0,)]
 
 
-def test_causal_reads_see_writes_of_other_nodes(galera, galera_database, make_app):
+def test_documented_causal_reads_see_writes_of_other_nodes(galera, galera_database, make_app):
     (parameters,) = re.findall(r"connection_parameters = (.*)", GUIDE.read_text())
     clients = [
         make_app(

@@ -22,16 +22,16 @@ STEPS = 150
 
 
 @pytest.fixture
-def databases(galera, galera_database):
+def databases_of_nodes(galera, galera_database):
     """Give the database through each node, with the triggers of the change log."""
-    databases = [
+    databases_of_nodes = [
         Database(make_settings(node.url(galera_database), placement__providers_in_memory=True))
         for node in galera.nodes
     ]
-    sync_schema(databases[0])
-    galera.settle()
-    yield databases
-    for database in databases:
+    sync_schema(databases_of_nodes[0])
+    galera.wait_until_settled()
+    yield databases_of_nodes
+    for database in databases_of_nodes:
         database.dispose()
 
 
@@ -41,10 +41,10 @@ def insert_allocation(connection, provider):
     connection.execute(insert(tables.allocations), {**row, "consumer_id": "c", "used": 1})
 
 
-def test_copies_apply_transactions_of_all_nodes(galera, databases):
+def test_cached_copies_apply_transactions_of_all_nodes(galera, databases_of_nodes):
     random = Random(1)
-    copies = [ChangeLogCopy(database) for database in databases]
-    writers = [database.writer.connect() for database in databases for _ in range(2)]
+    copies = [ChangeLogCopy(database) for database in databases_of_nodes]
+    writers = [database.writer.connect() for database in databases_of_nodes for _ in range(2)]
     for step in range(STEPS):
         writer = random.choice(writers)
         action = random.choice(["write", "write", "commit", "commit", "roll back", "follow"])
@@ -55,14 +55,14 @@ def test_copies_apply_transactions_of_all_nodes(galera, databases):
         elif action == "roll back":
             writer.rollback()
         else:
-            galera.settle()
+            galera.wait_until_settled()
             for copy in copies:
                 copy.follow()
                 assert copy.equals_tables()
     for writer in writers:
         writer.commit()
         writer.close()
-    galera.settle()
+    galera.wait_until_settled()
     for copy in copies:
         copy.follow()
         assert copy.equals_tables()
@@ -70,26 +70,26 @@ def test_copies_apply_transactions_of_all_nodes(galera, databases):
         assert copy.doubts == 0
 
 
-def test_cache_follows_a_node_that_was_killed_and_rejoined(galera, databases):
+def test_cache_follows_a_node_that_was_killed_and_rejoined(galera, databases_of_nodes):
     """The change log of a rejoined node has the writes of the other nodes in its absence."""
-    node, database = galera.nodes[2], databases[2]
+    node, database = galera.nodes[2], databases_of_nodes[2]
     cache = ProviderCache(change_log)
     with database.read() as connection:
         assert cache.refresh(connection)
     node.kill()
     for step in range(40):
-        databases[step % 2].write(
+        databases_of_nodes[step % 2].write(
             lambda writing, step=step: insert_allocation(writing, 1 + step % 7)
         )
     galera.rejoin(node)
-    galera.settle()
+    galera.wait_until_settled()
     database.dispose()
     with database.read() as connection:
         for step in range(6):
-            databases[step % 3].write(
+            databases_of_nodes[step % 3].write(
                 lambda writing, step=step: insert_allocation(writing, 1 + step % 7)
             )
-        galera.settle()
+        galera.wait_until_settled()
         assert cache.refresh(connection)
         assert cache.compare(connection) == frozenset()
         assert cache.figures.full_readings == 1

@@ -15,7 +15,7 @@ from placement_sched.errors import NotFound
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.repair import Healer, HealRequest
 from tests.conftest import make_settings
-from tests.galera.nodes import Nodes, in_rounds, statuses
+from tests.galera.nodes import Nodes, race_in_rounds, sort_statuses
 from tests.support.concurrency import run_concurrently
 from tests.support.scheduling import flavor, report, spec
 
@@ -46,7 +46,7 @@ MEMBER = (
 
 
 @pytest.fixture
-def cloud(nodes):
+def cloud_of_hosts(nodes):
     plenty = {"vcpus": 1024, "memory_mb": 4194304, "local_gb": 100000}
     nodes.create("POST", NODES, [report(n, **plenty) for n in ("cn1", "cn2")])
     return nodes
@@ -54,14 +54,14 @@ def cloud(nodes):
 
 def create_group(nodes, policy):
     body = {"server_group": {"name": "g", "policy": policy}}
-    nodes.cluster.settle()
+    nodes.cluster.wait_until_settled()
     headers = {"OpenStack-API-Version": "compute 2.64"}
     answer = nodes.clients[0].post_json(GROUPS, body, headers=headers)
-    nodes.cluster.settle()
+    nodes.cluster.wait_until_settled()
     return answer.json["server_group"]["id"]
 
 
-def selection_request(host, group):
+def build_selection_request(host, group):
     """Return a request for a group member on this host."""
     other = {"cn1": "cn2", "cn2": "cn1"}[host]
     return {"request_spec": spec(instance_group=group, ignore_hosts=[other])}
@@ -71,34 +71,36 @@ def create_provider(nodes):
     return nodes.create("POST", PROVIDERS, {"name": str(uuid4())})["uuid"]
 
 
-def move_request(uuid, parent):
+def build_move_request(uuid, parent):
     return "PUT", f"{PROVIDERS}/{uuid}", {"name": uuid, "parent_provider_uuid": parent}
 
 
-@in_rounds
-def test_affinity_group_members_are_on_one_host(cloud, number, via):
-    group = create_group(cloud, "affinity")
+@race_in_rounds
+def test_affinity_group_members_are_on_one_host(cloud_of_hosts, number, via):
+    group = create_group(cloud_of_hosts, "affinity")
     requests = [
-        (node, "POST", SELECT, selection_request(f"cn{number}", group))
+        (node, "POST", SELECT, build_selection_request(f"cn{number}", group))
         for number, node in enumerate(via, 1)
     ]
-    answers = cloud.send_concurrently(*requests)
-    hosts = cloud.read_rows(f"SELECT host FROM sched_instances WHERE server_group = '{group}'")
-    assert statuses(answers) == [200, 409]
+    answers = cloud_of_hosts.send_concurrently(*requests)
+    hosts = cloud_of_hosts.read_rows(
+        f"SELECT host FROM sched_instances WHERE server_group = '{group}'"
+    )
+    assert sort_statuses(answers) == [200, 409]
     assert len(hosts) == 1
 
 
-@in_rounds
-def test_anti_affinity_group_members_are_on_different_hosts(cloud, number, via):
-    group = create_group(cloud, "anti-affinity")
-    answers = cloud.send_concurrently(
-        *((node, "POST", SELECT, selection_request("cn1", group)) for node in via)
+@race_in_rounds
+def test_anti_affinity_group_members_are_on_different_hosts(cloud_of_hosts, number, via):
+    group = create_group(cloud_of_hosts, "anti-affinity")
+    answers = cloud_of_hosts.send_concurrently(
+        *((node, "POST", SELECT, build_selection_request("cn1", group)) for node in via)
     )
-    assert statuses(answers) == [200, 409]
+    assert sort_statuses(answers) == [200, 409]
 
 
 @pytest.fixture
-def racks(galera, galera_database, make_app):
+def racks_of_hosts(galera, galera_database, make_app):
     """Two racks of a host each, and applications with the topology spread filter."""
     options = {"filter_scheduler__enabled_filters": ["TopologySpreadFilter"]}
     settings = [make_settings(node.url(galera_database), **options) for node in galera.nodes]
@@ -113,48 +115,50 @@ def racks(galera, galera_database, make_app):
     return nodes
 
 
-@in_rounds
-def test_eight_concurrent_members_are_spread_evenly_over_racks(racks, number, via):
+@race_in_rounds
+def test_eight_concurrent_members_are_spread_evenly_over_racks(racks_of_hosts, number, via):
     spread = flavor(extra_specs={"scheduler:spread_by": "rack", "scheduler:max_skew": "1"})
-    group = create_group(racks, "soft-affinity")
+    group = create_group(racks_of_hosts, "soft-affinity")
     requests = [
         (node % 3, "POST", SELECT, {"request_spec": spec(instance_group=group, flavor=spread)})
         for node in range(8)
     ]
-    assert statuses(racks.send_concurrently(*requests)) == [200] * 8
-    hosts = racks.read_rows(
+    assert sort_statuses(racks_of_hosts.send_concurrently(*requests)) == [200] * 8
+    hosts = racks_of_hosts.read_rows(
         "SELECT host, count(*) FROM sched_instances "
         f"WHERE server_group = '{group}' GROUP BY host ORDER BY host"
     )
     assert hosts == [("cn1", 4), ("cn2", 4)]
 
 
-@in_rounds
-def test_deleted_group_has_no_instances(cloud, number, via):
-    group = create_group(cloud, "soft-affinity")
+@race_in_rounds
+def test_server_group_deleted_during_a_selection_has_no_instances(cloud_of_hosts, number, via):
+    group = create_group(cloud_of_hosts, "soft-affinity")
     joins, deletes = via
-    cloud.send_concurrently(
+    cloud_of_hosts.send_concurrently(
         (joins, "POST", SELECT, {"request_spec": spec(instance_group=group)}),
         (deletes, "DELETE", f"{GROUPS}/{group}", None),
     )
-    assert not cloud.read_rows(f"SELECT uuid FROM sched_instances WHERE server_group = '{group}'")
+    assert not cloud_of_hosts.read_rows(
+        f"SELECT uuid FROM sched_instances WHERE server_group = '{group}'"
+    )
 
 
-@in_rounds
-def test_concurrent_moves_make_no_loop(nodes, number, via):
+@race_in_rounds
+def test_concurrent_changes_of_parents_make_no_loop(nodes, number, via):
     first, second = create_provider(nodes), create_provider(nodes)
     answers = nodes.send_concurrently(
-        (via[0], *move_request(first, second)), (via[1], *move_request(second, first))
+        (via[0], *build_move_request(first, second)), (via[1], *build_move_request(second, first))
     )
     # The later request finds a loop, or the change of the tree by the other.
-    assert statuses(answers) in ([200, 400], [200, 409])
+    assert sort_statuses(answers) in ([200, 400], [200, 409])
 
 
-@in_rounds
-def test_new_child_is_in_the_tree_of_its_moved_parent(nodes, number, via):
+@race_in_rounds
+def test_child_created_while_its_parent_moves_is_in_the_tree_of_the_parent(nodes, number, via):
     top, parent, child = create_provider(nodes), create_provider(nodes), str(uuid4())
     body = {"name": child, "uuid": child, "parent_provider_uuid": parent}
-    move, create = (via[0], *move_request(parent, top)), (via[1], "POST", PROVIDERS, body)
+    move, create = (via[0], *build_move_request(parent, top)), (via[1], "POST", PROVIDERS, body)
     moved, created = (answer.status_int for answer in nodes.send_concurrently(move, create))
     roots = nodes.read_rows(
         "SELECT root.uuid FROM resource_providers AS child JOIN resource_providers AS root "
@@ -166,8 +170,8 @@ def test_new_child_is_in_the_tree_of_its_moved_parent(nodes, number, via):
     assert roots == [(root,)] * (created == 200)
 
 
-@in_rounds
-def test_deleted_class_has_no_inventory(nodes, number, via):
+@race_in_rounds
+def test_resource_class_deleted_during_a_write_has_no_inventory(nodes, number, via):
     uuid = create_provider(nodes)
     name = f"CUSTOM_RACE_{number}"
     nodes.create("PUT", f"{CLASSES}/{name}")
@@ -183,7 +187,7 @@ def test_deleted_class_has_no_inventory(nodes, number, via):
         "WHERE resource_class_id NOT IN (SELECT id FROM resource_classes)"
     )
     assert not orphans
-    assert statuses(answers) in ([200, 409], [204, 400])
+    assert sort_statuses(answers) in ([200, 409], [204, 400])
 
 
 def create_aggregate(nodes, name, zone=None):
@@ -193,7 +197,7 @@ def create_aggregate(nodes, name, zone=None):
     return "POST", f"{AGGREGATES}/{created['id']}/action", {"add_host": {"host": name}}
 
 
-def providers_in_aggregates(nodes):
+def list_providers_in_aggregates(nodes):
     rows = nodes.read_rows(
         "SELECT provider.name FROM resource_providers AS provider "
         "JOIN resource_provider_aggregates AS member "
@@ -202,17 +206,17 @@ def providers_in_aggregates(nodes):
     return {name for (name,) in rows}
 
 
-@in_rounds
-def test_new_node_is_in_the_aggregate_its_host_joins(nodes, number, via):
+@race_in_rounds
+def test_node_reported_while_its_host_joins_an_aggregate_is_in_the_aggregate(nodes, number, via):
     host = f"host{number}"
     join = create_aggregate(nodes, host)
     first, second = (report(f"{host}{letter}", host=host) for letter in "ab")
     nodes.create("POST", NODES, [first])
     nodes.send_concurrently((via[0], *join), (via[1], "POST", NODES, [second]))
-    assert {f"{host}a", f"{host}b"} <= providers_in_aggregates(nodes)
+    assert {f"{host}a", f"{host}b"} <= list_providers_in_aggregates(nodes)
 
 
-@in_rounds
+@race_in_rounds
 def test_provider_created_by_nova_compute_is_in_aggregates_of_its_host(nodes, number, via):
     host = f"own{number}"
     join = create_aggregate(nodes, host)
@@ -225,10 +229,10 @@ def test_provider_created_by_nova_compute_is_in_aggregates_of_its_host(nodes, nu
     # The host joins an aggregate concurrently. Then the node is reported concurrently.
     nodes.send_concurrently((via[0], *join), (via[1], *first))
     nodes.send_concurrently((via[0], "POST", NODES, reports[1:]), (via[1], *second))
-    assert {f"{host}a", f"{host}b"} <= providers_in_aggregates(nodes)
+    assert {f"{host}a", f"{host}b"} <= list_providers_in_aggregates(nodes)
 
 
-@in_rounds
+@race_in_rounds
 def test_host_of_a_new_instance_cannot_change_zone(nodes, number, via):
     # The instance fills a host, so that only the host of the round fits.
     fields = {"availability_zone": "nova", "flavor": flavor(memory_mb=60000)}
@@ -237,11 +241,11 @@ def test_host_of_a_new_instance_cannot_change_zone(nodes, number, via):
     nodes.create("POST", NODES, [report(host)])
     select = (via[0], "POST", SELECT, {"request_spec": spec(**fields)})
     answers = nodes.send_concurrently(select, (via[1], *join))
-    assert statuses(answers) == [200, 409]
+    assert sort_statuses(answers) == [200, 409]
 
 
-@in_rounds
-def test_last_capacity_is_claimed_once(nodes, number, via):
+@race_in_rounds
+def test_last_free_capacity_is_claimed_only_once(nodes, number, via):
     uuid = create_provider(nodes)
     body = {"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 8}}}
     nodes.create("PUT", f"{PROVIDERS}/{uuid}/inventories", body)
@@ -259,43 +263,43 @@ def test_last_capacity_is_claimed_once(nodes, number, via):
         "SELECT sum(used), count(*) FROM allocations JOIN resource_providers AS provider "
         f"ON provider.id = resource_provider_id WHERE provider.uuid = '{uuid}'"
     )
-    assert statuses(answers) == [204] + 5 * [409]
+    assert sort_statuses(answers) == [204] + 5 * [409]
     assert used == (8, 1)
 
 
-@in_rounds
-def test_last_host_is_selected_once(nodes, number, via):
+@race_in_rounds
+def test_last_free_host_is_selected_only_once(nodes, number, via):
     nodes.create("POST", NODES, [report(f"cn{number}")])
     whole = flavor(memory_mb=65536)
     requests = [(n, "POST", SELECT, {"request_spec": spec(flavor=whole)}) for n in range(3)]
-    assert statuses(nodes.send_concurrently(*requests)) == [200, 409, 409]
+    assert sort_statuses(nodes.send_concurrently(*requests)) == [200, 409, 409]
 
 
-def replace_aggregates_request(node, uuid, aggregate):
+def build_aggregates_request(node, uuid, aggregate):
     """Return a request that replaces a provider's aggregates, as clients before 1.19 send it."""
     return node, "PUT", f"{PROVIDERS}/{uuid}/aggregates", [aggregate], WITHOUT_GENERATION
 
 
-@in_rounds
-def test_deleted_provider_is_in_no_aggregate(nodes, number, via):
+@race_in_rounds
+def test_provider_deleted_during_a_write_is_in_no_aggregate(nodes, number, via):
     uuid, aggregate = create_provider(nodes), str(uuid4())
     joins, deletes = via
     answers = nodes.send_concurrently(
-        replace_aggregates_request(joins, uuid, aggregate),
+        build_aggregates_request(joins, uuid, aggregate),
         (deletes, "DELETE", f"{PROVIDERS}/{uuid}", None),
     )
     assert not nodes.read_rows(ORPHANS.format(aggregate))
-    assert statuses(answers) in ([200, 204], [204, 404])
+    assert sort_statuses(answers) in ([200, 204], [204, 404])
 
 
-@in_rounds
-def test_last_replacement_of_aggregates_wins(nodes, number, via):
+@race_in_rounds
+def test_provider_has_the_aggregates_of_the_last_write(nodes, number, via):
     uuid, aggregates = create_provider(nodes), [str(uuid4()), str(uuid4())]
-    first, second = map(replace_aggregates_request, via, [uuid] * 2, aggregates)
+    first, second = map(build_aggregates_request, via, [uuid] * 2, aggregates)
     if number % 2:
         body = {"aggregates": aggregates[:1], "resource_provider_generation": 0}
         first = (via[0], "PUT", f"{PROVIDERS}/{uuid}/aggregates", body, WITH_GENERATION)
-    assert statuses(nodes.send_concurrently(first, second)) == [200, 200]
+    assert sort_statuses(nodes.send_concurrently(first, second)) == [200, 200]
     assert nodes.read_rows(MEMBER.format(uuid)) in [[(uuid,)] for uuid in aggregates]
 
 
@@ -303,12 +307,12 @@ def test_aggregate_replacement_without_generation_leaves_the_provider_unchanged(
     uuid = create_provider(nodes)
     provider_rows = f"SELECT * FROM resource_providers WHERE uuid = '{uuid}'"
     before = nodes.read_rows(provider_rows)
-    assert nodes.request(*replace_aggregates_request(1, uuid, str(uuid4()))).status_int == 200
+    assert nodes.request(*build_aggregates_request(1, uuid, str(uuid4()))).status_int == 200
     assert nodes.read_rows(provider_rows) == before
 
 
-@in_rounds
-def test_deleted_instance_gets_no_allocations(nodes, number, via):
+@race_in_rounds
+def test_instance_deleted_during_healing_gets_no_allocations(nodes, number, via):
     nodes.create("POST", "/scheduler/v1/compute_nodes", [report("cn1", vcpus=1024)])
     databases = [client.app.services.database for client in nodes.clients]
     uuid = str(uuid4())
@@ -319,13 +323,14 @@ def test_deleted_instance_gets_no_allocations(nodes, number, via):
     request = HealRequest(instance=uuid)
     healer = Healer(database=databases[heals], clock=utcnow, no_owner=("p", "u"), wanted=request)
     _, answer = run_concurrently(
-        partial(run_heal, healer), partial(nodes.request, deletes, "DELETE", f"{INSTANCES}/{uuid}")
+        partial(heal_allocations, healer),
+        partial(nodes.request, deletes, "DELETE", f"{INSTANCES}/{uuid}"),
     )
     assert answer.status_int == 204
     assert not nodes.read_rows(f"SELECT id FROM allocations WHERE consumer_id = '{uuid}'")
 
 
-def run_heal(healer):
+def heal_allocations(healer):
     """Repair the allocations of an instance that another client may delete."""
     with suppress(NotFound):
         list(healer.heal())

@@ -41,14 +41,14 @@ def make_database(galera):
             name = f"ps_{uuid4().hex[:12]}"
             galera.nodes[0].query(f"CREATE DATABASE {name}")
             stack.callback(galera.nodes[0].query, f"DROP DATABASE {name}")
-            galera.settle()
+            galera.wait_until_settled()
             return name, [node.url(name) for node in galera.nodes]
 
         yield create_database
 
 
 @pytest.fixture
-def sync_at_once(galera, tmp_path):
+def sync_concurrently(galera, tmp_path):
     """Give a function that runs ``db sync`` on these databases concurrently."""
 
     def run(urls):
@@ -58,13 +58,13 @@ def sync_at_once(galera, tmp_path):
 
         for result in run_concurrently(*(partial(sync, url) for url in urls)):
             assert result.returncode == 0, result.stderr
-        galera.settle()
+        galera.wait_until_settled()
 
     return run
 
 
 @pytest.fixture
-def check_schema(galera):
+def check_schema_on_all_nodes(galera):
     """Give a function that checks the tables, revision and traits of a database."""
 
     def check(name, expected):
@@ -83,7 +83,7 @@ def check_schema(galera):
 
 
 def test_concurrent_sync_on_all_nodes_makes_the_schema_once(
-    galera, make_database, sync_at_once, check_schema, prepared_database
+    galera, make_database, sync_concurrently, check_schema_on_all_nodes, prepared_database
 ):
     expected = galera.nodes[0].query(TABLES.format(prepared_database))
     for _round in range(FRESH):
@@ -94,18 +94,18 @@ def test_concurrent_sync_on_all_nodes_makes_the_schema_once(
         ):
             for statement in statements:
                 galera.nodes[0].query(statement, name)
-            galera.settle()
-            sync_at_once(urls)
-            check_schema(name, expected)
+            galera.wait_until_settled()
+            sync_concurrently(urls)
+            check_schema_on_all_nodes(name, expected)
 
 
 def test_schema_check_during_a_change_through_another_node(
-    galera, make_database, check_schema, prepared_database
+    galera, make_database, check_schema_on_all_nodes, prepared_database
 ):
     name, urls = make_database()
     database = Database(make_settings(urls[0]))
     sync(database, utcnow)
-    galera.settle()
+    galera.wait_until_settled()
     expected, done, changes = galera.nodes[0].query(TABLES.format(prepared_database)), Event(), []
 
     def change() -> None:
@@ -124,21 +124,26 @@ def test_schema_check_during_a_change_through_another_node(
         changing.result()
     assert changes
     database.dispose()
-    galera.settle()
-    check_schema(name, expected)
+    galera.wait_until_settled()
+    check_schema_on_all_nodes(name, expected)
 
 
 @pytest.mark.parametrize("is_running", [False, True], ids=["killed", "running"])
 def test_sync_waits_for_another_sync_until_its_lease_ends(
-    galera, make_database, sync_at_once, check_schema, prepared_database, is_running
+    galera,
+    make_database,
+    sync_concurrently,
+    check_schema_on_all_nodes,
+    prepared_database,
+    is_running,
 ):
     name, urls = make_database()
     first = galera.nodes[0]
     first.query(f"CREATE TABLE {name}.sched_leases LIKE {prepared_database}.sched_leases")
     end = datetime.now(UTC) + timedelta(seconds=60 if is_running else -1)
     first.query(f"INSERT INTO sched_leases VALUES ('schema', 'a/1', '{end:%Y-%m-%d %T}')", name)
-    galera.settle()
-    syncing = Thread(target=sync_at_once, args=(urls,))
+    galera.wait_until_settled()
+    syncing = Thread(target=sync_concurrently, args=(urls,))
     syncing.start()
     if is_running:
         syncing.join(timeout=5)
@@ -146,4 +151,4 @@ def test_sync_waits_for_another_sync_until_its_lease_ends(
         assert first.query("SHOW TABLES", name) == [("sched_leases",)]
         first.query("DELETE FROM sched_leases", name)
     syncing.join(timeout=120)
-    check_schema(name, first.query(TABLES.format(prepared_database)))
+    check_schema_on_all_nodes(name, first.query(TABLES.format(prepared_database)))
