@@ -57,7 +57,7 @@ class Text(NamedTuple):
     text: str
 
 
-def texts() -> Iterator[Text]:
+def list_texts() -> Iterator[Text]:
     """Yield every text that is checked."""
     for folder in CODE:
         for path in sorted((ROOT / folder).rglob("*.py")):
@@ -127,13 +127,15 @@ def find_habits(text: Text) -> Iterator[str]:
         yield "module question"
 
 
-def read_limits() -> dict[tuple[str, str], int]:
+def read_limits_of_habits() -> dict[tuple[str, str], int]:
     """Return the highest count of each package and habit."""
     rows = (line.rsplit(None, 1) for line in LIMITS.read_text().splitlines())
     return {tuple(key.split(" ", 1)): int(count) for key, count in rows}
 
 
-def compare(counts: dict[tuple[str, str], int], highest: dict[tuple[str, str], int]) -> list[str]:
+def compare_counts_with_limits(
+    counts: dict[tuple[str, str], int], highest: dict[tuple[str, str], int]
+) -> list[str]:
     """Return a sentence for each count that differs from its limit."""
     sentences = []
     for key in sorted({*counts, *highest}):
@@ -148,7 +150,7 @@ def compare(counts: dict[tuple[str, str], int], highest: dict[tuple[str, str], i
 
 def main(arguments: list[str]) -> int:
     """Compare, lower the limits or list places; return 1 if a count differs from its limit."""
-    hits = [(text, habit) for text in texts() for habit in find_habits(text)]
+    hits = [(text, habit) for text in list_texts() for habit in find_habits(text)]
     if arguments[:1] == ["--list"]:
         for text, habit in hits:
             if habit == arguments[1]:
@@ -156,12 +158,12 @@ def main(arguments: list[str]) -> int:
         return 0
     counts = Counter((text.package, habit) for text, habit in hits)
     if arguments[:1] == ["--lower"]:
-        old = read_limits() if LIMITS.exists() else dict(counts)
+        old = read_limits_of_habits() if LIMITS.exists() else dict(counts)
         rows = {key: min(count, old.get(key, 0)) for key, count in counts.items()}
         lines = (f"{' '.join(key)} {count}\n" for key, count in sorted(rows.items()) if count)
         LIMITS.write_text("".join(lines))
         return 0
-    sentences = compare(counts, read_limits())
+    sentences = compare_counts_with_limits(counts, read_limits_of_habits())
     print(*sentences[:MAX_PLACES], sep="\n", end="\n" if sentences else "")
     if sentences:
         print("python -m tests.house.language --list HABIT prints the places (see CONTRIBUTING.md)")

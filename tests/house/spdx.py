@@ -35,21 +35,21 @@ def source_files(root: Path) -> Iterator[Path]:
 
 def is_licensed(path: Path) -> bool:
     """Return whether a file has the line in its place."""
-    _shebang, lines = _lines(path)
-    return bool(lines) and lines[0].rstrip("\n") == _line(path)
+    _shebang, lines = _split_lines(path)
+    return bool(lines) and lines[0].rstrip("\n") == _build_license_line(path)
 
 
 def add_license(path: Path) -> None:
     """Write the line into a file."""
-    shebang, lines = _lines(path)
-    path.write_text("".join([*shebang, f"{_line(path)}\n", *lines]), encoding="utf-8")
+    shebang, lines = _split_lines(path)
+    path.write_text("".join([*shebang, f"{_build_license_line(path)}\n", *lines]), encoding="utf-8")
 
 
-def _line(path: Path) -> str:
+def _build_license_line(path: Path) -> str:
     return COMMENTS[path.suffix].format(LICENSE)
 
 
-def _lines(path: Path) -> tuple[list[str], list[str]]:
+def _split_lines(path: Path) -> tuple[list[str], list[str]]:
     """Return the line that names the interpreter, if any, and the other lines."""
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
     count = 1 if lines and lines[0].startswith("#!") else 0

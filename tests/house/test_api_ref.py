@@ -43,7 +43,7 @@ Address = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Section:
+class RouteSection:
     """A section of the reference about a method and a path."""
 
     page: str
@@ -53,13 +53,13 @@ class Section:
     errors: frozenset[int]
 
 
-def _route_statuses(route: Route) -> frozenset[int]:
+def _list_route_statuses(route: Route) -> frozenset[int]:
     """Return the statuses of a route without the statuses that every route has."""
     anywhere = {406, 503} if route.body is not None or route.query is not None else {400, 406, 503}
     return route.statuses - (anywhere - {*route.success, *route.errors})
 
 
-def _routes_by_address() -> dict[Address, list[Route]]:
+def _list_routes_by_address() -> dict[Address, list[Route]]:
     routes_by_address = defaultdict(list)
     for prefix, routes in APIS.items():
         for route in routes:
@@ -69,7 +69,7 @@ def _routes_by_address() -> dict[Address, list[Route]]:
     return routes_by_address
 
 
-def _read_sections() -> list[Section]:
+def _read_sections() -> list[RouteSection]:
     return [
         section
         for page in sorted(SOURCE.rglob("*.rst"))
@@ -77,10 +77,10 @@ def _read_sections() -> list[Section]:
     ]
 
 
-def _parse_page(page: str, text: str) -> list[Section]:
+def _parse_page(page: str, text: str) -> list[RouteSection]:
     parts = re.split(r"^(.+)\n=+\n\n\.\. rest_method:: (\w+) (\S+)$", text, flags=re.MULTILINE)
     return [
-        Section(
+        RouteSection(
             page, title, (method, path), _parse_codes(body, "success"), _parse_codes(body, "error")
         )
         for title, method, path, body in zip(*(parts[i::4] for i in (1, 2, 3, 4)), strict=True)
@@ -92,19 +92,21 @@ def _parse_codes(body: str, kind: str) -> frozenset[int]:
     return frozenset(int(code) for block in listed for code in re.findall(r"- (\d{3})", block))
 
 
-SERVED = _routes_by_address()
+SERVED = _list_routes_by_address()
 SECTIONS = _read_sections()
 DOCUMENTED = {section.address for section in SECTIONS}
 
 
-def _documented_statuses(address: Address, kind: str) -> frozenset[int]:
+def _find_documented_statuses(address: Address, kind: str) -> frozenset[int]:
     """Return the statuses of all sections of an address. Actions share an address."""
     statuses = (getattr(section, kind) for section in SECTIONS if section.address == address)
     return frozenset().union(*statuses)
 
 
-def _parse_list(address: Address) -> frozenset[int]:
-    return _documented_statuses(address, "success") | _documented_statuses(address, "errors")
+def _find_documented_statuses_of_route(address: Address) -> frozenset[int]:
+    return _find_documented_statuses(address, "success") | _find_documented_statuses(
+        address, "errors"
+    )
 
 
 def test_every_route_is_documented() -> None:
@@ -142,17 +144,20 @@ def test_route_statuses_are_documented() -> None:
     missing = {
         address: undocumented
         for address, routes in SERVED.items()
-        if (undocumented := frozenset().union(*map(_route_statuses, routes)) - _parse_list(address))
+        if (
+            undocumented := frozenset().union(*map(_list_route_statuses, routes))
+            - _find_documented_statuses_of_route(address)
+        )
     }
     assert missing == {}
 
 
 def test_placement_statuses_equal_the_openapi_document() -> None:
     different = {
-        address: (sorted(_parse_list(address)), sorted(answered))
+        address: (sorted(_find_documented_statuses_of_route(address)), sorted(answered))
         for address, routes in SERVED.items()
         if "/placement" in address[1]
-        and _parse_list(address)
+        and _find_documented_statuses_of_route(address)
         != (answered := {status for route in routes for status in route.statuses})
     }
     assert different == {}
@@ -166,7 +171,7 @@ def test_documented_success_statuses_exist() -> None:
     assert {
         address: more
         for address, statuses in promised.items()
-        if (more := _documented_statuses(address, "success") - statuses)
+        if (more := _find_documented_statuses(address, "success") - statuses)
     } == {}
 
 
@@ -179,12 +184,12 @@ def test_first_version_of_a_route_is_documented() -> None:
     different = {
         address: (documented[address], first)
         for address, routes in SERVED.items()
-        if documented[address] != (first := _first_version(routes))
+        if documented[address] != (first := _find_first_version(routes))
     }
     assert different == {}
 
 
-def _first_version(routes: list[Route]) -> set[str]:
+def _find_first_version(routes: list[Route]) -> set[str]:
     """Return the first version of an address, or nothing if every version has it."""
     # Routes without a successful status only reject requests.
     versions = (

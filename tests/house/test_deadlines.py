@@ -17,7 +17,7 @@ STARTED = {"run", "call", "check_call", "check_output"}
 CLOCKS = {"monotonic", "perf_counter", "time"}
 
 
-def called_name(call: ast.AST) -> str | None:
+def find_called_name(call: ast.AST) -> str | None:
     """Return the last part of the name of the called function, or None if this is no call."""
     function = call.func if isinstance(call, ast.Call) else None
     if isinstance(function, ast.Attribute):
@@ -29,7 +29,7 @@ def find_waits(tree: ast.AST) -> Iterator[ast.Call | ast.While]:
     """Yield the calls and loops that wait without a deadline."""
     for call in ast.walk(tree):
         if isinstance(call, ast.While):
-            called = {called_name(node) for node in ast.walk(call)}
+            called = {find_called_name(node) for node in ast.walk(call)}
             if "sleep" in called and not called & CLOCKS:
                 yield call
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):

@@ -14,7 +14,7 @@ SECTIONS = ("Decision", "Reason", "Cost")
 REFERENCE = re.compile(r"doc/decisions/(\d+)")
 
 
-def test_numbers_have_no_gap():
+def test_numbers_of_decisions_have_no_gap():
     numbers = [page.name.partition("-")[0] for page in PAGES]
     assert numbers == [f"{number:04}" for number in range(1, len(PAGES) + 1)]
 

@@ -47,7 +47,7 @@ print(status, b"".join(body)[:20])
 """
 
 
-def imported_packages() -> set[str]:
+def list_imported_packages() -> set[str]:
     modules = set()
     for path in [*PACKAGE.rglob("*.py"), *(ROOT / "alembic").rglob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text())):
@@ -65,12 +65,12 @@ def test_imported_packages_are_declared():
     declared = {canonicalize_name(requirement.name) for requirement in requirements}
     owners = {
         module: {canonicalize_name(name) for name in distributions[module]}
-        for module in imported_packages()
+        for module in list_imported_packages()
     }
     assert {module for module, owned in owners.items() if not owned & declared} == set()
 
 
-def test_all_installs_every_extra_of_users():
+def test_extra_all_contains_every_extra_for_users():
     (requirement,) = read_setup_cfg()["options.extras_require"]["all"].split()
     assert Requirement(requirement).extras == set(OPTIONAL.values())
 
@@ -115,7 +115,9 @@ def test_sqlite_needs_no_extra(run_without_extras):
         ("main(['db', 'sync', '--config-file', 'mysql.conf'])", "mysql"),
     ],
 )
-def test_error_names_the_missing_extra(run_without_extras, tmp_path, code, extra):
+def test_use_of_a_missing_extra_is_an_error_with_its_name(
+    run_without_extras, tmp_path, code, extra
+):
     for database in ("postgresql", "mysql"):
         url = f"{database}://user@127.0.0.1/name"
         (tmp_path / f"{database}.conf").write_text(f"[placement_database]\nconnection = {url}\n")

@@ -80,7 +80,7 @@ def test_make_chaos_runs_every_test_of_its_marker():
     assert [path for path in marked if not any(map(path.is_relative_to, places))] == []
 
 
-def test_lane_all_omits_modules_of_other_targets():
+def test_modules_that_other_targets_run_are_left_out_of_lane_all():
     assert is_run_elsewhere(TESTS / "faults" / "test_silence.py")
     assert is_run_elsewhere(TESTS / "galera" / "test_failures.py")
     assert not is_run_elsewhere(TESTS / "galera" / "test_transactions.py")
@@ -140,7 +140,7 @@ def test_system(case, database_url):
 """
 
 
-def test_lanes_run_their_share_of_the_cases(tmp_path):
+def test_each_lane_collects_its_cases_of_parametrized_tests(tmp_path):
     (tmp_path / "test_cases.py").write_text(CASES)
     fast, slow, whole, system = (
         re.findall(r"::(\S+)", run_lane(tmp_path, lane, "--collect-only", "-q"))

@@ -43,7 +43,7 @@ def test_setup_names_every_package_of_the_tree():
     assert len(named) == len(set(named))
 
 
-def test_alembic_folder_is_no_package():
+def test_alembic_folder_is_not_a_python_package():
     """With an ``__init__.py``, the folder would shadow the library alembic."""
     assert list((ROOT / "alembic").rglob("__init__.py")) == []
 
@@ -65,7 +65,7 @@ def wheel(built_packages: Path) -> Path:
     return wheel
 
 
-def test_version_is_written_once(built_packages):
+def test_package_version_is_written_in_a_single_file(built_packages):
     version = read_setup_cfg()["metadata"]["version"]
     assert {path.name for path in built_packages.iterdir()} == {
         f"placement_sched-{version}.tar.gz",

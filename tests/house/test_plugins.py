@@ -22,7 +22,7 @@ NOT_PLUGINS = {
 }
 
 
-def plugin_text(plugin):
+def read_plugin_source(plugin):
     """Return the docstrings of a plugin and of its module, which operators read."""
     return f"{inspect.getmodule(plugin).__doc__}\n{vars(plugin).get('__doc__')}"
 
@@ -40,16 +40,16 @@ def test_docstrings_of_plugins_name_their_options():
         f"{plugin.__name__}: [{group}] {option.dest}"
         for plugin in PLUGINS
         for group, option in getattr(plugin, "options", ())
-        if not re.search(rf"\b{option.dest}\b", plugin_text(plugin))
+        if not re.search(rf"\b{option.dest}\b", read_plugin_source(plugin))
     ]
     assert unnamed == []
 
 
 def test_plugins_have_test_modules():
-    assert [plugin.__name__ for plugin in PLUGINS if not is_tested(plugin)] == []
+    assert [plugin.__name__ for plugin in PLUGINS if not has_test_module(plugin)] == []
 
 
-def is_tested(plugin):
+def has_test_module(plugin):
     """Return whether a test module, or a table of cases in a shared module, is for the plugin."""
     module = Path(inspect.getfile(plugin)).relative_to(PACKAGE)
     own = ROOT / "tests" / module.parent / f"test_{module.name}"

@@ -31,27 +31,29 @@ OF_NOVA = {"_weight_multiplier"}
 
 
 def test_private_names_of_libraries_are_listed():
-    used = {(relative_name(path), name) for path in modules() for name in used_private_names(path)}
-    assert used == read_list()
+    used = {
+        (relative_name(path), name) for path in modules() for name in find_used_private_names(path)
+    }
+    assert used == read_listed_names()
 
 
-def read_list():
+def read_listed_names():
     """Return the module and the name of each row of the list."""
     rows = re.findall(r"^\| `([\w/]+\.py)` \| `(_\w+)` \|", DECISION.read_text(), re.MULTILINE)
     assert rows
     return {(f"{PACKAGE.name}/{module}", name) for module, name in rows}
 
 
-def used_private_names(path):
+def find_used_private_names(path):
     """Return the private names of libraries that a module imports, reads or inherits."""
     tree = ast.parse(path.read_text())
-    used = {*imported_private_names(tree), *private_attributes(tree)}
+    used = {*find_imported_private_names(tree), *find_private_attributes(tree)}
     if any(isinstance(node, ast.ClassDef) and node.bases for node in tree.body):
-        used.update(inherited_private_names(path))
+        used.update(find_inherited_private_names(path))
     return used
 
 
-def imported_private_names(tree):
+def find_imported_private_names(tree):
     """Yield the private names in the paths of imports."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
@@ -62,15 +64,15 @@ def imported_private_names(tree):
             yield from filter(PRIVATE.match, path.split("."))
 
 
-def private_attributes(tree):
+def find_private_attributes(tree):
     """Yield the private attributes that the code reads and the package does not define."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and PRIVATE.match(node.attr):
-            yield from {node.attr} - names_of_package() - DOCUMENTED - OF_NOVA
+            yield from {node.attr} - find_private_names_of_package() - DOCUMENTED - OF_NOVA
 
 
 @cache
-def names_of_package():
+def find_private_names_of_package():
     """Return the private names that the package defines."""
     names = set()
     for node in (node for path in modules() for node in ast.walk(ast.parse(path.read_text()))):
@@ -86,13 +88,16 @@ def names_of_package():
     return names
 
 
-def inherited_private_names(path):
+def find_inherited_private_names(path):
     """Yield the private names of library classes that derived classes use."""
     module = relative_name(path).removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     for kind in vars(import_module(module)).values():
         if isinstance(kind, type) and kind.__module__ == module:
             for base in filter(is_library_class, kind.__mro__):
-                yield from private_names(kind) & private_names(base) - DOCUMENTED
+                yield from (
+                    find_private_names_of_class(kind)
+                    & find_private_names_of_class(base) - DOCUMENTED
+                )
 
 
 def is_library_class(kind):
@@ -100,7 +105,7 @@ def is_library_class(kind):
     return top != PACKAGE.name and top not in sys.stdlib_module_names
 
 
-def private_names(kind):
+def find_private_names_of_class(kind):
     """Return the private methods and attributes in the source of a class."""
     try:
         source = inspect.getsource(kind)

@@ -34,15 +34,15 @@ hosts:
 """
 
 
-def code_blocks(language: str) -> list[str]:
+def read_code_blocks(language: str) -> list[str]:
     """Return the fenced blocks of this language in order."""
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
     return [text for named, text in blocks if named == language]
 
 
-def typed_lines() -> list[str]:
+def read_typed_lines() -> list[str]:
     """Return the console lines of README."""
-    return re.sub(r"\\\n\s+", "", "".join(code_blocks("console"))).splitlines()
+    return re.sub(r"\\\n\s+", "", "".join(read_code_blocks("console"))).splitlines()
 
 
 def test_readme_is_short():
@@ -50,18 +50,18 @@ def test_readme_is_short():
 
 
 def test_readme_names_both_commands():
-    assert typed_lines()[0].startswith("make demo ")
-    assert typed_lines()[1].startswith("make test ")
+    assert read_typed_lines()[0].startswith("make demo ")
+    assert read_typed_lines()[1].startswith("make test ")
 
 
-def proof_rows() -> list[list[str]]:
+def read_rows_of_figures() -> list[list[str]]:
     """Return the cells of each row of the table of figures."""
     section = README.partition("\n## Why\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\|(.+)\|$", section, re.MULTILINE)[2:]
     return [[cell.strip() for cell in row.split("|")] for row in rows]
 
 
-@pytest.mark.parametrize("row", proof_rows(), ids=lambda row: row[0][:20])
+@pytest.mark.parametrize("row", read_rows_of_figures(), ids=lambda row: row[0][:20])
 def test_figures_equal_those_of_the_linked_page(row):
     _, *values, source = row
     page = (ROOT / re.search(r"\]\(([^)]+)\)", source)[1]).read_text()
@@ -70,12 +70,12 @@ def test_figures_equal_those_of_the_linked_page(row):
 
 
 def test_figures_table_has_five_rows():
-    assert len(proof_rows()) == 5
+    assert len(read_rows_of_figures()) == 5
 
 
 def test_example_filter_works_and_is_explained(tmp_path):
-    (code,) = code_blocks("python")
-    (printed,) = (block for block in code_blocks("text") if "QuietHostsFilter" in block)
+    (code,) = read_code_blocks("python")
+    (printed,) = (block for block in read_code_blocks("text") if "QuietHostsFilter" in block)
     (tmp_path / "quiet.py").write_text(code)
     (tmp_path / "quiet.conf").write_text(QUIET_CONF)
     (tmp_path / "quiet.yaml").write_text(QUIET_CLOUD)
@@ -107,25 +107,25 @@ def test_picture_equals_the_steps_of_the_code():
     assert "image:: pipeline.svg" in (ROOT / "doc/source/overview.rst").read_text()
     steps = re.findall(r'class="name"[^>]*>(\w+)<', picture)
     assert steps == re.findall(
-        r"^    (\w+) {2,}", ast.get_docstring(pipeline_steps()), re.MULTILINE
+        r"^    (\w+) {2,}", ast.get_docstring(list_pipeline_steps()), re.MULTILINE
     )
     paths = re.findall(r'class="file"[^>]*>([\w/.]+)', picture)
     assert len(paths) == len(steps)
     assert [path for path in paths if not (PACKAGE / path).exists()] == []
 
 
-def pipeline_steps() -> ast.Module:
+def list_pipeline_steps() -> ast.Module:
     return ast.parse((PACKAGE / "scheduler/scheduler.py").read_text())
 
 
 def test_funnel_is_tested_in_the_guide():
-    (funnel,) = (block for block in code_blocks("text") if "No valid host" in block)
+    (funnel,) = (block for block in read_code_blocks("text") if "No valid host" in block)
     guide = (ROOT / "doc/source/explain.rst").read_text()
     assert textwrap.indent(funnel, "   ") in guide
 
 
 @pytest.mark.parametrize(
-    "target", [line.split()[1] for line in typed_lines() if line.startswith("make ")]
+    "target", [line.split()[1] for line in read_typed_lines() if line.startswith("make ")]
 )
 def test_make_targets_exist(target):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
@@ -165,7 +165,7 @@ def test_recipe_paths_and_targets_exist():
 
 
 @pytest.mark.parametrize(
-    "line", [line for line in typed_lines() if line.startswith("placement-sched ")]
+    "line", [line for line in read_typed_lines() if line.startswith("placement-sched ")]
 )
 def test_commands_of_the_program_exist(line):
     words = line.split()[1:]

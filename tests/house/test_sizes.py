@@ -48,7 +48,7 @@ def test_packages_have_few_modules():
     assert crowded == {}
 
 
-def test_short_modules_are_shared():
+def test_short_modules_have_several_importers():
     """But for plugins, and an API's document of itself (doc/decisions/0001 says why)."""
     importers = read_importers()
     splinters = [

@@ -26,14 +26,14 @@ def tree(tmp_path):
     return tmp_path
 
 
-def test_files_without_the_line_are_named(tree, capsys):
+def test_files_without_the_license_line_are_reported(tree, capsys):
     assert main([], tree) == 1
     lines = capsys.readouterr().out.splitlines()
     assert {line.partition(":")[0] for line in lines} == set(FILES)
     assert {(tree / name).read_text() for name in FILES} == {pair[0] for pair in FILES.values()}
 
 
-def test_write_adds_the_line_once(tree):
+def test_write_option_adds_the_license_line_only_once(tree):
     for _ in range(2):
         assert main(["--write"], tree) == 0
         assert {name: (tree / name).read_text() for name in FILES} == {
