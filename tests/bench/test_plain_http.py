@@ -77,7 +77,7 @@ def test_open_connection_is_reused(start_server):
     assert [len(requests) for requests in seen] == [2]
 
 
-def test_connection_closed_by_the_database_is_replaced(start_server):
+def test_connection_closed_by_the_server_is_replaced(start_server):
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\na"
     port, seen = start_server([answer], [answer], [answer])
     client = Client(port, reuse=False)

@@ -54,7 +54,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    do_GET = do_PUT = do_DELETE = do_POST = _do  # noqa: N815 - names of http.server
+    do_GET = do_PUT = do_DELETE = do_POST = _count_and_respond  # noqa: N815 - names of http.server
 
     def log_message(self, *_arguments: Any) -> None:
         """Log nothing."""

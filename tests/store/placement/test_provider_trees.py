@@ -64,7 +64,7 @@ def test_move_that_makes_a_loop_is_rejected(database):
             move_provider(database, tree[0], parent)
 
 
-def test_concurrent_changes_of_parents_make_no_loop(database):
+def test_concurrent_moves_make_no_loop(database):
     first, second = create_provider(database, "one"), create_provider(database, "two")
 
     def attempt(pair):
