@@ -36,7 +36,7 @@ from placement_sched.model.clock import utcnow
 from tests.conftest import BROKER
 from tests.nova.cloud.files import write_options
 from tests.nova.cloud.processes import Program
-from tests.nova.scheduling import Conductor, private_bus
+from tests.nova.scheduling import Conductor, create_private_bus
 from tests.nova.shadow.agreement import run_peer_job
 from tests.support.nova_clouds import (
     NovaCloud,
@@ -271,7 +271,7 @@ def _start(databases: harness.Databases, hosts: int) -> Iterator[tuple[Server, l
                 {"placement_database": {"connection": own}},
             ),
         ):
-            bus = stack.enter_context(private_bus(BROKER.replace("amqp://", "rabbit://")))
+            bus = stack.enter_context(create_private_bus(BROKER.replace("amqp://", "rabbit://")))
             options = {**_options(name, bus, urls, folder), **more}
             conf = write_options(folder / f"{name}.conf", options)
             variables = {"HOME": str(folder)}

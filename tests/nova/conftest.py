@@ -9,13 +9,19 @@ import pytest
 from placement_sched.config.settings import Settings
 from placement_sched.db.transaction import Database
 from placement_sched.nova.sync.follower import Follower
-from tests.nova.scheduling import SharedService, Site, private_bus, running_service, running_site
+from tests.nova.scheduling import (
+    SharedService,
+    Site,
+    create_private_bus,
+    running_service,
+    running_site,
+)
 from tests.support.nova_clouds import NovaCloud, sqlite_nova
 
 
 @pytest.fixture(scope="module")
 def bus(broker: str) -> Iterator[str]:
-    with private_bus(broker) as url:
+    with create_private_bus(broker) as url:
         yield url
 
 
@@ -26,7 +32,7 @@ def nova_site(tmp_path: Path, bus: str, sqlite_template: Path) -> Iterator[Site]
 
 
 @pytest.fixture(scope="module")
-def shared(
+def shared_service(
     broker: str, sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SharedService]:
     with running_service(tmp_path_factory.mktemp("shared"), broker, sqlite_template) as service:

@@ -40,7 +40,7 @@ _LOG_KEYS = ("message", "levelname")
 
 
 @contextmanager
-def private_bus(broker: str) -> Iterator[str]:
+def create_private_bus(broker: str) -> Iterator[str]:
     """Yield the URL of a private bus, since nova's names of queues are fixed.
 
     It is a virtual host of the broker, or another broker if rabbitmqctl may not create virtual
@@ -64,7 +64,7 @@ def private_bus(broker: str) -> Iterator[str]:
         yield own.url
 
 
-def spec_of(*instances: str, memory_mb: int = 512, **fields: Any) -> dict[str, Any]:
+def build_request_spec_of(*instances: str, memory_mb: int = 512, **fields: Any) -> dict[str, Any]:
     sizes = {"vcpus": 1, "memory_mb": memory_mb, "root_gb": 1, "ephemeral_gb": 0, "swap": 0}
     flavor = {"id": 1, "flavorid": "1", "name": "m1.tiny", "extra_specs": {}, **sizes}
     image = {"id": str(uuid4()), "properties": primitive_of("ImageMetaProps", {})}
@@ -107,7 +107,7 @@ class Conductor:
     def select(self, *instances: str, **fields: Any) -> Any:
         return self.call(
             "select_destinations",
-            spec_obj=spec_of(*instances, **fields),
+            spec_obj=build_request_spec_of(*instances, **fields),
             instance_uuids=list(instances),
             return_objects=True,
         )
@@ -126,7 +126,7 @@ class Conductor:
         self._transport.cleanup()
 
 
-def hosts_of(answer: Sequence[Sequence[dict[str, Any]]]) -> list[str]:
+def list_selected_hosts(answer: Sequence[Sequence[dict[str, Any]]]) -> list[str]:
     return [selections[0]["nova_object.data"]["service_host"] for selections in answer]
 
 
@@ -264,7 +264,7 @@ class SharedService:
 @contextmanager
 def running_service(folder: Path, broker: str, template: Path) -> Iterator[SharedService]:
     """Yield a service with logs in JSON, a log line for each call, metrics and no sync rounds."""
-    with private_bus(broker) as bus, running_site(folder, bus, template) as site:
+    with create_private_bus(broker) as bus, running_site(folder, bus, template) as site:
         # This host cannot be recorded.
         site.nova.add_host("cn0", free_disk_gb=None)
         options = {

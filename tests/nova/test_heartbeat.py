@@ -38,7 +38,7 @@ def clock():
 
 
 @pytest.fixture
-def heartbeat_of(sqlite_url, nova, clock):
+def make_heartbeat(sqlite_url, nova, clock):
     heartbeats = []
 
     def heartbeat(host, **options):
@@ -55,7 +55,7 @@ def heartbeat_of(sqlite_url, nova, clock):
         database.dispose()
 
 
-def logged_messages(caplog):
+def list_logged_messages(caplog):
     return [
         record.getMessage()
         for record in caplog.records
@@ -63,67 +63,69 @@ def logged_messages(caplog):
     ]
 
 
-def test_heartbeat_is_written_to_both_databases(heartbeat_of, nova, sqlite_database, caplog):
-    heartbeat_of("ctl1").beat()
+def test_heartbeat_is_written_to_both_databases(make_heartbeat, nova, sqlite_database, caplog):
+    make_heartbeat("ctl1").beat()
     assert read_service_rows(nova, "host", "binary") == [("ctl1", "nova-scheduler")]
     with sqlite_database.read() as connection:
         (service,) = services.search(connection)
     assert (service.host, service.binary, service.last_seen_up) == ("ctl1", "nova-scheduler", NOW)
-    assert logged_messages(caplog) == []
+    assert list_logged_messages(caplog) == []
 
 
-def test_running_nova_scheduler_and_its_end_are_logged_once_each(heartbeat_of, nova, clock, caplog):
+def test_running_nova_scheduler_and_its_end_are_logged_once_each(
+    make_heartbeat, nova, clock, caplog
+):
     caplog.set_level(logging.INFO)
-    heartbeat = heartbeat_of("ctl1")
+    heartbeat = make_heartbeat("ctl1")
     add_service(nova, "ctl2")
     heartbeat.beat()
     heartbeat.beat()
-    (line,) = logged_messages(caplog)
+    (line,) = list_logged_messages(caplog)
     assert line.startswith("nova-scheduler on ctl2 is up and answers part of the requests")
     caplog.clear()
     clock.now += timedelta(seconds=61)
     heartbeat.beat()
-    assert logged_messages(caplog) == ["nova-scheduler on ctl2 is not up any more"]
+    assert list_logged_messages(caplog) == ["nova-scheduler on ctl2 is not up any more"]
 
 
-def test_other_placement_sched_scheduler_is_not_nova_scheduler(heartbeat_of, caplog):
-    heartbeat_of("ctl2").beat()
-    heartbeat_of("ctl1").beat()
-    assert logged_messages(caplog) == []
+def test_placement_sched_on_another_host_is_not_logged_as_nova_scheduler(make_heartbeat, caplog):
+    make_heartbeat("ctl2").beat()
+    make_heartbeat("ctl1").beat()
+    assert list_logged_messages(caplog) == []
 
 
-def test_replacement_by_nova_scheduler_is_logged(heartbeat_of, nova, clock, caplog):
-    heartbeat_of("ctl2").beat()
+def test_replacement_by_nova_scheduler_is_logged(make_heartbeat, nova, clock, caplog):
+    make_heartbeat("ctl2").beat()
     clock.now += timedelta(seconds=61)
     with nova.begin() as connection:
         connection.execute(sa.update(SERVICES).values(last_seen_up=clock.now))
-    heartbeat_of("ctl1").beat()
-    (line,) = logged_messages(caplog)
+    make_heartbeat("ctl1").beat()
+    (line,) = list_logged_messages(caplog)
     assert line.startswith("nova-scheduler on ctl2 is up")
 
 
-def test_service_of_the_same_name_is_logged_once(heartbeat_of, caplog):
-    mine, other = heartbeat_of("ctl1"), heartbeat_of("ctl1")
+def test_second_service_with_the_same_record_is_logged_once_each(make_heartbeat, caplog):
+    mine, other = make_heartbeat("ctl1"), make_heartbeat("ctl1")
     mine.beat()
     for _ in range(2):
         other.beat()
         mine.beat()
     of_mine = [
-        line for line in logged_messages(caplog) if line.startswith("another service writes")
+        line for line in list_logged_messages(caplog) if line.startswith("another service writes")
     ]
     assert len(of_mine) == 2
 
 
-def test_unavailable_database_is_logged_once(heartbeat_of, tmp_path, caplog):
+def test_unavailable_database_is_logged_once(make_heartbeat, tmp_path, caplog):
     nowhere = f"sqlite:///{tmp_path}/nowhere/nova.db"
-    heartbeat = heartbeat_of("ctl1", database__connection=nowhere)
+    heartbeat = make_heartbeat("ctl1", database__connection=nowhere)
     heartbeat.beat()
     heartbeat.beat()
-    (line,) = logged_messages(caplog)
+    (line,) = list_logged_messages(caplog)
     assert line.startswith("the heartbeat cannot be written: ")
 
 
-def test_missing_nova_database_is_logged_as_unlisted_service(heartbeat_of, caplog):
-    heartbeat = heartbeat_of("ctl1", database__connection="")
+def test_missing_nova_database_is_logged_as_unlisted_service(make_heartbeat, caplog):
+    heartbeat = make_heartbeat("ctl1", database__connection="")
     heartbeat.start()
-    assert "[database] connection is not set" in logged_messages(caplog)[0]
+    assert "[database] connection is not set" in list_logged_messages(caplog)[0]

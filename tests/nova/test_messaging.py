@@ -15,7 +15,7 @@ from placement_sched.scheduler.plugins import make_full_conf, read_settings
 LIBRARY = oslo_messaging()
 
 
-def bus_options(folder, *lines):
+def build_bus_options(folder, *lines):
     file = folder / "nova.conf"
     file.write_text("\n".join(("[DEFAULT]", *lines)))
     return messaging.bus_options(read_settings([str(file)], make_full_conf()))
@@ -27,7 +27,7 @@ def reset_library_options():
     LIBRARY.LoggingNotificationHandler.CONF.clear()
 
 
-def warnings_in(caplog):
+def list_warnings(caplog):
     return [record for record in caplog.records if record.levelno > logging.INFO]
 
 
@@ -61,7 +61,7 @@ class GreetingEndpoint:
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory):
-    conf = bus_options(tmp_path_factory.mktemp("bus"), "transport_url = fake:/")
+    conf = build_bus_options(tmp_path_factory.mktemp("bus"), "transport_url = fake:/")
     transport = messaging.transport_of(conf)
     server = messaging.server_of(transport, "scheduler", "ctl1", [GreetingEndpoint()])
     server.start()
@@ -74,7 +74,7 @@ def client(tmp_path_factory):
     transport.cleanup()
 
 
-def test_message_is_answered_with_its_context(client):
+def test_call_is_answered_with_the_request_id_of_its_context(client):
     called = client.prepare(version="4.5", timeout=30)
     answer = called.call({"request_id": "req-1"}, "greet", name="nova")
     assert answer == {"hello": "nova", "request": "req-1"}
@@ -97,7 +97,7 @@ def test_failed_call_is_answered_and_logged_in_one_line(
     called = client.prepare(version=version, timeout=30)
     with pytest.raises(Exception, match=re.escape(words)):
         called.call({"request_id": "req-1"}, method, **sent)
-    (line,) = warnings_in(caplog)
+    (line,) = list_warnings(caplog)
     assert line.getMessage().startswith(
         f"nova's call {method} {version} (request req-1) is rejected"
     )
@@ -108,14 +108,14 @@ def test_failed_call_is_answered_and_logged_in_one_line(
 def test_expected_error_is_answered_and_not_logged(client, caplog):
     with pytest.raises(ValueError, match="as is expected"):
         client.prepare(version="4.5", timeout=30).call({}, "refuse")
-    assert warnings_in(caplog) == []
+    assert list_warnings(caplog) == []
 
 
 @pytest.mark.parametrize(
     ("lines", "threads"), [((), messaging.THREADS), (("executor_thread_pool_size = 9",), 9)]
 )
-def test_worker_takes_no_more_messages_than_threads(tmp_path, lines, threads):
-    conf = bus_options(tmp_path, "transport_url = fake:/", *lines)
+def test_rpc_worker_takes_no_more_messages_than_threads(tmp_path, lines, threads):
+    conf = build_bus_options(tmp_path, "transport_url = fake:/", *lines)
     assert conf.executor_thread_pool_size == threads
     assert conf.oslo_messaging_rabbit.rabbit_qos_prefetch_count == threads
     assert conf.control_exchange == "nova"
@@ -123,13 +123,13 @@ def test_worker_takes_no_more_messages_than_threads(tmp_path, lines, threads):
 
 def test_missing_transport_url_is_an_error(tmp_path):
     with pytest.raises(ConfigurationError, match=r"^\[DEFAULT\] transport_url is not set: "):
-        bus_options(tmp_path, "host = ctl1")
+        build_bus_options(tmp_path, "host = ctl1")
 
 
 @pytest.mark.parametrize("url", ["rabit://bus/", "nonsense", "rabbit://nova:secret@bus:port/"])
 def test_invalid_transport_url_is_rejected_without_its_password(tmp_path, url):
     with pytest.raises(ConfigurationError, match=r"^\[DEFAULT\] transport_url: ") as wrong:
-        messaging.transport_of(bus_options(tmp_path, f"transport_url = {url}"))
+        messaging.transport_of(build_bus_options(tmp_path, f"transport_url = {url}"))
     assert "secret" not in wrong.value.detail
 
 
@@ -142,7 +142,7 @@ def test_bus_address_is_logged_without_its_password(tmp_path):
 
 def test_unanswered_call_is_redelivered(client, caplog):
     assert client.prepare(version="4.5", timeout=30).call({}, "answer_later") == 2
-    assert warnings_in(caplog) == []
+    assert list_warnings(caplog) == []
 
 
 def test_failed_reply_is_logged_in_one_line_and_the_call_redelivered(client, caplog, monkeypatch):
@@ -160,7 +160,7 @@ def test_failed_reply_is_logged_in_one_line_and_the_call_redelivered(client, cap
     monkeypatch.setattr(FakeIncomingMessage, "reply", reply)
     called = client.prepare(version="4.5", timeout=30)
     assert called.call({"request_id": "req-1"}, "greet", name="nova")["hello"] == "nova"
-    (line,) = warnings_in(caplog)
+    (line,) = list_warnings(caplog)
     assert line.getMessage() == "an answer cannot be sent: the bus is away"
     assert line.exc_info is None
     assert len(taken) == 2

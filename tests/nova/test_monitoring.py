@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def monitor_at() -> Iterator[Callable[[str], Monitor]]:
+def start_monitor() -> Iterator[Callable[[str], Monitor]]:
     started: list[Monitor] = []
 
     def start(listen: str) -> Monitor:
@@ -30,8 +30,8 @@ def monitor_at() -> Iterator[Callable[[str], Monitor]]:
 
 
 @pytest.fixture
-def monitor(monitor_at: Callable[[str], Monitor]) -> Monitor:
-    return monitor_at("127.0.0.1:0")
+def monitor(start_monitor: Callable[[str], Monitor]) -> Monitor:
+    return start_monitor("127.0.0.1:0")
 
 
 def request_monitor(monitor: Monitor, path: str, method: str = "GET") -> tuple[int, str, bytes]:
@@ -62,19 +62,19 @@ def test_metrics_have_the_requested_format_and_other_paths_are_404(monitor, meth
     assert request_monitor(monitor, path, method) == answer
 
 
-def test_other_methods_are_rejected(monitor):
+def test_put_request_to_the_monitor_is_rejected(monitor):
     assert request_monitor(monitor, "/metrics", "PUT")[0] == 501
 
 
-def test_service_is_live_before_it_is_ready(monitor):
+def test_monitored_service_is_live_before_it_is_ready(monitor):
     assert request_monitor(monitor, "/healthz/ready")[::2] == (503, b'{"status":"not ready"}')
     monitor.is_ready = lambda: True
     assert request_monitor(monitor, "/healthz/ready")[::2] == (200, b'{"status":"ready"}')
 
 
-def test_unix_socket_is_created_and_removed(tmp_path, monitor_at):
+def test_unix_socket_is_created_and_removed(tmp_path, start_monitor):
     path = tmp_path / "metrics.sock"
-    monitor = monitor_at(str(path))
+    monitor = start_monitor(str(path))
     assert request_monitor(monitor, "/healthz")[0] == 200
     monitor.close()
     assert not path.exists()
@@ -88,21 +88,21 @@ def test_closed_monitor_leaves_no_thread(monitor):
     assert "monitor" not in {thread.name for thread in threading.enumerate()}
 
 
-def test_stale_socket_of_a_killed_service_is_reused(tmp_path, monitor_at):
+def test_monitor_reuses_a_stale_unix_socket(tmp_path, start_monitor):
     path = tmp_path / "metrics.sock"
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
-    assert request_monitor(monitor_at(str(path)), "/healthz")[0] == 200
+    assert request_monitor(start_monitor(str(path)), "/healthz")[0] == 200
 
 
 @pytest.mark.parametrize("kind", ["unix", "tcp"])
-def test_address_in_use_is_an_error(tmp_path, monitor_at, kind):
-    other = monitor_at(str(tmp_path / "metrics.sock") if kind == "unix" else "127.0.0.1:0")
+def test_monitor_address_in_use_is_an_error(tmp_path, start_monitor, kind):
+    other = start_monitor(str(tmp_path / "metrics.sock") if kind == "unix" else "127.0.0.1:0")
     with pytest.raises(Error, match=r"\[scheduler\] metrics_listen: cannot listen on"):
         Monitor(other.listens, lambda _accept: ("", b""))
 
 
-def test_regular_file_at_the_socket_path_is_kept(tmp_path):
+def test_monitor_keeps_a_regular_file_at_its_socket_path(tmp_path):
     path = tmp_path / "notes.txt"
     path.write_text("kept")
     with pytest.raises(Error, match="cannot listen on"):

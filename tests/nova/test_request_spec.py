@@ -19,25 +19,25 @@ from placement_sched.nova.objects import (
 )
 from placement_sched.nova.request_spec import document_of, raw_properties
 from tests.nova.wire.comparison import unify_empty_values
-from tests.nova.wire.documents import spec_as_document
+from tests.nova.wire.documents import convert_spec_to_document
 from tests.nova.wire.recorded import (
-    path_of_object,
-    paths_in,
-    recorded_object,
-    with_changed,
-    with_removed,
+    find_path_of_object,
+    list_paths,
+    read_recorded_object,
+    remove_value,
+    replace_value,
 )
 
 VERSION, NAME, NAMESPACE, DATA = (
     f"nova_object.{key}" for key in ("version", "name", "namespace", "data")
 )
-SPEC = recorded_object("spec")
+SPEC = read_recorded_object("spec")
 UUIDS = ["11111111-0000-4000-8000-000000000001", "11111111-0000-4000-8000-000000000002"]
 
 
 def test_request_spec_is_parsed_like_nova():
-    held = recorded_object("spec_held")
-    assert unify_empty_values(spec_as_document(SPEC), held) == held
+    held = read_recorded_object("spec_held")
+    assert unify_empty_values(convert_spec_to_document(SPEC), held) == held
 
 
 def test_instance_uuids_come_from_the_call():
@@ -51,32 +51,32 @@ def test_invalid_instance_uuids_of_the_call_are_rejected(sent):
 
 
 def test_instance_uuid_of_the_request_is_the_default():
-    one = with_changed(SPEC, path_of_object(SPEC, "num_instances"), 1)
+    one = replace_value(SPEC, find_path_of_object(SPEC, "num_instances"), 1)
     assert document_of(one)["instance_uuids"] == [SPEC[DATA]["instance_uuid"]]
 
 
 def test_several_instances_without_uuids_are_only_counted():
-    three = with_changed(SPEC, path_of_object(SPEC, "num_instances"), 3)
+    three = replace_value(SPEC, find_path_of_object(SPEC, "num_instances"), 3)
     assert "instance_uuids" not in document_of(three)
     assert request_spec_from(document_of(three)).num_instances == 3
 
 
 @pytest.mark.parametrize("name", ["numa_topology", "pci_requests", "image", "instance_group"])
 def test_null_and_absent_fields_stay_distinct(name):
-    path = path_of_object(SPEC, name)
-    assert document_of(with_changed(SPEC, path, None))[name] is None
-    assert name not in document_of(with_removed(SPEC, path))
+    path = find_path_of_object(SPEC, name)
+    assert document_of(replace_value(SPEC, path, None))[name] is None
+    assert name not in document_of(remove_value(SPEC, path))
 
 
-def test_request_with_only_a_flavor_is_parsed():
+def test_request_spec_with_only_a_flavor_is_parsed():
     bare = {**SPEC, DATA: {"flavor": SPEC[DATA]["flavor"]}}
     assert request_spec_from(document_of(bare)).flavor.vcpus == SPEC[DATA]["flavor"][DATA]["vcpus"]
 
 
 def test_order_of_set_members_does_not_matter():
-    path = path_of_object(SPEC, "network_metadata", "physnets")
+    path = find_path_of_object(SPEC, "network_metadata", "physnets")
     orders = (["a", "b"], ["b", "a"])
-    first, second = (document_of(with_changed(SPEC, path, order)) for order in orders)
+    first, second = (document_of(replace_value(SPEC, path, order)) for order in orders)
     assert first == second
 
 
@@ -91,38 +91,38 @@ def test_old_group_without_policy_field_is_parsed():
     old = {DATA: {"policies": ["anti-affinity"], "members": UUIDS, "hosts": None}}
     group = {**SPEC[DATA]["instance_group"], **old}
     read = request_spec_from(
-        document_of(with_changed(SPEC, path_of_object(SPEC, "instance_group"), group))
+        document_of(replace_value(SPEC, find_path_of_object(SPEC, "instance_group"), group))
     )
     assert (read.instance_group.policy, dict(read.instance_group.rules)) == ("anti-affinity", {})
 
 
 def test_old_pinned_cpus_without_pcpuset_are_parsed():
-    path = path_of_object(SPEC, "numa_topology", "cells", 0)
+    path = find_path_of_object(SPEC, "numa_topology", "cells", 0)
     cell = {"id": 0, "cpuset": [1, 0], "memory": 512, "cpu_policy": "dedicated"}
     old = {**SPEC[DATA]["numa_topology"][DATA]["cells"][0], VERSION: "1.4", DATA: cell}
-    (read, *_) = request_spec_from(document_of(with_changed(SPEC, path, old))).numa_topology.cells
+    (read, *_) = request_spec_from(document_of(replace_value(SPEC, path, old))).numa_topology.cells
     assert (read.cpuset, read.pcpuset) == (frozenset(), {0, 1})
 
 
 #: Paths of all objects in the recorded request.
-OBJECTS = [path[:-1] for path in paths_in(SPEC) if path[-1:] == (VERSION,)]
+OBJECTS = [path[:-1] for path in list_paths(SPEC) if path[-1:] == (VERSION,)]
 
 
-def object_path(path) -> str:
+def format_object_path(path) -> str:
     names = [f"[{key}]" if isinstance(key, int) else f".{key}" for key in path if key != DATA]
     return "spec_obj" + "".join(names)
 
 
-def value_at(path) -> Any:
+def read_value_at(path) -> Any:
     return reduce(getitem, path, SPEC)
 
 
 def test_newer_minor_versions_are_parsed_with_known_fields():
     for path in OBJECTS:
-        version = value_at(path)[VERSION]
+        version = read_value_at(path)[VERSION]
         for newer in (f"{version.partition('.')[0]}.999", f"{version}.7"):
-            spec = with_changed(SPEC, (*path, VERSION), newer)
-            spec = with_changed(spec, (*path, DATA, "of_the_future"), {"a": 1})
+            spec = replace_value(SPEC, (*path, VERSION), newer)
+            spec = replace_value(spec, (*path, DATA, "of_the_future"), {"a": 1})
             assert document_of(spec) == document_of(SPEC), path
 
 
@@ -130,10 +130,10 @@ def test_newer_minor_versions_are_parsed_with_known_fields():
 def test_unknown_major_version_is_rejected_with_its_path(version):
     for path in OBJECTS:
         with pytest.raises(UnknownVersion) as refused:
-            document_of(with_changed(SPEC, (*path, VERSION), version))
-        name = value_at(path)[NAME]
+            document_of(replace_value(SPEC, (*path, VERSION), version))
+        name = read_value_at(path)[NAME]
         assert str(refused.value) == (
-            f"{object_path(path)}: version {version} of {name} is not supported, the newest "
+            f"{format_object_path(path)}: version {version} of {name} is not supported, the newest "
             f"supported version is {objects.NEWEST[name]}"
         )
 
@@ -141,16 +141,16 @@ def test_unknown_major_version_is_rejected_with_its_path(version):
 def test_unknown_object_or_namespace_is_rejected_with_its_path():
     for path in OBJECTS:
         with pytest.raises(UnknownObject, match=r"unsupported object type nova\.Strange"):
-            document_of(with_changed(SPEC, (*path, NAME), "Strange"))
+            document_of(replace_value(SPEC, (*path, NAME), "Strange"))
         with pytest.raises(UnknownObject) as refused:
-            document_of(with_changed(SPEC, (*path, NAMESPACE), "cinder"))
-        unsupported = f"unsupported object type cinder.{value_at(path)[NAME]}"
-        assert str(refused.value) == f"{object_path(path)}: {unsupported}"
+            document_of(replace_value(SPEC, (*path, NAMESPACE), "cinder"))
+        unsupported = f"unsupported object type cinder.{read_value_at(path)[NAME]}"
+        assert str(refused.value) == f"{format_object_path(path)}: {unsupported}"
 
 
 def test_field_with_the_wrong_object_is_rejected():
     with pytest.raises(UnreadableObject, match=r"^spec_obj\.flavor must be Flavor, not ImageMeta$"):
-        document_of(with_changed(SPEC, path_of_object(SPEC, "flavor"), SPEC[DATA]["image"]))
+        document_of(replace_value(SPEC, find_path_of_object(SPEC, "flavor"), SPEC[DATA]["image"]))
 
 
 @pytest.mark.parametrize("broken", [17, "RequestSpec", [], {}, {NAME: "RequestSpec"}])
@@ -193,7 +193,7 @@ def test_dictionary_call_is_rejected_with_the_responsible_option():
 )
 def test_wrong_value_is_rejected_with_its_path(fields, value, words):
     with pytest.raises(UnreadableObject) as refused:
-        document_of(with_changed(SPEC, path_of_object(SPEC, *fields), value))
+        document_of(replace_value(SPEC, find_path_of_object(SPEC, *fields), value))
     assert str(refused.value) == words
 
 
@@ -209,9 +209,9 @@ def test_wrong_value_is_rejected_with_its_path(fields, value, words):
 )
 def test_random_wrong_values_are_parsed_or_rejected_without_secrets(wrong):
     messages = []
-    for path in paths_in(SPEC):
+    for path in list_paths(SPEC):
         try:
-            request_spec_from(document_of(with_changed(SPEC, path, wrong)))
+            request_spec_from(document_of(replace_value(SPEC, path, wrong)))
         except Invalid as refused:
             messages.append(str(refused))
     assert [message for message in messages if "SECRET" in message or "\n" in message] == []

@@ -22,9 +22,9 @@ from placement_sched.nova.rpc import (
     uuids_of,
     uuids_of_objects,
 )
-from tests.nova.scheduling import hosts_of, spec_of
+from tests.nova.scheduling import build_request_spec_of, list_selected_hosts
 from tests.nova.wire.answers import CELL, NODES, REBUILD, WHOLE, build_answer, build_selection
-from tests.nova.wire.recorded import paths_in, recorded_object, with_changed
+from tests.nova.wire.recorded import list_paths, read_recorded_object, replace_value
 from tests.support.scheduling import instance, report
 from tests.support.versions import LATEST_HEADERS
 
@@ -33,7 +33,7 @@ POLICY = {"sched_policy": ["default"]}
 RULE = "scheduler:policies:hint"
 DATA = "nova_object.data"
 UUID = "AAAAAAAA-0000-4000-8000-000000000001"
-INSTANCES, AGGREGATE = recorded_object("instances"), recorded_object("aggregate")
+INSTANCES, AGGREGATE = read_recorded_object("instances"), read_recorded_object("aggregate")
 USER = {"user_id": "ann", "project_id": "demo", "roles": ["member"]}
 
 
@@ -72,7 +72,7 @@ def run_select(cloud, follower, tmp_path, caplog):
         check = policy_hint_check(Settings.from_conf(read_files(new_conf(), [str(file)])))
         scheduler = cloud.app.services.scheduler
         rpc = SchedulerRpc(scheduler, follower, check_policy_hint=check)
-        sent = {"spec_obj": spec_of(uuid, **fields), "instance_uuids": [uuid]}
+        sent = {"spec_obj": build_request_spec_of(uuid, **fields), "instance_uuids": [uuid]}
         return rpc.select_destinations(context, **sent, return_objects=True)
 
     return select
@@ -85,7 +85,7 @@ def read_allocations(app, uuid):
 
 @pytest.mark.parametrize("there", [{}, {"force_hosts": ["cn2"]}])
 def test_rebuild_hint_on_a_new_instance_is_ignored_and_logged(run_select, cloud, caplog, there):
-    (host,) = hosts_of(run_select(instance(1), scheduler_hints=REBUILD_HINT, **there))
+    (host,) = list_selected_hosts(run_select(instance(1), scheduler_hints=REBUILD_HINT, **there))
     assert read_allocations(cloud, instance(1))
     assert host == there.get("force_hosts", ["cn1"])[0]
     assert f"instance {instance(1)} is not on it" in caplog.text
@@ -95,7 +95,7 @@ def test_rebuild_hint_on_a_new_instance_is_ignored_and_logged(run_select, cloud,
 def test_rebuild_hint_does_not_skip_the_claim_of_an_unbuilt_instance(run_select, cloud):
     there = {"scheduler_hints": REBUILD_HINT, "force_hosts": ["cn2"]}
     for _ in range(2):
-        assert hosts_of(run_select(instance(1), **there)) == ["cn2"]
+        assert list_selected_hosts(run_select(instance(1), **there)) == ["cn2"]
         assert read_allocations(cloud, instance(1))
         # nova-compute does this if it cannot build the instance.
         cloud.delete(f"/placement/allocations/{instance(1)}", headers=LATEST_HEADERS)
@@ -106,7 +106,7 @@ def test_rebuild_uses_the_current_host_in_nova(run_select, cloud, nova, follower
     follower.full()
     nova.cells["one"].change("instances", {"uuid": uuid}, host="cn2", node="cn2")
     there = {"force_hosts": ["cn2"], "force_nodes": ["cn2"]}
-    assert hosts_of(run_select(uuid, scheduler_hints=REBUILD_HINT, **there)) == ["cn2"]
+    assert list_selected_hosts(run_select(uuid, scheduler_hints=REBUILD_HINT, **there)) == ["cn2"]
     assert read_allocations(cloud, uuid) == {}
 
 
@@ -120,7 +120,9 @@ def test_rebuild_uses_the_current_host_in_nova(run_select, cloud, nova, follower
     ids=["role", "nova's own", "project"],
 )
 def test_users_allowed_by_the_rule_can_choose_a_policy(run_select, context, policy, caplog):
-    assert hosts_of(run_select(instance(1), context, policy, scheduler_hints=POLICY)) == ["cn1"]
+    assert list_selected_hosts(
+        run_select(instance(1), context, policy, scheduler_hints=POLICY)
+    ) == ["cn1"]
     assert "not a rule of this service" not in caplog.text
 
 
@@ -132,9 +134,9 @@ def test_other_users_get_no_valid_host_naming_the_rule(run_select, cloud, contex
     assert type(failure).__name__ == "NoValidHost"
     assert RULE in str(failure)
     assert read_allocations(cloud, instance(1)) == {}
-    assert hosts_of(run_select(instance(1), context, scheduler_hints={"colour": ["red"]})) == [
-        "cn1"
-    ]
+    assert list_selected_hosts(
+        run_select(instance(1), context, scheduler_hints={"colour": ["red"]})
+    ) == ["cn1"]
 
 
 def test_unknown_server_group_policy_is_reported_with_supported_policies(run_select, cloud):
@@ -168,7 +170,7 @@ def test_uuids_of_announced_instances_are_read():
 
 
 def test_unknown_major_version_of_instance_is_rejected_with_its_path():
-    old = with_changed(INSTANCES, (DATA, "objects", 1, "nova_object.version"), "1.23")
+    old = replace_value(INSTANCES, (DATA, "objects", 1, "nova_object.version"), "1.23")
     with pytest.raises(UnknownVersion, match=r"^instance_info\.objects\[1\]: version 1\.23 of Ins"):
         uuids_of_objects(old)
 
@@ -178,9 +180,9 @@ def test_unknown_major_version_of_instance_is_rejected_with_its_path():
     ("read", "sent"), [(uuids_of_objects, INSTANCES), (aggregate_ids, AGGREGATE)]
 )
 def test_random_wrong_values_are_parsed_or_rejected(read, sent, wrong):
-    for path in paths_in(sent):
+    for path in list_paths(sent):
         with suppress(UnreadableObject):
-            read(with_changed(sent, path, wrong))
+            read(replace_value(sent, path, wrong))
 
 
 def test_uuids_of_a_notification_are_normalized():

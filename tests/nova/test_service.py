@@ -13,24 +13,29 @@ from sqlalchemy import select
 from placement_sched.db.tables import leases
 from placement_sched.nova.objects import primitive_of
 from tests.nova.databases.test_service_record import read_service_rows
-from tests.nova.scheduling import LIBRARY, hosts_of, spec_of, wait_until_true
+from tests.nova.scheduling import (
+    LIBRARY,
+    build_request_spec_of,
+    list_selected_hosts,
+    wait_until_true,
+)
 from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.system
 
 
 @pytest.fixture
-def site(shared):
-    return shared.site
+def shared_site(shared_service):
+    return shared_service.site
 
 
 @pytest.fixture
-def conductor(site):
-    return site.conductor
+def conductor(shared_site):
+    return shared_site.conductor
 
 
 @pytest.fixture
-def caller():
+def caller_context():
     return {"request_id": f"req-{uuid4()}", "user_id": "ann", "project_id": "demo"}
 
 
@@ -40,29 +45,31 @@ def uuid():
 
 
 def test_request_is_claimed_recorded_and_logged_with_novas_request_id(
-    site, shared, conductor, caller, uuid
+    shared_site, shared_service, conductor, caller_context, uuid
 ):
     uuids = [uuid, str(uuid4())]
-    sent = {"return_objects": True, "return_alternates": True, **caller}
+    sent = {"return_objects": True, "return_alternates": True, **caller_context}
     answer = conductor.call(
-        "select_destinations", spec_obj=spec_of(*uuids), instance_uuids=uuids, **sent
+        "select_destinations", spec_obj=build_request_spec_of(*uuids), instance_uuids=uuids, **sent
     )
-    hosts = hosts_of(answer)
+    hosts = list_selected_hosts(answer)
     assert set(hosts) <= {"cn1", "cn2"}
     assert {data["nova_object.data"]["cell_uuid"] for row in answer for data in row}
-    assert all(site.allocations(each) for each in uuids)
-    path = f"/scheduler/v1/decisions?request_id={caller['request_id']}"
-    (decision,) = site.app.get(path).json["decisions"]
+    assert all(shared_site.allocations(each) for each in uuids)
+    path = f"/scheduler/v1/decisions?request_id={caller_context['request_id']}"
+    (decision,) = shared_site.app.get(path).json["decisions"]
     assert decision["outcome"] == "selected"
-    request = caller["request_id"]
-    (line,) = [row for row in shared.service.records("selected hosts for") if request in str(row)]
+    request = caller_context["request_id"]
+    (line,) = [
+        row for row in shared_service.service.records("selected hosts for") if request in str(row)
+    ]
     assert (line["method"], line["outcome"]) == ("select_destinations", "answered")
     assert (line["instances"], line["hosts"]) == (2, len(set(hosts)))
     assert hosts[0] in line["message"]
-    assert line.items() >= caller.items()
+    assert line.items() >= caller_context.items()
     assert 0 < line["duration_ms"] < 60_000
-    shared.service.wait_for_line(f"request {request}); ")
-    (slow,) = [row for row in shared.service.records("slow: select") if request in str(row)]
+    shared_service.service.wait_for_line(f"request {request}); ")
+    (slow,) = [row for row in shared_service.service.records("slow: select") if request in str(row)]
     assert (slow["levelname"], slow["outcome"]) == ("WARNING", "answered")
     assert "search" in slow["stages_ms"]
     assert slow["funnel"] == "2"
@@ -70,18 +77,22 @@ def test_request_is_claimed_recorded_and_logged_with_novas_request_id(
     assert slow["decision"] in slow["message"]
 
 
-def test_no_valid_host_is_explained_to_operators_only(shared, conductor, caller, uuid):
-    spec = spec_of(uuid, memory_mb=10**6)
+def test_no_valid_host_is_explained_to_operators_only(
+    shared_service, conductor, caller_context, uuid
+):
+    spec = build_request_spec_of(uuid, memory_mb=10**6)
     with pytest.raises(Exception, match="No valid host was found") as refused:
-        conductor.call("select_destinations", spec_obj=spec, instance_uuids=[uuid], **caller)
+        conductor.call(
+            "select_destinations", spec_obj=spec, instance_uuids=[uuid], **caller_context
+        )
     assert "MEMORY_MB" not in str(refused.value).partition("Traceback")[0]
     with pytest.raises(Exception, match="has no argument more"):
-        conductor.call("select_destinations", spec_obj=spec, more=1, **caller)
+        conductor.call("select_destinations", spec_obj=spec, more=1, **caller_context)
     rows = [
         row
         for part in ("No valid host was found", "is rejected")
-        for row in shared.service.records(part)
-        if row.items() >= caller.items()
+        for row in shared_service.service.records(part)
+        if row.items() >= caller_context.items()
     ]
     assert [row["outcome"] for row in rows] == ["no_valid_host", "refused"]
     assert rows[0]["decision"]
@@ -95,9 +106,9 @@ def test_no_valid_host_is_explained_to_operators_only(shared, conductor, caller,
 @pytest.mark.parametrize(
     ("version", "names"), [("4.3", ()), ("4.4", ("instance_uuids",)), ("4.5", ("instance_uuids",))]
 )
-def test_caller_without_return_objects_gets_a_host(conductor, uuid, version, names):
+def test_rpc_call_without_return_objects_gets_a_host(conductor, uuid, version, names):
     sent = {name: [uuid] for name in names}
-    spec = spec_of(uuid, ignore_hosts=["cn2"])
+    spec = build_request_spec_of(uuid, ignore_hosts=["cn2"])
     (answer,) = conductor.call("select_destinations", version, spec_obj=spec, **sent)
     assert answer["host"] == answer["nodename"] == "cn1"
 
@@ -110,11 +121,13 @@ def test_caller_without_return_objects_gets_a_host(conductor, uuid, version, nam
         ("run_instance", "4.5", {}, "does not support RPC method run_instance"),
     ],
 )
-def test_unreadable_call_is_answered_and_logged(shared, conductor, method, version, sent, words):
+def test_unreadable_call_is_answered_and_logged(
+    shared_service, conductor, method, version, sent, words
+):
     with pytest.raises(Exception, match=re.escape(words)):
         conductor.call(method, version, **sent)
-    assert [row for row in shared.service.records("is rejected") if words in row["message"]]
-    assert shared.service.lines("Traceback") == []
+    assert [row for row in shared_service.service.records("is rejected") if words in row["message"]]
+    assert shared_service.service.lines("Traceback") == []
 
 
 def test_service_answers_ping(conductor):
@@ -123,49 +136,51 @@ def test_service_answers_ping(conductor):
     assert conductor.call("get_backdoor_port", "1.1", namespace="baseapi") is None
 
 
-def test_aggregate_notifications_are_recorded(site, conductor):
+def test_aggregate_notifications_are_recorded(shared_site, conductor):
     row = {"uuid": str(uuid4()), "name": "fast", "hosts": ["cn1"], "metadata": {}}
-    row["id"] = site.nova.add_aggregate("fast", ("cn1",))
+    row["id"] = shared_site.nova.add_aggregate("fast", ("cn1",))
     aggregate = primitive_of("Aggregate", row)
     conductor.announce("update_aggregates", "4.1", aggregates=[aggregate])
 
     def aggregate_names():
-        document = site.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
+        document = shared_site.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
         return [each["name"] for each in document]
 
     wait_until_true(lambda: aggregate_names() == ["fast"])
-    site.nova.api.remove("aggregate_hosts", aggregate_id=row["id"])
-    site.nova.api.remove("aggregates", id=row["id"])
+    shared_site.nova.api.remove("aggregate_hosts", aggregate_id=row["id"])
+    shared_site.nova.api.remove("aggregates", id=row["id"])
     conductor.announce("delete_aggregate", "4.1", aggregate=aggregate)
     wait_until_true(lambda: aggregate_names() == [])
 
 
-def test_instance_notifications_are_recorded(site, conductor):
-    first, second = site.nova.add_instance("cn1"), site.nova.add_instance("cn1")
+def test_instance_notifications_are_recorded(shared_site, conductor):
+    first, second = shared_site.nova.add_instance("cn1"), shared_site.nova.add_instance("cn1")
     data = {"uuid": first, "host": "cn1", "node": "cn1", "project_id": "demo"}
     listed = primitive_of("InstanceList", {"objects": [primitive_of("Instance", data)]})
     there = {"host_name": "cn1"}
     conductor.announce("update_instance_info", "4.2", instance_info=listed, **there)
-    wait_until_true(lambda: site.recorded_instances(first, second) == [first])
+    wait_until_true(lambda: shared_site.recorded_instances(first, second) == [first])
     conductor.announce("sync_instance_info", "4.2", instance_uuids=[first, second], **there)
-    wait_until_true(lambda: site.recorded_instances(first, second) == [first, second])
-    site.nova.cells["one"].delete_softly("instances", uuid=first)
+    wait_until_true(lambda: shared_site.recorded_instances(first, second) == [first, second])
+    shared_site.nova.cells["one"].delete_softly("instances", uuid=first)
     conductor.announce("delete_instance_info", "4.2", instance_uuid=first, **there)
-    wait_until_true(lambda: site.recorded_instances(first, second) == [second])
+    wait_until_true(lambda: shared_site.recorded_instances(first, second) == [second])
 
 
-def test_service_is_recorded_in_novas_services(site):
+def test_service_is_recorded_in_novas_services(shared_site):
     wait_until_true(
-        lambda: read_service_rows(site.records, "host", "binary") == [("ctl1", "nova-scheduler")]
+        lambda: (
+            read_service_rows(shared_site.records, "host", "binary") == [("ctl1", "nova-scheduler")]
+        )
     )
 
 
 def test_two_services_share_requests(nova_site):
     first, second = nova_site.start("ctl1", 1), nova_site.start("ctl2", 1)
     answers = [nova_site.conductor.begin_select(instance(number)) for number in range(1, 9)]
-    assert all(hosts_of(answer.result(timeout=120)) for answer in answers)
+    assert all(list_selected_hosts(answer.result(timeout=120)) for answer in answers)
     assert first.end_with_signal() == 0
-    assert hosts_of(nova_site.conductor.select(instance(20)))
+    assert list_selected_hosts(nova_site.conductor.select(instance(20)))
     assert second.lines("is up and answers") == []
 
 
@@ -177,7 +192,7 @@ def test_sigterm_finishes_the_pending_request(nova_site):
     assert service.lines("stopped")
     nova_site.start(workers=1)
     for answer in answers:
-        assert hosts_of(answer.result(timeout=120))
+        assert list_selected_hosts(answer.result(timeout=120))
 
 
 @pytest.mark.parametrize(
@@ -199,7 +214,7 @@ def test_request_of_a_killed_scheduler_is_claimed_once_by_another(nova_site, who
             os.kill(pid, signal.SIGKILL)
         service.wait_for_line("killed by SIGKILL", 3)
     for number, answer in answers.items():
-        (host,) = hosts_of(answer.result(timeout=120))
+        (host,) = list_selected_hosts(answer.result(timeout=120))
         (allocated,) = nova_site.allocations(instance(number)).values()
         assert allocated["resources"]["VCPU"] == 1
         assert host in {"cn1", "cn2"}
@@ -231,7 +246,9 @@ def test_second_scheduler_takes_over_the_sync_with_nova(nova_site, how):
 
 def test_sighup_reloads_configuration_and_nova(nova_site):
     service = nova_site.start(workers=1, scheduler__nova_sync_interval="3600")
-    assert hosts_of(nova_site.conductor.select(instance(1), ignore_hosts=["cn2"])) == ["cn1"]
+    assert list_selected_hosts(nova_site.conductor.select(instance(1), ignore_hosts=["cn2"])) == [
+        "cn1"
+    ]
     nova_site.configuration("ctl1", filter_scheduler__enabled_filters="IsolatedHostsFilter",
                        filter_scheduler__isolated_hosts="cn1,cn2")  # fmt: skip
     os.kill(service.process.pid, signal.SIGHUP)
@@ -256,7 +273,7 @@ def test_sigusr2_logs_stacks_and_sigint_ends_the_service_at_once(nova_site):
     wait_until_true(
         lambda: numbers <= {int(line.split()[2]) for line in service.lines("Thread 0x")}
     )
-    assert hosts_of(nova_site.conductor.select(instance(1)))
+    assert list_selected_hosts(nova_site.conductor.select(instance(1)))
     assert service.children() == children
     processes = [Path(f"/proc/{pid}") for pid in children]
     assert service.end_with_signal(signal.SIGINT) in {0, 1}

@@ -14,13 +14,13 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.deploy import DEPLOY
-from tests.nova.scheduling import hosts_of, wait_until_true
+from tests.nova.scheduling import list_selected_hosts, wait_until_true
 from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.system
 
 
-def get_text(url: str) -> str:
+def read_text(url: str) -> str:
     with urlopen(url, timeout=60) as answer:
         return answer.read().decode()
 
@@ -29,24 +29,24 @@ def scrape_metrics(url: str) -> Counter[str]:
     return Counter(
         {
             f"{row.name.removeprefix('placement_sched_')}{sorted(row.labels.values())}": row.value
-            for family in text_string_to_metric_families(get_text(f"{url}/metrics"))
+            for family in text_string_to_metric_families(read_text(f"{url}/metrics"))
             for row in family.samples
         }
     )
 
 
-def test_calls_are_counted_by_outcome_over_all_workers(shared):
-    before = scrape_metrics(shared.metrics_url)
-    conductor = shared.site.conductor
+def test_calls_are_counted_by_outcome_over_all_workers(shared_service):
+    before = scrape_metrics(shared_service.metrics_url)
+    conductor = shared_service.site.conductor
     for _ in range(4):
-        assert hosts_of(conductor.select(str(uuid4())))
+        assert list_selected_hosts(conductor.select(str(uuid4())))
     with pytest.raises(Exception, match="No valid host"):
         conductor.select(str(uuid4()), memory_mb=10**6)
     with pytest.raises(Exception, match="spec_obj must be"):
         conductor.call("select_destinations", spec_obj="nothing")
     with pytest.raises(Exception, match="run_instance"):
         conductor.call("run_instance")
-    samples = scrape_metrics(shared.metrics_url)
+    samples = scrape_metrics(shared_service.metrics_url)
     samples.subtract(before)
     assert samples["rpc_calls_total['answered', 'select_destinations']"] == 4
     assert samples["rpc_calls_total['no_valid_host', 'select_destinations']"] == 1
@@ -69,11 +69,11 @@ def start_service(site):
 @pytest.mark.exhaustive
 def test_metrics_of_a_killed_worker_are_kept(nova_site):
     service, url = start_service(nova_site)
-    assert hosts_of(nova_site.conductor.select(instance(1)))
+    assert list_selected_hosts(nova_site.conductor.select(instance(1)))
     for pid in service.children():
         os.kill(pid, signal.SIGKILL)
     service.wait_for_line("killed by SIGKILL", 2)
-    assert hosts_of(nova_site.conductor.select(instance(2)))
+    assert list_selected_hosts(nova_site.conductor.select(instance(2)))
     # The first call is counted twice if the worker died before it acknowledged the message.
     assert scrape_metrics(url)["rpc_calls_total['answered', 'select_destinations']"] in {2, 3}
 
@@ -95,18 +95,18 @@ def test_queued_requests_are_shown(nova_site):
     assert all(answer.result(timeout=120) for answer in begun[:8])
 
 
-def test_unrecordable_nova_objects_are_counted(shared):
-    wait_until_true(lambda: scrape_metrics(shared.metrics_url)["nova_left_out[]"] == 1)
+def test_unrecordable_nova_objects_are_counted(shared_service):
+    wait_until_true(lambda: scrape_metrics(shared_service.metrics_url)["nova_left_out[]"] == 1)
 
 
-def test_health_reports_the_service(shared):
-    assert get_text(f"{shared.metrics_url}/healthz") == '{"status":"ok"}'
-    assert get_text(f"{shared.metrics_url}/healthz/ready") == '{"status":"ready"}'
+def test_health_reports_the_service(shared_service):
+    assert read_text(f"{shared_service.metrics_url}/healthz") == '{"status":"ok"}'
+    assert read_text(f"{shared_service.metrics_url}/healthz/ready") == '{"status":"ready"}'
 
 
-def test_alerts_and_dashboard_query_exported_metrics(shared):
-    assert hosts_of(shared.site.conductor.select(str(uuid4())))
-    shown = {key.partition("[")[0] for key in scrape_metrics(shared.metrics_url)}
+def test_alerts_and_dashboard_query_exported_metrics(shared_service):
+    assert list_selected_hosts(shared_service.site.conductor.select(str(uuid4())))
+    shown = {key.partition("[")[0] for key in scrape_metrics(shared_service.metrics_url)}
     text = (DEPLOY / "prometheus/rules.yml").read_text()
     assert yaml.safe_load(text)
     board = json.dumps(json.loads((DEPLOY / "grafana/placement-sched.json").read_text()))

@@ -12,7 +12,7 @@ import pytest
 
 from placement_sched.db.transaction import MAX_WRITERS
 from tests.nova.cloud.rabbitmq import RabbitMQ, private_broker
-from tests.nova.scheduling import Site, hosts_of, running_site, wait_until_true
+from tests.nova.scheduling import Site, list_selected_hosts, running_site, wait_until_true
 from tests.support.scheduling import instance
 
 pytestmark = pytest.mark.exhaustive
@@ -58,10 +58,10 @@ def test_pending_calls_are_claimed_and_answered_once_after_a_bus_restart(nova_si
         bus.restart()
         own.execute("ROLLBACK")
     for number, answer in answers.items():
-        assert hosts_of(answer.result(timeout=150))
+        assert list_selected_hosts(answer.result(timeout=150))
         (allocated,) = nova_site.allocations(instance(number)).values()
         assert allocated["resources"]["VCPU"] == 1
     # RabbitMQ drops messages before the queue has a consumer.
     wait_until_true(nova_site.is_queue_consumed)
-    assert hosts_of(nova_site.conductor.select(instance(CALLS)))
+    assert list_selected_hosts(nova_site.conductor.select(instance(CALLS)))
     assert service.lines("Traceback") == []

@@ -78,9 +78,11 @@ class Cloud:
         report_step("nova-api, nova-conductor and two nova-computes")
         for program in (self.conductor, self.api, *self.computes.values()):
             program.start()
-        wait_for("both hosts are registered", self._hosts_registered, self)
+        wait_for_condition("both hosts are registered", self._hosts_registered, self)
         self._peer("hosts", PEER / "prepare.py", "hosts", self.nova_conf).run()
-        wait_for("both hosts are mapped", lambda: set(self.hypervisors()) == set(HOSTS), self)
+        wait_for_condition(
+            "both hosts are mapped", lambda: set(self.hypervisors()) == set(HOSTS), self
+        )
 
     def start_scheduler(self, scheduler: Program) -> None:
         """Start a scheduler and wait until nova lists a scheduler.
@@ -88,7 +90,7 @@ class Cloud:
         RabbitMQ drops nova's calls until the first scheduler has declared the queue.
         """
         scheduler.start()
-        wait_for(f"{scheduler.name} is up", lambda: self.services("nova-scheduler"), self)
+        wait_for_condition(f"{scheduler.name} is up", lambda: self.services("nova-scheduler"), self)
 
     def request_compute_api(self, method: str, path: str, body: Any = None) -> Any:
         return self._request_json(
@@ -119,7 +121,7 @@ class Cloud:
             for service in services
         }
 
-    def all_services_reported_since(self, before: Mapping[str, str]) -> bool:
+    def have_all_services_reported_since(self, before: Mapping[str, str]) -> bool:
         seen = self.last_seen_by_service()
         return all(seen[name] > when for name, when in before.items())
 
@@ -188,7 +190,9 @@ class Cloud:
             raise ConnectionError(f"{method} {url}: {rejection.code} {text}") from None
 
 
-def wait_for(what: str, true: Callable[[], object], cloud: Cloud, seconds: float = 240) -> None:
+def wait_for_condition(
+    what: str, true: Callable[[], object], cloud: Cloud, seconds: float = 240
+) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, f"not in {seconds} s: {what}\n{cloud.last_log_lines()}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from tests.nova.cloud.cloud import HOSTS, wait_for
+from tests.nova.cloud.cloud import HOSTS, wait_for_condition
 from tests.nova.cloud.operating import Operator
 
 CN1, CN2 = HOSTS
@@ -16,23 +16,23 @@ Outcome = Any
 
 
 def boot_server(operator: Operator) -> Outcome:
-    server = operator.wait(operator.boot("one"), "ACTIVE")
+    server = operator.wait_for_status(operator.request_boot("one"), "ACTIVE")
     operator.check_usages_of_servers()
     return server["OS-EXT-AZ:availability_zone"]
 
 
 def boot_three_servers(operator: Operator) -> Outcome:
-    operator.boot("many", "--min 3 --max 3")
+    operator.request_boot("many", "--min 3 --max 3")
     servers = operator.servers()
     for server in servers:
-        operator.wait(server["id"], "ACTIVE")
+        operator.wait_for_status(server["id"], "ACTIVE")
     operator.check_usages_of_servers()
     return sorted(Counter(operator.host(one["id"]) for one in servers).values())
 
 
 def boot_without_valid_host(operator: Operator) -> Outcome:
-    server = operator.boot("giant", flavor="m1.giant")
-    fault = operator.fault(server)
+    server = operator.request_boot("giant", flavor="m1.giant")
+    fault = operator.wait_for_fault(server)
     assert operator.allocations_of(server) == {}
     return fault
 
@@ -40,8 +40,8 @@ def boot_without_valid_host(operator: Operator) -> Outcome:
 def boot_on_named_host(operator: Operator) -> Outcome:
     forced = operator.boot_active_server("forced", f"--availability-zone nova:{CN1}")
     chosen = operator.boot_active_server("asked", f"--host {CN2}")
-    too_large = operator.boot("giant", f"--host {CN1}", "m1.giant")
-    fault = operator.fault(too_large)
+    too_large = operator.request_boot("giant", f"--host {CN1}", "m1.giant")
+    fault = operator.wait_for_fault(too_large)
     operator.check_usages_of_servers()
     return operator.host(forced), operator.host(chosen), fault
 
@@ -51,8 +51,8 @@ def boot_anti_affinity_group(operator: Operator) -> Outcome:
     hosts = {
         operator.host(operator.boot_active_server(name, f"--hint group={group}")) for name in "ab"
     }
-    third = operator.boot("c", f"--hint group={group}")
-    fault = operator.fault(third)
+    third = operator.request_boot("c", f"--hint group={group}")
+    fault = operator.wait_for_fault(third)
     operator.check_usages_of_servers()
     return sorted(map(str, hosts)), fault
 
@@ -68,11 +68,13 @@ def boot_affinity_group(operator: Operator) -> Outcome:
 
 def boot_with_disabled_host(operator: Operator) -> Outcome:
     operator.run(f"compute service set --disable {CN1} nova-compute")
-    wait_for("disabled", lambda: operator.disabled_in_placement(CN1), operator.cloud)
+    wait_for_condition("disabled", lambda: operator.is_disabled_in_placement(CN1), operator.cloud)
     hosts = [operator.host(operator.boot_active_server(name)) for name in "ab"]
-    fault = operator.fault(operator.boot("c", f"--host {CN1}"))
+    fault = operator.wait_for_fault(operator.request_boot("c", f"--host {CN1}"))
     operator.run(f"compute service set --enable {CN1} nova-compute")
-    wait_for("enabled", lambda: not operator.disabled_in_placement(CN1), operator.cloud)
+    wait_for_condition(
+        "enabled", lambda: not operator.is_disabled_in_placement(CN1), operator.cloud
+    )
     again = operator.host(operator.boot_active_server("d"))
     operator.check_usages_of_servers()
     return hosts, fault, again
@@ -94,16 +96,16 @@ def boot_in_zone(operator: Operator) -> Outcome:
 def migrate_server(operator: Operator) -> Outcome:
     server = operator.boot_active_server("walker", f"--availability-zone nova:{CN1}")
     operator.run(f"server migrate {server}")
-    operator.wait(server, "VERIFY_RESIZE")
+    operator.wait_for_status(server, "VERIFY_RESIZE")
     operator.check_usages({CN1: ["m1.tiny"], CN2: ["m1.tiny"]})
     operator.run(f"server migration confirm {server}")
-    operator.wait(server, "ACTIVE")
+    operator.wait_for_status(server, "ACTIVE")
     confirmed = operator.host(server)
     operator.check_usages_of_servers()
     operator.run(f"server migrate {server}")
-    operator.wait(server, "VERIFY_RESIZE")
+    operator.wait_for_status(server, "VERIFY_RESIZE")
     operator.run(f"server migration revert {server}")
-    operator.wait(server, "ACTIVE")
+    operator.wait_for_status(server, "ACTIVE")
     operator.check_usages_of_servers()
     return confirmed, operator.host(server)
 
@@ -122,14 +124,14 @@ def live_migrate_server(operator: Operator) -> Outcome:
 def resize_server(operator: Operator) -> Outcome:
     server = operator.boot_active_server("grower", f"--availability-zone nova:{CN1}")
     operator.run(f"server resize --flavor m1.small {server}")
-    operator.wait(server, "VERIFY_RESIZE")
+    operator.wait_for_status(server, "VERIFY_RESIZE")
     operator.check_usages({CN1: ["m1.tiny"], CN2: ["m1.small"]})
     operator.run(f"server resize confirm {server}")
-    document = operator.wait(server, "ACTIVE")
+    document = operator.wait_for_status(server, "ACTIVE")
     operator.check_usages_of_servers()
     operator.run(f"server resize --flavor m1.giant {server}")
     event = _failed_event(operator, server, "resize")
-    after = operator.wait(server, "ACTIVE")
+    after = operator.wait_for_status(server, "ACTIVE")
     operator.check_usages_of_servers()
     return document["OS-EXT-SRV-ATTR:host"], event, after["flavor"]["original_name"]
 
@@ -137,15 +139,15 @@ def resize_server(operator: Operator) -> Outcome:
 def shelve_and_unshelve_server(operator: Operator) -> Outcome:
     server = operator.boot_active_server("sleeper")
     operator.run(f"server shelve {server}")
-    operator.wait(server, "SHELVED_OFFLOADED")
+    operator.wait_for_status(server, "SHELVED_OFFLOADED")
     operator.check_usages({})
     operator.run(f"server unshelve {server}")
-    operator.wait(server, "ACTIVE")
+    operator.wait_for_status(server, "ACTIVE")
     operator.check_usages_of_servers()
     operator.run(f"server shelve {server}")
-    operator.wait(server, "SHELVED_OFFLOADED")
+    operator.wait_for_status(server, "SHELVED_OFFLOADED")
     operator.run(f"server unshelve --host {CN2} {server}")
-    operator.wait(server, "ACTIVE")
+    operator.wait_for_status(server, "ACTIVE")
     operator.check_usages_of_servers()
     return operator.host(server)
 
@@ -153,12 +155,12 @@ def shelve_and_unshelve_server(operator: Operator) -> Outcome:
 def rebuild_server(operator: Operator) -> Outcome:
     server = operator.boot_active_server("phoenix", f"--availability-zone nova:{CN1}")
     operator.run(f"server rebuild --image ubuntu {server}")
-    operator.wait(server, "ACTIVE")
+    operator.wait_for_status(server, "ACTIVE")
     image = operator.server(server)["image"]["id"]
     name = operator.show(f"image show {image}")["name"]
     operator.check_usages_of_servers()
     operator.run(f"server rebuild --image power {server}")
-    fault = operator.fault(server)
+    fault = operator.wait_for_fault(server)
     operator.check_usages_of_servers()
     return name, operator.host(server), fault
 
@@ -178,9 +180,11 @@ def evacuate_server(operator: Operator) -> Outcome:
     compute.start()
     operator.check_usages({CN2: ["m1.tiny", "m1.tiny"]})
     # nova keeps the host down until then.
-    wait_for("cleaned up", lambda: operator.newest_migration(server) == "completed", cloud)
+    wait_for_condition(
+        "cleaned up", lambda: operator.newest_migration(server) == "completed", cloud
+    )
     cloud.request_compute_api("PUT", f"/os-services/{service}", {"forced_down": False})
-    wait_for("up", lambda: cloud.services("nova-compute")[CN1]["state"] == "up", cloud)
+    wait_for_condition("up", lambda: cloud.services("nova-compute")[CN1]["state"] == "up", cloud)
     return elsewhere, held, operator.host(server)
 
 
@@ -249,5 +253,5 @@ def _failed_event(operator: Operator, server: str, action: str) -> str:
         seen.append(str(newest["message"]))
         return newest["message"] is not None
 
-    wait_for(f"{action} has failed", has_failed, operator.cloud)
+    wait_for_condition(f"{action} has failed", has_failed, operator.cloud)
     return seen[-1]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.client.conftest import Session
-from tests.nova.cloud.cloud import HOSTS, Cloud, wait_for
+from tests.nova.cloud.cloud import HOSTS, Cloud, wait_for_condition
 from tests.nova.cloud.files import COMPUTE_VERSION
 from tests.support.servers import environment
 
@@ -54,13 +54,13 @@ class Operator:
         self.run(f"{image} ubuntu")
         self.run(f"{image} power --property hw_architecture=ppc64")
 
-    def boot(self, name: str, how: str = "", flavor: str = "m1.tiny") -> str:
+    def request_boot(self, name: str, how: str = "", flavor: str = "m1.tiny") -> str:
         command = f"server create --image cirros --flavor {flavor} --nic none {how} {name}"
         return str(self.show(command)["id"])
 
     def boot_active_server(self, name: str, how: str = "", flavor: str = "m1.tiny") -> str:
-        server = self.boot(name, how, flavor)
-        self.wait(server, "ACTIVE")
+        server = self.request_boot(name, how, flavor)
+        self.wait_for_status(server, "ACTIVE")
         return server
 
     def request_server(self, name: str, flavor: str = "m1.tiny") -> tuple[str, str]:
@@ -79,7 +79,7 @@ class Operator:
         host = self.server(server)["OS-EXT-SRV-ATTR:host"]
         return None if host is None else str(host)
 
-    def wait(self, server: str, status: str) -> dict[str, Any]:
+    def wait_for_status(self, server: str, status: str) -> dict[str, Any]:
         seen: dict[str, Any] = {}
 
         def is_reached() -> bool:
@@ -89,15 +89,15 @@ class Operator:
             idle = seen["OS-EXT-STS:task_state"] is None
             return bool(idle and seen["status"] == status)
 
-        wait_for(f"{server} is {status}", is_reached, self.cloud)
+        wait_for_condition(f"{server} is {status}", is_reached, self.cloud)
         return seen
 
     def wait_for_host(self, server: str, host: str, status: str = "ACTIVE") -> None:
-        wait_for(f"{server} is on {host}", lambda: self.host(server) == host, self.cloud)
-        self.wait(server, status)
+        wait_for_condition(f"{server} is on {host}", lambda: self.host(server) == host, self.cloud)
+        self.wait_for_status(server, status)
 
-    def fault(self, server: str) -> str:
-        return str(self.wait(server, "ERROR")["fault"]["message"])
+    def wait_for_fault(self, server: str) -> str:
+        return str(self.wait_for_status(server, "ERROR")["fault"]["message"])
 
     def newest_migration(self, server: str) -> str:
         path = f"/os-migrations?instance_uuid={server}"
@@ -130,7 +130,7 @@ class Operator:
             return bool(usages[0] == expected)
 
         try:
-            wait_for(f"allocated is {expected}", is_equal, self.cloud, 120)
+            wait_for_condition(f"allocated is {expected}", is_equal, self.cloud, 120)
         except AssertionError as failure:
             raise AssertionError(f"allocated is {usages[0]}: {failure}") from None
 
@@ -147,7 +147,7 @@ class Operator:
     def delete_all(self) -> None:
         for server in self.servers():
             self.cloud.request_compute_api("DELETE", f"/servers/{server['id']}")
-        wait_for("all servers are gone", lambda: self.servers() == [], self.cloud)
+        wait_for_condition("all servers are gone", lambda: self.servers() == [], self.cloud)
         for group in self.cloud.request_compute_api("GET", "/os-server-groups")["server_groups"]:
             self.cloud.request_compute_api("DELETE", f"/os-server-groups/{group['id']}")
         self.check_usages({})
@@ -161,7 +161,7 @@ class Operator:
         self.cloud.request_our_api("PUT", path, body)
         return trait
 
-    def disabled_in_placement(self, host: str) -> bool:
+    def is_disabled_in_placement(self, host: str) -> bool:
         path = f"/placement/resource_providers/{self.providers[host]}/traits"
         return "COMPUTE_STATUS_DISABLED" in self.cloud.request_our_api("GET", path)["traits"]
 

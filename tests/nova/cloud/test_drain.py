@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.nova.cloud.cloud import HOSTS, running_cloud, wait_for
+from tests.nova.cloud.cloud import HOSTS, running_cloud, wait_for_condition
 from tests.nova.cloud.operating import running_operator
 from tests.support.servers import BIN, environment
 
@@ -45,7 +45,7 @@ class Drainer:
         """Enable a host, and wait until the notification of nova is recorded."""
         self.run("host", "undrain", host)
         path = f"/scheduler/v1/hosts?host={host}&state=up"
-        wait_for(
+        wait_for_condition(
             f"{host} is recorded as up",
             lambda: self._cloud.request_our_api("GET", path)["hosts"],
             self._cloud,
@@ -57,13 +57,13 @@ class Drainer:
 
     def wait_until_recorded(self, host):
         path = f"/scheduler/v1/instances?host={host}"
-        wait_for(
+        wait_for_condition(
             f"the servers are recorded on {host}",
             lambda: len(self._cloud.request_our_api("GET", path)["instances"]) == TEN,
             self._cloud,
         )
 
-    def check_all_on(self, host):
+    def check_all_servers_are_on(self, host):
         servers = self._operator.servers()
         assert [each["OS-EXT-SRV-ATTR:host"] for each in servers] == [host] * TEN
         assert {each["status"] for each in servers} == {"ACTIVE"}
@@ -74,19 +74,19 @@ class Drainer:
         return len(rows)
 
 
-def drain_live(drainer, cloud, operator):
+def drain_by_live_migration(drainer, cloud, operator):
     """Empty cn1, three servers at a time."""
     out = drainer.run(
         *("host", "drain", CN1, "--execute", "--parallel", "3", "--reason", "new fan")
     )
     assert re.search("is done: 0 planned, 0 started, 10 done, 0 failed, 0 skipped", out)
-    drainer.check_all_on(CN2)
+    drainer.check_all_servers_are_on(CN2)
     assert cloud.services("nova-compute")[CN1]["disabled_reason"] == "new fan"
-    wait_for("disabled", lambda: operator.disabled_in_placement(CN1), cloud)
+    wait_for_condition("disabled", lambda: operator.is_disabled_in_placement(CN1), cloud)
     path = "/scheduler/v1/decisions?kind=move"
     assert len(cloud.request_our_api("GET", path)["decisions"]) == TEN
     drainer.undrain(CN1)
-    wait_for("enabled", lambda: not operator.disabled_in_placement(CN1), cloud)
+    wait_for_condition("enabled", lambda: not operator.is_disabled_in_placement(CN1), cloud)
 
 
 def fail_and_resume_after_a_kill(drainer, cloud):
@@ -101,26 +101,28 @@ def fail_and_resume_after_a_kill(drainer, cloud):
     assert f"placement-sched plan --resume {run['uuid']}" in out
     broken.unlink()
     with drainer.start("plan", "--resume", run["uuid"]) as process:
-        wait_for("three moves are done", lambda: drainer.newest_run()["counts"]["done"] >= 3, cloud)
+        wait_for_condition(
+            "three moves are done", lambda: drainer.newest_run()["counts"]["done"] >= 3, cloud
+        )
         process.kill()
     assert drainer.newest_run()["state"] == "running"
     drainer.run("plan", "--resume", run["uuid"])
     assert drainer.newest_run()["counts"]["done"] == TEN
-    drainer.check_all_on(CN1)
+    drainer.check_all_servers_are_on(CN1)
     assert drainer.count_migrations() == before + TEN + 1
     drainer.undrain(CN2)
 
 
-def drain_cold(drainer, operator):
+def drain_by_cold_migration(drainer, operator):
     """Empty cn1, with a server that is shut off, by cold migrations."""
     (first, *_) = operator.servers()
     operator.run(f"server stop {first['id']}")
-    operator.wait(first["id"], "SHUTOFF")
+    operator.wait_for_status(first["id"], "SHUTOFF")
     drainer.run("host", "drain", CN1, "--execute", "--cold", "--parallel", "2")
-    operator.wait(first["id"], "SHUTOFF")
+    operator.wait_for_status(first["id"], "SHUTOFF")
     operator.run(f"server start {first['id']}")
-    operator.wait(first["id"], "ACTIVE")
-    drainer.check_all_on(CN2)
+    operator.wait_for_status(first["id"], "ACTIVE")
+    drainer.check_all_servers_are_on(CN2)
 
 
 @pytest.mark.timeout(1800)  # two minutes by itself, with nine programs of nova and ours
@@ -129,15 +131,15 @@ def test_ten_servers_are_drained_live_and_cold_and_after_failures(tmp_path):
         cloud.start_scheduler(cloud.our_scheduler)
         operator.prepare()
         drainer = Drainer(cloud, operator)
-        operator.boot("many", f"--min {TEN} --max {TEN} --availability-zone nova:{CN1}")
+        operator.request_boot("many", f"--min {TEN} --max {TEN} --availability-zone nova:{CN1}")
         for server in operator.servers():
-            operator.wait(server["id"], "ACTIVE")
+            operator.wait_for_status(server["id"], "ACTIVE")
         drainer.wait_until_recorded(CN1)
         plan = json.loads(drainer.run("host", "drain", CN1, "-f", "json"))
         assert (len(plan["moves"]), plan["stuck"]) == (TEN, [])
-        drain_live(drainer, cloud, operator)
+        drain_by_live_migration(drainer, cloud, operator)
         drainer.wait_until_recorded(CN2)
         fail_and_resume_after_a_kill(drainer, cloud)
         drainer.wait_until_recorded(CN1)
-        drain_cold(drainer, operator)
+        drain_by_cold_migration(drainer, operator)
         operator.delete_all()

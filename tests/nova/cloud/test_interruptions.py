@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.nova.cloud.cloud import HOSTS, running_cloud, wait_for
+from tests.nova.cloud.cloud import HOSTS, running_cloud, wait_for_condition
 from tests.nova.cloud.operating import running_operator
 
 pytestmark = pytest.mark.exhaustive
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.exhaustive
 SERVERS = 6
 
 
-def _boot_many(operator, name):
+def _boot_servers(operator, name):
     with ThreadPoolExecutor(SERVERS) as pool:
         servers = pool.map(
             operator.request_server, [f"{name}{number}" for number in range(SERVERS)]
@@ -24,7 +24,7 @@ def _boot_many(operator, name):
 
 def _wait_until_servers_run(operator, servers):
     for server in servers:
-        operator.wait(server, "ACTIVE")
+        operator.wait_for_status(server, "ACTIVE")
     operator.check_usages_of_servers()
     assert len(operator.servers()) == len(servers)
     operator.delete_all()
@@ -32,28 +32,30 @@ def _wait_until_servers_run(operator, servers):
 
 def _kill_scheduler_with_pending_calls(operator, scheduler):
     scheduler.suspend()
-    servers = _boot_many(operator, "halted")
+    servers = _boot_servers(operator, "halted")
     scheduler.kill()
     scheduler.start()
     _wait_until_servers_run(operator, servers)
 
 
 def _kill_scheduler_during_call(operator, scheduler, cloud):
-    servers = _boot_many(operator, "killed")
+    servers = _boot_servers(operator, "killed")
     scheduler.kill()
-    before = _count_starts(scheduler)
+    before = _count_logged_starts(scheduler)
     scheduler.start()
     _wait_until_servers_run(operator, servers)
     # The kill may have come after all selections. Then only the start shows that it continues.
-    wait_for("the scheduler has started", lambda: _count_starts(scheduler) > before, cloud)
+    wait_for_condition(
+        "the scheduler has started", lambda: _count_logged_starts(scheduler) > before, cloud
+    )
 
 
-def _count_starts(scheduler):
+def _count_logged_starts(scheduler):
     return scheduler.log.read_text(errors="replace").count("nova-scheduler serves ")
 
 
 def _suspend_scheduler_during_call(operator, scheduler):
-    servers = _boot_many(operator, "stopped")
+    servers = _boot_servers(operator, "stopped")
     assert scheduler.stop() == 0, scheduler.last_lines()
     scheduler.start()
     _wait_until_servers_run(operator, servers)
@@ -62,7 +64,9 @@ def _suspend_scheduler_during_call(operator, scheduler):
 def _restart_broker_during_call(operator, cloud):
     before = cloud.last_seen_by_service()
     cloud.broker.restart()
-    wait_for("all services are back", lambda: cloud.all_services_reported_since(before), cloud)
+    wait_for_condition(
+        "all services are back", lambda: cloud.have_all_services_reported_since(before), cloud
+    )
     server = operator.boot_active_server("after")
     _wait_until_servers_run(operator, [server])
 
@@ -73,11 +77,11 @@ def _check_interruption_is_reported(operator, cloud):
     answer = cloud.request_our_api("GET", "/compute/v2.1/os-hypervisors/detail")
     assert {each["hypervisor_hostname"] for each in answer["hypervisors"]} == set(HOSTS)
     server, request = operator.request_server("asked")
-    operator.wait(server, "ACTIVE")
+    operator.wait_for_status(server, "ACTIVE")
     giant, failed_request = operator.request_server("giant", "m1.giant")
-    assert operator.fault(giant) == "No valid host was found. "
-    assert _outcomes_of_request(cloud, request) == ["selected"]
-    assert _outcomes_of_request(cloud, failed_request) == ["no_valid_host"]
+    assert operator.wait_for_fault(giant) == "No valid host was found. "
+    assert _list_outcomes_of_request(cloud, request) == ["selected"]
+    assert _list_outcomes_of_request(cloud, failed_request) == ["no_valid_host"]
     flavor = {"vcpus": 1, "memory_mb": 512, "root_gb": 1}
     explained = cloud.request_our_api(
         "POST", "/scheduler/v1/explain", {"request_spec": {"flavor": flavor}}
@@ -86,7 +90,7 @@ def _check_interruption_is_reported(operator, cloud):
     operator.delete_all()
 
 
-def _outcomes_of_request(cloud, request):
+def _list_outcomes_of_request(cloud, request):
     path = f"/scheduler/v1/decisions?request_id={request}"
     decisions = cloud.request_our_api("GET", path)["decisions"]
     return [decision["outcome"] for decision in decisions]

@@ -46,7 +46,7 @@ def add_migration(cell, uuid, status, dest=None, **times):
     cell.add("migrations", instance_uuid=uuid, status=status, **facts, **times)
 
 
-def test_unmapped_instance_has_no_record(make_reader):
+def test_unmapped_instance_has_no_placement(make_reader):
     assert make_reader(str(uuid4())) is None
 
 

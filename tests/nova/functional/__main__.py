@@ -12,8 +12,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.nova.functional.running import Results, collect_results, failed_only_here, format_table
-from tests.nova.functional.selection import known_to_fail, sound_tests, whole_modules
+from tests.nova.functional.running import (
+    Results,
+    collect_results,
+    find_unexpected_failures,
+    format_table,
+)
+from tests.nova.functional.selection import (
+    list_selected_modules,
+    read_known_failures,
+    read_sound_selection,
+)
 from tests.nova.functional.worker import (
     FAILED,
     OURS,
@@ -32,7 +41,7 @@ def main() -> int:
         with running_worker(THEIRS, folder / "list") as worker:
             tests = [
                 test
-                for test in worker.tests_of(whole_modules())
+                for test in worker.list_tests(list_selected_modules())
                 if not arguments.only or any(part in test for part in arguments.only)
             ]
         results = {}
@@ -41,7 +50,7 @@ def main() -> int:
             results[service] = collect_results(
                 service, tests, arguments.processes, folder, progress
             )
-        failed = failed_only_here(results[OURS], known_to_fail())
+        failed = find_unexpected_failures(results[OURS], read_known_failures())
         again = results.get(THEIRS)
         if failed and again is None:
             names = [one.test for one in failed]
@@ -49,7 +58,7 @@ def main() -> int:
     print(*format_table(results), sep="\n")
     _print_failed(failed, again or {})
     _print_skipped(results[OURS])
-    _print_unsteady_tests(results[OURS])
+    _print_tests_that_passed_when_repeated(results[OURS])
     _print_known_failures(results[OURS])
     _print_requests(results[OURS])
     return 1 if failed else 0
@@ -90,14 +99,14 @@ def _print_skipped(ours: Results) -> None:
             print(f"skipped: {ended.test}: {ended.text.strip()}")
 
 
-def _print_unsteady_tests(ours: Results) -> None:
+def _print_tests_that_passed_when_repeated(ours: Results) -> None:
     for ended in ours.values():
         if ended.outcome == PASSED and ended.text:
             print(f"passed the second time: {ended.test}: {ended.text.strip().splitlines()[-1]}")
 
 
 def _print_known_failures(ours: Results) -> None:
-    for test in known_to_fail():
+    for test in read_known_failures():
         if test in ours and ours[test].outcome == PASSED:
             print(f"passes, yet it is in failing_with_placement.yaml: {test}")
 
@@ -105,7 +114,7 @@ def _print_known_failures(ours: Results) -> None:
 def _print_requests(ours: Results) -> None:
     sent = {request for ended in ours.values() for request in ended.requests}
     written = {request for request in sent if not request.startswith("GET ")}
-    for request in sorted(written.difference(*sound_tests().values())):
+    for request in sorted(written.difference(*read_sound_selection().values())):
         print(f"not in sound_selection.yaml: {request}")
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 
-from tests.nova.functional.selection import group_of
+from tests.nova.functional.selection import find_group_of_test
 from tests.nova.functional.worker import (
     FAILED,
     OURS,
@@ -66,9 +66,9 @@ def format_table(results: Mapping[str, Results]) -> Iterator[str]:
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for service, ends in results.items():
         for test, ended in ends.items():
-            counts[group_of(test)][service] += ended.outcome == PASSED
+            counts[find_group_of_test(test)][service] += ended.outcome == PASSED
             counts["all"][service] += ended.outcome == PASSED
-    tests = Counter(group_of(test) for ends in results.values() for test in ends)
+    tests = Counter(find_group_of_test(test) for ends in results.values() for test in ends)
     tests["all"] = sum(tests.values())
     heads = {OURS: "with ours", THEIRS: "with placement"}
     yield f"{'':44}{'tests':>8}" + "".join(f"{heads[service]:>16}" for service in services)
@@ -77,6 +77,6 @@ def format_table(results: Mapping[str, Results]) -> Iterator[str]:
         yield f"{group:44}{tests[group] // len(services):>8}{passed}"
 
 
-def failed_only_here(ours: Results, known_failures: Iterable[str]) -> list[TestResult]:
+def find_unexpected_failures(ours: Results, known_failures: Iterable[str]) -> list[TestResult]:
     expected = set(known_failures)
     return [each for each in ours.values() if each.outcome == FAILED and each.test not in expected]

@@ -41,16 +41,16 @@ MODULES = (
 _GROUPS = ("regressions", "wsgi")
 
 
-def whole_modules() -> list[str]:
+def list_selected_modules() -> list[str]:
     return [f"{BASE}.{module}" for module in MODULES]
 
 
-def sound_tests() -> Mapping[str, list[str]]:
+def read_sound_selection() -> Mapping[str, list[str]]:
     classes = _read_yaml_file("sound_selection.yaml")
     return {f"{name}.{test}": why for name in classes for test, why in classes[name].items()}
 
 
-def known_to_fail() -> Mapping[str, str]:
+def read_known_failures() -> Mapping[str, str]:
     return {
         test: row["why"]
         for row in _read_yaml_file("failing_with_placement.yaml")
@@ -58,7 +58,7 @@ def known_to_fail() -> Mapping[str, str]:
     }
 
 
-def group_of(test: str) -> str:
+def find_group_of_test(test: str) -> str:
     module = test.removeprefix(f"{BASE}.").rsplit(".", 2)[0]
     return next((name for name in _GROUPS if module.startswith(f"{name}.")), module)
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.differential.comparison import needs_peer
-from tests.nova.functional.selection import BASE, known_to_fail, sound_tests
+from tests.nova.functional.selection import BASE, read_known_failures, read_sound_selection
 from tests.nova.functional.worker import OURS, PASSED, Worker, running_worker
 
 pytestmark = pytest.mark.system
 
-SELECTION = sound_tests()
+SELECTION = read_sound_selection()
 
 
 @pytest.fixture(scope="module")
@@ -28,5 +28,5 @@ def test_selected_nova_functional_tests_pass(test, worker):
     assert set(SELECTION[test]) <= set(ended.requests)
 
 
-def test_tests_failing_with_placement_are_not_selected():
-    assert not SELECTION.keys() & {name.removeprefix(f"{BASE}.") for name in known_to_fail()}
+def test_tests_that_fail_with_openstack_placement_are_not_selected():
+    assert not SELECTION.keys() & {name.removeprefix(f"{BASE}.") for name in read_known_failures()}

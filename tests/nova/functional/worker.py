@@ -37,7 +37,7 @@ class TestResult:
     requests: tuple[str, ...]
 
 
-class Servers:
+class ServersByOptions:
     """Servers on a shared database, a server for each set of options."""
 
     def __init__(self, serve: Callable[..., Server], folder: Path) -> None:
@@ -65,12 +65,12 @@ class Servers:
 class Worker:
     """Runs tests in a process, and starts the process again if a test has ended it."""
 
-    def __init__(self, service: str, servers: Servers | None) -> None:
+    def __init__(self, service: str, servers: ServersByOptions | None) -> None:
         self._service = service
         self._servers = servers
         self._started: Lines | None = None
 
-    def tests_of(self, modules: Iterable[str]) -> list[str]:
+    def list_tests(self, modules: Iterable[str]) -> list[str]:
         return list(self._lines.get_answer({"list": list(modules)})["tests"])
 
     def run(self, test: str) -> TestResult:
@@ -103,7 +103,7 @@ class Worker:
 def running_worker(service: str, folder: Path) -> Iterator[Worker]:
     folder.mkdir(exist_ok=True)
     with start_servers(folder) as serve:
-        servers = Servers(serve, folder) if service == OURS else None
+        servers = ServersByOptions(serve, folder) if service == OURS else None
         with closing(Worker(service, servers)) as worker:
             yield worker
 

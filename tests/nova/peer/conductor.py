@@ -24,7 +24,7 @@ long_rpc_timeout = 120
 SIZES = {"vcpus": 1, "root_gb": 1, "ephemeral_gb": 0, "swap": 0}
 
 
-def connect(url, cap):
+def connect_to_bus(url, cap):
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:
         file.write(OPTIONS.format(url=url))
         file.flush()
@@ -86,7 +86,7 @@ def select(uuids, memory_mb, whole):
     }
 
 
-def announce(method, *arguments):
+def send_notification(method, *arguments):
     client, admin = SchedulerQueryClient(), context.get_admin_context()
     if method in {"update_aggregates", "delete_aggregate"}:
         (row,) = arguments

@@ -41,7 +41,7 @@ from tests.conftest import make_settings
 from tests.differential.comparison import PEER_PYTHON, needs_peer
 from tests.nova.cloud.processes import Program
 from tests.nova.cloud.rabbitmq import private_broker
-from tests.nova.scheduling import LIBRARY, Conductor, hosts_of
+from tests.nova.scheduling import LIBRARY, Conductor, list_selected_hosts
 from tests.nova.shadow.drawing import GPU, SSD, RequestGenerator
 from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import NovaCloud
@@ -174,7 +174,7 @@ class ShadowCloud:
             if failure.exc_type != "NoValidHost":
                 raise
             return None
-        return hosts_of(answer)
+        return list_selected_hosts(answer)
 
     def is_answered(self) -> bool:
         try:

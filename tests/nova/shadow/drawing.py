@@ -118,7 +118,7 @@ class RequestGenerator:
     def destination(self) -> dict[str, Any]:
         return {"destination": self._random.choice(self.hosts)}
 
-    def hints(self) -> dict[str, Any]:
+    def draw_hints(self) -> dict[str, Any]:
         if not self._placed:
             return {}
         other = self._random.choice(sorted(self._placed))
@@ -150,5 +150,5 @@ _PARTS = (
         RequestGenerator.forced,
         RequestGenerator.destination,
     ),
-    *(RequestGenerator.hints, RequestGenerator.group),
+    *(RequestGenerator.draw_hints, RequestGenerator.group),
 )

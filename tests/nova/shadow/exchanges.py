@@ -17,7 +17,7 @@ def amqp_url(url: str) -> str:
 
 
 @contextmanager
-def running_caller(url: str, exchange: str) -> Iterator[Conductor]:
+def run_caller(url: str, exchange: str) -> Iterator[Conductor]:
     caller = Conductor(url, exchange)
     try:
         yield caller

@@ -9,21 +9,25 @@ from placement_sched.nova.shadow.comparing import (
 )
 
 
-def host_name(name: str) -> HostName:
+def build_host_name(name: str) -> HostName:
     return HostName(name, name)
 
 
-def instance_step(*best: str, weight: float = 1.0, more: int = 0) -> InstanceStep:
+def build_step(*best: str, weight: float = 1.0, more: int = 0) -> InstanceStep:
     if not best:
         return InstanceStep(None)
-    return InstanceStep(host_name(best[0]), weight, frozenset(map(host_name, best)), more)
+    return InstanceStep(
+        build_host_name(best[0]), weight, frozenset(map(build_host_name, best)), more
+    )
 
 
-def evaluation_record(*steps: InstanceStep, **facts: object) -> EvaluationRecord:
+def build_evaluation_record(*steps: InstanceStep, **facts: object) -> EvaluationRecord:
     for name in ("passed", "refused"):
-        facts[name] = {host_name(key): value for key, value in dict(facts.get(name, {})).items()}
+        facts[name] = {
+            build_host_name(key): value for key, value in dict(facts.get(name, {})).items()
+        }
     return EvaluationRecord(steps=steps, **facts)
 
 
-def outcome_on(name: str | None, **facts: object) -> NovaOutcome:
-    return NovaOutcome(None if name is None else host_name(name), **facts)
+def build_outcome_on_host(name: str | None, **facts: object) -> NovaOutcome:
+    return NovaOutcome(None if name is None else build_host_name(name), **facts)

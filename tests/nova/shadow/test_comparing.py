@@ -25,7 +25,12 @@ from placement_sched.nova.shadow.comparing import (
     worst_verdict,
 )
 from placement_sched.scheduler.weights import WeighedHost
-from tests.nova.shadow.records import evaluation_record, host_name, instance_step, outcome_on
+from tests.nova.shadow.records import (
+    build_evaluation_record,
+    build_host_name,
+    build_outcome_on_host,
+    build_step,
+)
 
 UUIDS = ("i1", "i2", "i3")
 NO_ROOM = HostRejection(
@@ -45,59 +50,59 @@ def judge_outcomes(record, *outcomes):
 @pytest.mark.parametrize(
     ("record", "outcome", "verdict", "why"),
     [
-        (evaluation_record(instance_step("a")), outcome_on("a"), SAME_HOST, None),
+        (build_evaluation_record(build_step("a")), build_outcome_on_host("a"), SAME_HOST, None),
         (
-            evaluation_record(instance_step("a", "b")),
-            outcome_on("b"),
+            build_evaluation_record(build_step("a", "b")),
+            build_outcome_on_host("b"),
             EQUAL_WEIGHT,
             "b weighs the same as a",
         ),
         (
-            evaluation_record(instance_step("a"), refused={"b": NO_ROOM}),
-            outcome_on("b"),
+            build_evaluation_record(build_step("a"), refused={"b": NO_ROOM}),
+            build_outcome_on_host("b"),
             OTHER_HOST,
             f"b did not pass here: {NO_ROOM}; a was chosen with the weight 1",
         ),
         (
-            evaluation_record(obstacle="no host has the trait"),
-            outcome_on(None),
+            build_evaluation_record(obstacle="no host has the trait"),
+            build_outcome_on_host(None),
             BOTH_NO_HOST,
             "no host has the trait",
         ),
         (
-            evaluation_record(refused={"b": WRONG_ZONE}),
-            outcome_on("b"),
+            build_evaluation_record(refused={"b": WRONG_ZONE}),
+            build_outcome_on_host("b"),
             ONLY_NOVA,
             "b did not pass here: AggregateInstanceExtraSpecsFilter: ssd is not true",
         ),
         (
-            evaluation_record(instance_step("a")),
-            outcome_on(None),
+            build_evaluation_record(build_step("a")),
+            build_outcome_on_host(None),
             ONLY_OURS,
             "nova found no host; a was chosen here with the weight 1",
         ),
-        (evaluation_record(instance_step("a")), None, UNKNOWN, "nova's outcome is unknown"),
+        (build_evaluation_record(build_step("a")), None, UNKNOWN, "nova's outcome is unknown"),
         (
-            evaluation_record(instance_step("a")),
-            outcome_on("b", first_known=False),
+            build_evaluation_record(build_step("a")),
+            build_outcome_on_host("b", first_known=False),
             ALTERNATE,
             "an attempt failed, and b is the host of a later attempt",
         ),
         (
-            evaluation_record(instance_step("a")),
-            outcome_on("a", ended_on=host_name("b")),
+            build_evaluation_record(build_step("a")),
+            build_outcome_on_host("a", ended_on=build_host_name("b")),
             SAME_HOST,
             "the attempt failed, and a later attempt was on b",
         ),
         (
-            evaluation_record(instance_step("a", more=3)),
-            outcome_on("z"),
+            build_evaluation_record(build_step("a", more=3)),
+            build_outcome_on_host("z"),
             UNKNOWN,
             "3 more hosts of the same weight as a are not recorded",
         ),
         (
-            evaluation_record(instance_step("a", more=3), passed={"a": 1.0, "z": 0.5}),
-            outcome_on("z"),
+            build_evaluation_record(build_step("a", more=3), passed={"a": 1.0, "z": 0.5}),
+            build_outcome_on_host("z"),
             OTHER_HOST,
             "z weighs 0.5 here; a was chosen with the weight 1",
         ),
@@ -110,14 +115,14 @@ def test_verdict_on_an_instance_has_its_reason(record, outcome, verdict, why):
 
 
 def test_host_of_lower_weight_is_disagreement_with_both_weights():
-    record = evaluation_record(instance_step("a", weight=3.02), passed={"a": 3.02, "b": 1.5})
-    (result,) = judge_outcomes(record, outcome_on("b"))
+    record = build_evaluation_record(build_step("a", weight=3.02), passed={"a": 3.02, "b": 1.5})
+    (result,) = judge_outcomes(record, build_outcome_on_host("b"))
     assert result.verdict == OTHER_HOST
     assert (result.detail["our_weight"], result.detail["nova_weight"]) == (3.02, 1.5)
 
 
-def test_host_without_recorded_reason_needs_explanation():
-    (result,) = judge_outcomes(evaluation_record(instance_step("a")), outcome_on("b"))
+def test_disagreement_without_a_recorded_reason_needs_an_explanation():
+    (result,) = judge_outcomes(build_evaluation_record(build_step("a")), build_outcome_on_host("b"))
     assert result.verdict == OTHER_HOST
     assert result.needs_reason
 
@@ -133,10 +138,10 @@ def test_host_without_recorded_reason_needs_explanation():
     ids=["same sequence", "another order", "rotated", "a host twice"],
 )
 def test_equal_hosts_of_several_instances_are_agreement_in_any_order(best, chosen, verdicts):
-    record = evaluation_record(
-        *(instance_step(*hosts) for hosts in best), passed={"a": 1.0, "b": 1.0}
+    record = build_evaluation_record(
+        *(build_step(*hosts) for hosts in best), passed={"a": 1.0, "b": 1.0}
     )
-    results = judge_outcomes(record, *map(outcome_on, chosen))
+    results = judge_outcomes(record, *map(build_outcome_on_host, chosen))
     assert [result.verdict for result in results] == verdicts
 
 
@@ -165,26 +170,28 @@ def test_request_has_the_worst_verdict_of_its_instances():
 def test_host_claimed_before_the_evaluation_is_not_compared_by_capacity(
     steps, facts, chosen, verdict
 ):
-    record = evaluation_record(instance_step(*steps), late=LATE, **facts)
-    assert [result.verdict for result in judge_outcomes(record, outcome_on(chosen))] == [verdict]
+    record = build_evaluation_record(build_step(*steps), late=LATE, **facts)
+    assert [result.verdict for result in judge_outcomes(record, build_outcome_on_host(chosen))] == [
+        verdict
+    ]
 
 
 def test_weights_are_compared_per_instance():
-    record = evaluation_record(instance_step("a"), instance_step("b"), passed={"a": 3.0, "b": 1.0})
-    _, second = judge_outcomes(record, outcome_on("a"), outcome_on("a"))
+    record = build_evaluation_record(build_step("a"), build_step("b"), passed={"a": 3.0, "b": 1.0})
+    _, second = judge_outcomes(record, build_outcome_on_host("a"), build_outcome_on_host("a"))
     assert second.verdict == OTHER_HOST
     assert "nova_weight" not in second.detail
 
 
-def weighed_hosts(*weights):
+def build_weighed_hosts(*weights):
     return [
         WeighedHost(SimpleNamespace(host=f"h{number}", nodename=f"h{number}"), weight)
         for number, weight in enumerate(weights, 1)
     ]
 
 
-def best_host_names(*weights, subset=1, most=10):
-    step = InstanceStep.of(weighed_hosts(*weights), subset, most)
+def find_best_host_names(*weights, subset=1, most=10):
+    step = InstanceStep.of(build_weighed_hosts(*weights), subset, most)
     return sorted(name.host for name in step.best)
 
 
@@ -194,15 +201,15 @@ def best_host_names(*weights, subset=1, most=10):
     ids=["equal", "rounding errors", "host_subset_size", "chosen host has a lower weight"],
 )
 def test_best_hosts_have_the_highest_weight_or_are_in_the_subset(weights, subset):
-    assert best_host_names(*weights, subset=subset) == ["h1", "h2"]
+    assert find_best_host_names(*weights, subset=subset) == ["h1", "h2"]
 
 
 def test_recorded_hosts_are_limited_and_the_rest_are_counted():
-    step = InstanceStep.of(weighed_hosts(1.0, 1.0, 1.0), 1, 2)
+    step = InstanceStep.of(build_weighed_hosts(1.0, 1.0, 1.0), 1, 2)
     assert (len(step.best), step.more) == (2, 1)
 
 
-def test_step_without_hosts_has_no_choice():
+def test_evaluated_step_without_hosts_has_no_choice():
     assert InstanceStep.of([], 1, 10) == InstanceStep(None)
 
 
@@ -210,9 +217,9 @@ def test_step_without_hosts_has_no_choice():
     "record",
     [
         EvaluationRecord(),
-        evaluation_record(
-            instance_step("a", "b", more=2),
-            instance_step(),
+        build_evaluation_record(
+            build_step("a", "b", more=2),
+            build_step(),
             passed={"a": 1.5},
             refused={"c": HostRejection("filters", "ComputeFilter", "down")},
             late=frozenset({"i"}),
@@ -225,5 +232,5 @@ def test_evaluation_record_survives_serialization(record):
 
 
 def test_node_with_another_name_is_shown_with_its_host():
-    assert str(host_name("cn1")) == "cn1"
+    assert str(build_host_name("cn1")) == "cn1"
     assert str(HostName("ironic", "node-1")) == "ironic (node-1)"

@@ -33,7 +33,7 @@ def build_message(**changes):
     return {"oslo.version": "2.0", "oslo.message": json.dumps(inside)}
 
 
-def call_arguments(**changes):
+def build_call_arguments(**changes):
     return {"args": {"spec_obj": SPEC, "instance_uuids": [instance(1)], **changes}}
 
 
@@ -55,12 +55,14 @@ def test_call_without_envelope_is_parsed():
 
 
 def test_alternates_require_return_objects():
-    call = read_call(build_message(**call_arguments(return_objects=False, return_alternates=True)))
+    call = read_call(
+        build_message(**build_call_arguments(return_objects=False, return_alternates=True))
+    )
     assert not call.alternates
 
 
 def test_old_conductor_call_has_no_instance_uuids():
-    assert read_call(build_message(**call_arguments(instance_uuids=None))).instances is None
+    assert read_call(build_message(**build_call_arguments(instance_uuids=None))).instances is None
 
 
 @pytest.mark.parametrize("method", ["update_aggregates", "sync_instance_info", "ping"])
@@ -85,9 +87,12 @@ def test_other_rpc_methods_are_ignored(method):
         ),
         (build_message(args=SECRET), "the call has no arguments"),
         (build_message(args={"request_spec": SECRET}), "the call has no RequestSpec (spec_obj)"),
-        (build_message(**call_arguments(instance_uuids=SECRET)), "instance_uuids is not a list"),
         (
-            build_message(**call_arguments(instance_uuids=[SECRET])),
+            build_message(**build_call_arguments(instance_uuids=SECRET)),
+            "instance_uuids is not a list",
+        ),
+        (
+            build_message(**build_call_arguments(instance_uuids=[SECRET])),
             "instance_uuids contains an invalid uuid",
         ),
     ],

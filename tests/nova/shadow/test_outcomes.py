@@ -27,7 +27,7 @@ NO_HOST = ("schedule_instances", "ctl", "Error", "nova.exception.NoValidHost: ..
 
 
 @pytest.fixture
-def evaluate(shadow_setup):
+def evaluate_request(shadow_setup):
     """Return the result of a request after the outcomes were read once more."""
 
     def evaluate_pending():
@@ -38,7 +38,7 @@ def evaluate(shadow_setup):
 
 
 @pytest.fixture
-def bury(shadow_setup, uuid):
+def move_to_cell0(shadow_setup, uuid):
     """Let nova find no host for the instance."""
 
     def add_to_cell0():
@@ -69,25 +69,27 @@ def test_evaluation_is_a_decision_of_kind_shadow_and_claims_nothing(shadow_setup
         ("cn2", OTHER_HOST, "cn2 weighs 2.5 here; cn1 was chosen with the weight 3"),
     ],
 )
-def test_host_claimed_by_nova_is_compared_at_once(shadow_setup, uuid, evaluate, host, verdict, why):
+def test_host_claimed_by_nova_is_compared_at_once(
+    shadow_setup, uuid, evaluate_request, host, verdict, why
+):
     shadow_setup.receive_request(uuid)
     shadow_setup.claim(uuid, host)
-    result = evaluate()
+    result = evaluate_request()
     assert (result.verdict, result.our_host, result.nova_host) == (verdict, "cn1", host)
     assert result.detail.get("why") == why
     tally = shadow_setup.awaiting.tally
     assert (tally.compared, tally.agreed) == (1, verdict == SAME_HOST)
 
 
-def test_equal_hosts_are_agreement(shadow_setup, uuid, evaluate):
+def test_equal_hosts_are_agreement(shadow_setup, uuid, evaluate_request):
     shadow_setup.add_host("cn3", free=8192)
     shadow_setup.follower.full()
     shadow_setup.receive_request(uuid)
     shadow_setup.claim(uuid, "cn3")
-    assert evaluate().verdict == EQUAL_WEIGHT
+    assert evaluate_request().verdict == EQUAL_WEIGHT
 
 
-def test_full_host_is_explained_by_the_rejecting_stage(shadow_setup, uuid, evaluate):
+def test_full_host_is_explained_by_the_rejecting_stage(shadow_setup, uuid, evaluate_request):
     shadow_setup.claim(str(uuid4()), "cn2", memory=8000)
     shadow_setup.receive_request(uuid)
     shadow_setup.claim(str(uuid4()), "cn1")
@@ -97,26 +99,28 @@ def test_full_host_is_explained_by_the_rejecting_stage(shadow_setup, uuid, evalu
         uuid,
         ("compute__do_build_and_run_instance", "cn2", "Success", ""),
     )
-    result = evaluate()
+    result = evaluate_request()
     assert result.verdict == OTHER_HOST
     assert result.detail["why"].startswith(
         "cn2 did not pass here: resources: MEMORY_MB: 192 free of 8192, 2048 requested"
     )
 
 
-def test_nova_no_valid_host_is_compared_with_the_funnel(shadow_setup, uuid, evaluate, bury):
+def test_no_valid_host_of_nova_is_compared_with_the_funnel(
+    shadow_setup, uuid, evaluate_request, move_to_cell0
+):
     flavor = json.loads(build_flavor_json(extra_specs={}, memory_mb=500_000))["cur"]
     shadow_setup.receive_request(uuid, flavor=flavor)
-    bury()
-    result = evaluate()
+    move_to_cell0()
+    result = evaluate_request()
     assert result.verdict == BOTH_NO_HOST
     assert "MEMORY_MB" in result.detail["why"]
 
 
-def test_no_valid_host_of_nova_is_disagreement(shadow_setup, uuid, evaluate, bury):
+def test_no_valid_host_of_nova_is_disagreement(shadow_setup, uuid, evaluate_request, move_to_cell0):
     shadow_setup.receive_request(uuid)
-    bury()
-    result = evaluate()
+    move_to_cell0()
+    result = evaluate_request()
     assert (result.verdict, result.our_host, result.nova_host) == (ONLY_OURS, "cn1", None)
 
 
@@ -129,7 +133,7 @@ def test_request_for_several_instances_waits_for_all_claims(shadow_setup):
     assert {result.verdict for result in shadow_setup.evaluate_pending()} == {SAME_HOST}
 
 
-def test_second_instance_is_compared_after_the_first(shadow_setup):
+def test_second_instance_is_compared_with_the_hosts_after_the_first(shadow_setup):
     uuids = str(uuid4()), str(uuid4())
     shadow_setup.receive_request(*uuids, num_instances=2)
     for uuid in uuids:
@@ -141,40 +145,42 @@ def test_second_instance_is_compared_after_the_first(shadow_setup):
     )
 
 
-def test_claim_before_the_evaluation_is_no_disagreement(shadow_setup, uuid, evaluate):
+def test_host_claimed_before_the_evaluation_is_no_disagreement(
+    shadow_setup, uuid, evaluate_request
+):
     shadow_setup.claim(uuid, "cn1", memory=8000)
     shadow_setup.receive_request(uuid)
-    result = evaluate()
+    result = evaluate_request()
     assert (result.verdict, result.our_host, result.nova_host) == (UNKNOWN, "cn2", "cn1")
     assert "nova had claimed for the instance before" in result.detail["why"]
 
 
-def test_kept_allocations_of_an_evacuated_instance_are_not_novas_choice(
-    shadow_setup, uuid, evaluate
+def test_remaining_allocations_of_an_evacuated_instance_are_not_the_choice_of_nova(
+    shadow_setup, uuid, evaluate_request
 ):
     shadow_setup.nova.add_instance("cn2", uuid=uuid)
     shadow_setup.follower.full()
     shadow_setup.claim(uuid, "cn2")
     shadow_setup.receive_request(uuid, ignore_hosts=["cn2"])
-    assert evaluate().verdict == PENDING
+    assert evaluate_request().verdict == PENDING
     shadow_setup.claim(uuid, "cn1", "cn2")
-    assert evaluate().verdict == SAME_HOST
+    assert evaluate_request().verdict == SAME_HOST
 
 
-def test_allocations_restored_after_a_failed_move_are_not_novas_choice(
-    shadow_setup, uuid, evaluate
+def test_allocations_restored_after_a_failed_move_are_not_the_choice_of_nova(
+    shadow_setup, uuid, evaluate_request
 ):
     shadow_setup.nova.add_instance("cn2", uuid=uuid)
     shadow_setup.follower.full()
     shadow_setup.receive_request(uuid)
     shadow_setup.claim(uuid, "cn2")
-    assert evaluate().verdict == PENDING
+    assert evaluate_request().verdict == PENDING
     cell = shadow_setup.nova.cells["one"]
     cell.add("migrations", instance_uuid=uuid, status="error", migration_type="migration")
-    assert evaluate().verdict == ONLY_OURS
+    assert evaluate_request().verdict == ONLY_OURS
 
 
-def test_failed_attempt_counts_as_novas_choice(shadow_setup, uuid, evaluate):
+def test_host_of_a_failed_attempt_is_the_choice_of_nova(shadow_setup, uuid, evaluate_request):
     shadow_setup.receive_request(uuid)
     cell = shadow_setup.nova.cells["one"]
     shadow_setup.nova.add_instance("cn2", uuid=uuid)
@@ -182,19 +188,19 @@ def test_failed_attempt_counts_as_novas_choice(shadow_setup, uuid, evaluate):
     shadow_setup.record_nova_action(
         cell, uuid, (build, "cn1", "Error", ""), (build, "cn2", "Success", "")
     )
-    result = evaluate()
+    result = evaluate_request()
     assert (result.verdict, result.nova_host) == (SAME_HOST, "cn1")
     assert result.detail["why"] == "the attempt failed, and a later attempt was on cn2"
 
 
-def test_unshelve_without_a_host_is_detected_by_its_event(shadow_setup, uuid, evaluate):
+def test_unshelve_without_a_host_is_detected_by_its_event(shadow_setup, uuid, evaluate_request):
     shadow_setup.receive_request(uuid)
     shadow_setup.nova.add_instance(None, uuid=uuid, vm_state="shelved_offloaded")
     shadow_setup.record_nova_action(shadow_setup.nova.cells["one"], uuid, NO_HOST)
-    assert evaluate().verdict == ONLY_OURS
+    assert evaluate_request().verdict == ONLY_OURS
 
 
-def test_accepted_rebuild_keeps_its_host(shadow_setup, uuid, evaluate):
+def test_accepted_rebuild_is_compared_by_the_current_host(shadow_setup, uuid, evaluate_request):
     shadow_setup.nova.add_instance("cn2", uuid=uuid)
     shadow_setup.follower.full()
     shadow_setup.claim(uuid, "cn2")
@@ -202,10 +208,10 @@ def test_accepted_rebuild_keeps_its_host(shadow_setup, uuid, evaluate):
     shadow_setup.receive_request(
         uuid, scheduler_hints=hints, force_hosts=["cn2"], force_nodes=["cn2"]
     )
-    assert evaluate().verdict == PENDING
+    assert evaluate_request().verdict == PENDING
     event = ("rebuild_server", "ctl", "Success", "")
     shadow_setup.record_nova_action(shadow_setup.nova.cells["one"], uuid, event)
-    result = evaluate()
+    result = evaluate_request()
     assert (result.verdict, result.nova_host) == (SAME_HOST, "cn2")
 
 
@@ -217,13 +223,13 @@ def test_second_request_for_an_instance_ends_the_wait_for_the_first(shadow_setup
     assert {first.verdict, second.verdict} == {UNKNOWN, SAME_HOST}
 
 
-def test_outcome_is_unknown_after_the_deadline(shadow_setup, uuid, evaluate):
+def test_outcome_is_unknown_after_the_deadline(shadow_setup, uuid, evaluate_request):
     shadow_setup.receive_request(uuid)
     shadow_setup.awaiting.deadline = -1
-    assert evaluate().verdict == UNKNOWN
+    assert evaluate_request().verdict == UNKNOWN
 
 
-def test_other_process_continues_to_wait_for_the_outcome(shadow_setup, uuid):
+def test_another_process_waits_for_the_outcomes_of_pending_requests(shadow_setup, uuid):
     shadow_setup.receive_request(uuid)
     later = type(shadow_setup)(
         shadow_setup.nova, shadow_setup.database, shadow_setup.settings, shadow_setup.follower
@@ -244,16 +250,20 @@ def test_unknown_major_version_of_request_spec_is_recorded_as_failed(shadow_setu
     assert "could not be evaluated" in caplog.text
 
 
-def test_impossible_request_is_compared_as_no_valid_host(shadow_setup, uuid, evaluate, bury):
+def test_impossible_request_is_compared_as_no_valid_host(
+    shadow_setup, uuid, evaluate_request, move_to_cell0
+):
     flavor = json.loads(build_flavor_json(extra_specs={"trait:CUSTOM_A": "forbidden"}))["cur"]
-    shadow_setup.receive_request(uuid, flavor=flavor, image=_image_requiring("CUSTOM_A"))
-    bury()
-    result = evaluate()
+    shadow_setup.receive_request(
+        uuid, flavor=flavor, image=_build_image_that_requires_trait("CUSTOM_A")
+    )
+    move_to_cell0()
+    result = evaluate_request()
     assert result.verdict == BOTH_NO_HOST
     assert "CUSTOM_A is forbidden by flavor extra spec" in result.detail["why"]
 
 
-def _image_requiring(trait):
+def _build_image_that_requires_trait(trait):
     properties = wrap_object("ImageMetaProps", "1.44", {"traits_required": [trait]})
     return wrap_object("ImageMeta", "1.8", {"properties": properties})
 

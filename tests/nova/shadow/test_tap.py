@@ -16,7 +16,7 @@ from kombu import Connection, Producer
 from placement_sched.errors import Unavailable
 from placement_sched.nova.shadow import tap as tapping
 from placement_sched.nova.shadow.tap import Tap, read_transport
-from tests.nova.shadow.exchanges import BrokerProxy, count_messages, running_caller
+from tests.nova.shadow.exchanges import BrokerProxy, count_messages, run_caller
 
 pytestmark = pytest.mark.system
 
@@ -31,12 +31,12 @@ def exchange():
 
 @pytest.fixture
 def rpc_caller(broker, exchange):
-    with running_caller(broker, exchange) as caller:
+    with run_caller(broker, exchange) as caller:
         yield caller
 
 
 @contextmanager
-def running_tap(url, exchange, handle, *, is_durable=False):
+def run_tap(url, exchange, handle, *, is_durable=False):
     bus = replace(read_transport([], url), exchange=exchange, is_durable=is_durable)
     tap = Tap(bus, f"test-{uuid4().hex}", handle)
     thread = threading.Thread(target=tap.run)
@@ -57,22 +57,22 @@ def wait_until_true(fact):
         sleep(0.02)
 
 
-def method_of(body):
+def read_method(body):
     return json.loads(body["oslo.message"])["method"]
 
 
 def test_each_message_to_the_schedulers_is_copied(broker, exchange, rpc_caller):
     seen = Queue()
-    with running_tap(broker, exchange, seen.put):
+    with run_tap(broker, exchange, seen.put):
         rpc_caller.send("select_destinations", {"request_id": "req-1"}, spec_obj={"a": 1})
         rpc_caller.send("ping")
         first, second = seen.get(timeout=TIMEOUT), seen.get(timeout=TIMEOUT)
-    assert (method_of(first), method_of(second)) == ("select_destinations", "ping")
+    assert (read_method(first), read_method(second)) == ("select_destinations", "ping")
     assert json.loads(first["oslo.message"])["_context_request_id"] == "req-1"
 
 
 def test_queue_is_named_for_its_purpose_and_deleted_with_its_consumer(broker, exchange):
-    with running_tap(broker, exchange, print) as tap:
+    with run_tap(broker, exchange, print) as tap:
         assert tap.name.startswith("placement-sched.nova-shadow.test-")
         assert count_messages(broker, tap.name) == 0
     assert count_messages(broker, tap.name) is None
@@ -86,7 +86,7 @@ def test_queue_length_is_limited(monkeypatch, broker, exchange, rpc_caller):
         first.set()
         stuck.wait(TIMEOUT)
 
-    with running_tap(broker, exchange, handle) as tap:
+    with run_tap(broker, exchange, handle) as tap:
         try:
             rpc_caller.send("ping")
             assert first.wait(TIMEOUT)
@@ -99,10 +99,10 @@ def test_queue_length_is_limited(monkeypatch, broker, exchange, rpc_caller):
 
 
 @pytest.mark.usefixtures("rpc_caller")
-def test_existing_exchange_with_other_properties_is_used(broker, exchange):
+def test_tap_uses_an_existing_exchange_with_different_properties(broker, exchange):
     with (
-        running_tap(broker, exchange, print, is_durable=True),
-        running_tap(broker, exchange, print) as second,
+        run_tap(broker, exchange, print, is_durable=True),
+        run_tap(broker, exchange, print) as second,
     ):
         assert count_messages(broker, second.name) == 0
 
@@ -110,10 +110,7 @@ def test_existing_exchange_with_other_properties_is_used(broker, exchange):
 @pytest.mark.usefixtures("rpc_caller")
 def test_undecodable_body_is_passed_as_none(broker, exchange):
     seen = Queue()
-    with (
-        running_tap(broker, exchange, seen.put),
-        Connection(broker.replace("rabbit", "amqp")) as there,
-    ):
+    with run_tap(broker, exchange, seen.put), Connection(broker.replace("rabbit", "amqp")) as there:
         producer = Producer(there.channel())
         odd = {"content_type": "application/json", "content_encoding": "utf-8"}
         producer.publish(b"\xff{", exchange=exchange, routing_key="scheduler", **odd)
@@ -128,18 +125,18 @@ def test_message_is_dropped_after_a_database_error(broker, exchange, rpc_caller,
         if seen.qsize() == 1:
             raise Unavailable("the database does not answer")
 
-    with running_tap(broker, exchange, handle):
+    with run_tap(broker, exchange, handle):
         rpc_caller.send("ping")
         rpc_caller.send("ping")
         wait_until_true(lambda: seen.qsize() == 2)
     assert "a request was not evaluated: the database does not answer" in caplog.text
 
 
-def test_broker_loss_and_return_are_logged_once_each(broker, exchange, rpc_caller, caplog):
+def test_loss_and_return_of_the_broker_are_logged_once_each(broker, exchange, rpc_caller, caplog):
     caplog.set_level(logging.INFO)
     seen = Queue()
     line = BrokerProxy(broker)
-    with running_tap(line.url, exchange, seen.put) as tap:
+    with run_tap(line.url, exchange, seen.put) as tap:
         rpc_caller.send("ping")
         seen.get(timeout=TIMEOUT)
         line.cut()
@@ -149,7 +146,7 @@ def test_broker_loss_and_return_are_logged_once_each(broker, exchange, rpc_calle
         line.restore()
         assert tap.is_open.wait(TIMEOUT)
         rpc_caller.send("select_destinations")
-        assert method_of(seen.get(timeout=TIMEOUT)) == "select_destinations"
+        assert read_method(seen.get(timeout=TIMEOUT)) == "select_destinations"
     line.close()
     messages = [record.message for record in caplog.records if record.name == tapping.__name__]
     assert len(messages) == 2

@@ -38,7 +38,7 @@ def test_several_addresses_share_a_virtual_host(make_reader):
     assert {one.arguments["virtual_host"] for one in transport.brokers} == {"cloud/1"}
 
 
-def test_tls_is_read_from_its_options(make_reader):
+def test_tls_of_the_bus_is_read_from_its_options(make_reader):
     lines = ("transport_url = rabbit://mq/", "[oslo_messaging_rabbit]", "ssl = true")
     assert make_reader(*lines).brokers[0].arguments["ssl"] is True
     files = make_reader(*lines, "ssl_ca_file = /ca", "ssl_cert_file = /cert", "ssl_key_file = /key")

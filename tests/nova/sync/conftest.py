@@ -15,12 +15,12 @@ def two_cell_cloud(tmp_path):
 
 
 @pytest.fixture
-def service(database):
-    def service(host):
+def read_service(database):
+    def read_service(host):
         with database.read() as connection:
             return services.by_hosts(connection, [host]).get(host)
 
-    return service
+    return read_service
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def read_nodes(database):
 
 
 @pytest.fixture
-def read_uuids(read_nodes):
+def read_node_uuids(read_nodes):
     return lambda: {name: node.uuid for name, node in read_nodes().items()}
 
 

@@ -24,7 +24,7 @@ def cloud(two_cell_cloud):
 
 
 @pytest.fixture
-def no_pause(monkeypatch):
+def disable_pauses(monkeypatch):
     monkeypatch.setattr(followed, "PAUSE", 0.0)
 
 
@@ -42,13 +42,13 @@ def make_cell_available(cloud, cell):
     rename_tables(cloud, cell, "away_", "")
 
 
-def cell_states(database):
+def read_cells(database):
     with database.read() as connection:
         return {cell.name: cell for cell in cells.all_cells(connection)}
 
 
 @pytest.mark.all_databases
-@pytest.mark.usefixtures("no_pause")
+@pytest.mark.usefixtures("disable_pauses")
 def test_unavailable_cell_keeps_its_records_and_other_cells_sync(make_follower, cloud, database):
     follower = make_follower(cloud)
     kept = cloud.add_instance("cn2", "two")
@@ -61,30 +61,30 @@ def test_unavailable_cell_keeps_its_records_and_other_cells_sync(make_follower, 
         assert {instance.uuid for instance in instances.search(connection)} == {kept, new}
         assert services.by_hosts(connection, ["cn2"])
         assert len(compute_nodes.search(connection)) == 2
-    state = cell_states(database)["two"]
+    state = read_cells(database)["two"]
     assert findings.away == ("cell two",)
     assert state.is_away
     assert "no such table" in state.failure
-    assert not cell_states(database)["one"].is_away
+    assert not read_cells(database)["one"].is_away
 
 
-@pytest.mark.usefixtures("no_pause")
+@pytest.mark.usefixtures("disable_pauses")
 def test_recovered_cell_is_synced_again(make_follower, cloud, database):
     follower = make_follower(cloud)
     follower.full()
     make_cell_unavailable(cloud, "two")
     follower.refresh()
-    assert cell_states(database)["two"].is_away
+    assert read_cells(database)["two"].is_away
     make_cell_available(cloud, "two")
     cloud.cells["two"].change("services", {"host": "cn2"}, disabled=True)
     follower.round()
     with database.read() as connection:
         assert services.by_hosts(connection, ["cn2"])["cn2"].disabled
-    state = cell_states(database)["two"]
+    state = read_cells(database)["two"]
     assert (state.away_since, state.failure) == (None, None)
 
 
-@pytest.mark.usefixtures("no_pause")
+@pytest.mark.usefixtures("disable_pauses")
 def test_cell_loss_and_recovery_are_logged_once(make_follower, cloud, caplog):
     follower = make_follower(cloud)
     follower.full()
@@ -106,7 +106,7 @@ def test_requests_do_not_query_an_unavailable_cell(make_follower, cloud, databas
     follower.refresh()
     make_cell_available(cloud, "two")
     follower.refresh()
-    assert cell_states(database)["two"].is_away
+    assert read_cells(database)["two"].is_away
 
 
 @pytest.fixture
@@ -132,13 +132,13 @@ def test_background_sync_retries_an_unavailable_cell_early(
     make_cell_available(cloud, "two")
     advance_clock(follower.sync_due() - 0.1)
     follower.sync_due()
-    assert cell_states(database)["two"].is_away
+    assert read_cells(database)["two"].is_away
     advance_clock(0.1)
     follower.sync_due()
-    assert not cell_states(database)["two"].is_away
+    assert not read_cells(database)["two"].is_away
 
 
-def test_cell_recovery_seen_by_another_process_resumes_sync(make_follower, cloud, service):
+def test_cell_recovery_seen_by_another_process_resumes_sync(make_follower, cloud, read_service):
     first, second = make_follower(cloud), make_follower(cloud)
     first.full()
     make_cell_unavailable(cloud, "two")
@@ -147,14 +147,14 @@ def test_cell_recovery_seen_by_another_process_resumes_sync(make_follower, cloud
     second.full()
     cloud.cells["two"].change("services", {"host": "cn2"}, forced_down=True)
     first.refresh()
-    assert service("cn2").forced_down
+    assert read_service("cn2").forced_down
 
 
 def test_invalid_url_template_makes_the_cell_unavailable(make_follower, nova, database):
     nova.api.change("cell_mappings", {"name": "one"}, database_connection="{scheme}://{nobody}/x")
     findings = make_follower(nova, **{"database.connection": "mysql://u@h/nova"}).full()
     assert findings.away == ("cell one",)
-    assert "'nobody'" in cell_states(database)["one"].failure
+    assert "'nobody'" in read_cells(database)["one"].failure
 
 
 def test_hosts_stay_up_without_the_api_database(make_follower, cloud, database, caplog):
@@ -175,7 +175,7 @@ def test_hosts_stay_up_without_the_api_database(make_follower, cloud, database, 
         follower.full()
 
 
-def test_removed_cell_mapping_deletes_cell_and_hosts(make_follower, cloud, database):
+def test_cell_without_a_mapping_is_deleted_with_its_hosts(make_follower, cloud, database):
     follower = make_follower(cloud)
     follower.full()
     cloud.api.remove("host_mappings", host="cn2")
@@ -184,14 +184,14 @@ def test_removed_cell_mapping_deletes_cell_and_hosts(make_follower, cloud, datab
     with database.read() as connection:
         assert [node.host for node in compute_nodes.search(connection)] == ["cn1"]
         assert [service.host for service in services.search(connection)] == ["cn1"]
-    assert cell_states(database).keys() == {"one"}
+    assert read_cells(database).keys() == {"one"}
 
 
 def test_disabled_cell_is_synced_and_reported(follower, nova, database, read_nodes):
     nova.add_host("cn1")
     nova.api.change("cell_mappings", {"name": "one"}, disabled=True)
     follower.full()
-    assert cell_states(database)["one"].disabled
+    assert read_cells(database)["one"].disabled
     assert read_nodes().keys() == {"cn1"}
 
 
@@ -199,7 +199,7 @@ def test_disabled_cell_is_synced_and_reported(follower, nova, database, read_nod
 WHOLE, EXACT = "2026-01-01 12:00:00.000000", "2026-01-01T12:00:00.5"
 
 
-def test_new_or_changed_row_is_read():
+def test_new_or_changed_row_of_nova_is_read():
     marks = RowVersions()
     rows = {"a": (EXACT, 1)}
     assert marks.to_read(rows) == ("a",)
@@ -209,7 +209,7 @@ def test_new_or_changed_row_is_read():
 
 
 @pytest.mark.parametrize("moment", [WHOLE, None])
-def test_row_of_the_current_second_is_read_again(moment):
+def test_row_of_nova_changed_in_the_current_second_is_read_again(moment):
     marks, rows = RowVersions(), {"a": (moment, 1)}
     marks.note(rows, rows, NOW)
     assert marks.to_read(rows) == ("a",)
@@ -218,7 +218,7 @@ def test_row_of_the_current_second_is_read_again(moment):
     assert marks.to_read(rows) == ()
 
 
-def test_versions_of_deleted_rows_are_dropped():
+def test_versions_of_deleted_rows_of_nova_are_dropped():
     marks, rows = RowVersions(), {"a": (EXACT,), "b": (EXACT,)}
     marks.note(rows, rows, NOW)
     marks.keep(["a"])

@@ -18,7 +18,7 @@ from placement_sched.store.compute import (
     services,
 )
 from tests.conftest import empty, make_settings
-from tests.nova.scheduling import hosts_of, spec_of
+from tests.nova.scheduling import build_request_spec_of, list_selected_hosts
 from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import build_flavor_json
 from tests.support.scheduling import instance, report
@@ -197,13 +197,13 @@ def test_request_with_an_emoji_is_placed(narrow_url, narrow_follower, nova, make
     rpc = SchedulerRpc(
         client.app.services.scheduler, narrow_follower, check_policy_hint=lambda _context: None
     )
-    spec = spec_of(instance(1), scheduler_hints={"note": [EMOJI]})
+    spec = build_request_spec_of(instance(1), scheduler_hints={"note": [EMOJI]})
     data = spec["nova_object.data"]
     data["flavor"]["nova_object.data"]["name"] = f"m1.{EMOJI}"
     data["image"]["nova_object.data"]["name"] = EMOJI
     context = {"user_id": "ann", "project_id": "demo", "roles": ["member"]}
     sent = {"spec_obj": spec, "instance_uuids": [instance(1)], "return_objects": True}
-    assert hosts_of(rpc.select_destinations(context, **sent)) == ["cn1"]
+    assert list_selected_hosts(rpc.select_destinations(context, **sent)) == ["cn1"]
     (decision,) = client.get("/scheduler/v1/decisions").json["decisions"]
     assert decision["flavor"] == "m1.?"
 

@@ -46,14 +46,16 @@ def test_node_that_becomes_unreadable_keeps_its_record(follower, nova, read_node
 
 
 @pytest.mark.parametrize("ratio", [None, 0.0])
-def test_unset_ratio_comes_from_the_configuration(make_follower, nova, read_nodes, ratio):
+def test_unset_allocation_ratio_of_a_node_comes_from_the_configuration(
+    make_follower, nova, read_nodes, ratio
+):
     nova.add_host("cn1", cpu_allocation_ratio=ratio)
     make_follower(nova, **{"DEFAULT.cpu_allocation_ratio": 3.0}).full()
     assert read_nodes()["cn1"].cpu_allocation_ratio == 3.0
 
 
 @pytest.mark.all_databases
-def test_unset_text_columns_are_empty(follower, nova, read_nodes):
+def test_unset_text_columns_of_a_node_are_read_as_empty(follower, nova, read_nodes):
     names = ("stats", "metrics", "pci_stats", "numa_topology", "supported_instances", "host_ip")
     nova.add_host("cn1", **dict.fromkeys(names))
     assert follower.full().issues == ()
@@ -71,7 +73,7 @@ def test_old_formats_of_pools_and_topology_are_read(follower, nova, read_nodes):
     assert read_nodes()["cn1"].numa_topology["cells"][0]["cpuset"] == [0, 1]
 
 
-def test_null_statistic_is_skipped(follower, nova, read_nodes):
+def test_null_statistic_of_a_node_is_skipped(follower, nova, read_nodes):
     nova.add_host("cn1", stats=json.dumps({"failed_builds": "3", "arch": None}))
     follower.full()
     assert read_nodes()["cn1"].stats == {"failed_builds": "3"}
@@ -89,7 +91,7 @@ def test_node_sync_does_not_write_placement_tables(follower, nova, database):
 
 @pytest.mark.parametrize("reading", ["full", "round", "refresh"])
 def test_recreated_node_with_a_new_uuid_replaces_the_old_record(
-    follower, nova, read_uuids, reading
+    follower, nova, read_node_uuids, reading
 ):
     nova.add_host("cn1")
     follower.full()
@@ -101,33 +103,33 @@ def test_recreated_node_with_a_new_uuid_replaces_the_old_record(
     uuid = "6f0f1fd4-0000-4000-8000-000000000001"
     cell.add("compute_nodes", uuid=uuid, cpu_info="", free_disk_gb=1, **row, **sizes, **used)
     getattr(follower, reading)()
-    assert read_uuids() == {"cn1": uuid}
+    assert read_node_uuids() == {"cn1": uuid}
 
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("reading", ["full", "round", "refresh"])
-def test_deleted_host_is_removed(follower, nova, read_nodes, service, reading):
+def test_deleted_host_is_removed(follower, nova, read_nodes, read_service, reading):
     nova.add_host("cn1")
     follower.full()
     nova.cells["one"].delete_softly("compute_nodes", host="cn1")
     nova.cells["one"].delete_softly("services", host="cn1")
     getattr(follower, reading)()
     assert read_nodes() == {}
-    assert service("cn1") is None
+    assert read_service("cn1") is None
 
 
 @pytest.mark.parametrize("reading", ["full", "round", "refresh"])
-def test_new_host_is_recorded(follower, nova, read_nodes, service, reading):
+def test_new_host_is_recorded(follower, nova, read_nodes, read_service, reading):
     nova.add_host("cn1")
     follower.full()
     nova.add_host("cn2", forced_down=True)
     getattr(follower, reading)()
     assert read_nodes().keys() == {"cn1", "cn2"}
-    assert service("cn2").forced_down
+    assert read_service("cn2").forced_down
 
 
 @pytest.mark.all_databases
-def test_two_nodes_can_swap_names(follower, nova, read_uuids):
+def test_two_nodes_can_swap_names(follower, nova, read_node_uuids):
     first, second = nova.add_host("cn1"), nova.add_host("cn2")
     follower.full()
     cell = nova.cells["one"]
@@ -135,7 +137,7 @@ def test_two_nodes_can_swap_names(follower, nova, read_uuids):
     cell.change("compute_nodes", {"uuid": second}, host="cn1", hypervisor_hostname="cn1")
     cell.change("compute_nodes", {"uuid": first}, host="cn2", hypervisor_hostname="cn2")
     follower.round()
-    assert read_uuids() == {"cn1": second, "cn2": first}
+    assert read_node_uuids() == {"cn1": second, "cn2": first}
 
 
 def test_unmapped_host_is_reported(follower, nova):
@@ -147,17 +149,17 @@ def test_unmapped_host_is_reported(follower, nova):
 
 
 @pytest.mark.all_databases
-def test_a_round_records_heartbeats(follower, nova, read_nodes, service):
+def test_sync_round_records_heartbeats(follower, nova, read_nodes, read_service):
     nova.add_host("cn1", last_seen_up=seconds_ago(50))
     follower.full()
     seen = utcnow()
     nova.cells["one"].change("services", {"host": "cn1"}, last_seen_up=seen)
     follower.round()
-    assert service("cn1").last_seen_up == seen
+    assert read_service("cn1").last_seen_up == seen
     assert read_nodes()["cn1"].last_seen_up == seen
 
 
-def test_requests_read_heartbeats_of_hosts_that_seem_down(follower, nova, service):
+def test_requests_read_heartbeats_of_hosts_that_seem_down(follower, nova, read_service):
     nova.add_host("cn1", last_seen_up=seconds_ago(55))
     nova.add_host("cn2", last_seen_up=seconds_ago(20))
     follower.full()
@@ -165,17 +167,17 @@ def test_requests_read_heartbeats_of_hosts_that_seem_down(follower, nova, servic
     for host in ("cn1", "cn2"):
         nova.cells["one"].change("services", {"host": host}, last_seen_up=seen)
     follower.refresh()
-    assert service("cn1").last_seen_up == seen
-    assert service("cn2").last_seen_up < seen
+    assert read_service("cn1").last_seen_up == seen
+    assert read_service("cn2").last_seen_up < seen
 
 
-def test_service_without_heartbeat_was_last_seen_at_creation(follower, nova, service):
+def test_service_without_heartbeat_was_last_seen_at_creation(follower, nova, read_service):
     nova.add_host("cn1", last_seen_up=None)
     follower.full()
-    assert service("cn1").last_seen_up is not None
+    assert read_service("cn1").last_seen_up is not None
 
 
-def test_new_process_refreshes_services_and_nodes(make_follower, nova, read_nodes, service):
+def test_new_process_refreshes_services_and_nodes(make_follower, nova, read_nodes, read_service):
     nova.add_host("cn1")
     make_follower(nova).full()
     nova.add_host("cn2")
@@ -184,7 +186,7 @@ def test_new_process_refreshes_services_and_nodes(make_follower, nova, read_node
         "compute_nodes", {"host": "cn1"}, pci_stats=json.dumps(build_pci_pools(9))
     )
     make_follower(nova).refresh()
-    assert service("cn1").disabled
+    assert read_service("cn1").disabled
     assert read_nodes()["cn1"].pci_device_pools[0]["count"] == 9
     assert read_nodes().keys() == {"cn1", "cn2"}
 

@@ -104,7 +104,7 @@ def test_sync_does_not_write_nova_databases(follower, nova):
 
 
 @pytest.mark.all_databases
-def test_a_comparison_writes_nothing_and_names_each_difference(follower, nova, database):
+def test_sync_comparison_writes_nothing_and_names_each_difference(follower, nova, database):
     nova.add_host("cn1")
     uuid = nova.add_instance("cn1")
     nova.add_aggregate("racks", ("cn1",))
@@ -168,7 +168,7 @@ def test_rows_lost_by_a_failover_are_recorded_again(follower, nova, database, mo
         assert [node.uuid for node in compute_nodes.search(connection)] == uuids
 
 
-def test_single_caller_runs_its_own_read():
+def test_read_without_concurrent_callers_is_not_shared():
     read = []
     shared = SharedSync(lambda: read.append(1))
     shared.after_now()
@@ -176,7 +176,7 @@ def test_single_caller_runs_its_own_read():
     assert len(read) == 2
 
 
-def test_waiting_callers_share_the_next_read():
+def test_callers_that_wait_for_a_read_share_the_next_read():
     begun, go_on, count = threading.Event(), threading.Event(), []
 
     def read():

@@ -8,11 +8,11 @@ from placement_sched.store.placement import resource_providers
 from placement_sched.store.placement.resource_providers import NewProvider
 
 
-def misfit_reasons(findings):
+def list_misfit_reasons(findings):
     return {issue.place: issue.reason for issue in findings.issues}
 
 
-def recorded_nodes(database):
+def read_recorded_nodes(database):
     with database.read() as connection:
         return set(compute_nodes.cells_of_all_hosts(connection))
 
@@ -31,13 +31,13 @@ def add_provider(database, uuid, name):
 def test_node_without_free_disk_is_skipped_and_reported(follower, nova, database):
     half = nova.add_host("cn1", free_disk_gb=None)
     nova.add_host("cn2")
-    reasons = misfit_reasons(follower.full())
-    assert recorded_nodes(database) == {"cn2"}
+    reasons = list_misfit_reasons(follower.full())
+    assert read_recorded_nodes(database) == {"cn2"}
     (reason,) = [text for place, text in reasons.items() if f"cn1 ({half})" in place]
     assert "free_disk_gb is not reported yet" in reason
     nova.cells["one"].change("compute_nodes", {"uuid": half}, free_disk_gb=100)
     follower.round()
-    assert recorded_nodes(database) == {"cn1", "cn2"}
+    assert read_recorded_nodes(database) == {"cn1", "cn2"}
 
 
 def test_no_advice_to_delete_the_provider_of_an_unreadable_node(follower, nova, database, settings):
@@ -52,7 +52,7 @@ def test_no_advice_to_delete_the_provider_of_an_unreadable_node(follower, nova, 
 def test_node_without_uuid_is_reported(follower, nova):
     nova.add_host("cn1")
     nova.cells["one"].change("compute_nodes", {"host": "cn1"}, uuid=None)
-    reasons = misfit_reasons(follower.full())
+    reasons = list_misfit_reasons(follower.full())
     (reason,) = [text for place, text in reasons.items() if "of host cn1" in place]
     assert "it has no uuid" in reason
 

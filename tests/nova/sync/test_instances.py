@@ -23,7 +23,7 @@ NOT_CLAIMED = {Invariant.NOT_CLAIMED}
 IMAGE = {"id": str(UUID(int=7)), "properties": {"hw_architecture": "x86_64"}}
 
 
-def claimed_instance(uuid, host="cn1", **others):
+def build_claimed_instance(uuid, host="cn1", **others):
     values = dict.fromkeys(("task_state", "flavor", "server_group"))
     return Instance(
         uuid=uuid,
@@ -53,14 +53,14 @@ def record_claim(database):
 @pytest.mark.all_databases
 def test_claim_unknown_to_cells_stays_for_ten_minutes(follower, nova, record_claim, read_instances):
     young, old = str(uuid4()), str(uuid4())
-    record_claim(claimed_instance(young))
-    record_claim(claimed_instance(old), now=utcnow() - timedelta(seconds=700))
+    record_claim(build_claimed_instance(young))
+    record_claim(build_claimed_instance(old), now=utcnow() - timedelta(seconds=700))
     follower.full()
     assert read_instances().keys() == {young}
 
 
 def test_unclaimed_instance_unknown_to_cells_is_removed(follower, record_claim, read_instances):
-    record_claim(claimed_instance(str(uuid4()), decision_uuid=None))
+    record_claim(build_claimed_instance(str(uuid4()), decision_uuid=None))
     follower.full()
     assert read_instances() == {}
 
@@ -70,7 +70,7 @@ def test_claim_of_an_instance_in_cell0_is_removed_at_once(
 ):
     uuid = str(uuid4())
     follower.full()
-    record_claim(claimed_instance(uuid))
+    record_claim(build_claimed_instance(uuid))
     nova.cell0.add("instances", uuid=uuid, vm_state="error", hidden=False)
     nova.api.add(
         "instance_mappings",
@@ -85,7 +85,7 @@ def test_claim_of_an_instance_in_cell0_is_removed_at_once(
 
 def test_claim_of_a_deleted_server_is_removed(follower, nova, record_claim, read_instances):
     uuid = str(uuid4())
-    record_claim(claimed_instance(uuid))
+    record_claim(build_claimed_instance(uuid))
     nova.api.add(
         "instance_mappings",
         instance_uuid=uuid,
@@ -102,7 +102,7 @@ def test_synced_instance_keeps_decision_and_image_of_the_claim(
     follower, nova, record_claim, read_instances
 ):
     uuid = str(uuid4())
-    record_claim(claimed_instance(uuid))
+    record_claim(build_claimed_instance(uuid))
     nova.add_instance("cn1", uuid=uuid, display_name="web")
     follower.full()
     record = read_instances()[uuid]
@@ -117,7 +117,7 @@ def test_flavor_of_a_claim_is_shared_after_the_sync(
     first, second = nova.add_instance("cn1"), str(uuid4())
     follower.full()
     flavor = read_instances()[first].flavor
-    record_claim(claimed_instance(second, flavor=flavor))
+    record_claim(build_claimed_instance(second, flavor=flavor))
     assert read_instances()[second].flavor == flavor
     nova.add_instance("cn1", uuid=second)
     follower.round()
@@ -133,7 +133,7 @@ def test_chosen_host_stays_until_nova_compute_sets_the_host(
     follower, nova, record_claim, read_instances
 ):
     uuid = str(uuid4())
-    record_claim(claimed_instance(uuid))
+    record_claim(build_claimed_instance(uuid))
     nova.add_instance(None, uuid=uuid, vm_state="building")
     follower.full()
     assert read_instances()[uuid].host == "cn1"
@@ -155,16 +155,16 @@ def set_metadata(nova, uuid, table, **values):
 
 
 @pytest.fixture
-def metadata_of(database):
-    def metadata_of(uuid):
+def read_metadata(database):
+    def read_metadata(uuid):
         with database.read() as connection:
             return instances.MetadataReader(connection, [uuid]).of(uuid)
 
-    return metadata_of
+    return read_metadata
 
 
 @pytest.fixture
-def statements():
+def recorded_statements():
     """Return a list that collects the SQL statements of all databases."""
     seen = []
 
@@ -178,7 +178,7 @@ def statements():
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("reading", ["full", "round"])
-def test_metadata_and_times_are_recorded(follower, nova, read_instances, metadata_of, reading):
+def test_metadata_and_times_are_recorded(follower, nova, read_instances, read_metadata, reading):
     follower.full()
     created, launched = datetime(2026, 1, 2, 3, 4, 5), datetime(2026, 1, 2, 3, 4, 9)
     uuid = nova.add_instance("cn1", created_at=created, launched_at=launched)
@@ -187,7 +187,7 @@ def test_metadata_and_times_are_recorded(follower, nova, read_instances, metadat
     getattr(follower, reading)()
     instance = read_instances()[uuid]
     assert (instance.created_at, instance.launched_at) == (created, launched)
-    assert metadata_of(uuid) == (
+    assert read_metadata(uuid) == (
         {"role": "Datenbank für alle", "tier": "1"},
         {"preemptible": "true", "empty": None},
     )
@@ -196,7 +196,7 @@ def test_metadata_and_times_are_recorded(follower, nova, read_instances, metadat
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("table", METADATA)
-def test_changed_and_deleted_metadata_are_recorded(follower, nova, metadata_of, table):
+def test_changed_and_deleted_metadata_are_recorded(follower, nova, read_metadata, table):
     uuid, other = nova.add_instance("cn1"), nova.add_instance("cn1")
     set_metadata(nova, uuid, table, changed="old", deleted="x")
     set_metadata(nova, other, table, kept="y")
@@ -208,26 +208,28 @@ def test_changed_and_deleted_metadata_are_recorded(follower, nova, metadata_of, 
     (difference,) = follower.compare().differences
     assert (difference.kind, difference.fields) == ("changed", (METADATA[table],))
     assert follower.round().counts["instances"].changed == 1
-    assert getattr(metadata_of(uuid), METADATA[table]) == {"changed": "new"}
-    assert getattr(metadata_of(other), METADATA[table]) == {"kept": "y"}
+    assert getattr(read_metadata(uuid), METADATA[table]) == {"changed": "new"}
+    assert getattr(read_metadata(other), METADATA[table]) == {"kept": "y"}
     cell.delete_softly(table, instance_uuid=uuid, key="changed")
     follower.full()
-    assert metadata_of(uuid) == ({}, {})
+    assert read_metadata(uuid) == ({}, {})
 
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("reading", ["full", "round"])
-def test_metadata_take_two_statements_for_all_instances(follower, nova, statements, reading):
+def test_metadata_take_two_statements_for_all_instances(
+    follower, nova, recorded_statements, reading
+):
     for _ in range(3):
         uuid = nova.add_instance("cn1")
         set_metadata(nova, uuid, "instance_metadata", role="web")
-    statements.clear()
+    recorded_statements.clear()
     getattr(follower, reading)()
     for table in METADATA:
-        assert len([sql for sql in statements if f"FROM {table}" in sql]) == 1
+        assert len([sql for sql in recorded_statements if f"FROM {table}" in sql]) == 1
 
 
-def test_too_long_metadata_are_reported_and_left_out(follower, nova, metadata_of, monkeypatch):
+def test_too_long_metadata_are_reported_and_left_out(follower, nova, read_metadata, monkeypatch):
     monkeypatch.setattr(instance_sync, "MAX_METADATA_CHARACTERS", 1000)
     uuid = nova.add_instance("cn1")
     keys = {f"key{number}": "x" * 200 for number in range(5)}
@@ -235,13 +237,13 @@ def test_too_long_metadata_are_reported_and_left_out(follower, nova, metadata_of
     set_metadata(nova, uuid, "instance_system_metadata", preemptible="true")
     (issue,) = follower.full().issues
     assert "metadata has more than 1000 characters" in issue.reason
-    assert metadata_of(uuid) == ({}, {"preemptible": "true"})
+    assert read_metadata(uuid) == ({}, {"preemptible": "true"})
     assert follower.compare().differing == 0
 
 
 def test_claimed_instance_gets_the_times_of_nova(follower, nova, record_claim, read_instances):
     uuid, created = str(uuid4()), utcnow().replace(microsecond=0) - timedelta(minutes=3)
-    record_claim(claimed_instance(uuid))
+    record_claim(build_claimed_instance(uuid))
     nova.add_instance("cn1", uuid=uuid, created_at=created)
     follower.full()
     record = read_instances()[uuid]
@@ -255,17 +257,17 @@ def test_claimed_instance_gets_the_times_of_nova(follower, nova, record_claim, r
 
 @pytest.mark.all_databases
 def test_new_claim_keeps_metadata_and_times(
-    follower, nova, record_claim, read_instances, metadata_of
+    follower, nova, record_claim, read_instances, read_metadata
 ):
     uuid = nova.add_instance("cn1", launched_at=utcnow().replace(microsecond=0))
     set_metadata(nova, uuid, "instance_metadata", role="web")
     follower.full()
     before = read_instances()[uuid]
-    record_claim(claimed_instance(uuid, host="cn2"))
+    record_claim(build_claimed_instance(uuid, host="cn2"))
     after = read_instances()[uuid]
     assert (after.host, after.created_at) == ("cn2", before.created_at)
     assert after.launched_at == before.launched_at is not None
-    assert metadata_of(uuid).metadata == {"role": "web"}
+    assert read_metadata(uuid).metadata == {"role": "web"}
 
 
 @pytest.mark.all_databases
@@ -293,7 +295,7 @@ def test_hidden_copy_of_a_cross_cell_resize_is_ignored(follower, nova, read_inst
     assert read_instances() == {}
 
 
-def test_two_changes_within_a_second_are_both_recorded(follower, nova, read_instances):
+def test_second_change_of_an_instance_within_a_second_is_recorded(follower, nova, read_instances):
     uuid = nova.add_instance("cn1")
     follower.full()
     moment = utcnow()
@@ -311,7 +313,7 @@ def test_unreadable_flavor_falls_back_to_instance_columns(follower, nova, read_i
 
 
 @pytest.mark.all_databases
-def test_a_resize_changes_the_flavor(follower, nova, read_instances):
+def test_resize_in_nova_changes_the_recorded_flavor(follower, nova, read_instances):
     uuid = nova.add_instance("cn1")
     follower.full()
     large = build_flavor_json("m1.large", vcpus=8, flavorid="4")

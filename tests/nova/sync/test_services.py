@@ -9,7 +9,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.store.compute import compute_nodes, instances, services
 
 
-def last_seen(database, host="cn1"):
+def read_last_heartbeat(database, host="cn1"):
     with database.read() as connection:
         return services.by_hosts(connection, [host])[host].last_seen_up
 
@@ -19,20 +19,20 @@ def test_heartbeat_from_a_fast_clock_is_replaced(follower, nova, database, readi
     ahead = utcnow() + timedelta(hours=2)
     nova.add_host("cn1", last_seen_up=ahead)
     follower.full()
-    assert last_seen(database) == ahead
+    assert read_last_heartbeat(database) == ahead
     now = utcnow()
     nova.cells["one"].change("services", {"host": "cn1"}, last_seen_up=now)
     getattr(follower, reading)()
-    assert last_seen(database) == now
+    assert read_last_heartbeat(database) == now
 
 
-def test_older_heartbeat_is_ignored(follower, nova, database):
+def test_heartbeat_older_than_the_recorded_heartbeat_is_ignored(follower, nova, database):
     seen = utcnow()
     nova.add_host("cn1", last_seen_up=seen)
     follower.full()
     earlier = {"cn1": seen - timedelta(seconds=20)}
     database.write(lambda connection: services.record_seen(connection, earlier, utcnow()))
-    assert last_seen(database) == seen
+    assert read_last_heartbeat(database) == seen
 
 
 def test_rows_from_a_clock_two_minutes_behind_are_read(follower, nova, database):

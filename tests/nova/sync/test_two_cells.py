@@ -29,21 +29,21 @@ def add_host_to_both_cells(cloud, stale, healthy, **node):
     return first, cloud.add_host("cn1", healthy, **node)
 
 
-def misfit_reasons(findings):
+def list_misfit_reasons(findings):
     return {issue.place: issue.reason for issue in findings.issues}
 
 
 @both_ways
 def test_rows_of_the_mapped_cell_are_used(
-    make_follower, cloud, read_uuids, service, stale, healthy
+    make_follower, cloud, read_node_uuids, read_service, stale, healthy
 ):
     first, second = add_host_to_both_cells(cloud, stale, healthy)
     follower = make_follower(cloud)
-    reasons = misfit_reasons(follower.full())
+    reasons = list_misfit_reasons(follower.full())
     for _ in range(2):
-        assert read_uuids() == {"cn1": second}
-        assert not service("cn1").disabled
-        assert service("cn1").last_seen_up >= seconds_ago(60)
+        assert read_node_uuids() == {"cn1": second}
+        assert not read_service("cn1").disabled
+        assert read_service("cn1").last_seen_up >= seconds_ago(60)
         follower.refresh()
         follower.round()
     left_out = f"nova maps its host to cell {healthy}"
@@ -53,25 +53,25 @@ def test_rows_of_the_mapped_cell_are_used(
 
 @both_ways
 def test_records_of_the_wrong_cell_are_corrected(
-    make_follower, cloud, read_uuids, service, stale, healthy
+    make_follower, cloud, read_node_uuids, read_service, stale, healthy
 ):
     first = cloud.add_host("cn1", stale, last_seen_up=seconds_ago(9000))
     follower = make_follower(cloud)
     follower.full()
-    assert read_uuids() == {"cn1": first}
+    assert read_node_uuids() == {"cn1": first}
     cloud.api.remove("host_mappings", host="cn1")
     second = cloud.add_host("cn1", healthy)
     assert follower.compare().differing
     follower.round()
-    assert read_uuids() == {"cn1": second}
-    assert service("cn1").last_seen_up >= seconds_ago(60)
+    assert read_node_uuids() == {"cn1": second}
+    assert read_service("cn1").last_seen_up >= seconds_ago(60)
     settled = follower.compare()
     assert settled.differing == 0
-    assert f"compute node cn1 ({first}) of cell {stale}" in misfit_reasons(settled)
+    assert f"compute node cn1 ({first}) of cell {stale}" in list_misfit_reasons(settled)
 
 
 def test_process_without_background_sync_follows_the_mapping(
-    make_follower, cloud, read_uuids, service
+    make_follower, cloud, read_node_uuids, read_service
 ):
     cloud.add_host("cn1", "one", last_seen_up=seconds_ago(9000))
     keeper, worker = make_follower(cloud), make_follower(cloud)
@@ -81,27 +81,29 @@ def test_process_without_background_sync_follows_the_mapping(
     second = cloud.add_host("cn1", "two")
     for step in (keeper.round, worker.refresh, keeper.round, worker.refresh):
         step()
-        assert read_uuids() == {"cn1": second}
-        assert service("cn1").last_seen_up >= seconds_ago(60)
+        assert read_node_uuids() == {"cn1": second}
+        assert read_service("cn1").last_seen_up >= seconds_ago(60)
 
 
-def test_unmapped_host_in_two_cells_is_read_from_the_older_cell(make_follower, cloud, read_uuids):
+def test_unmapped_host_in_two_cells_is_read_from_the_older_cell(
+    make_follower, cloud, read_node_uuids
+):
     first, _ = add_host_to_both_cells(cloud, "one", "two")
     cloud.api.remove("host_mappings", host="cn1")
     follower = make_follower(cloud)
     follower.full()
-    assert read_uuids() == {"cn1": first}
+    assert read_node_uuids() == {"cn1": first}
     compared = follower.compare()
     assert compared.differing == 0
     assert any("cell two" in issue.place for issue in compared.issues)
 
 
-def test_host_without_a_row_in_its_mapped_cell_is_skipped(make_follower, cloud, read_uuids):
+def test_host_without_a_row_in_its_mapped_cell_is_skipped(make_follower, cloud, read_node_uuids):
     add_host_to_both_cells(cloud, "one", "two")
     for table in ("compute_nodes", "services"):
         cloud.cells["two"].remove(table, host="cn1")
     make_follower(cloud).full()
-    assert read_uuids() == {}
+    assert read_node_uuids() == {}
 
 
 def test_no_advice_to_delete_providers_of_a_host_in_two_cells(
@@ -132,24 +134,24 @@ def test_node_uuid_in_two_cells_belongs_to_the_mapped_cell(
 
 
 def test_node_uuid_of_two_hosts_belongs_to_the_recorded_host_until_deleted(
-    make_follower, cloud, read_uuids
+    make_follower, cloud, read_node_uuids
 ):
     uuid = cloud.add_host("cn2", "two")
     follower = make_follower(cloud)
     follower.full()
     cloud.add_host("cn1", "one", uuid=uuid)
-    reasons = misfit_reasons(follower.full())
-    assert read_uuids() == {"cn2": uuid}
+    reasons = list_misfit_reasons(follower.full())
+    assert read_node_uuids() == {"cn2": uuid}
     reason = "it is left out: cell two has a node of the same uuid"
     assert reasons[f"compute node cn1 ({uuid}) of cell one"] == reason
     assert follower.compare().differing == 0
     cloud.cells["two"].remove("compute_nodes", uuid=uuid)
     for _ in range(2):
         follower.full()
-    assert read_uuids() == {"cn1": uuid}
+    assert read_node_uuids() == {"cn1": uuid}
 
 
-def test_node_that_moves_to_another_cell_is_updated(make_follower, cloud, read_uuids):
+def test_node_that_moves_to_another_cell_is_updated(make_follower, cloud, read_node_uuids):
     uuid = cloud.add_host("cn1", "two")
     follower = make_follower(cloud)
     follower.full()
@@ -158,24 +160,24 @@ def test_node_that_moves_to_another_cell_is_updated(make_follower, cloud, read_u
     cloud.api.remove("host_mappings", host="cn1")
     cloud.add_host("cn1", "one", uuid=uuid)
     follower.round()
-    assert read_uuids() == {"cn1": uuid}
+    assert read_node_uuids() == {"cn1": uuid}
     assert follower.compare().differing == 0
 
 
 @both_ways
 @pytest.mark.parametrize("name", ["cn1", "cn1.example.org"])
 def test_sync_round_applies_a_changed_mapping(
-    make_follower, cloud, read_uuids, stale, healthy, name
+    make_follower, cloud, read_node_uuids, stale, healthy, name
 ):
     cloud.add_host("cn1", stale)
     follower = make_follower(cloud)
     follower.full()
     cloud.api.change("host_mappings", {"host": "cn1"}, cell_id=cloud.numbers[healthy])
     follower.round()
-    assert read_uuids() == {}
+    assert read_node_uuids() == {}
     uuid = cloud.add_host("cn1", healthy, hypervisor_hostname=name)
     follower.round()
-    assert read_uuids() == {name: uuid}
+    assert read_node_uuids() == {name: uuid}
 
 
 @both_ways
@@ -227,7 +229,7 @@ def test_instance_in_two_cells_is_read_from_its_mapped_cell(
     findings = follower.full()
     assert read_host_of(uuid) == "cn2"
     reason = "several cells have it: the cell that nova maps it to counts"
-    assert misfit_reasons(findings)[f"instance {uuid}"] == reason
+    assert list_misfit_reasons(findings)[f"instance {uuid}"] == reason
     cloud.cells[stale].change("instances", {"uuid": uuid}, display_name="stale")
     follower.round()
     assert read_host_of(uuid) == "cn2"

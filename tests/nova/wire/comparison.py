@@ -12,12 +12,12 @@ def unify_empty_values(ours: Any, theirs: Any) -> Any:
     return theirs if not ours and not theirs else ours
 
 
-def with_sorted_sets(primitive: Any) -> Any:
+def sort_sets(primitive: Any) -> Any:
     if isinstance(primitive, dict):
         return {
-            key: sorted(value) if key == "nova_object.changes" else with_sorted_sets(value)
+            key: sorted(value) if key == "nova_object.changes" else sort_sets(value)
             for key, value in primitive.items()
         }
     if isinstance(primitive, list):
-        return [with_sorted_sets(each) for each in primitive]
+        return [sort_sets(each) for each in primitive]
     return primitive

@@ -12,22 +12,22 @@ _RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
 Path_ = tuple[str | int, ...]
 
 
-def recorded_object(name: str) -> Any:
+def read_recorded_object(name: str) -> Any:
     return deepcopy(_RECORDED[name])
 
 
-def paths_in(value: Any, path: Path_ = ()) -> Iterator[Path_]:
+def list_paths(value: Any, path: Path_ = ()) -> Iterator[Path_]:
     yield path
     if isinstance(value, dict):
         for key, one in value.items():
             if not key.endswith(".changes"):
-                yield from paths_in(one, (*path, key))
+                yield from list_paths(one, (*path, key))
     elif isinstance(value, list):
         for position, one in enumerate(value):
-            yield from paths_in(one, (*path, position))
+            yield from list_paths(one, (*path, position))
 
 
-def with_changed(value: Any, path: Path_, new: Any) -> Any:
+def replace_value(value: Any, path: Path_, new: Any) -> Any:
     if not path:
         return new
     copy = deepcopy(value)
@@ -38,7 +38,7 @@ def with_changed(value: Any, path: Path_, new: Any) -> Any:
     return copy
 
 
-def with_removed(value: Any, path: Path_) -> Any:
+def remove_value(value: Any, path: Path_) -> Any:
     copy = deepcopy(value)
     within = copy
     for step in path[:-1]:
@@ -47,7 +47,7 @@ def with_removed(value: Any, path: Path_) -> Any:
     return copy
 
 
-def path_of_object(spec: Any, *fields: str | int) -> Path_:
+def find_path_of_object(spec: Any, *fields: str | int) -> Path_:
     path: Path_ = ()
     for name in fields:
         path += (name,) if isinstance(name, int) else ("nova_object.data", name)

@@ -12,7 +12,7 @@ from placement_sched.nova.objects import primitive_of
 from placement_sched.nova.request_spec import document_of
 from placement_sched.nova.rpc import primitives_of
 from tests.conftest import make_settings
-from tests.nova.wire.recorded import recorded_object
+from tests.nova.wire.recorded import read_recorded_object
 from tests.support.scheduling import instance, report
 
 GROUP = "99999999-0000-4000-8000-000000000001"
@@ -48,7 +48,7 @@ def build_request(**fields):
 
 
 def test_request_of_nova_matches_the_http_api_schema():
-    whole = document_of(recorded_object("spec"), [instance(1)])
+    whole = document_of(read_recorded_object("spec"), [instance(1)])
     assert {"instance_group", "security_groups", "requested_networks", "limits"} <= whole.keys()
     jsonschema.validate(whole, REQUEST_SPEC)
 
@@ -66,32 +66,32 @@ def scheduler(sqlite_url, make_app):
     return app.app.services.scheduler
 
 
-def hosts_of(scheduler, number, **fields):
+def select_hosts(scheduler, number, **fields):
     document = document_of(build_request(**fields), [instance(number)])
     (selections,) = primitives_of(scheduler.select_destinations(document, alternates=True).answer)
     return [selection["nova_object.data"]["service_host"] for selection in selections]
 
 
 def test_request_of_nova_is_placed_with_alternates(scheduler):
-    assert hosts_of(scheduler, 1) == ["cn1", "cn2", "cn3"]
+    assert select_hosts(scheduler, 1) == ["cn1", "cn2", "cn3"]
 
 
 def test_repeated_request_gets_the_same_answer(scheduler):
-    assert hosts_of(scheduler, 1) == hosts_of(scheduler, 1)
+    assert select_hosts(scheduler, 1) == select_hosts(scheduler, 1)
 
 
 def test_server_group_of_nova_is_honoured(scheduler):
     group = {"uuid": GROUP, "policy": "anti-affinity", "_rules": {}, "members": [instance(9)]}
     for number, held, free in ((1, ["cn1"], ["cn2", "cn3"]), (2, ["cn1", "cn2"], ["cn3"])):
         primitive = primitive_of("InstanceGroup", {**group, "hosts": held})
-        assert hosts_of(scheduler, number, instance_group=primitive) == free
+        assert select_hosts(scheduler, number, instance_group=primitive) == free
     full = primitive_of("InstanceGroup", {**group, "hosts": ["cn1", "cn2", "cn3"]})
     with pytest.raises(NoValidHost):
-        hosts_of(scheduler, 3, instance_group=full)
+        select_hosts(scheduler, 3, instance_group=full)
 
 
 def test_hint_of_a_deleted_group_has_no_effect(scheduler):
-    assert hosts_of(scheduler, 1, scheduler_hints={"group": [GROUP]})[0] == "cn1"
+    assert select_hosts(scheduler, 1, scheduler_hints={"group": [GROUP]})[0] == "cn1"
 
 
 def test_request_groups_for_devices_are_not_duplicated(scheduler):

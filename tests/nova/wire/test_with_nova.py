@@ -22,8 +22,8 @@ from placement_sched.nova.request_spec import IMAGE
 from placement_sched.nova.rpc import aggregate_ids, dictionaries_of, primitives_of, uuids_of_objects
 from tests.nova.wire import documents
 from tests.nova.wire.answers import NODES, PORT, REBUILD, WHOLE
-from tests.nova.wire.comparison import unify_empty_values, with_sorted_sets
-from tests.nova.wire.recorded import recorded_object
+from tests.nova.wire.comparison import sort_sets, unify_empty_values
+from tests.nova.wire.recorded import read_recorded_object
 
 pytestmark = pytest.mark.system
 
@@ -34,7 +34,7 @@ IMAGE_PROPERTIES = {*READERS, "hw_numa_cpus", "hw_numa_mem", "traits_required"}
 @pytest.mark.parametrize(("versions", "number"), [("specs", 400), ("older", 12)])
 def test_random_request_specs_are_parsed_like_nova(nova, versions, number):
     for spec in nova(versions, SEED, number):
-        ours = documents.spec_as_document(spec["primitive"])
+        ours = documents.convert_spec_to_document(spec["primitive"])
         assert unify_empty_values(ours, spec["held"]) == spec["held"], spec.get("versions")
 
 
@@ -42,24 +42,24 @@ def test_typed_and_raw_image_properties_are_equal(nova):
     for image in nova("images", SEED, 400):
         typed = Image.from_document(IMAGE.read(image["primitive"], "image"))
         assert typed.properties == Image.from_document(image["raw"]).properties
-        ours = documents.image_as_document(typed)
+        ours = documents.convert_image_to_document(typed)
         assert unify_empty_values(ours, image["held"]) == image["held"]
 
 
-def versions_in(nova: Any) -> dict[str, str]:
+def read_versions(nova: Any) -> dict[str, str]:
     versions = {name: tree[name] for tree in nova("versions").values() for name in tree}
     return {name: versions[name] for name in NEWEST}
 
 
 def test_object_versions_match_nova(newest_nova):
-    assert versions_in(newest_nova) == NEWEST
+    assert read_versions(newest_nova) == NEWEST
 
 
 def test_nova_has_no_newer_object_versions(nova):
     def version_numbers(version: str) -> list[int]:
         return [int(number) for number in version.split(".")]
 
-    for name, version in versions_in(nova).items():
+    for name, version in read_versions(nova).items():
         assert version_numbers(version) <= version_numbers(NEWEST[name]), name
 
 
@@ -89,9 +89,9 @@ def test_selection_answers_equal_novas_serialization(nova):
     primitives = [each for row in primitives_of(WHOLE) for each in row]
     read = nova("selections", [primitives], [])
     for ours, theirs in zip(primitives, read, strict=True):
-        assert with_sorted_sets(theirs["sent_again"]) == with_sorted_sets(ours)
+        assert sort_sets(theirs["sent_again"]) == sort_sets(ours)
     legacy = [read[0]["legacy"], read[2]["legacy"]]
-    assert with_sorted_sets(dictionaries_of(WHOLE)) == with_sorted_sets(legacy)
+    assert sort_sets(dictionaries_of(WHOLE)) == sort_sets(legacy)
 
 
 def remote_exceptions() -> Any:
@@ -160,5 +160,5 @@ def test_parsed_fields_exist_in_nova(newest_nova, module):
 
 
 def test_recorded_objects_match_nova(newest_nova):
-    recorded = with_sorted_sets(newest_nova("recorded"))
-    assert {name: with_sorted_sets(recorded_object(name)) for name in recorded} == recorded
+    recorded = sort_sets(newest_nova("recorded"))
+    assert {name: sort_sets(read_recorded_object(name)) for name in recorded} == recorded

@@ -3,9 +3,13 @@
 
 
 def spec_fields(spec):
-    fields = _set(spec, ("project_id", "user_id", "availability_zone", "is_bfv", "num_instances"))
-    fields |= _set(spec, ("ignore_hosts", "force_hosts", "force_nodes", "scheduler_hints"))
-    fields["flavor"] = _set(spec.flavor, FLAVOR)
+    fields = _list_set_fields(
+        spec, ("project_id", "user_id", "availability_zone", "is_bfv", "num_instances")
+    )
+    fields |= _list_set_fields(
+        spec, ("ignore_hosts", "force_hosts", "force_nodes", "scheduler_hints")
+    )
+    fields["flavor"] = _list_set_fields(spec.flavor, FLAVOR)
     for name, describe in _PARTS.items():
         if spec.obj_attr_is_set(name):
             value = getattr(spec, name)
@@ -61,7 +65,7 @@ _NETWORK = [
 ]
 
 
-def _set(entity, names):
+def _list_set_fields(entity, names):
     return {name: getattr(entity, name) for name in names if entity.obj_attr_is_set(name)}
 
 
@@ -73,11 +77,11 @@ def image_fields(image):
     }
     if "hw_numa_cpus" in properties:
         properties["hw_numa_cpus"] = [sorted(cpus) for cpus in properties["hw_numa_cpus"]]
-    return {**_set(image, _IMAGE), "properties": properties}
+    return {**_list_set_fields(image, _IMAGE), "properties": properties}
 
 
-def _destination(destination):
-    fields = _set(
+def _list_destination_fields(destination):
+    fields = _list_set_fields(
         destination, ("host", "node", "aggregates", "forbidden_aggregates", "allow_cross_cell_move")
     )
     if fields.get("forbidden_aggregates") is not None:
@@ -87,69 +91,76 @@ def _destination(destination):
     return fields
 
 
-def _networks(metadata):
+def _list_network_fields(metadata):
     return {"physnets": sorted(metadata.physnets), "tunneled": metadata.tunneled}
 
 
-def _limits(limits):
-    fields = _set(limits, ("vcpu", "memory_mb", "disk_gb"))
+def _list_limit_fields(limits):
+    fields = _list_set_fields(limits, ("vcpu", "memory_mb", "disk_gb"))
     if limits.numa_topology is not None:
         fields["numa_topology"] = numa_limits_fields(limits.numa_topology)
     return fields
 
 
 def numa_limits_fields(limits):
-    fields = _set(limits, ("cpu_allocation_ratio", "ram_allocation_ratio"))
+    fields = _list_set_fields(limits, ("cpu_allocation_ratio", "ram_allocation_ratio"))
     if limits.obj_attr_is_set("network_metadata"):
-        fields["network_metadata"] = _networks(limits.network_metadata)
+        fields["network_metadata"] = _list_network_fields(limits.network_metadata)
     return fields
 
 
-def _group(group):
-    fields = _set(group, ("policy", "members", "hosts", "uuid", "name", "project_id"))
+def _list_group_fields(group):
+    fields = _list_set_fields(group, ("policy", "members", "hosts", "uuid", "name", "project_id"))
     return {**fields, "rules": group.rules if group.obj_attr_is_set("_rules") else {}}
 
 
-def _request_group(group):
-    return {**_set(group, _GROUP), **{name: sorted(getattr(group, name)) for name in _SETS}}
+def _list_request_group_fields(group):
+    return {
+        **_list_set_fields(group, _GROUP),
+        **{name: sorted(getattr(group, name)) for name in _SETS},
+    }
 
 
-def _level(params):
+def _list_level_fields(params):
     sets = {name: sorted(getattr(params, name)) for name in ("root_required", "root_forbidden")}
     return {**sets, "same_subtree": params.same_subtree}
 
 
-def _cpus(cell):
+def _list_cpu_fields(cell):
     if cell.obj_attr_is_set("pcpuset"):
         return {"cpuset": sorted(cell.cpuset), "pcpuset": sorted(cell.pcpuset)}
     pinned = "cpu_policy" in cell and cell.cpu_policy == "dedicated"
     return {"pcpuset" if pinned else "cpuset": sorted(cell.cpuset)}
 
 
-def _topology(topology):
+def _list_topology_fields(topology):
     cells = [
         {
-            **_set(cell, ("id", "memory", "pagesize", "cpu_policy", "cpu_thread_policy")),
-            **_cpus(cell),
+            **_list_set_fields(
+                cell, ("id", "memory", "pagesize", "cpu_policy", "cpu_thread_policy")
+            ),
+            **_list_cpu_fields(cell),
         }
         for cell in topology.cells
     ]
-    return {"cells": cells, **_set(topology, ("emulator_threads_policy",))}
+    return {"cells": cells, **_list_set_fields(topology, ("emulator_threads_policy",))}
 
 
 _PARTS = {
     "image": image_fields,
-    "requested_destination": _destination,
+    "requested_destination": _list_destination_fields,
     "retry": lambda retry: retry.to_dict(),
-    "limits": _limits,
-    "instance_group": _group,
-    "requested_resources": lambda groups: [_request_group(group) for group in groups],
-    "request_level_params": _level,
-    "requested_networks": lambda networks: [_set(network, _NETWORK) for network in networks],
+    "limits": _list_limit_fields,
+    "instance_group": _list_group_fields,
+    "requested_resources": lambda groups: [_list_request_group_fields(group) for group in groups],
+    "request_level_params": _list_level_fields,
+    "requested_networks": lambda networks: [
+        _list_set_fields(network, _NETWORK) for network in networks
+    ],
     "security_groups": lambda groups: [
         group.uuid if "uuid" in group else group.name for group in groups
     ],
-    "network_metadata": _networks,
-    "numa_topology": _topology,
-    "pci_requests": lambda pci: [_set(request, _PCI) for request in pci.requests],
+    "network_metadata": _list_network_fields,
+    "numa_topology": _list_topology_fields,
+    "pci_requests": lambda pci: [_list_set_fields(request, _PCI) for request in pci.requests],
 }

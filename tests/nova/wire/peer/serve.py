@@ -22,14 +22,14 @@ LIMITS = ("vcpu", "memory_mb", "disk_gb")
 SERIALIZER = base.NovaObjectSerializer()
 
 
-def over_the_wire(entity):
+def serialize(entity):
     return json.loads(jsonutils.dumps(SERIALIZER.serialize_entity(None, entity)))
 
 
 def specs(seed, number):
     generator = ObjectGenerator(Random(seed))
     drawn = [generator.spec() for _ in range(number)]
-    return [{"primitive": over_the_wire(spec), "held": spec_fields(spec)} for spec in drawn]
+    return [{"primitive": serialize(spec), "held": spec_fields(spec)} for spec in drawn]
 
 
 def images(seed, number):
@@ -38,7 +38,7 @@ def images(seed, number):
     for _ in range(number):
         raw = drawing.raw_image()
         image = objects.ImageMeta.from_dict(raw)
-        rows.append({"raw": raw, "primitive": over_the_wire(image), "held": image_fields(image)})
+        rows.append({"raw": raw, "primitive": serialize(image), "held": image_fields(image)})
     return rows
 
 
@@ -51,7 +51,9 @@ def older(seed, number):
         for less in range(1, 46):
             manifest = {
                 # A ComputeNode of an older version would read a database.
-                name: version if name.startswith("ComputeNode") else _lower(version, less)
+                name: version
+                if name.startswith("ComputeNode")
+                else _lower_minor_version(version, less)
                 for name, version in newest.items()
             }
             try:
@@ -74,9 +76,9 @@ def announced(seed, number):
     aggregates = [drawing.aggregate() for _ in range(number)]
     instances = [drawing.instance() for _ in range(number)]
     return {
-        "aggregates": [over_the_wire(aggregate) for aggregate in aggregates],
+        "aggregates": [serialize(aggregate) for aggregate in aggregates],
         "ids": [aggregate.id for aggregate in aggregates],
-        "instances": over_the_wire(objects.InstanceList(objects=instances)),
+        "instances": serialize(objects.InstanceList(objects=instances)),
         "uuids": [instance.uuid for instance in instances],
     }
 
@@ -89,13 +91,13 @@ def recorded():
         values = [getattr(each, name) for each in drawn if each.obj_attr_is_set(name)]
         # The largest of a few values, to keep the file small.
         if values := [value for value in values if value][:12]:
-            setattr(spec, name, max(values, key=lambda value: len(str(over_the_wire(value)))))
+            setattr(spec, name, max(values, key=lambda value: len(str(serialize(value)))))
     listed = objects.InstanceList(objects=[drawing.instance(), drawing.instance()])
     return {
-        "spec": over_the_wire(spec),
+        "spec": serialize(spec),
         "spec_held": spec_fields(spec),
-        "aggregate": over_the_wire(drawing.aggregate()),
-        "instances": over_the_wire(listed),
+        "aggregate": serialize(drawing.aggregate()),
+        "instances": serialize(listed),
     }
 
 
@@ -116,7 +118,7 @@ def selections(primitives, requester_ids):
                 "numa": numa and numa_limits_fields(numa),
                 "legacy": jsonutils.to_primitive(selection.to_dict()),
                 "providers": [group.provider_uuids for group in spec.requested_resources],
-                "sent_again": over_the_wire(selection),
+                "sent_again": serialize(selection),
             }
         )
     return rows
@@ -137,7 +139,7 @@ def describe_exception(failure):
     }
 
 
-def _lower(version, less):
+def _lower_minor_version(version, less):
     major, minor = map(int, version.split("."))
     return f"{major}.{max(0, minor - less)}"
 
