@@ -63,11 +63,11 @@ def sqlite_empty(tmp_path):
     yield from make_empty_database("sqlite", tmp_path)
 
 
-def execute(database, statement):
+def run_statement(database, statement):
     database.write(lambda connection: connection.execute(text(statement)))
 
 
-def table_names(database: Database) -> set[str]:
+def list_table_names(database: Database) -> set[str]:
     with database.read() as connection:
         return set(inspect(connection).get_table_names())
 
@@ -102,15 +102,15 @@ def test_own_tables_are_added_once_and_existing_rows_are_kept(database, revision
     again = adopt(database, utcnow)
     assert not again.changed
     assert (again.before, again.found, again.created_indexes) == (newest_revision(), revision, ())
-    before = table_names(database)
+    before = list_table_names(database)
     sync(database, utcnow)
-    assert table_names(database) == before
+    assert list_table_names(database) == before
 
 
 def test_revision_of_an_earlier_release_of_ours_is_reported(database):
     create_openstack_schema(database)
     adopt(database, utcnow)
-    execute(database, "UPDATE placement_sched_alembic_version SET version_num = '0020'")
+    run_statement(database, "UPDATE placement_sched_alembic_version SET version_num = '0020'")
     adoption = adopt(database, utcnow)
     assert (adoption.before, adoption.own_revision) == ("0020", newest_revision())
     assert adoption.created_tables + adoption.added_columns + adoption.created_indexes == ()
@@ -141,10 +141,10 @@ def test_train_schema_gets_consumer_types_like_xena(database):
     assert (usage.consumer_type, usage.amounts) == (UNKNOWN_TYPE, {"VCPU": 3})
 
 
-def test_interrupted_step_is_completed(database):
+def test_interrupted_step_of_an_adoption_is_completed(database):
     create_openstack_schema(database, TRAIN)
     columns = "uuid, project_id, user_id, generation"
-    execute(database, f"INSERT INTO consumers ({columns}) VALUES ('{uuid4()}', 1, 1, 4)")
+    run_statement(database, f"INSERT INTO consumers ({columns}) VALUES ('{uuid4()}', 1, 1, 4)")
     database.write(consumer_types.create)
     adoption = adopt(database, utcnow)
     assert adoption.revision == XENA
@@ -163,9 +163,9 @@ def test_unknown_tables_and_columns_are_unchanged(database):
 
     database.write(add_foreign_objects)
     add_openstack_rows(database)
-    execute(database, "UPDATE resource_providers SET theirs = 42")
+    run_statement(database, "UPDATE resource_providers SET theirs = 42")
     adopt(database, utcnow)
-    assert "instances" in table_names(database)
+    assert "instances" in list_table_names(database)
     with database.read() as connection:
         assert connection.scalar(text("SELECT theirs FROM resource_providers")) == 42
         assert connection.scalar(text("SELECT version_num FROM alembic_version")) == NEWEST
@@ -206,12 +206,12 @@ def test_inconsistent_rows_are_reported(sqlite_empty):
     assert any("status upgrade check" in note for note in describe_adoption(adoption))
 
 
-def schema_of_several_revisions(database):
+def create_tables_of_several_revisions(database):
     create_openstack_schema(database, XENA)
-    execute(database, f"INSERT INTO alembic_version VALUES ('{NEWEST}')")
+    run_statement(database, f"INSERT INTO alembic_version VALUES ('{NEWEST}')")
 
 
-def schema_without_a_table(database):
+def create_schema_without_a_table(database):
     database.write(
         lambda connection: metadata.create_all(
             connection, tables=[resource_providers, consumer_types, consumers]
@@ -220,17 +220,17 @@ def schema_without_a_table(database):
     database.write(lambda connection: stamp_revision(connection, NEWEST))
 
 
-def schema_without_a_column(database):
+def create_schema_without_a_column(database):
     create_openstack_schema(database)
-    execute(database, "ALTER TABLE inventories DROP COLUMN step_size")
+    run_statement(database, "ALTER TABLE inventories DROP COLUMN step_size")
 
 
-def xena_schema_without_consumer_types(database):
+def create_xena_schema_without_consumer_types(database):
     create_openstack_schema(database, TRAIN)
-    execute(database, f"UPDATE alembic_version SET version_num = '{XENA}'")
+    run_statement(database, f"UPDATE alembic_version SET version_num = '{XENA}'")
 
 
-def schema_of(revision):
+def read_schema_of_revision(revision):
     return lambda database: create_openstack_schema(database, revision)
 
 
@@ -238,23 +238,29 @@ def schema_of(revision):
     ("prepare", "error"),
     [
         (lambda _database: None, "no tables of OpenStack placement"),
-        (schema_of(None), "placement-manage db stamp"),
-        (schema_of("0123456789ab"), f"0123456789ab, which is not .*{NEWEST}"),
-        (schema_of_several_revisions, f"{XENA}, {NEWEST}, which is not a supported revision"),
-        (schema_of("b4ed3a175331"), "older than Train"),
-        (schema_without_a_table, "lacks allocations, inventories, .* and 4 more"),
-        (schema_without_a_column, r"lacks inventories\.step_size;"),
-        (xena_schema_without_consumer_types, "lacks consumer_types, consumers.consumer_type_id"),
+        (read_schema_of_revision(None), "placement-manage db stamp"),
+        (read_schema_of_revision("0123456789ab"), f"0123456789ab, which is not .*{NEWEST}"),
+        (
+            create_tables_of_several_revisions,
+            f"{XENA}, {NEWEST}, which is not a supported revision",
+        ),
+        (read_schema_of_revision("b4ed3a175331"), "older than Train"),
+        (create_schema_without_a_table, "lacks allocations, inventories, .* and 4 more"),
+        (create_schema_without_a_column, r"lacks inventories\.step_size;"),
+        (
+            create_xena_schema_without_consumer_types,
+            "lacks consumer_types, consumers.consumer_type_id",
+        ),
         (lambda database: sync(database, utcnow), "already belongs to this service"),
     ],
 )
 def test_unknown_schema_is_rejected_and_unchanged(sqlite_empty, prepare, error):
     prepare(sqlite_empty)
-    before = table_names(sqlite_empty)
+    before = list_table_names(sqlite_empty)
     with pytest.raises(Unavailable, match=error) as rejection:
         adopt(sqlite_empty, utcnow)
     assert "\n" not in rejection.value.detail
-    assert table_names(sqlite_empty) == before
+    assert list_table_names(sqlite_empty) == before
 
 
 def test_missing_sqlite_file_is_rejected_and_not_created(tmp_path):
@@ -277,11 +283,11 @@ def test_missing_sqlite_file_is_rejected_and_not_created(tmp_path):
 )
 def test_db_sync_rejects_an_unadopted_database(sqlite_empty, revision, error):
     create_openstack_schema(sqlite_empty, revision)
-    before = table_names(sqlite_empty)
+    before = list_table_names(sqlite_empty)
     with pytest.raises(NotAdopted, match=error) as rejection:
         sync(sqlite_empty, utcnow)
     assert "\n" not in rejection.value.detail
-    assert table_names(sqlite_empty) == before
+    assert list_table_names(sqlite_empty) == before
     with sqlite_empty.read() as connection:
         assert connection.scalar(text("SELECT COUNT(*) FROM traits")) == 0
 
@@ -292,18 +298,18 @@ def test_interrupted_adoption_is_completed(database, complete):
     half = OWN_TABLES[: len(OWN_TABLES) // 2]
     database.write(lambda connection: metadata.create_all(connection, tables=half))
     complete(database, utcnow)
-    assert table_names(database) >= OURS
+    assert list_table_names(database) >= OURS
 
 
 @pytest.mark.parametrize("may_sync", [True, False])
 def test_server_does_not_prepare_an_unadopted_database(database, may_sync):
     create_openstack_schema(database)
-    before = table_names(database)
+    before = list_table_names(database)
     url = database.url.render_as_string(hide_password=False)
     settings = make_settings(url, placement_database__sync_on_startup=may_sync)
     ready = Preparation(database, settings, utcnow)
     with pytest.raises(NotAdopted, match="placement-sched db adopt"):
         ready()
-    assert table_names(database) == before
+    assert list_table_names(database) == before
     adopt(database, utcnow)
     ready()

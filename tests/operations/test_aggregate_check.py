@@ -55,7 +55,7 @@ def run_check(database, **options):
         return check_aggregates(connection, settings)
 
 
-def finding_kinds(database, **options):
+def list_finding_kinds(database, **options):
     return [finding.kind for finding in run_check(database, **options).findings]
 
 
@@ -117,7 +117,7 @@ def test_metadata_value_without_effect_is_a_finding(cloud, value):
 def test_unknown_trait_is_a_finding(cloud):
     set_metadata(cloud, "windows", {"trait:HW_NIX": "required"})
     add_flavor(cloud, "m1.nix", LICENSED, "HW_NIX")
-    assert finding_kinds(cloud) == [Kind.TRAIT_UNKNOWN, Kind.TRAIT_LACKING]
+    assert list_finding_kinds(cloud) == [Kind.TRAIT_UNKNOWN, Kind.TRAIT_LACKING]
 
 
 def test_unrequested_trait_is_a_finding(cloud):
@@ -132,7 +132,7 @@ def test_traits_never_requested_together_are_a_finding(cloud):
     set_metadata(cloud, "windows", {"trait:CUSTOM_OTHER": "required"})
     sync_traits(*local_services(cloud))
     add_flavor(cloud, "m1.other", "CUSTOM_OTHER")
-    assert finding_kinds(cloud) == []  # the image requires both traits
+    assert list_finding_kinds(cloud) == []  # the image requires both traits
     drop_image(cloud, "windows")
     (finding,) = run_check(cloud).findings
     assert finding.kind is Kind.OPEN_TO_NOBODY
@@ -173,7 +173,7 @@ def test_missing_provider_trait_is_a_finding(cloud):
         ("win2",),
     )
     sync_traits(*local_services(cloud))
-    assert finding_kinds(cloud) == []
+    assert list_finding_kinds(cloud) == []
 
 
 def add_host_to_aggregate(database, aggregate, host):
@@ -200,7 +200,7 @@ def test_child_provider_of_a_reserved_host_counts_as_in_the_aggregate(cloud):
     rows = [NewProvider(uuid_of("pgpu"), "win1_pgpu", root)]
     cloud.write(lambda connection: resource_providers.create_many(connection, rows, NOW))
     add_unrecorded_trait(cloud, uuid_of("pgpu"))
-    assert finding_kinds(cloud) == []
+    assert list_finding_kinds(cloud) == []
 
 
 def test_node_in_the_provider_aggregate_only_counts_as_in_the_aggregate(cloud):
@@ -209,10 +209,10 @@ def test_node_in_the_provider_aggregate_only_counts_as_in_the_aggregate(cloud):
     add_host_to_aggregate(cloud, "windows", "stale")
     sync_aggregates(*local_services(cloud))
     cloud.write(lambda connection: remove_host_from_aggregate(connection, "windows", "stale"))
-    assert finding_kinds(cloud) == [Kind.STALE_IN_PLACEMENT]
+    assert list_finding_kinds(cloud) == [Kind.STALE_IN_PLACEMENT]
 
 
-def share_storage(app, name, *aggregates):
+def share_storage_with_hosts(app, name, *aggregates):
     """Create a provider with the trait that shares storage with host aggregates."""
     uuid = uuid_of(name)
     provider = f"/placement/resource_providers/{uuid}"
@@ -233,7 +233,7 @@ def share_storage(app, name, *aggregates):
         )
 
 
-def candidates_with_the_trait(app):
+def find_candidates_with_the_trait(app):
     """Return the compute nodes that are candidates of a request with the trait."""
     path = f"/placement/allocation_candidates?resources=VCPU:1,DISK_GB:1&required={LICENSED}"
     summaries = app.get(path, headers=LATEST_HEADERS).json["provider_summaries"]
@@ -251,15 +251,15 @@ def report_host(app, cloud, host):
 
 def test_storage_shared_with_reserved_hosts_counts_as_in_the_aggregate(cloud, sqlite_app):
     nodes = {host: report_host(sqlite_app, cloud, host) for host in ("win1", "cn1")}
-    share_storage(sqlite_app, "storage", "windows")
-    assert candidates_with_the_trait(sqlite_app) == {nodes["win1"]}
-    assert finding_kinds(cloud) == []
+    share_storage_with_hosts(sqlite_app, "storage", "windows")
+    assert find_candidates_with_the_trait(sqlite_app) == {nodes["win1"]}
+    assert list_finding_kinds(cloud) == []
 
 
 def test_hosts_getting_the_trait_from_storage_are_a_finding(cloud, sqlite_app):
     nodes = {host: report_host(sqlite_app, cloud, host) for host in ("win1", "cn1")}
-    share_storage(sqlite_app, "storage", "windows", "all")
-    assert candidates_with_the_trait(sqlite_app) == set(nodes.values())
+    share_storage_with_hosts(sqlite_app, "storage", "windows", "all")
+    assert find_candidates_with_the_trait(sqlite_app) == set(nodes.values())
     (finding,) = run_check(cloud).findings
     assert (finding.kind, finding.trait, finding.names) == (Kind.TRAIT_OUTSIDE, LICENSED, ("cn1",))
     assert "served by storage with trait" in finding.detail
@@ -274,9 +274,9 @@ def test_provider_without_host_counts_as_outside_the_aggregate(cloud):
 
 
 def test_storage_without_hosts_is_no_finding(cloud, sqlite_app):
-    share_storage(sqlite_app, "storage")
-    assert candidates_with_the_trait(sqlite_app) == set()
-    assert finding_kinds(cloud) == []
+    share_storage_with_hosts(sqlite_app, "storage")
+    assert find_candidates_with_the_trait(sqlite_app) == set()
+    assert list_finding_kinds(cloud) == []
 
 
 def test_host_without_provider_is_a_finding(cloud):
@@ -303,7 +303,7 @@ def test_differing_aggregates_are_a_finding(cloud):
         (Kind.STALE_IN_PLACEMENT, "all", ("cn1",)),
     ]
     sync_aggregates(*local_services(cloud), remove_stale=True)
-    assert finding_kinds(cloud) == []
+    assert list_finding_kinds(cloud) == []
 
 
 def remove_host_from_aggregate(connection, aggregate, host):

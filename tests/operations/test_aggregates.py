@@ -21,7 +21,7 @@ from tests.support.statements import record_statements
 
 
 @pytest.fixture
-def zone(database):
+def zone_id(database):
     """The id of an aggregate that is a zone without hosts."""
     return database.write(
         lambda connection: aggregates.create(connection, "uuid", "a", "z", NOW)
@@ -32,41 +32,41 @@ def add_hosts(database, number, hosts):
     return database.write(lambda connection: aggregates.add_hosts(connection, number, hosts, NOW))
 
 
-def test_statement_count_is_independent_of_hosts(database, zone):
+def test_statement_count_is_independent_of_hosts(database, zone_id):
     hosts = [f"h{index}" for index in range(30)]
     for host in hosts:
         add_node(database, host)
     with record_statements(database) as few:
-        add_hosts(database, zone, hosts[:2])
+        add_hosts(database, zone_id, hosts[:2])
     with record_statements(database) as many:
-        assert add_hosts(database, zone, hosts[2:]).hosts == set(hosts)
+        assert add_hosts(database, zone_id, hosts[2:]).hosts == set(hosts)
     assert len(many) <= len(few)
 
 
-def test_one_invalid_host_rejects_all(database, zone):
+def test_invalid_host_rejects_the_whole_change_of_an_aggregate(database, zone_id):
     for host in ("h1", "h2", "busy"):
         add_node(database, host)
     add_instance(database, "busy")
     with pytest.raises(NotFound, match="nope"):
-        add_hosts(database, zone, ["h1", "nope"])
+        add_hosts(database, zone_id, ["h1", "nope"])
     with pytest.raises(Conflict, match="busy"):
-        add_hosts(database, zone, ["h1", "busy"])
-    assert add_hosts(database, zone, ["h2"]).hosts == {"h2"}
+        add_hosts(database, zone_id, ["h1", "busy"])
+    assert add_hosts(database, zone_id, ["h2"]).hosts == {"h2"}
 
 
-def test_long_lists_of_conflicting_hosts_are_shortened(database, zone):
+def test_long_lists_of_conflicting_hosts_are_shortened(database, zone_id):
     for index in range(8):
         add_node(database, f"h{index}")
         add_instance(database, f"h{index}")
     with pytest.raises(Conflict, match="h0, h1, h2, h3, h4 and 3 more"):
-        add_hosts(database, zone, [f"h{index}" for index in range(8)])
+        add_hosts(database, zone_id, [f"h{index}" for index in range(8)])
 
 
 OWN = (4.0, 1.0, 1.0)
 EVERYTHING = (2.0, 1.5, 3.0)
 
 
-class Cloud:
+class CloudWithPolicies:
     """Reporting hosts and aggregates under the policies of a configuration."""
 
     def __init__(self, database, settings):
@@ -130,12 +130,12 @@ class Cloud:
 
 @pytest.fixture
 def cloud(database, database_url, tmp_path):
-    return Cloud(database, settings_with_policies(database_url, tmp_path))
+    return CloudWithPolicies(database, settings_with_policies(database_url, tmp_path))
 
 
 @pytest.fixture
 def sqlite_cloud(sqlite_database, sqlite_url, tmp_path):
-    return Cloud(sqlite_database, settings_with_policies(sqlite_url, tmp_path))
+    return CloudWithPolicies(sqlite_database, settings_with_policies(sqlite_url, tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_generation_rises_only_if_a_ratio_changes(cloud):
     assert cloud.generation() == before + 2
 
 
-def test_policy_change_writes_only_ratios(cloud):
+def test_change_of_a_policy_writes_only_ratios(cloud):
     cloud.report(build_report(1, reserved={"VCPU": 2}, local_gb=0))
     cloud.make(1, "everything", "cn1")
     assert cloud.columns(1, inventories.c.reserved) == {"VCPU": 2, "MEMORY_MB": 0}
@@ -260,9 +260,9 @@ def test_concurrent_new_node_and_policy_change_keep_the_policy_ratio(cloud):
         assert cloud.ratios(new) == cloud.ratios(first) == (8.0, 1.0, 1.0)
 
 
-def reconfigured_cloud(cloud, url, folder, text):
+def build_reconfigured_cloud(cloud, url, folder, text):
     """Return the cloud with another configuration, as after a restart."""
-    return Cloud(cloud.database, settings_with_policies(url, folder, text))
+    return CloudWithPolicies(cloud.database, settings_with_policies(url, folder, text))
 
 
 @pytest.mark.parametrize(
@@ -274,10 +274,10 @@ def reconfigured_cloud(cloud, url, folder, text):
         pytest.param("", OWN, id="policy gone"),
     ],
 )
-def test_job_applies_the_current_configuration(cloud, database_url, tmp_path, text, ratios):
+def test_ratio_job_applies_the_current_configuration(cloud, database_url, tmp_path, text, ratios):
     cloud.report(build_report(1), build_report(2))
     cloud.make(1, "everything", "cn1")
-    after = reconfigured_cloud(cloud, database_url, tmp_path, text)
+    after = build_reconfigured_cloud(cloud, database_url, tmp_path, text)
     progress = []
     expected = int(ratios != EVERYTHING)
     done = aggregates.apply(
@@ -290,11 +290,11 @@ def test_job_applies_the_current_configuration(cloud, database_url, tmp_path, te
     assert aggregates.apply(cloud.database, after.policies, lambda: NOW) == (1, 0)
 
 
-def test_interrupted_job_continues(sqlite_cloud, sqlite_url, tmp_path, monkeypatch):
+def test_interrupted_ratio_job_is_continued(sqlite_cloud, sqlite_url, tmp_path, monkeypatch):
     hosts = range(1, 6)
     sqlite_cloud.report(*(build_report(number) for number in hosts))
     sqlite_cloud.make(1, "everything", *(f"cn{number}" for number in hosts))
-    after = reconfigured_cloud(sqlite_cloud, sqlite_url, tmp_path, "[everything]\n")
+    after = build_reconfigured_cloud(sqlite_cloud, sqlite_url, tmp_path, "[everything]\n")
     monkeypatch.setattr(aggregates, "BATCH_SIZE", 2)
 
     def stop(done, _all):
@@ -329,8 +329,8 @@ def test_statement_count_of_policies_is_independent_of_hosts(sqlite_cloud):
 
 def test_reports_without_policies_take_no_more_statements(sqlite_database, sqlite_settings):
     plain, policed_ = (
-        Cloud(sqlite_database, sqlite_settings),
-        Cloud(sqlite_database, sqlite_settings),
+        CloudWithPolicies(sqlite_database, sqlite_settings),
+        CloudWithPolicies(sqlite_database, sqlite_settings),
     )
     plain.policies = None
     plain.report(build_report(1))
@@ -364,14 +364,18 @@ class ConfiguredCloud:
 @pytest.fixture
 def configured_cloud(database, database_url, tmp_path):
     return ConfiguredCloud(
-        Cloud(database, settings_with_policies(database_url, tmp_path)), database_url, tmp_path
+        CloudWithPolicies(database, settings_with_policies(database_url, tmp_path)),
+        database_url,
+        tmp_path,
     )
 
 
 @pytest.fixture
 def sqlite_configured_cloud(sqlite_database, sqlite_url, tmp_path):
     return ConfiguredCloud(
-        Cloud(sqlite_database, settings_with_policies(sqlite_url, tmp_path)), sqlite_url, tmp_path
+        CloudWithPolicies(sqlite_database, settings_with_policies(sqlite_url, tmp_path)),
+        sqlite_url,
+        tmp_path,
     )
 
 
@@ -399,13 +403,13 @@ def test_host_inserted_in_tables_gets_policy_ratios(sqlite_configured_cloud):
     }
 
 
-def test_start_applies_ratios_before_the_first_request(sqlite_configured_cloud):
+def test_ratios_of_the_configuration_are_applied_at_the_start(sqlite_configured_cloud):
     sqlite_configured_cloud.configure("")
     sqlite_configured_cloud.upkeep()
     assert sqlite_configured_cloud.cloud.ratios() == OWN
 
 
-def test_unchanged_configuration_is_not_applied_again(sqlite_configured_cloud, monkeypatch):
+def test_unchanged_configuration_is_applied_only_once(sqlite_configured_cloud, monkeypatch):
     sqlite_configured_cloud.request()
     monkeypatch.setattr(aggregates, "apply", None)
     sqlite_configured_cloud.request()
@@ -425,7 +429,7 @@ def test_start_without_a_database_is_logged_and_retried(sqlite_configured_cloud,
     assert sqlite_configured_cloud.cloud.ratios() == OWN
 
 
-def test_failed_change_is_retried_with_the_next_request(
+def test_failed_application_of_ratios_is_retried_with_the_next_request(
     sqlite_configured_cloud, monkeypatch, caplog
 ):
     sqlite_configured_cloud.request()

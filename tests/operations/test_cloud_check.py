@@ -39,7 +39,7 @@ def run_check(app, clock=utcnow):
     return {mismatch.kind: (mismatch.number, mismatch.names) for mismatch in mismatches}
 
 
-def uuid_of_node(app, host):
+def read_uuid_of_node(app, host):
     (node,) = app.get(f"/scheduler/v1/compute_nodes?host={host}").json["compute_nodes"]
     return node["uuid"]
 
@@ -69,7 +69,7 @@ def test_down_or_disabled_services_are_reported(cloud):
 
 
 def test_unmatched_nodes_and_providers_are_reported(cloud):
-    one = uuid_of_node(cloud, "cn1")
+    one = read_uuid_of_node(cloud, "cn1")
     rename_provider(cloud, one, "elsewhere")
     assert run_check(cloud) == {
         CloudFault.PROVIDER_OF_OTHER_NAME: (1, (f"cn1 ({one} is elsewhere)",))
@@ -105,7 +105,7 @@ def test_differing_provider_aggregates_are_reported_with_hosts(cloud):
     cloud.post_json(action, {"add_host": {"host": "cn1"}}, headers=COMPUTE)
     assert run_check(cloud) == {}
     for host, members in (("cn1", []), ("cn2", [made["uuid"]])):
-        path = f"/placement/resource_providers/{uuid_of_node(cloud, host)}/aggregates"
+        path = f"/placement/resource_providers/{read_uuid_of_node(cloud, host)}/aggregates"
         generation = cloud.get(path, headers=LATEST_HEADERS).json["resource_provider_generation"]
         body = {"aggregates": members, "resource_provider_generation": generation}
         cloud.put_json(path, body, headers=LATEST_HEADERS)

@@ -14,22 +14,22 @@ LISTED = "[scheduler]\npolicies = dense\n"
 
 
 @pytest.fixture(autouse=True)
-def _connection(monkeypatch):
+def _set_database_url(monkeypatch):
     """Set the required option of the database."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", "sqlite:///file.db")
 
 
 @pytest.fixture
-def validate(tmp_path, capsys):
+def validate_text(tmp_path, capsys):
     """Return a function that validates a text and returns the status and the output."""
 
-    def validate(text: str, *arguments: str) -> tuple[int, str]:
+    def validate_text(text: str, *arguments: str) -> tuple[int, str]:
         file = tmp_path / "a.conf"
         file.write_text(text)
         status = main(["config", "validate", "--config-file", str(file), *arguments])
         return status, capsys.readouterr().out.replace(str(file), "a.conf")
 
-    return validate
+    return validate_text
 
 
 @pytest.mark.parametrize(
@@ -45,8 +45,8 @@ def validate(tmp_path, capsys):
         "[scheduler]\npolicy_overrides = host_subset_size\n[dense]\nhost_subset_size = 2\n",
     ],
 )
-def test_policy_sections_are_valid(validate, text):
-    assert validate(text) == (0, "the configuration is valid\n")
+def test_policy_sections_are_valid(validate_text, text):
+    assert validate_text(text) == (0, "the configuration is valid\n")
 
 
 WRONG = [
@@ -95,8 +95,8 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "error"), WRONG)
-def test_each_error_is_one_line_with_its_place(validate, text, error):
-    status, printed = validate(text)
+def test_each_policy_error_is_one_line_with_its_place(validate_text, text, error):
+    status, printed = validate_text(text)
     assert status == 1
     assert printed.removeprefix("a.conf:").startswith(error)
     assert printed.count("\n") == 1
@@ -112,8 +112,8 @@ def test_server_does_not_start_with_invalid_policies(tmp_path, capsys):
     assert line.startswith(f"placement-sched: {file}:5: [dense]: there is no option ram_wieght")
 
 
-def test_every_invalid_line_is_reported(validate):
-    status, printed = validate(
+def test_every_invalid_line_is_reported(validate_text):
+    status, printed = validate_text(
         "[scheduler]\npolicies = one, two\n[one]\nx = 1\ny = 1\n[two]\nz = 1\n"
     )
     assert status == 1
@@ -124,8 +124,8 @@ def test_every_invalid_line_is_reported(validate):
     ]
 
 
-def test_deprecated_names_are_reported(validate):
-    status, printed = validate(f"{LISTED}[dense]\nscheduler_default_filters = CoreFilter\n")
+def test_deprecated_names_are_reported(validate_text):
+    status, printed = validate_text(f"{LISTED}[dense]\nscheduler_default_filters = CoreFilter\n")
     assert status == 0
     assert printed == (
         "a.conf:4: warning: [dense] scheduler_default_filters is a deprecated name of "
@@ -133,8 +133,8 @@ def test_deprecated_names_are_reported(validate):
     )
 
 
-def test_unlisted_invalid_section_is_a_warning_with_reason(validate):
-    status, printed = validate("[dense]\nhost_subset_size = 1\nram_wieght_multiplier = 1\n")
+def test_unlisted_invalid_section_is_a_warning_with_reason(validate_text):
+    status, printed = validate_text("[dense]\nhost_subset_size = 1\nram_wieght_multiplier = 1\n")
     assert status == 0
     assert printed == (
         "a.conf:1: warning: unknown group [dense], and it cannot be a policy: a.conf:3: "
@@ -142,8 +142,8 @@ def test_unlisted_invalid_section_is_a_warning_with_reason(validate):
     )
 
 
-def test_sections_missing_in_the_list_are_unused(validate):
-    _, printed = validate(f"{LISTED}[dense]\nmax_attempts = 2\n[sparse]\nmax_attempts = 1\n")
+def test_sections_missing_in_the_list_are_unused(validate_text):
+    _, printed = validate_text(f"{LISTED}[dense]\nmax_attempts = 2\n[sparse]\nmax_attempts = 1\n")
     assert printed == ("a.conf:5: warning: unknown group [sparse], its options are not used\n")
 
 

@@ -24,7 +24,7 @@ from placement_sched.operations.fleet.load import load
 NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 
-def hosts_of_aggregate(cloud, aggregate):
+def list_hosts_of_aggregate(cloud, aggregate):
     (hosts,) = [entry["hosts"] for entry in cloud["aggregates"] if entry["name"] == aggregate]
     return set(hosts)
 
@@ -33,10 +33,10 @@ def test_sample_cloud_has_the_hosts_that_its_requests_need():
     cloud = sample_cloud(NOW)
     assert cloud == sample_cloud(NOW)
     hosts = {report["host"]: report for report in cloud["hosts"]}
-    assert [len(hosts_of_aggregate(cloud, zone)) for zone in ZONES] == [100, 100, 100]
+    assert [len(list_hosts_of_aggregate(cloud, zone)) for zone in ZONES] == [100, 100, 100]
     for aggregate, trait in (("licensed-windows", WINDOWS_TRAIT), ("gpu", GPU_TRAIT)):
         carriers = {name for name, report in hosts.items() if trait in report["traits"]}
-        assert carriers == hosts_of_aggregate(cloud, aggregate) != set()
+        assert carriers == list_hosts_of_aggregate(cloud, aggregate) != set()
     assert {name for name, report in hosts.items() if "inventories" in report} == carriers
     full = {name for name, row in hosts.items() if row["memory_mb_used"] == row["memory_mb"]}
     assert full == {name for name in hosts if FULL_RACK in name} != set()

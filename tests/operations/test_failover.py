@@ -35,7 +35,9 @@ def app_with_interval(settings, make_app):
 
 
 @pytest.mark.all_databases
-def test_task_stores_a_result_that_every_process_reads(app_with_interval, settings, make_app):
+def test_failover_result_of_a_process_is_read_by_every_process(
+    app_with_interval, settings, make_app
+):
     # The first request starts the computation, on a cloud without hosts.
     assert app_with_interval.get(FAILOVER).json["covered"] == 0
     stored = store_result(app_with_interval.app.services.scheduler)
@@ -51,7 +53,7 @@ def test_task_stores_a_result_that_every_process_reads(app_with_interval, settin
     assert 0 <= gauges["age_seconds",] < 60
 
 
-def test_young_result_is_not_computed_again(sqlite_settings, make_app):
+def test_recent_failover_result_is_not_computed_again(sqlite_settings, make_app):
     app = make_app(sqlite_settings.with_overrides({"scheduler.failover_interval": 3600}))
     store_result(app.app.services.scheduler)
     computed_at = app.get(FAILOVER).json["computed_at"]
@@ -61,7 +63,7 @@ def test_young_result_is_not_computed_again(sqlite_settings, make_app):
     assert app.get(FAILOVER).json["computed_at"] == computed_at
 
 
-def test_without_an_interval_nothing_is_computed(sqlite_app):
+def test_failover_is_not_computed_without_an_interval(sqlite_app):
     sqlite_app.get("/scheduler/v1/hosts")
     join_threads(THREAD_NAME)
     (error,) = sqlite_app.get(FAILOVER, status=404).json["errors"]
@@ -69,7 +71,9 @@ def test_without_an_interval_nothing_is_computed(sqlite_app):
     assert read_gauges(sqlite_app) == {}
 
 
-def test_failed_computation_is_logged_and_waits_for_the_interval(sqlite_url, make_app, caplog):
+def test_failed_failover_computation_is_logged_and_retried_after_the_interval(
+    sqlite_url, make_app, caplog
+):
     options = {"scheduler.failover_interval": 3600, "scheduler.failover_within": "rack"}
     app = make_app(make_settings(sqlite_url).with_overrides(options))
     app.get("/scheduler/v1/hosts")
@@ -83,7 +87,7 @@ def test_failed_computation_is_logged_and_waits_for_the_interval(sqlite_url, mak
     assert caplog.text == ""
 
 
-def test_unreadable_result_shows_no_gauges(caplog):
+def test_unreadable_failover_result_has_no_gauges(caplog):
     def fail():
         raise Unavailable("the database is locked")
 

@@ -21,10 +21,10 @@ def scrape_gauges(app):
     """Return the gauges by name and labels after the count has ended."""
     app.get("/metrics")
     join_threads(THREAD_NAME)
-    return gauge_values(text_string_to_metric_families(app.get("/metrics").text))
+    return read_gauge_values(text_string_to_metric_families(app.get("/metrics").text))
 
 
-def gauge_values(families):
+def read_gauge_values(families):
     return {
         (sample.name.removeprefix(PREFIX), *sample.labels.values()): sample.value
         for family in families
@@ -33,7 +33,7 @@ def gauge_values(families):
     }
 
 
-def without_age(values):
+def remove_age(values):
     return {key: value for key, value in values.items() if key != ("_age_seconds",)}
 
 
@@ -52,10 +52,10 @@ def make_watching_app(settings, make_app):
     return build_app
 
 
-def test_chosen_flavors_are_shown_in_all_and_by_zone(make_watching_app):
+def test_capacity_of_chosen_flavors_is_shown_in_total_and_by_zone(make_watching_app):
     values = scrape_gauges(make_watching_app("small", "large"))
     assert 0 <= values["_age_seconds",] < MAX_AGE
-    assert without_age(values) == {
+    assert remove_age(values) == {
         ("", "small"): 12,
         ("", "large"): 3,
         ("_by_zone", "small", "az1"): 4,
@@ -67,7 +67,7 @@ def test_chosen_flavors_are_shown_in_all_and_by_zone(make_watching_app):
     }
 
 
-def test_no_gauges_without_the_option(make_watching_app):
+def test_capacity_has_no_gauges_without_the_option(make_watching_app):
     app = make_watching_app()
     assert scrape_gauges(app) == {}
     assert THREAD_NAME not in {thread.name for thread in threading.enumerate()}
@@ -75,7 +75,7 @@ def test_no_gauges_without_the_option(make_watching_app):
 
 def test_unknown_flavor_is_shown_and_logged_once(make_watching_app, caplog):
     app = make_watching_app("smal", "small")
-    values = without_age(scrape_gauges(app))
+    values = remove_age(scrape_gauges(app))
     assert values["_state", "smal", "unknown"] == 1
     assert ("", "smal") not in values
     assert values["", "small"] == 12
@@ -95,13 +95,13 @@ def test_invalid_flavor_is_shown_as_rejected(make_watching_app):
     app.post_json(FLAVORS, {"flavor": sizes}, headers=ADMIN)
     extra = {"extra_specs": {"resources:CUSTOM_NOWHERE": "1"}}
     app.post_json(f"{FLAVORS}/odd/os-extra_specs", extra, headers=ADMIN)
-    values = without_age(scrape_gauges(app))
+    values = remove_age(scrape_gauges(app))
     assert values["_state", "odd", "refused"] == 1
     assert ("", "odd") not in values
     assert values["", "small"] == 12
 
 
-class CountedCapacity:
+class CapacityStub:
     """A computation of capacity that counts its calls, and raises ``failure`` if it is set."""
 
     def __init__(self, now):
@@ -124,13 +124,13 @@ def gauge_clock(monkeypatch):
 
 
 def collect_gauges(gauges):
-    found = gauge_values(gauges.collect())
+    found = read_gauge_values(gauges.collect())
     join_threads(THREAD_NAME)
     return found
 
 
 def test_flavors_are_counted_at_most_once_a_minute(gauge_clock):
-    gauges = CapacityGauges(lambda: ["small"], count := CountedCapacity(gauge_clock), None)
+    gauges = CapacityGauges(lambda: ["small"], count := CapacityStub(gauge_clock), None)
     assert collect_gauges(gauges) == {}
     gauge_clock[0] += MAX_AGE - 1
     values = collect_gauges(gauges)
@@ -144,7 +144,7 @@ def test_flavors_are_counted_at_most_once_a_minute(gauge_clock):
 
 def test_flavors_are_counted_again_after_the_clock_went_back(gauge_clock, tmp_path):
     one, other = (
-        CapacityGauges(lambda: ["small"], CountedCapacity(gauge_clock), str(tmp_path))
+        CapacityGauges(lambda: ["small"], CapacityStub(gauge_clock), str(tmp_path))
         for _ in range(2)
     )
     collect_gauges(one)
@@ -156,7 +156,7 @@ def test_flavors_are_counted_again_after_the_clock_went_back(gauge_clock, tmp_pa
 
 def test_newly_configured_flavors_are_counted_at_once(gauge_clock):
     names = ["small"]
-    gauges = CapacityGauges(lambda: names, count := CountedCapacity(gauge_clock), None)
+    gauges = CapacityGauges(lambda: names, count := CapacityStub(gauge_clock), None)
     collect_gauges(gauges)
     names.append("large")
     collect_gauges(gauges)
@@ -165,8 +165,8 @@ def test_newly_configured_flavors_are_counted_at_once(gauge_clock):
 
 
 @pytest.mark.parametrize("failure", [Unavailable("away"), RuntimeError("a bug")])
-def test_failed_count_keeps_the_last_values_and_is_retried(gauge_clock, failure):
-    gauges = CapacityGauges(lambda: ["small"], count := CountedCapacity(gauge_clock), None)
+def test_failed_count_of_flavors_keeps_the_last_values_and_is_retried(gauge_clock, failure):
+    gauges = CapacityGauges(lambda: ["small"], count := CapacityStub(gauge_clock), None)
     collect_gauges(gauges)
     count.failure = failure
     for _ in range(3):
@@ -177,9 +177,9 @@ def test_failed_count_keeps_the_last_values_and_is_retried(gauge_clock, failure)
     assert collect_gauges(gauges)["_age_seconds",] == 3 * MAX_AGE
 
 
-def test_workers_share_one_count(gauge_clock, tmp_path):
-    first = CapacityGauges(lambda: ["small"], one := CountedCapacity(gauge_clock), str(tmp_path))
-    second = CapacityGauges(lambda: ["small"], other := CountedCapacity(gauge_clock), str(tmp_path))
+def test_workers_share_a_count_of_flavors(gauge_clock, tmp_path):
+    first = CapacityGauges(lambda: ["small"], one := CapacityStub(gauge_clock), str(tmp_path))
+    second = CapacityGauges(lambda: ["small"], other := CapacityStub(gauge_clock), str(tmp_path))
     collect_gauges(first)
     assert collect_gauges(second) == collect_gauges(first)
     assert (one.calls, other.calls) == (1, 0)
@@ -187,7 +187,7 @@ def test_workers_share_one_count(gauge_clock, tmp_path):
 
 def test_number_of_flavors_and_zones_is_limited(gauge_clock):
     names = [f"f{number:03}" for number in range(2 * MAX_FLAVORS)]
-    gauges = CapacityGauges(lambda: names, CountedCapacity(gauge_clock), None)
+    gauges = CapacityGauges(lambda: names, CapacityStub(gauge_clock), None)
     collect_gauges(gauges)
     flavors = {labels[0] for name, *labels in collect_gauges(gauges) if name == ""}
     assert flavors == set(names[:MAX_FLAVORS])

@@ -16,22 +16,22 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def cloud(app, capsys, database_url, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", database_url)
-    return with_one_instance(Cloud(app, capsys))
+    return add_instance_with_allocations(Cloud(app, capsys))
 
 
 @pytest.fixture
 def sqlite_cloud(sqlite_app, capsys, sqlite_url, monkeypatch):
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
-    return with_one_instance(Cloud(sqlite_app, capsys))
+    return add_instance_with_allocations(Cloud(sqlite_app, capsys))
 
 
-def with_one_instance(cloud: Cloud) -> Cloud:
+def add_instance_with_allocations(cloud: Cloud) -> Cloud:
     cloud.record(1)
     cloud.allocate(1)
     return cloud
 
 
-def test_status_is_0_if_all_invariants_hold(cloud):
+def test_audit_status_is_0_if_all_invariants_hold(cloud):
     assert cloud.run("audit", "--invariants") == (0, "all invariants hold\n", "")
     document = cloud.document("audit", "--invariants")
     assert document == {
@@ -49,7 +49,7 @@ def test_status_is_0_if_all_invariants_hold(cloud):
     }
 
 
-def test_status_is_7_with_a_line_per_violation(cloud, database):
+def test_audit_status_is_7_with_a_line_per_violated_invariant(cloud, database):
     break_tables(database, delete(tables.consumers))
     expected = f"consumer {uuid(1)} holds allocations and has no record"
     assert cloud.run("audit", "--invariants") == (
@@ -63,7 +63,7 @@ def test_status_is_7_with_a_line_per_violation(cloud, database):
     ]
 
 
-def test_allowed_state_is_shown_and_no_violation(sqlite_cloud, sqlite_database):
+def test_shrunk_inventory_is_printed_and_is_no_violation(sqlite_cloud, sqlite_database):
     classes = tables.resource_classes.c
     vcpu = select(classes.id).where(classes.name == "VCPU").scalar_subquery()
     shrunk = update(tables.inventories).where(tables.inventories.c.resource_class_id == vcpu)
@@ -94,7 +94,7 @@ def test_allowed_state_is_shown_and_no_violation(sqlite_cloud, sqlite_database):
     ],
     ids=lambda option: option[0],
 )
-def test_options_of_the_other_audit_are_rejected(sqlite_cloud, option):
+def test_options_of_the_orphan_audit_are_rejected_with_invariants(sqlite_cloud, option):
     status, printed, complaint = sqlite_cloud.run("audit", "--invariants", *option)
     assert (status, printed) == (127, "")
     assert complaint == f"placement-sched: --invariants and {option[0]} exclude each other\n"

@@ -24,7 +24,7 @@ def nova_managed_app(make_app, sqlite_settings):
     return make_app(sqlite_settings.with_overrides(NOVA))
 
 
-def error_text(answer):
+def read_error_text(answer):
     """Return the text of an error of any API."""
     document = answer.json
     if "errors" in document:
@@ -47,7 +47,7 @@ def test_write_to_nova_managed_object_is_rejected_with_advice(nova_managed_app, 
     headers = headers if api == "compute" else {}
     ask = getattr(nova_managed_app, f"{route.method.lower()}_json")
     answer = ask(path, body, headers=headers, status=409)
-    detail = error_text(answer)
+    detail = read_error_text(answer)
     assert detail == route.changes.rejection
     things, where = route.changes.value
     assert detail.startswith(things)
@@ -112,13 +112,13 @@ def test_inventories_keep_nova_computes_ratios(make_app, sqlite_url, tmp_path):
     action = f"/compute/v2.1/os-aggregates/{made['id']}/action"
     ours.post_json(action, {"set_metadata": {"metadata": {"sched_policy": "dense"}}})
     ours.post_json(action, {"add_host": {"host": "cn1"}})
-    assert cpu_ratio(ours) == 2.0
+    assert read_cpu_ratio(ours) == 2.0
     denser = settings_with_policies(sqlite_url, tmp_path, "[dense]\ncpu_allocation_ratio = 8.0\n")
-    assert cpu_ratio(make_app(denser.with_overrides(NOVA))) == 2.0
-    assert cpu_ratio(make_app(denser)) == 8.0
+    assert read_cpu_ratio(make_app(denser.with_overrides(NOVA))) == 2.0
+    assert read_cpu_ratio(make_app(denser)) == 8.0
 
 
-def cpu_ratio(app):
+def read_cpu_ratio(app):
     """Return the allocation ratio of the virtual CPUs of the only provider."""
     (provider,) = app.get("/placement/resource_providers").json["resource_providers"]
     path = f"/placement/resource_providers/{provider['uuid']}/inventories"

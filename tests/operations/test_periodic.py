@@ -9,7 +9,7 @@ from placement_sched.operations import periodic
 from placement_sched.operations.periodic import PeriodicTask
 
 
-class Counting(PeriodicTask):
+class CountingTask(PeriodicTask):
     """A task that counts its rounds, and lets a test hold a caller before its round."""
 
     failure = "counting failed"
@@ -30,13 +30,13 @@ class Counting(PeriodicTask):
         self.rounds += 1
 
 
-class InThread(Counting):
+class CountingTaskInThread(CountingTask):
     thread_name = "counting"
 
 
-def test_caller_that_was_held_up_does_not_repeat_a_round():
+def test_delayed_caller_does_not_repeat_a_round_of_a_periodic_task():
     reached, go_on = Event(), Event()
-    task = Counting([(reached, go_on)])
+    task = CountingTask([(reached, go_on)])
     late = Thread(target=task)
     late.start()
     assert reached.wait(30)
@@ -46,8 +46,8 @@ def test_caller_that_was_held_up_does_not_repeat_a_round():
     assert task.rounds == 1
 
 
-def test_round_runs_after_a_thread_could_not_be_started(monkeypatch):
-    task = InThread()
+def test_round_of_a_periodic_task_runs_after_a_failed_start_of_its_thread(monkeypatch):
+    task = CountingTaskInThread()
 
     def fail(_thread):
         raise RuntimeError("can't start new thread")
@@ -56,13 +56,13 @@ def test_round_runs_after_a_thread_could_not_be_started(monkeypatch):
         patch.setattr(periodic.Thread, "start", fail)
         with pytest.raises(RuntimeError):
             task()
-    threads = record_threads(monkeypatch)
+    threads = record_started_threads(monkeypatch)
     task()
     threads.pop().join(30)
     assert task.rounds == 1
 
 
-def record_threads(monkeypatch):
+def record_started_threads(monkeypatch):
     """Return a list that receives the threads of tasks."""
     threads = []
 

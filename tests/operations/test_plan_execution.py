@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 NOW = datetime(2026, 1, 1)
 
 
-class Killed(BaseException):
+class KilledProcess(BaseException):
     """A BaseException that stands for the end of the process."""
 
 
@@ -92,7 +92,7 @@ def test_move_waits_for_the_place_of_another_move(nova):
     assert nova.max_moving == 2
 
 
-def test_rejection_without_other_moves_is_a_failure(nova):
+def test_rejection_of_the_last_pending_move_is_a_failure(nova):
     uuids = add_servers(nova, 2)
     journal = MemoryJournal(uuids, {uuids[0]: uuids[1]})
     assert make_execution(nova, journal).run(journal.moves()) == FAILED
@@ -101,7 +101,7 @@ def test_rejection_without_other_moves_is_a_failure(nova):
     assert journal.run_states == [FAILED]
 
 
-def test_migration_with_an_unknown_result_is_looked_up(nova):
+def test_migration_without_a_response_is_looked_up_in_nova(nova):
     (uuid,) = add_servers(nova, 1)
     journal = MemoryJournal([uuid])
 
@@ -162,7 +162,9 @@ def test_instance_that_is_deleted_in_its_move_is_skipped(nova):
     parallel=st.integers(1, 3),
     polls=st.integers(0, 2),
     failing=st.sets(st.integers(1, 6)),
-    kills=st.lists(st.tuples(st.sampled_from([KeyboardInterrupt, Killed]), st.integers(0, 5))),
+    kills=st.lists(
+        st.tuples(st.sampled_from([KeyboardInterrupt, KilledProcess]), st.integers(0, 5))
+    ),
     is_cold=st.booleans(),
 )
 def test_random_interruptions_never_repeat_a_move_that_nova_has_made(
@@ -185,7 +187,7 @@ def test_random_interruptions_never_repeat_a_move_that_nova_has_made(
             execution = make_execution(nova, journal, parallel=parallel, method=method, sleep=sleep)
             try:
                 state = execution.run(journal.moves())
-            except Killed:
+            except KilledProcess:
                 continue
             if state == FAILED:
                 nova.failing -= {uuid for uuid, state in journal.states.items() if state == FAILED}

@@ -49,14 +49,14 @@ def find_problems(file):
     return [str(finding) for finding in findings if finding.problem]
 
 
-def test_valid_filter_has_no_problems(write_filter):
+def test_valid_filter_has_no_plugin_problems(write_filter):
     file = write_filter("acme_right", "CONF.filter_scheduler.checked_one is None")
     assert find_problems(file) == []
     (finding,) = dry_run(load_classes(file), settings_with())
     assert str(finding) == f"{file}: acme_right.CheckedFilter: runs"
 
 
-def test_undeclared_option_is_reported_with_its_line(write_filter):
+def test_undeclared_option_of_a_plugin_is_reported_with_its_line(write_filter):
     file = write_filter("acme_option", "CONF.filter_scheduler.checked_two")
     option, failure = find_problems(file)
     assert option.startswith(f"{file}:12: [filter_scheduler] checked_two: no option has this name")
@@ -65,7 +65,7 @@ def test_undeclared_option_is_reported_with_its_line(write_filter):
     assert failure.endswith(f'({file}:12), see "Bring your filters" in the guide')
 
 
-def test_failure_in_the_second_request_is_reported(write_filter):
+def test_failure_of_a_plugin_in_the_second_request_is_reported(write_filter):
     file = write_filter("acme_image", "spec_obj.num_instances == 1 or host_state.none")
     (failure,) = find_problems(file)
     assert "fails for a request with extra specs, image and hints: " in failure
@@ -103,7 +103,7 @@ def test_declared_options_and_methods_are_no_problem(write_filter, expression):
     assert check_source(write_filter("acme_declared", expression, text), settings_with().conf) == []
 
 
-def test_python_2_is_named(write_filter):
+def test_plugin_in_python_2_is_reported_as_such(write_filter):
     (finding,) = check_source(write_filter("acme_old", "", "print 'x'"), settings_with().conf)
     assert str(finding).endswith(
         "acme_old.py:1: syntax: Missing parentheses in call to 'print': Python 2 is not supported"
@@ -120,14 +120,14 @@ def test_python_2_is_named(write_filter):
         "spec_obj.image and spec_obj.image.none",
     ],
 )
-def test_failure_in_a_loop_is_reported(write_filter, expression):
+def test_failure_in_a_loop_of_a_plugin_is_reported(write_filter, expression):
     file = write_filter("acme_loop", expression)
     (failure,) = find_problems(file)
     assert "fails for a" in failure
     assert "none" in failure
 
 
-def test_made_up_instances_have_the_values_of_nova(write_filter):
+def test_sample_instances_of_the_plugin_check_have_values_as_in_nova(write_filter):
     text = FILTER.replace("return {expression}", "return self.is_old(host_state, spec_obj)")
     text += """
     def is_old(self, host_state, spec_obj):
@@ -159,14 +159,14 @@ def test_imports_from_nova_need_the_shim(write_filter):
     ("text", "reason"),
     [("x = (", "acme_wrong.py:1"), ("import nope_nope", "No module named 'nope_nope'")],
 )
-def test_a_file_that_cannot_be_imported_is_an_error(write_filter, text, reason):
+def test_plugin_file_that_cannot_be_imported_is_an_error(write_filter, text, reason):
     file = write_filter("acme_wrong", "", text)
     with pytest.raises(ConfigurationError, match="cannot be imported") as error:
         load_classes(file)
     assert reason in error.value.detail
 
 
-def test_classes_are_found_by_module_class_and_function(write_filter):
+def test_plugins_are_found_by_module_class_or_function(write_filter):
     text = f"{FILTER}\n\ndef list_filters():\n    return [CheckedFilter]\n"
     write_filter("acme_found", "True", text)
     for target in ("acme_found", "acme_found.CheckedFilter", "acme_found.list_filters"):
@@ -185,7 +185,7 @@ def test_enabled_plugins_are_checked(write_filter):
     assert plugin_check.check_enabled(settings_with()) == []
 
 
-def test_a_full_disk_is_a_finding(write_filter, monkeypatch):
+def test_full_disk_during_a_plugin_check_is_a_finding(write_filter, monkeypatch):
     file = write_filter("acme_disk", "True")
     kinds = load_classes(file)
     full = Mock(side_effect=OSError("No space left on device"))
@@ -194,7 +194,7 @@ def test_a_full_disk_is_a_finding(write_filter, monkeypatch):
     assert finding.problem.endswith("dry run failed: No space left on device")
 
 
-def test_a_missing_method_of_a_forks_base_class_is_reported(write_filter):
+def test_missing_method_of_the_base_class_of_a_fork_is_reported(write_filter):
     file = write_filter("acme_method", "spec_obj.vcpus < 99 or self.filter_reject(host_state)")
     kinds = load_classes(file)
     assert not [finding for finding in dry_run(kinds, settings_with()) if finding.problem]
@@ -202,7 +202,7 @@ def test_a_missing_method_of_a_forks_base_class_is_reported(write_filter):
     assert str(finding).startswith(f"{file}: CheckedFilter.filter_reject: the class calls this")
 
 
-def test_a_method_that_a_class_assigns_to_itself_is_not_missing(write_filter):
+def test_method_that_a_plugin_assigns_to_itself_is_not_missing(write_filter):
     text = (
         FILTER
         + """

@@ -29,7 +29,7 @@ def cloud(database):
     load_cloud(database, Cloud(tuple(Host(f"cn{number}", amounts) for number in range(3))))
 
 
-def loading_statements(statements):
+def find_loading_statements(statements):
     """Return the statements that load the rows of providers."""
     return [
         statement
@@ -41,14 +41,14 @@ def loading_statements(statements):
 def test_warm_up_loads_providers(database, settings, cloud):
     with record_statements(database) as statements:
         warm_up(database, LoadedProviders, settings, Random(1))
-    assert loading_statements(statements)
+    assert find_loading_statements(statements)
 
 
-def test_empty_cloud_is_prepared(database, settings):
+def test_worker_with_an_empty_cloud_is_prepared(database, settings):
     with record_statements(database) as statements:
         warm_up(database, LoadedProviders, settings, Random(1))
     assert statements
-    assert not loading_statements(statements)
+    assert not find_loading_statements(statements)
 
 
 @pytest.mark.parametrize("name", ["VCPU", None], ids=["no such class", "too expensive"])
@@ -66,7 +66,7 @@ def test_rejected_warmup_request_does_not_prevent_the_start(sqlite_database, sql
     with record_statements(sqlite_database) as statements:
         warm_up(sqlite_database, LoadedProviders, options, Random(1))
     # A search that is too expensive ends after it has read its trees.
-    assert bool(loading_statements(statements)) == (name is None)
+    assert bool(find_loading_statements(statements)) == (name is None)
 
 
 @pytest.mark.all_databases

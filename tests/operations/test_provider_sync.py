@@ -56,7 +56,7 @@ def add_to_placement_aggregate(database, name, *providers):
     database.write(write_rows)
 
 
-def generation(database, provider):
+def read_generation(database, provider):
     with database.read() as connection:
         return resource_providers.by_uuid(connection, provider).generation
 
@@ -72,12 +72,12 @@ def test_missing_placement_aggregates_are_added(database):
     assert other not in read_members(database, "fast")
 
 
-def test_second_sync_changes_nothing(database):
+def test_second_sync_of_aggregates_changes_nothing(database):
     nodes = [add_node(database, f"cn{number}") for number in range(8)]
     for name in ("a", "b", "c"):
         add_aggregate(database, name, [f"cn{number}" for number in range(8)])
     sync_aggregates(*local_services(database))
-    generations = [generation(database, node) for node in nodes]
+    generations = [read_generation(database, node) for node in nodes]
     with record_statements(database) as statements:
         synced = sync_aggregates(*local_services(database))
     assert (synced.added, synced.removed, synced.stale, synced.problems) == (
@@ -87,7 +87,7 @@ def test_second_sync_changes_nothing(database):
         [],
     )
     assert len(statements) == 4
-    assert [generation(database, node) for node in nodes] == generations == [3] * 8
+    assert [read_generation(database, node) for node in nodes] == generations == [3] * 8
 
 
 @pytest.mark.parametrize("sync", [sync_aggregates, sync_traits])
@@ -105,7 +105,7 @@ def test_statement_count_is_independent_of_batch_size(database, sync):
     assert counts[1] == counts[2]
 
 
-def test_stale_membership_is_removed_only_with_the_option(database):
+def test_stale_provider_membership_is_removed_only_with_the_option(database):
     one, left = add_node(database, "cn1"), add_node(database, "cn2")
     add_aggregate(database, "fast", ["cn1"])
     add_to_placement_aggregate(database, "fast", one, left)
@@ -138,7 +138,7 @@ def test_aggregates_only_in_placement_are_unchanged(sqlite_database):
     assert read_members(sqlite_database, "routed-network") == {node}
 
 
-def test_each_failure_has_novas_exit_code_and_others_continue(database):
+def test_each_sync_failure_has_the_exit_code_of_nova_manage(database):
     good = add_node(database, "good")
     several = {add_node(database, "several", f"node{number}") for number in (1, 2)}
     add_service(database, "serving")
@@ -181,7 +181,7 @@ def test_changes_before_a_placement_failure_are_reported(sqlite_database):
     assert synced.problems == [problem]
 
 
-def test_failure_of_another_service_is_not_placements(sqlite_database):
+def test_failure_of_nova_is_not_reported_as_a_failure_of_placement(sqlite_database):
     for host in ("cn1", "cn2"):
         add_node(sqlite_database, host)
     add_aggregate(sqlite_database, "fast", ["cn1", "cn2"])
@@ -235,11 +235,11 @@ def remove_trait_manually(database, provider, trait=LICENSED):
     database.write(write_rows)
 
 
-def changes_of(synced):
+def list_changes(synced):
     return synced.created, synced.added, synced.removed
 
 
-def problems_of(synced):
+def list_problems(synced):
     return {(problem.code, problem.about) for problem in synced.problems}
 
 
@@ -291,7 +291,7 @@ def test_second_sync_of_traits_changes_nothing(database):
     assert {provider.generation for provider in rows} == {1}
 
 
-def hosts_without_nodes(hosts, *names):
+def remove_nodes_of_hosts(hosts, *names):
     """Return the host map without the compute nodes of these hosts."""
     nodes = {host: uuids for host, uuids in hosts.nodes.items() if host not in names}
     return dataclasses.replace(hosts, nodes=nodes)
@@ -304,13 +304,13 @@ def test_host_with_unreported_node_keeps_the_trait(database):
     read_hosts, placement = local_services(database)
     sync_traits(read_hosts, placement)
     novas = OwnPlacement(database, lambda: NOW, own_hosts=False)
-    synced = sync_traits(lambda: hosts_without_nodes(read_hosts(), "win1"), novas)
+    synced = sync_traits(lambda: remove_nodes_of_hosts(read_hosts(), "win1"), novas)
     assert synced.removed == set()
-    assert problems_of(synced) == {(SyncCode.NO_NODE, "win1")}
+    assert list_problems(synced) == {(SyncCode.NO_NODE, "win1")}
     assert read_providers_with_trait(database) == {node, other}
     assert read_synced_traits(database).keys() == {(node, LICENSED), (other, LICENSED)}
     set_metadata(database, "windows", NOT_ASKING)
-    synced = sync_traits(lambda: hosts_without_nodes(read_hosts(), "win1"), novas)
+    synced = sync_traits(lambda: remove_nodes_of_hosts(read_hosts(), "win1"), novas)
     assert synced.removed == {(node, LICENSED), (other, LICENSED)}
 
 
@@ -323,7 +323,7 @@ def test_manually_removed_trait_is_set_again(sqlite_database):
     assert read_providers_with_trait(sqlite_database) == {node}
 
 
-def test_already_removed_trait_is_dropped_from_the_record(sqlite_database):
+def test_manually_removed_trait_is_dropped_from_the_record_of_synced_traits(sqlite_database):
     node = add_node(sqlite_database, "win1")
     add_aggregate(sqlite_database, "windows", ["win1"], ASKING)
     sync_traits(*local_services(sqlite_database))
@@ -388,7 +388,7 @@ def test_trait_of_an_unlisted_aggregate_is_kept(database):
     assert sync_traits(*local_services(database)).removed == {(node, LICENSED)}
 
 
-def test_unknown_aggregate_is_an_error(sqlite_database):
+def test_sync_of_an_unknown_aggregate_is_an_error(sqlite_database):
     with pytest.raises(NotFound, match="no host aggregate named 'nix'"):
         sync_traits(*local_services(sqlite_database), aggregate="nix")
 
@@ -407,7 +407,7 @@ def test_invalid_trait_is_rejected_and_others_are_set(sqlite_database, name):
     assert synced.added == {(node, LICENSED)}
 
 
-def test_host_without_provider_has_novas_exit_code(sqlite_database):
+def test_trait_sync_of_a_host_without_provider_has_the_exit_code_of_nova_manage(sqlite_database):
     good = add_node(sqlite_database, "good")
     add_service(sqlite_database, "serving")
     add_node(sqlite_database, "gone", provider=False)
@@ -415,7 +415,7 @@ def test_host_without_provider_has_novas_exit_code(sqlite_database):
     add_aggregate(sqlite_database, "does not ask", ["elsewhere"])
     synced = sync_traits(*local_services(sqlite_database))
     assert read_providers_with_trait(sqlite_database) == {good}
-    assert problems_of(synced) == {
+    assert list_problems(synced) == {
         (SyncCode.NO_NODE, "serving"),
         (SyncCode.HOST_UNKNOWN, "ghost"),
         (SyncCode.NO_PROVIDER, "gone"),
@@ -435,7 +435,7 @@ def test_dry_run_reports_changes_without_writing(sqlite_database):
         read_providers_with_trait(sqlite_database, "CUSTOM_NEW"),
     ) == ({one}, set())
     done = sync_traits(*local_services(sqlite_database))
-    assert changes_of(planned) == changes_of(done)
+    assert list_changes(planned) == list_changes(done)
     assert (done.added, done.removed) == ({(two, "CUSTOM_NEW")}, {(one, LICENSED)})
 
 
@@ -486,7 +486,7 @@ def shared_database(sqlite_template, tmp_path_factory):
     database.dispose()
 
 
-def sync_state(database, nodes):
+def read_sync_state(database, nodes):
     """Return the aggregate members, providers with traits, generations and synced traits."""
     with database.read() as connection:
         rows = resource_providers.by_uuids(connection, nodes.values()).values()
@@ -511,10 +511,10 @@ def test_sync_is_idempotent_and_traits_are_requested_or_manual(
         make_aggregates(shared_database, cloud)
         sync_aggregates(*local_services(shared_database), remove_stale=True)
         sync_traits(*local_services(shared_database))
-        once = sync_state(shared_database, nodes)
+        once = read_sync_state(shared_database, nodes)
         sync_aggregates(*local_services(shared_database), remove_stale=True)
         sync_traits(*local_services(shared_database))
-        assert sync_state(shared_database, nodes) == once
+        assert read_sync_state(shared_database, nodes) == once
         for trait in TRAITS:
             members = [aggregate["hosts"] for aggregate in cloud if trait in aggregate["traits"]]
             manual = {host for host, name in by_hand if name == trait}

@@ -33,7 +33,7 @@ ROUNDS = 4
 SYNCING, MOVING, TAGGING = 2, 1, 1
 
 
-def run_worker(barrier, which, url, nodes):
+def run_random_writer(barrier, which, url, nodes):
     """Synchronize, move hosts and change metadata, or set other traits."""
     database, dice = Database(make_settings(url)), random.Random(which)
     barrier.wait(120)
@@ -102,7 +102,9 @@ def run_and_check_race(url: str) -> bool:
     nodes = {host: add_node(database, host) for host in HOSTS}
     for name in AGGREGATES:
         add_aggregate(database, name, [], {})
-    pairs = run_in_processes(SYNCING + MOVING + TAGGING, run_worker, url, sorted(nodes.values()))
+    pairs = run_in_processes(
+        SYNCING + MOVING + TAGGING, run_random_writer, url, sorted(nodes.values())
+    )
     # Moves of hosts also update the provider aggregates. They match without another sync.
     required = check_members(database, nodes)
     sync_traits(*local_services(database))

@@ -25,7 +25,7 @@ def make_auditor(database):
     return Auditor(database=database, clock=utcnow, no_owner=NO_OWNER)
 
 
-def heal(database):
+def heal_allocations(database):
     healer = Healer(database=database, clock=utcnow, no_owner=NO_OWNER, wanted=HealRequest())
     return list(healer.heal())
 
@@ -45,7 +45,9 @@ def test_instance_recorded_during_the_audit_keeps_allocations(cloud, database):
     assert cloud.read_allocations(2) != {}
 
 
-def test_batch_is_retried_after_a_concurrent_write(sqlite_cloud, sqlite_database, monkeypatch):
+def test_batch_of_orphans_is_retried_after_a_concurrent_write(
+    sqlite_cloud, sqlite_database, monkeypatch
+):
     sqlite_cloud.allocate(2)
     auditor = make_auditor(sqlite_database)
     orphans = auditor.find()
@@ -80,7 +82,7 @@ def test_statement_count_is_independent_of_orphans(sqlite_cloud, sqlite_database
     assert counts[0] == counts[1]
 
 
-def test_unverifiable_allocation_is_kept(sqlite_cloud, sqlite_database):
+def test_allocation_that_the_audit_cannot_judge_is_kept(sqlite_cloud, sqlite_database):
     sqlite_cloud.allocate(2)
     auditor = make_auditor(sqlite_database)
     orphans = auditor.find()
@@ -90,21 +92,21 @@ def test_unverifiable_allocation_is_kept(sqlite_cloud, sqlite_database):
 
 
 @pytest.mark.all_databases
-def test_concurrent_heals_write_once(no_instances, database):
+def test_concurrent_heals_write_allocations_only_once(no_instances, database):
     for number in range(8):
         no_instances.record(number, flavor={**FLAVOR, "vcpus": 4})
-    first, second = run_concurrently(*[lambda: heal(database)] * 2)
+    first, second = run_concurrently(*[lambda: heal_allocations(database)] * 2)
     healed = sorted(result.instance for result in (*first, *second) if result.done)
     assert healed == [uuid(number) for number in range(8)]
     held = [no_instances.read_allocations(number) for number in range(8)]
     assert [by_class[node_uuid(1)]["VCPU"] for by_class in held] == [4] * 8
 
 
-def test_repeated_conflicts_are_reported(sqlite_cloud, sqlite_database, monkeypatch):
+def test_heal_reports_repeated_write_conflicts(sqlite_cloud, sqlite_database, monkeypatch):
     def raise_conflict(*_):
         raise ConcurrentUpdate("a rival was faster")
 
     monkeypatch.setattr(operation.allocations, "replace", raise_conflict)
-    (result,) = heal(sqlite_database)
+    (result,) = heal_allocations(sqlite_database)
     assert sqlite_cloud.read_allocations(99) == {}
     assert (result.outcome.value, result.reason) == ("failed", "a rival was faster")

@@ -38,7 +38,7 @@ def record_report(database, settings, *documents, now=NOW):
 
 
 @pytest.fixture
-def record_reports(database, settings):
+def send_reports(database, settings):
 
     def send_report(*documents, now=NOW):
         return record_report(database, settings, *documents, now=now)
@@ -51,7 +51,7 @@ def read_provider(database, number=1):
         return resource_providers.by_uuids(connection, [node_uuid(number)]).get(node_uuid(number))
 
 
-def inventories_of(database, number=1):
+def read_inventories(database, number=1):
     with database.read() as connection:
         rows = inventories.of_provider(connection, read_provider(database, number).id)
     return {
@@ -60,13 +60,13 @@ def inventories_of(database, number=1):
     }
 
 
-def traits_of(database, number=1):
+def read_traits(database, number=1):
     with database.read() as connection:
         rows = traits.of_provider(connection, read_provider(database, number).id)
     return {trait.name for trait in rows}
 
 
-def aggregates_of(database, number=1):
+def read_aggregates(database, number=1):
     with database.read() as connection:
         return set(aggregates.of_provider(connection, read_provider(database, number).id))
 
@@ -91,12 +91,12 @@ def allocate_amounts(database, number=1, **amounts):
     database.write(lambda connection: allocations.replace(connection, [claim], NOW))
 
 
-def test_report_creates_node_service_provider_and_inventories(database, record_reports):
-    recorded = record_reports(build_report(reserved={"MEMORY_MB": 512}))
+def test_report_creates_node_service_provider_and_inventories(database, send_reports):
+    recorded = send_reports(build_report(reserved={"MEMORY_MB": 512}))
     assert recorded == reports.RecordedReports(created=1)
     made = read_provider(database)
     assert (made.name, made.parent_uuid, made.root_uuid) == ("cn1", None, node_uuid(1))
-    assert inventories_of(database) == {
+    assert read_inventories(database) == {
         "VCPU": (8, 0, 4.0),
         "MEMORY_MB": (16384, 512, 1.0),
         "DISK_GB": (100, 0, 1.0),
@@ -112,10 +112,10 @@ def test_report_creates_node_service_provider_and_inventories(database, record_r
     assert (disk.min_unit, disk.max_unit, disk.step_size) == (1, 100, 1)
 
 
-def test_unchanged_report_is_a_heartbeat_only(database, record_reports):
-    record_reports(build_report(cpu_allocation_ratio=1 / 3))
+def test_unchanged_report_is_a_heartbeat_only(database, send_reports):
+    send_reports(build_report(cpu_allocation_ratio=1 / 3))
     before = read_provider(database)
-    assert record_reports(
+    assert send_reports(
         build_report(cpu_allocation_ratio=1 / 3), now=LATER
     ) == reports.RecordedReports(unchanged=1)
     assert read_provider(database) == before
@@ -124,96 +124,96 @@ def test_unchanged_report_is_a_heartbeat_only(database, record_reports):
         assert services.search(connection)[0].last_seen_up == LATER
 
 
-def test_report_with_other_usage_keeps_the_generation(database, record_reports):
-    record_reports(build_report())
+def test_report_with_other_usage_keeps_the_generation(database, send_reports):
+    send_reports(build_report())
     before = read_provider(database)
-    assert record_reports(build_report(vcpus_used=4)) == reports.RecordedReports(changed=1)
+    assert send_reports(build_report(vcpus_used=4)) == reports.RecordedReports(changed=1)
     assert read_provider(database) == before
 
 
-def test_report_with_other_totals_raises_the_generation(database, record_reports):
-    record_reports(build_report())
+def test_report_with_other_totals_raises_the_generation(database, send_reports):
+    send_reports(build_report())
     before = read_provider(database)
-    record_reports(build_report(vcpus=16))
+    send_reports(build_report(vcpus=16))
     assert read_provider(database).generation == before.generation + 1
-    assert inventories_of(database)["VCPU"] == (16, 0, 4.0)
+    assert read_inventories(database)["VCPU"] == (16, 0, 4.0)
 
 
-def test_externally_changed_inventory_is_restored(database, record_reports):
-    record_reports(build_report())
+def test_externally_changed_inventory_is_restored(database, send_reports):
+    send_reports(build_report())
     number = read_provider(database).id
     wrong = {number: [Inventory(resource_class="VCPU", total=1)]}
     database.write(lambda connection: inventories.put(connection, wrong, NOW))
-    assert record_reports(build_report()) == reports.RecordedReports(unchanged=1)
-    assert inventories_of(database)["VCPU"] == (8, 0, 4.0)
+    assert send_reports(build_report()) == reports.RecordedReports(unchanged=1)
+    assert read_inventories(database)["VCPU"] == (8, 0, 4.0)
 
 
-def test_inventories_of_other_classes_are_kept(database, record_reports):
-    record_reports(build_report())
+def test_inventories_of_other_classes_are_kept(database, send_reports):
+    send_reports(build_report())
     number = read_provider(database).id
     more = {number: [Inventory(resource_class="PCPU", total=2)]}
     database.write(lambda connection: inventories.put(connection, more, NOW))
-    record_reports(build_report(local_gb=0))
-    assert set(inventories_of(database)) == {"VCPU", "MEMORY_MB", "PCPU"}
+    send_reports(build_report(local_gb=0))
+    assert set(read_inventories(database)) == {"VCPU", "MEMORY_MB", "PCPU"}
 
 
-def test_allocated_class_cannot_be_removed(database, record_reports):
-    record_reports(build_report(1), build_report(2))
+def test_allocated_class_cannot_be_removed(database, send_reports):
+    send_reports(build_report(1), build_report(2))
     allocate_amounts(database, 1, DISK_GB=1)
     with pytest.raises(InUse, match="'DISK_GB'.*" + node_uuid(1)):
-        record_reports(build_report(2, vcpus=9), build_report(1, local_gb=0))
-    assert "DISK_GB" in inventories_of(database)
-    assert inventories_of(database, 2)["VCPU"] == (8, 0, 4.0)
+        send_reports(build_report(2, vcpus=9), build_report(1, local_gb=0))
+    assert "DISK_GB" in read_inventories(database)
+    assert read_inventories(database, 2)["VCPU"] == (8, 0, 4.0)
 
 
-def test_class_allocated_on_another_provider_can_be_removed(database, record_reports):
-    record_reports(build_report(1), build_report(2))
+def test_class_allocated_on_another_provider_can_be_removed(database, send_reports):
+    send_reports(build_report(1), build_report(2))
     allocate_amounts(database, 1, DISK_GB=1)
-    record_reports(build_report(2, local_gb=0))
-    assert set(inventories_of(database, 2)) == {"VCPU", "MEMORY_MB"}
+    send_reports(build_report(2, local_gb=0))
+    assert set(read_inventories(database, 2)) == {"VCPU", "MEMORY_MB"}
 
 
-def test_inventory_below_its_allocations_is_accepted(database, record_reports):
-    record_reports(build_report())
+def test_inventory_below_its_allocations_is_accepted(database, send_reports):
+    send_reports(build_report())
     allocate_amounts(database, 1, MEMORY_MB=16000)
-    record_reports(build_report(memory_mb=8192))
-    assert inventories_of(database)["MEMORY_MB"] == (8192, 0, 1.0)
+    send_reports(build_report(memory_mb=8192))
+    assert read_inventories(database)["MEMORY_MB"] == (8192, 0, 1.0)
 
 
-def test_report_without_inventories_changes_no_provider(database, record_reports):
-    record_reports(build_report(inventories=False))
+def test_report_without_inventories_changes_no_provider(database, send_reports):
+    send_reports(build_report(inventories=False))
     assert read_provider(database) is None
-    record_reports(build_report())
+    send_reports(build_report())
     before = read_provider(database)
-    record_reports(build_report(vcpus=64, inventories=False))
+    send_reports(build_report(vcpus=64, inventories=False))
     assert read_provider(database) == before
-    assert inventories_of(database)["VCPU"] == (8, 0, 4.0)
+    assert read_inventories(database)["VCPU"] == (8, 0, 4.0)
 
 
-def test_existing_provider_is_kept_and_renamed(database, record_reports):
-    record_reports(build_report(1, hypervisor_hostname="old"), build_report(2))
+def test_existing_provider_is_kept_and_renamed(database, send_reports):
+    send_reports(build_report(1, hypervisor_hostname="old"), build_report(2))
     before = read_provider(database)
-    record_reports(build_report(1), build_report(2))
+    send_reports(build_report(1), build_report(2))
     after = read_provider(database)
     assert (after.id, after.name, after.generation) == (before.id, "cn1", before.generation)
 
 
 @pytest.mark.parametrize("existing", [False, True], ids=["new node", "known node"])
-def test_duplicate_provider_name_is_rejected(database, record_reports, existing):
+def test_report_with_the_name_of_another_provider_is_rejected(database, send_reports, existing):
     stranger = resource_providers.NewProvider(node_uuid(50), "cn1")
     database.write(lambda connection: resource_providers.create_many(connection, [stranger], NOW))
     if existing:
-        record_reports(build_report(1, hypervisor_hostname="other"))
+        send_reports(build_report(1, hypervisor_hostname="other"))
     with pytest.raises(Duplicate, match=node_uuid(50)) as error:
-        record_reports(build_report(2), build_report(1))
+        send_reports(build_report(2), build_report(1))
     assert error.value.code == "scheduler.duplicate"
     assert read_provider(database, 2) is None
 
 
-def test_one_rejected_report_records_nothing(database, record_reports):
-    record_reports(build_report(1))
+def test_rejected_report_of_a_list_rejects_the_whole_list(database, send_reports):
+    send_reports(build_report(1))
     with pytest.raises(Duplicate):
-        record_reports(build_report(2), build_report(3, host="cn1", hypervisor_hostname="cn1"))
+        send_reports(build_report(2), build_report(3, host="cn1", hypervisor_hostname="cn1"))
     with database.read() as connection:
         assert len(compute_nodes.search(connection)) == 1
         assert len(services.search(connection)) == 1
@@ -227,63 +227,63 @@ def test_ratios_come_from_the_configuration(sqlite_database, sqlite_url):
         DEFAULT__initial_ram_allocation_ratio=1.5,
     )
     record_report(sqlite_database, settings, build_report(disk_allocation_ratio=0.0))
-    ratios = {name: ratio for name, (_, _, ratio) in inventories_of(sqlite_database).items()}
+    ratios = {name: ratio for name, (_, _, ratio) in read_inventories(sqlite_database).items()}
     assert ratios == {"VCPU": 8.0, "MEMORY_MB": 1.5, "DISK_GB": 1.0}
 
 
-def test_new_node_joins_the_aggregates_of_its_host(database, record_reports):
-    record_reports(build_report(1))
+def test_new_node_joins_the_aggregates_of_its_host(database, send_reports):
+    send_reports(build_report(1))
     first, second = create_aggregate(database, 71, "cn1"), create_aggregate(database, 72, "cn1")
-    record_reports(build_report(2, host="cn1"), build_report(3))
-    assert aggregates_of(database, 2) == {first, second}
-    assert aggregates_of(database, 3) == set()
+    send_reports(build_report(2, host="cn1"), build_report(3))
+    assert read_aggregates(database, 2) == {first, second}
+    assert read_aggregates(database, 3) == set()
 
 
-def test_moved_node_changes_aggregates(database, record_reports):
-    record_reports(build_report(1), build_report(2), build_report(3))
+def test_moved_node_changes_aggregates(database, send_reports):
+    send_reports(build_report(1), build_report(2), build_report(3))
     here, both = create_aggregate(database, 71, "cn1"), create_aggregate(database, 72, "cn1", "cn2")
     aggregate = create_aggregate(database, 73, "cn2")
-    record_reports(build_report(1, host="cn2"))
-    assert aggregates_of(database, 1) == {both, aggregate}
-    assert aggregates_of(database, 2) == {both, aggregate}
-    record_reports(build_report(1, host="cn3"))
-    assert aggregates_of(database, 1) == set()
+    send_reports(build_report(1, host="cn2"))
+    assert read_aggregates(database, 1) == {both, aggregate}
+    assert read_aggregates(database, 2) == {both, aggregate}
+    send_reports(build_report(1, host="cn3"))
+    assert read_aggregates(database, 1) == set()
     assert here
 
 
-def test_manually_removed_membership_is_not_restored(database, record_reports):
-    record_reports(build_report(1))
+def test_manually_removed_membership_is_not_restored(database, send_reports):
+    send_reports(build_report(1))
     uuid = create_aggregate(database, 71, "cn1")
     number = read_provider(database).id
     database.write(lambda connection: aggregates.remove_members(connection, uuid, [number], NOW))
-    record_reports(build_report(1, vcpus=16))
-    assert aggregates_of(database) == set()
+    send_reports(build_report(1, vcpus=16))
+    assert read_aggregates(database) == set()
 
 
-def test_new_node_of_a_disabled_host_has_the_disabled_trait(database, record_reports):
-    record_reports(build_report(1))
+def test_new_node_of_a_disabled_host_has_the_disabled_trait(database, send_reports):
+    send_reports(build_report(1))
     database.write(lambda connection: disable(connection, "cn1", "broken"))
-    record_reports(build_report(2, host="cn1"), build_report(3))
-    assert traits_of(database, 2) == {DISABLED}
-    assert traits_of(database, 3) == set()
-    record_reports(build_report(2, host="cn3"))
-    assert traits_of(database, 2) == set()
+    send_reports(build_report(2, host="cn1"), build_report(3))
+    assert read_traits(database, 2) == {DISABLED}
+    assert read_traits(database, 3) == set()
+    send_reports(build_report(2, host="cn3"))
+    assert read_traits(database, 2) == set()
 
 
-def test_lost_disabled_trait_is_restored_by_the_next_report(database, record_reports):
-    record_reports(build_report())
+def test_lost_disabled_trait_is_restored_by_the_next_report(database, send_reports):
+    send_reports(build_report())
     database.write(lambda connection: disable(connection, "cn1"))
     number = read_provider(database).id
     database.write(lambda connection: traits.take_off(connection, DISABLED, [number], NOW))
-    record_reports(build_report())
-    assert traits_of(database) == {DISABLED}
+    send_reports(build_report())
+    assert read_traits(database) == {DISABLED}
     before = read_provider(database)
-    record_reports(build_report())
+    send_reports(build_report())
     assert read_provider(database) == before
 
 
-def test_nodes_of_a_host_share_the_latest_heartbeat(database, record_reports):
-    record_reports(
+def test_nodes_of_a_host_share_the_latest_heartbeat(database, send_reports):
+    send_reports(
         build_report(1, host="rack"),
         build_report(2, host="rack", last_seen_up="2025-01-01T00:00:00Z"),
     )
@@ -305,14 +305,14 @@ def test_nodes_of_a_host_share_the_latest_heartbeat(database, record_reports):
     ],
     ids=["uuid", "names", "provider name", "fault"],
 )
-def test_error_in_a_list_names_its_index(sqlite_settings, documents, path):
+def test_error_in_a_list_of_reports_names_its_index(sqlite_settings, documents, path):
     with pytest.raises(Invalid) as fault:
         reports.parse_reports(documents, sqlite_settings, NOW)
     assert path in fault.value.detail
 
 
-def test_nodes_without_inventories_can_share_a_name(database, record_reports):
-    record_reports(
+def test_nodes_without_inventories_can_share_a_name(database, send_reports):
+    send_reports(
         build_report(1, inventories=False),
         build_report(2, hypervisor_hostname="cn1", inventories=False),
     )
@@ -373,7 +373,7 @@ def test_report_during_disabling_gets_the_disabled_trait(database, settings):
             partial(database.write, disable_host),
             partial(record_report, database, settings, report),
         )
-        assert DISABLED in traits_of(database, 200 + number)
+        assert DISABLED in read_traits(database, 200 + number)
 
 
 @pytest.mark.all_databases
@@ -385,21 +385,21 @@ def test_report_during_aggregate_join_is_in_the_aggregate(database, settings):
             partial(create_aggregate, database, 300 + number, f"h{number}"),
             partial(record_report, database, settings, report),
         )
-        assert aggregates_of(database, 200 + number) == {node_uuid(300 + number)}
+        assert read_aggregates(database, 200 + number) == {node_uuid(300 + number)}
 
 
-def test_deleted_node_can_report_again(database, record_reports):
-    record_reports(build_report())
+def test_deleted_node_can_report_again(database, send_reports):
+    send_reports(build_report())
     database.write(lambda connection: reports.remove_node(connection, node_uuid(1)))
-    assert record_reports(build_report()) == reports.RecordedReports(created=1)
-    assert inventories_of(database)["VCPU"] == (8, 0, 4.0)
+    assert send_reports(build_report()) == reports.RecordedReports(created=1)
+    assert read_inventories(database)["VCPU"] == (8, 0, 4.0)
 
 
 def remove_node(database, number=1):
     database.write(lambda connection: reports.remove_node(connection, node_uuid(number)))
 
 
-def hosts_with_service(database):
+def list_hosts_with_service(database):
     with database.read() as connection:
         return [service.host for service in services.search(connection)]
 
@@ -410,7 +410,7 @@ def test_node_is_removed_with_its_provider(database, settings):
     remove_node(database)
     assert read_provider(database) is None
     assert read_provider(database, 2) is not None
-    assert hosts_with_service(database) == ["cn2"]
+    assert list_hosts_with_service(database) == ["cn2"]
     with database.read() as connection:
         assert [node.host for node in compute_nodes.search(connection)] == ["cn2"]
 
@@ -418,9 +418,9 @@ def test_node_is_removed_with_its_provider(database, settings):
 def test_service_stays_while_its_host_has_another_node(database, settings):
     record_report(database, settings, build_report(1, host="rack"), build_report(2, host="rack"))
     remove_node(database, 1)
-    assert hosts_with_service(database) == ["rack"]
+    assert list_hosts_with_service(database) == ["rack"]
     remove_node(database, 2)
-    assert hosts_with_service(database) == []
+    assert list_hosts_with_service(database) == []
 
 
 def test_node_with_allocations_is_not_removed(database, settings):
@@ -429,7 +429,7 @@ def test_node_with_allocations_is_not_removed(database, settings):
     with pytest.raises(InUse, match="allocations"):
         remove_node(database)
     assert read_provider(database) is not None
-    assert hosts_with_service(database) == ["cn1"]
+    assert list_hosts_with_service(database) == ["cn1"]
 
 
 def test_node_with_child_providers_is_not_removed(database, settings):
@@ -446,16 +446,16 @@ def test_node_with_child_providers_is_not_removed(database, settings):
 def test_node_without_provider_is_removed(database, settings):
     record_report(database, settings, build_report(inventories=False))
     remove_node(database)
-    assert hosts_with_service(database) == []
+    assert list_hosts_with_service(database) == []
 
 
-def test_unknown_node_is_not_found(database):
+def test_deletion_of_an_unknown_node_is_not_found(database):
     with pytest.raises(NotFound) as missing:
         remove_node(database)
     assert missing.value.code == "scheduler.not_found"
 
 
-def test_provider_without_node_is_not_found(database):
+def test_deletion_of_a_node_by_the_uuid_of_a_provider_is_not_found(database):
     stray = resource_providers.NewProvider(node_uuid(1), "stray")
     database.write(lambda connection: resource_providers.create_many(connection, [stray], NOW))
     with pytest.raises(NotFound):
@@ -467,7 +467,7 @@ PROVIDERS = "/placement/resource_providers"
 
 
 @pytest.fixture
-def record_nodes(database, settings):
+def report_nodes_without_inventories(database, settings):
     def send_report(*documents):
         return record_report(
             database, settings, *(document | {"inventories": False} for document in documents)
@@ -481,9 +481,11 @@ def create_provider(database, number, **fields):
     return database.write(lambda connection: reports.create(connection, now=NOW, **values))
 
 
-def test_provider_of_a_reported_node_joins_the_aggregates_of_its_host(app, record_nodes):
+def test_provider_of_a_reported_node_joins_the_aggregates_of_its_host(
+    app, report_nodes_without_inventories
+):
     database = app.app.services.database
-    record_nodes(build_report(1), build_report(2))
+    report_nodes_without_inventories(build_report(1), build_report(2))
     first, second = create_aggregate(database, 71, "cn1"), create_aggregate(database, 72, "cn1")
     body = {"uuid": node_uuid(1), "name": "cn1"}
     made = app.post_json(PROVIDERS, body, headers=LATEST_HEADERS).json
@@ -492,26 +494,28 @@ def test_provider_of_a_reported_node_joins_the_aggregates_of_its_host(app, recor
     # The client can use the generation of the response.
     assert made["generation"] == answer["resource_provider_generation"]
     create_provider(database, 2)
-    assert aggregates_of(database, 2) == set()
+    assert read_aggregates(database, 2) == set()
 
 
-def test_later_inventories_change_no_aggregates(database, settings, record_nodes):
-    record_nodes(build_report(1))
+def test_inventories_of_a_later_report_change_no_aggregates(
+    database, settings, report_nodes_without_inventories
+):
+    report_nodes_without_inventories(build_report(1))
     aggregate = create_aggregate(database, 71, "cn1")
     create_provider(database, 1, name="cn1")
     record_report(database, settings, build_report(1))
-    assert aggregates_of(database, 1) == {aggregate}
+    assert read_aggregates(database, 1) == {aggregate}
 
 
-def test_child_provider_joins_no_aggregate(database, record_nodes):
-    record_nodes(build_report(1))
+def test_child_provider_joins_no_aggregate(database, report_nodes_without_inventories):
+    report_nodes_without_inventories(build_report(1))
     create_aggregate(database, 71, "cn1")
     create_provider(database, 2)
     create_provider(database, 1, parent_uuid=node_uuid(2))
-    assert aggregates_of(database, 1) == set()
+    assert read_aggregates(database, 1) == set()
 
 
-def test_provider_without_node_is_unchanged(database):
+def test_created_provider_without_a_reported_node_joins_no_aggregate(database):
     provider = create_provider(database, 1)
     assert (provider.generation, provider.parent_uuid) == (0, None)
     with database.read() as connection:
@@ -519,24 +523,30 @@ def test_provider_without_node_is_unchanged(database):
 
 
 @pytest.mark.all_databases
-def test_provider_created_while_its_node_is_reported_joins_the_aggregates(database, record_nodes):
-    record_nodes(build_report(50, host="cn1"))
+def test_provider_created_while_its_node_is_reported_joins_the_aggregates(
+    database, report_nodes_without_inventories
+):
+    report_nodes_without_inventories(build_report(50, host="cn1"))
     aggregate = create_aggregate(database, 71, "cn1")
     for number in range(1, ROUNDS):
         run_concurrently(
-            lambda number=number: record_nodes(build_report(number, host="cn1")),
+            lambda number=number: report_nodes_without_inventories(
+                build_report(number, host="cn1")
+            ),
             lambda number=number: create_provider(database, number),
         )
-        assert aggregates_of(database, number) == {aggregate}
+        assert read_aggregates(database, number) == {aggregate}
 
 
 @pytest.mark.all_databases
-def test_provider_created_while_its_host_joins_an_aggregate_is_in_it(database, record_nodes):
+def test_provider_created_while_its_host_joins_an_aggregate_is_in_it(
+    database, report_nodes_without_inventories
+):
     for number in range(1, ROUNDS):
-        record_nodes(build_report(number))
+        report_nodes_without_inventories(build_report(number))
         run_concurrently(
             lambda number=number: create_aggregate(database, 70 + number, f"cn{number}"),
             lambda number=number: create_provider(database, number),
         )
-        assert aggregates_of(database, number) == {node_uuid(70 + number)}
+        assert read_aggregates(database, number) == {node_uuid(70 + number)}
     assert read_provider(database, 1).name == "node1"

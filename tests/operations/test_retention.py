@@ -18,7 +18,7 @@ from tests.support.statements import record_statements
 
 
 @pytest.fixture
-def now(monkeypatch):
+def changed_time(monkeypatch):
     moment = [0.0]
     monkeypatch.setattr(periodic, "monotonic", lambda: moment[0])
     return moment
@@ -29,7 +29,7 @@ def _count_rows(database, table):
         return connection.scalars(select(func.count()).select_from(table)).one()
 
 
-def _allocate(database, consumer):
+def _write_allocations(database, consumer):
     rows = [
         {"resource_provider_id": number, "resource_class_id": 0, "consumer_id": consumer, "used": 1}
         for number in range(1, 9)
@@ -43,27 +43,27 @@ def _make_rows_old(connection):
 
 
 @pytest.mark.usefixtures("log_of_changes")
-def test_old_rows_are_deleted_once_a_minute(database_url, now):
+def test_old_rows_are_deleted_once_a_minute(database_url, changed_time):
     database = Database(make_settings(database_url, placement__providers_in_memory=True))
     upkeep = LogRetention(database)
     for consumer in ("one", "two"):
-        _allocate(database, consumer)
-        now[0] += PAUSE + 1
+        _write_allocations(database, consumer)
+        changed_time[0] += PAUSE + 1
         upkeep()
         database.write(_make_rows_old)
     before = _count_rows(database, provider_changes)
     with record_statements(database) as seen:
         upkeep()
     assert seen == []
-    now[0] += PAUSE + 1
+    changed_time[0] += PAUSE + 1
     upkeep()
     assert _count_rows(database, provider_changes) < before
     database.dispose()
 
 
-def test_retention_without_a_log_takes_no_statement(database, now):
+def test_retention_without_a_log_takes_no_statement(database, changed_time):
     upkeep = LogRetention(database)
-    now[0] += PAUSE + 1
+    changed_time[0] += PAUSE + 1
     with record_statements(database) as seen:
         upkeep()
     assert seen == []
@@ -71,15 +71,15 @@ def test_retention_without_a_log_takes_no_statement(database, now):
 
 @pytest.mark.all_databases
 @pytest.mark.usefixtures("log_of_changes")
-def test_one_of_two_processes_deletes(database_url, now):
+def test_old_rows_are_deleted_by_a_single_process(database_url, changed_time):
     databases = [
         Database(make_settings(database_url, placement__providers_in_memory=True)) for _ in range(2)
     ]
     upkeeps = [LogRetention(database) for database in databases]
-    now[0] += PAUSE + 1
+    changed_time[0] += PAUSE + 1
     rows = []
     for upkeep, database in zip(upkeeps, databases, strict=True):
-        _allocate(database, str(len(rows)))
+        _write_allocations(database, str(len(rows)))
         database.write(_make_rows_old)
         upkeep()
         rows.append(_count_rows(database, provider_changes))

@@ -33,7 +33,7 @@ def test_disabling_sets_the_trait_on_every_root_provider(database, settings):
     assert read_provider(database).generation == before + 1
 
 
-def test_disabling_twice_changes_the_reason_only(database, settings):
+def test_repeated_disabling_of_a_service_changes_only_the_reason(database, settings):
     record_report(database, settings, build_report())
     change_service(database, disable, "cn1", "broken fan")
     before = read_provider(database)

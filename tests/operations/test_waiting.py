@@ -18,7 +18,7 @@ SELECT = "/scheduler/v1/select_destinations"
 FIRST, SECOND = "https://one.example/secret", "https://two.example/secret"
 
 
-class Outbox:
+class NoticeOutbox:
     """A list of sent notices that rejects the notices to some addresses."""
 
     def __init__(self):
@@ -36,11 +36,11 @@ class Outbox:
 
 @pytest.fixture
 def outbox():
-    return Outbox()
+    return NoticeOutbox()
 
 
 @pytest.fixture
-def make_task(sqlite_url, make_app, outbox):
+def make_waiting_task(sqlite_url, make_app, outbox):
     """Return a function that creates a client and the task of its scheduler."""
 
     def build_task(clock=utcnow, **options):
@@ -70,8 +70,8 @@ def add_host(app, name="cn7"):
     app.post_json("/scheduler/v1/compute_nodes", [report(name)])
 
 
-def test_request_that_fits_is_notified_once(make_task, outbox):
-    app, task = make_task()
+def test_request_that_fits_is_notified_once(make_waiting_task, outbox):
+    app, task = make_waiting_task()
     decision = record_failure(app)
     task.run_round()
     assert outbox.take_sent() == []
@@ -97,8 +97,8 @@ def test_request_that_fits_is_notified_once(make_task, outbox):
     assert len(app.get("/scheduler/v1/decisions").json["decisions"]) == 1
 
 
-def test_failed_address_alone_is_notified_again(make_task, outbox, caplog):
-    app, task = make_task(waiting_webhook_urls=[FIRST, SECOND, FIRST])
+def test_only_failed_addresses_are_notified_again(make_waiting_task, outbox, caplog):
+    app, task = make_waiting_task(waiting_webhook_urls=[FIRST, SECOND, FIRST])
     decision = record_failure(app)
     add_host(app)
     outbox.refused = {SECOND}
@@ -116,8 +116,8 @@ def test_failed_address_alone_is_notified_again(make_task, outbox, caplog):
     assert outbox.take_sent() == []
 
 
-def test_attempts_are_limited(make_task, outbox, caplog):
-    app, task = make_task()
+def test_notice_attempts_are_limited(make_waiting_task, outbox, caplog):
+    app, task = make_waiting_task()
     decision = record_failure(app)
     add_host(app)
     outbox.refused = {FIRST}
@@ -127,8 +127,8 @@ def test_attempts_are_limited(make_task, outbox, caplog):
     assert f"the notice of decision {decision} was not delivered after" in caplog.text
 
 
-def test_crash_during_an_attempt_counts_the_attempt(make_task, outbox):
-    app, task = make_task()
+def test_attempt_of_a_notice_counts_if_the_process_crashes(make_waiting_task, outbox):
+    app, task = make_waiting_task()
     record_failure(app)
     add_host(app)
 
@@ -146,8 +146,8 @@ def test_crash_during_an_attempt_counts_the_attempt(make_task, outbox):
     assert outbox.take_sent() == []
 
 
-def test_request_that_no_longer_fits_at_the_retry_is_not_notified(make_task, outbox):
-    app, task = make_task()
+def test_request_that_no_longer_fits_at_the_retry_is_not_notified(make_waiting_task, outbox):
+    app, task = make_waiting_task()
     record_failure(app)
     add_host(app)
     outbox.refused = {FIRST}
@@ -158,16 +158,16 @@ def test_request_that_no_longer_fits_at_the_retry_is_not_notified(make_task, out
     assert outbox.take_sent() == []
 
 
-def test_other_policies_and_old_requests_are_not_evaluated(make_task, outbox):
+def test_other_policies_and_old_requests_are_not_evaluated(make_waiting_task, outbox):
     clock_offset = timedelta()
 
     def clock():
         return utcnow() + clock_offset
 
-    app, task = make_task(clock, waiting_max_age=3600)
+    app, task = make_waiting_task(clock, waiting_max_age=3600)
     record_failure(app)
     add_host(app)
-    other_app, other_task = make_task(clock, waiting_policies=["dense"])
+    other_app, other_task = make_waiting_task(clock, waiting_policies=["dense"])
     other_task.run_round()
     assert outbox.take_sent() == []
     task._lease.release()
@@ -181,8 +181,8 @@ def test_other_policies_and_old_requests_are_not_evaluated(make_task, outbox):
     assert other_app.get("/scheduler/v1/policies").json["policies"]
 
 
-def test_request_that_was_sent_with_others_does_not_wait(make_task, outbox):
-    app, task = make_task()
+def test_request_that_was_sent_with_others_does_not_wait(make_waiting_task, outbox):
+    app, task = make_waiting_task()
     requests = [{"request_spec": spec(instance(n), flavor=flavor(memory_mb=4096))} for n in (1, 2)]
     app.post_json("/scheduler/v1/compute_nodes", [report("cn7", memory_mb=4096)])
     answer = app.post_json(SELECT, {"requests": requests}, status=409)
@@ -193,8 +193,8 @@ def test_request_that_was_sent_with_others_does_not_wait(make_task, outbox):
     assert outbox.take_sent() == []
 
 
-def test_unknown_policy_is_logged_once(make_task, caplog):
-    _, task = make_task(waiting_policies=["defualt"])
+def test_unknown_policy_is_logged_once(make_waiting_task, caplog):
+    _, task = make_waiting_task(waiting_policies=["defualt"])
     task.run_round()
     task.run_round()
     lines = [entry.getMessage() for entry in caplog.records if "waiting_policies" in entry.msg]
@@ -205,8 +205,8 @@ def test_unknown_policy_is_logged_once(make_task, caplog):
     )
 
 
-def test_request_of_a_deleted_group_is_skipped(make_task, outbox, caplog):
-    app, task = make_task()
+def test_request_of_a_deleted_group_is_skipped(make_waiting_task, outbox, caplog):
+    app, task = make_waiting_task()
     body = {"server_group": {"name": "g", "policy": "affinity"}}
     headers = {"OpenStack-API-Version": "compute 2.96"}
     path = "/compute/v2.1/os-server-groups"
@@ -219,8 +219,8 @@ def test_request_of_a_deleted_group_is_skipped(make_task, outbox, caplog):
     assert second in {body["decision"] for _, body in outbox.take_sent()}
 
 
-def test_single_process_evaluates(make_task, outbox):
-    app, task = make_task()
+def test_waiting_requests_are_evaluated_by_a_single_process(make_waiting_task, outbox):
+    app, task = make_waiting_task()
     record_failure(app)
     add_host(app)
     other = Lease(app.app.services.database, "waiting requests", waiting.LEASE)
@@ -232,9 +232,9 @@ def test_single_process_evaluates(make_task, outbox):
     assert len(outbox.take_sent()) == 1
 
 
-def test_round_ends_when_another_process_takes_the_lease(make_task, outbox, monkeypatch):
-    app, task = make_task()
-    _, successor = make_task()
+def test_round_ends_when_another_process_takes_the_lease(make_waiting_task, outbox, monkeypatch):
+    app, task = make_waiting_task()
+    _, successor = make_waiting_task()
     decisions = {record_failure(app, number) for number in (1, 2)}
     add_host(app)
     held = iter([True, True, False])
@@ -249,8 +249,8 @@ def test_round_ends_when_another_process_takes_the_lease(make_task, outbox, monk
 @pytest.mark.parametrize(
     "options", [{"waiting_policies": []}, {"waiting_webhook_urls": []}, {}], ids=str
 )
-def test_round_starts_in_a_thread_once_a_minute_unless_off(make_task, outbox, options):
-    app, task = make_task(**options)
+def test_round_starts_in_a_thread_once_a_minute_unless_off(make_waiting_task, outbox, options):
+    app, task = make_waiting_task(**options)
     record_failure(app)
     add_host(app)
     task()
@@ -267,6 +267,6 @@ def test_round_starts_in_a_thread_once_a_minute_unless_off(make_task, outbox, op
     "address",
     ["ftp://one.example/", "one.example", "javascript:alert(1)", "http://h:99999/", "http://:80/"],
 )
-def test_address_must_be_http(sqlite_url, address):
+def test_notice_address_must_be_an_http_url(sqlite_url, address):
     with pytest.raises(Exception, match="waiting_webhook_urls"):
         make_settings(sqlite_url, scheduler__waiting_webhook_urls=[address])

@@ -40,7 +40,7 @@ INVENTORY = (
 )
 
 
-def put_allocations(**changes):
+def build_allocations_request(**changes):
     claim = {
         "allocations": {ONE: {"resources": {"VCPU": 1}}},
         "project_id": "p",
@@ -51,29 +51,29 @@ def put_allocations(**changes):
     return "PUT", f"/placement/allocations/{TWO}", claim | changes
 
 
-def post_report(**changes):
+def build_report_request(**changes):
     return "POST", "/scheduler/v1/compute_nodes", [build_report(**changes)]
 
 
-def post_flavor(**changes):
+def build_flavor_request(**changes):
     return "POST", FLAVORS, {"flavor": FLAVOR | changes}
 
 
-def post_extra_specs(specs):
+def build_extra_specs_requests(specs):
     return "POST", f"{FLAVORS}/f/os-extra_specs", {"extra_specs": specs}
 
 
-def set_metadata(metadata):
+def build_metadata_requests(metadata):
     return "POST", f"{AGGREGATES}/<id>/action", {"set_metadata": {"metadata": metadata}}
 
 
-def allocations(name="q", **owner):
+def build_allocations_entry(name="q", **owner):
     claim = {"consumer": TWO, **OWNER, "allocations": {name: {"VCPU": 1}}, **owner}
     provider = {"name": escape(name), "inventories": STOCK}
     return {"providers": [provider], "allocations": [claim]}
 
 
-def entry(section, **values):
+def build_entry(section, **values):
     return {section: [values]}
 
 
@@ -82,72 +82,72 @@ def entry(section, **values):
 FIELDS = {
     "a provider's name": (
         lambda text: [PROVIDER_Q, ("PUT", f"{PROVIDERS}/{ONE}", {"name": text})],
-        lambda text: entry("providers", name=escape(text)),
+        lambda text: build_entry("providers", name=escape(text)),
     ),
     "the provider's name in allocations": (
         lambda text: [
             ("POST", PROVIDERS, {"name": text, "uuid": ONE}),
             INVENTORY,
-            put_allocations(),
+            build_allocations_request(),
         ],
-        allocations,
+        build_allocations_entry,
     ),
     "a consumer's project": (
-        lambda text: [PROVIDER_Q, INVENTORY, put_allocations(project_id=text)],
-        lambda text: allocations(project=text),
+        lambda text: [PROVIDER_Q, INVENTORY, build_allocations_request(project_id=text)],
+        lambda text: build_allocations_entry(project=text),
     ),
     "a consumer's type": (
-        lambda text: [PROVIDER_Q, INVENTORY, put_allocations(consumer_type=text)],
-        lambda text: allocations(type=text),
+        lambda text: [PROVIDER_Q, INVENTORY, build_allocations_request(consumer_type=text)],
+        lambda text: build_allocations_entry(type=text),
     ),
     "a host": (
-        lambda text: [post_report(host=text)],
-        lambda text: entry("hosts", **SIZES, host=escape(text), node="cn1"),
+        lambda text: [build_report_request(host=text)],
+        lambda text: build_entry("hosts", **SIZES, host=escape(text), node="cn1"),
     ),
     "a service's reason": (
         lambda text: [
-            post_report(host="cn1"),
+            build_report_request(host="cn1"),
             (
                 "PUT",
                 "/compute/v2.1/os-services/disable-log-reason",
                 {"host": "cn1", "binary": "nova-compute", "disabled_reason": text},
             ),
         ],
-        lambda text: entry("services", host="cn1", status="disabled", disabled_reason=text),
+        lambda text: build_entry("services", host="cn1", status="disabled", disabled_reason=text),
     ),
     "a flavor's name": (
-        lambda text: [post_flavor(name=text)],
-        lambda text: entry("flavors", **SIZES, name=text),
+        lambda text: [build_flavor_request(name=text)],
+        lambda text: build_entry("flavors", **SIZES, name=text),
     ),
     "a flavor's id": (
-        lambda text: [post_flavor(id=text)],
-        lambda text: entry("flavors", **SIZES, name="f", id=text),
+        lambda text: [build_flavor_request(id=text)],
+        lambda text: build_entry("flavors", **SIZES, name="f", id=text),
     ),
     "a flavor's description": (
-        lambda text: [post_flavor(description=text)],
-        lambda text: entry("flavors", **SIZES, name="f", description=text),
+        lambda text: [build_flavor_request(description=text)],
+        lambda text: build_entry("flavors", **SIZES, name="f", description=text),
     ),
     "an extra spec's key": (
-        lambda text: [post_flavor(), post_extra_specs({text: "1"})],
-        lambda text: entry("flavors", **SIZES, name="f", extra_specs={text: "1"}),
+        lambda text: [build_flavor_request(), build_extra_specs_requests({text: "1"})],
+        lambda text: build_entry("flavors", **SIZES, name="f", extra_specs={text: "1"}),
     ),
     "an aggregate's zone": (
         lambda text: [
             ("POST", AGGREGATES, {"aggregate": {"name": "g", "availability_zone": text}})
         ],
-        lambda text: entry("aggregates", name="g", availability_zone=text),
+        lambda text: build_entry("aggregates", name="g", availability_zone=text),
     ),
     "a key of metadata": (
         lambda text: [
             ("POST", AGGREGATES, {"aggregate": {"name": "g"}}),
-            set_metadata({text: "1"}),
+            build_metadata_requests({text: "1"}),
         ],
-        lambda text: entry("aggregates", name="g", metadata={text: "1"}),
+        lambda text: build_entry("aggregates", name="g", metadata={text: "1"}),
     ),
     **{
         f"an image's {key}": (
             lambda text, body=body: [("POST", "/image/v2/images", {"name": "i", **body(text)})],
-            lambda text, values=values: entry("images", **{"name": "i", **values(text)}),
+            lambda text, values=values: build_entry("images", **{"name": "i", **values(text)}),
         )
         for key, body, values in (
             ("name", lambda text: {"name": text}, lambda text: {"name": text}),
@@ -166,7 +166,7 @@ FIELDS = {
             lambda text, field=field: [
                 ("PUT", f"/scheduler/v1/instances/{ONE}", {"host": "h", "node": "h", field: text})
             ],
-            lambda text, key=key, write=write: entry(
+            lambda text, key=key, write=write: build_entry(
                 "instances", **{"name": "n", key: write(text)}
             ),
         )
@@ -184,51 +184,51 @@ FIELDS = {
 SIMILAR = {
     "the name of a child": (
         lambda text: [PROVIDER_Q, CHILD_R, ("PUT", f"{PROVIDERS}/{TWO}", {"name": text})],
-        lambda text: entry("providers", name="q", providers=[{"name": escape(text)}]),
+        lambda text: build_entry("providers", name="q", providers=[{"name": escape(text)}]),
     ),
     "a consumer's user": (
-        lambda text: [PROVIDER_Q, INVENTORY, put_allocations(user_id=text)],
-        lambda text: allocations(user=text),
+        lambda text: [PROVIDER_Q, INVENTORY, build_allocations_request(user_id=text)],
+        lambda text: build_allocations_entry(user=text),
     ),
     "a node": (
-        lambda text: [post_report(hypervisor_hostname=text)],
-        lambda text: entry("hosts", **SIZES, host="cn1", node=escape(text)),
+        lambda text: [build_report_request(hypervisor_hostname=text)],
+        lambda text: build_entry("hosts", **SIZES, host="cn1", node=escape(text)),
     ),
     "a hypervisor's type": (
-        lambda text: [post_report(hypervisor_type=text)],
-        lambda text: entry("hosts", **SIZES, host="cn1", hypervisor_type=text),
+        lambda text: [build_report_request(hypervisor_type=text)],
+        lambda text: build_entry("hosts", **SIZES, host="cn1", hypervisor_type=text),
     ),
     "a host's address": (
-        lambda text: [post_report(host_ip=text)],
-        lambda text: entry("hosts", **SIZES, host="cn1", host_ip=escape(text)),
+        lambda text: [build_report_request(host_ip=text)],
+        lambda text: build_entry("hosts", **SIZES, host="cn1", host_ip=escape(text)),
     ),
     "an extra spec's value": (
-        lambda text: [post_flavor(), post_extra_specs({"k": text})],
-        lambda text: entry("flavors", **SIZES, name="f", extra_specs={"k": text}),
+        lambda text: [build_flavor_request(), build_extra_specs_requests({"k": text})],
+        lambda text: build_entry("flavors", **SIZES, name="f", extra_specs={"k": text}),
     ),
     "a flavor's project": (
         lambda text: [
-            post_flavor(**{"os-flavor-access:is_public": False}),
+            build_flavor_request(**{"os-flavor-access:is_public": False}),
             ("POST", f"{FLAVORS}/f/action", {"addTenantAccess": {"tenant": text}}),
         ],
-        lambda text: entry("flavors", **SIZES, name="f", is_public=False, projects=[text]),
+        lambda text: build_entry("flavors", **SIZES, name="f", is_public=False, projects=[text]),
     ),
     "a group's name": (
         lambda text: [
             ("POST", "/compute/v2.1/os-server-groups", {"server_group": {**GROUP, "name": text}})
         ],
-        lambda text: entry("server_groups", **{**GROUP, "name": text}),
+        lambda text: build_entry("server_groups", **{**GROUP, "name": text}),
     ),
     "an aggregate's name": (
         lambda text: [("POST", AGGREGATES, {"aggregate": {"name": text}})],
-        lambda text: entry("aggregates", name=text),
+        lambda text: build_entry("aggregates", name=text),
     ),
     "a value of metadata": (
         lambda text: [
             ("POST", AGGREGATES, {"aggregate": {"name": "g"}}),
-            set_metadata({"k": text}),
+            build_metadata_requests({"k": text}),
         ],
-        lambda text: entry("aggregates", name="g", metadata={"k": text}),
+        lambda text: build_entry("aggregates", name="g", metadata={"k": text}),
     ),
     **{
         name: FIELDS.pop(name)
@@ -244,7 +244,7 @@ SIMILAR = {
 }
 
 
-def are_accepted(app, requests):
+def are_requests_accepted(app, requests):
     """Send requests and return whether all succeed. Old routes get no version header."""
     number, statuses = "", []
     for method, path, body in requests:
@@ -257,7 +257,7 @@ def are_accepted(app, requests):
     return max(statuses) < 300
 
 
-def can_load(cloud, document):
+def can_load_document(cloud, document):
     try:
         cloud.load(to_yaml(document))
     except Invalid:
@@ -283,9 +283,9 @@ def test_file_accepts_the_same_names_as_the_api(
     for text in TEXTS:
         empty(sqlite_url)
         empty(loaded_url)
-        is_accepted = are_accepted(sqlite_app, requests(text))
+        is_accepted = are_requests_accepted(sqlite_app, requests(text))
         if is_accepted:
             loaded.load(written.dump())
             assert loaded.state == written.state
             empty(loaded_url)
-        assert can_load(loaded, document(text)) == is_accepted, text
+        assert can_load_document(loaded, document(text)) == is_accepted, text

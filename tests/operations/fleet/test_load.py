@@ -132,7 +132,7 @@ def test_load_creates_the_whole_cloud(cloud):
 
 
 @pytest.mark.all_databases
-def test_second_load_changes_nothing(cloud):
+def test_second_load_of_a_fleet_file_changes_nothing(cloud):
     cloud.load(WHOLE)
     before = cloud.state
     assert cloud.load(WHOLE) == []
@@ -235,7 +235,7 @@ def test_objects_in_the_file_are_updated(cloud):
     assert allocations_by_provider_name(cloud, "web1") == {}
 
 
-def test_a_server_group_is_changed_by_its_name(sqlite_cloud):
+def test_server_group_is_changed_by_its_name(sqlite_cloud):
     sqlite_cloud.load(WHOLE)
     sqlite_cloud.load("server_groups: [{name: apart, policy: affinity}]")
     (group,) = sqlite_cloud.state.server_groups.values()
@@ -308,7 +308,7 @@ def test_providers_can_be_renamed_and_moved(sqlite_cloud):
     assert moved.inventories["DISK_GB"].total == 1000
 
 
-def test_a_node_can_be_renamed_by_its_uuid(sqlite_cloud):
+def test_node_can_be_renamed_by_its_uuid(sqlite_cloud):
     sqlite_cloud.load(HOSTS)
     uuid = read_provider(sqlite_cloud, "cn3").uuid
     sqlite_cloud.load(f"hosts: [{{host: other, uuid: {uuid}}}]")
@@ -316,7 +316,7 @@ def test_a_node_can_be_renamed_by_its_uuid(sqlite_cloud):
     assert {node.host for node in sqlite_cloud.state.nodes.values()} == {"cn1", "cn2", "other"}
 
 
-def test_a_host_may_have_several_nodes(sqlite_cloud):
+def test_host_can_have_several_nodes(sqlite_cloud):
     sqlite_cloud.load(
         """
         hosts: [{host: ironic, node: "metal[1-3]", vcpus: 1, memory_mb: 1, host_ip: 10.0.0.1}]

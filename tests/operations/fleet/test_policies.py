@@ -34,7 +34,7 @@ def sqlite_policed_cloud(sqlite_database, sqlite_url, tmp_path):
     return LoadableCloud(sqlite_database, settings_with_policies(sqlite_url, tmp_path))
 
 
-def ratios_by_host(cloud):
+def read_ratios_by_host(cloud):
     found = cloud.state.providers
     return {
         f"h{number}": found[node_uuid(number)].inventories["VCPU"].allocation_ratio
@@ -44,7 +44,7 @@ def ratios_by_host(cloud):
 
 def test_hosts_have_the_ratios_of_their_policy(policed_cloud):
     policed_cloud.load(HOSTS)
-    assert ratios_by_host(policed_cloud) == {"h1": 8.0, "h2": 3.0}
+    assert read_ratios_by_host(policed_cloud) == {"h1": 8.0, "h2": 3.0}
     assert policed_cloud.load(HOSTS) == []
 
 
@@ -52,12 +52,12 @@ def test_ratios_follow_changes_of_hosts_and_policies(policed_cloud):
     policed_cloud.load(HOSTS)
     moved = "version: 1\naggregates: [{name: dense, hosts: [h2]}]"
     policed_cloud.load(moved)
-    assert ratios_by_host(policed_cloud) == {"h1": 3.0, "h2": 8.0}
+    assert read_ratios_by_host(policed_cloud) == {"h1": 3.0, "h2": 8.0}
     other = "version: 1\naggregates: [{name: dense, metadata: {sched_policy: low_cpu_density}}]"
     policed_cloud.load(other)
-    assert ratios_by_host(policed_cloud) == {"h1": 3.0, "h2": 1.0}
+    assert read_ratios_by_host(policed_cloud) == {"h1": 3.0, "h2": 1.0}
     policed_cloud.load("version: 1\naggregates: [{name: dense, metadata: {}}]")
-    assert ratios_by_host(policed_cloud) == {"h1": 3.0, "h2": 3.0}
+    assert read_ratios_by_host(policed_cloud) == {"h1": 3.0, "h2": 3.0}
 
 
 def test_dump_omits_ratios_of_the_policy(sqlite_policed_cloud):
@@ -76,7 +76,7 @@ aggregates:
   - {name: dense, hosts: [h2]}
   - {name: sparse, hosts: [h1], metadata: {sched_policy: low_cpu_density}}
 """)
-    assert ratios_by_host(sqlite_policed_cloud) == {"h1": 1.0, "h2": 8.0}
+    assert read_ratios_by_host(sqlite_policed_cloud) == {"h1": 1.0, "h2": 8.0}
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_invalid_document_is_rejected_with_its_path(sqlite_cloud, entry, message
     assert sqlite_cloud.state.instances == {}
 
 
-def test_metadata_are_texts_and_stay_unless_the_entry_has_them(sqlite_cloud):
+def test_metadata_of_an_instance_are_texts_and_replaced_only_if_given(sqlite_cloud):
     uuid = uuid_of("one")
     entry = f"instances:\n- uuid: {uuid}\n"
     sqlite_cloud.load(f"{entry}  metadata: {{tier: 1}}\n  system_metadata: {{a: null, b: x}}")
@@ -67,7 +67,7 @@ def test_metadata_are_texts_and_stay_unless_the_entry_has_them(sqlite_cloud):
         sqlite_cloud.load(f"{entry}  metadata: {{a: {text}, b: {text}, c: {text}, d: {text}}}")
 
 
-def test_non_json_number_is_stored_as_text(sqlite_cloud):
+def test_number_of_an_image_that_json_lacks_is_stored_as_text(sqlite_cloud):
     uuid = uuid_of("one")
     sqlite_cloud.load(
         f"instances:\n- uuid: {uuid}\n"

@@ -129,6 +129,6 @@ def test_written_yaml_is_standard_yaml():
     }
 
 
-def test_alias_per_host_is_parsed():
+def test_yaml_aliases_for_each_of_many_hosts_are_parsed():
     lines = ["like: &like {a: 1, b: [1, 2, 3]}", "hosts:", *["- *like"] * 10_000]
     assert len(YamlFile("\n".join(lines), "f").data["hosts"]) == 10_000
