@@ -32,7 +32,7 @@ WRITERS, WORKERS, PROVIDERS = 16, 3, 10
 PAUSE = 3.0
 
 
-class Killer(threading.Thread):
+class WorkerKiller(threading.Thread):
     """A thread that repeatedly kills a random worker of a server with SIGKILL."""
 
     def __init__(self, server: psutil.Process) -> None:
@@ -60,7 +60,7 @@ def race_results(database, database_url, serve, record_property) -> list[WriterR
     """Run the writers and the killer, and return the writers' results."""
     providers = [make_provider(database, VCPU=TOTAL) for _ in range(PROVIDERS)]
     server = serve(*("--workers", str(WORKERS)), OS_PLACEMENT_DATABASE__CONNECTION=database_url)
-    killer = Killer(psutil.Process(server.process.pid))
+    killer = WorkerKiller(psutil.Process(server.process.pid))
     killer.start()
     results = run_in_processes(
         WRITERS, write_at_random, server.url, providers, SECONDS, database_url
@@ -73,7 +73,7 @@ def race_results(database, database_url, serve, record_property) -> list[WriterR
     return results
 
 
-def test_acknowledged_writes_are_complete_and_rejected_writes_absent(
+def test_acknowledged_writes_remain_and_rejected_writes_are_absent(
     database, race_results, record_property
 ):
     expected = {
@@ -82,7 +82,7 @@ def test_acknowledged_writes_are_complete_and_rejected_writes_absent(
         for consumer, amounts in result.holds.items()
         for provider, amount in amounts.items()
     }
-    assert used_in_database(database) == expected
+    assert read_used_amounts(database) == expected
     with database.read() as connection:
         known = set(connection.scalars(select(consumers_table.c.uuid)))
     assert known == {consumer for consumer, _provider in expected}
@@ -92,7 +92,7 @@ def test_acknowledged_writes_are_complete_and_rejected_writes_absent(
     record_property(TRIED, f"{writes} writes of {WRITERS} writers")
 
 
-def used_in_database(database: Database) -> dict[tuple[str, str], int]:
+def read_used_amounts(database: Database) -> dict[tuple[str, str], int]:
     with database.read() as connection:
         names = list(connection.scalars(select(allocations_table.c.consumer_id).distinct()))
         rows = allocations.of_consumers(connection, names)

@@ -50,7 +50,7 @@ class WriterResult:
 
 
 @dataclass
-class _Consumer:
+class _WrittenConsumer:
     generation: int | None = None
     amounts: Amounts = field(default_factory=dict)
 
@@ -77,7 +77,7 @@ class Writer:
         self._database = database
         self._dice = random.Random(seed)
         self._providers = providers
-        self._consumers = {str(uuid4()): _Consumer() for _ in range(3)}
+        self._consumers = {str(uuid4()): _WrittenConsumer() for _ in range(3)}
         self._statuses: Counter[tuple[str, int | None]] = Counter()
 
     def write_until(self, end: float) -> WriterResult:
@@ -143,7 +143,7 @@ class Writer:
             for name, amounts in claimed.items():
                 generation = self._consumers[name].generation
                 next_generation = (generation or 0) + 1 if amounts else None
-                self._consumers[name] = _Consumer(next_generation, amounts)
+                self._consumers[name] = _WrittenConsumer(next_generation, amounts)
 
     def _was_applied(self, claimed: Mapping[str, Amounts]) -> bool:
         """Read from the server whether a request without a response was applied."""
@@ -153,19 +153,19 @@ class Writer:
             current, before = self._read_consumer(name), self._consumers[name]
             if current == before and amounts == before.amounts == {}:
                 continue  # The request does not change this consumer.
-            after = _Consumer((before.generation or 0) + 1 if amounts else None, amounts)
+            after = _WrittenConsumer((before.generation or 0) + 1 if amounts else None, amounts)
             assert current in (before, after), f"{name}: {current}, neither {before} nor {after}"
             results.add(current == after)
         assert len(results) <= 1, f"a request was half applied: {claimed}"
         return results == {True}
 
-    def _read_consumer(self, name: str) -> _Consumer:
+    def _read_consumer(self, name: str) -> _WrittenConsumer:
         document = self._get(f"/allocations/{name}")
         amounts = {
             provider: allocation["resources"]["VCPU"]
             for provider, allocation in document["allocations"].items()
         }
-        return _Consumer(document.get("consumer_generation"), amounts)
+        return _WrittenConsumer(document.get("consumer_generation"), amounts)
 
     def _get(self, path: str) -> dict[str, Any]:
         """Return a document, repeating the request until a worker responds."""
