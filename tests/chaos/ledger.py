@@ -16,7 +16,7 @@ from sqlalchemy import select
 from placement_sched.db.tables import allocations, consumers
 from placement_sched.db.transaction import Database
 from tests.support.versions import LATEST_HEADERS
-from tests.verifier.growth import lost_writes
+from tests.verifier.growth import find_lost_writes
 from tests.verifier.model import AcknowledgedWrites, HeldAmounts
 
 _HEADERS = {"X-Auth-Token": "admin", "Content-Type": "application/json", **LATEST_HEADERS}
@@ -116,7 +116,7 @@ def check_ledgers(database: Database, ledgers: list[Ledger]) -> Counter[str]:
     answers: Counter[str] = Counter()
     for ledger in ledgers:
         answers.update(ledger.answers)
-        assert [fault.detail for fault in lost_writes(database, ledger.writes)] == []
+        assert [fault.detail for fault in find_lost_writes(database, ledger.writes)] == []
     with database.read() as connection:
         holding = set(connection.scalars(select(allocations.c.consumer_id)))
         stored = set(connection.scalars(select(consumers.c.uuid)))

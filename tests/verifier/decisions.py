@@ -36,7 +36,7 @@ _BATCH = 100
 _AS_CLAIMED = 1
 
 
-def fault_queries() -> Mapping[Fault, Select[Any]]:
+def build_fault_queries() -> Mapping[Fault, Select[Any]]:
     names = (_INSTANCES.uuid.label("instance"), _DECISIONS.uuid.label("decision"))
     placed_by = select(*names, _DECISIONS.outcome, _DECISIONS.kind)
     placed = sa.exists().where(
@@ -58,21 +58,21 @@ def find_faults(connection: Connection) -> Faults:
     for batch in sql.batches(connection.scalars(newest).all(), _BATCH):
         rows = list(sql.select_in_batches(connection, select(*columns), _DECISIONS.uuid, batch))
         answers = {row.uuid: _parse_document(row.selections) for row in rows}
-        query = _places_query()
+        query = _build_places_query()
         places = list(sql.select_in_batches(connection, query, _PLACES.decision_uuid, batch))
-        held = held_amounts(connection, [place.instance for place in places])
+        held = read_held_amounts(connection, [place.instance for place in places])
         placed: dict[str, dict[int, str]] = defaultdict(dict)
         for place in places:
             placed[place.decision][place.position] = canonical_uuid(place.instance)
             holds = held.get(place.instance, {})
-            yield from _faults_of_place(place, answers.get(place.decision), holds)
+            yield from _find_faults_of_place(place, answers.get(place.decision), holds)
         for row in rows:
             # Old releases recorded neither conditions nor places.
             if row.conditions is not None:
-                yield from _faults_of_request(row, answers[row.uuid], placed.get(row.uuid, {}))
+                yield from _find_faults_of_request(row, answers[row.uuid], placed.get(row.uuid, {}))
 
 
-def _places_query() -> Select[Any]:
+def _build_places_query() -> Select[Any]:
     """Return a query for places, with the claims of their instances.
 
     A claim is ``unwritten`` if nothing was written to its consumer afterwards. It is ``unchanged``
@@ -112,12 +112,12 @@ def _parse_document(text: str) -> Any:
         return None
 
 
-def _faults_of_place(place: Any, answer: Any, held: HeldAmounts) -> Faults:
+def _find_faults_of_place(place: Any, answer: Any, held: HeldAmounts) -> Faults:
     values = {"instance": place.instance, "decision": place.decision, "host": place.host}
     try:
         best = answer["selections"][place.position][0]
         chosen, request = best["service_host"], best["allocation_request"]
-        claimed = _claimed_amounts(request)
+        claimed = _sum_claimed_amounts(request)
     except (AttributeError, LookupError, TypeError):
         if place.outcome == SELECTED:
             yield Fault.DECISION_UNREADABLE, values
@@ -135,7 +135,7 @@ def _faults_of_place(place: Any, answer: Any, held: HeldAmounts) -> Faults:
         yield Fault.CLAIM_DIFFERS, {**values, "claimed": claimed, "held": held}
 
 
-def _claimed_amounts(request: Any) -> HeldAmounts:
+def _sum_claimed_amounts(request: Any) -> HeldAmounts:
     parts = {} if request is None else request["allocations"]
     return {
         (provider, name): amount
@@ -144,7 +144,7 @@ def _claimed_amounts(request: Any) -> HeldAmounts:
     }
 
 
-def _faults_of_request(row: Any, answer: Any, placed: Mapping[int, str]) -> Faults:
+def _find_faults_of_request(row: Any, answer: Any, placed: Mapping[int, str]) -> Faults:
     """Yield the positions with different instances in the request and in the places."""
     request = _parse_document(row.request)
     try:
@@ -159,7 +159,7 @@ def _faults_of_request(row: Any, answer: Any, placed: Mapping[int, str]) -> Faul
             yield Fault.UNPLACED, {"decision": row.uuid, "position": at, **values}
 
 
-def held_amounts(
+def read_held_amounts(
     connection: Connection, uuids: Iterable[str]
 ) -> dict[str, dict[tuple[str, str], int]]:
     columns = allocations.c

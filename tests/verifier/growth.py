@@ -7,32 +7,34 @@ from sqlalchemy import Table, func, select
 from placement_sched.db import tables
 from placement_sched.db.transaction import Connection, Database
 from placement_sched.model.checks import Violation
-from tests.verifier.decisions import held_amounts
+from tests.verifier.decisions import read_held_amounts
 from tests.verifier.model import (
     AcknowledgedWrites,
     Fault,
     Faults,
     Generations,
-    GenerationsSeen,
-    describe,
+    GenerationsAtMoment,
+    describe_values,
 )
 
 
-def read_generations(database: Database) -> GenerationsSeen:
+def read_generations(database: Database) -> GenerationsAtMoment:
     with database.snapshot() as connection:
-        return GenerationsSeen(
-            _generations_of(connection, tables.resource_providers),
-            _generations_of(connection, tables.consumers),
+        return GenerationsAtMoment(
+            _read_generations_of_table(connection, tables.resource_providers),
+            _read_generations_of_table(connection, tables.consumers),
         )
 
 
-def _generations_of(connection: sa.Connection, of: Table) -> Generations:
+def _read_generations_of_table(connection: sa.Connection, of: Table) -> Generations:
     columns = (of.c.id, of.c.uuid, of.c.created_at, func.coalesce(of.c.generation, 0))
     rows = connection.execute(select(*columns)).all()
     return {(number, uuid, created): last for number, uuid, created, last in rows}
 
 
-def fallen_generations(before: GenerationsSeen, after: GenerationsSeen) -> tuple[Violation, ...]:
+def find_fallen_generations(
+    before: GenerationsAtMoment, after: GenerationsAtMoment
+) -> tuple[Violation, ...]:
     pairs = (
         ("provider", before.providers, after.providers),
         ("consumer", before.consumers, after.consumers),
@@ -45,14 +47,14 @@ def fallen_generations(before: GenerationsSeen, after: GenerationsSeen) -> tuple
     )
 
 
-def lost_writes(database: Database, writes: AcknowledgedWrites) -> tuple[Violation, ...]:
+def find_lost_writes(database: Database, writes: AcknowledgedWrites) -> tuple[Violation, ...]:
     with database.snapshot() as connection:
-        lost = list(_find_lost(connection, writes))
-    return tuple(Violation(fault, describe(values)) for fault, values in lost)
+        lost = list(_find_lost_amounts(connection, writes))
+    return tuple(Violation(fault, describe_values(values)) for fault, values in lost)
 
 
-def _find_lost(connection: Connection, writes: AcknowledgedWrites) -> Faults:
-    held = held_amounts(connection, sorted(writes.by_consumer))
+def _find_lost_amounts(connection: Connection, writes: AcknowledgedWrites) -> Faults:
+    held = read_held_amounts(connection, sorted(writes.by_consumer))
     for consumer, expected in writes.by_consumer.items():
         holds = held.get(consumer, {})
         if holds not in expected:

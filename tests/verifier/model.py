@@ -43,7 +43,7 @@ Generations = dict[tuple[int, str, datetime | None], int]
 
 
 @dataclass(frozen=True, slots=True)
-class GenerationsSeen:
+class GenerationsAtMoment:
     """The generations of all providers and consumers at a moment.
 
     A consumer that is deleted and created again has another number. SQLite reuses the number of the
@@ -73,5 +73,5 @@ class AcknowledgedWrites:
         self.by_consumer[consumer] = (*before, amounts)
 
 
-def describe(values: Mapping[str, Any]) -> str:
+def describe_values(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in values.items())

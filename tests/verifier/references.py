@@ -24,22 +24,24 @@ _PROVIDERS = tables.resource_providers
 MIN_USED = 1
 
 
-def fault_queries() -> Mapping[Fault, Select[Any]]:
+def build_fault_queries() -> Mapping[Fault, Select[Any]]:
     """Return the queries for faults, by fault."""
     uuid, columns = _CONSUMERS.uuid, _PROVIDERS.c
     user, kind, of_class = _CONSUMERS.user_id, _CONSUMERS.consumer_type_id, _OWNED.resource_class_id
     negative = select(uuid, _CONSUMERS.generation).where(_CONSUMERS.generation < 0)
     return {
-        Fault.UNITS: _wrong_units_query(),
+        Fault.UNITS: _build_wrong_units_query(),
         Fault.NO_USER: rows_without(tables.users, user, uuid),
         Fault.NO_TYPE: rows_without(tables.consumer_types, kind, uuid),
         Fault.CONSUMER_GENERATION: negative,
-        Fault.INVENTORY_NO_PROVIDER: _rows_without_provider(_OWNED, of_class),
-        Fault.INVENTORY_NO_CLASS: _providers_without(tables.resource_classes, of_class, _OWNED),
-        Fault.TRAIT_NO_PROVIDER: _rows_without_provider(_HAS, _HAS.trait_id),
-        Fault.UNKNOWN_TRAIT: _providers_without(tables.traits, _HAS.trait_id, _HAS),
-        Fault.MEMBER_NO_PROVIDER: _rows_without_provider(_IN, _IN.aggregate_id),
-        Fault.UNKNOWN_AGGREGATE: _providers_without(
+        Fault.INVENTORY_NO_PROVIDER: _build_query_for_rows_without_provider(_OWNED, of_class),
+        Fault.INVENTORY_NO_CLASS: _build_query_for_providers_without(
+            tables.resource_classes, of_class, _OWNED
+        ),
+        Fault.TRAIT_NO_PROVIDER: _build_query_for_rows_without_provider(_HAS, _HAS.trait_id),
+        Fault.UNKNOWN_TRAIT: _build_query_for_providers_without(tables.traits, _HAS.trait_id, _HAS),
+        Fault.MEMBER_NO_PROVIDER: _build_query_for_rows_without_provider(_IN, _IN.aggregate_id),
+        Fault.UNKNOWN_AGGREGATE: _build_query_for_providers_without(
             tables.placement_aggregates, _IN.aggregate_id, _IN
         ),
         Fault.PROVIDER_GENERATION: select(columns.uuid, columns.generation).where(
@@ -48,17 +50,17 @@ def fault_queries() -> Mapping[Fault, Select[Any]]:
     }
 
 
-def _rows_without_provider(columns: Any, other: Any) -> Select[Any]:
+def _build_query_for_rows_without_provider(columns: Any, other: Any) -> Select[Any]:
     provider = columns.resource_provider_id
     return rows_without(_PROVIDERS, provider, provider.label("number"), other.label("other"))
 
 
-def _providers_without(owner: sa.Table, column: Any, columns: Any) -> Select[Any]:
+def _build_query_for_providers_without(owner: sa.Table, column: Any, columns: Any) -> Select[Any]:
     missing = rows_without(owner, column, column.label("number"))
     return with_provider(missing, columns.resource_provider_id)
 
 
-def _wrong_units_query() -> Select[Any]:
+def _build_wrong_units_query() -> Select[Any]:
     # No API writes a step_size of 0, but SQL can, and 0 divides nothing.
     steps = _HELD.used % sa.func.nullif(_OWNED.step_size, 0)
     query = select(

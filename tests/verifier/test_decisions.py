@@ -36,13 +36,13 @@ class Cloud:
     def free(self, uuid):
         self.app.delete(f"/placement/allocations/{uuid}", headers=LATEST_HEADERS)
 
-    def row_of(self, table, uuid):
+    def read_row(self, table, uuid):
         with self.database.read() as connection:
             query = select(table).where(table.c.uuid == uuid)
             return dict(connection.execute(query).mappings().one())
 
     def copy_decision(self, decision, **changes):
-        row = self.row_of(DECISIONS, decision)
+        row = self.read_row(DECISIONS, decision)
         del row["id"]
         place = {"decision_uuid": OTHER, "position": 0, "instance_uuid": FIRST, "host": "cn1"}
         break_tables(
@@ -51,7 +51,7 @@ class Cloud:
             insert(PLACES).values(place),
         )
 
-    def violated_invariants(self):
+    def find_violated_invariants(self):
         return sorted(violation.invariant for violation in verify(self.database).violations)
 
 
@@ -71,7 +71,7 @@ def test_placement_on_an_unselected_host_is_reported(cloud, host, options):
     assert f"decision {decision}, host {host}, chosen cn1" in violation.detail
 
 
-def deletion_of_claim(uuid, *, held=False):
+def build_deletion_of_claim(uuid, *, held=False):
     consumers, allocations = tables.consumers.c, tables.allocations.c
     of_claim = [
         tables.allocations.delete().where(allocations.consumer_id == uuid),
@@ -88,7 +88,7 @@ def deletion_of_claim(uuid, *, held=False):
 def test_partially_lost_claim_is_reported(cloud, held):
     decision = cloud.place(FIRST, SECOND)["decision"]
     assert_invariants(cloud.database)
-    break_tables(cloud.database, *deletion_of_claim(SECOND, held=held))
+    break_tables(cloud.database, *build_deletion_of_claim(SECOND, held=held))
     (violation,) = verify(cloud.database).violations
     assert violation.invariant is Fault.UNPLACED
     assert f"decision {decision}, position 1, requested {SECOND}" in violation.detail
@@ -122,7 +122,7 @@ def test_decision_has_a_placement_per_instance(cloud, way):
     with cloud.database.read() as connection:
         number = len(connection.execute(select(PLACES)).all())
     break_tables(cloud.database, PLACES.delete().where(PLACES.c.position == number - 1))
-    assert cloud.violated_invariants().count(Fault.UNPLACED) == 1
+    assert cloud.find_violated_invariants().count(Fault.UNPLACED) == 1
 
 
 @pytest.mark.all_databases
@@ -136,13 +136,13 @@ def test_placement_of_an_unrequested_instance_is_reported(cloud):
             select(PLACES.c.decision_uuid, 7, PLACES.c.instance_uuid).where(PLACES.c.position == 0),
         ),
     )
-    assert cloud.violated_invariants() == [Fault.UNPLACED] * 2
+    assert cloud.find_violated_invariants() == [Fault.UNPLACED] * 2
 
 
 def test_decision_of_an_old_release_needs_no_placements(cloud):
     cloud.place(FIRST, SECOND)
     unconditioned = update(DECISIONS).values(conditions=None)
-    break_tables(cloud.database, *deletion_of_claim(SECOND, held=True), unconditioned)
+    break_tables(cloud.database, *build_deletion_of_claim(SECOND, held=True), unconditioned)
     assert_invariants(cloud.database)
 
 
@@ -150,27 +150,27 @@ def test_decision_of_an_old_release_needs_no_placements(cloud):
 def test_request_without_instances_is_reported(cloud, text):
     cloud.place(FIRST)
     break_tables(cloud.database, update(DECISIONS).values(request=text))
-    assert cloud.violated_invariants() == [Fault.DECISION_UNREADABLE]
+    assert cloud.find_violated_invariants() == [Fault.DECISION_UNREADABLE]
 
 
 def test_second_decision_for_a_claim_is_reported(cloud):
     decision = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
     cloud.copy_decision(decision)
-    assert cloud.violated_invariants() == [Fault.DECIDED_AGAIN]
+    assert cloud.find_violated_invariants() == [Fault.DECIDED_AGAIN]
 
 
 def test_instance_with_another_decision_than_its_claim_is_reported(cloud):
     decision = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
-    later = cloud.row_of(DECISIONS, decision)["created_at"] + timedelta(seconds=5)
+    later = cloud.read_row(DECISIONS, decision)["created_at"] + timedelta(seconds=5)
     cloud.copy_decision(decision, created_at=later)
     break_tables(cloud.database, update(tables.instances).values(decision_uuid=OTHER))
-    assert cloud.violated_invariants() == [Fault.CLAIMED_BEFORE]
+    assert cloud.find_violated_invariants() == [Fault.CLAIMED_BEFORE]
 
 
 def test_second_decision_without_claim_is_allowed(cloud):
     decision = cloud.place(FIRST, force_hosts=["cn1"])["decision"]
     cloud.copy_decision(decision, kind="no_claim")
-    assert cloud.violated_invariants() == []
+    assert cloud.find_violated_invariants() == []
 
 
 def test_moved_or_repeated_instance_belongs_to_its_last_decision(cloud):
@@ -236,7 +236,7 @@ def test_deleted_decisions_are_not_compared(cloud):
     assert_invariants(cloud.database)
 
 
-def claim_repeatedly(cloud, host, times=1):
+def claim_repeatedly_by_placement(cloud, host, times=1):
     owner = {"project_id": "p1", "user_id": "u1", "consumer_type": "INSTANCE"}
     for generation in (None, *range(1, times)):
         held = {report(host)["uuid"]: {"resources": {"VCPU": 1 + (generation or 0)}}}
@@ -244,7 +244,7 @@ def claim_repeatedly(cloud, host, times=1):
         cloud.app.put_json(f"/placement/allocations/{FIRST}", body, headers=LATEST_HEADERS)
 
 
-def set_equal_times(cloud):
+def set_equal_creation_times(cloud):
     moment = datetime.fromisoformat("2038-01-01T12:00:00")
     break_tables(
         cloud.database,
@@ -256,29 +256,29 @@ def set_equal_times(cloud):
 def test_instance_reclaimed_within_the_second_is_not_compared(cloud):
     cloud.place(FIRST, force_hosts=["cn1"])
     cloud.free(FIRST)
-    claim_repeatedly(cloud, "cn2")
-    set_equal_times(cloud)
-    assert cloud.violated_invariants() == [Invariant.ANOTHER_HOST]
+    claim_repeatedly_by_placement(cloud, "cn2")
+    set_equal_creation_times(cloud)
+    assert cloud.find_violated_invariants() == [Invariant.ANOTHER_HOST]
     record = {"host": "cn2", "node": "cn2", "project_id": "p1", "user_id": "u1"}
     cloud.app.put_json(f"/scheduler/v1/instances/{FIRST}", record)
     assert_invariants(cloud.database)
 
 
 @pytest.mark.parametrize("times", [1, 3])
-def test_consumer_recreated_within_the_second_is_distinct(cloud, times):
+def test_consumer_recreated_within_a_second_is_a_new_consumer(cloud, times):
     cloud.place(FIRST, force_hosts=["cn1"])
     cloud.app.delete(f"/scheduler/v1/instances/{FIRST}")
-    claim_repeatedly(cloud, "cn1", times)
-    set_equal_times(cloud)
+    claim_repeatedly_by_placement(cloud, "cn1", times)
+    set_equal_creation_times(cloud)
     assert_invariants(cloud.database)
 
 
 @pytest.mark.parametrize("uuids", [[FIRST], [FIRST, SECOND]], ids=len)
-def test_claim_is_matched_within_its_second(cloud, uuids):
+def test_claim_is_matched_to_decisions_of_its_second(cloud, uuids):
     cloud.place(*uuids)
-    set_equal_times(cloud)
+    set_equal_creation_times(cloud)
     held = tables.allocations
     break_tables(cloud.database, update(held).where(held.c.consumer_id == FIRST).values(used=2))
-    assert cloud.violated_invariants() == [Fault.CLAIM_DIFFERS]
+    assert cloud.find_violated_invariants() == [Fault.CLAIM_DIFFERS]
     break_tables(cloud.database, tables.instances.delete())
-    assert cloud.violated_invariants() == [Invariant.NOT_RECORDED] * len(uuids)
+    assert cloud.find_violated_invariants() == [Invariant.NOT_RECORDED] * len(uuids)

@@ -9,7 +9,7 @@ from tests.support.clouds import uuid_of
 from tests.support.invariants import assert_generations_grow, break_tables
 from tests.support.scheduling import report
 from tests.support.versions import LATEST_HEADERS
-from tests.verifier.growth import fallen_generations, lost_writes, read_generations
+from tests.verifier.growth import find_fallen_generations, find_lost_writes, read_generations
 from tests.verifier.model import AcknowledgedWrites
 
 CN1, CONSUMER = report("cn1")["uuid"], uuid_of("consumer")
@@ -33,7 +33,7 @@ def _put_allocation(app, vcpus, generation=None):
     app.put_json(f"/placement/allocations/{CONSUMER}", body, headers=LATEST_HEADERS)
 
 
-def test_growing_generations_are_valid(client, database):
+def test_increased_generations_are_valid(client, database):
     before = read_generations(database)
     with assert_generations_grow(database):
         _put_allocation(client, 2, generation=1)
@@ -46,7 +46,7 @@ def test_growing_generations_are_valid(client, database):
 def test_fallen_generation_is_reported(client, database, table):
     before = read_generations(database)
     break_tables(database, update(table).values(generation=0))
-    (violation,) = fallen_generations(before, read_generations(database))
+    (violation,) = find_fallen_generations(before, read_generations(database))
     assert " to 0" in violation.detail
 
 
@@ -63,7 +63,7 @@ HELD, MORE = {(CN1, "VCPU"): 1}, {(CN1, "VCPU"): 2}
 OTHER = uuid_of("another consumer")
 
 
-def _acknowledged_writes(*writes):
+def _build_acknowledged_writes(*writes):
     acknowledged = AcknowledgedWrites()
     for amounts, answered in writes:
         acknowledged.note(CONSUMER, amounts, answered=answered)
@@ -81,10 +81,10 @@ def _acknowledged_writes(*writes):
     ],
 )
 def test_acknowledged_allocations_are_valid(client, database, writes):
-    acknowledged = _acknowledged_writes(*writes)
+    acknowledged = _build_acknowledged_writes(*writes)
     acknowledged.note(OTHER, {})
     acknowledged.note(OTHER, HELD, answered=False)
-    assert lost_writes(database, acknowledged) == ()
+    assert find_lost_writes(database, acknowledged) == ()
 
 
 @pytest.mark.parametrize(
@@ -98,12 +98,12 @@ def test_acknowledged_allocations_are_valid(client, database, writes):
     ],
 )
 def test_consumer_with_other_allocations_is_reported(client, database, writes):
-    (violation,) = lost_writes(database, _acknowledged_writes(*writes))
+    (violation,) = find_lost_writes(database, _build_acknowledged_writes(*writes))
     assert CONSUMER in violation.detail
 
 
 def test_missing_consumer_is_reported(client, database):
     client.delete(f"/placement/allocations/{CONSUMER}", headers=LATEST_HEADERS)
-    (violation,) = lost_writes(database, _acknowledged_writes((HELD, True)))
+    (violation,) = find_lost_writes(database, _build_acknowledged_writes((HELD, True)))
     assert CONSUMER in violation.detail
-    assert lost_writes(database, _acknowledged_writes((HELD, True), ({}, False))) == ()
+    assert find_lost_writes(database, _build_acknowledged_writes((HELD, True), ({}, False))) == ()

@@ -72,7 +72,7 @@ def cloud(app):
 
 
 @pytest.fixture(scope="module")
-def written_file(sqlite_template, tmp_path_factory):
+def written_database_file(sqlite_template, tmp_path_factory):
     """Return the SQLite file of the cloud."""
     path = tmp_path_factory.mktemp("written") / "cloud.db"
     shutil.copy(sqlite_template, path)
@@ -83,20 +83,20 @@ def written_file(sqlite_template, tmp_path_factory):
 
 
 @pytest.fixture
-def written(written_file, tmp_path):
+def database_copy(written_database_file, tmp_path):
     """Return a copy of the cloud's database."""
-    path = shutil.copy(written_file, tmp_path / "copy.db")
+    path = shutil.copy(written_database_file, tmp_path / "copy.db")
     database = Database(make_settings(f"sqlite:///{path}"))
     yield database
     database.dispose()
 
 
-def id_of_provider(uuid):
+def build_id_of_provider(uuid):
     columns = tables.resource_providers.c
     return select(columns.id).where(columns.uuid == uuid).scalar_subquery()
 
 
-def id_of_class(name):
+def build_id_of_class(name):
     columns = tables.resource_classes.c
     return select(columns.id).where(columns.name == name).scalar_subquery()
 
@@ -123,27 +123,27 @@ def insert_inventory(provider, resource_class):
 
 
 def change_provider(uuid, **values):
-    return _change(tables.resource_providers, "uuid", uuid, values)
+    return _build_update(tables.resource_providers, "uuid", uuid, values)
 
 
 def change_consumer(uuid, **values):
-    return _change(tables.consumers, "uuid", uuid, values)
+    return _build_update(tables.consumers, "uuid", uuid, values)
 
 
 def change_allocations(uuid, **values):
-    return _change(tables.allocations, "consumer_id", uuid, values)
+    return _build_update(tables.allocations, "consumer_id", uuid, values)
 
 
 def change_instance(uuid, **values):
-    return _change(tables.instances, "uuid", uuid, values)
+    return _build_update(tables.instances, "uuid", uuid, values)
 
 
-def _change(table, column, value, values):
+def _build_update(table, column, value, values):
     return update(table).where(table.c[column] == value).values(**values)
 
 
 def move_allocations(uuid, to):
-    number = id_of_provider(to)
+    number = build_id_of_provider(to)
     return [
         change_allocations(uuid, resource_provider_id=number),
         change_consumer(uuid, generation=2),
@@ -156,8 +156,8 @@ AN_AGGREGATE = select(tables.placement_aggregates.c.id).limit(1).scalar_subquery
 DECISION_OF_FREE = (
     select(tables.instances.c.decision_uuid).where(tables.instances.c.uuid == FREE)
 ).scalar_subquery()
-OF_MEMORY = tables.inventories.c.resource_class_id == id_of_class("MEMORY_MB")
-OF_VCPUS = tables.allocations.c.resource_class_id == id_of_class("VCPU")
+OF_MEMORY = tables.inventories.c.resource_class_id == build_id_of_class("MEMORY_MB")
+OF_VCPUS = tables.allocations.c.resource_class_id == build_id_of_class("VCPU")
 #: The two instances of the group are on a host.
 TOGETHER = [
     *(change_instance(uuid, host="cn1", node="cn1") for uuid in (FIRST, SECOND)),
@@ -166,8 +166,8 @@ TOGETHER = [
 ]
 
 
-def change_decision_of_free(**values):
-    return _change(tables.decisions, "uuid", DECISION_OF_FREE, values)
+def change_decision_without_claim(**values):
+    return _build_update(tables.decisions, "uuid", DECISION_OF_FREE, values)
 
 
 #: Statements, the invariants that they violate, and words of the audit's violation.
@@ -199,22 +199,22 @@ BROKEN = {
         f"consumer {FIRST} holds 1024 MEMORY_MB of provider cn",
     ),
     "allocation of no provider": (
-        [insert_allocation(ABSENT, id_of_class("VCPU"), FREE)],
+        [insert_allocation(ABSENT, build_id_of_class("VCPU"), FREE)],
         {Invariant.NO_PROVIDER},
         f"consumer {FREE} holds allocations of the provider number {ABSENT}, which does not",
     ),
     "allocation of no class": (
-        [insert_allocation(id_of_provider(CN1), ABSENT, FREE)],
+        [insert_allocation(build_id_of_provider(CN1), ABSENT, FREE)],
         {Invariant.NO_CLASS},
         f"class number {ABSENT}, which does not exist, of provider cn1 ({CN1})",
     ),
     "allocation of no consumer": (
-        [insert_allocation(id_of_provider(CN1), id_of_class("VCPU"), OTHER)],
+        [insert_allocation(build_id_of_provider(CN1), build_id_of_class("VCPU"), OTHER)],
         {Invariant.NO_CONSUMER},
         f"consumer {OTHER} holds allocations and has no record",
     ),
     "allocated twice": (
-        [insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), FREE)] * 2,
+        [insert_allocation(build_id_of_provider(CHILD), build_id_of_class("VGPU"), FREE)] * 2,
         {Invariant.ALLOCATED_TWICE, Fault.CLAIM_DIFFERS},
         f"consumer {FREE} has 2 allocations of VGPU of provider cn1-gpu ({CHILD})",
     ),
@@ -231,12 +231,12 @@ BROKEN = {
     "no user": ([change_consumer(FREE, user_id=ABSENT)], {Fault.NO_USER}, FREE),
     "no consumer type": ([change_consumer(FREE, consumer_type_id=ABSENT)], {Fault.NO_TYPE}, FREE),
     "inventory of no provider": (
-        [insert_inventory(ABSENT, id_of_class("VCPU"))],
+        [insert_inventory(ABSENT, build_id_of_class("VCPU"))],
         {Fault.INVENTORY_NO_PROVIDER},
         f"{ABSENT}",
     ),
     "inventory of no class": (
-        [insert_inventory(id_of_provider(CN2), ABSENT)],
+        [insert_inventory(build_id_of_provider(CN2), ABSENT)],
         {Fault.INVENTORY_NO_CLASS},
         CN2,
     ),
@@ -246,7 +246,7 @@ BROKEN = {
         f"{ABSENT}",
     ),
     "no such trait": (
-        [insert(TRAIT).values(trait_id=ABSENT, resource_provider_id=id_of_provider(CN2))],
+        [insert(TRAIT).values(trait_id=ABSENT, resource_provider_id=build_id_of_provider(CN2))],
         {Fault.UNKNOWN_TRAIT},
         CN2,
     ),
@@ -256,7 +256,11 @@ BROKEN = {
         f"{ABSENT}",
     ),
     "no such aggregate": (
-        [insert(MEMBER).values(aggregate_id=ABSENT, resource_provider_id=id_of_provider(CN2))],
+        [
+            insert(MEMBER).values(
+                aggregate_id=ABSENT, resource_provider_id=build_id_of_provider(CN2)
+            )
+        ],
         {Fault.UNKNOWN_AGGREGATE},
         CN2,
     ),
@@ -326,7 +330,7 @@ BROKEN = {
             change_instance(FREE, host="cn2", node=None),
             delete(tables.allocations).where(tables.allocations.c.consumer_id == FREE),
             change_consumer(FREE, generation=2),
-            insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), FREE),
+            insert_allocation(build_id_of_provider(CHILD), build_id_of_class("VGPU"), FREE),
         ],
         {Invariant.ANOTHER_HOST},
         f"instance {FREE} is recorded on host cn2 (node None), but has allocations on host cn1",
@@ -338,7 +342,7 @@ BROKEN = {
     ),
     **{
         f"selections {text}": (
-            [change_decision_of_free(selections=text)],
+            [change_decision_without_claim(selections=text)],
             {Fault.DECISION_UNREADABLE},
             FREE,
         )
@@ -354,7 +358,7 @@ BROKEN = {
         OTHER,
     ),
     "decision that refused": (
-        [change_decision_of_free(outcome="no_valid_host")],
+        [change_decision_without_claim(outcome="no_valid_host")],
         {Fault.REFUSED_DECISION},
         "outcome no_valid_host",
     ),
@@ -367,7 +371,7 @@ BROKEN = {
     "provider aggregate of another host": (
         [
             insert(MEMBER).values(
-                aggregate_id=AN_AGGREGATE, resource_provider_id=id_of_provider(CN2)
+                aggregate_id=AN_AGGREGATE, resource_provider_id=build_id_of_provider(CN2)
             )
         ],
         {Fault.STALE_IN_PLACEMENT},
@@ -377,22 +381,22 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_only_the_broken_invariant_is_reported(written, broken):
+def test_only_the_violated_invariant_is_reported(database_copy, broken):
     statements, kinds, words = BROKEN[broken]
-    break_tables(written, *statements)
-    violations = verify(written).violations
-    assert invariants_of(violations) == kinds
+    break_tables(database_copy, *statements)
+    violations = verify(database_copy).violations
+    assert list_invariants(violations) == kinds
     details = [violation.detail for violation in violations]
     assert any(words in detail for detail in details), details
 
 
-def invariants_of(violations):
+def list_invariants(violations):
     return {violation.invariant for violation in violations}
 
 
-def test_cloud_written_by_the_apis_has_no_violations(written):
-    assert_invariants(written)
-    verified = verify(written)
+def test_cloud_written_by_the_apis_has_no_violations(database_copy):
+    assert_invariants(database_copy)
+    verified = verify(database_copy)
     assert (verified.violations, verified.allowed, verified.cut) == ((), (), frozenset())
     assert dict(verified.checked) == {
         "providers": 3,
@@ -407,41 +411,41 @@ def test_cloud_written_by_the_apis_has_no_violations(written):
 def test_mutual_parents_are_a_loop(cloud, database):
     break_tables(
         database,
-        change_provider(CN1, parent_provider_id=id_of_aliased_provider(CN2)),
-        change_provider(CN2, parent_provider_id=id_of_aliased_provider(CN1)),
+        change_provider(CN1, parent_provider_id=build_id_of_aliased_provider(CN2)),
+        change_provider(CN2, parent_provider_id=build_id_of_aliased_provider(CN1)),
     )
     violations = verify(database).violations
     loops = [violation for violation in violations if "cycle" in violation.detail]
     assert len(loops) == 3  # cn1, cn2 and the child of cn1
-    assert invariants_of(loops) == {Invariant.PARENT_LOOP}
+    assert list_invariants(loops) == {Invariant.PARENT_LOOP}
 
 
-def id_of_aliased_provider(uuid):
+def build_id_of_aliased_provider(uuid):
     inner = select(tables.resource_providers).subquery()
     return select(inner.c.id).where(inner.c.uuid == uuid).scalar_subquery()
 
 
-def insert_copy(database, table, original, **values):
+def copy_row(database, table, original, **values):
     with database.read() as connection:
         row = connection.execute(select(table).where(table.c.uuid == original)).mappings().one()
     return insert(table).values({**row, "id": ABSENT, **values})
 
 
-def test_provider_with_a_duplicate_uuid_spelling_is_reported(written):
+def test_provider_uuid_with_and_without_hyphens_is_reported(database_copy):
     changes = {"root_provider_id": ABSENT, "uuid": CN2.replace("-", ""), "name": "x"}
-    break_tables(written, insert_copy(written, tables.resource_providers, CN2, **changes))
-    (violation,) = verify(written).violations
+    break_tables(database_copy, copy_row(database_copy, tables.resource_providers, CN2, **changes))
+    (violation,) = verify(database_copy).violations
     assert violation.invariant is Invariant.PROVIDER_TWICE
     assert f"provider {CN2} has 2 records, in different spellings" in violation.detail
 
 
-def test_two_spellings_of_a_consumer_are_reported(sqlite_database, sqlite_app):
+def test_consumer_uuid_in_upper_and_lower_case_is_reported(sqlite_database, sqlite_app):
     lower = "aaaaaaaa-0000-4000-8000-000000000001"
     Cloud(sqlite_app).place(lower)
     break_tables(
         sqlite_database,
-        insert_copy(sqlite_database, tables.consumers, lower, uuid=lower.upper()),
-        insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), lower.upper()),
+        copy_row(sqlite_database, tables.consumers, lower, uuid=lower.upper()),
+        insert_allocation(build_id_of_provider(CHILD), build_id_of_class("VGPU"), lower.upper()),
     )
     (violation,) = verify(sqlite_database).violations
     assert violation.invariant is Invariant.CONSUMER_TWICE
@@ -466,53 +470,55 @@ VALID = {
 
 
 @pytest.mark.parametrize("statements", VALID.values(), ids=VALID)
-def test_valid_change_violates_no_invariant(written, statements):
-    break_tables(written, *statements)
-    assert_invariants(written)
+def test_valid_change_violates_no_invariant(database_copy, statements):
+    break_tables(database_copy, *statements)
+    assert_invariants(database_copy)
 
 
 @pytest.mark.all_databases
 def test_overreserved_inventory_without_allocations_is_valid(cloud, database):
     reserving = update(tables.inventories).where(
-        tables.inventories.c.resource_class_id == id_of_class("VGPU")
+        tables.inventories.c.resource_class_id == build_id_of_class("VGPU")
     )
     break_tables(database, reserving.values(total=1, reserved=5))
     assert_invariants(database)
     assert verify(database).allowed == ()
-    break_tables(database, insert_allocation(id_of_provider(CHILD), id_of_class("VGPU"), FREE))
-    assert Invariant.OVER_CAPACITY in invariants_of(verify(database).violations)
+    break_tables(
+        database, insert_allocation(build_id_of_provider(CHILD), build_id_of_class("VGPU"), FREE)
+    )
+    assert Invariant.OVER_CAPACITY in list_invariants(verify(database).violations)
 
 
-def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(written):
-    memory = tables.inventories.c.resource_class_id == id_of_class("MEMORY_MB")
+def test_inventory_shrunk_in_the_second_of_the_claim_is_allowed(database_copy):
+    memory = tables.inventories.c.resource_class_id == build_id_of_class("MEMORY_MB")
     shrunk = update(tables.inventories).where(memory)
     earlier = {"created_at": LATER - timedelta(seconds=1)}
     at_once = [change_allocations(uuid, updated_at=LATER) for uuid in (FIRST, SECOND, FREE)]
     small = {"total": 512, "max_unit": 512, "updated_at": LATER}
-    break_tables(written, *at_once, shrunk.values(**small, **earlier))
-    verified = verify(written)
+    break_tables(database_copy, *at_once, shrunk.values(**small, **earlier))
+    verified = verify(database_copy)
     assert verified.violations == ()
-    assert invariants_of(verified.allowed) == {Invariant.OVER_CAPACITY, Fault.UNITS}
+    assert list_invariants(verified.allowed) == {Invariant.OVER_CAPACITY, Fault.UNITS}
     words = "2038-01-01 12:00:00"
     assert all(words in violation.detail for violation in verified.allowed)
     # An inventory that was created in that second did not shrink after the claim.
-    break_tables(written, shrunk.values(created_at=LATER))
-    assert verify(written).allowed == ()
+    break_tables(database_copy, shrunk.values(created_at=LATER))
+    assert verify(database_copy).allowed == ()
 
 
-def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(written):
+def test_inventory_shrunk_after_the_claim_is_allowed_and_reported(database_copy):
     shrunk = update(tables.inventories).where(
-        tables.inventories.c.resource_class_id == id_of_class("MEMORY_MB")
+        tables.inventories.c.resource_class_id == build_id_of_class("MEMORY_MB")
     )
-    break_tables(written, shrunk.values(total=512, max_unit=512, updated_at=LATER))
-    verified = verify(written)
+    break_tables(database_copy, shrunk.values(total=512, max_unit=512, updated_at=LATER))
+    verified = verify(database_copy)
     assert verified.violations == ()
-    assert invariants_of(verified.allowed) == {Invariant.OVER_CAPACITY, Fault.UNITS}
+    assert list_invariants(verified.allowed) == {Invariant.OVER_CAPACITY, Fault.UNITS}
     assert all("2038-01-01 12:00:00" in violation.detail for violation in verified.allowed)
     # A later allocation is a violation.
-    break_tables(written, change_allocations(FREE, updated_at=LATER + timedelta(seconds=1)))
-    violations = verify(written).violations
-    assert invariants_of(violations) == {Invariant.OVER_CAPACITY, Fault.UNITS}
+    break_tables(database_copy, change_allocations(FREE, updated_at=LATER + timedelta(seconds=1)))
+    violations = verify(database_copy).violations
+    assert list_invariants(violations) == {Invariant.OVER_CAPACITY, Fault.UNITS}
 
 
 @pytest.mark.all_databases
@@ -520,7 +526,7 @@ def test_many_shrunk_inventories_do_not_hide_violations(cloud, database, monkeyp
     monkeypatch.setattr("placement_sched.operations.invariants.MAX_VIOLATIONS", 1)
     shrunk = update(tables.inventories).where(
         tables.inventories.c.resource_class_id.in_(
-            [id_of_class("MEMORY_MB"), id_of_class("DISK_GB")]
+            [build_id_of_class("MEMORY_MB"), build_id_of_class("DISK_GB")]
         )
     )
     later = LATER + timedelta(seconds=1)
@@ -539,31 +545,34 @@ def test_many_shrunk_inventories_do_not_hide_violations(cloud, database, monkeyp
 
 
 @pytest.mark.parametrize("used", [0, -5])
-def test_amount_below_one_is_always_a_violation(written, used):
+def test_amount_below_one_is_always_a_violation(database_copy, used):
     later = update(tables.inventories).values(updated_at=LATER, min_unit=-10)
     break_tables(
-        written, later, change_allocations(FREE, used=used), change_consumer(FREE, generation=2)
+        database_copy,
+        later,
+        change_allocations(FREE, used=used),
+        change_consumer(FREE, generation=2),
     )
-    verified = verify(written)
+    verified = verify(database_copy)
     assert verified.allowed == ()
-    assert invariants_of(verified.violations) == {Fault.UNITS}
+    assert list_invariants(verified.violations) == {Fault.UNITS}
     assert len(verified.violations) == 3
 
 
-def test_negative_amount_adds_no_capacity(written):
-    on_cn1 = {"resource_provider_id": id_of_provider(CN1), "updated_at": LATER}
+def test_negative_allocated_amount_adds_no_capacity(database_copy):
+    on_cn1 = {"resource_provider_id": build_id_of_provider(CN1), "updated_at": LATER}
     break_tables(
-        written,
+        database_copy,
         update(tables.allocations).values(**on_cn1),
         change_allocations(FIRST, used=2_000_000),
         change_allocations(FREE, used=-3_000_000),
     )
-    assert Invariant.OVER_CAPACITY in invariants_of(verify(written).violations)
+    assert Invariant.OVER_CAPACITY in list_invariants(verify(database_copy).violations)
 
 
 @pytest.mark.all_databases
-def test_inventory_update_without_a_change_excuses_no_excess(cloud, database):
-    memory = tables.allocations.c.resource_class_id == id_of_class("MEMORY_MB")
+def test_inventory_update_without_a_change_does_not_excuse_over_allocation(cloud, database):
+    memory = tables.allocations.c.resource_class_id == build_id_of_class("MEMORY_MB")
     long_ago = datetime.fromisoformat("2020-01-01T12:00:00")
     break_tables(
         database,
@@ -624,19 +633,19 @@ def test_instance_with_extra_allocations_is_on_its_host(cloud, database):
     assert violation.invariant is Invariant.ANOTHER_HOST
 
 
-def test_ironic_node_moved_to_another_compute_is_valid(written):
+def test_ironic_node_moved_to_another_compute_is_valid(database_copy):
     report_of = select(tables.compute_nodes.c.report).where(tables.compute_nodes.c.uuid == CN1)
-    with written.read() as connection:
+    with database_copy.read() as connection:
         text = connection.scalars(report_of).one()
     ironic = text.replace('"hypervisor_type":"QEMU"', '"hypervisor_type":"ironic"')
     assert ironic != text
     break_tables(
-        written,
+        database_copy,
         *move_allocations(FREE, CN1),
         change_instance(FREE, host="the first", node="cn1"),
-        _change(tables.compute_nodes, "uuid", CN1, {"report": ironic}),
+        _build_update(tables.compute_nodes, "uuid", CN1, {"report": ironic}),
     )
-    assert_invariants(written)
+    assert_invariants(database_copy)
 
 
 @pytest.mark.parametrize(
@@ -649,18 +658,18 @@ def test_ironic_node_moved_to_another_compute_is_valid(written):
     ],
     ids=str,
 )
-def test_nova_record_counts_if_read_after_the_allocations(written, read_at, kinds):
+def test_nova_record_counts_if_read_after_the_allocations(database_copy, read_at, kinds):
     cell = instance(55)
     read = None if read_at is None else LATER + read_at
     break_tables(
-        written,
+        database_copy,
         insert(tables.cells).values(uuid=cell, name="cell1", disabled=0, read_at=read),
         update(tables.compute_nodes).values(cell_uuid=cell),
         change_instance(FREE, host="cn2", node="cn2"),
         *move_allocations(FREE, CN1),
         change_allocations(FREE, updated_at=LATER),
     )
-    assert invariants_of(verify(written).violations) == kinds
+    assert list_invariants(verify(database_copy).violations) == kinds
 
 
 def test_claims_of_deleted_instances_are_ignored(cloud, database):
@@ -672,15 +681,15 @@ def test_claims_of_deleted_instances_are_ignored(cloud, database):
     assert_invariants(database)
 
 
-def test_claim_in_an_unavailable_cell_needs_no_record(written):
+def test_claim_in_an_unavailable_cell_needs_no_record(database_copy):
     cell = instance(55)
     gone = delete(tables.instances).where(tables.instances.c.uuid == FREE)
     away = insert(tables.cells).values(uuid=cell, name="c", disabled=0, away_since=LATER)
     of_cell = update(tables.compute_nodes).values(cell_uuid=cell)
-    break_tables(written, gone, away, of_cell)
-    assert_invariants(written)
-    break_tables(written, update(tables.cells).values(away_since=None))
-    (violation,) = verify(written).violations
+    break_tables(database_copy, gone, away, of_cell)
+    assert_invariants(database_copy)
+    break_tables(database_copy, update(tables.cells).values(away_since=None))
+    (violation,) = verify(database_copy).violations
     assert violation.invariant is Invariant.NOT_RECORDED
 
 
@@ -708,9 +717,9 @@ def test_rejected_request_leaves_no_partial_rows(cloud, database):
         assert instances.by_uuids(connection, uuids) == ()
 
 
-def test_very_many_violations_are_truncated(sqlite_database, monkeypatch):
+def test_list_of_very_many_violations_is_truncated(sqlite_database, monkeypatch):
     monkeypatch.setattr("placement_sched.operations.invariants.MAX_VIOLATIONS", 3)
-    broken = [insert_allocation(ABSENT, id_of_class("VCPU"), FREE) for _ in range(5)]
+    broken = [insert_allocation(ABSENT, build_id_of_class("VCPU"), FREE) for _ in range(5)]
     break_tables(sqlite_database, *broken)
     verified = verify(sqlite_database)
     assert verified.cut == {Invariant.NO_PROVIDER}

@@ -10,9 +10,9 @@ from placement_sched.operations import invariants
 from placement_sched.operations.cloud_check import CloudFault, differing_aggregates
 from placement_sched.operations.invariants import describe_shrunk
 from tests.verifier import decisions, references
-from tests.verifier.model import Fault, Faults, describe
+from tests.verifier.model import Fault, Faults, describe_values
 
-_QUERIES = {**references.fault_queries(), **decisions.fault_queries()}
+_QUERIES = {**references.build_fault_queries(), **decisions.build_fault_queries()}
 _OF_AGGREGATES = {
     CloudFault.AGGREGATE_LACKS_HOSTS: Fault.NOT_IN_PLACEMENT,
     CloudFault.AGGREGATE_HAS_OTHER_HOSTS: Fault.STALE_IN_PLACEMENT,
@@ -35,7 +35,7 @@ def _describe(fault: Fault, values: Mapping[str, Any]) -> Violation:
     # No inventory allows less than 1.
     may_be_allowed = fault is Fault.UNITS and values["used"] >= references.MIN_USED
     allowed = may_be_allowed and describe_shrunk(values)[1]
-    return Violation(fault, describe(values), allowed)
+    return Violation(fault, describe_values(values), allowed)
 
 
 def _find_faults(connection: Connection) -> Faults:
