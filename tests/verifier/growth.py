@@ -32,7 +32,7 @@ def _read_generations_of_table(connection: sa.Connection, of: Table) -> Generati
     return {(number, uuid, created): last for number, uuid, created, last in rows}
 
 
-def find_fallen_generations(
+def fallen_generations(
     before: GenerationsAtMoment, after: GenerationsAtMoment
 ) -> tuple[Violation, ...]:
     pairs = (
