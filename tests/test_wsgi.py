@@ -14,7 +14,7 @@ from placement_sched.app import APIS
 from tests.api.test_auth import build_config
 from tests.support import identity
 from tests.support.repository import PACKAGE
-from tests.support.servers import BIN, Server, environment, rewrite, start_server, wait_until
+from tests.support.servers import BIN, Server, environment, rewrite_file, start_server, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -236,5 +236,5 @@ def test_file_that_becomes_invalid_after_the_start_does_not_stop_requests(start,
     file.write_text(f"[api]\nauth_strategy = noauth2\n{DATABASE}")
     running = start("gunicorn --preload", PLACEMENT_SCHED_CONFIG="a.conf")
     assert wait_until(lambda: "Booting worker" in running.log.read_text())
-    rewrite(file, f"{file.read_text()}[scheduler]\nmax_attempts = many\n")
+    rewrite_file(file, f"{file.read_text()}[scheduler]\nmax_attempts = many\n")
     assert running.first_status("/placement/resource_providers", **{"X-Auth-Token": "admin"}) == 200

@@ -11,7 +11,7 @@ from placement_sched.api.placement.microversions import VERSIONING
 from placement_sched.api.placement.openapi import describe
 from placement_sched.api.placement.routes import API
 from placement_sched.api.versions import Version
-from tests.support.conformance import Document, Exchange, check_exchange
+from tests.support.conformance import Exchange, OpenApiDocument, check_exchange
 from tests.support.versions import LATEST
 
 VERSIONS = [Version(1, minor) for minor in range(VERSIONING.newest.minor + 1)]
@@ -155,7 +155,7 @@ def test_undocumented_body_is_reported():
 
 
 def test_operation_is_found_by_path_and_method():
-    document = Document(Version(1, 39))
+    document = OpenApiDocument(Version(1, 39))
     operation = document.operation("PUT", "/resource_providers/abc/inventories/VCPU")
     assert operation is not None
     assert operation["operationId"] == "inventories.update"
@@ -185,7 +185,7 @@ def test_created_responses_document_location(
     headers = {"OpenStack-API-Version": f"placement 1.{minor}", "Content-Type": "application/json"}
     if UUID in path:
         sqlite_app.post_json("/placement/resource_providers", HOST, headers=headers)
-    responses = Document(Version(1, minor)).operation(method, path)["responses"]
+    responses = OpenApiDocument(Version(1, minor)).operation(method, path)["responses"]
     for status in statuses:
         sent = b"" if body is None else orjson.dumps(body)
         answer = sqlite_app.request(

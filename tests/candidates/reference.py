@@ -19,7 +19,7 @@ from placement_sched.model.candidates_query import (
     TraitTerms,
 )
 from tests.support.clouds import Cloud, Host, uuid_of
-from tests.support.providers import fits
+from tests.support.providers import fits_inventory
 
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
@@ -116,7 +116,9 @@ def _can_serve_slot(cloud: Cloud, slot: _Slot, host: Host, root: Host) -> bool:
     return (
         all(
             name in host.inventories
-            and fits(host.inventories[name].inventory, host.inventories[name].used, amount)
+            and fits_inventory(
+                host.inventories[name].inventory, host.inventories[name].used, amount
+            )
             for name, amount in slot.resources
         )
         and not host.traits & group.traits.forbidden

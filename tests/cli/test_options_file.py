@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from tests.support.scheduling import report, selected_hosts, spec
-from tests.support.servers import rewrite, wait_until
+from tests.support.servers import rewrite_file, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -40,10 +40,10 @@ def test_running_server_applies_changes_and_ignores_errors(serve, tmp_path, work
     assert message in server.log.read_text()
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
     assert find_first_host(server) == "cn1"
-    rewrite(file, '{"ram_weight_multiplier": 1.0}')
+    rewrite_file(file, '{"ram_weight_multiplier": 1.0}')
     server.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: find_first_hosts_of_workers(server) == {"cn2"})
-    rewrite(file, '{"ram_weight_multiplier": -1.0')
+    rewrite_file(file, '{"ram_weight_multiplier": -1.0')
     server.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: find_first_host(server) and "keeping the" in server.log.read_text())
     assert find_first_hosts_of_workers(server) == {"cn2"}

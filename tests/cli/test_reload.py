@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.test_options_file import first_hosts_of_workers
 from tests.support.scheduling import report, spec
-from tests.support.servers import rewrite, wait_until
+from tests.support.servers import rewrite_file, wait_until
 
 pytestmark = pytest.mark.system
 
@@ -38,7 +38,7 @@ def server(request, serve, config_file):
 
 def reload_server(server, file: Path, text: str) -> None:
     """Rewrite a configuration file and send SIGHUP."""
-    rewrite(file, text)
+    rewrite_file(file, text)
     server.process.send_signal(signal.SIGHUP)
 
 
@@ -56,7 +56,7 @@ def find_applied_policies(server) -> set[str]:
 
 
 def test_changed_files_apply_after_a_signal(server, config_file):
-    rewrite(config_file, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
+    rewrite_file(config_file, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
     assert first_hosts_of_workers(server) == {"cn1"}
     server.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
@@ -138,7 +138,7 @@ def create_policy_aggregate(server):
 
 @pytest.mark.exhaustive
 def test_policies_in_use_are_kept_if_the_list_is_lost(serve, config_file):
-    rewrite(config_file, POLICED)
+    rewrite_file(config_file, POLICED)
     server = serve("--config-file", str(config_file), "--workers", "1")
     create_policy_aggregate(server)
     assert find_applied_policies(server) == {"dense"}
@@ -166,8 +166,8 @@ def test_replacement_worker_uses_the_last_valid_settings(serve, config_file):
 def test_worker_is_replaced_despite_an_invalid_options_file(serve, config_file, tmp_path):
     """It uses the last valid options, as further workers do."""
     options = tmp_path / "scheduler.json"
-    rewrite(options, '{"ram_weight_multiplier": -1.0}')
-    rewrite(config_file, f"[scheduler]\njson_config_location = {options}\n")
+    rewrite_file(options, '{"ram_weight_multiplier": -1.0}')
+    rewrite_file(config_file, f"[scheduler]\njson_config_location = {options}\n")
     server = serve("--config-file", str(config_file), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
     assert first_hosts_of_workers(server) == {"cn1"}
@@ -182,11 +182,11 @@ def test_worker_is_replaced_despite_an_invalid_options_file(serve, config_file, 
 @pytest.mark.exhaustive
 def test_replacement_worker_reads_no_file_before_a_signal(serve, config_file, tmp_path):
     options = tmp_path / "scheduler.json"
-    rewrite(options, '{"ram_weight_multiplier": -1.0}')
-    rewrite(config_file, f"[scheduler]\njson_config_location = {options}\n")
+    rewrite_file(options, '{"ram_weight_multiplier": -1.0}')
+    rewrite_file(config_file, f"[scheduler]\njson_config_location = {options}\n")
     server = serve("--config-file", str(config_file), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
-    rewrite(options, '{"ram_weight_multiplier": 1.0}')
+    rewrite_file(options, '{"ram_weight_multiplier": 1.0}')
     replace_worker(server)
     assert first_hosts_of_workers(server) == {"cn1"}
     server.process.send_signal(signal.SIGHUP)
@@ -195,7 +195,7 @@ def test_replacement_worker_reads_no_file_before_a_signal(serve, config_file, tm
 
 @pytest.mark.exhaustive
 def test_policy_in_use_is_kept_by_an_idle_server(serve, config_file):
-    rewrite(config_file, POLICED)
+    rewrite_file(config_file, POLICED)
     first = serve("--config-file", str(config_file), "--workers", "1")
     create_policy_aggregate(first)
     first.stop()
@@ -206,7 +206,7 @@ def test_policy_in_use_is_kept_by_an_idle_server(serve, config_file):
 
 
 def test_inventories_are_updated_without_a_request(serve, config_file, tmp_path):
-    rewrite(config_file, "[dense]\ncpu_allocation_ratio = 8.0\n")
+    rewrite_file(config_file, "[dense]\ncpu_allocation_ratio = 8.0\n")
     server = serve("--config-file", str(config_file), "--workers", "1")
     create_policy_aggregate(server)
 

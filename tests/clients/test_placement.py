@@ -32,8 +32,8 @@ from tests.support.host_maps import (
     add_aggregate,
     add_unrecorded_trait,
     aggregate_uuid,
+    build_host_map_reader,
     build_join,
-    host_map_reader,
     read_members,
     read_providers_with_trait,
     set_metadata,
@@ -41,10 +41,10 @@ from tests.support.host_maps import (
 from tests.support.hosts import add_node, add_service
 from tests.support.in_process import (
     InProcess,
-    answer_with_documents,
+    build_document_handler,
+    build_wsgi_handler,
     compute_service,
     placement_service,
-    wsgi_handler,
 )
 from tests.support.reports import build_report
 
@@ -55,7 +55,7 @@ TRAIT_REQUIRED = {f"trait:{LICENSED}": "required"}
 @pytest.fixture
 def placement_app(sqlite_app):
     """Our own Placement API."""
-    return InProcess(wsgi_handler(sqlite_app.app))
+    return InProcess(build_wsgi_handler(sqlite_app.app))
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_aggregates_are_synchronised(placement_app, placement, sqlite_database):
     add_node(sqlite_database, "gone", provider=False)
     add_aggregate(sqlite_database, "a", ["cn1", "gone"])
     add_aggregate(sqlite_database, "b", ["cn1", "cn2"])
-    read_hosts = host_map_reader(sqlite_database)
+    read_hosts = build_host_map_reader(sqlite_database)
     synced = sync_aggregates(read_hosts, placement)
     members = {"a": {first}, "b": {first, second}}
     assert by_name(synced.added) == {aggregate_uuid(name): uuids for name, uuids in members.items()}
@@ -83,7 +83,7 @@ def test_stale_memberships_are_removed(placement, sqlite_database):
     first, second = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "a", ["cn1"])
     placement.change(build_join(aggregate_uuid("a"), first, second))
-    synced = sync_aggregates(host_map_reader(sqlite_database), placement, remove_stale=True)
+    synced = sync_aggregates(build_host_map_reader(sqlite_database), placement, remove_stale=True)
     assert by_name(synced.removed) == {aggregate_uuid("a"): {second}}
     assert read_members(sqlite_database, "a") == {first}
 
@@ -91,7 +91,7 @@ def test_stale_memberships_are_removed(placement, sqlite_database):
 def test_traits_are_only_added_without_a_record(placement, sqlite_database):
     node = add_node(sqlite_database, "cn1")
     add_aggregate(sqlite_database, "a", ["cn1"], TRAIT_REQUIRED)
-    read_hosts = host_map_reader(sqlite_database)
+    read_hosts = build_host_map_reader(sqlite_database)
     synced = sync_traits(read_hosts, placement)
     assert (synced.created, synced.added) == ([LICENSED], {(node, LICENSED)})
     assert not placement.has_record
@@ -104,7 +104,7 @@ def test_dry_run_reports_changes_and_writes_nothing(placement_app, placement, sq
     node = add_node(sqlite_database, "cn1")
     add_node(sqlite_database, "gone", provider=False)
     add_aggregate(sqlite_database, "a", ["cn1", "gone"], TRAIT_REQUIRED)
-    read_hosts = host_map_reader(sqlite_database)
+    read_hosts = build_host_map_reader(sqlite_database)
     planned = sync_traits(read_hosts, placement, dry_run=True)
     assert (planned.code, planned.added) == (SyncCode.NO_PROVIDER, {(node, LICENSED)})
     assert {seen.partition(" ")[0] for seen in placement_app.seen} == {"GET"}
@@ -116,7 +116,7 @@ def test_only_recorded_traits_are_removed(placement_app, sqlite_database, tmp_pa
     ours, theirs = add_node(sqlite_database, "cn1"), add_node(sqlite_database, "cn2")
     add_aggregate(sqlite_database, "a", ["cn1", "cn2"], TRAIT_REQUIRED)
     add_unrecorded_trait(sqlite_database, theirs)
-    read_hosts, file = host_map_reader(sqlite_database), tmp_path / "put.json"
+    read_hosts, file = build_host_map_reader(sqlite_database), tmp_path / "put.json"
     service = placement_service(placement_app, URL)
     with open_trait_file(file, service.place) as record:
         assert sync_traits(read_hosts, RemotePlacement(service, record)).added == {(ours, LICENSED)}
@@ -139,7 +139,7 @@ def test_record_adds_new_aggregates_and_drops_removed_traits(
     record = TraitFile(tmp_path / "put.json", URL)
     record.aggregates = dict.fromkeys([(node, LICENSED), (deleted, LICENSED)], aggregate_uuid("a"))
     placement = RemotePlacement(placement_service(placement_app, URL), record)
-    synced = sync_traits(host_map_reader(sqlite_database), placement)
+    synced = sync_traits(build_host_map_reader(sqlite_database), placement)
     assert (synced.added, synced.removed) == (set(), set())
     assert record.aggregates == {(node, LICENSED): aggregate_uuid("b")}
 
@@ -148,7 +148,7 @@ class ConcurrentWriter(InProcess):
     """A Placement API with another writer, which changes the provider before our next writes."""
 
     def __init__(self, application, database, provider, times, prefix="CUSTOM_RIVAL") -> None:
-        super().__init__(wsgi_handler(application))
+        super().__init__(build_wsgi_handler(application))
         self.database, self.provider, self.times = database, provider, times
         self.prefix = prefix
 
@@ -168,7 +168,7 @@ def test_concurrently_changed_provider_is_retried(sqlite_app, sqlite_database, t
         door = ConcurrentWriter(sqlite_app.app, sqlite_database, node, times, prefix)
         pauses: list[float] = []
         placement = RemotePlacement(placement_service(door, URL), pause=pauses.append)
-        assert synchronise(host_map_reader(sqlite_database), placement).code is SyncCode.DONE
+        assert synchronise(build_host_map_reader(sqlite_database), placement).code is SyncCode.DONE
         assert len(pauses) == times
     assert (
         read_providers_with_trait(sqlite_database) == read_members(sqlite_database, "a") == {node}
@@ -181,7 +181,7 @@ def test_constantly_changing_provider_is_reported_and_others_change(sqlite_app, 
     add_aggregate(sqlite_database, "a", ["busy", "idle"])
     door = ConcurrentWriter(sqlite_app.app, sqlite_database, busy, 1000)
     placement = RemotePlacement(placement_service(door, URL), pause=lambda _: None)
-    synced = sync_aggregates(host_map_reader(sqlite_database), placement)
+    synced = sync_aggregates(build_host_map_reader(sqlite_database), placement)
     assert [(each.code, each.about) for each in synced.problems] == [
         (SyncCode.UPDATE_FAILED, "busy")
     ]
@@ -197,8 +197,10 @@ def test_concurrent_syncs_have_the_result_of_a_single_sync(sqlite_app, sqlite_da
     codes = []
 
     def work():
-        placement = RemotePlacement(placement_service(InProcess(wsgi_handler(sqlite_app.app)), URL))
-        read_hosts = host_map_reader(sqlite_database)
+        placement = RemotePlacement(
+            placement_service(InProcess(build_wsgi_handler(sqlite_app.app)), URL)
+        )
+        read_hosts = build_host_map_reader(sqlite_database)
         codes.extend(each(read_hosts, placement).code for each in (sync_aggregates, sync_traits))
 
     threads = [threading.Thread(target=work) for _ in range(2)]
@@ -215,29 +217,29 @@ def test_concurrent_syncs_have_the_result_of_a_single_sync(sqlite_app, sqlite_da
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (answer_with_documents({}, version=None), "404 told to GET /resource_providers"),
+        (build_document_handler({}, version=None), "404 told to GET /resource_providers"),
         (
-            answer_with_documents({}, version="placement 1.19"),
+            build_document_handler({}, version="placement 1.19"),
             "404 told to GET /resource_providers",
         ),
         (
-            answer_with_documents(
+            build_document_handler(
                 {f"{'/placement'}/resource_providers": {}}, version="placement 1.10"
             ),
             "is too old, or no placement API: placement microversion 1.19 (Rocky) is needed",
         ),
         (
-            answer_with_documents({f"{'/placement'}/resource_providers": {}}, version=None),
+            build_document_handler({f"{'/placement'}/resource_providers": {}}, version=None),
             "is too old, or no placement API",
         ),
         (
-            answer_with_documents(
+            build_document_handler(
                 {f"{'/placement'}/resource_providers": []}, version="placement 1.19"
             ),
             "did not answer GET /resource_providers as the placement API says",
         ),
         (
-            answer_with_documents(
+            build_document_handler(
                 {"/placement/resource_providers": {"errors": [{"detail": "who are\nyou"}]}},
                 version="placement 1.19",
                 status=401,
@@ -245,7 +247,7 @@ def test_concurrent_syncs_have_the_result_of_a_single_sync(sqlite_app, sqlite_da
             "401 told (who are you) to GET /resource_providers; is the token right?",
         ),
         (
-            answer_with_documents(
+            build_document_handler(
                 {"/placement/resource_providers": {"errors": [{"detail": "Minimum 1.0"}]}},
                 version=None,
                 status=406,
@@ -264,7 +266,7 @@ def test_malformed_response_is_reported(answer, words):
 
 
 def test_newer_microversion_is_406(sqlite_app):
-    service = placement_service(InProcess(wsgi_handler(sqlite_app.app)), URL)
+    service = placement_service(InProcess(build_wsgi_handler(sqlite_app.app)), URL)
     service._version = "1.99"
     with pytest.raises(ServiceFailed, match="is too old"):
         service.get_json("GET", "/traits")
@@ -320,7 +322,7 @@ class LostConnection(InProcess):
     """A placement API that is lost before or after a number of writes of traits."""
 
     def __init__(self, application, failure, writes, *, is_late) -> None:
-        super().__init__(wsgi_handler(application))
+        super().__init__(build_wsgi_handler(application))
         self.failure, self.writes, self.is_late = failure, writes, is_late
 
     def send(self, request, **options):
@@ -346,7 +348,7 @@ def test_next_run_completes_an_interrupted_run(
     theirs = add_node(sqlite_database, "cn4")
     add_aggregate(sqlite_database, "a", ["cn1", "cn2", "cn3", "cn4"], TRAIT_REQUIRED)
     add_unrecorded_trait(sqlite_database, theirs)
-    read_hosts, file = host_map_reader(sqlite_database), tmp_path / "put.json"
+    read_hosts, file = build_host_map_reader(sqlite_database), tmp_path / "put.json"
 
     def run_sync(door):
         service = placement_service(door, URL)
@@ -366,11 +368,11 @@ def test_next_run_completes_an_interrupted_run(
 
     run_and_interrupt()
     assert len(read_providers_with_trait(sqlite_database)) == 1 + writes + is_late
-    run_sync(InProcess(wsgi_handler(sqlite_app.app)))
+    run_sync(InProcess(build_wsgi_handler(sqlite_app.app)))
     assert read_providers_with_trait(sqlite_database) == nodes | {theirs}
     set_metadata(sqlite_database, "a", {f"trait:{LICENSED}": None})
     run_and_interrupt()
-    run_sync(InProcess(wsgi_handler(sqlite_app.app)))
+    run_sync(InProcess(build_wsgi_handler(sqlite_app.app)))
     assert read_providers_with_trait(sqlite_database) == {theirs}
     assert TraitFile(file, URL).aggregates == {}
 
@@ -385,7 +387,9 @@ def test_changes_before_a_placement_failure_are_recorded(
     door = LostConnection(sqlite_app.app, failure, 2, is_late=False)
     service = placement_service(door, URL)
     with open_trait_file(file, URL) as record:
-        synced = sync_traits(host_map_reader(sqlite_database), RemotePlacement(service, record))
+        synced = sync_traits(
+            build_host_map_reader(sqlite_database), RemotePlacement(service, record)
+        )
         assert {uuid for uuid, _ in TraitFile(file, URL).aggregates} == {*nodes}
     assert synced.code is SyncCode.PLACEMENT_FAILED
     assert synced.added == {(uuid, LICENSED) for uuid in nodes[:2]}
@@ -450,7 +454,7 @@ def nova_documents(hypervisors: list[dict]) -> dict:
 
 def read_documents(documents, **options):
     return read_remote_hosts(
-        compute_service(InProcess(answer_with_documents(documents, **options)), NOVA_URL)
+        compute_service(InProcess(build_document_handler(documents, **options)), NOVA_URL)
     )
 
 
@@ -486,7 +490,7 @@ def test_smaller_pages_are_read_to_the_end(max_limit):
 def test_hypervisors_are_read_once_if_nova_ignores_the_marker():
     hypervisors = [hypervisor(each) for each in range(3)]
     documents = nova_documents([]) | {"/v2.1/os-hypervisors/detail": {"hypervisors": hypervisors}}
-    door = InProcess(answer_with_documents(documents))
+    door = InProcess(build_document_handler(documents))
     hosts = read_remote_hosts(compute_service(door, NOVA_URL))
     assert len(hosts.nodes) == 3
     assert len([seen for seen in door.seen if "os-hypervisors" in seen]) == 2
@@ -522,5 +526,7 @@ def test_own_compute_api_returns_the_database_state(sqlite_app, sqlite_database)
     add_service(sqlite_database, "serving")
     add_aggregate(sqlite_database, "a", ["cn2", "cn3", "ghost"], {"trait:CUSTOM_A": "required"})
     add_aggregate(sqlite_database, "b")
-    service = compute_service(InProcess(wsgi_handler(sqlite_app.app)), "http://ours/compute/v2.1")
+    service = compute_service(
+        InProcess(build_wsgi_handler(sqlite_app.app)), "http://ours/compute/v2.1"
+    )
     assert read_remote_hosts(service) == read_own_hosts(sqlite_database)

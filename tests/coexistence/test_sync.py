@@ -25,10 +25,10 @@ from tests.support.host_maps import (
 )
 from tests.support.in_process import (
     InProcess,
+    build_peer_handler,
+    build_wsgi_handler,
     compute_service,
-    peer_handler,
     placement_service,
-    wsgi_handler,
 )
 from tests.support.reports import build_report, node_uuid
 
@@ -52,7 +52,7 @@ def peer_with_licensed_trait(peer_service):
     for number in WITH_PROVIDER:
         body = {"uuid": node_uuid(number), "name": f"cn{number}"}
         assert request_peer(peer_service, "POST", "/resource_providers", body).status < 300
-    yield InProcess(peer_handler(peer_service))
+    yield InProcess(build_peer_handler(peer_service))
     for number in WITH_PROVIDER:
         request_peer(peer_service, "DELETE", f"/resource_providers/{node_uuid(number)}")
     request_peer(peer_service, "DELETE", f"/traits/{LICENSED}")
@@ -62,7 +62,9 @@ def peer_with_licensed_trait(peer_service):
 def read_hosts(sqlite_app):
     reports = [{**build_report(number), "inventories": False} for number in (*WITH_PROVIDER, 4)]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
-    service = compute_service(InProcess(wsgi_handler(sqlite_app.app)), "http://ours/compute/v2.1")
+    service = compute_service(
+        InProcess(build_wsgi_handler(sqlite_app.app)), "http://ours/compute/v2.1"
+    )
     return partial(read_remote_hosts, service)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from placement_sched.console.charts import BEST, funnel_picture, weights_picture
-from tests.support.explanations import explanation, host, stage, step, weight
+from tests.support.explanations import build_stage, build_step, explanation, host, weight
 
 counts = st.integers(min_value=0, max_value=10_000)
 weighted = st.floats(min_value=-50, max_value=50, allow_nan=False)
@@ -17,7 +17,7 @@ weighted = st.floats(min_value=-50, max_value=50, allow_nan=False)
 def test_stage_width_is_proportional_to_incoming_hosts(numbers):
     numbers.sort(reverse=True)
     pairs = list(itertools.pairwise(numbers))
-    steps = [step("resources", f"VCPU:{index}", *pair) for index, pair in enumerate(pairs)]
+    steps = [build_step("resources", f"VCPU:{index}", *pair) for index, pair in enumerate(pairs)]
     picture = funnel_picture(explanation(steps=steps)["funnel"])
     assert [(each.before, each.after) for each in picture.stages] == [p for p in pairs if p[0]]
     assert len(picture.unreached) == sum(not before for before, _ in pairs)
@@ -29,7 +29,7 @@ def test_stage_width_is_proportional_to_incoming_hosts(numbers):
 
 def test_rejected_hosts_of_a_stage_are_listed_with_their_reasons():
     rejected = [("cn1", "no heartbeat for 93 s"), ("cn2", "no heartbeat for 95 s")]
-    filters = [stage(5, 2, rejected, name="ComputeFilter")]
+    filters = [build_stage(5, 2, rejected, name="ComputeFilter")]
     (rejecting,) = funnel_picture(explanation(filters=filters)["funnel"]).stages
     assert rejecting.rejected == tuple(rejected)
     assert [reason.text for reason in rejecting.reasons] == ["no heartbeat for 93..95 s"]

@@ -13,7 +13,14 @@ from placement_sched.console.reports import (
     decision_report,
     explanation_report,
 )
-from tests.support.explanations import explanation, host, selection, stage, step, weight
+from tests.support.explanations import (
+    build_selection,
+    build_stage,
+    build_step,
+    explanation,
+    host,
+    weight,
+)
 
 HEADING = Heading(title="Explanation", place="sqlite", made=datetime(2026, 11, 23, 12, 0, 0))
 AGGREGATE = "3b1f4d3c-6d22-4a7e-9b5e-0c6a4a0d7f11"
@@ -63,8 +70,10 @@ class ParsedPage(HTMLParser):
 def build_explanation(name: str = "cn1") -> dict:
     """Return an explanation with every part that a report can have."""
     result = explanation(
-        steps=[step("resources", "VCPU:2", 4, 3, [("cn4", f"VCPU: 1 free, not {name}")])],
-        filters=[stage(3, 1, [(name, "down"), ("cn2", f"reason {name}")], name=f"{name}Filter")],
+        steps=[build_step("resources", "VCPU:2", 4, 3, [("cn4", f"VCPU: 1 free, not {name}")])],
+        filters=[
+            build_stage(3, 1, [(name, "down"), ("cn2", f"reason {name}")], name=f"{name}Filter")
+        ],
         hosts=[host(name, 1.5, RAMWeigher=weight(0.5, 1.0), CPUWeigher=weight(1.0, 2.0))],
         weighers=["RAMWeigher", "CPUWeigher", "DiskWeigher"],
         request_filters=[
@@ -72,7 +81,7 @@ def build_explanation(name: str = "cn1") -> dict:
         ],
     )
     result["funnel"]["warnings"] = [{"key": name, "source": "flavor", "detail": f"ignored: {name}"}]
-    selections = [selection("i", each, VCPU=2) | {"weight": 1.5} for each in (name, "cn9")]
+    selections = [build_selection("i", each, VCPU=2) | {"weight": 1.5} for each in (name, "cn9")]
     result["selections"] = [selections]
     result["verdicts"] = [
         {
@@ -113,7 +122,7 @@ def test_all_parts_of_an_explanation_are_shown():
 
 
 def test_no_valid_host_report_names_the_obstacles():
-    found = explanation(steps=[step("resources", "VCPU:2", 4, 0)])
+    found = explanation(steps=[build_step("resources", "VCPU:2", 4, 0)])
     found["funnel"]["obstacle"] = {"stage": "x", "name": "y", "reason": "no host has 2 VCPU"}
     page = ParsedPage(explanation_report(found, REQUEST, HEADING, {}))
     assert "No valid host. no host has 2 VCPU" in page.text.replace("\u2717 ", "")

@@ -18,8 +18,8 @@ from tests.conftest import make_settings
 from tests.db.test_migrate import schema_differences
 from tests.support.empty_databases import KINDS, empty_database
 from tests.support.releases import (
-    release_command,
-    release_environment,
+    build_release_command,
+    build_release_environment,
     sync_schema,
     unpack_last_release,
 )
@@ -50,11 +50,11 @@ def start_release(last_release: Path, url: str, tmp_path: Path) -> Iterator[Call
         def start(name: str, *, ready: str | None = "/placement/") -> Server:
             return stack.enter_context(
                 start_server(
-                    command=[*release_command(name), "serve", "--port", "{port}"],
+                    command=[*build_release_command(name), "serve", "--port", "{port}"],
                     folder=tmp_path,
                     log=tmp_path / f"{name}-{uuid4().hex}.log",
                     ready=ready,
-                    variables=release_environment(name, last_release, url),
+                    variables=build_release_environment(name, last_release, url),
                 )
             )
 

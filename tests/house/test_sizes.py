@@ -11,10 +11,10 @@ import pytest
 
 from tests.support.repository import (
     ROOT,
-    functions,
-    is_listed,
+    is_folder_of_list,
+    is_module_allowed_to_be_short,
     is_plugin,
-    may_be_short,
+    list_functions,
     modules,
     read_importers,
     relative_name,
@@ -41,7 +41,7 @@ def test_packages_have_few_modules():
     crowded = {
         relative_name(folder): len(found)
         for folder in sorted({path.parent for path in modules()})
-        if not is_listed(folder)
+        if not is_folder_of_list(folder)
         and len(found := [one for one in folder.glob("*.py") if one.stem != "__init__"])
         > PACKAGE_MODULES
     }
@@ -55,7 +55,7 @@ def test_short_modules_have_several_importers():
         relative_name(path)
         for path in modules()
         if len(path.read_text().splitlines()) < SHORT
-        and not may_be_short(path)
+        and not is_module_allowed_to_be_short(path)
         and len(importers[path]) < 2
     ]
     assert splinters == []
@@ -65,7 +65,7 @@ def test_functions_are_short():
     long = [
         f"{relative_name(path)}: {function.name} has {function.end_lineno - function.lineno + 1}"
         for path in modules()
-        for function in functions(path)
+        for function in list_functions(path)
         if function.end_lineno - function.lineno + 1 > FUNCTION
     ]
     assert long == []
@@ -75,7 +75,7 @@ def test_no_function_imports():
     importing = [
         f"{relative_name(path)}:{node.lineno}"
         for path in modules()
-        for function in functions(path)
+        for function in list_functions(path)
         for node in ast.walk(function)
         if isinstance(node, ast.Import | ast.ImportFrom)
     ]

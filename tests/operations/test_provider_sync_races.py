@@ -17,7 +17,7 @@ from tests.conftest import empty, make_settings
 from tests.support.host_maps import (
     LICENSED,
     add_aggregate,
-    local_services,
+    build_local_services,
     read_members,
     read_providers_with_trait,
 )
@@ -40,8 +40,8 @@ def run_random_writer(barrier, which, url, nodes):
     try:
         if which < SYNCING:
             for _ in range(ROUNDS):
-                sync_aggregates(*local_services(database), remove_stale=True)
-                sync_traits(*local_services(database))
+                sync_aggregates(*build_local_services(database), remove_stale=True)
+                sync_traits(*build_local_services(database))
             return []
         if which < SYNCING + MOVING:
             for _ in range(4 * ROUNDS):
@@ -107,7 +107,7 @@ def run_and_check_race(url: str) -> bool:
     )
     # Moves of hosts also update the provider aggregates. They match without another sync.
     required = check_members(database, nodes)
-    sync_traits(*local_services(database))
+    sync_traits(*build_local_services(database))
     check_members(database, nodes)
     assert read_providers_with_trait(database) == required
     with database.read() as connection:

@@ -22,7 +22,7 @@ from placement_sched.store.placement import (
 from tests.conftest import make_settings
 from tests.support.concurrency import run_concurrently
 from tests.support.reports import NOW, build_report, node_uuid, remove_keys
-from tests.support.service_changes import disable
+from tests.support.service_changes import disable_service
 from tests.support.statements import record_statements
 from tests.support.versions import LATEST_HEADERS
 
@@ -262,7 +262,7 @@ def test_manually_removed_membership_is_not_restored(database, send_reports):
 
 def test_new_node_of_a_disabled_host_has_the_disabled_trait(database, send_reports):
     send_reports(build_report(1))
-    database.write(lambda connection: disable(connection, "cn1", "broken"))
+    database.write(lambda connection: disable_service(connection, "cn1", "broken"))
     send_reports(build_report(2, host="cn1"), build_report(3))
     assert read_traits(database, 2) == {DISABLED}
     assert read_traits(database, 3) == set()
@@ -272,7 +272,7 @@ def test_new_node_of_a_disabled_host_has_the_disabled_trait(database, send_repor
 
 def test_lost_disabled_trait_is_restored_by_the_next_report(database, send_reports):
     send_reports(build_report())
-    database.write(lambda connection: disable(connection, "cn1"))
+    database.write(lambda connection: disable_service(connection, "cn1"))
     number = read_provider(database).id
     database.write(lambda connection: traits.take_off(connection, DISABLED, [number], NOW))
     send_reports(build_report())
@@ -367,7 +367,7 @@ def test_report_during_disabling_gets_the_disabled_trait(database, settings):
     """In either order, the provider of a disabled host has the trait."""
     for number in range(1, ROUNDS):
         record_report(database, settings, build_report(100 + number, host=f"h{number}"))
-        disable_host = partial(disable, host=f"h{number}")
+        disable_host = partial(disable_service, host=f"h{number}")
         report = build_report(200 + number, host=f"h{number}")
         run_concurrently(
             partial(database.write, disable_host),

@@ -4,7 +4,7 @@
 from placement_sched.store.compute import services
 from tests.operations.test_reports import DISABLED, read_provider, record_report, traits_of
 from tests.support.reports import NOW, build_report
-from tests.support.service_changes import disable, enable, set_service
+from tests.support.service_changes import disable_service, enable_service, set_service_fields
 from tests.support.statements import record_statements
 
 
@@ -27,7 +27,7 @@ def test_disabling_sets_the_trait_on_every_root_provider(database, settings):
         build_report(3),
     )
     before = read_provider(database).generation
-    service = change_service(database, disable, "rack", "broken fan")
+    service = change_service(database, disable_service, "rack", "broken fan")
     assert (service.disabled, service.disabled_reason) == (True, "broken fan")
     assert [traits_of(database, number) for number in (1, 2, 3)] == [{DISABLED}, {DISABLED}, set()]
     assert read_provider(database).generation == before + 1
@@ -35,16 +35,16 @@ def test_disabling_sets_the_trait_on_every_root_provider(database, settings):
 
 def test_repeated_disabling_of_a_service_changes_only_the_reason(database, settings):
     record_report(database, settings, build_report())
-    change_service(database, disable, "cn1", "broken fan")
+    change_service(database, disable_service, "cn1", "broken fan")
     before = read_provider(database)
-    service = change_service(database, disable, "cn1")
+    service = change_service(database, disable_service, "cn1")
     assert (service.disabled, service.disabled_reason) == (True, None)
     assert read_provider(database) == before
 
 
 def test_forcing_down_sets_no_trait(database, settings):
     record_report(database, settings, build_report())
-    service = change_service(database, set_service, "cn1", forced_down=True)
+    service = change_service(database, set_service_fields, "cn1", forced_down=True)
     assert service.forced_down
     assert not service.is_up(NOW, 60)
     assert traits_of(database) == set()
@@ -56,7 +56,7 @@ def test_statement_count_is_independent_of_nodes(database, settings):
     counts = []
     for host in ("few", "many"):
         with record_statements(database) as seen:
-            change_service(database, disable, host)
-            change_service(database, enable, host)
+            change_service(database, disable_service, host)
+            change_service(database, enable_service, host)
         counts.append(len(seen))
     assert counts[0] == counts[1]

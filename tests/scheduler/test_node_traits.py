@@ -25,7 +25,7 @@ from tests.support.provider_traits import (
     swap_trait,
 )
 from tests.support.reports import build_report, node_uuid
-from tests.support.service_changes import disable, enable
+from tests.support.service_changes import disable_service, enable_service
 from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
@@ -84,7 +84,7 @@ def write_randomly(database, random, settings):
         record(database, settings, node)
 
     def delete_service(connection):
-        enable(connection, host)
+        enable_service(connection, host)
         (service,) = service_store.by_hosts(connection, [host]).values()
         operations.delete(connection, service.id)
 
@@ -99,8 +99,8 @@ def write_randomly(database, random, settings):
     writes = (
         report_node,
         lambda: database.write(lambda connection: reports.remove_node(connection, uuid)),
-        lambda: database.write(lambda connection: disable(connection, host, "fan")),
-        lambda: database.write(lambda connection: enable(connection, host)),
+        lambda: database.write(lambda connection: disable_service(connection, host, "fan")),
+        lambda: database.write(lambda connection: enable_service(connection, host)),
         lambda: database.write(delete_service),
         lambda: add_trait(database, uuid),
         *(lambda: add_trait(database, *uuids) for _ in range(2)),

@@ -15,8 +15,8 @@ from tests.support.host_maps import (
     LICENSED,
     add_aggregate,
     add_unrecorded_trait,
+    build_local_services,
     build_trait_removal,
-    local_services,
     read_providers_with_trait,
     recreate_provider,
     set_metadata,
@@ -35,7 +35,7 @@ def read_synced_traits(database):
 
 
 def run_sync(database):
-    return sync_traits(*local_services(database))
+    return sync_traits(*build_local_services(database))
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_manual_trait_on_a_recreated_provider_is_kept(database, synced, runs_bef
         assert run_sync(database).added == set()
         assert read_synced_traits(database) == {}
     set_metadata(database, "windows", TRAIT_REMOVED)
-    assert sync_traits(*local_services(database), dry_run=True).removed == set()
+    assert sync_traits(*build_local_services(database), dry_run=True).removed == set()
     assert run_sync(database).removed == set()
     assert read_providers_with_trait(database) == {node}
     assert read_synced_traits(database) == {}
@@ -78,7 +78,7 @@ def test_synced_trait_on_a_recreated_provider_is_removed(database, synced):
 def test_provider_recreated_during_the_sync_keeps_its_trait(database, synced):
     node, _ = synced
     set_metadata(database, "windows", TRAIT_REMOVED)
-    _, placement = local_services(database)
+    _, placement = build_local_services(database)
     recreate_provider(database, node)
     add_unrecorded_trait(database, node)
     assert placement.change(build_trait_removal(LICENSED, node)) == ChangeResult()
@@ -89,7 +89,7 @@ def test_record_of_a_concurrent_run_is_kept(database, synced):
     """A slower run has read the record before another run adds the trait again."""
     node, aggregate = synced
     recreate_provider(database, node)
-    _, slower = local_services(database)
+    _, slower = build_local_services(database)
     assert slower.read_record() == {}
     run_sync(database)
     slower.update_record({}, [(node, "CUSTOM_OTHER")], {})

@@ -47,13 +47,13 @@ class Exchange:
         return f"{self.method} {self.path} at {version}: {self.status} {self.body[:500]!r}"
 
 
-class Document:
+class OpenApiDocument:
     """The OpenAPI document of a microversion, and validators of its schemas."""
 
     def __init__(self, version: Version, service: str = "placement") -> None:
         self.tree = openapi.document(DESCRIPTIONS[service], version, f"/{service}")
         self._operations = [
-            (_pattern(path), method.upper(), operation)
+            (_build_pattern(path), method.upper(), operation)
             for path, methods in self.tree["paths"].items()
             for method, operation in methods.items()
         ]
@@ -114,15 +114,15 @@ class Document:
         return self._checkers[key]
 
 
-def _pattern(path: str) -> re.Pattern[str]:
+def _build_pattern(path: str) -> re.Pattern[str]:
     """Compile a path with its parameters. WSGI has decoded a slash in a host's name."""
     escaped = re.escape(path).replace(r"\{host\}", ".+")
     return re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", escaped), re.DOTALL)
 
 
 @cache
-def read_document(version: Version, service: str = "placement") -> Document:
-    return Document(version, service)
+def read_document(version: Version, service: str = "placement") -> OpenApiDocument:
+    return OpenApiDocument(version, service)
 
 
 class CheckedApplication:

@@ -2,13 +2,13 @@
 """Builders of explanations in the format of the scheduler API."""
 
 
-def stage(before: int, after: int, rejected=(), **more) -> dict:
+def build_stage(before: int, after: int, rejected=(), **more) -> dict:
     entries = [{"host": host, "node": host, "reason": reason} for host, reason in rejected]
     return {"before": before, "after": after, "rejected": entries, **more}
 
 
-def step(constraint: str, detail: str, before: int, after: int, rejected=()) -> dict:
-    return stage(before, after, rejected, constraint=constraint, detail=detail)
+def build_step(constraint: str, detail: str, before: int, after: int, rejected=()) -> dict:
+    return build_stage(before, after, rejected, constraint=constraint, detail=detail)
 
 
 def host(name: str, weight: float, **weights) -> dict:
@@ -45,7 +45,7 @@ def explanation(*, steps=(), filters=(), hosts=(), request_filters=(), weighers=
     }
 
 
-def selection(instance: str, name: str, **amounts: int) -> dict:
+def build_selection(instance: str, name: str, **amounts: int) -> dict:
     return {
         "instance": instance,
         "service_host": name,

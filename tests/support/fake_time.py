@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.servers import rewrite
+from tests.support.servers import rewrite_file
 
 #: Set by CI: a libfaketime that is not installed is then a failure, not a skip.
 REQUIRED = bool(os.environ.get("PLACEMENT_SCHED_REQUIRE_TOOLS"))
@@ -48,7 +48,7 @@ class FakeClock:
     def set(self, off: int) -> None:
         """Let the clock be ``off`` seconds ahead from now on."""
         self.off = off
-        rewrite(self.file, f"{off:+d}\n")
+        rewrite_file(self.file, f"{off:+d}\n")
 
     @property
     def variables(self) -> Mapping[str, str]:

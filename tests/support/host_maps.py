@@ -77,14 +77,14 @@ def recreate_provider(database: Database, provider: str) -> None:
     database.write(write_rows)
 
 
-def host_map_reader(database: Database) -> Callable[[], HostMap]:
+def build_host_map_reader(database: Database) -> Callable[[], HostMap]:
     """Return a function that reads the host aggregates of a database."""
     return partial(read_own_hosts, database)
 
 
-def local_services(database: Database) -> tuple[Callable[[], HostMap], OwnPlacement]:
+def build_local_services(database: Database) -> tuple[Callable[[], HostMap], OwnPlacement]:
     """Return a reader and a writer of a database with its own host aggregates."""
-    return host_map_reader(database), OwnPlacement(database, lambda: NOW, own_hosts=True)
+    return build_host_map_reader(database), OwnPlacement(database, lambda: NOW, own_hosts=True)
 
 
 def build_join(aggregate: str, *providers: str) -> ProviderChange:

@@ -39,8 +39,8 @@ class Identity:
             "roles": [{"id": role, "name": role} for role in roles],
             "issued_at": (now - timedelta(days=1)).strftime("%Y-%m-%dT%H:%M:%S.000000Z"),
             "expires_at": (now + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S.000000Z"),
-            "catalog": [_service("identity", "keystone", self.url)]
-            + [_service(kind, kind, url) for kind, url in self.services.items()],
+            "catalog": [_build_catalogue_entry("identity", "keystone", self.url)]
+            + [_build_catalogue_entry(kind, kind, url) for kind, url in self.services.items()],
             **scope,
         }
         if project is not None:
@@ -66,9 +66,11 @@ class Identity:
             links = [{"rel": "self", "href": f"{self.url}/v3/"}]
             version = {"id": "v3.14", "status": "stable", "links": links, "media-types": []}
             if path:
-                return _answer(start_response, "200 OK", {"version": version})
-            return _answer(start_response, "300 Choices", {"versions": {"values": [version]}})
-        return _answer(start_response, "404 Not Found", {})
+                return _respond_with_json(start_response, "200 OK", {"version": version})
+            return _respond_with_json(
+                start_response, "300 Choices", {"versions": {"values": [version]}}
+            )
+        return _respond_with_json(start_response, "404 Not Found", {})
 
     def _log_in(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         sent = json.loads(environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"])))
@@ -77,49 +79,49 @@ class Identity:
         is_right = {
             "password": lambda: (login["user"]["name"], login["user"]["password"]),
             "application_credential": lambda: (login["id"], login["secret"]),
-            "token": lambda: (USER, PASSWORD if self._valid(login["id"]) else ""),
+            "token": lambda: (USER, PASSWORD if self._is_valid(login["id"]) else ""),
         }
         if is_right[method]() != (USER, PASSWORD):
-            return _answer(start_response, "401 Unauthorized", {})
+            return _respond_with_json(start_response, "401 Unauthorized", {})
         token = self.issue_token(USER, "service", "service")
         return self._answer_with_token(start_response, "201 Created", token)
 
     def _describe_token(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         self.validations += 1
-        if not self._valid(environ.get("HTTP_X_AUTH_TOKEN")):
-            return _answer(start_response, "401 Unauthorized", {})
+        if not self._is_valid(environ.get("HTTP_X_AUTH_TOKEN")):
+            return _respond_with_json(start_response, "401 Unauthorized", {})
         subject = environ.get("HTTP_X_SUBJECT_TOKEN")
         anyway = parse_qs(environ["QUERY_STRING"]).get("allow_expired") == ["1"]
-        if not (self._valid(subject) or (anyway and subject in self._tokens)):
-            return _answer(start_response, "404 Not Found", {})
+        if not (self._is_valid(subject) or (anyway and subject in self._tokens)):
+            return _respond_with_json(start_response, "404 Not Found", {})
         return self._answer_with_token(start_response, "200 OK", subject)
 
     def _revoke_by_request(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         subject = environ.get("HTTP_X_SUBJECT_TOKEN", "")
-        if not self._valid(environ.get("HTTP_X_AUTH_TOKEN")):
-            return _answer(start_response, "401 Unauthorized", {})
-        if not self._valid(subject):
-            return _answer(start_response, "404 Not Found", {})
+        if not self._is_valid(environ.get("HTTP_X_AUTH_TOKEN")):
+            return _respond_with_json(start_response, "401 Unauthorized", {})
+        if not self._is_valid(subject):
+            return _respond_with_json(start_response, "404 Not Found", {})
         self.revoke_token(subject)
         start_response("204 No Content", [])
         return []
 
     def is_valid(self, token: str) -> bool:
         """Return whether a token was issued and neither revoked nor expired."""
-        return self._valid(token)
+        return self._is_valid(token)
 
-    def _valid(self, token: str | None) -> bool:
+    def _is_valid(self, token: str | None) -> bool:
         if token not in self._tokens:
             return False
         return datetime.fromisoformat(self._tokens[token]["expires_at"]) > datetime.now(UTC)
 
     def _answer_with_token(self, start_response: Any, status: str, token: str) -> list[bytes]:
-        return _answer(
+        return _respond_with_json(
             start_response, status, {"token": self._tokens[token]}, ("X-Subject-Token", token)
         )
 
 
-def _service(kind: str, name: str, url: str) -> dict[str, Any]:
+def _build_catalogue_entry(kind: str, name: str, url: str) -> dict[str, Any]:
     endpoints = [
         {"id": each, "interface": each, "region": "here", "region_id": "here", "url": url}
         for each in ("public", "internal", "admin")
@@ -127,7 +129,9 @@ def _service(kind: str, name: str, url: str) -> dict[str, Any]:
     return {"type": kind, "name": name, "id": name[0], "endpoints": endpoints}
 
 
-def _answer(start_response: Any, status: str, body: Any, *headers: tuple[str, str]) -> list[bytes]:
+def _respond_with_json(
+    start_response: Any, status: str, body: Any, *headers: tuple[str, str]
+) -> list[bytes]:
     content = json.dumps(body).encode()
     length = ("Content-Length", str(len(content)))
     start_response(status, [("Content-Type", "application/json"), length, *headers])

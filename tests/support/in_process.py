@@ -54,11 +54,11 @@ class InProcess(BaseAdapter):
         """Do nothing."""
 
 
-def wsgi_handler(application: Any) -> Handler:
+def build_wsgi_handler(application: Any) -> Handler:
     return lambda request: call(application, request)
 
 
-def peer_handler(other: Peer) -> Handler:
+def build_peer_handler(other: Peer) -> Handler:
     """Return the handler of OpenStack's placement, which runs in its own process."""
     return other.answer
 
@@ -78,7 +78,7 @@ def compute_service(transport: InProcess, url: str = "http://elsewhere") -> Remo
     return RemoteService(build_adapter(transport, url), "compute")
 
 
-def answer_with_documents(
+def build_document_handler(
     documents: Mapping[str, Any], *, version: str | None = "compute 2.53", status: int = 200
 ) -> Handler:
     """Return a handler that sends the document of each path, and 404 for other paths."""

@@ -48,7 +48,7 @@ REQUESTS = (
 
 
 @dataclass
-class Outcome:
+class RequestCounts:
     """Counts of the answered requests by status, and of the lost requests by description."""
 
     answered: Counter = field(default_factory=Counter)
@@ -121,19 +121,21 @@ def read_chunk(connection: socket.socket) -> bytes:
     return data
 
 
-def send_mixed_requests(port: int, number: int, seed: int = 1) -> Outcome:
+def send_mixed_requests(port: int, number: int, seed: int = 1) -> RequestCounts:
     """Send ``number`` requests of every kind in random order over persistent connections."""
     cases = list(product(REQUESTS, SIZES, GAPS))
     mixed = (cases * (number // len(cases) + 1))[:number]
     Random(seed).shuffle(mixed)
-    outcome = Outcome()
+    outcome = RequestCounts()
     with ThreadPoolExecutor(THREADS) as pool:
         shares = [mixed[first::THREADS] for first in range(THREADS)]
-        list(pool.map(lambda share: _send_all(port, share, outcome), shares))
+        list(pool.map(lambda share: _send_requests(port, share, outcome), shares))
     return outcome
 
 
-def _send_all(port: int, cases: list[tuple[Request, int, float]], outcome: Outcome) -> None:
+def _send_requests(
+    port: int, cases: list[tuple[Request, int, float]], outcome: RequestCounts
+) -> None:
     connection = Connection(port)
     for request, size, gap in cases:
         try:

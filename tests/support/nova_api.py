@@ -90,7 +90,7 @@ class FakeNova:
     def finish(self, uuid: str) -> None:
         """End the migration of a server, whether or not a request shows it."""
         self.held.discard(uuid)
-        self._advance(uuid, at_once=True)
+        self._advance_migration(uuid, at_once=True)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> list[bytes]:
         length = int(environ.get("CONTENT_LENGTH") or 0)
@@ -130,29 +130,31 @@ class FakeNova:
             rows = [self.servers[each] for each in self.servers if self.host(each) == host]
             return _OK, {"servers": rows}
         if uuid not in self.servers:
-            return _UNKNOWN, _error("itemNotFound", 404, f"Instance {uuid} could not be found.")
+            return _UNKNOWN, _build_error(
+                "itemNotFound", 404, f"Instance {uuid} could not be found."
+            )
         if action:
-            return self._act(uuid, body)
-        self._advance(uuid)
+            return self._perform_action(uuid, body)
+        self._advance_migration(uuid)
         server = dict(self.servers[uuid])
         if not self.is_admin:
             del server["OS-EXT-SRV-ATTR:host"]
         return _OK, {"server": server}
 
-    def _act(self, uuid: str, body: Json) -> tuple[str, Any]:
+    def _perform_action(self, uuid: str, body: Json) -> tuple[str, Any]:
         ((name, details),) = body.items()
         server = self.servers[uuid]
         if message := self.rejecting.get(uuid):
-            return _CONFLICT, _error("conflictingRequest", 409, message)
+            return _CONFLICT, _build_error("conflictingRequest", 409, message)
         if name == "confirmResize":
             if server["status"] != "VERIFY_RESIZE":
-                return _CONFLICT, _error("conflictingRequest", 409, "not resized")
+                return _CONFLICT, _build_error("conflictingRequest", 409, "not resized")
             server["status"] = server.pop("status before", "ACTIVE")
             return _NO_CONTENT, None
         if server["OS-EXT-STS:task_state"] or (
             name == "os-migrateLive" and server["status"] != "ACTIVE"
         ):
-            return _CONFLICT, _error("conflictingRequest", 409, f"Cannot {name!r} it now.")
+            return _CONFLICT, _build_error("conflictingRequest", 409, f"Cannot {name!r} it now.")
         assert "force" not in details
         server["OS-EXT-STS:task_state"] = "migrating"
         number = len(self._migrations) + 1
@@ -161,7 +163,7 @@ class FakeNova:
         self.max_moving = max(self.max_moving, len(self._moves))
         return _ACCEPTED, None
 
-    def _advance(self, uuid: str, *, at_once: bool = False) -> None:
+    def _advance_migration(self, uuid: str, *, at_once: bool = False) -> None:
         """Bring a migration a poll nearer to its end."""
         if uuid not in self._moves or uuid in self.held:
             return
@@ -186,7 +188,7 @@ class FakeNova:
         self.arrived(uuid, source, target)
 
 
-def _error(name: str, code: int, message: str) -> Json:
+def _build_error(name: str, code: int, message: str) -> Json:
     return {name: {"code": code, "message": message}}
 
 

@@ -202,20 +202,20 @@ class NovaCloud:
 def sqlite_nova(folder: Path, *cells: str) -> NovaCloud:
     """Return an empty nova of these cells in SQLite files."""
 
-    def file(name: str, empty: bytes) -> str:
+    def create_file(name: str, empty: bytes) -> str:
         path = folder / f"nova_{name}.db"
         path.write_bytes(empty)
         return f"sqlite:///{path}"
 
-    api, cell = _empty_files()
-    cloud = NovaCloud(file("api", api), file("cell0", cell), (API, CELL))
+    api, cell = _create_empty_files()
+    cloud = NovaCloud(create_file("api", api), create_file("cell0", cell), (API, CELL))
     for name in cells:
-        cloud.add_cell(name, file(name, cell))
+        cloud.add_cell(name, create_file(name, cell))
     return cloud
 
 
 @cache
-def _empty_files() -> tuple[bytes, bytes]:
+def _create_empty_files() -> tuple[bytes, bytes]:
     """Return SQLite's files of an empty API database and of an empty cell."""
 
     def empty(metadata: MetaData) -> bytes:

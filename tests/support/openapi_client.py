@@ -53,7 +53,7 @@ class DocumentClient:
             if parameter["in"] == "header":
                 headers[parameter["name"]] = parameter["schema"]["const"]
             elif (value := arguments.pop(parameter["name"], None)) is not None:
-                self._check(parameter["schema"], value)
+                self._check_value(parameter["schema"], value)
                 if parameter["in"] == "path":
                     path = path.replace(f"{{{parameter['name']}}}", quote(value, safe=""))
                 else:
@@ -61,7 +61,7 @@ class DocumentClient:
         assert not arguments, f"{name} has no parameter {', '.join(arguments)}"
         options = {}
         if "requestBody" in operation:
-            self._check(operation["requestBody"]["content"][JSON]["schema"], body)
+            self._check_value(operation["requestBody"]["content"][JSON]["schema"], body)
             options["params"] = body
         (server,) = self._document["servers"]
         address = f"{server['url']}{path}" + (f"?{urlencode(query)}" if query else "")
@@ -74,7 +74,7 @@ class DocumentClient:
         if "content" not in response:
             assert answer.body == b""
             return None
-        self._check(response["content"][answer.content_type]["schema"], answer.json)
+        self._check_value(response["content"][answer.content_type]["schema"], answer.json)
         return answer.json
 
     def _credentials(self, operation: Mapping[str, Any]) -> dict[str, str]:
@@ -83,5 +83,5 @@ class DocumentClient:
         names = [name for scheme in operation["security"] for name in scheme]
         return {schemes[name]["name"]: self._token for name in names}
 
-    def _check(self, schema: Mapping[str, Any], value: Any) -> None:
+    def _check_value(self, schema: Mapping[str, Any], value: Any) -> None:
         jsonschema_rs.validate({**schema, "components": self._document["components"]}, value)

@@ -19,7 +19,7 @@ PROVIDER_TABLES = {
 NAME_TABLES = (tables.traits, tables.resource_classes, tables.placement_aggregates)
 
 
-def rows_of(connection, providers=None):
+def read_rows_of_providers(connection, providers=None):
     """Return all rows of these providers, or of all providers, by provider id."""
     rows = defaultdict(set)
     for table, column in PROVIDER_TABLES.items():
@@ -31,15 +31,15 @@ def rows_of(connection, providers=None):
     return dict(rows)
 
 
-def names(connection):
+def read_names(connection):
     return {
         (table.name, *row)
         for table in NAME_TABLES
-        for row in connection.execute(select(table.c.id, table.c[_name_of(table)]))
+        for row in connection.execute(select(table.c.id, table.c[_find_name_column(table)]))
     }
 
 
-def _name_of(table):
+def _find_name_column(table):
     return "uuid" if "uuid" in table.c else "name"
 
 
@@ -59,8 +59,8 @@ class ChangeLogCopy:
         self.doubts += 1
         with self.database.read() as connection:
             self.position = change_log.begin(connection)
-            self.rows = rows_of(connection)
-            self.names = names(connection)
+            self.rows = read_rows_of_providers(connection)
+            self.names = read_names(connection)
 
     def follow(self):
         """Read the changed rows, or all rows if the log has a gap and return the changes."""
@@ -74,13 +74,16 @@ class ChangeLogCopy:
             if changes.providers:
                 for provider in changes.providers:
                     self.rows.pop(provider, None)
-                self.rows.update(rows_of(connection, changes.providers))
+                self.rows.update(read_rows_of_providers(connection, changes.providers))
             if changes.names:
-                self.names = names(connection)
+                self.names = read_names(connection)
         self.position = changes.position
         return changes
 
     def equals_tables(self):
         """Return whether the copy equals the tables, if no transaction commits during the call."""
         with self.database.read() as connection:
-            return (self.rows, self.names) == (rows_of(connection), names(connection))
+            return (self.rows, self.names) == (
+                read_rows_of_providers(connection),
+                read_names(connection),
+            )

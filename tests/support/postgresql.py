@@ -54,7 +54,7 @@ def find_programs() -> Path:
     return programs[-1].parent
 
 
-def run_program(*arguments: str) -> None:
+def run_postgresql_program(*arguments: str) -> None:
     """Run a program of PostgreSQL, under the account of the servers if this user is root."""
     name, *rest = arguments
     command = [str(find_programs() / name), *rest]
@@ -80,11 +80,13 @@ class PostgreSQL:
         options = {**SETTINGS, **own}
         words = " ".join(f"-c {name}={value or chr(39) * 2}" for name, value in options.items())
         log = self.data.with_suffix(".log")
-        run_program("pg_ctl", "start", "-w", "-D", str(self.data), "-l", str(log), "-o", words)
+        run_postgresql_program(
+            "pg_ctl", "start", "-w", "-D", str(self.data), "-l", str(log), "-o", words
+        )
 
     def stop(self, how: str = "fast") -> None:
         """Stop the server. The mode ``immediate`` is like a power failure."""
-        run_program("pg_ctl", "stop", "-w", "-m", how, "-D", str(self.data))
+        run_postgresql_program("pg_ctl", "stop", "-w", "-m", how, "-D", str(self.data))
 
     def kill(self) -> None:
         """Send SIGKILL to all processes of the server."""
@@ -116,7 +118,7 @@ class PostgreSQL:
         while not self._is_writable():
             assert time.monotonic() < until, "the standby was not promoted"
             with suppress(subprocess.CalledProcessError):
-                run_program("pg_ctl", "promote", "-w", "-t", "5", "-D", str(self.data))
+                run_postgresql_program("pg_ctl", "promote", "-w", "-t", "5", "-D", str(self.data))
 
     def _is_writable(self) -> bool:
         with suppress(psycopg.OperationalError):
@@ -149,7 +151,9 @@ def run_postgresql(
     """
     with ExitStack() as stack:
         yield _start_postgresql(
-            stack, _folder(stack, place) if folder is None else _own_folder(folder), settings
+            stack,
+            _create_folder(stack, place) if folder is None else _set_folder_owner(folder),
+            settings,
         )
 
 
@@ -162,11 +166,11 @@ def run_primary_and_standby(
     If ``synchronous``, the standby must have each commit before the primary acknowledges it.
     """
     with ExitStack() as stack:
-        folder = _folder(stack)
+        folder = _create_folder(stack)
         primary = _start_postgresql(stack, folder)
         standby = PostgreSQL(folder / "standby", _free_port(stack))
         address = ("-h", "127.0.0.1", "-p", str(primary.port), "-U", ACCOUNT)
-        run_program(
+        run_postgresql_program(
             "pg_basebackup", *address, "-c", "fast", "-R", "-X", "stream", "-D", str(standby.data)
         )
         standby.start()
@@ -177,15 +181,15 @@ def run_primary_and_standby(
         yield primary, standby
 
 
-def _folder(stack: ExitStack, place: Path | None = None) -> Path:
+def _create_folder(stack: ExitStack, place: Path | None = None) -> Path:
     """Return a temporary folder that belongs to the account of the servers."""
     find_programs()
     folder = Path(tempfile.mkdtemp(prefix="placement_sched_postgresql_", dir=place))
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    return _own_folder(folder)
+    return _set_folder_owner(folder)
 
 
-def _own_folder(folder: Path) -> Path:
+def _set_folder_owner(folder: Path) -> Path:
     find_programs()
     if os.geteuid() == 0:
         account = pwd.getpwnam(ACCOUNT)
@@ -199,7 +203,7 @@ def _start_postgresql(
     """Return a new server that runs."""
     server = PostgreSQL(folder / "primary", _free_port(stack), settings)
     options = ("-N", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-U", ACCOUNT)
-    run_program("initdb", *options, "-D", str(server.data))
+    run_postgresql_program("initdb", *options, "-D", str(server.data))
     server.start()
     stack.callback(_stop_postgresql, server)
     return server

@@ -36,7 +36,7 @@ DATABASE = "[placement_database]\n"
 PROGRAM = Path(sys.executable).with_name("placement-sched")
 
 
-class Running:
+class RunningProgram:
     """A process with the methods of :class:`subprocess.Popen` that tests use."""
 
     def __init__(self, parent: socket.socket) -> None:
@@ -81,14 +81,14 @@ class Running:
         self.wait(timeout=120)
 
 
-Process = subprocess.Popen[Any] | Running
+Process = subprocess.Popen[Any] | RunningProgram
 
 
 def start(
     arguments: Sequence[object], *, cwd: Path, env: Mapping[str, str], streams: Sequence[IO[Any]]
 ) -> Process:
     """Start ``placement-sched`` with stdin, stdout and stderr as ``streams``."""
-    env = with_database(arguments, cwd, env)
+    env = add_database_to_environment(arguments, cwd, env)
     if any(env[name] != os.environ.get(name) for name in env if name.startswith(IMPORT_VARIABLES)):
         stdin, stdout, stderr = streams
         return subprocess.Popen(
@@ -99,11 +99,11 @@ def start(
     message = {"arguments": words, "cwd": str(cwd), "env": dict(env)}
     with its:
         files = [*(stream.fileno() for stream in streams), its.fileno()]
-        socket.send_fds(_importer(), [json.dumps(message).encode()], files)
-    return Running(ours)
+        socket.send_fds(_start_importer(), [json.dumps(message).encode()], files)
+    return RunningProgram(ours)
 
 
-def with_database(
+def add_database_to_environment(
     arguments: Sequence[object], cwd: Path, env: Mapping[str, str]
 ) -> Mapping[str, str]:
     """Return an environment with a database if no ``--config-file`` names a database.
@@ -140,7 +140,7 @@ def run(
 
 
 @cache
-def _importer() -> socket.socket:
+def _start_importer() -> socket.socket:
     """Start the process that imports and forks, and ends when the socket is closed."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with its:
@@ -153,7 +153,7 @@ def _importer() -> socket.socket:
     return ours
 
 
-def _serve(commands: socket.socket) -> None:
+def _fork_for_commands(commands: socket.socket) -> None:
     """Start a process for each command until the other end is closed."""
     for module in (ROOT / "placement_sched" / "cli").rglob("*.py"):
         if module.stem == "openstack_client":  # openstacksdk notes the working directory
@@ -166,7 +166,7 @@ def _serve(commands: socket.socket) -> None:
             return
         if not os.fork():
             commands.close()
-            _run(json.loads(message), files[:3], socket.socket(fileno=files[3]))
+            _run_command(json.loads(message), files[:3], socket.socket(fileno=files[3]))
         for file in files:
             os.close(file)
         while _reap_process():
@@ -181,7 +181,7 @@ def _reap_process() -> bool:
         return False
 
 
-def _run(message: dict[str, Any], streams: Sequence[int], parent: socket.socket) -> None:
+def _run_command(message: dict[str, Any], streams: Sequence[int], parent: socket.socket) -> None:
     """Run a command in another process, and report its pid and its exit status."""
     if command := os.fork():
         for stream in streams:
@@ -208,4 +208,4 @@ def _run(message: dict[str, Any], streams: Sequence[int], parent: socket.socket)
 
 
 if __name__ == "__main__":
-    _serve(socket.socket(fileno=int(sys.argv[1])))
+    _fork_for_commands(socket.socket(fileno=int(sys.argv[1])))

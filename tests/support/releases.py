@@ -61,11 +61,11 @@ def _write_metadata(folder: Path) -> None:
     (info / "entry_points.txt").write_text(text)
 
 
-def release_command(name: str) -> list[str | Path]:
+def build_release_command(name: str) -> list[str | Path]:
     return [sys.executable, "-c", RUN] if name == "last" else [PROGRAM]
 
 
-def release_environment(name: str, last_release: Path, url: str) -> dict[str, str]:
+def build_release_environment(name: str, last_release: Path, url: str) -> dict[str, str]:
     """Return the environment variables of a release with a database."""
     variables = environment(
         OS_PLACEMENT_DATABASE__CONNECTION=url, OS_DEFAULT__SERVICE_DOWN_TIME="86400"
@@ -76,7 +76,7 @@ def release_environment(name: str, last_release: Path, url: str) -> dict[str, st
 def sync_schema(name: str, last_release: Path, url: str, folder: Path) -> str:
     """Run ``db sync`` of a release and return its output."""
     return run_program(
-        *(*release_command(name), "db", "sync"),
-        env=release_environment(name, last_release, url),
+        *(*build_release_command(name), "db", "sync"),
+        env=build_release_environment(name, last_release, url),
         cwd=folder,
     )

@@ -29,7 +29,7 @@ def is_plugin(path: Path) -> bool:
     return path.parent.name in PLUGIN_FOLDERS and path.stem != "__init__"
 
 
-def may_be_short(path: Path) -> bool:
+def is_module_allowed_to_be_short(path: Path) -> bool:
     """Return whether a module with a single importer may be short."""
     document = path.parent.parent == PACKAGE / "api" and path.stem in DOCUMENTS
     top = path.parent == PACKAGE
@@ -39,7 +39,7 @@ def may_be_short(path: Path) -> bool:
     )
 
 
-def is_listed(folder: Path) -> bool:
+def is_folder_of_list(folder: Path) -> bool:
     """Return whether a folder is a list of modules, which may be long."""
     return folder.name in LISTED
 
@@ -62,7 +62,7 @@ def read_importers() -> dict[Path, set[Path]]:
     return importers
 
 
-def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+def list_functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Yield every function and method of a module, and nested functions."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

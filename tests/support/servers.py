@@ -39,7 +39,7 @@ def wait_until(true: Callable[[], object], seconds: float = 60, *, pause: float 
     return True
 
 
-def rewrite(file: Path, text: str) -> None:
+def rewrite_file(file: Path, text: str) -> None:
     """Replace the content of a file at once: readers never see a part of the text."""
     new = file.with_name(f"{file.name}.new")
     new.write_text(text)
@@ -58,13 +58,13 @@ class Server:
     def get(self, path: str, token: str = "admin", **headers: str) -> tuple[int, dict, bytes]:
         """Return status, headers and body of an answer."""
         request = Request(self.url + path, headers={"X-Auth-Token": token, **headers})
-        return _answer(request)
+        return _send_request(request)
 
     def send(self, method: str, path: str, body: object, **more: str) -> tuple[int, Any]:
         """Send JSON as the administrator and return the status and the document."""
         headers = {"X-Auth-Token": "admin", "Content-Type": "application/json", **more}
         data = None if body is None else json.dumps(body).encode()
-        status, _, text = _answer(Request(self.url + path, data, headers, method=method))
+        status, _, text = _send_request(Request(self.url + path, data, headers, method=method))
         return status, json.loads(text or b"{}")
 
     def post(self, path: str, body: object) -> tuple[int, Any]:
@@ -90,7 +90,7 @@ class Server:
         def answered() -> bool:
             assert self.process.poll() is None, self.log.read_text()
             try:
-                answers.append(_answer(Request(self.url + path, headers=headers))[0])
+                answers.append(_send_request(Request(self.url + path, headers=headers))[0])
             except OSError:
                 return False
             return True
@@ -154,14 +154,14 @@ def start_server(
         argv = [str(part).replace("{port}", port) for part in command or ()]
         if command is None:
             argv = ["serve", "--port", port, *map(str, arguments)]
-            env = dict(forked.with_database(argv, folder, env))
+            env = dict(forked.add_database_to_environment(argv, folder, env))
         if command is None and program is None:
             process = forked.start(argv, cwd=folder, env=env, streams=streams)
         else:
             argv = argv if program is None else [str(program), *argv]
             process = _popen(argv, folder, env, streams)
-        stack.callback(_end, process, how)
-        line = "" if command else _announcement(announced, [log, errors or log], process)
+        stack.callback(_stop_process, process, how)
+        line = "" if command else _wait_for_announcement(announced, [log, errors or log], process)
         url = line.split()[2] if line.startswith(ANNOUNCED) else f"http://127.0.0.1:{port}"
         server = Server(process, url, line, log)
         if ready is not None:
@@ -176,7 +176,7 @@ def _popen(
     return subprocess.Popen(argv, stdin=stdin, stdout=stdout, stderr=stderr, cwd=folder, env=env)
 
 
-def _end(process: forked.Process, how: signal.Signals) -> None:
+def _stop_process(process: forked.Process, how: signal.Signals) -> None:
     """Stop a server that still runs. If it does not stop in time, kill it and fail."""
     process.send_signal(how)
     try:
@@ -216,7 +216,7 @@ def serve_database(folder: Path, connection: str | None = None) -> Iterator[Serv
         yield server
 
 
-def _announcement(text: str, files: Sequence[Path], process: forked.Process) -> str:
+def _wait_for_announcement(text: str, files: Sequence[Path], process: forked.Process) -> str:
     """Return the line with ``text`` in the output of a server."""
     end = time.monotonic() + 240  # the machine may be busy
     while time.monotonic() < end:
@@ -231,7 +231,7 @@ def _announcement(text: str, files: Sequence[Path], process: forked.Process) -> 
     raise AssertionError(f"the server did not start: {written}")
 
 
-def _answer(request: Request) -> tuple[int, dict, bytes]:
+def _send_request(request: Request) -> tuple[int, dict, bytes]:
     try:
         with urlopen(request, timeout=60) as answer:
             return answer.status, dict(answer.headers), answer.read()

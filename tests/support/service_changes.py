@@ -6,13 +6,13 @@ from placement_sched.operations.services import ServiceChange, update_by_name
 from tests.support.reports import NOW
 
 
-def set_service(connection, host, now=NOW, **changed):
+def set_service_fields(connection, host, now=NOW, **changed):
     update_by_name(connection, host, COMPUTE_BINARY, ServiceChange(**changed), now)
 
 
-def disable(connection, host, reason=None, now=NOW):
-    set_service(connection, host, now, disabled=True, reason=reason)
+def disable_service(connection, host, reason=None, now=NOW):
+    set_service_fields(connection, host, now, disabled=True, reason=reason)
 
 
-def enable(connection, host):
-    set_service(connection, host, disabled=False)
+def enable_service(connection, host):
+    set_service_fields(connection, host, disabled=False)

@@ -56,15 +56,15 @@ def small_disk(megabytes: int) -> Iterator[SmallDisk]:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         options = f"size={megabytes}m,mode=0755"
         command = ["mount", "-t", "tmpfs", "-o", options, "placement_sched", str(folder)]
-        failure = _run(command)
+        failure = _run_and_read_failure(command)
         if failure is not None:
             (pytest.fail if REQUIRED else pytest.skip)(f"a small disk is not mounted: {failure}")
         # A lazy unmount succeeds even if a process still has a file open.
-        stack.callback(_run, ["umount", "--lazy", str(folder)])
+        stack.callback(_run_and_read_failure, ["umount", "--lazy", str(folder)])
         yield SmallDisk(folder)
 
 
-def _run(command: list[str]) -> str | None:
+def _run_and_read_failure(command: list[str]) -> str | None:
     """Run a command and return the reason of its failure, or None."""
     if shutil.which(command[0]) is None:
         return f"{command[0]} is not installed"

@@ -8,7 +8,7 @@ import pytest
 from placement_sched.db.tables import services
 from tests.conftest import make_settings
 from tests.support.reports import NOW, build_report
-from tests.support.service_changes import disable
+from tests.support.service_changes import disable_service
 from tests.support.statements import record_statements
 
 URL = "/compute/v2.1/os-availability-zone"
@@ -40,7 +40,7 @@ class Cloud:
     def disable(self, *hosts):
         def write_rows(connection):
             for host in hosts:
-                disable(connection, host, now=self.now)
+                disable_service(connection, host, now=self.now)
 
         self.database.write(write_rows)
 

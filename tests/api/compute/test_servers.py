@@ -181,9 +181,11 @@ def test_host_status_is_the_service_status(sqlite_servers):
     sqlite_servers.now = NOW + timedelta(seconds=61)
     assert sqlite_servers.show(1)["host_status"] == "UNKNOWN"
     write = sqlite_servers.database.write
-    write(lambda connection: service_changes.disable(connection, "cn1"))
+    write(lambda connection: service_changes.disable_service(connection, "cn1"))
     assert sqlite_servers.show(1)["host_status"] == "MAINTENANCE"
-    write(lambda connection: service_changes.set_service(connection, "cn1", forced_down=True))
+    write(
+        lambda connection: service_changes.set_service_fields(connection, "cn1", forced_down=True)
+    )
     assert sqlite_servers.show(1)["host_status"] == "DOWN"
 
 

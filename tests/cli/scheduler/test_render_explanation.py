@@ -8,7 +8,14 @@ from rich.console import Console
 
 from placement_sched.cli.scheduler.render_explanation import render
 from placement_sched.model.explanation_reader import obstacle
-from tests.support.explanations import explanation, host, selection, stage, step, weight
+from tests.support.explanations import (
+    build_selection,
+    build_stage,
+    build_step,
+    explanation,
+    host,
+    weight,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +36,7 @@ def text_lines(document: dict, *arguments, **options) -> list[str]:
 
 
 def test_ignored_extra_specs_are_warnings_before_the_stages():
-    document = explanation(steps=[step("resources", "VCPU:1", 4, 4)])
+    document = explanation(steps=[build_step("resources", "VCPU:1", 4, 4)])
     assert "Warning" not in render_text(document)
     detail = "ignored: flavor extra spec group_policy=bogus: expected none or isolate"
     document["funnel"]["warnings"] = [{"key": "group_policy", "source": "flavor", "detail": detail}]
@@ -41,8 +48,8 @@ def test_ignored_extra_specs_are_warnings_before_the_stages():
 def test_stage_shows_counts_before_and_after_and_the_share():
     lines = text_lines(
         explanation(
-            steps=[step("resources", "VCPU:1", 4, 2, [("cn1", "full"), ("cn2", "full")])],
-            filters=[stage(2, 1, [("cn3", "disabled")], name="ComputeFilter")],
+            steps=[build_step("resources", "VCPU:1", 4, 2, [("cn1", "full"), ("cn2", "full")])],
+            filters=[build_stage(2, 1, [("cn3", "disabled")], name="ComputeFilter")],
             hosts=[host("cn4", 0.0)],
         )
     )
@@ -57,8 +64,8 @@ def test_stages_without_hosts_are_listed_by_name():
     lines = text_lines(
         explanation(
             steps=[
-                step("resources", "VCPU:1", 1, 0, [("cn1", "full")]),
-                step("required", "CUSTOM_A", 0, 0),
+                build_step("resources", "VCPU:1", 1, 0, [("cn1", "full")]),
+                build_step("required", "CUSTOM_A", 0, 0),
             ]
         )
     )
@@ -69,7 +76,10 @@ def test_stages_without_hosts_are_listed_by_name():
 def test_unlisted_rejected_hosts_are_counted():
     lines = text_lines(
         explanation(
-            steps=[step("resources", "VCPU:1", 9, 6, [("cn1", "full")]), step("limit", "5", 6, 5)],
+            steps=[
+                build_step("resources", "VCPU:1", 9, 6, [("cn1", "full")]),
+                build_step("limit", "5", 6, 5),
+            ],
             hosts=[host("cn9", 0.0)],
         )
     )
@@ -80,7 +90,7 @@ def test_unlisted_rejected_hosts_are_counted():
 def test_only_the_most_frequent_reasons_are_shown():
     reasons = [(f"cn{letter}", f"reason {letter}") for letter in "abcdefg"]
     lines = text_lines(
-        explanation(filters=[stage(8, 1, reasons, name="Some")], hosts=[host("cnh", 0.0)])
+        explanation(filters=[build_stage(8, 1, reasons, name="Some")], hosts=[host("cnh", 0.0)])
     )
     assert "1 host: reason e (cne)" in lines
     assert "2 more" in lines
@@ -117,7 +127,9 @@ def test_host_without_weighers_is_shown_with_its_weight_only():
 
 def test_requested_hosts_are_not_labelled_best():
     """Nor is their number shown as a rank."""
-    document = explanation(filters=[stage(9, 7, name="ComputeFilter")], hosts=[host("cn5", 0.0)])
+    document = explanation(
+        filters=[build_stage(9, 7, name="ComputeFilter")], hosts=[host("cn5", 0.0)]
+    )
     document["verdicts"] = [{"host": "cn5", "node": "cn5", "rank": 6}]
     lines = text_lines(document)
     assert "7 hosts passed policy default" in lines
@@ -136,7 +148,7 @@ def test_many_weighers_fit_80_columns():
 def test_equal_allocations_of_instances_are_shown_only_once():
     lines = text_lines(
         explanation(hosts=[host("cn1", 0.0)]),
-        [selection("i-1", "cn1", VCPU=1), selection("i-2", "cn2", VCPU=1)],
+        [build_selection("i-1", "cn1", VCPU=1), build_selection("i-2", "cn2", VCPU=1)],
     )
     assert "Claimed 2 instances on 2 hosts each VCPU=1" in lines
     assert "i-2 cn2 nova" in lines
@@ -145,7 +157,7 @@ def test_equal_allocations_of_instances_are_shown_only_once():
 def test_different_allocations_are_shown_per_instance():
     lines = text_lines(
         explanation(hosts=[host("cn1", 0.0)]),
-        [selection("i-1", "cn1", VCPU=1), selection("i-2", "cn1", PCPU=1)],
+        [build_selection("i-1", "cn1", VCPU=1), build_selection("i-2", "cn1", PCPU=1)],
         "Selected, not claimed",
     )
     assert "Selected, not claimed 2 instances on 1 host" in lines
@@ -177,7 +189,7 @@ def test_aggregate_uuids_become_names_except_in_the_query():
             {"name": "forbidden_aggregates", "applied": True}
             | {"changes": {"forbidden_aggregates": [AGGREGATE]}}
         ],
-        steps=[step("member_of", f"!in:{AGGREGATE}", 2, 1, [("cn1", f"in {AGGREGATE}")])],
+        steps=[build_step("member_of", f"!in:{AGGREGATE}", 2, 1, [("cn1", f"in {AGGREGATE}")])],
         hosts=[host("cn2", 0.0)],
     )
     document["funnel"]["allocation_candidates"]["query"] = f"member_of=%21in%3A{AGGREGATE}"
@@ -192,7 +204,9 @@ def test_aggregate_uuids_become_names_except_in_the_query():
 def test_terminal_without_unicode_gets_ascii_bars():
     raw = io.BytesIO()
     with io.TextIOWrapper(raw, encoding="ascii") as file:
-        document = explanation(steps=[step("resources", "VCPU:1", 4, 4)], hosts=[host("cn1", 0.0)])
+        document = explanation(
+            steps=[build_step("resources", "VCPU:1", 4, 4)], hosts=[host("cn1", 0.0)]
+        )
         render(document, Console(file=file, width=80))
         file.flush()
         assert b"################" in raw.getvalue()
@@ -210,13 +224,13 @@ def test_explanation_of_an_old_server_without_an_obstacle_is_rendered():
 
 
 def test_limit_of_candidates_is_shown_with_its_option():
-    limit = step("limit", "5", 6, 5) | {"option": "[scheduler] max_placement_results"}
+    limit = build_step("limit", "5", 6, 5) | {"option": "[scheduler] max_placement_results"}
     lines = text_lines(explanation(steps=[limit], hosts=[host("cn1", 0.0)]))
     assert "6 5 █████████████ limit 5 by [scheduler] max_placement_results" in lines
 
 
 def test_request_filter_without_changes_is_shown():
-    document = explanation(steps=[step("resources", "VCPU:1", 1, 1)])
+    document = explanation(steps=[build_step("resources", "VCPU:1", 1, 1)])
     report = {"name": "forbidden_aggregates", "applied": True, "elapsed_ms": 0.1, "changes": {}}
     document["funnel"]["request_filters"] = [report]
     assert "forbidden_aggregates changed nothing" in text_lines(document)
@@ -225,6 +239,6 @@ def test_request_filter_without_changes_is_shown():
 def test_negative_zero_weight_is_shown_without_a_sign():
     weights = {"IoOpsWeigher": weight(0.0, 0.0, -1.0)}
     document = explanation(
-        steps=[step("resources", "VCPU:1", 1, 1)], hosts=[host("cn1", 0.0, **weights)]
+        steps=[build_step("resources", "VCPU:1", 1, 1)], hosts=[host("cn1", 0.0, **weights)]
     )
     assert "-0.000" not in render_text(document)

@@ -12,7 +12,7 @@ from placement_sched.model.provider import MAX_INT, Inventory
 from placement_sched.store.placement import provider_search, resource_classes, resource_providers
 from placement_sched.store.placement.provider_search import ProviderQuery
 from tests.exploring import draws
-from tests.support.providers import NOW, fits, make_providers
+from tests.support.providers import NOW, fits_inventory, make_providers
 
 pytestmark = pytest.mark.all_databases
 
@@ -82,7 +82,7 @@ def test_sql_and_python_agree_on_capacity(database, drawn, amounts):
         expected = {
             uuid
             for uuid, (inventory, used) in zip(uuids, drawn, strict=True)
-            if fits(inventory, used, amount)
+            if fits_inventory(inventory, used, amount)
         }
         assert providers_with_capacity(database, amount) & set(uuids) == expected
 
