@@ -25,7 +25,7 @@ from placement_sched.errors import (
 PROGRAM = "placement-sched"
 #: Modules of commands in the order of ``--help``, with the summaries of their commands. A module is
 #: imported only if a command of it is called. Its ``register(commands)`` adds the commands with the
-#: same summaries, which ``tests/cli/test_starting.py`` compares.
+#: same summaries, which ``tests/cli/test_command_imports.py`` compares.
 GROUPS = {
     "placement_sched.cli.demo": {
         "demo": "place requests on a sample cloud of 300 hosts (needs no configuration)"

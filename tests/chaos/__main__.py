@@ -25,7 +25,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tests.chaos.parts import DEADLINE, PARTS, Part
-from tests.chaos.scale import SCALE, TRIED
+from tests.chaos.run_length import SCALE, TRIED
 
 #: Seconds that a stopped part has to stop its own processes.
 ENDING = 60

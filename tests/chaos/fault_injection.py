@@ -11,7 +11,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.chaos.ledger import check_ledgers, claim_randomly
-from tests.chaos.scale import choose_count
+from tests.chaos.run_length import choose_count
 from tests.conftest import make_settings
 from tests.support.invariants import assert_generations_grow, assert_invariants
 from tests.support.processes import PROCESSES, run_in_processes

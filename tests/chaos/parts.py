@@ -10,8 +10,8 @@ class Part:
     """Tests under a name for the table, and their limit of ``most`` seconds.
 
     Environment ``variables`` lengthen tests of other folders. The tests of ``tests/chaos`` read
-    ``scale.py`` instead. A part that mostly ``waits`` runs concurrently with another part. A part
-    that measures time runs ``alone``, before all others.
+    ``run_length.py`` instead. A part that mostly ``waits`` runs concurrently with another part. A
+    part that measures time runs ``alone``, before all others.
     """
 
     name: str
@@ -32,11 +32,11 @@ PARTS = (
         ("tests/races/test_killed_workers.py",),
         {"PLACEMENT_SCHED_TEST_RACE_SECONDS": "10"},
     ),
-    Part("16 writers on every route that writes", 240, ("tests/chaos/test_all_writes.py",)),
+    Part("16 writers on every route that writes", 240, ("tests/chaos/test_concurrent_writes.py",)),
     Part(
         "16 writers, half of them of openstack-placement on the same database",
         480,
-        ("tests/coexistence/test_racing.py", "tests/coexistence/test_racing_on_every_route.py"),
+        ("tests/coexistence/test_races.py", "tests/coexistence/test_races_on_every_route.py"),
         {"PLACEMENT_SCHED_TEST_RACE_EACH": "8", "PLACEMENT_SCHED_TEST_RACE_ROUNDS": "6"},
     ),
     Part(
@@ -59,11 +59,11 @@ PARTS = (
         ("tests/galera/test_failures.py",),
         {"PLACEMENT_SCHED_TEST_GALERA_WRITES": "2000"},
     ),
-    Part("disk full", 300, ("tests/chaos/test_storage.py",), waits=True),
+    Part("disk full", 300, ("tests/chaos/test_full_disks.py",), waits=True),
     Part(
         "clock jumps",
         300,
-        ("tests/chaos/test_clock.py", "tests/chaos/test_set_clocks.py"),
+        ("tests/chaos/test_clock_jumps.py", "tests/chaos/test_wall_clock_changes.py"),
         waits=True,
     ),
     Part("more load than can be answered", 180, ("tests/chaos/test_overload.py",), alone=True),

@@ -20,7 +20,7 @@ from tests.api.test_auth import build_config
 from tests.chaos import access_rules
 from tests.chaos.endpoints import ALWAYS_REJECTING, Endpoint, list_endpoints
 from tests.chaos.http_clients import InProcessClient, send_json
-from tests.chaos.scale import TRIED, choose_count
+from tests.chaos.run_length import TRIED, choose_count
 from tests.chaos.valid_requests import (
     ALL_ROLES,
     PRIVATE,

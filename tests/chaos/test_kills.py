@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 from tests.chaos.fault_injection import claim_during_faults, open_prepared_database
-from tests.chaos.scale import TRIED, choose_count
+from tests.chaos.run_length import TRIED, choose_count
 from tests.support.loopback import reserve_port
 from tests.support.mariadb import run_mariadb
 from tests.support.postgresql import run_postgresql

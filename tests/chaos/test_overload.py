@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.chaos.scale import TRIED, WHOLE, choose_count
+from tests.chaos.run_length import TRIED, WHOLE, choose_count
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes
 from tests.support.scheduling import report

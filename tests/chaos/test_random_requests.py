@@ -21,7 +21,7 @@ from placement_sched.model.checks import Invariant
 from tests.chaos.endpoints import ALWAYS_REJECTING
 from tests.chaos.grammar import Grammar
 from tests.chaos.http_clients import HttpClient, InProcessClient, send_json
-from tests.chaos.scale import TRIED, WHOLE, choose_count
+from tests.chaos.run_length import TRIED, WHOLE, choose_count
 from tests.chaos.valid_requests import AGENT, DrawnRequest, create_objects
 from tests.conftest import Client
 from tests.support.invariants import assert_invariants

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from placement_sched.api.serving import MAX_BODY_WAIT
-from tests.chaos.scale import TRIED
+from tests.chaos.run_length import TRIED
 from tests.support.servers import wait_until
 from tests.support.versions import LATEST, LATEST_HEADERS
 

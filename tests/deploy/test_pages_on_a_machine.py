@@ -14,7 +14,7 @@ import pytest
 from tests.deploy import cloud, debian
 from tests.deploy.cloud import Cloud
 from tests.deploy.debian import Machine
-from tests.deploy.reader import (
+from tests.deploy.page_reader import (
     OF_LIMITS,
     PAGES,
     Step,

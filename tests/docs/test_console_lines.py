@@ -2,7 +2,7 @@
 """Each console line of the documentation is run by a test or listed with a reason.
 
 A console line follows ``$`` or ``#`` in a console block. ``test_commands.py`` runs the blocks of
-the class ``played``. ``deploy/reader.py`` types other lines for operators on a Debian, with
+the class ``played``. ``deploy/page_reader.py`` types other lines for operators on a Debian, with
 replacements for some words. Further tests read lines from the page (``lines_that_tests_run``,
 ``test_typed_lines.py``). ``untyped_lines.txt`` lists the remaining lines, with reasons and with
 tests of equal requests. Lines of README.md, deploy/README.md and the heads of the files in
@@ -24,8 +24,8 @@ import pytest
 
 from placement_sched.cli.completion import all_commands
 from placement_sched.cli.main import make_parser
-from tests.coexistence import test_leaving
-from tests.deploy import reader, test_backup, test_heads, test_image, test_manifests
+from tests.coexistence import test_return_to_openstack
+from tests.deploy import page_reader, test_backup, test_file_headers, test_image, test_manifests
 from tests.docs import test_typed_lines
 from tests.house.test_makefile import TARGETS
 from tests.support.empty_databases import KINDS
@@ -107,14 +107,18 @@ def lines_that_tests_run() -> dict[str, list[list[str]]]:
     """Return by page the words of the lines that tests run unchanged."""
     taken = [("upgrade", line) for kind in KINDS for line in test_backup.read_commands(kind)]
     names = ("psql", "mariadb", "sqlite3")
-    taken += [("adopt", test_leaving.documented_command(name)) for name in names]
-    taken += test_typed_lines.list_tested_lines() + test_heads.typed_lines()
+    taken += [("adopt", test_return_to_openstack.documented_command(name)) for name in names]
+    taken += test_typed_lines.list_tested_lines() + test_file_headers.typed_lines()
     taken += [("deploy/README", line) for line in test_manifests.readme_lines()]
     names = ("build", "run --read-only", "run --publish")
     taken += [("deploy/container/Dockerfile", test_image.read_line(name)) for name in names]
     taken += [("deploy", test_image.read_line(name)) for name in ("build", "run --publish")]
-    taken += [(line.page, line.text) for part in reader.PAGES for line in reader.list_lines(part)]
-    taken += [("limits", reader.OF_LIMITS), ("deploy/nginx/placement-sched.conf", "nginx -t")]
+    taken += [
+        (line.page, line.text)
+        for part in page_reader.PAGES
+        for line in page_reader.list_lines(part)
+    ]
+    taken += [("limits", page_reader.OF_LIMITS), ("deploy/nginx/placement-sched.conf", "nginx -t")]
     lines: dict[str, list[list[str]]] = {}
     for page, line in taken:
         lines.setdefault(page, []).append(split_line(line))
@@ -128,7 +132,7 @@ def split_line(line: str) -> list[str]:
 
 TAKEN = lines_that_tests_run()
 LISTED = [(page, split_line(line)) for page, line in UNTYPED]
-LINES = guide_lines() + readme_lines() + test_heads.lines_in_file_headers()
+LINES = guide_lines() + readme_lines() + test_file_headers.lines_in_file_headers()
 
 
 @pytest.mark.parametrize(("page", "line"), LINES)

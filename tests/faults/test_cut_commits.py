@@ -16,9 +16,9 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.db import transaction
-from tests.chaos.scale import TRIED
+from tests.chaos.run_length import TRIED
 from tests.conftest import make_settings
-from tests.faults.cutting import CommitCut, CuttingProxy, run_proxy
+from tests.faults.cutting_proxy import CommitCut, CuttingProxy, run_proxy
 from tests.support.invariants import assert_invariants
 from tests.support.scheduling import report, selected_hosts, spec
 from tests.support.versions import LATEST_HEADERS

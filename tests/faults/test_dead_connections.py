@@ -8,9 +8,9 @@ from uuid import uuid4
 import pytest
 
 from placement_sched.db import engine, errors
-from tests.chaos.scale import TRIED
+from tests.chaos.run_length import TRIED
 from tests.conftest import make_settings
-from tests.faults.cutting import run_proxy
+from tests.faults.cutting_proxy import run_proxy
 from tests.support.invariants import assert_invariants
 from tests.support.versions import LATEST_HEADERS
 

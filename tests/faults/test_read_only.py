@@ -15,9 +15,9 @@ from placement_sched.db import transaction
 from placement_sched.db.transaction import PAUSE, Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
-from tests.chaos.scale import TRIED
+from tests.chaos.run_length import TRIED
 from tests.conftest import make_settings
-from tests.faults.cutting import CuttingProxy
+from tests.faults.cutting_proxy import CuttingProxy
 from tests.support.invariants import assert_invariants
 from tests.support.mariadb import run_mariadb
 from tests.support.postgresql import PostgreSQL, run_postgresql, run_primary_and_standby

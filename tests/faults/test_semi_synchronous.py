@@ -11,7 +11,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
 from tests.conftest import make_settings
-from tests.faults.cutting import run_proxy
+from tests.faults.cutting_proxy import run_proxy
 from tests.support.mariadb import run_semi_synchronous_pair
 from tests.support.servers import wait_until
 

@@ -13,7 +13,7 @@ from placement_sched.db import engine, transaction
 from placement_sched.db.migrate import migration_lock
 from placement_sched.db.transaction import Database
 from tests.conftest import make_settings
-from tests.faults.cutting import run_proxy
+from tests.faults.cutting_proxy import run_proxy
 from tests.support.invariants import assert_invariants
 from tests.support.versions import LATEST_HEADERS
 

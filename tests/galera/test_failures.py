@@ -16,7 +16,7 @@ import pytest
 from placement_sched.db.transaction import Database
 from placement_sched.model.clock import utcnow
 from placement_sched.operations.prepare import sync
-from tests.chaos.scale import TRIED
+from tests.chaos.run_length import TRIED
 from tests.conftest import make_settings
 from tests.galera.cluster import NODE, REQUIRED
 from tests.galera.writers import PROVIDERS, Writers

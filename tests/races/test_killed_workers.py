@@ -18,7 +18,7 @@ from placement_sched.db.tables import allocations as allocations_table
 from placement_sched.db.tables import consumers as consumers_table
 from placement_sched.db.transaction import Database
 from placement_sched.store.placement import allocations
-from tests.chaos.scale import TRIED
+from tests.chaos.run_length import TRIED
 from tests.races.writer import TOTAL, WriterResult, wait_for_writes, write_at_random
 from tests.support.invariants import assert_invariants
 from tests.support.processes import run_in_processes

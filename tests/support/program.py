@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """``placement-sched`` in a process that is forked from a process with all imports.
 
-The import takes most of the time of a short command, and hundreds of tests run commands. The forked
-process gets arguments, environment, working directory and streams as from a shell.
-``tests/cli/test_main.py`` and ``test_starting.py`` run the installed program, and so do tests that
-set variables for the import.
+The import takes most of the time of a short command, and hundreds of tests run commands. The
+forked process gets arguments, environment, working directory and streams as from a shell.
+``tests/cli/test_main.py`` and ``test_command_imports.py`` run the installed program, and so do
+tests that set variables for the import.
 """
 
 import atexit

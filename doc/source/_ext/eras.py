@@ -2,10 +2,10 @@
 """``era-*``: what nova's releases had, beside what is here now.
 
 What this service has comes from its code. What nova had is below, for Icehouse (2014.1), Stein
-(19), Train (20) and nova 34; ``tests/coexistence/test_eras.py`` asks a nova 34 whether its column
-is true. Sources: "Description of scheduler configuration options" of the OpenStack Configuration
-Reference, nova's "Filter Scheduler" of Stein and Train, its "Configuration Options" and its release
-notes.
+(19), Train (20) and nova 34; ``tests/coexistence/test_nova_34_tables.py`` asks a nova 34 whether
+its column is true. Sources: "Description of scheduler configuration options" of the OpenStack
+Configuration Reference, nova's "Filter Scheduler" of Stein and Train, its "Configuration Options"
+and its release notes.
 """
 
 from collections.abc import Iterator, Mapping

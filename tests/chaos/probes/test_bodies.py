@@ -9,7 +9,7 @@ from placement_sched.api.blueprint import PARAMETER
 from placement_sched.app import create_app
 from tests.chaos.endpoints import list_endpoints
 from tests.chaos.grammar import UUIDS
-from tests.chaos.scale import TRIED, choose_count
+from tests.chaos.run_length import TRIED, choose_count
 from tests.conftest import Client
 
 DEEP = 100_000

@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from placement_sched.limits import MAX_JSON_BYTES
-from tests.chaos.probes import largest
-from tests.chaos.probes.largest import LargeRequest
-from tests.chaos.scale import TRIED, choose_count
+from tests.chaos.probes import largest_requests
+from tests.chaos.probes.largest_requests import LargeRequest
+from tests.chaos.run_length import TRIED, choose_count
 from tests.support.scheduling import report
 from tests.support.versions import LATEST_HEADERS
 
@@ -31,12 +31,12 @@ RUNS = 4
 
 
 def build_plain_requests() -> Iterator[LargeRequest]:
-    yield from largest.build_large_bodies(MANY, "/placement/reshaper")
+    yield from largest_requests.build_large_bodies(MANY, "/placement/reshaper")
     for path in ("/image/v2/images", "/scheduler/v1/select_destinations"):
-        yield from largest.build_large_bodies(MAX_JSON_BYTES, path)
-    yield from largest.build_large_queries()
-    yield from largest.build_explain_requests()
-    yield from largest.build_large_writes()
+        yield from largest_requests.build_large_bodies(MAX_JSON_BYTES, path)
+    yield from largest_requests.build_large_queries()
+    yield from largest_requests.build_explain_requests()
+    yield from largest_requests.build_large_writes()
 
 
 @pytest.fixture
@@ -53,11 +53,11 @@ def server(serve, database_url):
 def server_with_devices(serve, tmp_path, database_url):
     """Serve a cloud of hosts with NUMA nodes and devices, and filters that read them."""
     file = tmp_path / "devices.conf"
-    file.write_text(largest.build_hardware_configuration())
+    file.write_text(largest_requests.build_hardware_configuration())
     server = serve(
         "--workers", "1", "--config-file", file, OS_PLACEMENT_DATABASE__CONNECTION=database_url
     )
-    reports = largest.build_hardware_reports(HOSTS)
+    reports = largest_requests.build_hardware_reports(HOSTS)
     for at in range(0, HOSTS, 25):
         assert server.post("/scheduler/v1/compute_nodes", reports[at : at + 25])[0] < 300
     return server
@@ -114,15 +114,17 @@ def test_largest_request_costs_less_than_a_second_of_cpu(server, record_property
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_hardware_request_costs_less_than_a_second_of_cpu(server_with_devices, record_property):
-    check_cpu_costs(server_with_devices, largest.build_hardware_requests(), record_property)
+    check_cpu_costs(
+        server_with_devices, largest_requests.build_hardware_requests(), record_property
+    )
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
 def test_large_tree_query_costs_less_than_a_second_of_cpu(server, record_property):
     version = LATEST_HEADERS["OpenStack-API-Version"]
-    for method, path, document in largest.build_tree_of_cards():
+    for method, path, document in largest_requests.build_tree_of_cards():
         server.request_json(method, path, document, version)
-    check_cpu_costs(server, largest.build_tree_queries(), record_property)
+    check_cpu_costs(server, largest_requests.build_tree_queries(), record_property)
 
 
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)

@@ -14,8 +14,8 @@ import pytest
 import requests
 
 from tests.chaos.probes.framing import PROBES
-from tests.chaos.probes.wire import RawClient, RawResponse
-from tests.chaos.scale import TRIED
+from tests.chaos.probes.raw_http import RawClient, RawResponse
+from tests.chaos.run_length import TRIED
 from tests.deploy import haproxy
 from tests.support.servers import Server, wait_until
 from tests.support.versions import LATEST_HEADERS

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from tests.chaos.probes.wire import RawClient
-from tests.chaos.scale import TRIED
+from tests.chaos.probes.raw_http import RawClient
+from tests.chaos.run_length import TRIED
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST, LATEST_HEADERS
 

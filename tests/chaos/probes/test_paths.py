@@ -3,8 +3,8 @@
 
 import pytest
 
-from tests.chaos.probes.wire import RawClient
-from tests.chaos.scale import TRIED
+from tests.chaos.probes.raw_http import RawClient
+from tests.chaos.run_length import TRIED
 from tests.deploy import haproxy, nginx
 from tests.support.versions import LATEST
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.nova.cloud.cloud import Cloud, running_cloud
-from tests.nova.cloud.operating import running_operator
+from tests.nova.cloud.operator_commands import running_operator
 from tests.support.servers import BIN
 
 USE = """

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from tests.nova.cloud.cloud import HOSTS, running_cloud, wait_for_condition
-from tests.nova.cloud.operating import running_operator
+from tests.nova.cloud.operator_commands import running_operator
 from tests.support.servers import BIN, environment
 
 pytestmark = pytest.mark.exhaustive

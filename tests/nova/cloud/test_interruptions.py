@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.nova.cloud.cloud import HOSTS, running_cloud, wait_for_condition
-from tests.nova.cloud.operating import running_operator
+from tests.nova.cloud.operator_commands import running_operator
 
 pytestmark = pytest.mark.exhaustive
 

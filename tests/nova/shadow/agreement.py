@@ -42,7 +42,7 @@ from tests.differential.comparison import PEER_PYTHON, needs_peer
 from tests.nova.cloud.processes import Program
 from tests.nova.cloud.rabbitmq import private_broker
 from tests.nova.scheduling import LIBRARY, Conductor, list_selected_hosts
-from tests.nova.shadow.drawing import GPU, SSD, RequestGenerator
+from tests.nova.shadow.random_requests import GPU, SSD, RequestGenerator
 from tests.support.empty_databases import empty_database
 from tests.support.nova_clouds import NovaCloud
 from tests.support.servers import BIN, serve_database, wait_until

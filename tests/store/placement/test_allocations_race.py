@@ -17,7 +17,7 @@ from placement_sched.db.transaction import Database
 from placement_sched.errors import CapacityExceeded, ConcurrentUpdate, Conflict
 from placement_sched.model.provider import UNCHECKED, Inventory
 from placement_sched.store.placement import allocations, inventories, resource_providers
-from tests.chaos.scale import TRIED
+from tests.chaos.run_length import TRIED
 from tests.conftest import make_settings
 from tests.store.placement.test_allocations import build_claim
 from tests.support.invariants import assert_invariants

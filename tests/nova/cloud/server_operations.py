@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from tests.nova.cloud.cloud import HOSTS, wait_for_condition
-from tests.nova.cloud.operating import Operator
+from tests.nova.cloud.operator_commands import Operator
 
 CN1, CN2 = HOSTS
 #: Outcome of a step: facts that do not depend on a random choice between equal hosts.

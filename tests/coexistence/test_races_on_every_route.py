@@ -10,7 +10,7 @@ import pytest
 
 from placement_sched.app import create_app
 from placement_sched.db.transaction import Database
-from tests.chaos.scale import TRIED, choose_count
+from tests.chaos.run_length import TRIED, choose_count
 from tests.chaos.write_routes import WriteRoute, list_write_routes
 from tests.chaos.writes import World
 from tests.coexistence.conftest import build_peer_url
@@ -32,7 +32,7 @@ ATTEMPTS = 3
 #: Neither service deletes resource classes, because the peer does not check whether the class of an
 #: inventory that it writes still exists.
 BY_NEITHER = "DELETE /placement/resource_classes/<name>"
-#: Routes that the peer does not use. ``test_racing.py`` has races for its claims, with a
+#: Routes that the peer does not use. ``test_races.py`` has races for its claims, with a
 #: ledger that detects overcommitment. The peer takes no locks when it deletes or moves providers:
 #: two moves may leave a loop, and a concurrent write may leave rows of a deleted provider.
 NOT_BY_PEER = {

@@ -8,7 +8,7 @@ import pytest
 
 from placement_sched.app import create_app
 from placement_sched.model.clock import utcnow
-from tests.chaos.scale import TRIED, choose_count
+from tests.chaos.run_length import TRIED, choose_count
 from tests.conftest import Client
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.versions import LATEST_HEADERS

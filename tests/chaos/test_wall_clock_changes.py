@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.chaos.scale import TRIED, choose_count
+from tests.chaos.run_length import TRIED, choose_count
 from tests.support.fake_time import FakeClock, create_fake_clock
 from tests.support.invariants import assert_generations_grow, assert_invariants
 from tests.support.scheduling import flavor, instance, report, spec

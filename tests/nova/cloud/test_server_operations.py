@@ -4,8 +4,8 @@
 import pytest
 
 from tests.nova.cloud.cloud import HOSTS, running_cloud
-from tests.nova.cloud.life import FURTHER_STEPS, MAIN_STEPS, run_steps
-from tests.nova.cloud.operating import running_operator
+from tests.nova.cloud.operator_commands import running_operator
+from tests.nova.cloud.server_operations import FURTHER_STEPS, MAIN_STEPS, run_steps
 
 pytestmark = pytest.mark.system
 

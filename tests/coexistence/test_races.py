@@ -12,7 +12,7 @@ import pytest
 from placement_sched.db.transaction import Database
 from placement_sched.model.checks import Invariant
 from placement_sched.store.placement import allocations, resource_providers
-from tests.chaos.scale import TRIED
+from tests.chaos.run_length import TRIED
 from tests.coexistence.conftest import build_peer_url
 from tests.coexistence.ledger import (
     create_ledger,

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from placement_sched.db.tables import resource_provider_aggregates, resource_providers
 from placement_sched.db.transaction import Database
 from tests.chaos.fault_injection import claim_during_faults, open_prepared_database
-from tests.chaos.scale import TRIED, choose_count
+from tests.chaos.run_length import TRIED, choose_count
 from tests.support.invariants import assert_invariants
 from tests.support.mariadb import MariaDB, run_mariadb
 from tests.support.postgresql import PostgreSQL, run_postgresql
