@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_options_file import first_hosts_of_workers
+from tests.cli.test_options_file import find_first_hosts_of_workers
 from tests.support.scheduling import report, spec
 from tests.support.servers import rewrite_file, wait_until
 
@@ -32,7 +32,7 @@ def server(request, serve, config_file):
     """A server with a small and a large host, with a single worker and with two workers."""
     server = serve("--config-file", str(config_file), "--workers", request.param)
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
-    assert first_hosts_of_workers(server) == {"cn1"}
+    assert find_first_hosts_of_workers(server) == {"cn1"}
     return server
 
 
@@ -57,9 +57,9 @@ def find_applied_policies(server) -> set[str]:
 
 def test_changed_files_apply_after_a_signal(server, config_file):
     rewrite_file(config_file, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
-    assert first_hosts_of_workers(server) == {"cn1"}
+    assert find_first_hosts_of_workers(server) == {"cn1"}
     server.process.send_signal(signal.SIGHUP)
-    assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
+    assert wait_until(lambda: find_first_hosts_of_workers(server) == {"cn2"})
     assert f"configuration read again: {config_file}" in server.log.read_text()
 
 
@@ -89,16 +89,16 @@ def test_invalid_files_are_reported_and_change_nothing(server, config_file, text
     line = next(line for line in server.log.read_text().splitlines() if KEPT in line)
     assert why in line
     assert "Traceback" not in server.log.read_text()
-    assert first_hosts_of_workers(server) == {"cn1"}
+    assert find_first_hosts_of_workers(server) == {"cn1"}
     reload_server(server, config_file, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
-    assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
+    assert wait_until(lambda: find_first_hosts_of_workers(server) == {"cn2"})
 
 
 def test_invalid_files_are_logged_once_with_the_time(server, config_file):
     """The main process logs it for all workers."""
     reload_server(server, config_file, "[filter_scheduler]\nram_weight_multiplier = much\n")
     assert wait_until(lambda: KEPT in server.log.read_text())
-    assert first_hosts_of_workers(server) == {"cn1"}
+    assert find_first_hosts_of_workers(server) == {"cn1"}
     (line,) = [line for line in server.log.read_text().splitlines() if KEPT in line]
     assert re.fullmatch(
         rf"\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{{3}} {server.process.pid} ERROR \S+ \[-\] "
@@ -114,14 +114,14 @@ def test_changes_that_need_a_restart_are_reported(server, config_file):
         config_file,
         "[filter_scheduler]\nram_weight_multiplier = 1.0\n[api]\nmax_request_body_size = 5000\n",
     )
-    assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
+    assert wait_until(lambda: find_first_hosts_of_workers(server) == {"cn2"})
     assert server.log.read_text().count(RESTART) == 1
 
 
 def test_signal_without_a_change_does_nothing(server):
     server.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: "configuration read again" in server.log.read_text())
-    assert first_hosts_of_workers(server) == {"cn1"}
+    assert find_first_hosts_of_workers(server) == {"cn1"}
     assert KEPT not in server.log.read_text()
 
 
@@ -154,11 +154,11 @@ def test_replacement_worker_uses_the_last_valid_settings(serve, config_file):
     server = serve("--config-file", str(config_file), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
     reload_server(server, config_file, "[filter_scheduler]\nram_weight_multiplier = 1.0\n")
-    assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
+    assert wait_until(lambda: find_first_hosts_of_workers(server) == {"cn2"})
     reload_server(server, config_file, "[filter_scheduler]\nram_weight_multiplier = much\n")
     assert wait_until(lambda: KEPT in server.log.read_text())
     replace_worker(server)
-    assert first_hosts_of_workers(server) == {"cn2"}
+    assert find_first_hosts_of_workers(server) == {"cn2"}
     assert "Traceback" not in server.log.read_text()
 
 
@@ -170,13 +170,13 @@ def test_worker_is_replaced_despite_an_invalid_options_file(serve, config_file, 
     rewrite_file(config_file, f"[scheduler]\njson_config_location = {options}\n")
     server = serve("--config-file", str(config_file), "--workers", "1")
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
-    assert first_hosts_of_workers(server) == {"cn1"}
+    assert find_first_hosts_of_workers(server) == {"cn1"}
     reload_server(server, options, '{"ram_weight_multiplier":')
     assert wait_until(lambda: KEPT in server.log.read_text())
     replace_worker(server)
-    assert first_hosts_of_workers(server) == {"cn1"}
+    assert find_first_hosts_of_workers(server) == {"cn1"}
     reload_server(server, options, '{"ram_weight_multiplier": 1.0}')
-    assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
+    assert wait_until(lambda: find_first_hosts_of_workers(server) == {"cn2"})
 
 
 @pytest.mark.exhaustive
@@ -188,9 +188,9 @@ def test_replacement_worker_reads_no_file_before_a_signal(serve, config_file, tm
     server.post("/scheduler/v1/compute_nodes", [report("cn1", memory_mb=32768), report("cn2")])
     rewrite_file(options, '{"ram_weight_multiplier": 1.0}')
     replace_worker(server)
-    assert first_hosts_of_workers(server) == {"cn1"}
+    assert find_first_hosts_of_workers(server) == {"cn1"}
     server.process.send_signal(signal.SIGHUP)
-    assert wait_until(lambda: first_hosts_of_workers(server) == {"cn2"})
+    assert wait_until(lambda: find_first_hosts_of_workers(server) == {"cn2"})
 
 
 @pytest.mark.exhaustive
@@ -226,5 +226,5 @@ def test_file_replaced_by_a_folder_is_reported_and_the_server_stops(server, conf
     config_file.mkdir()
     server.process.send_signal(signal.SIGHUP)
     assert wait_until(lambda: KEPT in server.log.read_text())
-    assert first_hosts_of_workers(server) == {"cn1"}
+    assert find_first_hosts_of_workers(server) == {"cn1"}
     assert server.stop() == 0

@@ -8,7 +8,7 @@ import pytest
 import requests
 
 from tests.api.test_auth import build_config
-from tests.cli.test_serve_log import NOVAS, access_line
+from tests.cli.test_serve_log import NOVAS, wait_for_access_line
 from tests.support import identity
 from tests.support.servers import start_servers
 
@@ -62,7 +62,7 @@ def send_and_read_log_line(
                 **more,
             )
             own = answer.headers["x-openstack-request-id"]
-            return json.loads(access_line(server, own)), own
+            return json.loads(wait_for_access_line(server, own)), own
 
         yield send
 

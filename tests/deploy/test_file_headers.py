@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.deploy import DEPLOY, create_certificate, find_program, run_program
-from tests.deploy.test_manifests import manifests_of_kind, read_readme_blocks
+from tests.deploy.test_manifests import find_manifests_of_kind, read_readme_blocks
 from tests.support.repository import ROOT
 
 pytestmark = pytest.mark.slow
@@ -79,7 +79,7 @@ def test_documented_line_creates_the_secret_of_the_manifest():
     created = run_program(
         *shlex.split(read_documented_line(SECRET)), "--dry-run=client", "--output=json", cwd=DEPLOY
     )
-    (manifest,) = manifests_of_kind("Secret")
+    (manifest,) = find_manifests_of_kind("Secret")
     secret = yaml.safe_load(created)
     assert secret["metadata"]["name"] == manifest["metadata"]["name"]
     assert set(secret["data"]) == set(manifest["stringData"])

@@ -107,12 +107,16 @@ def lines_that_tests_run() -> dict[str, list[list[str]]]:
     """Return by page the words of the lines that tests run unchanged."""
     taken = [("upgrade", line) for kind in KINDS for line in test_backup.read_commands(kind)]
     names = ("psql", "mariadb", "sqlite3")
-    taken += [("adopt", test_return_to_openstack.documented_command(name)) for name in names]
-    taken += test_typed_lines.list_tested_lines() + test_file_headers.typed_lines()
-    taken += [("deploy/README", line) for line in test_manifests.readme_lines()]
+    taken += [("adopt", test_return_to_openstack.read_documented_command(name)) for name in names]
+    taken += test_typed_lines.list_tested_lines() + test_file_headers.list_tested_lines()
+    taken += [("deploy/README", line) for line in test_manifests.read_readme_lines()]
     names = ("build", "run --read-only", "run --publish")
-    taken += [("deploy/container/Dockerfile", test_image.read_line(name)) for name in names]
-    taken += [("deploy", test_image.read_line(name)) for name in ("build", "run --publish")]
+    taken += [
+        ("deploy/container/Dockerfile", test_image.read_documented_command(name)) for name in names
+    ]
+    taken += [
+        ("deploy", test_image.read_documented_command(name)) for name in ("build", "run --publish")
+    ]
     taken += [
         (line.page, line.text)
         for part in page_reader.PAGES
@@ -132,7 +136,7 @@ def split_line(line: str) -> list[str]:
 
 TAKEN = lines_that_tests_run()
 LISTED = [(page, split_line(line)) for page, line in UNTYPED]
-LINES = guide_lines() + readme_lines() + test_file_headers.lines_in_file_headers()
+LINES = guide_lines() + readme_lines() + test_file_headers.list_lines_in_file_headers()
 
 
 @pytest.mark.parametrize(("page", "line"), LINES)

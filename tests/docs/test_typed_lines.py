@@ -39,7 +39,7 @@ SERVER = "http://127.0.0.1:8778"
 def typed_lines_of_page(page: str) -> list[str]:
     """Return the console lines of a page."""
     if page == "README":
-        return test_readme.typed_lines()
+        return test_readme.read_typed_lines()
     text = re.sub(r"\\\n\s+", "", (ROOT / f"doc/source/{page}.rst").read_text())
     return re.findall(r"^ +\$ (.+)", text, re.MULTILINE)
 

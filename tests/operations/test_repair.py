@@ -8,7 +8,7 @@ from placement_sched.model.clock import utcnow
 from placement_sched.operations import repair as operation
 from placement_sched.operations.repair import Auditor, Healer, HealRequest
 from tests.cli.placement.test_audit import cloud as cloud  # noqa: PLC0414 - a fixture
-from tests.cli.placement.test_audit import no_instances as no_instances  # noqa: PLC0414 - a fixture
+from tests.cli.placement.test_audit import cloud_without_instances as cloud_without_instances  # noqa: PLC0414 - a fixture
 from tests.cli.placement.test_audit import sqlite_cloud as sqlite_cloud  # noqa: PLC0414 - a fixture
 from tests.support.concurrency import run_concurrently
 from tests.support.openstack_databases import NEWEST, stamp_revision
@@ -92,13 +92,13 @@ def test_allocation_that_the_audit_cannot_judge_is_kept(sqlite_cloud, sqlite_dat
 
 
 @pytest.mark.all_databases
-def test_concurrent_heals_write_allocations_only_once(no_instances, database):
+def test_concurrent_heals_write_allocations_only_once(cloud_without_instances, database):
     for number in range(8):
-        no_instances.record(number, flavor={**FLAVOR, "vcpus": 4})
+        cloud_without_instances.record(number, flavor={**FLAVOR, "vcpus": 4})
     first, second = run_concurrently(*[lambda: heal_allocations(database)] * 2)
     healed = sorted(result.instance for result in (*first, *second) if result.done)
     assert healed == [uuid(number) for number in range(8)]
-    held = [no_instances.read_allocations(number) for number in range(8)]
+    held = [cloud_without_instances.read_allocations(number) for number in range(8)]
     assert [by_class[node_uuid(1)]["VCPU"] for by_class in held] == [4] * 8
 
 

@@ -2,7 +2,7 @@
 """Disabling, enabling and forcing down compute services."""
 
 from placement_sched.store.compute import services
-from tests.operations.test_reports import DISABLED, read_provider, record_report, traits_of
+from tests.operations.test_reports import DISABLED, read_provider, read_traits, record_report
 from tests.support.reports import NOW, build_report
 from tests.support.service_changes import disable_service, enable_service, set_service_fields
 from tests.support.statements import record_statements
@@ -29,7 +29,11 @@ def test_disabling_sets_the_trait_on_every_root_provider(database, settings):
     before = read_provider(database).generation
     service = change_service(database, disable_service, "rack", "broken fan")
     assert (service.disabled, service.disabled_reason) == (True, "broken fan")
-    assert [traits_of(database, number) for number in (1, 2, 3)] == [{DISABLED}, {DISABLED}, set()]
+    assert [read_traits(database, number) for number in (1, 2, 3)] == [
+        {DISABLED},
+        {DISABLED},
+        set(),
+    ]
     assert read_provider(database).generation == before + 1
 
 
@@ -47,7 +51,7 @@ def test_forcing_down_sets_no_trait(database, settings):
     service = change_service(database, set_service_fields, "cn1", forced_down=True)
     assert service.forced_down
     assert not service.is_up(NOW, 60)
-    assert traits_of(database) == set()
+    assert read_traits(database) == set()
 
 
 def test_statement_count_is_independent_of_nodes(database, settings):
