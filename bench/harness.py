@@ -48,7 +48,7 @@ class Databases:
         if self._kind == "galera":
             cluster = importlib.import_module("tests.galera.cluster")
             cluster.SETTINGS["innodb-buffer-pool-size"] = "128M"  # MariaDB's default
-            started = self._stack.enter_context(cluster.new_cluster())
+            started = self._stack.enter_context(cluster.run_cluster())
             SERVERS["galera"] = started.nodes[0].url()
         return self
 
