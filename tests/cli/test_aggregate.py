@@ -62,7 +62,7 @@ def test_check_with_the_filter_off_previews_its_effect(cloud, run_check, monkeyp
     assert json.loads(run_check("--format", "json")[1])["filtering"] is False
 
 
-def test_check_prints_json(cloud, run_check):
+def test_aggregate_check_prints_json(cloud, run_check):
     status, printed, _ = run_check("--format", "json")
     document = json.loads(printed)
     assert (status, document["code"], document["filtering"]) == (1, 1, True)

@@ -62,7 +62,7 @@ def test_help_option_prints_the_help_of_a_command(capsys):
 @pytest.mark.parametrize(
     "command", ["serve", "db sync", "db version", "select", "explain", "config validate"]
 )
-def test_commands_take_configuration_files(command, capsys):
+def test_commands_accept_configuration_files(command, capsys):
     with pytest.raises(SystemExit):
         main([*command.split(), "--help"])
     assert "--config-file" in capsys.readouterr().out

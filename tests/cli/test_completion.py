@@ -140,7 +140,7 @@ NAMED = [
 
 
 @pytest.mark.parametrize(("words", "kind", "names"), NAMED)
-def test_bash_offers_names(complete_in_bash, completing_program, words, kind, names):
+def test_completion_in_bash_offers_names(complete_in_bash, completing_program, words, kind, names):
     assert complete_in_bash(*words) == names
     assert (
         read_passed_line(completing_program)
@@ -148,13 +148,13 @@ def test_bash_offers_names(complete_in_bash, completing_program, words, kind, na
     )
 
 
-def test_fish_offers_names(completing_program, tmp_path):
+def test_completion_in_fish_offers_names(completing_program, tmp_path):
     line = "placement-sched explain --flavor m1."
     assert complete_in_fish(line, tmp_path, completing_program) == FLAVORS
     assert read_passed_line(completing_program) == f"flavors: {line}"
 
 
-def test_zsh_offers_names(completing_program, tmp_path):
+def test_completion_in_zsh_offers_names(completing_program, tmp_path):
     zsh = find_program("zsh")
     pattern = r"^_placement_sched_hosts\(\) {.*?^}"
     text = write_script("zsh", tmp_path).read_text()
@@ -235,11 +235,11 @@ def test_script_names_every_command_and_option(shell, capsys):
                 assert shown.lstrip("-") in script
 
 
-def test_zsh_accepts_its_script(tmp_path):
+def test_completion_script_is_valid_in_zsh(tmp_path):
     run_shell(find_program("zsh"), "-n", str(write_script("zsh", tmp_path)))
 
 
-def test_zsh_registers_the_completion(tmp_path):
+def test_completion_script_is_registered_in_zsh(tmp_path):
     write_script("zsh", tmp_path)
     code = (
         "fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D; print $_comps[placement-sched]"
@@ -248,7 +248,7 @@ def test_zsh_registers_the_completion(tmp_path):
     assert output.strip() == "_placement-sched"
 
 
-def test_fish_offers_the_commands(completing_program, tmp_path):
+def test_completion_in_fish_offers_the_commands(completing_program, tmp_path):
     assert complete_in_fish("placement-sched de", tmp_path, completing_program) == {
         "demo",
         "decision",

@@ -63,7 +63,7 @@ def test_version_without_our_schema_is_none(run_command, tmp_path):
     )
 
 
-def test_password_is_not_shown(monkeypatch, run_main, postgresql_server):
+def test_password_of_the_database_url_is_not_printed(monkeypatch, run_main, postgresql_server):
     url = make_url(postgresql_server).set(password="geheim")
     address = url.render_as_string(hide_password=False)
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", address)
@@ -90,7 +90,7 @@ def url_of_train_database(request, tmp_path, monkeypatch):
         yield url
 
 
-def test_adopt_prints_its_changes(url_of_train_database, run_main, run_json):
+def test_db_adopt_prints_its_changes(url_of_train_database, run_main, run_json):
     status, printed, _ = run_main("db", "adopt")
     first, *rest = printed.splitlines()
     assert status == 0

@@ -199,7 +199,7 @@ def test_impossible_request_has_a_single_obstacle(demo_json):
     assert SEV_ES in impossible["refused"]
 
 
-def test_stage_counts_are_consistent(demo_json):
+def test_stage_counts_of_the_demo_are_consistent(demo_json):
     for request in demo_json["requests"]:
         funnel = request["explanation"]["funnel"]
         stages = [*funnel["allocation_candidates"]["steps"], *funnel["filters"]]
@@ -418,7 +418,7 @@ def test_demo_console_is_served_until_a_signal(demo_user, host, is_port_in_use):
     assert [path for path in demo_user.leftover_files() if ".cache" not in path.parts] == []
 
 
-def test_console_and_json_exclude_each_other(run_main):
+def test_demo_rejects_console_with_json(run_main):
     status, _, error = run_main("demo", "--console", "--format", "json")
     assert status == 1
     assert "--console cannot be combined with --format json" in error

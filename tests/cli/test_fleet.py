@@ -80,7 +80,7 @@ def test_json_load_lists_every_change(run_fleet):
     }
 
 
-def test_dump_can_be_loaded(run_fleet, tmp_path):
+def test_fleet_dump_can_be_loaded(run_fleet, tmp_path):
     run_fleet("load", "f.yaml")
     assert run_fleet("dump", "out.yaml") == (0, "", "")
     assert run_fleet("dump") == (0, (tmp_path / "out.yaml").read_text(), "")

@@ -127,7 +127,7 @@ def test_failed_login_is_reported_in_one_line(
     assert error.count("\n") == 1
 
 
-def test_follow_renews_the_token(catalogue_service):
+def test_follow_of_decisions_renews_the_token(catalogue_service):
     arguments = parse_arguments(["decision", "list"])
     (adapter,) = login.make_adapters(arguments, {"scheduler": ("--url", None)}).values()
     client = SchedulerClient(adapter)

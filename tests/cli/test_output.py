@@ -97,7 +97,7 @@ def test_unknown_column_is_reported_with_the_known_columns(print_rows, name, wor
         ("VCPU", None, "-"),
     ],
 )
-def test_amounts_have_readable_units(resource_class, amount, text):
+def test_amounts_in_tables_have_readable_units(resource_class, amount, text):
     assert format_amount(resource_class, amount) == text
 
 
@@ -126,6 +126,6 @@ def test_terminal_output_wraps_cells_but_no_uuid(capsys, monkeypatch, columns):
     assert any(UUID in line for line in lines)
 
 
-def test_text_command_prints_yaml(capsys):
+def test_text_command_can_print_yaml(capsys):
     print_result(argparse.Namespace(format="yaml"), {"code": 0, "names": ["ä"]}, ["done"])
     assert capsys.readouterr().out == "code: 0\nnames:\n- ä\n"

@@ -54,7 +54,7 @@ def config_with_results(sqlite_url):
     return f"[placement_database]\nconnection = {sqlite_url}\n"
 
 
-def test_report_lists_the_disagreement(run_shadow, config_with_results):
+def test_shadow_report_lists_each_disagreement(run_shadow, config_with_results):
     done = run_shadow(config_with_results, "nova-shadow", "report")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()

@@ -36,7 +36,7 @@ def nova_34_options():
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_options_and_defaults_in_the_guide_equal_those_of_nova_34(era_table, nova_34_options):  # noqa: F811
+def test_options_and_defaults_of_nova_34_are_correct_in_the_guide(era_table, nova_34_options):  # noqa: F811
     options = nova_34_options[0]
     documented = {
         f"{group}.{name}": defaults[-1]
@@ -54,7 +54,7 @@ def test_options_removed_before_nova_34_are_marked_in_the_guide(era_table, nova_
 
 
 @pytest.mark.parametrize(("family", "position"), [("FILTERS", 1), ("WEIGHERS", 2)])
-def test_plugins_in_the_guide_equal_those_of_nova_34(era_table, nova_34_options, family, position):  # noqa: F811
+def test_plugins_of_nova_34_are_correct_in_the_guide(era_table, nova_34_options, family, position):  # noqa: F811
     plugins = [
         name for name, (eras, _) in getattr(era_table, family).items() if "34" in eras.split()
     ]

@@ -39,7 +39,7 @@ def test_wheel_is_built_by_the_pinned_setuptools():
 @pytest.mark.parametrize(
     "place", ["deploy/container/Dockerfile", "doc/source/deploy.rst", "doc/source/upgrade.rst"]
 )
-def test_build_needs_no_download(place):
+def test_wheel_is_built_without_a_download(place):
     text = re.sub(r"\\\n\s+", "", (ROOT / place).read_text())
     installed = re.findall(r"^.*\bpip (?:install|wheel) .* \.(?= |$)", text, re.MULTILINE)
     assert installed

@@ -78,7 +78,7 @@ def test_image_serves_the_demo_to_other_machines(podman):
     podman.run_line("docker stop --time 45 demo")
 
 
-def test_image_is_small(podman):
+def test_container_image_is_small(podman):
     """The base image is not counted, since registries have it."""
 
     def read_image_size(image: str) -> int:

@@ -111,7 +111,7 @@ def test_manifest_is_valid_for_its_kind(manifest):
     assert list(list_errors(manifest, manifest["kind"], "")) == []
 
 
-def test_invalid_fields_are_reported():
+def test_invalid_fields_of_manifests_are_reported():
     (deployment,) = find_manifests_of_kind("Deployment")
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     container |= {"readynessProbe": {}, "image": 7, "args": []}

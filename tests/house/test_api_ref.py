@@ -208,14 +208,14 @@ def test_every_module_of_routes_has_a_page() -> None:
     assert {page for page in nouns if not (SOURCE / page).exists()} == set()
 
 
-def test_every_parameter_is_used() -> None:
+def test_every_parameter_of_the_api_reference_is_used() -> None:
     defined = set(yaml.safe_load((SOURCE / "parameters.yaml").read_text()))
     pages = "\n".join(page.read_text() for page in SOURCE.rglob("*.rst"))
     used = set(re.findall(r"^   - \S+: (\w+)$", pages, flags=re.MULTILINE))
     assert defined - used == set()
 
 
-def test_every_sample_is_shown() -> None:
+def test_every_sample_of_the_api_reference_is_shown() -> None:
     samples = {str(path.relative_to(SOURCE)) for path in (SOURCE / "samples").rglob("*.json")}
     pages = "\n".join(page.read_text() for page in SOURCE.rglob("*.rst"))
     shown = set(re.findall(r"literalinclude:: (?:\.\./)?(\S+)", pages))

@@ -32,7 +32,7 @@ def test_forbidden_words_are_reported(text, habits):
         ("docstring", f"Return {'very ' * 20}long lists.", ["long summary"]),
     ],
 )
-def test_summaries_are_checked(kind, text, habits):
+def test_summaries_of_docstrings_are_checked(kind, text, habits):
     assert list(find_habits(Text("", "", kind, text))) == habits
 
 

@@ -62,7 +62,7 @@ def read_rows_of_figures() -> list[list[str]]:
 
 
 @pytest.mark.parametrize("row", read_rows_of_figures(), ids=lambda row: row[0][:20])
-def test_figures_equal_those_of_the_linked_page(row):
+def test_figures_of_the_readme_equal_the_linked_page(row):
     _, *values, source = row
     page = (ROOT / re.search(r"\]\(([^)]+)\)", source)[1]).read_text()
     figures = [figure.replace(" ", "") for value in values for figure in FIGURE.findall(value)]
@@ -127,19 +127,19 @@ def test_funnel_is_tested_in_the_guide():
 @pytest.mark.parametrize(
     "target", [line.split()[1] for line in read_typed_lines() if line.startswith("make ")]
 )
-def test_make_targets_exist(target):
+def test_make_targets_of_the_readme_exist(target):
     assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "MAINTAINING.md"])
-def test_links_and_paths_exist(document):
+def test_links_and_paths_of_the_readme_exist(document):
     text = (ROOT / document).read_text()
     links = [link for link in re.findall(r"\]\(([^)]+)\)", text) if "://" not in link]
     assert [link for link in links if not (ROOT / link).exists()] == []
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
-def test_named_modules_exist(document):
+def test_modules_that_the_readme_names_exist(document):
     text = (ROOT / document).read_text()
     packages = "|".join(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
     named = re.findall(

@@ -42,7 +42,7 @@ def class_path(failure: Exception) -> str:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
-def test_errors_have_novas_exception_classes(error, expected):
+def test_errors_have_the_exception_classes_of_nova(error, expected):
     failure = to_remote_failure(error, ["i1"])
     assert class_path(failure) == expected
     if not isinstance(error, errors.NoValidHost | errors.Unavailable):
@@ -75,5 +75,5 @@ def test_conflict_error_names_the_instances():
         ({}, NOT_ENOUGH),
     ],
 )
-def test_no_valid_host_reason_is_as_short_as_novas(funnel, reason):
+def test_no_valid_host_reason_is_as_short_as_in_nova(funnel, reason):
     assert reason_of(funnel) == reason

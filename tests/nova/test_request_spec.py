@@ -154,7 +154,7 @@ def test_field_with_the_wrong_object_is_rejected():
 
 
 @pytest.mark.parametrize("broken", [17, "RequestSpec", [], {}, {NAME: "RequestSpec"}])
-def test_unversioned_value_is_rejected(broken):
+def test_value_without_an_object_version_is_rejected(broken):
     with pytest.raises(UnreadableObject, match=r"^spec_obj must be RequestSpec, not "):
         document_of(broken)
 

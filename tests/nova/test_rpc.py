@@ -214,7 +214,7 @@ def test_selections_start_with_the_host_followed_by_alternates():
     assert hosts == [["cn1", "cn2"], ["cn3"]]
 
 
-def test_selection_has_all_fields_of_novas():
+def test_selection_has_all_fields_of_the_selection_object_of_nova():
     ((first, _), _) = primitives_of(WHOLE)
     assert first["nova_object.name"] == "Selection"
     assert first["nova_object.version"] == "1.1"
@@ -255,7 +255,7 @@ def test_infinite_or_text_limit_is_omitted():
     assert [sent_limits[name] for name in ("vcpu", "memory_mb", "disk_gb")] == [None, None, 1]
 
 
-def test_unknown_cell_is_unset():
+def test_cell_of_a_selection_is_unset_if_unknown():
     ((selection,),) = primitives_of(build_answer([build_selection(0, cell_uuid=None)]))
     assert "cell_uuid" not in selection[DATA]
 

@@ -44,7 +44,7 @@ def uuid():
     return str(uuid4())
 
 
-def test_request_is_claimed_recorded_and_logged_with_novas_request_id(
+def test_request_is_claimed_and_logged_with_the_request_id_of_nova(
     shared_site, shared_service, conductor, caller_context, uuid
 ):
     uuids = [uuid, str(uuid4())]
@@ -130,7 +130,7 @@ def test_unreadable_call_is_answered_and_logged(
     assert shared_service.service.lines("Traceback") == []
 
 
-def test_service_answers_ping(conductor):
+def test_nova_scheduler_service_answers_ping(conductor):
     answer = conductor.call("ping", "1.1", namespace="baseapi", arg="there?")
     assert answer == {"service": "scheduler", "arg": "there?"}
     assert conductor.call("get_backdoor_port", "1.1", namespace="baseapi") is None
@@ -167,7 +167,7 @@ def test_instance_notifications_are_recorded(shared_site, conductor):
     wait_until_true(lambda: shared_site.recorded_instances(first, second) == [second])
 
 
-def test_service_is_recorded_in_novas_services(shared_site):
+def test_service_is_recorded_in_the_services_table_of_nova(shared_site):
     wait_until_true(
         lambda: (
             read_service_rows(shared_site.records, "host", "binary") == [("ctl1", "nova-scheduler")]
@@ -175,7 +175,7 @@ def test_service_is_recorded_in_novas_services(shared_site):
     )
 
 
-def test_two_services_share_requests(nova_site):
+def test_two_scheduler_services_share_requests(nova_site):
     first, second = nova_site.start("ctl1", 1), nova_site.start("ctl2", 1)
     answers = [nova_site.conductor.begin_select(instance(number)) for number in range(1, 9)]
     assert all(list_selected_hosts(answer.result(timeout=120)) for answer in answers)
@@ -264,7 +264,7 @@ def test_sighup_reloads_configuration_and_nova(nova_site):
     wait_until_true(is_rejected)
 
 
-def test_sigusr2_logs_stacks_and_sigint_ends_the_service_at_once(nova_site):
+def test_sigusr2_logs_stacks_and_sigint_ends_the_service(nova_site):
     service = nova_site.start()
     children = service.children()
     numbers = {service.process.pid, *children}

@@ -79,7 +79,7 @@ def test_metrics_of_a_killed_worker_are_kept(nova_site):
 
 
 @pytest.mark.exhaustive
-def test_queued_requests_are_shown(nova_site):
+def test_queued_requests_are_shown_in_the_metrics(nova_site):
     service, url = start_service(nova_site)
     assert scrape_metrics(url)["rpc_waiting[]"] == 0
     stopped = service.children()
@@ -99,7 +99,7 @@ def test_unrecordable_nova_objects_are_counted(shared_service):
     wait_until_true(lambda: scrape_metrics(shared_service.metrics_url)["nova_left_out[]"] == 1)
 
 
-def test_health_reports_the_service(shared_service):
+def test_healthz_reports_the_scheduler_service(shared_service):
     assert read_text(f"{shared_service.metrics_url}/healthz") == '{"status":"ok"}'
     assert read_text(f"{shared_service.metrics_url}/healthz/ready") == '{"status":"ready"}'
 

@@ -149,7 +149,7 @@ def sqlite_cloud(sqlite_database, sqlite_url, tmp_path):
         ("High_CPU_Density", (8.0, 1.0, 1.0)),
     ],
 )
-def test_hosts_of_a_policy_have_its_ratios(cloud, policy, ratios):
+def test_hosts_of_a_policy_have_the_ratios_of_the_policy(cloud, policy, ratios):
     cloud.report(build_report(1), build_report(2))
     cloud.make(1, policy, "cn1")
     assert cloud.ratios(1) == ratios

@@ -99,7 +99,7 @@ def test_nova_managed_mode_requires_the_api_database_url(sqlite_settings):
     assert not is_read_from_nova(sqlite_settings.with_overrides({"api_database.connection": ""}))
 
 
-def test_inventories_keep_nova_computes_ratios(make_app, sqlite_url, tmp_path):
+def test_inventories_keep_the_ratios_that_nova_compute_reported(make_app, sqlite_url, tmp_path):
     (tmp_path / "before").mkdir()
     ours = make_app(
         settings_with_policies(

@@ -49,7 +49,7 @@ def test_change_may_be_text_or_json(run_cli, change, vcpus, expected):
     assert explain_hosts(run_cli, change, vcpus=vcpus) == expected
 
 
-def test_changes_in_a_file_precede_those_of_options(run_cli, tmp_path):
+def test_changes_of_a_file_apply_before_changes_of_options(run_cli, tmp_path):
     for text in ("changes:\n- add: {like: cn1}\n", '[{"add": {"like": "cn1"}}]'):
         (tmp_path / "changes").write_text(text)
         output = run_cli(

@@ -86,7 +86,7 @@ def list_uuids(run_cli, *arguments):
         (["--refused", "cn3"], [3, 1]),
     ],
 )
-def test_list_applies_filters(run_cli, arguments, expected):
+def test_decision_list_applies_filters(run_cli, arguments, expected):
     assert list_uuids(run_cli, *arguments) == [instance(number) for number in expected]
 
 
@@ -366,7 +366,7 @@ def test_purge_prints_the_count_before_deleting(run_cli):
     assert list_uuids(run_cli) == []
 
 
-def test_follow_prints_each_new_decision_once(cloud):
+def test_follow_prints_each_new_decision_only_once(cloud):
     scheduler = cloud.app.services.scheduler
     direct = DirectScheduler(scheduler)
     coming = new_decisions(direct, {}, direct.decisions({})["decisions"])
@@ -404,7 +404,7 @@ def test_decisions_are_read_from_the_server_url(cloud, run_cli, command):
 @pytest.mark.parametrize(
     "form", ["json", pytest.param("table", marks=EXHAUSTIVE), pytest.param("csv", marks=EXHAUSTIVE)]
 )
-def test_follow_ends_on_interrupt(cloud, sqlite_url, tmp_path, form):
+def test_follow_of_decisions_ends_on_interrupt(cloud, sqlite_url, tmp_path, form):
     out, err = tmp_path / "out", tmp_path / "err"
     variables = environment(OS_PLACEMENT_DATABASE__CONNECTION=sqlite_url)
     arguments = ["decision", "list", "--follow", "--limit", "1", "--format", form]

@@ -145,7 +145,7 @@ def test_plan_and_rebalance_move_exactly_their_instances(run_on_nova, cloud, nov
     assert all(nova.host(move["instance"]) == move["to"] for move in moves)
 
 
-def test_cold_migrations_are_confirmed(run_on_nova, cloud, nova):
+def test_cold_migrations_of_a_drain_are_confirmed(run_on_nova, cloud, nova):
     assert run_on_nova(*DRAIN, "--execute", "--cold")[0] == 0
     names = [name for _, name in nova.actions()]
     assert names == ["migrate", "confirmResize"] * 6

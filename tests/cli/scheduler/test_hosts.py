@@ -70,7 +70,7 @@ def test_policy_column_is_shown_if_a_host_has_a_policy(run_cli, sqlite_database)
     ],
     ids=" ".join,
 )
-def test_filters_narrow_the_list(run_cli, filters, hosts):
+def test_host_list_applies_filters(run_cli, filters, hosts):
     _, printed, _ = run_cli("list", "--format", "json", *filters)
     assert [host["host"] for host in json.loads(printed)["hosts"]] == hosts
 

@@ -74,7 +74,7 @@ def sqlite_cloud(sqlite_url, tmp_path, make_app, capsys):
     return Cloud(sqlite_url, tmp_path, make_app, capsys)
 
 
-def test_apply_updates_inventories(cloud):
+def test_policy_apply_updates_inventories(cloud):
     assert (cloud.read_ratio(), cloud.read_ratio("h2")) == (8.0, 4.0)
     cloud.configure(CHANGED)
     assert cloud.run("policy", "apply") == (

@@ -75,7 +75,7 @@ def test_other_drivers_are_replaced_by_supported_drivers(sqlite_url, scheme):
     assert database.url.drivername in {"mysql+pymysql", "postgresql+psycopg"}
 
 
-def test_refused_connection_makes_the_database_unavailable_at_once(sqlite_settings):
+def test_refused_connection_makes_the_database_unavailable_without_a_wait(sqlite_settings):
     with reserve_port() as holder:
         url = f"mysql://u:very-secret@127.0.0.1:{holder.getsockname()[1]}/nova"
         database = cell_database("cell one", url, sqlite_settings)

@@ -75,7 +75,7 @@ def real_nova(
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_columns_read_exist_in_novas_schema(make_follower, real_nova, database):
+def test_columns_that_sync_reads_exist_in_the_schema_of_nova(make_follower, real_nova, database):
     node = real_nova.add_host("cn1", numa_topology=None)
     real_nova.add_host("cn2", disabled=True, disabled_reason="mend it")
     group = real_nova.add_group("pair", max_server_per_host=2)

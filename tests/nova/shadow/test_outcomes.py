@@ -69,7 +69,7 @@ def test_evaluation_is_a_decision_of_kind_shadow_and_claims_nothing(shadow_setup
         ("cn2", OTHER_HOST, "cn2 weighs 2.5 here; cn1 was chosen with the weight 3"),
     ],
 )
-def test_host_claimed_by_nova_is_compared_at_once(
+def test_host_claimed_by_nova_is_compared_with_the_evaluated_host(
     shadow_setup, uuid, evaluate_request, host, verdict, why
 ):
     shadow_setup.receive_request(uuid)

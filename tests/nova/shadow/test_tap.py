@@ -78,7 +78,7 @@ def test_queue_is_named_for_its_purpose_and_deleted_with_its_consumer(broker, ex
     assert count_messages(broker, tap.name) is None
 
 
-def test_queue_length_is_limited(monkeypatch, broker, exchange, rpc_caller):
+def test_length_of_the_tap_queue_is_limited(monkeypatch, broker, exchange, rpc_caller):
     monkeypatch.setattr(tapping, "MAX_MESSAGES", 10)
     stuck, first = threading.Event(), threading.Event()
 

@@ -59,7 +59,9 @@ def test_two_aggregates_can_swap_names(follower, nova, read_aggregates):
 
 
 @pytest.mark.all_databases
-def test_local_aggregates_are_replaced_by_novas(follower, nova, database, read_aggregates):
+def test_local_aggregates_are_replaced_by_aggregates_of_nova(
+    follower, nova, database, read_aggregates
+):
     uuid = "6f0f1fd4-0000-4000-8000-000000000001"
 
     def add_aggregates(connection):
@@ -77,7 +79,9 @@ def test_local_aggregates_are_replaced_by_novas(follower, nova, database, read_a
 
 
 @pytest.mark.all_databases
-def test_local_aggregate_gets_an_id_above_novas(follower, nova, database, read_aggregates):
+def test_local_aggregate_gets_an_id_above_the_ids_of_nova(
+    follower, nova, database, read_aggregates
+):
     number = nova.add_aggregate("racks")
     follower.full()
     uuid = "6f0f1fd4-0000-4000-8000-000000000001"

@@ -65,7 +65,7 @@ def test_unclaimed_instance_unknown_to_cells_is_removed(follower, record_claim, 
     assert read_instances() == {}
 
 
-def test_claim_of_an_instance_in_cell0_is_removed_at_once(
+def test_claim_of_an_instance_in_cell0_is_removed_by_the_next_round(
     follower, nova, record_claim, read_instances
 ):
     uuid = str(uuid4())

@@ -85,7 +85,7 @@ def test_nova_parses_selection_answers(nova, answer):
         assert unify_empty_values(theirs["numa"], numa) == numa
 
 
-def test_selection_answers_equal_novas_serialization(nova):
+def test_selection_answers_equal_the_serialization_of_nova(nova):
     primitives = [each for row in primitives_of(WHOLE) for each in row]
     read = nova("selections", [primitives], [])
     for ours, theirs in zip(primitives, read, strict=True):

@@ -23,7 +23,7 @@ from placement_sched.schemas.formats import DocumentError
         ("x]y", ["x]y"]),
     ],
 )
-def test_pattern_expands_to_names(pattern, names):
+def test_name_pattern_expands_to_names(pattern, names):
     assert expand(pattern) == names
 
 
@@ -31,7 +31,7 @@ def test_pattern_expands_to_names(pattern, names):
     "pattern",
     ["cn[", "cn[]", "cn[a-b]", "cn[3-1]", "cn[1-]", "cn[1-9999999]", "[1-2000][1-2000]", "cn\\"],
 )
-def test_invalid_pattern_is_rejected(pattern):
+def test_invalid_name_pattern_is_rejected(pattern):
     with pytest.raises(DocumentError):
         expand(pattern)
 
@@ -57,7 +57,7 @@ def test_root_name_is_inserted_unchanged():
     ]
 
 
-def test_unknown_placeholder_is_rejected():
+def test_unknown_placeholder_of_a_name_pattern_is_rejected():
     with pytest.raises(DocumentError):
         fill_in("{host}", {"root": "cn1"})
 

@@ -43,7 +43,7 @@ from placement_sched.schemas.formats import DocumentError
         ("", None),
     ],
 )
-def test_yaml_is_parsed(text, data):
+def test_yaml_of_a_fleet_file_is_parsed(text, data):
     assert YamlFile(text, "f").data == data
 
 
