@@ -6,7 +6,6 @@ import os
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -154,50 +153,32 @@ class CaseComparison(Comparison):
             yield Outcome(case, unexplained, names, self.coverage_of(case, answers))
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """An intended difference. ``explains`` returns the differing aspects that it covers."""
+#: Intended differences: functions that return the differing aspects that they cover, by the names
+#: in ``doc/source/allowed_differences.txt``, which has the reasons.
+Explanations = dict[str, Callable[[Any, Any], set[Any]]]
 
-    name: str
-    reason: str
-    explains: Callable[[Any, Any], set[Any]]
+
+def add_explanation(explanations: Explanations, name: str) -> Callable[[Any], Any]:
+    """Return a decorator that adds a function to the explanations."""
+
+    def add(function: Any) -> Any:
+        explanations[name] = function
+        return function
+
+    return add
 
 
 def apply_explanations(
-    explanations: Iterable[Explanation], answers: Any, found: Mapping[Any, Any]
+    explanations: Explanations, answers: Any, found: Mapping[Any, Any]
 ) -> tuple[list[str], dict[Any, Any]]:
     """Return the names of the explanations that apply, and the unexplained differences."""
     names, rest = [], dict(found)
-    for explanation in explanations:
-        explained = explanation.explains(answers, rest) & rest.keys() if rest else set()
+    for name, explains in explanations.items():
+        explained = explains(answers, rest) & rest.keys() if rest else set()
         if explained:
-            names.append(explanation.name)
+            names.append(name)
             rest = {aspect: values for aspect, values in rest.items() if aspect not in explained}
     return names, rest
-
-
-@contextmanager
-def running_comparison(kind: type[Comparison], folder: Path) -> Iterator[Comparison]:
-    needs_peer()
-    with closing(kind.open_sides(folder)) as comparison:
-        yield comparison
-
-
-def comparison_fixtures(kind: type[Comparison]) -> tuple[Any, Any, Any]:
-    @pytest.fixture(scope="session")
-    def comparison(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Comparison]:
-        with running_comparison(kind, tmp_path_factory.mktemp(kind.name)) as comparison:
-            yield comparison
-
-    @pytest.fixture(scope="session")
-    def ours(comparison: Comparison) -> Any:
-        return comparison.ours
-
-    @pytest.fixture(scope="session")
-    def theirs(comparison: Comparison) -> Any:
-        return comparison.theirs
-
-    return comparison, ours, theirs
 
 
 def minimize(

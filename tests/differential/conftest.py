@@ -1,20 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Both services on empty SQLite databases (with the virtual environment of the peers)."""
+"""Both sides of the comparison that a module names ``COMPARISON``, once per session.
+
+A module without this name gets both placement services on empty SQLite databases.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from functools import cache
+from typing import Any
 
 import pytest
 
-from tests.differential.comparison import Comparison, comparison_fixtures
+from tests.differential.comparison import Comparison, needs_peer
 from tests.differential.placement import CandidatesComparison, RequestComparison
 from tests.differential.sides import Ours, Peer
 
-comparison, ours, theirs = comparison_fixtures(RequestComparison)
-
 
 @pytest.fixture(scope="session")
+def open_comparison(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[[type[Comparison]], Comparison]]:
+    with ExitStack() as opened:
+
+        @cache
+        def open_sides(kind: type[Comparison]) -> Comparison:
+            needs_peer()
+            folder = tmp_path_factory.mktemp(kind.name)
+            return opened.enter_context(closing(kind.open_sides(folder)))
+
+        yield open_sides
+
+
+@pytest.fixture(scope="module")
+def comparison(
+    request: pytest.FixtureRequest, open_comparison: Callable[[type[Comparison]], Comparison]
+) -> Comparison:
+    return open_comparison(getattr(request.module, "COMPARISON", RequestComparison))
+
+
+@pytest.fixture(scope="module")
+def ours(comparison: Comparison) -> Any:
+    return comparison.ours
+
+
+@pytest.fixture(scope="module")
+def theirs(comparison: Comparison) -> Any:
+    return comparison.theirs
+
+
+@pytest.fixture(scope="module")
 def candidates(ours: Ours, theirs: Peer) -> Comparison:
     return CandidatesComparison(ours, theirs)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def sides(ours: Ours, theirs: Peer) -> tuple[Ours, Peer]:
     return ours, theirs

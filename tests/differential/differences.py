@@ -13,15 +13,9 @@ from tests.differential.exchange import Reply, Request
 Differences = dict[str, tuple[Any, Any]]
 
 _HEADERS = (
-    "allow",
-    "cache-control",
-    "content-type",
-    "location",
-    "openstack-api-version",
-    "retry-after",
-    "vary",
-    "www-authenticate",
-)
+    "allow", "cache-control", "content-type", "location", "openstack-api-version", "retry-after",
+    "vary", "www-authenticate",
+)  # fmt: skip
 _STAMPS = ("last-modified", "x-openstack-request-id")
 
 _UUID = re.compile(r"[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}")
@@ -37,7 +31,7 @@ def differences(request: Request, ours: Reply, theirs: Reply) -> Differences:
         for aspect in sorted(ours_seen.keys() | theirs_seen.keys())
         if ours_seen.get(aspect) != theirs_seen.get(aspect)
     }
-    unnamed = _names_in_detail(request, theirs) - _words_of_detail(ours)
+    unnamed = _names_in_detail(request, theirs) - _names_and_uuids_in(ours.detail)
     if unnamed and ours.status == theirs.status:
         found["names in detail"] = (ours.detail, sorted(unnamed))
     return found
@@ -84,10 +78,6 @@ def _names_in_detail(request: Request, reply: Reply) -> set[str]:
     sentence = reply.detail.partition("Failed validating")[0]
     sent = f"{unquote(request.target)} {json.dumps(request.as_json())}"
     return {word for word in _names_and_uuids_in(sentence) if word in sent}
-
-
-def _words_of_detail(reply: Reply) -> set[str]:
-    return _names_and_uuids_in(reply.detail)
 
 
 def _names_and_uuids_in(text: str) -> set[str]:

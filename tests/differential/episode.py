@@ -79,7 +79,7 @@ class Episode:
         if request.method not in _READS:
             self._repeat_pending_requests()
         step = self._explain_step(_RequestPair(request, with_canonical_uuids(request)))
-        step.explained[SPELLING.name] += 1
+        step.explained[SPELLING] += 1
         if not step.unexplained and self._accepted_but_states_differ(step.answers):
             return step._replace(unexplained=self.state_differences())
         return step
@@ -92,7 +92,7 @@ class Episode:
     def _explain_step(self, pair: _RequestPair) -> Step:
         self._sent.append(pair)
         answers = self._send(pair)
-        explained = Counter({LEFT_BEHIND.name: self._align_sides(answers)})
+        explained = Counter({LEFT_BEHIND: self._align_sides(answers)})
         found = differences(pair.ours, answers.ours, answers.theirs)
         names, unexplained = explain_differences(answers, found)
         explained.update(names)

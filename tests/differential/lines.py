@@ -7,6 +7,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+#: The program that calls the class ``Nova`` of a module.
+SERVE_NOVA = Path(__file__).parent / "nova" / "peer" / "serving.py"
+
 
 class Lines:
     """A running program. Its first line is ``ready``."""

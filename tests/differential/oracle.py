@@ -77,7 +77,8 @@ def _find_candidates(
     cloud: Cloud, request: Request, query: CandidatesQuery, *, spans: bool
 ) -> set[Found]:
     single_per_tree = not _version_of(request).has(mv.NESTED_CANDIDATES)
-    renamed = _with_uuids_renamed(query)
+    groups = tuple(_group_with_uuids_renamed(group) for group in query.groups)
+    renamed = replace(query, groups=groups, limit=None)
     if spans or renamed.group is None:
         return all_candidates(cloud, renamed, single_per_tree=single_per_tree)
     forbidden = renamed.group.aggregates.forbidden
@@ -155,11 +156,6 @@ def _expected_summary(
 
 def _version_of(request: Request) -> Version:
     return Version(1, request.minor_version)
-
-
-def _with_uuids_renamed(query: CandidatesQuery) -> CandidatesQuery:
-    groups = tuple(_group_with_uuids_renamed(group) for group in query.groups)
-    return replace(query, groups=groups, limit=None)
 
 
 def _group_with_uuids_renamed(group: RequestGroup) -> RequestGroup:

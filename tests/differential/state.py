@@ -52,7 +52,8 @@ def dump_state(side: Side) -> dict[str, Any]:
         "traits": get_document(side, "/traits?name=startswith:CUSTOM").document,
     }
     consumers: set[str] = set()
-    for uuid in _list_provider_uuids(side):
+    listed = get_document(side, "/resource_providers").document["resource_providers"]
+    for uuid in sorted(item["uuid"] for item in listed):
         path = f"/resource_providers/{uuid}"
         for part in ("", "/inventories", "/aggregates", "/traits", "/usages", "/allocations"):
             state[path + part] = get_document(side, path + part).document
@@ -85,8 +86,3 @@ def _addresses_to_delete(side: Side) -> Iterator[str]:
             yield f"/resource_classes/{item['name']}"
     for name in get_document(side, "/traits?name=startswith:CUSTOM_").document["traits"]:
         yield f"/traits/{name}"
-
-
-def _list_provider_uuids(side: Side) -> list[str]:
-    listed = get_document(side, "/resource_providers").document["resource_providers"]
-    return sorted(item["uuid"] for item in listed)

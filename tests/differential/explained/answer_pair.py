@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tests.differential.cloud import read_cloud
-from tests.differential.differences import Differences, normalize
+from tests.differential.differences import normalize
 from tests.differential.exchange import Reply, Request
 from tests.differential.oracle import (
     Candidates,
@@ -74,7 +74,3 @@ class AnswerPair:
     @cached_property
     def cloud(self) -> Cloud:
         return self.loaded or read_cloud(self.our_side)
-
-
-def explained_elsewhere(_seen: AnswerPair, _found: Differences) -> set[str]:
-    return set()

@@ -2,11 +2,12 @@
 """Differences in candidates, mostly defects of the peer that a naive search proves."""
 
 from dataclasses import replace
+from functools import partial
 from urllib.parse import parse_qsl, urlencode
 
 from placement_sched.model.candidates_query import CandidatesQuery
 from tests.candidates.reference import SHARES
-from tests.differential.comparison import Explanation
+from tests.differential.comparison import Explanations, add_explanation
 from tests.differential.differences import Differences, normalize
 from tests.differential.exchange import Request
 from tests.differential.explained.answer_pair import AnswerPair
@@ -19,7 +20,11 @@ from tests.differential.oracle import (
     parse_candidates_query,
 )
 
+CANDIDATES: Explanations = {}
+explains = partial(add_explanation, CANDIDATES)
 
+
+@explains("a limit may keep other candidates")
 def _other_candidates_within_limit(both: AnswerPair, found: Differences) -> set[str]:
     if (
         not _is_valid_answer_disputed(both)
@@ -37,6 +42,7 @@ def _is_valid_answer_disputed(both: AnswerPair) -> bool:
     return both.is_ours_expected and both.theirs.status == 200
 
 
+@explains("amounts of different candidates are not added")
 def _peer_adds_amounts(both: AnswerPair, found: Differences) -> set[str]:
     """Detect candidates of the peer with wrong amounts of shared classes.
 
@@ -136,6 +142,7 @@ def _candidate_without_amounts(candidate: Candidate, classes: set[str]) -> Candi
     )
 
 
+@explains("candidates of sharing providers are complete")
 def _peer_loses_sharing_candidates(both: AnswerPair, found: Differences) -> set[str]:
     """Detect missing candidates of the peer that sharing providers serve.
 
@@ -162,6 +169,7 @@ def _peer_loses_sharing_candidates(both: AnswerPair, found: Differences) -> set[
     return {"body"} if lost and answer <= every and answer.total() == cut else set()
 
 
+@explains("a group without resources may have only forbidden traits")
 def _group_with_forbidden_traits_only(both: AnswerPair, found: Differences) -> set[str]:
     if not _is_valid_answer_disputed(both) or candidates_of_document(both.theirs.document):
         return set()
@@ -170,6 +178,7 @@ def _group_with_forbidden_traits_only(both: AnswerPair, found: Differences) -> s
     return {"body"} if without else set()
 
 
+@explains("in_tree of a group without resources has an effect")
 def _peer_ignores_in_tree(both: AnswerPair, found: Differences) -> set[str]:
     if not _is_valid_answer_disputed(both) or _query_without_in_tree(
         parse_candidates_query(both.request)
@@ -182,6 +191,7 @@ def _peer_ignores_in_tree(both: AnswerPair, found: Differences) -> set[str]:
     )
 
 
+@explains("a root in a forbidden aggregate excludes its whole tree")
 def _peer_allows_forbidden_root(both: AnswerPair, found: Differences) -> set[str]:
     if not _is_valid_answer_disputed(both) or not _is_forbidden_by_root_only(both):
         return set()
@@ -199,6 +209,7 @@ def _peer_allows_forbidden_root(both: AnswerPair, found: Differences) -> set[str
     return {"body"} if strange and whole else set()
 
 
+@explains("every provider that a candidate names is summarised")
 def _peer_omits_mapped_provider(both: AnswerPair, found: Differences) -> set[str]:
     if not _is_valid_answer_disputed(both) or not both.has_expected_candidates(both.theirs):
         return set()
@@ -210,64 +221,6 @@ def _peer_omits_mapped_provider(both: AnswerPair, found: Differences) -> set[str
     return {"body"} if same and lacks else set()
 
 
+@explains("a valid request for candidates is answered")
 def _peer_fails_on_valid_request(both: AnswerPair, found: Differences) -> set[str]:
     return set(found) if both.theirs.status == 500 and both.is_ours_expected else set()
-
-
-CANDIDATES = (
-    Explanation(
-        "a limit may keep other candidates",
-        "The API promises no order. Here candidates are in the order of the providers' ids, "
-        "which is always the same. Before 1.29 the peer also summarises providers of candidates "
-        "that the limit removed.",
-        _other_candidates_within_limit,
-    ),
-    Explanation(
-        "amounts of different candidates are not added",
-        "If the group without a suffix and another group ask for the same class, the peer adds "
-        "the amounts of one candidate to those of others, and loses candidates by it: a client "
-        "that claims such a candidate takes more than it asked for. A naive search of the same "
-        "cloud finds the candidates that are found here.",
-        _peer_adds_amounts,
-    ),
-    Explanation(
-        "candidates of sharing providers are complete",
-        "If only sharing providers serve the group without a suffix and there are other groups, "
-        "the peer leaves out candidates of some trees, so that their free resources are never "
-        "found. A naive search of the same cloud finds the candidates that are found here.",
-        _peer_loses_sharing_candidates,
-    ),
-    Explanation(
-        "a group without resources may have only forbidden traits",
-        "If a group without resources requires no trait or aggregate, and only forbids some or "
-        "names a tree, the peer finds no candidate. A naive search finds the candidates that are "
-        "found here.",
-        _group_with_forbidden_traits_only,
-    ),
-    Explanation(
-        "in_tree of a group without resources has an effect",
-        "The peer ignores it, and answers with providers of other trees. A naive search finds "
-        "the candidates that are found here.",
-        _peer_ignores_in_tree,
-    ),
-    Explanation(
-        "a root in a forbidden aggregate excludes its whole tree",
-        "This includes sharing providers of the tree. The peer lets such a provider serve other "
-        "trees if a group with a suffix comes first, and otherwise fails with 500. A naive "
-        "search finds the candidates that are found here, which are those of the specification "
-        "of forbidden aggregates.",
-        _peer_allows_forbidden_root,
-    ),
-    Explanation(
-        "every provider that a candidate names is summarised",
-        "If a sharing provider serves a group without resources, only the mappings name it, and "
-        "the peer leaves it out of the summaries. Its traits are the reason for which it was "
-        "chosen.",
-        _peer_omits_mapped_provider,
-    ),
-    Explanation(
-        "a valid request for candidates is answered",
-        "The peer fails with 500 on some that several providers together could serve.",
-        _peer_fails_on_valid_request,
-    ),
-)

@@ -3,24 +3,30 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from webob.acceptparse import create_accept_header
 
 from placement_sched.api.response import JSON
-from tests.differential.comparison import Explanation
+from tests.differential.comparison import Explanations, add_explanation
 from tests.differential.differences import Differences
 from tests.differential.explained.answer_pair import AnswerPair
 from tests.differential.spelling import canonical_uuids_in
 from tests.differential.state import get_document
 
+ERRORS: Explanations = {}
+explains = partial(add_explanation, ERRORS)
 
+
+@explains("errors name the microversion in vary")
 def _vary_header_differs(both: AnswerPair, found: Differences) -> set[str]:
     values = found.get("header vary")
     is_missing = values and values[1] is None and values[0] == "openstack-api-version"
     return {"header vary"} if is_missing and both.theirs.status >= 400 else set()
 
 
+@explains("a client that accepts JSON gets errors as JSON")
 def _error_format_differs(both: AnswerPair, found: Differences) -> set[str]:
     if not both.is_rejected_by_both or not both.theirs.is_page:
         return set()
@@ -32,6 +38,7 @@ def _error_format_differs(both: AnswerPair, found: Differences) -> set[str]:
     }
 
 
+@explains("401 has the form of all other errors")
 def _unknown_caller_differs(both: AnswerPair, found: Differences) -> set[str]:
     document = both.theirs.document
     own_form = isinstance(document, dict) and {"code", "message", "title"} == document.keys()
@@ -43,12 +50,14 @@ def _unknown_caller_differs(both: AnswerPair, found: Differences) -> set[str]:
 _FAULTS = ("JSON does not validate", "Invalid query string parameters")
 
 
+@explains("a malformed body is reported with the place of the fault")
 def _fault_named_by_path(both: AnswerPair, found: Differences) -> set[str]:
     ours = both.ours.detail
     placed = "(at $" in ours and any(words in ours for words in _FAULTS)
     return {"names in detail"} if both.is_rejected_by_both and placed else set()
 
 
+@explains("of several faults in a query another one may be reported")
 def _other_fault_reported_first(both: AnswerPair, found: Differences) -> set[str]:
     several = both.request.query.count("=") > 1 and both.request.method == "GET"
     return (
@@ -61,26 +70,31 @@ def _other_fault_reported_first(both: AnswerPair, found: Differences) -> set[str
 _OBSTACLES = ("Unable to allocate inventory: ", "that does not exist.")
 
 
+@explains("a refused claim names class, provider and amounts")
 def _one_of_two_obstacles_reported(both: AnswerPair, found: Differences) -> set[str]:
     equal = any(words in both.ours.detail and words in both.theirs.detail for words in _OBSTACLES)
     return {"names in detail"} if both.is_rejected_by_both and equal else set()
 
 
+@explains("a path of a later microversion is 404, whatever the body")
 def _unsupported_in_version(both: AnswerPair, found: Differences) -> set[str]:
     early = (both.ours.status, both.theirs.status) == (404, 415)
     return set(found) if early and "not served at" in both.ours.detail else set()
 
 
+@explains("a malformed request is 400, not 500")
 def _peer_fails_on_bad_request(both: AnswerPair, found: Differences) -> set[str]:
     return set(found) if both.theirs.status == 500 and both.ours.status == 400 else set()
 
 
+@explains("the first limit must be at least 1")
 def _first_of_repeated_limits_used(both: AnswerPair, found: Differences) -> set[str]:
     limits = [value for key, value in parse_qsl(both.request.query) if key == "limit"]
     refused = (both.ours.status, both.theirs.status) == (400, 200) and limits[1:]
     return set(found) if refused and re.fullmatch("-?[0-9]+", limits[0]) else set()
 
 
+@explains("usages by consumer type work on PostgreSQL")
 def _usages_by_type_differ(both: AnswerPair, found: Differences) -> set[str]:
     statuses = (both.ours.status, both.theirs.status)
     if (
@@ -98,6 +112,7 @@ def _usages_by_type_differ(both: AnswerPair, found: Differences) -> set[str]:
 _OWNERS = {"project_id", "user_id"}
 
 
+@explains("NUL characters and bytes that are not UTF-8 are 400")
 def _nul_character_rejected(both: AnswerPair, found: Differences) -> set[str]:
     words = ("NUL character", "not valid UTF-8")
     refused = both.ours.status == 400 and any(word in both.ours.detail for word in words)
@@ -107,6 +122,7 @@ def _nul_character_rejected(both: AnswerPair, found: Differences) -> set[str]:
 _UNDER_A_NAME = re.compile(r"inventories\['(?P<name>.*)'\]\S*\)\. Failed")
 
 
+@explains("a malformed body is reported before a conflict")
 def _nameless_provider_conflict(both: AnswerPair, found: Differences) -> set[str]:
     place = _UNDER_A_NAME.search(both.ours.detail)
     early = (both.ours.status, both.theirs.status) == (400, 409)
@@ -115,6 +131,7 @@ def _nameless_provider_conflict(both: AnswerPair, found: Differences) -> set[str
     return set(found) if early and conflict and odd else set()
 
 
+@explains("a body may name a consumer only once")
 def _consumer_repeated_in_other_spelling(both: AnswerPair, found: Differences) -> set[str]:
     document = both.request.document
     if both.ours.status != 400 or "names a consumer twice" not in both.ours.detail:
@@ -126,6 +143,7 @@ def _consumer_repeated_in_other_spelling(both: AnswerPair, found: Differences) -
 _NO_SUCH = re.compile(r"No such (trait\(s\)|resource class):? (.*)\.$")
 
 
+@explains("an unknown trait or class is always 400")
 def _unknown_name_rejected(both: AnswerPair, found: Differences) -> set[str]:
     named = _NO_SUCH.search(both.ours.detail)
     if not named or both.theirs.status != 200:
@@ -137,89 +155,3 @@ def _unknown_name_rejected(both: AnswerPair, found: Differences) -> set[str]:
         for name in named[2].split(", ")
     )
     return set(found) if nobody and unknown else set()
-
-
-ERRORS = (
-    Explanation(
-        "errors name the microversion in vary",
-        "A cache could otherwise hand the error of one microversion to a client of another.",
-        _vary_header_differs,
-    ),
-    Explanation(
-        "a client that accepts JSON gets errors as JSON",
-        "The peer sends HTML to a client that accepts both to the same degree, or whose Accept "
-        "header cannot be parsed, although it sends successful answers as JSON.",
-        _error_format_differs,
-    ),
-    Explanation(
-        "401 has the form of all other errors",
-        "The peer sends 401 for a missing token in another form, without the list of errors in "
-        "which clients look for the reason.",
-        _unknown_caller_differs,
-    ),
-    Explanation(
-        "a malformed body is reported with the place of the fault",
-        "The detail has the first fault and its JSON path. The peer's has the whole schema and "
-        "the whole document.",
-        _fault_named_by_path,
-    ),
-    Explanation(
-        "of several faults in a query another one may be reported",
-        "Faults are looked for by group and parameter, so that the order of the parameters makes "
-        "no difference. The peer reports the first one in the order of the parameters.",
-        _other_fault_reported_first,
-    ),
-    Explanation(
-        "a refused claim names class, provider and amounts",
-        "If several amounts do not fit, the one reported may differ. Of missing inventories the "
-        "peer lists all classes and some of the providers of the request, as if each provider "
-        "lacked each class.",
-        _one_of_two_obstacles_reported,
-    ),
-    Explanation(
-        "a path of a later microversion is 404, whatever the body",
-        "Of aggregates the peer checks the content type before the microversion: 415 makes the "
-        "client correct its body, and then the answer is 404 all the same.",
-        _unsupported_in_version,
-    ),
-    Explanation(
-        "a malformed request is 400, not 500",
-        "The peer answers some malformed requests with 500, which makes clients try again.",
-        _peer_fails_on_bad_request,
-    ),
-    Explanation(
-        "the first limit must be at least 1",
-        "Of several limits the first one counts. If it is 0 the peer sets no limit at all.",
-        _first_of_repeated_limits_used,
-    ),
-    Explanation(
-        "a malformed body is reported before a conflict",
-        "The peer does not check inventories under a name that no resource class can have, and "
-        "reports a conflict of generations first: the client reads the generation again and "
-        "sends the same malformed body again.",
-        _nameless_provider_conflict,
-    ),
-    Explanation(
-        "usages by consumer type work on PostgreSQL",
-        "The peer answers each such request with 500 on PostgreSQL.",
-        _usages_by_type_differ,
-    ),
-    Explanation(
-        "a body may name a consumer only once",
-        "The peer takes a uuid in capitals and in lower case for two consumers, and it is not "
-        "defined which of the two claims holds.",
-        _consumer_repeated_in_other_spelling,
-    ),
-    Explanation(
-        "NUL characters and bytes that are not UTF-8 are 400",
-        "No database stores such text alike. The peer ignores it or fails with 500, which "
-        "depends on the route.",
-        _nul_character_rejected,
-    ),
-    Explanation(
-        "an unknown trait or class is always 400",
-        "The peer looks at a group only if others have found providers, so that a misspelled "
-        "trait looks like a full cloud.",
-        _unknown_name_rejected,
-    ),
-)

@@ -10,41 +10,20 @@ NOW = datetime(2026, 1, 1, 12, 0, 0)
 
 #: Compared filters of nova 34.
 FILTERS = (
-    "AggregateImagePropertiesIsolation",
-    "AggregateInstanceExtraSpecsFilter",
-    "AggregateIoOpsFilter",
-    "AggregateMultiTenancyIsolation",
-    "AggregateNumInstancesFilter",
-    "AggregateTypeAffinityFilter",
-    "AllHostsFilter",
-    "ComputeCapabilitiesFilter",
-    "ComputeFilter",
-    "DifferentHostFilter",
-    "ImagePropertiesFilter",
-    "IoOpsFilter",
-    "IsolatedHostsFilter",
-    "JsonFilter",
-    "MetricsFilter",
-    "NumInstancesFilter",
-    "SameHostFilter",
-    "ServerGroupAffinityFilter",
-    "ServerGroupAntiAffinityFilter",
+    "AggregateImagePropertiesIsolation", "AggregateInstanceExtraSpecsFilter",
+    "AggregateIoOpsFilter", "AggregateMultiTenancyIsolation", "AggregateNumInstancesFilter",
+    "AggregateTypeAffinityFilter", "AllHostsFilter", "ComputeCapabilitiesFilter",
+    "ComputeFilter", "DifferentHostFilter", "ImagePropertiesFilter", "IoOpsFilter",
+    "IsolatedHostsFilter", "JsonFilter", "MetricsFilter", "NumInstancesFilter",
+    "SameHostFilter", "ServerGroupAffinityFilter", "ServerGroupAntiAffinityFilter",
     "SimpleCIDRAffinityFilter",
-)
+)  # fmt: skip
 WEIGHERS = (
-    "BuildFailureWeigher",
-    "CPUWeigher",
-    "CrossCellWeigher",
-    "DiskWeigher",
-    "HypervisorVersionWeigher",
-    "ImagePropertiesWeigher",
-    "IoOpsWeigher",
-    "MetricsWeigher",
-    "NumInstancesWeigher",
-    "RAMWeigher",
-    "ServerGroupSoftAffinityWeigher",
+    "BuildFailureWeigher", "CPUWeigher", "CrossCellWeigher", "DiskWeigher",
+    "HypervisorVersionWeigher", "ImagePropertiesWeigher", "IoOpsWeigher", "MetricsWeigher",
+    "NumInstancesWeigher", "RAMWeigher", "ServerGroupSoftAffinityWeigher",
     "ServerGroupSoftAntiAffinityWeigher",
-)
+)  # fmt: skip
 #: Filters and weighers of nova 34 that this comparison leaves out.
 NOT_YET = ("NUMATopologyFilter", "PciPassthroughFilter", "PCIWeigher")
 

@@ -78,18 +78,15 @@ def _chain_implied_by_filters(case: Case, answer: Answer) -> list[int] | str:
     if isinstance(whole, str):
         return whole
     for name in case.chain:
-        if rejection := next(filter(_is_rejection, answer.filters[name]), None):
-            return str(rejection)
+        for verdict in answer.filters[name]:
+            if isinstance(verdict, str) and verdict.startswith("rejects"):
+                return verdict
     for name in case.chain:
         verdicts = [answer.filters[name][place] for place in left]
         if failure := next((verdict for verdict in verdicts if isinstance(verdict, str)), None):
             return failure
         left = [place for place, passes in zip(left, verdicts, strict=True) if passes]
     return left
-
-
-def _is_rejection(verdict: bool | str) -> bool:
-    return isinstance(verdict, str) and verdict.startswith("rejects")
 
 
 def _differences_of_weighers(case: Case, ours: Answer, theirs: Answer) -> Differences:

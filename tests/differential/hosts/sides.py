@@ -3,10 +3,9 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from uuid import UUID
 
 from placement_sched.config.conf import read_files
@@ -28,9 +27,9 @@ from placement_sched.schemas.formats import moment
 from placement_sched.schemas.node_report import Defaults, parse
 from tests.differential.comparison import PEER_PYTHON
 from tests.differential.hosts.case import FILTERS, NOW, WEIGHERS, Case, Document
-from tests.differential.lines import Lines
+from tests.differential.lines import SERVE_NOVA, Lines
 
-SERVE = Path(__file__).parent / "peer" / "serve.py"
+MODULE = Path(__file__).parent / "peer" / "plugins.py"
 
 
 @dataclass(frozen=True)
@@ -48,19 +47,15 @@ class Answer:
     #: For each instance: hosts that are ``left``, their ``weights``, and the ``chosen`` host.
     rounds: list[Document] = field(default_factory=list)
 
-    @classmethod
-    def from_json(cls, document: Document) -> Self:
-        return cls(**document)
-
 
 class Theirs:
     """Nova's filters and weighers."""
 
     def __init__(self, python: Path = PEER_PYTHON) -> None:
-        self._nova = Lines(python, SERVE)
+        self._nova = Lines(python, SERVE_NOVA, MODULE)
 
     def get_answer(self, case: Case) -> Answer:
-        return Answer.from_json(self._nova.get_answer(case.as_json()))
+        return Answer(**self._nova.get_answer(case.as_json()))
 
     def classes(self) -> dict[str, list[str]]:
         return self._nova.get_answer({"classes": True})
@@ -77,7 +72,9 @@ class Ours:
 
     def get_answer(self, case: Case, theirs: Answer) -> Answer:
         weighed, chosen = theirs.weighed, [item["chosen"] for item in theirs.rounds]
-        plugins = plugins_for(self._settings_of(case), _fixed_clock)
+        enabled = {"filter_scheduler.enabled_filters": list(FILTERS)}
+        settings = self._settings.with_overrides({**case.options, **enabled}, "nova.conf")
+        plugins = plugins_for(settings, lambda: NOW)
         spec = _result_or_failure(lambda: request_spec_from(case.request_spec))
         if isinstance(spec, str):
             return _answer_all_rejected(case, spec, weighed)
@@ -97,14 +94,6 @@ class Ours:
             _result_or_failure(lambda: hosts.sorted_by_weight(compared, weighed)),
             _result_or_failure(lambda: list(hosts.rounds(chain, compared, chosen))),
         )
-
-    def _settings_of(self, case: Case) -> Settings:
-        enabled = {"filter_scheduler.enabled_filters": list(FILTERS)}
-        return self._settings.with_overrides({**case.options, **enabled}, "nova.conf")
-
-
-def _fixed_clock() -> datetime:
-    return NOW
 
 
 def _answer_all_rejected(case: Case, rejection: str, weighed: Sequence[int]) -> Answer:

@@ -13,12 +13,14 @@ from placement_sched.scheduler.filters import all_filters
 from placement_sched.scheduler.weights import all_weighers
 from tests.differential.generate.dice import Dice
 from tests.differential.hosts.case import FILTERS, NOT_YET, WEIGHERS, Case
+from tests.differential.hosts.comparison import HostsComparison
 from tests.differential.hosts.differences import differences
 from tests.differential.hosts.explained import EXPLANATIONS, HostAnswers, explain_differences
 from tests.differential.hosts.generate.cases import random_case
 from tests.differential.hosts.sides import Answer
 
 pytestmark = pytest.mark.system
+COMPARISON = HostsComparison
 
 CASES_FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(CASES_FOLDER.glob("*.json"))
@@ -68,11 +70,11 @@ def test_saved_differences_are_equal_or_explained(comparison, path):
     assert left == {}
 
 
-@pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda item: item.name)
+@pytest.mark.parametrize("explanation", EXPLANATIONS)
 def test_every_explanation_has_a_case_only_it_explains(comparison, explanation):
-    path = CASES_FOLDER / f"{re.sub(r'[^A-Za-z0-9_]+', '-', explanation.name).strip('-')}.json"
+    path = CASES_FOLDER / f"{re.sub(r'[^A-Za-z0-9_]+', '-', explanation).strip('-')}.json"
     answers, names, left = comparison.compare_answers(load_case(path))
-    assert (names, left) == ([explanation.name], {}), (answers.ours, answers.theirs)
+    assert (names, left) == ([explanation], {}), (answers.ours, answers.theirs)
 
 
 def test_every_nova_plugin_is_compared_or_listed_as_missing(theirs):

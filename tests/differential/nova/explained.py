@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Intended differences from nova, each with a reason and a function that detects it."""
+"""Intended differences from nova, and functions that detect them."""
 
 import re
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from urllib.parse import parse_qsl
 
-from tests.differential.comparison import Explanation, apply_explanations
+from tests.differential.comparison import Explanations, add_explanation, apply_explanations
 from tests.differential.nova.differences import SUFFIXED, Differences, differences
 from tests.differential.nova.generate.cloud import NODES
 from tests.differential.nova.generate.draft import CUSTOM_CLASSES, CUSTOM_TRAITS
 from tests.differential.nova.generate.requests import RequestCase
 from tests.differential.nova.sides import Answer
+
+EXPLANATIONS: Explanations = {}
+explains = partial(add_explanation, EXPLANATIONS)
 
 #: Parameters about aggregates, of the query and of the fallback query.
 _MEMBERSHIPS = ("member_of", "fallback member_of")
@@ -33,6 +37,7 @@ class NovaAnswers:
         return self.ours.verdict == ours and self.theirs.verdict in theirs
 
 
+@explains("an extra spec that nova's API rejects is 400")
 def _rejected_extra_spec(both: NovaAnswers, found: Differences) -> set[str]:
     keys = both.theirs.api_rejection.get("keys", ())
     suffixes = [match[1] for match in map(SUFFIXED.fullmatch, keys) if match]
@@ -40,6 +45,7 @@ def _rejected_extra_spec(both: NovaAnswers, found: Differences) -> set[str]:
     return {"verdict"} if named and both.verdicts("rejected", "query", "no host") else set()
 
 
+@explains("a trait without a name is ignored")
 def _trait_without_name(both: NovaAnswers, found: Differences) -> set[str]:
     specs = both.case.request_spec["flavor"]["extra_specs"]
     nameless = [key for key in specs if (match := _TRAIT_OF.fullmatch(key)) and not match[1]]
@@ -52,18 +58,21 @@ def _trait_without_name(both: NovaAnswers, found: Differences) -> set[str]:
     return _unless_other_differences(replace(both, case=case, theirs=both.again(case)))
 
 
+@explains("a class or trait that is not there is named")
 def _unknown_trait_or_class(both: NovaAnswers, found: Differences) -> set[str]:
     named = _UNKNOWN.match(both.ours.reason)
     unknown = named is not None and named[1] not in (*CUSTOM_CLASSES, *CUSTOM_TRAITS)
     return {"verdict"} if unknown and both.verdicts("rejected", "query", "no host") else set()
 
 
+@explains("a request for an unreported host still shows its query")
 def _unreported_host(both: NovaAnswers, found: Differences) -> set[str]:
     no_host = both.theirs.reason.startswith("NoValidHost")
     no_host &= both.ours.reason.endswith("no_valid_host")
     return {"verdict"} if no_host and both.verdicts("query", "no host") else set()
 
 
+@explains("hosts and nodes that exclude each other leave no host")
 def _contradictory_hosts(both: NovaAnswers, found: Differences) -> set[str]:
     spec = both.case.request_spec
     destination = spec.get("requested_destination") or {}
@@ -77,6 +86,7 @@ def _contradictory_hosts(both: NovaAnswers, found: Differences) -> set[str]:
     return {"in_tree", "limit", "fallback in_tree", "fallback limit"} if no_host else set()
 
 
+@explains("a request for a cell has no limit of candidates")
 def _cell_without_limit(both: NovaAnswers, found: Differences) -> set[str]:
     destination = both.case.request_spec.get("requested_destination") or {}
     limits = [found[name][0] for name in found.keys() & _LIMITS]
@@ -84,12 +94,14 @@ def _cell_without_limit(both: NovaAnswers, found: Differences) -> set[str]:
     return _LIMITS if is_unlimited else set()
 
 
+@explains("an invalid PCI alias is refused when it is read")
 def _invalid_pci_alias(both: NovaAnswers, found: Differences) -> set[str]:
     unnamed = "pci_passthrough:alias" not in both.case.request_spec["flavor"]["extra_specs"]
     is_rejected = unnamed and both.ours.reason.startswith("overrides: [pci] alias ")
     return {"verdict"} if is_rejected and both.verdicts("rejected", "query", "no host") else set()
 
 
+@explains("a request that contradicts itself is always 400")
 def _contradiction_reported_first(both: NovaAnswers, found: Differences) -> set[str]:
     if not both.verdicts("rejected", "no host"):
         return set()
@@ -101,6 +113,7 @@ def _contradiction_reported_first(both: NovaAnswers, found: Differences) -> set[
     return {"verdict"} if anywhere.verdict == "rejected" else set()
 
 
+@explains("a zone that no aggregate has is rejected at once")
 def _unknown_availability_zone(both: NovaAnswers, found: Differences) -> set[str]:
     zone = both.case.request_spec.get("availability_zone")
     zones = {item["metadata"].get("availability_zone") for item in both.case.cloud.aggregates}
@@ -108,6 +121,7 @@ def _unknown_availability_zone(both: NovaAnswers, found: Differences) -> set[str
     return {"verdict"} if is_unknown and both.verdicts("no host", "query") else set()
 
 
+@explains("default_availability_zone means hosts that are in no other zone")
 def _default_availability_zone(both: NovaAnswers, found: Differences) -> set[str]:
     if both.case.request_spec.get("availability_zone") != "nova":
         return set()
@@ -137,6 +151,7 @@ def _forbidden_members(values: list[str] | None) -> set[str]:
     }
 
 
+@explains("an aggregate belongs to the project that filter_tenant_id names")
 def _other_tenant_aggregate(both: NovaAnswers, found: Differences) -> set[str]:
     theirs, ours = (
         _aggregates_of_tenant(both.case, by_tag=False),
@@ -175,6 +190,7 @@ def _members_without(uuids: Collection[str], values: list[str] | None) -> list[s
     return left
 
 
+@explains("an image may have no disk format")
 def _image_without_disk_format(both: NovaAnswers, found: Differences) -> set[str]:
     has_failed = both.theirs.reason.startswith("NotImplementedError: Cannot load 'disk_format'")
     if not has_failed or (both.case.request_spec.get("image") or {}).get("disk_format"):
@@ -185,6 +201,7 @@ def _image_without_disk_format(both: NovaAnswers, found: Differences) -> set[str
     )
 
 
+@explains("a group without resources has no resources parameter")
 def _group_without_resources(both: NovaAnswers, found: Differences) -> set[str]:
     pairs = parse_qsl(both.theirs.query, keep_blank_values=True)
     empty = any(key.startswith("resources") and not value for key, value in pairs)
@@ -196,94 +213,6 @@ def _group_without_resources(both: NovaAnswers, found: Differences) -> set[str]:
 def _unless_other_differences(both: NovaAnswers) -> set[str]:
     _, left = explain_differences(both, differences(both.case, both.ours, both.theirs))
     return set() if left else {"verdict"}
-
-
-EXPLANATIONS = (
-    Explanation(
-        "an extra spec that nova's API rejects is 400",
-        "An extra spec that nova's API refuses and nova's scheduler does not ignore, such as "
-        "trait:low, is 400 and named where a request brings it along. nova asks placement for it, "
-        "which refuses or, where no host is found before it looks at that group, does not.",
-        _rejected_extra_spec,
-    ),
-    Explanation(
-        "a trait without a name is ignored",
-        "An extra spec trait: without a name after the colon has no effect. nova asks placement "
-        "for that trait beside others, and placement refuses, so that it finds no host.",
-        _trait_without_name,
-    ),
-    Explanation(
-        "a class or trait that is not there is named",
-        "The extra spec or property that it came from is named with it (400). nova asks for it, "
-        "and placement refuses or, where no provider is found before it looks at that group, does "
-        "not.",
-        _unknown_trait_or_class,
-    ),
-    Explanation(
-        "a request for an unreported host still shows its query",
-        "A request for a host or node that has not been reported shows the query that it would "
-        "have; nova ends before it makes one.",
-        _unreported_host,
-    ),
-    Explanation(
-        "hosts and nodes that exclude each other leave no host",
-        "Hosts and nodes of requested_destination and force_hosts and force_nodes narrow one "
-        "another. nova asks placement only for those of the destination, and then its host "
-        "manager finds no host.",
-        _contradictory_hosts,
-    ),
-    Explanation(
-        "a request for a cell has no limit of candidates",
-        "Its candidates are of all cells, and the limit could remove those of the cell. nova "
-        "applies max_placement_results before it looks at cells.",
-        _cell_without_limit,
-    ),
-    Explanation(
-        "an invalid PCI alias is refused when it is read",
-        "The server does not start with an invalid line in [pci] alias, and a request with such "
-        "an override is 400, whatever it asks for; nova reports it when a flavor names an alias.",
-        _invalid_pci_alias,
-    ),
-    Explanation(
-        "a request that contradicts itself is always 400",
-        "This does not depend on what its project or its host has; nova may find no host before "
-        "it comes to the contradiction.",
-        _contradiction_reported_first,
-    ),
-    Explanation(
-        "a zone that no aggregate has is rejected at once",
-        "It is rejected before anything is asked, unless the request names hosts or moves an "
-        "instance. nova's API looks at zones before its scheduler does, and the scheduler asks for "
-        "candidates anywhere.",
-        _unknown_availability_zone,
-    ),
-    Explanation(
-        "default_availability_zone means hosts that are in no other zone",
-        "A request for default_availability_zone is kept out of the aggregates of other zones, "
-        "unless it names hosts or moves an instance. nova has no host filter for zones any more: "
-        "such a request may get a host of any zone there.",
-        _default_availability_zone,
-    ),
-    Explanation(
-        "an aggregate belongs to the project that filter_tenant_id names",
-        "With limit_tenants_to_placement_aggregate only aggregates whose filter_tenant_id, or a "
-        "key that begins so, has the project as its value are the project's; nova also takes "
-        "those that have such a key for another project and this one under any other key.",
-        _other_tenant_aggregate,
-    ),
-    Explanation(
-        "an image may have no disk format",
-        "No support of a format is required for such an image; nova fails on it if "
-        "query_placement_for_image_type_support is set.",
-        _image_without_disk_format,
-    ),
-    Explanation(
-        "a group without resources has no resources parameter",
-        "nova sends the parameter without a value, which placement refuses, so that its requests "
-        "with same_subtree find no host.",
-        _group_without_resources,
-    ),
-)
 
 
 def explain_differences(both: NovaAnswers, found: Differences) -> tuple[list[str], Differences]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.differential.nova.comparison import NovaComparison
 from tests.differential.nova.differences import differences
 from tests.differential.nova.explained import EXPLANATIONS, NovaAnswers, explain_differences
 from tests.differential.nova.generate.cloud import Cloud
@@ -16,6 +17,7 @@ from tests.differential.nova.query import query_as_document
 from tests.differential.nova.sides import Answer
 
 pytestmark = pytest.mark.system
+COMPARISON = NovaComparison
 
 CASES_FOLDER = Path(__file__).parent / "cases"
 CASES = sorted(CASES_FOLDER.glob("*.json"))
@@ -40,12 +42,12 @@ def test_saved_differences_are_equal_or_explained(comparison, path):
     assert left == {}
 
 
-@pytest.mark.parametrize("explanation", EXPLANATIONS, ids=lambda item: item.name)
+@pytest.mark.parametrize("explanation", EXPLANATIONS)
 def test_every_explanation_has_a_case_only_it_explains(comparison, explanation):
-    path = CASES_FOLDER / f"{re.sub(r'[^A-Za-z0-9_]+', '-', explanation.name).strip('-')}.json"
+    path = CASES_FOLDER / f"{re.sub(r'[^A-Za-z0-9_]+', '-', explanation).strip('-')}.json"
     saved = json.loads(path.read_text())
     answers, names, left = comparison.compare_answers(case_from_json(saved))
-    assert (names, left) == ([explanation.name], {}), (answers.ours, answers.theirs)
+    assert (names, left) == ([explanation], {}), (answers.ours, answers.theirs)
 
 
 @pytest.mark.parametrize(

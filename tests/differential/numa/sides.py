@@ -12,11 +12,11 @@ from placement_sched.scheduler.filters.numa_topology_filter import NUMATopologyF
 from placement_sched.scheduler.host_state import HostState
 from placement_sched.schemas.node_report import numa_topology
 from tests.differential.comparison import PEER_PYTHON
-from tests.differential.lines import Lines
+from tests.differential.lines import SERVE_NOVA, Lines
 from tests.differential.numa.generate import Case
 from tests.support.states import build_host_state, build_spec, settings_with
 
-SERVE = Path(__file__).parent / "peer" / "serve.py"
+MODULE = Path(__file__).parent / "peer" / "fitting.py"
 
 #: The result for each instance of a case, up to the first rejected instance.
 Rounds = list[dict[str, Any]]
@@ -26,7 +26,7 @@ class Theirs(Lines):
     """Nova's filter and fit."""
 
     def __init__(self, python: Path = PEER_PYTHON) -> None:
-        super().__init__(python, SERVE)
+        super().__init__(python, SERVE_NOVA, MODULE)
 
 
 class FakeStats:

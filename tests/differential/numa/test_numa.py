@@ -3,9 +3,10 @@
 
 import pytest
 
-from tests.differential.numa.comparison import Answers
+from tests.differential.numa.comparison import Answers, NumaComparison
 
 pytestmark = pytest.mark.system
+COMPARISON = NumaComparison
 
 SEED, CASES = 2026, 400
 

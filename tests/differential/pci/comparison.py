@@ -42,11 +42,11 @@ class PciComparison(CaseComparison):
 
     def _explained(self, case: PciCase, ours: Answer) -> list[str]:
         changed_by_all = case
-        for explanation in EXPLANATIONS:
-            changed, changed_by_all = explanation.change(case), explanation.change(changed_by_all)
+        for name, change in EXPLANATIONS.items():
+            changed, changed_by_all = change(case), change(changed_by_all)
             if changed != case and self.theirs.get_answer(changed) == ours:
-                return [explanation.name]
-        names = [item.name for item in EXPLANATIONS if item.change(case) != case]
+                return [name]
+        names = [name for name, change in EXPLANATIONS.items() if change(case) != case]
         return names if names and self.theirs.get_answer(changed_by_all) == ours else []
 
 

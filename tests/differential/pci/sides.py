@@ -12,11 +12,11 @@ from placement_sched.model.hardware.pci_requests import InstancePCIRequest
 from placement_sched.scheduler.filters.pci_passthrough_filter import PciPassthroughFilter
 from placement_sched.scheduler.weights.pci import PCIWeigher
 from tests.differential.comparison import PEER_PYTHON
-from tests.differential.lines import Lines
+from tests.differential.lines import SERVE_NOVA, Lines
 from tests.differential.pci.generate import PciCase
 from tests.support.states import build_host_state, build_spec
 
-SERVE = Path(__file__).parents[1] / "nova" / "peer" / "serve_pools.py"
+MODULE = Path(__file__).parents[1] / "nova" / "peer" / "pools.py"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Theirs:
     """Nova's classes."""
 
     def __init__(self, python: Path = PEER_PYTHON) -> None:
-        self._nova = Lines(python, SERVE)
+        self._nova = Lines(python, SERVE_NOVA, MODULE)
 
     def get_answer(self, case: PciCase) -> Answer:
         return Answer(**self._nova.get_answer(case.as_json()))

@@ -17,6 +17,7 @@ from tests.differential.hosts.generate.pools import (
 
 Document = dict[str, Any]
 
+#: In the order of WEIGHERS.
 MULTIPLIERS = (
     "build_failure", "cpu", "cross_cell_move", "disk", "hypervisor_version", "image_props",
     "io_ops", "metrics", "num_instances", "ram", "soft_affinity", "soft_anti_affinity",

@@ -10,13 +10,10 @@ places in the case. The text of an exception replaces a value.
 """
 
 import math
-import warnings
-from contextlib import contextmanager
 from datetime import datetime
 from unittest import mock
 
 import building
-import nova.conf
 import states
 from nova import context as nova_context
 from nova import objects, weights
@@ -25,16 +22,11 @@ from nova.scheduler.filters import HostFilterHandler
 from nova.scheduler.weights import HostWeightHandler
 from oslo_utils import timeutils
 
-CONF = nova.conf.CONF
-
 
 class Nova:
     """Nova's filters and weighers, with the options of each case."""
 
     def __init__(self):
-        CONF([], project="nova", default_config_files=[])
-        objects.register_all()
-        warnings.simplefilter("ignore")
         self._context = nova_context.RequestContext("u1", "p1")
         self._filters = HostFilterHandler()
         self._weighers = HostWeightHandler()
@@ -46,7 +38,11 @@ class Nova:
         if "classes" in case:
             return {"filters": [*self._filter_classes], "weighers": [*self._weigher_classes]}
         timeutils.set_time_override(datetime.fromisoformat(case["now"]))
-        with building.option_overrides(case["options"]), _mocked_databases():
+        with (
+            building.option_overrides(case["options"]),
+            mock.patch.object(objects.CellMapping, "get_by_uuid"),
+            mock.patch.object(nova_context, "target_cell"),
+        ):
             hosts = states.states_of(case)
             request = _result_or_failure(lambda: self._request(case))
             if isinstance(request, str):
@@ -60,7 +56,8 @@ class Nova:
             }
             chain = [filters[name] for name in case["chain"]]
             answer["chain"] = _result_or_failure(lambda: self._places(chain, hosts, request))
-            answer["weighed"] = _hosts_to_weigh(answer["chain"], len(hosts))
+            chosen = answer["chain"] if isinstance(answer["chain"], list) else []
+            answer["weighed"] = chosen or list(range(len(hosts)))
             left = [hosts[place] for place in answer["weighed"]]
             answer |= self._weigh(left, request, case["weighers"], answer["weighed"])
             return {**answer, "rounds": [*self._rounds(case)]}
@@ -116,7 +113,7 @@ class Nova:
         chain = [*_create_plugins(self._filter_classes, case["chain"]).values()]
         chosen_by = [*_create_plugins(self._weigher_classes, case["weighers"]).values()]
         every, request = states.states_of(case), self._request(case)
-        left = every
+        left, place_of = every, {id(host): place for place, host in enumerate(every)}
         for index, uuid in enumerate(case["request_spec"]["instance_uuids"]):
             request.instance_uuid = uuid
             try:
@@ -127,7 +124,7 @@ class Nova:
             if not best:
                 yield {"left": [], "weights": [], "chosen": None}
                 return
-            weights = [[_index_of_host(every, weighed.obj), weighed.weight] for weighed in best]
+            weights = [[place_of[id(weighed.obj)], weighed.weight] for weighed in best]
             chosen = _heaviest_host(every, weights)
             yield {"left": sorted(place for place, _ in weights), "weights": weights,
                    "chosen": chosen}  # fmt: skip
@@ -141,10 +138,6 @@ def _by_name(classes):
 
 def _create_plugins(classes, names):
     return {name: classes[name]() for name in names}
-
-
-def _index_of_host(hosts, host):
-    return next(place for place, item in enumerate(hosts) if item is host)
 
 
 def _heaviest_host(hosts, weights):
@@ -164,21 +157,8 @@ def _answer_all_rejected(case, rejection, many):
     }
 
 
-def _hosts_to_weigh(chain, many):
-    return chain if isinstance(chain, list) and chain else list(range(many))
-
-
 def _result_or_failure(run):
     try:
         return run()
     except Exception as failure:  # noqa: BLE001 - any exception of nova is a result
         return f"fails: {type(failure).__name__}: {failure}"
-
-
-@contextmanager
-def _mocked_databases():
-    with (
-        mock.patch.object(objects.CellMapping, "get_by_uuid"),
-        mock.patch.object(nova_context, "target_cell"),
-    ):
-        yield

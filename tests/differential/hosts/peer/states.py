@@ -8,26 +8,11 @@ from nova import objects, utils
 from nova.scheduler.host_manager import HostState
 
 _PLAIN = (
-    "uuid",
-    "host",
-    "hypervisor_hostname",
-    "hypervisor_type",
-    "hypervisor_version",
-    "host_ip",
-    "cpu_info",
-    "vcpus",
-    "vcpus_used",
-    "memory_mb",
-    "memory_mb_used",
-    "free_ram_mb",
-    "local_gb",
-    "local_gb_used",
-    "free_disk_gb",
-    "disk_available_least",
-    "cpu_allocation_ratio",
-    "ram_allocation_ratio",
-    "disk_allocation_ratio",
-)
+    "uuid", "host", "hypervisor_hostname", "hypervisor_type", "hypervisor_version", "host_ip",
+    "cpu_info", "vcpus", "vcpus_used", "memory_mb", "memory_mb_used", "free_ram_mb", "local_gb",
+    "local_gb_used", "free_disk_gb", "disk_available_least", "cpu_allocation_ratio",
+    "ram_allocation_ratio", "disk_allocation_ratio",
+)  # fmt: skip
 
 
 def states_of(document):
@@ -75,43 +60,10 @@ def _node(report):
         ],
         stats=report["stats"],
         metrics=None,
-        pci_device_pools=_pci_pools(report["pci_device_pools"]),
-        numa_topology=_numa_topology(report["numa_topology"]),
+        pci_device_pools=objects.PciDevicePoolList(objects=[]),
+        numa_topology=None,
         updated_at=None,
     )
-
-
-def _pci_pools(document):
-    return objects.PciDevicePoolList(
-        objects=[objects.PciDevicePool.from_dict(pool) for pool in document]
-    )
-
-
-def _numa_topology(document):
-    if document is None:
-        return None
-    cells = [
-        objects.NUMACell(
-            id=cell["id"],
-            cpuset=set(cell["cpuset"]),
-            pcpuset=set(cell.get("pcpuset", ())),
-            memory=cell["memory"],
-            cpu_usage=cell.get("cpu_usage", 0),
-            memory_usage=cell.get("memory_usage", 0),
-            pinned_cpus=set(cell.get("pinned_cpus", ())),
-            siblings=[set(each) for each in cell.get("siblings", ())],
-            mempages=[
-                objects.NUMAPagesTopology(**{"used": 0, "reserved": 0, **each})
-                for each in cell.get("mempages", ())
-            ],
-            network_metadata=objects.NetworkMetadata(
-                **{"physnets": set(), "tunneled": False, **(cell.get("network_metadata") or {})}
-            ),
-            socket=cell.get("socket"),
-        )
-        for cell in document["cells"]
-    ]
-    return objects.NUMATopology(cells=cells)._to_json()
 
 
 def _service(report, document):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results of nova's PCI pools, filter and weigher for a host and a request."""
 
-import nova.conf
 from nova import exception, objects
 from nova.objects import pci_device_pool
 from nova.pci.stats import PciDeviceStats
@@ -14,8 +13,6 @@ class Nova:
     """Nova's classes, with new objects for each case."""
 
     def __init__(self):
-        nova.conf.CONF([], project="nova", default_config_files=[])
-        objects.register_all()
         self._filter = PciPassthroughFilter()
         self._weigher = PCIWeigher()
 
@@ -45,7 +42,7 @@ class Nova:
         return {
             "supports": supports,
             "applies": applies,
-            "left": [_sorted_pool(pool) for pool in stats.pools],
+            "left": [dict(sorted(pool.items())) for pool in stats.pools],
             "weight": self._weigher._weigh_object(host, spec),
             "passes": self._filter.host_passes(host, spec),
             "candidates": [item["number"] for item in host.allocation_candidates],
@@ -72,7 +69,3 @@ def _cells(ids):
     return [
         objects.InstanceNUMACell(id=cell, cpuset=set(), pcpuset=set(), memory=1) for cell in ids
     ]
-
-
-def _sorted_pool(pool):
-    return dict(sorted(pool.items()))

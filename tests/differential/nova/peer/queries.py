@@ -6,14 +6,12 @@ of pinned CPUs. After an exception it has ``error``, the class and the message. 
 null, or the exception of nova's API for the same flavor and image, with ``keys`` of extra specs.
 """
 
-import warnings
 from functools import partial
 
 import building
 import nova.conf
 from facts import Facts
 from nova import context as nova_context
-from nova import objects
 from nova.api.validation.extra_specs import validators
 from nova.compute import api
 from nova.scheduler import request_filter, utils
@@ -25,9 +23,6 @@ class Nova:
     """Nova's functions, with the options and the cloud of each request."""
 
     def __init__(self):
-        CONF([], project="nova", default_config_files=[])
-        objects.register_all()
-        warnings.simplefilter("ignore")
         self._context = nova_context.RequestContext("u1", "p1")
 
     def answer(self, case):

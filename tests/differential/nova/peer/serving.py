@@ -1,24 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A loop that answers each line of JSON with a line of JSON, after a first line ``ready``."""
+"""A program that answers each line of JSON with a line of JSON.
+
+The class ``Nova`` of the module whose path is the argument gives the answers. The first line is
+``ready``.
+"""
 
 import json
 import os
 import sys
 import warnings
+from importlib import import_module
+from pathlib import Path
 
 
-def serve(make):
+def main():
     # Stdout is only for answers. The output and logs of nova are discarded.
     answers = os.fdopen(os.dup(1), "w")
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     if "--log" not in sys.argv:
         os.dup2(nowhere, 2)
-    os.environ["OS_NOVA_DISABLE_EVENTLET_PATCHING"] = "1"
-    warnings.simplefilter("ignore")
-    nova = make()
+    nova = _load_nova(Path(sys.argv[1]))
     answers.write("ready\n")
     answers.flush()
     for line in sys.stdin:
         answers.write(json.dumps(nova.answer(json.loads(line))) + "\n")
         answers.flush()
+
+
+def _load_nova(module):
+    # Nova reads the environment during its import.
+    os.environ["OS_NOVA_DISABLE_EVENTLET_PATCHING"] = "1"
+    warnings.simplefilter("ignore")
+    sys.path.insert(0, str(module.parent))
+    answering = import_module(module.stem)
+    import nova.conf
+    from nova import objects
+
+    nova.conf.CONF([], project="nova", default_config_files=[])
+    objects.register_all()
+    warnings.simplefilter("ignore")
+    return answering.Nova()
+
+
+if __name__ == "__main__":
+    main()

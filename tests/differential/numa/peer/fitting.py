@@ -33,8 +33,6 @@ class Nova:
     """Nova's functions, with the options of each case."""
 
     def __init__(self):
-        CONF([], project="nova", default_config_files=[])
-        objects.register_all()
         self._filter = NUMATopologyFilter()
 
     def answer(self, case):
