@@ -18,6 +18,7 @@ from tests.candidates.reload import reload
 from tests.candidates.test_cache import clock as clock  # noqa: PLC0414 - a fixture
 from tests.conftest import make_settings
 from tests.support.clouds import Cloud
+from tests.support.statements import execute_statements
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("log_of_changes")]
 
@@ -52,13 +53,9 @@ def is_equal_to_database(cache, database) -> bool:
         return cache.compare(connection) == frozenset()
 
 
-def execute_statement(database, statement):
-    database.write(lambda connection: connection.execute(text(statement)))
-
-
 def drop_trigger(database):
     of_table = " ON resource_providers" if database.url.get_backend_name() == "postgresql" else ""
-    execute_statement(database, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
+    execute_statements(database, f"DROP TRIGGER sched_resource_providers_updated{of_table}")
 
 
 def change_generations(database):
@@ -107,7 +104,7 @@ def test_recreated_triggers_are_detected(filled_database, cache):
 def test_emptied_log_is_detected(filled_database, cache, clock, caplog):
     change_generations(filled_database)
     assert is_current(cache, filled_database)
-    execute_statement(filled_database, f"DELETE FROM {LOG}")
+    execute_statements(filled_database, f"DELETE FROM {LOG}")
     change_generations(filled_database)
     assert not is_current(cache, filled_database)
     clock.now += cache_module.MAX_LAG
@@ -125,11 +122,11 @@ def test_restored_backup_is_detected(filled_database, cache, clock):
     # The backup has neither the change nor its log rows. Then another change is written.
     back = update(resource_providers).values(generation=resource_providers.c.generation - 1)
     filled_database.write(lambda connection: connection.execute(back))
-    execute_statement(filled_database, f"DELETE FROM {LOG} WHERE id > {last}")
+    execute_statements(filled_database, f"DELETE FROM {LOG} WHERE id > {last}")
     change_generations(filled_database)
     with filled_database.read() as connection:
         first = connection.scalar(text(f"SELECT min(id) FROM {LOG} WHERE id > {last}"))
-    execute_statement(
+    execute_statements(
         filled_database, f"UPDATE {LOG} SET id = id - {first} + {last} + 1 WHERE id > {last}"
     )
     assert not is_current(cache, filled_database)
@@ -139,10 +136,10 @@ def test_restored_backup_is_detected(filled_database, cache, clock):
 
 
 def test_temporarily_renamed_table_is_detected(filled_database, cache, clock, caplog):
-    execute_statement(filled_database, f"ALTER TABLE {LOG} RENAME TO elsewhere")
+    execute_statements(filled_database, f"ALTER TABLE {LOG} RENAME TO elsewhere")
     assert not is_current(cache, filled_database)
     assert "candidates are searched for in the database" in caplog.text
-    execute_statement(filled_database, f"ALTER TABLE elsewhere RENAME TO {LOG}")
+    execute_statements(filled_database, f"ALTER TABLE elsewhere RENAME TO {LOG}")
     change_generations(filled_database)
     clock.now += 61
     assert is_current(cache, filled_database)

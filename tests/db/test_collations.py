@@ -20,6 +20,7 @@ from tests.conftest import make_settings
 from tests.support.empty_databases import empty_database
 from tests.support.openstack_databases import create_openstack_schema
 from tests.support.scheduling import flavor, report, spec
+from tests.support.statements import execute_statements
 from tests.support.versions import LATEST_HEADERS
 from tests.verifier.verify import verify
 
@@ -42,14 +43,6 @@ def openstack(tmp_path):
         database = Database(make_settings(url))
         yield database
         database.dispose()
-
-
-def execute_statements(database: Database, *statements: str) -> None:
-    def execute_all(connection):
-        for statement in statements:
-            connection.execute(text(statement))
-
-    database.write(execute_all)
 
 
 def in_collation(collation: str) -> str:

@@ -30,6 +30,7 @@ from placement_sched.errors import Unavailable
 from placement_sched.operations.prepare import check_schema_revision
 from tests.conftest import make_settings
 from tests.support.empty_databases import KINDS, empty_database
+from tests.support.statements import execute_statements
 
 pytestmark = pytest.mark.slow
 
@@ -70,14 +71,6 @@ def schema_differences(database: Database) -> list[object]:
     with database.read() as connection:
         context = MigrationContext.configure(connection, opts=options)
         return compare_metadata(context, metadata)
-
-
-def execute_statements(database: Database, *statements: str) -> None:
-    def execute_all(connection) -> None:
-        for statement in statements:
-            connection.execute(text(statement))
-
-    database.write(execute_all)
 
 
 def test_sync_creates_the_schema_once(database):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of too large statements, and the limit on writers that wait for SQLite's lock."""
 
+from threading import Semaphore
+
 import pytest
 from sqlalchemy import text
 
@@ -33,13 +35,30 @@ def test_too_many_parameters_are_not_an_outage(database):
         connection.exec_driver_sql(statement, tuple(range(number)))
 
 
-def test_writer_beyond_the_limit_is_rejected_until_a_place_is_free():
-    gate = WriteGate(places=1, patience=0.05)
+class RecordingGate(Semaphore):
+    """A semaphore that records the timeout of each wait."""
+
+    def __init__(self, value):
+        super().__init__(value)
+        self.timeouts = []
+
+    def acquire(self, blocking=True, timeout=None):
+        self.timeouts.append(timeout)
+        return super().acquire(blocking, timeout)
+
+
+def test_writers_beyond_the_limit_wait_once_and_are_rejected_until_a_place_is_free(monkeypatch):
+    gate = WriteGate(places=2, patience=0.05)
+    monkeypatch.setattr(gate, "_places", RecordingGate(2))
     for _ in range(2):
-        with gate, pytest.raises(Unavailable, match="locked by another writer"), gate:
-            pytest.fail("two writers were admitted")
-        with pytest.raises(ZeroDivisionError), gate:
-            raise ZeroDivisionError
+        with gate:
+            with gate:
+                for _ in range(2):
+                    with pytest.raises(Unavailable, match="locked by another writer"), gate:
+                        pytest.fail("three writers were admitted")
+            with pytest.raises(ZeroDivisionError), gate:
+                raise ZeroDivisionError
+    assert gate._places.timeouts == [0.05, 0.05, 0.05, 0, 0.05] * 2
 
 
 @pytest.mark.parametrize("url", ["postgresql://u@db/placement", "mysql://u@db/placement"])

@@ -21,6 +21,7 @@ from tests.conftest import SERVERS, make_settings
 from tests.support.empty_databases import KINDS, empty_database
 from tests.support.openstack_databases import add_openstack_rows, create_openstack_schema
 from tests.support.placement_copy import ChangeLogCopy
+from tests.support.statements import execute_statements, run_query
 
 pytestmark = pytest.mark.all_databases
 
@@ -45,21 +46,11 @@ def logging_database(url):
 
 
 def missing_triggers(database):
-    with database.read() as connection:
-        return triggers.missing_triggers(connection)
+    return run_query(database, triggers.missing_triggers)
 
 
 def reason_without_log(database):
-    with database.read() as connection:
-        return change_log.reason_without_log(connection)
-
-
-def execute_statements(database, *statements):
-    def execute_all(connection):
-        for statement in statements:
-            connection.execute(text(statement))
-
-    database.write(execute_all)
+    return run_query(database, change_log.reason_without_log)
 
 
 def drop_triggers(database, *names):

@@ -9,6 +9,7 @@ import pytest
 from placement_sched.store import change_counters
 from placement_sched.store.compute import host_aggregates
 from tests.support.concurrency import run_concurrently
+from tests.support.statements import run_query
 
 pytestmark = pytest.mark.all_databases
 
@@ -21,8 +22,7 @@ def bump_counter(database, subject="things"):
 
 
 def counter_version(database, subject="things"):
-    with database.read() as connection:
-        return change_counters.version(connection, subject)
+    return run_query(database, change_counters.version, subject)
 
 
 def test_each_committed_bump_raises_the_version_of_its_subject(database):

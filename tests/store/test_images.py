@@ -14,7 +14,7 @@ from placement_sched.store.images import SORT_KEYS, ImageSearch, search
 from tests.exploring import Dice
 from tests.support.clouds import uuid_of
 from tests.support.hosts import NOW
-from tests.support.statements import record_statements
+from tests.support.statements import record_statements, run_query
 
 pytestmark = pytest.mark.all_databases
 
@@ -41,11 +41,6 @@ FULL = StoredImage(
 
 def build_image(name, **attributes):
     return StoredImage(uuid=uuid_of(name), name=name, created_at=NOW, updated_at=NOW, **attributes)
-
-
-def run_query(database, question, *arguments):
-    with database.read() as connection:
-        return question(connection, *arguments)
 
 
 def add_images(database, *images):

@@ -11,6 +11,7 @@ from placement_sched.model.request_ids import RequestIds
 from placement_sched.model.shadow_result import ShadowResult
 from placement_sched.store import decisions, shadow_results
 from tests.support.scheduling import instance
+from tests.support.statements import run_query
 
 pytestmark = pytest.mark.all_databases
 
@@ -51,13 +52,8 @@ def recorded_results(database):
     return database
 
 
-def read_results(database, reader, *arguments):
-    with database.read() as connection:
-        return reader(connection, *arguments)
-
-
 def test_verdict_is_recorded_and_the_other_results_stay_pending(recorded_results):
-    pending = read_results(recorded_results, shadow_results.pending)
+    pending = run_query(recorded_results, shadow_results.pending)
     assert [result.decision for result in pending] == ["d1", "d1"]
     settled = build_result(
         "d1", 1, verdict=shadow_result.OTHER_HOST, nova_host="cn2", detail={"why": "w"}
@@ -65,7 +61,7 @@ def test_verdict_is_recorded_and_the_other_results_stay_pending(recorded_results
     recorded_results.write(
         lambda connection: shadow_results.record_verdicts(connection, [settled], NOW)
     )
-    first, second = read_results(recorded_results, shadow_results.of_decision, "d1")
+    first, second = run_query(recorded_results, shadow_results.of_decision, "d1")
     assert (first.position, first.verdict) == (0, shadow_result.PENDING)
     assert first.request_ids == RequestIds("req-1", "req-2")
     assert (first.flavor, first.our_host, first.detail) == ("m1", "cn1", {"a": 1})
@@ -75,11 +71,11 @@ def test_verdict_is_recorded_and_the_other_results_stay_pending(recorded_results
 
 
 def test_results_are_deleted_with_their_decision_or_by_age(recorded_results):
-    assert len(read_results(recorded_results, shadow_results.since, None)) == 3
-    assert len(read_results(recorded_results, shadow_results.since, NOW)) == 2
+    assert len(run_query(recorded_results, shadow_results.since, None)) == 3
+    assert len(run_query(recorded_results, shadow_results.since, NOW)) == 2
     recorded_results.write(lambda connection: decisions.purge(connection, NOW, 10))
-    results = read_results(recorded_results, shadow_results.since, None)
+    results = run_query(recorded_results, shadow_results.since, None)
     assert {result.decision for result in results} == {"d1"}
     later = NOW + timedelta(days=1)
     recorded_results.write(lambda connection: decisions.purge(connection, later, 10))
-    assert read_results(recorded_results, shadow_results.since, None) == ()
+    assert run_query(recorded_results, shadow_results.since, None) == ()

@@ -22,6 +22,7 @@ from tests.support.host_maps import (
     set_metadata,
 )
 from tests.support.hosts import add_node
+from tests.support.statements import run_query
 
 pytestmark = pytest.mark.all_databases
 
@@ -30,8 +31,7 @@ TRAIT_REMOVED = {f"trait:{LICENSED}": None}
 
 
 def read_synced_traits(database):
-    with database.read() as connection:
-        return synced_traits.read(connection)
+    return run_query(database, synced_traits.read)
 
 
 def run_sync(database):

@@ -1,15 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recording of SQL statements."""
+"""Execution and recording of SQL statements."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
-from sqlalchemy import event
+from sqlalchemy import event, text
 
 from placement_sched.db.transaction import Database
 
 #: Statement that begins a transaction on PostgreSQL. Drivers send such a statement on MariaDB, too.
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED"
+
+
+def execute_statements(database: Database, *statements: str) -> None:
+    """Execute statements in a transaction."""
+    database.write(lambda connection: [connection.execute(text(each)) for each in statements])
+
+
+def run_query(database: Database, query: Callable[..., Any], *arguments: object) -> Any:
+    """Call a function of the store with a connection for reads."""
+    with database.read() as connection:
+        return query(connection, *arguments)
 
 
 @contextmanager

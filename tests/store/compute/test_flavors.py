@@ -11,7 +11,7 @@ from placement_sched.model.flavor import Flavor
 from placement_sched.store.compute import flavors as store
 from placement_sched.store.compute.flavors import SORT_KEYS, FlavorsWanted, search
 from tests.support.hosts import NOW
-from tests.support.statements import record_statements
+from tests.support.statements import record_statements, run_query
 
 pytestmark = pytest.mark.all_databases
 
@@ -30,11 +30,6 @@ def add_flavor(database):
         return database.write(write_rows)
 
     return insert_flavor
-
-
-def run_query(database, question, *arguments):
-    with database.read() as connection:
-        return question(connection, *arguments)
 
 
 @pytest.mark.parametrize("factor", [1.1, 1e-300, 3.40282e38, 123456.789012345])

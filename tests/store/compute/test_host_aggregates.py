@@ -10,6 +10,7 @@ from placement_sched.store.compute import host_aggregates as store
 from tests.support.clouds import uuid_of
 from tests.support.hosts import NOW, add_instance, add_node, add_service
 from tests.support.scheduling import spec
+from tests.support.statements import run_query
 
 pytestmark = pytest.mark.all_databases
 
@@ -28,11 +29,6 @@ def add_aggregate(database):
         return database.write(write_rows)
 
     return insert_aggregate
-
-
-def run_query(database, question, *arguments):
-    with database.read() as connection:
-        return question(connection, *arguments)
 
 
 def test_aggregate_is_read_as_it_was_written(database, add_aggregate):

@@ -5,24 +5,16 @@ Each host has a counter. The counter of enabled nodes rises only with changes of
 their names.
 """
 
-from datetime import timedelta
-
 import pytest
 
-from placement_sched.schemas.node_report import Defaults, parse
 from placement_sched.store import change_counters
 from placement_sched.store.compute import compute_nodes, host_changes, services
 from placement_sched.store.compute.compute_nodes import NodeNames
-from tests.support.reports import NOW, build_report, node_uuid
+from tests.store.compute.test_compute_nodes import LATER, report_node
+from tests.support.reports import NOW, node_uuid
 from tests.support.statements import record_statements
 
 pytestmark = pytest.mark.all_databases
-
-LATER = NOW + timedelta(seconds=30)
-
-
-def report_node(number=1, now=NOW, **changes):
-    return parse(build_report(number, **changes), Defaults(now=now)).node
 
 
 def versions(database, host="cn1"):

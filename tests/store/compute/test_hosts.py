@@ -12,14 +12,14 @@ from tests.support.provider_traits import (
     delete_root_provider,
 )
 from tests.support.reports import build_report, node_uuid
-from tests.support.service_changes import disable_service
+from tests.support.service_changes import disable
+from tests.support.statements import run_query
 
 pytestmark = pytest.mark.all_databases
 
 
 def all_nodes_have(database, trait=TRAIT):
-    with database.read() as connection:
-        return hosts.all_nodes_have(connection, trait)
+    return run_query(database, hosts.all_nodes_have, trait)
 
 
 @pytest.fixture

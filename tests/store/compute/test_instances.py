@@ -13,7 +13,7 @@ from placement_sched.model.instance import POWER_STATES, STATUSES, UNKNOWN, Inst
 from placement_sched.store.compute import instances
 from placement_sched.store.compute.instances import ServersWanted, search_servers
 from tests.support.reports import NOW, node_uuid
-from tests.support.statements import record_statements
+from tests.support.statements import record_statements, run_query
 
 pytestmark = pytest.mark.all_databases
 
@@ -33,8 +33,7 @@ def record_instances(database, *recorded, now=NOW):
 
 
 def read_instance(database, number=1):
-    with database.read() as connection:
-        return instances.by_uuid(connection, node_uuid(number))
+    return run_query(database, instances.by_uuid, node_uuid(number))
 
 
 def test_all_fields_of_an_instance_are_stored(database):

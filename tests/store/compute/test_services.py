@@ -7,7 +7,7 @@ import pytest
 
 from placement_sched.store.compute import services
 from tests.support.reports import NOW
-from tests.support.statements import record_statements
+from tests.support.statements import record_statements, run_query
 
 pytestmark = pytest.mark.all_databases
 
@@ -21,8 +21,7 @@ def record_heartbeats(database, heartbeats, now=NOW):
 
 
 def services_by_host(database, *hosts):
-    with database.read() as connection:
-        return services.by_hosts(connection, hosts)
+    return run_query(database, services.by_hosts, hosts)
 
 
 def test_first_heartbeat_creates_an_enabled_service(database):

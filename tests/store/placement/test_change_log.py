@@ -6,7 +6,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import func, insert, select, text
+from sqlalchemy import func, insert, select
 
 from placement_sched.db import tables
 from placement_sched.db.transaction import Database
@@ -14,6 +14,7 @@ from placement_sched.model.request_stats import begin_stats, request_stats
 from placement_sched.store.placement import change_log
 from tests.conftest import make_settings
 from tests.support.placement_copy import ChangeLogCopy
+from tests.support.statements import execute_statements
 
 pytestmark = [pytest.mark.all_databases, pytest.mark.usefixtures("log_of_changes")]
 
@@ -76,14 +77,6 @@ WRITES = {
     "INSERT INTO resource_classes (id, name) VALUES (20000, 'CUSTOM_C')": {"names"},
     "UPDATE placement_aggregates SET uuid = 'h' WHERE id = 900001": {"names"},
 }
-
-
-def execute_statements(database, *statements):
-    def execute_all(connection):
-        for statement in statements:
-            connection.execute(text(statement))
-
-    database.write(execute_all)
 
 
 def allocate(connection, *providers):
@@ -153,21 +146,6 @@ def test_only_committed_changes_are_logged(database, read_new_changes):
             savepoint.rollback()
         connection.commit()
         assert read_new_changes() == {B}
-
-
-@pytest.mark.parametrize("database_url", ["postgresql", "mysql"], indirect=True)
-def test_long_transaction_is_logged(database, read_new_changes):
-    with database.writer.connect() as long:
-        allocate(long, A)
-        for _ in range(5):
-            with database.writer.begin() as connection:
-                allocate(connection, B)
-            with database.writer.connect() as connection:
-                allocate(connection, B)
-                connection.rollback()
-            assert read_new_changes() == {B}
-        long.commit()
-    assert read_new_changes() == {A}
 
 
 def test_statement_is_one_log_row_on_postgresql(database, read_new_changes):

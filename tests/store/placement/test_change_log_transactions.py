@@ -73,15 +73,8 @@ class Writer:
 
 
 WRITING = (
-    "insert",
-    "insert",
-    "change",
-    "move",
-    "remove",
-    "roll_back_to_savepoint",
-    "commit",
-    "roll_back",
-)
+    "insert", "insert", "change", "move", "remove", "roll_back_to_savepoint", "commit", "roll_back",
+)  # fmt: skip
 steps = st.lists(
     st.one_of(
         st.tuples(st.sampled_from(WRITING), st.integers(0, 3), st.integers(1, 4)),

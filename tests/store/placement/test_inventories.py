@@ -12,7 +12,7 @@ from placement_sched.model.provider import Inventory
 from placement_sched.store.placement import inventories, resource_providers
 from tests.store.placement.test_capacity import allocate_vcpus
 from tests.support.providers import NOW, make_provider, make_providers
-from tests.support.statements import record_statements
+from tests.support.statements import record_statements, run_query
 
 pytestmark = pytest.mark.all_databases
 
@@ -22,8 +22,7 @@ DISK = Inventory(resource_class="DISK_GB", total=100)
 
 
 def provider_of(database, uuid):
-    with database.read() as connection:
-        return resource_providers.by_uuid(connection, uuid)
+    return run_query(database, resource_providers.by_uuid, uuid)
 
 
 def read_inventories(database, uuid):

@@ -10,6 +10,7 @@ from placement_sched.errors import Duplicate, InUse, NotFound
 from placement_sched.model.provider import Inventory
 from placement_sched.store.placement import resource_classes
 from tests.support.providers import NOW, make_provider
+from tests.support.statements import run_query
 
 pytestmark = pytest.mark.all_databases
 
@@ -19,8 +20,7 @@ def add_class(database, name):
 
 
 def class_ids(database, *names):
-    with database.read() as connection:
-        return resource_classes.ids_by_name(connection, names)
+    return run_query(database, resource_classes.ids_by_name, names)
 
 
 def test_standard_classes_have_the_ids_of_os_resource_classes(database):

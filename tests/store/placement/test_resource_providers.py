@@ -12,7 +12,7 @@ from placement_sched.errors import ConcurrentUpdate, Duplicate, NotFound
 from placement_sched.store.placement import provider_trees, resource_providers, traits, usages
 from placement_sched.store.placement.resource_providers import NewProvider
 from tests.support.providers import NOW
-from tests.support.statements import record_statements
+from tests.support.statements import record_statements, run_query
 
 pytestmark = pytest.mark.all_databases
 
@@ -28,8 +28,7 @@ def create_provider(database, name, parent_uuid=None):
 
 
 def read_provider(database, provider):
-    with database.read() as connection:
-        return resource_providers.by_uuid(connection, provider.uuid)
+    return run_query(database, resource_providers.by_uuid, provider.uuid)
 
 
 def move_provider(database, provider, parent, *, anywhere=True):
