@@ -1,20 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random changes of a cloud, and a change log in memory."""
 
-from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, Row, delete, insert, select
 
-from placement_sched.db import tables
-from placement_sched.db.tables import resource_providers
+from placement_sched.db.tables import allocations, resource_providers
 from placement_sched.db.transaction import Database
+from placement_sched.errors import InUse, Invalid
+from placement_sched.model.provider import Inventory
+from placement_sched.store.placement import (
+    aggregates,
+    inventories,
+    provider_trees,
+    resource_classes,
+    traits,
+)
+from placement_sched.store.placement.associations import Associations
 from placement_sched.store.placement.change_log import Changes
 from tests.candidates.strategies import AGGREGATES, CHILD_CLASSES, SHARES, TRAITS
 from tests.support.clouds import uuid_of
+from tests.support.providers import NOW
 
-_PROVIDER = resource_providers.c
 RATIOS = (1.0, 1.9, 0.1, 16.0, 1.1)
 
 
@@ -57,162 +67,90 @@ class RecordedChanges:
         return Changes(position, late)
 
 
-@dataclass
 class RandomChanger:
     """Changes the cloud of a database at random."""
 
-    log: RecordedChanges
-    random: Random
-    number: int = 0
-    changed: list[int] = field(default_factory=list)
-    named: bool = False
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self._number = 0
 
     def apply_change(self, database: Database) -> None:
-        """Commit a random change and add it to the log."""
+        """Commit a random change."""
         database.write(self._write_random_change)
-        self.log.names |= self.named
-        self.log.noted += self.changed
-        self.changed, self.named = [], False
 
     def _write_random_change(self, connection: Connection) -> None:
-        kinds: list[Callable[[Connection, list[int]], None]] = [
-            self._allocate,
-            self._allocate,
-            self._free,
-            self._change_inventory,
-            self._change_trait,
-            self._change_aggregate,
-            self._create,
-            self._remove,
-            self._move,
-        ]
-        ids = list(connection.scalars(select(_PROVIDER.id).order_by(_PROVIDER.id)))
-        change = self.random.choice(kinds) if ids else self._create
-        change(connection, ids)
+        itself = resource_providers.c
+        query = select(itself.id, itself.uuid, itself.parent_provider_id).order_by(itself.id)
+        providers = connection.execute(query).all()
+        kind = self.random.choice(
+            ["allocate", "allocate", "free", "inventory", "trait", "aggregate", "create", "remove",
+             "move"]
+        )  # fmt: skip
+        self._number += 1
+        if kind == "create" or not providers:
+            uuid = uuid_of(f"created {self._number}")
+            parent = self.random.choice([None, *(each.uuid for each in providers)])
+            created = provider_trees.create(
+                connection, uuid=uuid, name=uuid, parent_uuid=parent, now=NOW
+            )
+            self._change_inventory(connection, created.id)
+            return
+        provider = self.random.choice(providers)
+        if kind == "allocate":
+            self._allocate(connection, provider.id)
+        elif kind == "free":
+            self._free(connection, provider.id)
+        elif kind == "inventory":
+            self._change_inventory(connection, provider.id)
+        elif kind == "trait":
+            name = self.random.choice((*TRAITS, SHARES))
+            self._add_or_remove(connection, traits.CARRIED, name, provider)
+        elif kind == "aggregate":
+            name = uuid_of(self.random.choice(AGGREGATES))
+            self._add_or_remove(connection, aggregates.MEMBERS, name, provider)
+        elif kind == "move":
+            parent = self.random.choice([None, *(each.uuid for each in providers)])
+            with suppress(Invalid):  # a loop
+                provider_trees.move(connection, provider.uuid, parent, anywhere=True, now=NOW)
+        else:
+            parents = {each.parent_provider_id for each in providers}
+            leaf = self.random.choice([each for each in providers if each.id not in parents])
+            self._free(connection, leaf.id)
+            provider_trees.remove(connection, leaf.uuid)
 
-    def _record_change(self, connection: Connection, ids: list[int]) -> None:
-        self.changed += ids
-        raised = update(resource_providers).values(generation=_PROVIDER.generation + 1)
-        connection.execute(raised.where(_PROVIDER.id.in_(ids)))
-
-    def _random_provider(self, connection: Connection, ids: list[int]) -> int:
-        key = self.random.choice(ids)
-        self._record_change(connection, [key])
-        return key
-
-    def _random_class_id(self, connection: Connection) -> int:
-        table = tables.resource_classes.c
+    def _allocate(self, connection: Connection, provider_id: int) -> None:
         name = self.random.choice(CHILD_CLASSES)
-        return connection.execute(select(table.id).where(table.name == name)).scalar_one()
+        row = {
+            "resource_provider_id": provider_id,
+            "resource_class_id": resource_classes.ids_by_name(connection, [name])[name],
+            "consumer_id": uuid_of(f"another {self._number}"),
+            "used": self.random.randint(1, 3),
+        }
+        connection.execute(insert(allocations), row)
 
-    def _allocate(self, connection: Connection, ids: list[int]) -> None:
-        self.number += 1
-        connection.execute(
-            insert(tables.allocations).values(
-                resource_provider_id=self._random_provider(connection, ids),
-                resource_class_id=self._random_class_id(connection),
-                consumer_id=uuid_of(f"another {self.number}"),
-                used=self.random.randint(1, 3),
-            )
+    def _free(self, connection: Connection, provider_id: int) -> None:
+        held = allocations.c.resource_provider_id == provider_id
+        connection.execute(delete(allocations).where(held))
+
+    def _change_inventory(self, connection: Connection, provider_id: int) -> None:
+        name = self.random.choice(CHILD_CLASSES)
+        if self.random.random() < 0.2:
+            with suppress(InUse):
+                inventories.remove(connection, {provider_id: {name}})
+            return
+        inventory = Inventory(
+            resource_class=name,
+            total=self.random.choice([1, 4, 10]),
+            reserved=self.random.choice([0, 1]),
+            min_unit=self.random.choice([1, 1, 2]),
+            max_unit=self.random.choice([3, 100]),
+            step_size=self.random.choice([1, 1, 2]),
+            allocation_ratio=self.random.choice(RATIOS),
         )
+        inventories.put(connection, {provider_id: [inventory]}, NOW)
 
-    def _free(self, connection: Connection, ids: list[int]) -> None:
-        # The generation stays the same, as in OpenStack placement.
-        provider, key = self.random.choice(ids), tables.allocations.c.resource_provider_id
-        self.changed.append(provider)
-        connection.execute(delete(tables.allocations).where(key == provider))
-
-    def _change_inventory(self, connection: Connection, ids: list[int]) -> None:
-        owned = tables.inventories
-        key, class_id = self._random_provider(connection, ids), self._random_class_id(connection)
-        same = (owned.c.resource_provider_id == key) & (owned.c.resource_class_id == class_id)
-        connection.execute(delete(owned).where(same))
-        if self.random.random() < 0.8:
-            connection.execute(
-                insert(owned).values(
-                    resource_provider_id=key,
-                    resource_class_id=class_id,
-                    total=self.random.choice([1, 4, 10]),
-                    reserved=self.random.choice([0, 1]),
-                    min_unit=self.random.choice([1, 1, 2]),
-                    max_unit=self.random.choice([3, 100]),
-                    step_size=self.random.choice([1, 1, 2]),
-                    allocation_ratio=self.random.choice(RATIOS),
-                )
-            )
-
-    def _change_trait(self, connection: Connection, ids: list[int]) -> None:
-        name = self.random.choice((*TRAITS, SHARES))
-        columns = tables.traits.c
-        trait = connection.execute(select(columns.id).where(columns.name == name)).scalar_one()
-        self._add_or_remove_row(connection, tables.resource_provider_traits, "trait_id", trait, ids)
-
-    def _change_aggregate(self, connection: Connection, ids: list[int]) -> None:
-        uuid, aggregates = uuid_of(self.random.choice(AGGREGATES)), tables.placement_aggregates
-        query = select(aggregates.c.id).where(aggregates.c.uuid == uuid)
-        aggregate = connection.execute(query).scalar()
-        if aggregate is None:
-            connection.execute(insert(aggregates).values(uuid=uuid))
-            aggregate = connection.execute(query).scalar()
-            self.named = True
-        table = tables.resource_provider_aggregates
-        self._add_or_remove_row(connection, table, "aggregate_id", aggregate, ids)
-
-    def _add_or_remove_row(self, connection, table, column, value, ids) -> None:
-        key = self._random_provider(connection, ids)
-        same = (table.c.resource_provider_id == key) & (table.c[column] == value)
-        if not connection.execute(delete(table).where(same)).rowcount:
-            row = {"resource_provider_id": key, column: value}
-            connection.execute(insert(table).values(row))
-
-    def _create(self, connection: Connection, ids: list[int]) -> None:
-        self.number += 1
-        uuid = uuid_of(f"created {self.number}")
-        connection.execute(insert(resource_providers).values(uuid=uuid, name=uuid, generation=0))
-        key = connection.execute(select(_PROVIDER.id).where(_PROVIDER.uuid == uuid)).scalar_one()
-        parent = self.random.choice([None, *ids])
-        root = key
-        if parent is not None:
-            root = _root_of(connection, parent)
-        place = {"root_provider_id": root, "parent_provider_id": parent}
-        connection.execute(update(resource_providers).where(_PROVIDER.id == key).values(place))
-        self._record_change(connection, [key])
-        self._change_inventory(connection, [key])
-
-    def _remove(self, connection: Connection, ids: list[int]) -> None:
-        parents = set(connection.scalars(select(_PROVIDER.parent_provider_id)))
-        leaves = [key for key in ids if key not in parents]
-        key = self._random_provider(connection, leaves)
-        for table in (
-            tables.allocations,
-            tables.inventories,
-            tables.resource_provider_traits,
-            tables.resource_provider_aggregates,
-        ):
-            connection.execute(delete(table).where(table.c.resource_provider_id == key))
-        alone = {"root_provider_id": None, "parent_provider_id": None}
-        connection.execute(update(resource_providers).where(_PROVIDER.id == key).values(alone))
-        connection.execute(delete(resource_providers).where(_PROVIDER.id == key))
-
-    def _move(self, connection: Connection, ids: list[int]) -> None:
-        parents = dict(connection.execute(select(_PROVIDER.id, _PROVIDER.parent_provider_id)).all())
-        top = self.random.choice(ids)
-        below = [key for key in ids if top in _ancestors(parents, key)]
-        parent = self.random.choice([None, *(key for key in ids if key not in below)])
-        root = top if parent is None else _root_of(connection, parent)
-        hung = update(resource_providers).where(_PROVIDER.id == top)
-        connection.execute(hung.values(parent_provider_id=parent))
-        moved = update(resource_providers).where(_PROVIDER.id.in_(below))
-        connection.execute(moved.values(root_provider_id=root))
-        self.changed += below
-
-
-def _ancestors(parents: dict[int, int | None], key: int | None) -> Iterator[int]:
-    while key is not None:
-        yield key
-        key = parents[key]
-
-
-def _root_of(connection: Connection, key: int) -> int:
-    query = select(_PROVIDER.root_provider_id).where(_PROVIDER.id == key)
-    return connection.execute(query).scalar_one()
+    def _add_or_remove(
+        self, connection: Connection, kind: Associations, name: str, provider: Row[Any]
+    ) -> None:
+        if not kind.add(connection, name, [provider.id], NOW):
+            kind.remove(connection, name, [provider.id], NOW)

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 from sqlalchemy import Connection, Engine, select
 
 from placement_sched.candidates.cache import ProviderCache
+from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.loader import LoadedProviders
 from placement_sched.candidates.providers import CachedProviders, ProviderSource
 from placement_sched.candidates.search import find, prepare
@@ -18,6 +19,8 @@ from placement_sched.config.settings import Settings
 from placement_sched.db.tables import resource_providers
 from placement_sched.db.transaction import Database
 from placement_sched.model.candidates_query import Candidates, CandidatesQuery
+from placement_sched.model.explanation import CandidatesReport, ExplanationView
+from placement_sched.store.compute.compute_nodes import NodeNames
 from placement_sched.store.placement.change_log import Changes
 
 
@@ -69,3 +72,15 @@ def find_candidates(
     with database.read() as connection:
         source = source_of(connection)
         return find(source, prepare(source, query), settings, Random(seed), **options)
+
+
+def search_and_explain(
+    database: Database, query: CandidatesQuery, settings: Settings
+) -> tuple[Candidates, CandidatesReport]:
+    """Search the providers of a database, and explain the result."""
+    with database.read() as connection:
+        source = source_of(connection)
+        search = prepare(source, query)
+        found = find(source, search, settings, Random(1))
+        run = SearchRun(connection, source, search, found, settings, NodeNames())
+        return found, explain(run, ExplanationView())

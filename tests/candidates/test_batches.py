@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batches of trees. Their sizes and their order do not change the candidates.
+"""Batches of trees. Their sizes, order and checks do not change the candidates.
 
 With batches of at most two trees, small clouds reach every branch of ``batches.py``.
 """
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from placement_sched.candidates import batches
+from placement_sched.candidates import batches, combine
 from placement_sched.candidates.trees import TreeReader
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
 from tests.candidates.documented import build_cloud, provider
@@ -88,6 +88,7 @@ def _use_small_batches(monkeypatch):
     sizes = {"_MIN_BATCH": 1, "_MIN_NEXT_BATCH": 1, "_MAX_BATCH": 2, "_GROWTH": 2}
     for name, size in sizes.items():
         monkeypatch.setattr(batches, name, size)
+    monkeypatch.setattr(combine, "_MIN_TO_CHECK", 1)
 
 
 @pytest.mark.all_databases
@@ -180,14 +181,10 @@ def test_last_batch_has_the_remaining_trees(database, settings, batch_sizes):
     found = find_candidates(database, TWO_CARDS, settings.with_overrides({MAX_CANDIDATES: 100}))
     assert len(found.requests) == 20
     assert not found.limited
-    cheap = _reads_cheaply(database)
+    with database.read() as connection:
+        cheap = source_of(connection).reads_cheaply
     # If the source finds the ten matching trees without a statement, only they are read.
     assert batch_sizes == ([10] if cheap else [25, 15])
-
-
-def _reads_cheaply(database):
-    with database.read() as connection:
-        return source_of(connection).reads_cheaply
 
 
 @pytest.mark.all_databases

@@ -17,7 +17,7 @@ from placement_sched.candidates.search import find, prepare
 from placement_sched.db.tables import allocations, resource_providers
 from placement_sched.errors import Unavailable
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
-from placement_sched.store.placement import provider_state
+from placement_sched.store.placement import change_log, provider_state
 from placement_sched.store.placement.provider_state import read_all_providers
 from tests.candidates.changing import RandomChanger, RecordedChanges
 from tests.candidates.documented import build_cloud, provider
@@ -84,17 +84,9 @@ def _add_all_to_log(log, connection):
     log.noted += connection.scalars(select(resource_providers.c.id)).all()
 
 
-def test_cached_search_takes_no_statement(filled_database, settings, cache):
-    with record_statements(filled_database) as seen:
-        assert _found_roots(cache, settings) == [uuid_of(f"CN{number}") for number in range(3)]
-    assert seen == []
-
-
 def test_changes_are_read_with_one_statement(filled_database, connection, log, cache):
-    changer = RandomChanger(log, Random(3))
-    for _ in range(20):
-        changer.apply_change(filled_database)
-    log.names = False
+    _update_rows(filled_database, update(resource_providers).values(generation=99))
+    _add_all_to_log(log, connection)
     for statements in (1, 0):
         with record_statements(filled_database) as seen:
             assert cache.refresh(connection)
@@ -119,13 +111,6 @@ def test_doubtful_log_reloads_the_cache(filled_database, settings, connection, l
     assert cache.refresh(connection)
     assert uuid_of("new") in _found_roots(cache, settings)
     assert cache.figures.full_readings == 2
-
-
-def test_dropped_log_disables_the_cache(connection, log, cache):
-    """For example after ``db sync`` removed the triggers."""
-    log.doubted, log.kept = True, False
-    assert not cache.refresh(connection)
-    assert not cache.refresh(connection)
 
 
 def test_unreliable_change_log_disables_the_cache(connection, log, monkeypatch):
@@ -276,8 +261,9 @@ def test_lost_connection_is_raised(connection, log, cache, monkeypatch):
 
 
 @pytest.mark.all_databases
-def test_concurrent_searches_and_changes_are_consistent(filled_database, settings, log):
-    cache, changer = ProviderCache(log), RandomChanger(log, Random(5))
+@pytest.mark.usefixtures("log_of_changes")
+def test_concurrent_searches_and_changes_are_consistent(filled_database, settings):
+    cache, changer = ProviderCache(change_log), RandomChanger(Random(5))
     failed = []
 
     def send():
@@ -297,7 +283,6 @@ def test_concurrent_searches_and_changes_are_consistent(filled_database, setting
     for thread in threads:
         thread.join(timeout=60)
     assert failed == []
-    log.names = True  # a thread that gave up waiting may have read it, once
     with filled_database.read() as connection:
         assert cache.refresh(connection)
         fresh = ProviderCache(RecordedChanges())
@@ -338,8 +323,10 @@ def test_in_tree_uuid_compares_like_the_database(filled_database, settings, log)
 
 
 @pytest.mark.all_databases
-def test_nothing_differs_with_a_complete_log(filled_database, connection, log, cache):
-    changer = RandomChanger(log, Random(7))
+@pytest.mark.usefixtures("log_of_changes")
+def test_nothing_differs_with_a_complete_log(filled_database, connection):
+    changer, cache = RandomChanger(Random(7)), ProviderCache(change_log)
+    cache.refresh(connection)
     for _ in range(20):
         changer.apply_change(filled_database)
         assert cache.compare(connection) == frozenset()

@@ -5,16 +5,11 @@ from itertools import product
 from random import Random
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from placement_sched.candidates import combine
 from placement_sched.candidates.combine import FreeCapacity, ProviderTree, WorkBudget, combinations
 from placement_sched.candidates.request import Rules, Slot
-
-TRAITS = st.integers(0, 3)
-CHOICES = st.lists(st.frozensets(TRAITS, min_size=1, max_size=2), min_size=1, max_size=3)
-PROVIDERS = st.lists(st.integers(0, 5), min_size=1, max_size=3, unique=True)
+from tests.exploring import draws
 
 
 def _met_choices(carried, choices):
@@ -32,25 +27,6 @@ def _find_combinations(options, suffixes, carried, choices, budget=0):
     )
     tree = ProviderTree(options=tuple(map(tuple, options)), covers=_met_choices(carried, choices))
     return list(combinations(tree, rules, WorkBudget(budget)))
-
-
-@given(
-    slots=st.lists(st.tuples(st.sampled_from(["", "", "1"]), PROVIDERS), min_size=1, max_size=4),
-    carried=st.dictionaries(st.integers(0, 5), st.frozensets(TRAITS, max_size=2)),
-    choices=CHOICES,
-)
-def test_unsuffixed_providers_share_required_traits(slots, carried, choices):
-    suffixes, options = zip(*slots, strict=True)
-    found = _find_combinations(options, suffixes, carried, choices)
-    expected = []
-    for chosen in product(*options):
-        counted = [
-            provider for provider, suffix in zip(chosen, suffixes, strict=True) if not suffix
-        ]
-        together = frozenset().union(*(carried.get(provider, ()) for provider in counted))
-        if all(traits & together for traits in choices):
-            expected.append(chosen)
-    assert sorted(found) == sorted(expected)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +51,7 @@ def test_thousand_trait_sets_cost_as_much_as_one():
 # Groups under same_subtree
 
 #: Random trees per case that are compared with an exhaustive search.
-TREES = 300
+TREES = draws(300)
 VF = 1
 
 

@@ -8,26 +8,22 @@ from itertools import count, pairwise
 from random import Random
 
 import pytest
-from sqlalchemy import delete, event, select, update
+from sqlalchemy import event
 
 from placement_sched.api.placement.allocation_candidates import render
 from placement_sched.api.versions import Version
 from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.search import find, prepare, render_summaries
-from placement_sched.db.tables import (
-    inventories,
-    resource_provider_aggregates,
-    resource_provider_traits,
-    resource_providers,
-)
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
 from placement_sched.model.explanation import ExplanationView
 from placement_sched.store.compute.compute_nodes import NodeNames
+from placement_sched.store.placement import provider_trees
 from tests.candidates.documented import build_cloud, provider
 from tests.candidates.reference import SHARES
 from tests.candidates.reload import reload
 from tests.candidates.sources import source_of
 from tests.support.clouds import Cloud, uuid_of
+from tests.support.providers import NOW
 
 pytestmark = pytest.mark.slow
 
@@ -60,42 +56,22 @@ def _query(vcpus):
     )
 
 
-def _provider_ids(connection, *names):
-    uuids = [uuid_of(name) for name in names]
-    itself = resource_providers.c
-    ids = dict(connection.execute(select(itself.uuid, itself.id)).all())
-    return [ids[uuid] for uuid in uuids]
-
-
 def _remove(*names):
-    def delete_rows(connection):
-        ids = _provider_ids(connection, *names)
-        for table in (inventories, resource_provider_aggregates, resource_provider_traits):
-            connection.execute(delete(table).where(table.c.resource_provider_id.in_(ids)))
-        gone = resource_providers.c.id.in_(ids)
-        alone = {"parent_provider_id": None, "root_provider_id": None}
-        connection.execute(update(resource_providers).where(gone).values(alone))
-        connection.execute(delete(resource_providers).where(gone))
-
-    return delete_rows
+    return lambda connection: provider_trees.remove_whole(connection, [*map(uuid_of, names)])
 
 
-def _move(name, parent, root):
-    def update_rows(connection):
-        itself, below, top = _provider_ids(connection, name, parent, root)
-        place = {"parent_provider_id": below, "root_provider_id": top}
-        moved = resource_providers.c.id == itself
-        connection.execute(update(resource_providers).where(moved).values(place))
-
-    return update_rows
+def _move(name, parent):
+    return lambda connection: provider_trees.move(
+        connection, uuid_of(name), uuid_of(parent), anywhere=True, now=NOW
+    )
 
 
 CHANGES = {
-    "sharing providers deleted": _remove("tray", "shelf"),
-    "sharing provider moved": _move("tray", "CN0", "CN0"),
-    "tree deleted": _remove("NUMA0", "CN0"),
+    "sharing providers deleted": _remove("shelf"),
+    "sharing provider moved": _move("tray", "CN0"),
+    "tree deleted": _remove("CN0"),
     "child deleted": _remove("NUMA1"),
-    "child moved": _move("NUMA0", "array", "array"),
+    "child moved": _move("NUMA0", "array"),
 }
 
 

@@ -81,10 +81,6 @@ def _check_first_steps(run, reported):
     }
 
 
-def _count_matching_trees(cloud, query):
-    return sum(bool(every) for every in candidates_of(cloud, query).values())
-
-
 def check_nearest_misses(cloud, query, reported):
     """Check that the smallest sets of constraints whose removal gives candidates are reported."""
     if reported.hosts:
@@ -94,7 +90,8 @@ def check_nearest_misses(cloud, query, reported):
     terms = constraint_names(query)
     for size in range(1, len(terms) + 1 if cloud.hosts else 1):
         for dropped in combinations(terms, size):
-            if trees := _count_matching_trees(cloud, query_without(query, dropped)):
+            every = candidates_of(cloud, query_without(query, dropped)).values()
+            if trees := sum(map(bool, every)):
                 expected[frozenset(dropped)] = trees
         if expected:
             break

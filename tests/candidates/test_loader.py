@@ -5,9 +5,7 @@ from random import Random
 
 import pytest
 
-from placement_sched.candidates import loader
 from placement_sched.candidates.loader import LoadedProviders
-from placement_sched.candidates.request import ResolvedNames, Topology
 from placement_sched.candidates.search import find, prepare
 from placement_sched.model.candidates_query import (
     AggregateTerms,
@@ -20,46 +18,16 @@ from tests.candidates.documented import provider
 from tests.support.clouds import Cloud, load_cloud, uuid_of
 from tests.support.statements import record_statements
 
-NAMES = ResolvedNames(
-    {"VCPU": 0},
-    {"CUSTOM_GOLD": 7, "CUSTOM_OLD": 8},
-    {"a1": 11, "a2": 12, "a3": 13},
-    Topology(False, False),
-)
 
-
-def build_group(required=(), forbidden=(), member_of=(), outside=(), **resources):
-    return RequestGroup(
+def build_query(
+    required=(), forbidden=(), member_of=(), outside=(), root=None, limit=None, **resources
+):
+    group = RequestGroup(
         resources=tuple((resources or {"VCPU": 1}).items()),
         traits=TraitTerms(tuple(map(frozenset, required)), frozenset(forbidden)),
         aggregates=AggregateTerms(tuple(map(frozenset, member_of)), frozenset(outside)),
     )
-
-
-def loader_statement(*groups, **root):
-    query = CandidatesQuery(groups=groups, root=TraitTerms(**root))
-    compiled = loader.select_single_providers(query, NAMES, limit=10).compile(
-        compile_kwargs={"literal_binds": True}
-    )
-    return " ".join(str(compiled).split())
-
-
-def test_statement_filters_root_traits():
-    text = loader_statement(
-        build_group(), required=(frozenset({"CUSTOM_GOLD"}),), forbidden=frozenset({"CUSTOM_OLD"})
-    )
-    assert "trait_id IN (7)" in text
-    assert "trait_id IN (8)" in text
-
-
-def test_statement_omits_redundant_sets():
-    text = loader_statement(build_group(member_of=[["a1", "a2"], ["a1"], ["a1", "a3"]]))
-    assert text.count("FROM resource_provider_aggregates") == 1
-
-
-def test_unknown_aggregate_has_no_members():
-    text = loader_statement(build_group(member_of=[["nowhere"]], outside=["nowhere"]))
-    assert text.count("FROM resource_provider_aggregates") == 1
+    return CandidatesQuery(groups=(group,), root=root or TraitTerms(), limit=limit)
 
 
 def build_hosts(number):
@@ -75,26 +43,31 @@ def build_hosts(number):
 
 
 FLAT = {
-    "all fit": build_group(MEMORY_MB=1),
-    "some have the amount": build_group(VCPU=4),
-    "some have the trait": build_group(required=[["CUSTOM_GOLD"]], VCPU=1),
-    "some lack the trait": build_group(forbidden=["CUSTOM_GOLD"], VCPU=1),
-    "some are in the aggregate": build_group(member_of=[[uuid_of("a2")]], VCPU=1),
-    "some are in a forbidden aggregate": build_group(outside=[uuid_of("a1")], VCPU=1),
-    "all of it": build_group(
-        required=[["CUSTOM_GOLD"]], member_of=[[uuid_of("a1")]], outside=[uuid_of("a2")], VCPU=4
-    ),
+    "all fit": {"MEMORY_MB": 1},
+    "some have the amount": {"VCPU": 4},
+    "some have the trait": {"required": [["CUSTOM_GOLD"]]},
+    "some lack the trait": {"forbidden": ["CUSTOM_GOLD"]},
+    "some roots have the trait": {"root": TraitTerms((frozenset({"CUSTOM_GOLD"}),))},
+    "some roots lack the trait": {"root": TraitTerms((), frozenset({"CUSTOM_GOLD"}))},
+    "some are in the aggregate": {"member_of": [[uuid_of("a2")]]},
+    "some are in a forbidden aggregate": {"outside": [uuid_of("a1"), uuid_of("nowhere")]},
+    "all of it": {
+        "required": [["CUSTOM_GOLD"]],
+        "member_of": [[uuid_of("a1"), uuid_of("a2")], [uuid_of("a1")]],
+        "outside": [uuid_of("a2")],
+        "VCPU": 4,
+    },
 }
 
 
 @pytest.mark.all_databases
 @pytest.mark.parametrize("limit", [None, 7])
-@pytest.mark.parametrize("group", FLAT.values(), ids=FLAT)
-def test_loader_reads_only_returned_providers(database, settings, group, limit):
+@pytest.mark.parametrize("terms", FLAT.values(), ids=FLAT)
+def test_loader_reads_only_returned_providers(database, settings, terms, limit):
     load_cloud(database, Cloud(tuple(build_hosts(60))))
     with database.read() as connection:
         source = LoadedProviders(connection)
-        search = prepare(source, CandidatesQuery(groups=(group,), limit=limit))
+        search = prepare(source, build_query(**terms, limit=limit))
         found = find(source, search, settings, Random(1))
         with source.held() as (cloud, _):
             assert len(cloud) == len(found.providers) > 0
@@ -110,7 +83,7 @@ def build_trees(number):
 
 def test_few_trees_are_loaded_under_a_limit(sqlite_database, sqlite_settings):
     load_cloud(sqlite_database, Cloud(tuple(build_trees(200))))
-    query = CandidatesQuery(groups=(build_group(VCPU=4, MEMORY_MB=1),), limit=5)
+    query = build_query(VCPU=4, MEMORY_MB=1, limit=5)
     with sqlite_database.read() as connection:
         source = LoadedProviders(connection)
         found = find(source, prepare(source, query), sqlite_settings, Random(1))
@@ -121,7 +94,7 @@ def test_few_trees_are_loaded_under_a_limit(sqlite_database, sqlite_settings):
 
 def test_sharing_providers_are_loaded_with_their_trees(sqlite_database, sqlite_settings):
     load_cloud(sqlite_database, Cloud(tuple(build_trees(20))))
-    query = CandidatesQuery(groups=(build_group(VCPU=1, DISK_GB=1),))
+    query = build_query(VCPU=1, DISK_GB=1)
     with sqlite_database.read() as connection:
         source = LoadedProviders(connection)
         search = prepare(source, query)

@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nearest misses: the smallest sets of constraints whose removal gives candidates."""
 
-from random import Random
-
 import pytest
 from os_resource_classes import STANDARDS
 
 from placement_sched.candidates import near_misses as near_misses_module
 from placement_sched.candidates.combine import WorkBudget
-from placement_sched.candidates.explain import SearchRun, explain
 from placement_sched.candidates.explain_stages import CheckedTrees
 from placement_sched.candidates.near_misses import explanation_budget, near_misses
-from placement_sched.candidates.search import find, prepare
+from placement_sched.candidates.search import prepare
 from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup, TraitTerms
-from placement_sched.model.explanation import ExplanationView, NearMisses
-from placement_sched.store.compute.compute_nodes import NodeNames
+from placement_sched.model.explanation import NearMisses
 from tests.candidates.documented import build_cloud, provider
-from tests.candidates.sources import source_of
+from tests.candidates.sources import search_and_explain, source_of
 from tests.support.clouds import Cloud, load_cloud
 from tests.support.statements import record_statements
 
@@ -40,20 +36,11 @@ def _hosts(count, **stock):
     return [provider(f"CN{n}", STOCK | stock, traits=[OLD]) for n in range(count)]
 
 
-def _explain_misses(database, settings, query):
-    with database.read() as connection:
-        source = source_of(connection)
-        search = prepare(source, query)
-        found = find(source, search, settings, Random(1))
-        run = SearchRun(connection, source, search, found, settings, NodeNames())
-        return found, explain(run, ExplanationView())
-
-
 @pytest.mark.parametrize("hosts", [4, 40])
 def test_statement_count_is_independent_of_hosts(sqlite_database, sqlite_settings, hosts):
     load_cloud(sqlite_database, build_cloud(*_hosts(hosts), TREE))
     with record_statements(sqlite_database) as seen:
-        _, reported = _explain_misses(sqlite_database, sqlite_settings, HUGE)
+        _, reported = search_and_explain(sqlite_database, HUGE, sqlite_settings)
     assert [miss.hosts for miss in reported.nearest_misses.found] == [hosts]
     assert len(seen) == 10
 
@@ -91,7 +78,7 @@ class CountingBudget(WorkBudget):
         self.spent += steps
 
 
-def _search_and_explain(database, query, budget):
+def _near_misses(database, query, budget):
     with database.read() as connection:
         search = prepare(source_of(connection), query)
         source = source_of(connection)
@@ -102,7 +89,7 @@ def test_near_misses_share_one_budget(sqlite_database):
     cloud, query = _overcrowded_tree()
     load_cloud(sqlite_database, cloud)
     budget = CountingBudget(50_000)
-    assert _search_and_explain(sqlite_database, query, budget) == NearMisses(complete=False)
+    assert _near_misses(sqlite_database, query, budget) == NearMisses(complete=False)
     assert budget.spent <= 50_000
     assert budget.rejections == 1
 
@@ -114,9 +101,9 @@ def test_exhausted_budget_reports_incomplete_near_misses(sqlite_database):
     group = RequestGroup(resources=(("VCPU", 4), ("MEMORY_MB", 4)))
     query = CandidatesQuery(groups=(group,))
     whole = CountingBudget(0)
-    every = _search_and_explain(sqlite_database, query, whole)
+    every = _near_misses(sqlite_database, query, whole)
     assert (len(every.found), every.complete) == (2, True)
-    part = _search_and_explain(sqlite_database, query, WorkBudget(whole.spent - 1))
+    part = _near_misses(sqlite_database, query, WorkBudget(whole.spent - 1))
     assert part == NearMisses(every.found[:1], complete=False)
 
 
@@ -171,8 +158,8 @@ def test_hosts_beyond_the_limit_count_if_the_budget_is_spent(sqlite_database, sq
     query = CandidatesQuery(groups=CROWDED.groups, group_policy="none", limit=1)
     settings = sqlite_settings.with_overrides({BUDGET: 1000})
     with pytest.raises(TooComplex):
-        _explain_misses(sqlite_database, settings, CROWDED)
-    found, reported = _explain_misses(sqlite_database, settings, query)
+        search_and_explain(sqlite_database, CROWDED, settings)
+    found, reported = search_and_explain(sqlite_database, query, settings)
     assert len(found.requests) == reported.hosts == 1
     last = reported.steps[-1]
     assert (last.constraint, last.before, last.after) == ("limit", 4, 1)
@@ -183,8 +170,8 @@ def test_host_beyond_the_explanation_budget_has_no_reason(
 ):
     monkeypatch.setattr(near_misses_module, "_DIVISOR", 20)
     load_cloud(sqlite_database, Cloud(tuple(_nics("CN0", 6, 4))))
-    _, reported = _explain_misses(
-        sqlite_database, sqlite_settings.with_overrides({BUDGET: 20_000}), CROWDED
+    _, reported = search_and_explain(
+        sqlite_database, CROWDED, sqlite_settings.with_overrides({BUDGET: 20_000})
     )
     last = reported.steps[-1]
     assert (last.constraint, last.after) == ("combination", 0)

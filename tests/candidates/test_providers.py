@@ -21,7 +21,7 @@ from placement_sched.candidates.search import (
 )
 from placement_sched.errors import TooComplex
 from placement_sched.model.candidates_query import CandidatesQuery
-from placement_sched.store.placement import provider_state
+from placement_sched.store.placement import change_log, provider_state
 from tests.candidates.changing import RandomChanger, RecordedChanges
 from tests.candidates.reload import reload
 from tests.candidates.strategies import clouds, examples, groups, queries, tree_clouds
@@ -103,6 +103,7 @@ def test_cached_answers_equal_the_database(database, settings, searched, case, s
         )
 
 
+@pytest.mark.usefixtures("log_of_changes")
 @EXAMPLES
 @given(
     cloud=st.one_of(clouds(), tree_clouds()),
@@ -112,8 +113,7 @@ def test_cached_answers_equal_the_database(database, settings, searched, case, s
 )
 def test_cached_answers_follow_every_change(database, settings, cloud, searches, case, seed):
     reload(database, cloud)
-    log = RecordedChanges()
-    cache, changer = ProviderCache(log), RandomChanger(log, Random(seed))
+    cache, changer = ProviderCache(change_log), RandomChanger(Random(seed))
     options = settings.with_overrides(case)
     with database.read() as connection:
         for query in searches:

@@ -18,6 +18,15 @@ from tests.support.clouds import Cloud, Host, build_inventory, load_cloud
 pytestmark = pytest.mark.usefixtures("each_source")
 
 EXAMPLES = examples(20)
+#: ``test_cached_answers_equal_the_database`` compares the loader with the cache on each server.
+on_servers_in_full_runs = pytest.mark.parametrize(
+    "database_url",
+    [
+        "sqlite",
+        *(pytest.param(kind, marks=pytest.mark.exhaustive) for kind in ("postgresql", "mysql")),
+    ],
+    indirect=True,
+)
 
 
 def _search(database, group, options, limit=None):
@@ -33,7 +42,7 @@ def _expected_uuids(cloud, group):
     return [root for root, candidates in expected.items() if candidates]
 
 
-@pytest.mark.all_databases
+@on_servers_in_full_runs
 @EXAMPLES
 @given(cloud=clouds(), group=groups())
 def test_search_equals_the_naive_model(database, settings, cloud, group):
@@ -104,7 +113,7 @@ def _convert_candidates(requests):
     return [convert_candidate(request) for request in requests]
 
 
-@pytest.mark.all_databases
+@on_servers_in_full_runs
 @EXAMPLES
 @given(cloud=tree_clouds(), query=queries(), single_per_tree=st.booleans())
 def test_every_combination_is_found_once_in_any_order(

@@ -114,15 +114,6 @@ def test_renamed_class_is_summarized_by_its_new_name(app, cn1):
     assert read_summary(app, cn1) == before
 
 
-def test_recreated_provider_has_current_summary(app, cn1):
-    assert read_summary(app, cn1)["resources"]["VCPU"]["capacity"] == 8
-    path = f"/placement/resource_providers/{cn1}"
-    app.delete(path, headers=LATEST_HEADERS)
-    create_provider(app, cn1)
-    put_inventory(app, cn1, VCPU=4)
-    assert read_summary(app, cn1)["resources"] == {"VCPU": {"capacity": 4, "used": 0}}
-
-
 def test_usage_beyond_the_largest_amount_is_reported(app, cn1):
     path = f"/placement/resource_providers/{cn1}"
     body = {
@@ -271,10 +262,6 @@ def test_names_with_percent_signs_and_quotes_are_unchanged(
             assert ("root_provider_uuid" in shown) == tree
 
 
-def _is_contradictory(terms):
-    return any(names <= terms.forbidden for names in terms.required)
-
-
 @examples(20)
 @given(cloud=tree_clouds(), query=queries(), limit=st.sampled_from([None, 1, 3]))
 def test_summaries_have_all_trees_of_candidates(app, cloud, query, limit):
@@ -285,7 +272,8 @@ def test_summaries_have_all_trees_of_candidates(app, cloud, query, limit):
     # a group without parameters,
     assume(all(group.parameters() for group in query.groups))
     # and a trait that is both required and forbidden.
-    assume(not any(_is_contradictory(group.traits) for group in query.groups))
+    terms = [group.traits for group in query.groups]
+    assume(not any(names <= each.forbidden for each in terms for names in each.required))
     answer = _read_candidates(app, parameters, LATEST)
     named = {
         uuid
@@ -309,44 +297,3 @@ def test_summaries_have_all_trees_of_candidates(app, cloud, query, limit):
         for host in cloud.hosts
         if cloud.root(host).name in roots
     }
-
-
-#: Root CN1 and sharing provider SS2 are in the aggregate ``zone``.
-BARRED = build_cloud(
-    provider("CN1", {"MEMORY_MB": 64}, aggregates=["zone"]),
-    provider("NUMA1", {"VCPU": 8}, under="CN1", aggregates=["disk"]),
-    provider("CN2", {"MEMORY_MB": 64}),
-    provider("NUMA2", {"VCPU": 8}, under="CN2", aggregates=["disk"]),
-    provider("SS1", {"DISK_GB": 9}, traits=[SHARES], aggregates=["disk"]),
-    provider("SS2", {"DISK_GB": 9}, traits=[SHARES], aggregates=["disk", "zone"]),
-)
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        (
-            "resources=DISK_GB:1&resources1=VCPU:1&member_of=!in:{}",
-            {"NUMA2 VCPU:1 + SS1 DISK_GB:1"},
-        ),
-        (
-            "resources1=DISK_GB:1&resources2=VCPU:1&member_of1=!in:{}&group_policy=none",
-            {f"NUMA{n} VCPU:1 + SS1 DISK_GB:1" for n in (1, 2)},
-        ),
-        (
-            "resources=VCPU:1&resources1=DISK_GB:1&member_of=!in:{}",
-            {f"NUMA2 VCPU:1 + SS{n} DISK_GB:1" for n in (1, 2)},
-        ),
-        (
-            "resources=DISK_GB:1&resources1=VCPU:1&member_of=in:{}",
-            {f"NUMA{n} VCPU:1 + SS2 DISK_GB:1" for n in (1, 2)},
-        ),
-    ],
-    ids=["disk unsuffixed", "disk suffixed", "CPU unsuffixed", "required"],
-)
-def test_forbidden_aggregate_of_a_root_excludes_sharing_providers(app, query, expected):
-    load_cloud(app.app.services.database, BARRED)
-    answer = app.get(
-        f"/placement/allocation_candidates?{query.format(uuid_of('zone'))}", headers=LATEST_HEADERS
-    ).json
-    assert reported_candidates(answer, BARRED) == expected

@@ -70,6 +70,13 @@ def _found_candidates(database, query, options, *, alike=True, batch=None):
         return find(source, prepare(source, query), options, Random(7))
 
 
+def _found_together(database, query, options, *, batch=None):
+    """Return candidates of grouped trees, after a comparison with single trees."""
+    together = _found_candidates(database, query, options, batch=batch)
+    assert together == _found_candidates(database, query, options, alike=False)
+    return together
+
+
 @pytest.mark.slow
 @examples(50)
 @given(
@@ -83,8 +90,7 @@ def test_grouped_trees_have_the_candidates_of_single_trees(
 ):
     reload(sqlite_database, cloud)
     options = sqlite_settings.with_overrides({MAX_CANDIDATES: limit})
-    together = _found_candidates(sqlite_database, query, options, alike=True, batch=batch)
-    assert together == _found_candidates(sqlite_database, query, options, alike=False)
+    _found_together(sqlite_database, query, options, batch=batch)
 
 
 def _hosts_with_pools(number, pools, *, disk_of_hosts=0):
@@ -116,8 +122,7 @@ def test_hosts_sharing_pools_are_searched_together(
 ):
     load_cloud(sqlite_database, _hosts_with_pools(30, 4, disk_of_hosts=disk_of_hosts))
     options = sqlite_settings.with_overrides({MAX_CANDIDATES: limit})
-    together = _found_candidates(sqlite_database, OF_POOLS, options, alike=True)
-    assert together == _found_candidates(sqlite_database, OF_POOLS, options, alike=False)
+    together = _found_together(sqlite_database, OF_POOLS, options)
     per_host = 2 + (disk_of_hosts > 0)
     assert len(together.requests) == min(limit if limit > 0 else 1000, 30 * per_host)
 
@@ -126,9 +131,7 @@ def test_candidates_from_pools_only_are_returned_once(sqlite_database, sqlite_se
     """The pools serve the query without a host."""
     load_cloud(sqlite_database, _hosts_with_pools(30, 4))
     query = CandidatesQuery(groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1),)),))
-    together = _found_candidates(sqlite_database, query, sqlite_settings, alike=True)
-    assert together == _found_candidates(sqlite_database, query, sqlite_settings, alike=False)
-    assert len(together.requests) == 8
+    assert len(_found_together(sqlite_database, query, sqlite_settings).requests) == 8
 
 
 def test_mutually_sharing_hosts_have_one_candidate_each(sqlite_database, sqlite_settings):
@@ -141,9 +144,7 @@ def test_mutually_sharing_hosts_have_one_candidate_each(sqlite_database, sqlite_
         groups=(RequestGroup(suffix="", resources=(("DISK_GB", 1), ("VCPU", 1))),)
     )
     options = sqlite_settings.with_overrides({MAX_CANDIDATES: 100})
-    together = _found_candidates(sqlite_database, query, options, alike=True, batch=25)
-    assert together == _found_candidates(sqlite_database, query, options, alike=False)
-    assert len(together.requests) == 71
+    assert len(_found_together(sqlite_database, query, options, batch=25).requests) == 71
 
 
 def test_tree_cost_is_independent_of_other_trees(sqlite_database, sqlite_settings):
