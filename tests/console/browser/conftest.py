@@ -8,11 +8,21 @@ to another origin. ``expected_errors`` names addresses whose errors are expected
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Page, Request, Response, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Error,
+    Page,
+    Request,
+    Response,
+    Route,
+    sync_playwright,
+)
 
 from placement_sched.operations import demo as demos
 from tests.support import program
@@ -124,6 +134,24 @@ def visit(browser: Browser, sample_server: Server) -> Iterator[Visit]:
         watched.page.context.close()
     for watched in opened:
         watched.check()
+
+
+def point_at_a_host(page: Page) -> str:
+    """Move the pointer to a cell of the map and return the name of its host."""
+    box = page.get_by_label("Map of hosts").bounding_box()
+    tip = page.locator(".tip")
+    for step in range(20, 200, 5):
+        page.mouse.move(box["x"] + step, box["y"] + step)
+        if tip.is_visible():
+            break
+    return tip.locator("b").inner_text()
+
+
+def release_routes(routes: list[Route]) -> None:
+    """Continue the held requests, unless the page has cancelled them."""
+    for route in routes:
+        with suppress(Error):
+            route.continue_()
 
 
 def find_accessibility_faults(page: Page) -> list[str]:

@@ -4,8 +4,7 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.browser.conftest import PHONE, WIDE, find_accessibility_faults
-from tests.console.browser.test_cloud import release_routes
+from tests.console.browser.conftest import PHONE, point_at_a_host, release_routes
 
 pytestmark = pytest.mark.exhaustive
 
@@ -13,14 +12,6 @@ ASK = "/console/ask"
 IN_ZONE = f"{ASK}?vcpus=32&ram=16384&disk=100&zone=az1"
 REFUSED = f"{IN_ZONE}&property=trait:HW_CPU_X86_AMD_SEV_ES%3Drequired"
 RAM = "filter_scheduler.ram_weight_multiplier"
-VIEWS = {
-    "form": ASK,
-    "answer": IN_ZONE,
-    "refused": REFUSED,
-    "stage": f"{IN_ZONE}&stage=ComputeFilter",
-    "host": f"{IN_ZONE}&host=az2-r01-hdd01",
-    "beside": f"{IN_ZONE}&{RAM}=-3&beside=default&beside_as_configured=1",
-}
 
 
 def fill_form(page, **fields: str) -> None:
@@ -110,17 +101,6 @@ def test_only_moved_sliders_are_sent(visit):
     expect(page.get_by_label("ram, slider")).to_have_value("-5")
     page.get_by_role("button", name="ram as configured").click()
     assert page.locator(f"#question [name='{RAM}']").input_value() == ""
-
-
-def point_at_a_host(page) -> str:
-    """Move the pointer to a cell of the map and return the name of its host."""
-    box = page.locator(".map canvas").bounding_box()
-    tip = page.locator(".map .tip")
-    for step in range(20, 200, 5):
-        page.mouse.move(box["x"] + step, box["y"] + step)
-        if tip.is_visible():
-            break
-    return tip.locator("b").inner_text()
 
 
 def test_answer_is_requested_once(visit):
@@ -273,16 +253,6 @@ def test_page_is_usable_by_keyboard(visit):
     assert seen[-1] == "ComputeFilter"
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="ComputeFilter")).to_be_visible()
-
-
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["light", "dark"])
-@pytest.mark.parametrize("view", VIEWS)
-def test_each_view_is_accessible_and_fits_the_screen(visit, view, size):
-    page = visit(VIEWS[view], size=size, dark=size == PHONE)
-    page.wait_for_load_state("networkidle")
-    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
-    assert find_accessibility_faults(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
 
 
 def test_answer_is_in_view_on_a_phone_and_the_form_is_folded(visit):

@@ -4,7 +4,6 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.console.browser.conftest import PHONE, WIDE, find_accessibility_faults
 from tests.support.scheduling import spec
 
 pytestmark = pytest.mark.exhaustive
@@ -68,15 +67,6 @@ def test_paused_page_does_not_update(visit, sample_server):
     assert page.locator(ROWS).count() == 0
     page.get_by_role("button", name="Pause").click()
     expect(page.locator(ROWS)).to_have_count(1, timeout=20_000)
-
-
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["light", "dark"])
-@pytest.mark.parametrize("below", ["", "/replay"])
-def test_a_decision_is_accessible_and_fits_the_screen(visit, sample_server, below, size):
-    path = f"{PAGE}/{record_decision(sample_server, SMALL, 'seen')}{below}"
-    page = visit(path, size=size, dark=size == PHONE)
-    assert find_accessibility_faults(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
 
 
 def test_drag_over_the_timeline_selects_a_time_range(visit, sample_server):
