@@ -40,7 +40,11 @@ def test_rejected_hosts_of_a_stage_are_listed_with_their_reasons():
 def test_bar_parts_are_stacked_around_zero(amounts):
     names = ["A", "B", "C"]
     hosts = [
-        host(f"cn{index}", sum(row), **dict(zip(names, map(build_weight, row), strict=True)))
+        host(
+            f"cn{index}",
+            sum(row),
+            **dict(zip(names, (weight(each, raw=each) for each in row), strict=True)),
+        )
         for index, row in enumerate(amounts)
     ]
     picture = weights_picture(hosts, [{"name": name} for name in names])
@@ -63,10 +67,6 @@ def test_bar_parts_are_stacked_around_zero(amounts):
                 assert abs(touching - picture.zero) < 1e-6
                 assert ends[0][0] > -1e-6
                 assert ends[-1][1] < 100 + 1e-6
-
-
-def build_weight(amount: float) -> dict:
-    return weight(amount, raw=amount)
 
 
 def test_no_bars_without_hosts():

@@ -42,22 +42,23 @@ def served_cloud(tmp_path_factory):
 @pytest.mark.parametrize("query", QUERIES)
 def test_command_sends_the_same_request_as_the_page(served_cloud, query, capsys):
     _, _, page = served_cloud.get(f"{PAGE}?{query}")
-    html = ParsedPage(page)
+    html = BeautifulSoup(page, "html.parser")
+    text, curl, typed = read_text(html), html.find(id="share-curl"), html.find(id="share-command")
     by_curl = json.loads(
         subprocess.run(
-            ["bash", "-c", html["share-curl"]], capture_output=True, check=True, timeout=60
+            ["bash", "-c", curl["value"]], capture_output=True, check=True, timeout=60
         ).stdout
     )
-    name, *words = shlex.split(html["share-command"])
+    name, *words = shlex.split(typed["value"])
     assert name == "placement-sched"
     assert main([*words, "--format", "json"]) == 0
     by_command = json.loads(capsys.readouterr().out)
     assert comparable_part(by_curl) == comparable_part(by_command)
-    assert by_curl["outcome"] == ("selected" if "Selected." in html.text else "no_valid_host") or (
+    assert by_curl["outcome"] == ("selected" if "Selected." in text else "no_valid_host") or (
         "host=cn1" in query
     )
     for entry in by_curl["funnel"]["filters"]:
-        assert entry["name"] in html.text
+        assert entry["name"] in text
 
 
 def comparable_part(explanation: dict) -> dict:
@@ -94,19 +95,3 @@ def test_capacity_link_uses_the_same_request(browser):
     address = urlsplit(find_link(page, "How many more instances fit"))
     assert address.path == "/console/capacity"
     assert parse_qs(address.query) == {"vcpus": ["2"], "ram": ["4096"], "disk": ["20"], RAM: ["5"]}
-
-
-class ParsedPage:
-    """The values of fields, by their ids, on a page that was read over HTTP."""
-
-    __test__ = False
-
-    def __init__(self, body: bytes) -> None:
-        self.html = BeautifulSoup(body, "html.parser")
-
-    def __getitem__(self, id_: str) -> str:
-        return self.html.find(id=id_)["value"]
-
-    @property
-    def text(self) -> str:
-        return read_text(self.html)

@@ -7,6 +7,7 @@ import pytest
 from webtest import TestApp
 
 from tests.operations.test_aggregate_check import add_flavor
+from tests.scheduler.test_scheduler import select
 from tests.support.host_maps import LICENSED, add_aggregate
 from tests.support.hosts import add_node
 from tests.support.scheduling import flavor, instance, report, spec
@@ -51,8 +52,7 @@ def test_used_share_of_an_aggregate_leads_to_its_hosts(browser, sqlite_app):
     add_aggregate(sqlite_app.app.services.database, "rack", ["cn1", "cn2"])
     add_aggregate(sqlite_app.app.services.database, "empty")
     vcpus = {"vcpus": 12, "memory_mb": 512, "root_gb": 1}
-    body = {"request_spec": spec(instance(1), flavor=flavor(**vcpus))}
-    sqlite_app.post_json("/scheduler/v1/select_destinations", body)
+    select(sqlite_app, spec(instance(1), flavor=flavor(**vcpus)))
     page = browser.get(PAGE)
     used = page.html.find(id="a-rack").select_one("td[data-label=VCPU] a")
     assert used.get_text() == "9 %"

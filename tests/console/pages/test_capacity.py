@@ -7,6 +7,7 @@ from webtest import TestApp
 from placement_sched.console.client import ApiClient
 from tests.scheduler.capacity.test_report import make_zone
 from tests.scheduler.failover.test_report import fill, place, set_metadata
+from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import instance, report, spec
 
 PAGE = "/console/capacity"
@@ -117,8 +118,7 @@ def test_empty_fields_are_removed_from_the_url(browser):
 
 
 def test_drained_host_shows_the_target_of_each_instance(own_cloud, own_browser):
-    body = {"request_spec": spec(instance(1), force_hosts=["cn1"])}
-    own_cloud.post_json("/scheduler/v1/select_destinations", body)
+    select(own_cloud, spec(instance(1), force_hosts=["cn1"]))
     page = own_browser.get(f"{PAGE}/plan?drain=cn1")
     row = page.html.select_one("[data-part] tbody tr").get_text(" ", strip=True)
     assert row == f"1 {instance(1)} cn1 cn2"
@@ -177,8 +177,7 @@ def test_advice_on_moves_for_a_goal_is_shown(browser):
 def test_advice_names_servers_and_leads_to_them(own_cloud, own_browser):
     """Advice named the uuids of instances only."""
     for number in (1, 2):
-        body = {"request_spec": spec(instance(number), force_hosts=["cn1"])}
-        own_cloud.post_json("/scheduler/v1/select_destinations", body)
+        select(own_cloud, spec(instance(number), force_hosts=["cn1"]))
         record = own_cloud.get(f"/scheduler/v1/instances/{instance(number)}").json
         named = {"host": "cn1", "display_name": ATTACK, "flavor": record["flavor"]}
         own_cloud.put_json(f"/scheduler/v1/instances/{instance(number)}", named)
@@ -235,8 +234,7 @@ def test_unfinished_count_has_no_difference(browser, unfinished_capacity):
 
 def test_report_contains_changes_and_moves(own_cloud, own_browser):
     """Fault F3: the report had only the capacity after the changes."""
-    body = {"request_spec": spec(instance(1), force_hosts=["cn1"])}
-    own_cloud.post_json("/scheduler/v1/select_destinations", body)
+    select(own_cloud, spec(instance(1), force_hosts=["cn1"]))
     saved = own_browser.get(f"{PAGE}/report?all=1&drain=cn1")
     assert "Before and after the changes" in saved.text
     assert f"{instance(1)} cn1 cn2" in " ".join(saved.html.get_text(" ").split())
@@ -345,8 +343,7 @@ def test_invalid_failover_request_shows_an_error_and_keeps_the_form(
 def test_plan_names_the_changes_and_counts_the_moves(own_cloud, own_browser):
     """A drain showed a loss without the capacity for the moved instances."""
     for number in (1, 2):
-        body = {"request_spec": spec(instance(number), force_hosts=["cn1"])}
-        own_cloud.post_json("/scheduler/v1/select_destinations", body)
+        select(own_cloud, spec(instance(number), force_hosts=["cn1"]))
     page = own_browser.get(f"{PAGE}/plan?drain=cn1")
     assert page.html.h1.get_text() == "Moves: drain=cn1"
     assert page.html.select_one(".back a")["href"].endswith("change=drain%3Dcn1")

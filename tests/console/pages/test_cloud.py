@@ -107,11 +107,6 @@ def test_trait_without_hosts_in_the_zone_is_not_unknown(cloud):
     assert "There is no trait" not in page
 
 
-def test_empty_cloud_shows_instructions(sqlite_app):
-    page = TestApp(sqlite_app.app).get("/console/cloud")
-    assert "POST /scheduler/v1/compute_nodes" in page
-
-
 def test_table_pages_are_linked(sqlite_app):
     every = [f"cn{number:02}" for number in range(60)]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(name) for name in every])

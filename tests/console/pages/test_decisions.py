@@ -8,6 +8,7 @@ from urllib.parse import parse_qsl
 import pytest
 
 from placement_sched.console.pages.decisions import _parse_when
+from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import flavor, instance, report, spec
 
 PAGE = "/console/decisions"
@@ -83,8 +84,7 @@ def test_a_request_is_found_by_its_id(cloud, browser):
 
 
 def test_decisions_rejecting_a_host_show_reasons(cloud, browser):
-    body = {"request_spec": spec(instance(1), flavor=flavor(vcpus=99))}
-    cloud.post_json(SELECT, body, status=409)
+    select(cloud, spec(instance(1), flavor=flavor(vcpus=99)), 409)
     page = browser.get(PAGE, params={"refused": "cn1"})
     assert "99 requested" in page.html.select_one(".reasons").get_text()
     assert "1 decisions were examined" in page.text
@@ -288,8 +288,7 @@ def test_reasons_name_aggregates(cloud, browser):
     ).json["aggregate"]
     action = f"/compute/v2.1/os-aggregates/{aggregate['id']}/action"
     cloud.post_json(action, {"add_host": {"host": "cn1"}})
-    body = {"request_spec": spec(instance(1), flavor=flavor(vcpus=99), availability_zone="az7")}
-    cloud.post_json(SELECT, body, status=409)
+    select(cloud, spec(instance(1), flavor=flavor(vcpus=99), availability_zone="az7"), 409)
     page = browser.get(f"{PAGE}?refused=cn2")
     aggregates = browser.get("/console/api/compute/v2.1/os-aggregates").json["aggregates"]
     uuids = [item["uuid"] for item in aggregates]

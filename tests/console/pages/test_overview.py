@@ -2,12 +2,13 @@
 """The page Overview: hosts by state, used shares, requests and findings."""
 
 import pytest
+from webtest import TestApp
 
 from placement_sched.operations.failover import store_result
+from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import flavor, instance, report, spec
 
 PAGE = "/console/"
-SELECT = "/scheduler/v1/select_destinations"
 ATTACK = '"><script>alert(1)</script>'
 
 
@@ -33,7 +34,7 @@ def test_hosts_are_counted_by_state_with_links_to_the_map(cloud, browser):
 
 
 def test_used_share_of_each_zone_leads_to_its_hosts(cloud, browser):
-    cloud.post_json(SELECT, {"request_spec": spec(instance(1))})
+    select(cloud, spec(instance(1)))
     page = browser.get(PAGE)
     row = page.html.select_one(".uses.cards tbody tr")
     assert [cell["data-label"] for cell in row.select("td")][:3] == ["Hosts", "Memory", "VCPU"]
@@ -45,10 +46,9 @@ def test_used_share_of_each_zone_leads_to_its_hosts(cloud, browser):
 
 
 def test_failed_requests_are_grouped_by_the_stage_that_left_no_host(cloud, browser):
-    cloud.post_json(SELECT, {"request_spec": spec(instance(1))})
+    select(cloud, spec(instance(1)))
     for number in (2, 3):
-        body = {"request_spec": spec(instance(number), flavor=flavor(vcpus=99 + number))}
-        cloud.post_json(SELECT, body, status=409)
+        select(cloud, spec(instance(number), flavor=flavor(vcpus=99 + number)), 409)
     page = browser.get(PAGE)
     assert read(page, "requests").startswith("3 requests in 24 hours 1 placed · 2 failed")
     assert "2 not enough VCPU" in read(page, "requests")
@@ -82,9 +82,12 @@ def test_flavors_of_which_fewest_fit_come_first(cloud, browser):
     assert browser.get(PAGE).html.select_one("[data-load='/console/overview/fits']")
 
 
-def test_empty_cloud_shows_how_to_add_hosts(browser):
-    page = browser.get(PAGE)
-    assert "fleet load" in page.html.select_one(".empty").get_text()
+@pytest.mark.parametrize("path", ["", "ask?vcpus=2", "cloud"])
+def test_empty_cloud_shows_how_to_add_hosts(empty_cloud, path):
+    """Fault F19: the command was on the page Ask alone."""
+    words = TestApp(empty_cloud).get(f"/console/{path}").html.select_one(".empty").get_text()
+    assert "placement-sched fleet load FILE.yaml" in words
+    assert "POST /scheduler/v1/compute_nodes" in words
 
 
 def test_former_address_of_the_map_leads_to_the_map(cloud, browser):
@@ -93,12 +96,12 @@ def test_former_address_of_the_map_leads_to_the_map(cloud, browser):
 
 def test_failover_capacity_is_shown_once_it_is_computed(cloud, browser):
     assert not browser.get(PAGE).html.select_one("section[aria-labelledby=failover]")
-    cloud.post_json(SELECT, {"request_spec": spec(instance(1), flavor=flavor(memory_mb=60000))})
+    select(cloud, spec(instance(1), flavor=flavor(memory_mb=60000)))
     store_result(cloud.app.services.scheduler)
     tile = read(browser.get(PAGE), "failover")
     assert tile.startswith("0 hosts without failover capacity")
     assert "All instances find places if a host fails." in tile
-    cloud.post_json(SELECT, {"request_spec": spec(instance(2), flavor=flavor(memory_mb=60000))})
+    select(cloud, spec(instance(2), flavor=flavor(memory_mb=60000)))
     store_result(cloud.app.services.scheduler)
     page = browser.get(PAGE)
     assert read(page, "failover").startswith("2 hosts without failover capacity")
