@@ -8,6 +8,7 @@ from placement_sched.console.client import with_form_labels
 
 SIZES = {"vcpus": "1", "ram": "1", "disk": "1"}
 LONG = "x" * 300
+WEIGHT = "filter_scheduler.ram_weight"
 #: Page, field, typed value, and the beginning of the error.
 WRONG = [
     ("ask", "vcpus", "-1", "VCPUs: -1 is less than the minimum of 0"),
@@ -36,7 +37,20 @@ WRONG = [
     ("decisions", "instance", "x", "Instance: 'x' is not a uuid"),
     ("decisions", "since", "x", "Since: 'x' is neither an age (30m, 2h, 7d) nor"),
     ("decisions", "policy", LONG, "Policy: 'xxx"),
+    ("decisions", "since", "99999999w", "Since: 99999999w is before year 1"),
+    ("decisions", "marker", "newest", "Marker: 'newest' is not a uuid"),
+    ("ask", "flavor", "nope", "Flavor: There is no stored flavor 'nope'"),
+    ("ask", "vcpus", "two", "VCPUs: 'two' is not an integer"),
+    ("ask", "property", "nonsense", "Extra specs nonsense: expected KEY=VALUE"),
+    ("ask", "override", "nonsense", "Options nonsense: expected KEY=VALUE"),
+    ("ask", WEIGHT, "1", f"Options: there is no option '{WEIGHT}'; did you mean"),
+    ("ask", f"{WEIGHT}_multiplier", "x", f"Options, {WEIGHT}_multiplier: 'x' is not a number"),
+    ("capacity", "zone", "nowhere", "Zone: no aggregate has the availability zone 'nowhere'"),
+    ("capacity/failover", "host_failures", "11", "Failures: 11 is greater than the maximum of 10"),
+    ("capacity/failover", "host_failures", "two", "Failures: 'two' is not an integer"),
 ]
+#: Fields that can only show a valid value.
+CHOICES = {"per", "goal", "outcome", "marker"}
 
 
 @pytest.fixture
@@ -45,13 +59,17 @@ def browser(empty_cloud) -> TestApp:
 
 
 @pytest.mark.parametrize(("page", "field", "typed", "message"), WRONG)
-def test_invalid_value_names_its_field_and_expectation(browser, page, field, typed, message):
+def test_invalid_value_is_kept_and_the_error_names_field_and_expectation(
+    browser, page, field, typed, message
+):
     sizes = SIZES if page in {"ask", "capacity"} else {}
     # The page loads the effect of changes in parts, unless it is complete.
     sizes = sizes | {"complete": "1"} if page == "capacity" else {}
     answer = browser.get(f"/console/{page}", {**sizes, field: typed}, status="4*")
     shown = answer.html.find(role="alert").get_text(" ", strip=True)
     assert shown.removeprefix("Not answered. ").startswith(message)
+    forms = [form for form in answer.forms.values() if field in form.fields]
+    assert field in CHOICES or {form[field].value.strip() for form in forms} == {typed}
     if LONG in typed:
         assert shown.endswith("is too long; at most 255 characters")
     for technical in ("$", "schema", "validat", "JSON"):

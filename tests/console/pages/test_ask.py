@@ -363,20 +363,14 @@ def test_options_can_be_omitted_in_the_comparison(app_with_policies):
 
 
 @pytest.mark.parametrize(
-    ("query", "status", "words"),
+    ("query", "words"),
     [
-        ("flavor=nope", 404, "There is no stored flavor 'nope'"),
-        ("vcpus=two", 400, "VCPUs: 'two' is not an integer"),
-        ("flavor=m1&ram=5", 400, "Flavor cannot be combined with VCPUs, Memory, Disk and Extra"),
-        ("vcpus=1&property=nonsense", 400, "Extra specs nonsense: expected KEY=VALUE"),
-        ("vcpus=1&beside=nope", 400, "there is no policy 'nope'"),
-        ("vcpus=1&filter_scheduler.ram_weight=1", 400, "did you mean"),
-        (f"vcpus=1&{RAM}=heavy", 400, "heavy"),
-        ("vcpus=1&override=nonsense", 400, "Options nonsense: expected KEY=VALUE"),
+        ("flavor=m1&ram=5", "Flavor cannot be combined with VCPUs, Memory, Disk and Extra"),
+        ("vcpus=1&beside=nope", "there is no policy 'nope'"),
     ],
 )
-def test_error_is_shown_next_to_the_kept_form(browser, query, status, words):
-    page = browser.get(f"{PAGE}?{query}", status=status)
+def test_error_is_shown_next_to_the_kept_form(browser, query, words):
+    page = browser.get(f"{PAGE}?{query}", status=400)
     assert words in read_text(page.html.select_one("[role=alert]"))
     for name, values in parse_qs(query).items():
         assert page.forms[1][name].value == values[0]

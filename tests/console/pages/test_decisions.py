@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+from placement_sched.console.pages import decisions
 from placement_sched.console.pages.decisions import _parse_when
 from tests.scheduler.test_scheduler import select
 from tests.support.scheduling import flavor, instance, report, spec
@@ -90,28 +91,13 @@ def test_decisions_rejecting_a_host_show_reasons(cloud, browser):
     assert "1 decisions were examined" in page.text
 
 
-@pytest.mark.parametrize(
-    ("query", "words"),
-    [
-        ("since=lately", "Since: 'lately' is neither"),
-        ("instance=vm1", "Instance: 'vm1' is not a uuid"),
-        ("outcome=lost", "Outcome: 'lost' is not one of no_valid_host, selected"),
-        ("since=99999999w", "before year 1"),
-        ("marker=newest", "Marker: 'newest' is not a uuid"),
-    ],
-)
-def test_invalid_filter_shows_an_error_and_is_kept(cloud, browser, query, words):
-    page = browser.get(f"{PAGE}?{query}", status="4*")
-    assert words in page.html.find(role="alert").get_text()
-    assert page.forms[1]["since"].value == (query.split("=")[1] if "since" in query else "")
-
-
-def test_pages_follow_the_links_of_the_api(cloud, browser):
-    for number in range(1, 54):
+def test_pages_follow_the_links_of_the_api(cloud, browser, monkeypatch):
+    monkeypatch.setattr(decisions, "_PAGE_SIZE", 2)
+    for number in (1, 2, 3):
         record_failure(cloud, number)
     first = browser.get(f"{PAGE}?outcome=no_valid_host")
     second = browser.get(first.html.select_one("a[rel=next]")["href"])
-    assert (len(read_list(first)), len(read_list(second))) == (50, 3)
+    assert (len(read_list(first)), len(read_list(second))) == (2, 1)
     assert not set(read_list(first)) & set(read_list(second))
     assert second.html.select_one("a[rel=next]") is None
     assert second.forms[1]["outcome"].value == "no_valid_host"
