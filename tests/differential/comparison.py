@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.differential.generate.dice import Dice
+
 ROOT = Path(__file__).resolve().parents[2]
 #: The interpreter of the virtual environment that has openstack-placement and nova.
 PEER_PYTHON = Path(
@@ -134,11 +136,24 @@ class Comparison(ABC):
 
 
 class CaseComparison(Comparison):
-    """A comparison of independent cases."""
+    """A comparison of independent cases.
 
-    @abstractmethod
+    ``sides`` are the classes of both sides, and ``draw_case`` returns a random case.
+    """
+
+    sides: tuple[Callable[[], Any], Callable[[Path], Any]]
+    draw_case: Callable[[Dice], Any]
+
+    @classmethod
+    def open_sides(cls, _folder: Path, python: Path = PEER_PYTHON) -> Comparison:
+        ours, theirs = cls.sides
+        return cls(ours(), theirs(python))
+
     def random_cases(self, random: Random) -> Iterator[Any]:
         """Yield an endless sequence of random cases."""
+        dice = Dice(random)
+        while True:
+            yield self.draw_case(dice)
 
     @abstractmethod
     def compare_answers(self, case: Any) -> tuple[Any, list[str], Differences]:
@@ -208,8 +223,3 @@ def save_finding(comparison: Comparison, finding: Finding, seed: int, number: in
     path = comparison.cases / f"seed-{seed}-{number}.json"
     path.write_text(json.dumps(comparison.as_saved(finding.case), indent=2) + "\n")
     return path
-
-
-def repeat_forever(make: Callable[[], Any]) -> Iterator[Any]:
-    while True:
-        yield make()

@@ -22,18 +22,17 @@ def fill_form(page, **fields: str) -> None:
         page.locator(f"#question [name={name}]").fill(value)
 
 
-def wait_until_drawn(page) -> None:
-    """Wait until the map has been drawn."""
+def wait_until_drawn(page):
+    """Wait until the map has been drawn, and return the page."""
     expect(page.locator(".map .pointed")).not_to_have_text("Reading hosts")
     assert page.locator(".map canvas").is_visible()
+    return page
 
 
 @pytest.fixture
 def page(visit):
     """Return the page with an answer and its map."""
-    page = visit(IN_ZONE)
-    wait_until_drawn(page)
-    return page
+    return wait_until_drawn(visit(IN_ZONE))
 
 
 def test_chosen_flavor_replaces_sizes(visit, sample_server):
@@ -53,8 +52,7 @@ def test_chosen_flavor_replaces_sizes(visit, sample_server):
 
 
 def test_hosts_beyond_the_limit_are_on_the_map_only(visit):
-    page = visit(f"{IN_ZONE}&override=scheduler.max_placement_results=5")
-    wait_until_drawn(page)
+    page = wait_until_drawn(visit(f"{IN_ZONE}&override=scheduler.max_placement_results=5"))
     letter = page.locator(".why-not tr", has_text="limit 5").locator(".sign").inner_text().strip()
     page.locator(".map canvas").focus()
     seen = set()
@@ -69,8 +67,7 @@ def test_hosts_beyond_the_limit_are_on_the_map_only(visit):
 
 
 def test_click_and_enter_on_the_map_show_the_path_of_the_host(visit):
-    page = visit(REFUSED)
-    wait_until_drawn(page)
+    page = wait_until_drawn(visit(REFUSED))
     named = point_at_a_host(page)
     page.mouse.down()
     page.mouse.up()
@@ -114,8 +111,7 @@ def test_answer_is_requested_once(visit):
 
 
 def test_stages_and_map_are_side_by_side_in_view(visit):
-    page = visit(IN_ZONE, size={"width": 1440, "height": 900})
-    wait_until_drawn(page)
+    page = wait_until_drawn(visit(IN_ZONE, size={"width": 1440, "height": 900}))
     stages, canvas = page.locator(".why-not").bounding_box(), page.locator(".map canvas")
     expect(canvas).to_be_in_viewport(ratio=1)
     box = canvas.bounding_box()
@@ -125,8 +121,7 @@ def test_stages_and_map_are_side_by_side_in_view(visit):
 
 
 def test_pointer_on_a_stage_or_host_highlights_the_other(visit):
-    page = visit(REFUSED)
-    wait_until_drawn(page)
+    page = wait_until_drawn(visit(REFUSED))
     canvas = page.locator(".map canvas")
     plain = canvas.screenshot()
     row = page.locator(".why-not tr[data-stage]").first
@@ -143,8 +138,7 @@ def test_pointer_on_a_stage_or_host_highlights_the_other(visit):
 
 
 def test_stage_stays_selected_by_keyboard_and_click(visit):
-    page = visit(REFUSED)
-    wait_until_drawn(page)
+    page = wait_until_drawn(visit(REFUSED))
     sign = page.locator(".why-not .sign").first
     sign.focus()
     page.keyboard.press("Enter")
@@ -256,8 +250,7 @@ def test_page_is_usable_by_keyboard(visit):
 
 
 def test_answer_is_in_view_on_a_phone_and_the_form_is_folded(visit):
-    page = visit(IN_ZONE, size=PHONE)
-    wait_until_drawn(page)
+    page = wait_until_drawn(visit(IN_ZONE, size=PHONE))
     expect(page.locator(".conclusion")).to_be_in_viewport(ratio=1)
     expect(page.locator(".why-not h2")).to_be_in_viewport(ratio=1)
     field = page.locator("#question [name=zone]")

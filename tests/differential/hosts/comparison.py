@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random hosts and requests for the filters and weighers of nova and for ours."""
 
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable
 from pathlib import Path
-from random import Random
-from typing import Any, Self
+from typing import Any
 
-from tests.differential.comparison import PEER_PYTHON, CaseComparison, repeat_forever
-from tests.differential.generate.dice import Dice
+from tests.differential.comparison import CaseComparison
 from tests.differential.hosts.case import Case
 from tests.differential.hosts.differences import Differences, differences
 from tests.differential.hosts.explained import HostAnswers, explain_differences
@@ -20,14 +17,9 @@ class HostsComparison(CaseComparison):
     """``coverage`` of a tally counts verdicts of filters, and weighers that separate hosts."""
 
     name, noun, many = "hosts", "cases", 1000
+    sides = Ours, Theirs
+    draw_case = staticmethod(random_case)
     cases = Path(__file__).parent / "cases"
-
-    @classmethod
-    def open_sides(cls, _folder: Path, python: Path = PEER_PYTHON) -> Self:
-        return cls(Ours(), Theirs(python))
-
-    def random_cases(self, random: Random) -> Iterator[Case]:
-        return repeat_forever(partial(random_case, Dice(random)))
 
     def compare_answers(self, case: Case) -> tuple[HostAnswers, list[str], Differences]:
         theirs = self.theirs.get_answer(case)

@@ -29,22 +29,15 @@ class HostAnswers:
     ours: Answer
     theirs: Answer
 
-    def reports(self, host: str) -> dict[str, Any]:
+    def report(self, host: str, part: str = "report") -> dict[str, Any]:
         return next(
-            item["report"]
-            for place, item in enumerate(self.case.hosts)
-            if self.case.host_and_node_of(place) == host
-        )
-
-    def service(self, host: str) -> dict[str, Any]:
-        return next(
-            item["service"]
+            item[part]
             for place, item in enumerate(self.case.hosts)
             if self.case.host_and_node_of(place) == host
         )
 
     def metadata(self, host: str, key: str) -> Iterator[str]:
-        name = self.reports(host)["host"]
+        name = self.report(host)["host"]
         for aggregate in self.case.aggregates:
             if name in aggregate["hosts"] and key in aggregate["metadata"]:
                 yield aggregate["metadata"][key]
@@ -110,13 +103,13 @@ def _is_number(text: str) -> bool:
 )
 def _incomplete_report(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     hosts = [host] if host else [both.case.host_and_node_of(place) for place in both.theirs.weighed]
-    is_incomplete = any(both.reports(name)["free_disk_gb"] is None for name in hosts)
+    is_incomplete = any(both.report(name)["free_disk_gb"] is None for name in hosts)
     return is_incomplete and not isinstance(ours, str) and _is_failure(theirs, "TypeError:")
 
 
 @_explains_verdicts("a host without an address is near no address", "SimpleCIDRAffinityFilter")
 def _host_without_address(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    report = both.reports(host)
+    report = both.report(host)
     is_missing = report["host_ip"] is None or report["free_disk_gb"] is None
     return is_missing and ours is False and _is_failure(theirs, "TypeError:")
 
@@ -139,7 +132,7 @@ def _hypervisor_like_mode(both: HostAnswers, host: str, ours: Any, theirs: Any) 
         "xen",
         "uml",
     }
-    supported = both.reports(host)["supported_hv_specs"]
+    supported = both.report(host)["supported_hv_specs"]
     return bool(requested) and ours is False and theirs is True and any(
         requested & {hypervisor, mode} and hypervisor != mode for _, hypervisor, mode in supported
     )  # fmt: skip
@@ -189,7 +182,7 @@ def _uppercase_instance_uuid(both: HostAnswers, host: str, ours: Any, theirs: An
     hints = both.case.request_spec["scheduler_hints"]
     named = [hints.get(name, ()) for name in ("same_host", "different_host")]
     uuids = [uuid for hint in named for uuid in ([hint] if isinstance(hint, str) else hint)]
-    here = both.instances(both.reports(host)["host"])
+    here = both.instances(both.report(host)["host"])
     found = any(uuid not in here and uuid.lower() in here for uuid in uuids)
     return found and isinstance(ours, bool) and theirs is (not ours)
 
@@ -200,7 +193,7 @@ def _uppercase_instance_uuid(both: HostAnswers, host: str, ours: Any, theirs: An
 )
 def _host_named_by_group(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
     group = both.case.request_spec.get("instance_group") or {"hosts": (), "members": ()}
-    name = both.reports(host)["host"]
+    name = both.report(host)["host"]
     named = name in group["hosts"] and not both.instances(name) & set(group["members"])
     return named and ours is False and theirs is True
 
@@ -223,7 +216,7 @@ def _incomparable_aggregate_value(both: HostAnswers, host: str, ours: Any, their
 
 @_explains_verdicts("a host whose clock is ahead is up", "ComputeFilter")
 def _heartbeat_in_the_future(both: HostAnswers, host: str, ours: Any, theirs: Any) -> bool:
-    last_seen_up = both.service(host)["last_seen_up"]
+    last_seen_up = both.report(host, "service")["last_seen_up"]
     return datetime.fromisoformat(last_seen_up) > NOW and ours is True and theirs is False
 
 

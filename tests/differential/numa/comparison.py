@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random hosts with NUMA nodes, and instances, for nova's fit and for ours."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from itertools import zip_longest
-from pathlib import Path
-from random import Random
-from typing import Any, Self
+from typing import Any
 
-from tests.differential.comparison import PEER_PYTHON, CaseComparison, Differences, repeat_forever
-from tests.differential.generate.dice import Dice
+from tests.differential.comparison import CaseComparison, Differences
 from tests.differential.numa.generate import Case, random_case
 from tests.differential.numa.sides import Ours, Rounds, Theirs
 from tests.differential.numa.single_cells import fit_cell_by_cell, may_be_mixed_up
@@ -74,13 +70,8 @@ class NumaComparison(CaseComparison):
     """
 
     name, noun, many = "numa", "hosts", 5000
-
-    @classmethod
-    def open_sides(cls, _folder: Path, python: Path = PEER_PYTHON) -> Self:
-        return cls(Ours(), Theirs(python))
-
-    def random_cases(self, random: Random) -> Iterator[Case]:
-        return repeat_forever(partial(random_case, Dice(random)))
+    sides = Ours, Theirs
+    draw_case = staticmethod(random_case)
 
     def compare_answers(self, case: Case) -> tuple[Answers, list[str], Differences]:
         answers = self.answers(case)

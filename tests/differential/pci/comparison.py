@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random PCI devices of hosts, and requests, for nova's classes and for ours."""
 
-from collections.abc import Iterable, Iterator
-from functools import partial
-from pathlib import Path
-from random import Random
-from typing import Any, Self
+from collections.abc import Iterable
+from typing import Any
 
-from tests.differential.comparison import PEER_PYTHON, CaseComparison, Differences, repeat_forever
-from tests.differential.generate.dice import Dice
+from tests.differential.comparison import CaseComparison, Differences
 from tests.differential.pci.explained import EXPLANATIONS
 from tests.differential.pci.generate import PciCase, random_case
 from tests.differential.pci.sides import Answer, Ours, Theirs
@@ -18,13 +14,8 @@ class PciComparison(CaseComparison):
     """``coverage`` of a tally counts properties of nova's answers."""
 
     name, noun, many = "pci", "cases", 5000
-
-    @classmethod
-    def open_sides(cls, _folder: Path, python: Path = PEER_PYTHON) -> Self:
-        return cls(Ours(), Theirs(python))
-
-    def random_cases(self, random: Random) -> Iterator[PciCase]:
-        return repeat_forever(partial(random_case, Dice(random)))
+    sides = Ours, Theirs
+    draw_case = staticmethod(random_case)
 
     def compare_answers(
         self, case: PciCase
