@@ -61,8 +61,7 @@ def list_texts() -> Iterator[Text]:
     """Yield every text that is checked."""
     for folder in CODE:
         for path in sorted((ROOT / folder).rglob("*.py")):
-            if "eras" not in path.parts:
-                yield from _read_module_texts(path)
+            yield from _read_module_texts(path)
     for name in PROSE:
         path = ROOT / name
         for file in sorted(path.rglob("*")) if path.is_dir() else [path]:

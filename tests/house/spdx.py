@@ -21,7 +21,7 @@ COMMENTS = {
     ".css": "/* {} */",
 }
 #: Third-party code and build results.
-_OTHERS = {"eras", "build", "__pycache__"}
+_OTHERS = {"build", "__pycache__"}
 
 
 def source_files(root: Path) -> Iterator[Path]:

@@ -15,7 +15,7 @@ FILES = {
     "tests/a.sh": ("#!/bin/sh\ntrue\n", f"#!/bin/sh\n# {LICENSE}\ntrue\n"),
     ".ci/run": ("#!/usr/bin/env bash\n# CI\n", f"#!/usr/bin/env bash\n# {LICENSE}\n# CI\n"),
 }
-OTHERS = {"tests/scheduler/eras/third_party.py": "import this\n", "doc/source/page.rst": "Page\n"}
+OTHERS = {"doc/build/third_party.py": "import this\n", "doc/source/page.rst": "Page\n"}
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ def test_flavor_supports_item_access():
     flavor = Flavor(vcpus=4)
     assert flavor["vcpus"] == flavor.get("vcpus") == 4
     assert flavor.get("nope", "x") == "x"
+    assert ("extra_specs" in flavor, "nope" in flavor) == (True, False)
     with pytest.raises(KeyError):
         flavor["nope"]
 

@@ -234,3 +234,29 @@ def test_attributes_are_set_as_in_nova_objects():
     assert SPEC_WITHOUT_OPTIONS.obj_attr_is_set("retry")
     assert "nonsense" not in SPEC_WITHOUT_OPTIONS
     assert not SPEC_WITHOUT_OPTIONS.obj_attr_is_set("nonsense")
+
+
+@pytest.mark.parametrize(
+    ("part", "present", "absent"),
+    [
+        ("image", "properties", "id"),
+        ("instance_group", "policy", "uuid"),
+        ("requested_destination", "host", "cell"),
+        ("retry", "hosts", "cookies"),
+        ("limits", "vcpu", "disk_gb"),
+    ],
+)
+def test_parts_of_a_request_support_in_as_in_nova(part, present, absent):
+    spec = spec_of(
+        image={"properties": {}},
+        instance_group={"policy": "affinity"},
+        requested_destination={"host": "cn1"},
+        retry={"num_attempts": 1, "hosts": []},
+        limits={"vcpu": 4},
+    )
+    assert present in getattr(spec, part)
+    assert absent not in getattr(spec, part)
+    assert "affinity" in spec.instance_group.policies
+    clone = spec.obj_clone()
+    assert clone == spec
+    assert clone.flavor.extra_specs is not spec.flavor.extra_specs

@@ -3,7 +3,7 @@
 
 import pytest
 
-from placement_sched.scheduler.utils import get_weight_multiplier
+from placement_sched.scheduler.utils import get_weight_multiplier, parse_options
 from tests.support.states import build_aggregates, build_host_state
 
 
@@ -21,3 +21,10 @@ from tests.support.states import build_aggregates, build_host_state
 def test_multiplier_of_the_aggregates_or_the_configuration(metadata, multiplier):
     host = build_host_state(aggregates=build_aggregates(*metadata))
     assert get_weight_multiplier(host, "x", 1.5) == multiplier
+
+
+def test_invalid_name_and_value_pairs_are_logged(caplog):
+    options = parse_options(["a=1.5", "b=x", "c", "=2"], converter=float, name="weight_setting")
+    assert options == [("a", 1.5)]
+    expected = "weight_setting: expected NAME=NUMBER, got"
+    assert caplog.messages == [f"{expected} 'b=x'", f"{expected} 'c'", f"{expected} '=2'"]

@@ -178,3 +178,30 @@ def test_weights_of_any_type_become_floats(number):
     answer = run.host_reports()[0].weights["Weighs"]
     assert {type(value) for value in (*answer[:3], run.hosts[0].weight)} == {float}
     assert run.hosts[0].weight == 2.0
+
+
+class WeigherOfIcehouse(BaseHostWeigher):
+    """Has a multiplier without a host, and sets its ends while it weighs."""
+
+    def weight_multiplier(self):
+        return 3.0
+
+    def weigh_objects(self, weighed, _spec):
+        self.minval, self.maxval = 0, 100
+        return [50 for _ in weighed]
+
+
+class WeigherBeforeJuno(BaseHostWeigher):
+    minval = 0
+
+    def _weight_multiplier(self):
+        return 1.5
+
+    def _weigh_object(self, _host, _spec):
+        return 50
+
+
+@pytest.mark.parametrize("kind", [WeigherOfIcehouse, WeigherBeforeJuno])
+def test_weighers_of_old_releases_have_one_multiplier_for_all_hosts(kind):
+    run = run_weighers([kind()], HOSTS, SPEC)
+    assert order(run) == [(name, name, 1.5) for name in ("cn1", "cn2", "cn3")]
