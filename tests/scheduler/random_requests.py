@@ -12,20 +12,6 @@ from tests.support.states import build_aggregate, build_spec
 #: The numbers of the host aggregates.
 NUMBERS = range(1, 6)
 CUSTOM = ("CUSTOM_A", "CUSTOM_B", "CUSTOM_C")
-#: Traits that request filters or translated extra specs require.
-TRANSLATED = (
-    "COMPUTE_ACCELERATORS",
-    "COMPUTE_EPHEMERAL_ENCRYPTION",
-    "COMPUTE_IMAGE_TYPE_QCOW2",
-    "COMPUTE_NET_VIRTIO_PACKED",
-    "COMPUTE_REMOTE_MANAGED_PORTS",
-    "COMPUTE_SECURITY_TPM_2_0",
-    "COMPUTE_SECURITY_TPM_SECRET_SECURITY_HOST",
-    "COMPUTE_SECURITY_TPM_TIS",
-    "COMPUTE_SOUND_MODEL_VIRTIO",
-    "COMPUTE_STORAGE_BUS_VIRTIO",
-    "OWNER_NOVA",
-)
 _UUIDS = st.sampled_from([uuid_of(f"agg{number}") for number in NUMBERS])
 _TRAITS = st.lists(st.sampled_from(CUSTOM), max_size=2, unique=True)
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from placement_sched.config.conf import read_files
 from placement_sched.config.settings import Settings
-from placement_sched.errors import Invalid
 from placement_sched.scheduler.plugins import make_full_conf
 from placement_sched.scheduler.request_filters.forbidden_aggregates import ForbiddenAggregates
 from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
@@ -120,44 +119,6 @@ def test_traits_of_the_root_from_callers_allow_nothing_as_in_nova():
     assert forbidden_numbers([XYZ], request_level_params={"root_required": ["CUSTOM_XYZ"]}) == [1]
 
 
-@pytest.mark.parametrize(
-    ("extra_specs", "properties", "place"),
-    [
-        ({"trait:custom_xyz": "required"}, {}, "flavor extra spec 'trait:custom_xyz'"),
-        ({}, {"trait:custom_xyz": "required"}, "image property 'trait:custom_xyz'"),
-    ],
-)
-def test_trait_with_an_invalid_name_is_an_error(extra_specs, properties, place):
-    with pytest.raises(Invalid, match=f"{place}: "):
-        forbidden_numbers([XYZ], extra_specs, properties)
-
-
-UEFI = {"hw_firmware_type": "uefi"}
-
-
-@pytest.mark.parametrize(
-    ("trait", "extra_specs", "properties"),
-    [
-        ("COMPUTE_SECURITY_TPM_2_0", {"hw:tpm_version": "2.0"}, {}),
-        ("COMPUTE_SECURITY_TPM_1_2", {}, {"hw_tpm_version": "1.2"}),
-        ("COMPUTE_SECURITY_TPM_TIS", {"hw:tpm_version": "2.0"}, {}),
-        ("COMPUTE_SECURITY_TPM_CRB", {"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"}, {}),
-        ("COMPUTE_SECURITY_UEFI_SECURE_BOOT", {"os:secure_boot": "required"}, {}),
-        ("COMPUTE_SECURITY_UEFI_SECURE_BOOT", {}, {"os_secure_boot": "required"}),
-        ("HW_CPU_HYPERTHREADING", {"hw:cpu_thread_policy": "require"}, {}),
-        ("COMPUTE_ADDRESS_SPACE_EMULATED", {"hw:maxphysaddr_mode": "emulate"}, {}),
-        ("COMPUTE_SOCKET_PCI_NUMA_AFFINITY", {"hw:pci_numa_affinity_policy": "socket"}, {}),
-        ("HW_CPU_X86_AMD_SEV", {"hw:mem_encryption": "true"}, UEFI),
-        ("COMPUTE_SECURITY_STATELESS_FIRMWARE", {}, UEFI | {"hw_firmware_stateless": "true"}),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_trait_that_a_key_is_translated_to_allows_the_aggregate(trait, extra_specs, properties):
-    reserved = [{f"trait:{trait}": "required"}]
-    assert forbidden_numbers(reserved, extra_specs, properties) == []
-    assert forbidden_numbers(reserved) == [1]
-
-
 def test_aggregates_forbidden_before_stay_forbidden():
     fields = {"requested_destination": {"forbidden_aggregates": [str(UUID(int=9))]}}
     assert forbidden_numbers([WINDOWS], **fields) == [9, 1]
@@ -174,16 +135,6 @@ def test_aggregate_that_is_forbidden_already_is_listed_once(uuids):
     outcome = ForbiddenAggregates().apply(request, FakeCloud.with_metadata(WINDOWS))
     assert outcome.spec.destination.forbidden_aggregates == (uuids,)
     assert outcome.changes == {}
-
-
-def test_required_aggregates_and_host_of_the_request_do_not_change():
-    uuid = str(UUID(int=1))
-    request = build_spec(requested_destination={"aggregates": [uuid], "host": "cn1"})
-    destination = (
-        ForbiddenAggregates().apply(request, FakeCloud.with_metadata(WINDOWS)).spec.destination
-    )
-    assert (destination.aggregates, destination.host) == ((uuid,), "cn1")
-    assert destination.forbidden_aggregates == (uuid,)
 
 
 NAMES = ["enable_isolated_aggregate_filtering", "enable_forbidden_aggregates_filter"]

@@ -57,11 +57,6 @@ def test_request_requires_the_aggregates_of_its_zones(zone, numbers):
     assert outcome.changes == {"aggregates": uuids(*numbers)}
 
 
-def test_aggregates_of_the_request_are_required_too():
-    outcome = apply_filter("az2", requested_destination={"aggregates": ["x,y"]})
-    assert outcome.spec.destination.aggregates == ("x,y", *uuids(2))
-
-
 @pytest.mark.parametrize("zone", [None, ""])
 def test_request_without_a_zone_does_not_change(zone):
     assert apply_filter(zone) is None
@@ -140,13 +135,6 @@ def cloud(sqlite_app):
 
 def hosts_of(cloud, zone, **target):
     return explain_request(cloud, spec(availability_zone=zone, **target)).hosts
-
-
-def test_requested_hosts_and_moves_are_placed_in_an_unknown_zone(cloud):
-    assert hosts_of(cloud, "nova", force_hosts=["cn1"]) == ["cn1"]
-    destination = {"host": "cn1", "node": "cn1"}
-    assert hosts_of(cloud, "gone", requested_destination=destination) == ["cn1"]
-    assert hosts_of(cloud, "nova", ignore_hosts=["cn1"]) == ["cn2", "cn3", "cn4"]
 
 
 def test_hosts_of_the_zone_are_the_candidates(cloud):

@@ -97,18 +97,3 @@ def test_node_that_is_disabled_does_not_count(app):
     answer = explain_request(app, spec())
     assert answer.filter_report("owner_nova_filter")["applied"]
     assert answer.hosts == ["cn1"]
-
-
-def test_pci_devices_are_those_of_providers_with_the_trait(sqlite_app):
-    put_hosts(sqlite_app, cn1=[OWNER])
-    request = spec(
-        pci_requests={"requests": [BY_ALIAS | {"count": 1}]},
-        requested_resources=[{"requester_id": f"{REQUEST}-0", "resources": {"PGPU": 1}}],
-    )
-    answer = explain_request(sqlite_app, request)
-    assert answer.filter_report("owner_nova_filter")["changes"] == {
-        "root_required": [OWNER],
-        "requested_resources": [f"{REQUEST}-0"],
-    }
-    assert answer.query[f"required{REQUEST}-0"] == [OWNER]
-    assert answer.hosts == []

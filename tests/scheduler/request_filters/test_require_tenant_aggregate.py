@@ -75,18 +75,6 @@ def test_project_without_an_aggregate_is_rejected_if_one_is_required():
     assert outcome.changes == {"aggregates": uuids(1)}
 
 
-def test_aggregates_of_the_request_are_required_too():
-    request = build_spec(
-        project_id="p1",
-        requested_destination={"aggregates": ["x,y"], "forbidden_aggregates": ["z"], "host": "h"},
-    )
-    destination = run_filter(
-        RequireTenantAggregate, request, FakeCloud.with_metadata(P1)
-    ).spec.destination
-    assert destination.aggregates == ("x,y", *uuids(1))
-    assert (destination.forbidden_aggregates, destination.host) == (("z",), "h")
-
-
 def test_candidates_of_a_project(sqlite_app):
     """A host for project p1, a host for p2, and a host for everybody."""
     put_hosts(sqlite_app, cn1=[], cn2=[], cn3=[])

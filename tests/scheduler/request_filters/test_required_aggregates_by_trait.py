@@ -14,7 +14,7 @@ from placement_sched.scheduler.request_filters.required_aggregates_by_trait impo
 )
 from tests.scheduler.explanations import explain_request, put_aggregate, put_hosts
 from tests.scheduler.fake_cloud import FakeCloud, run_filter
-from tests.support.scheduling import flavor, spec
+from tests.support.scheduling import spec
 from tests.support.states import build_spec, settings_with
 
 A, B = {"trait:CUSTOM_A": "required"}, {"trait:CUSTOM_B": "required"}
@@ -150,15 +150,3 @@ def test_aggregate_with_further_traits_does_not_count(cloud):
     assert answer.filter_report("required_aggregates_by_trait")["changes"] == {
         "aggregates_by_trait": {"CUSTOM_A": uuids(1)}
     }
-
-
-def test_request_for_two_traits_needs_an_aggregate_of_each(sqlite_app):
-    both = ["CUSTOM_A", "CUSTOM_B"]
-    put_hosts(sqlite_app, one=both, other=both, rich=both)
-    put_aggregate(sqlite_app, 1, A, "one", "rich")
-    put_aggregate(sqlite_app, 2, B, "other", "rich")
-    answer = explain_request(
-        sqlite_app, spec(flavor=flavor(extra_specs=B), **BY_IMAGE), **{SWITCH: "require"}
-    )
-    assert answer.hosts == ["rich"]
-    assert sorted(answer.query["member_of"]) == [f"in:{uuid}" for uuid in uuids(1, 2)]

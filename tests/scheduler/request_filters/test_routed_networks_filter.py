@@ -120,14 +120,6 @@ def test_unknown_segments_reject_the_request(networks, about):
     )
 
 
-def test_host_and_aggregates_of_the_request_remain():
-    fields = {"host": "cn1", "aggregates": ["x,y"], "forbidden_aggregates": ["z"]}
-    destination = apply_filter(network_on(RACK_1), requested_destination=fields).spec.destination
-    assert destination.host == "cn1"
-    assert destination.aggregates == ("x,y", "agg1")
-    assert destination.forbidden_aggregates == ("z",)
-
-
 def test_networks_have_the_names_of_nova():
     (network,) = build_spec(
         requested_networks=[
