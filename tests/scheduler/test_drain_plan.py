@@ -116,13 +116,6 @@ def cloud(app):
     return app
 
 
-def test_plan_moves_equal_instances(cloud):
-    answer = request_plan(cloud, {"drain": ["cn1"]})
-    assert [move["from"] for move in answer["moves"]] == ["cn1", "cn1"]
-    assert sorted(entry["to"] for entry in answer["moves"]) == ["cn2", "cn3"]
-    assert answer["stuck"] == []
-
-
 def test_instances_without_capacity_are_stuck(cloud):
     before = read_usage(cloud, "cn1"), read_usage(cloud, "cn2")
     answer = request_plan(cloud, {"drain": ["cn1", "cn2"]}, {"remove": ["cn3"]})

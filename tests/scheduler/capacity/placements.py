@@ -7,6 +7,8 @@ from tests.support.scheduling import spec
 
 CAPACITY = "/scheduler/v1/capacity"
 SELECT = "/scheduler/v1/select_destinations"
+GPU = '{"vendor_id": "10de", "product_id": "1db4", "name": "gpu"}'
+DEVICE = {"vendor_id": "10de", "product_id": "1db4", "numa_node": None, "count": 0}
 #: More than the capacity of every cloud of these tests.
 MAX_INSTANCES = 300
 

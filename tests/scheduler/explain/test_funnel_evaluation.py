@@ -135,20 +135,6 @@ def test_every_reason_has_changes_unless_a_request_filter_rejects(cloud):
     assert find_verdict(cloud, "cn1", spec(availability_zone="mars"))["would_pass"] is None
 
 
-def test_changes_for_too_many_instances(cloud):
-    overrides = {
-        "filter_scheduler.enabled_filters": ["NumInstancesFilter"],
-        "filter_scheduler.max_instances_per_host": 1,
-    }
-    entry = find_verdict(cloud, "cn4", overrides=overrides)
-    fewer, more = reason_changes(entry)
-    assert (fewer["action"], fewer["instances"]) == ("remove_instances", 2)
-    assert (more["option"], more["value"]) == ("max_instances_per_host", 3)
-    assert entry["would_pass"] is True
-    overrides["filter_scheduler.max_instances_per_host"] = 3
-    assert find_verdict(cloud, "cn4", overrides=overrides)["verdict"] == "passed"
-
-
 def test_stages_are_unique_and_in_order(cloud):
     request = spec(flavor=flavor(memory_mb=70000), ignore_hosts=["cn1"])
     answer = explain(cloud, request, hosts=["cn1", "cn2"])

@@ -14,6 +14,7 @@ from tests.exploring import draws
 from tests.scheduler.providers import add_provider
 from tests.scheduler.test_scheduler import explain, select
 from tests.support.clouds import NOW, uuid_of
+from tests.support.fleets import load_fleet
 from tests.support.scheduling import flavor, report, spec
 from tests.support.versions import LATEST_HEADERS
 
@@ -249,3 +250,158 @@ def test_failure_of_a_filter_after_the_last_host_is_no_error(
     assert words is None or words in str(answer)
     ours = [record for record in caplog.records if "JsonFilter failed" in record.getMessage()]
     assert {our.levelname for our in ours} == {"DEBUG"}
+
+
+#: Each GPU gives a candidate. The limit is reached before the last host.
+GPUS = 8
+LIMIT = {"scheduler.max_placement_results": GPUS}
+BREADTH = {"placement.allocation_candidates_generation_strategy": "breadth-first"}
+GPU = flavor(extra_specs={"resources1:VGPU": "1"})
+
+
+@pytest.fixture
+def gpu_cloud(sqlite_app):
+    """Three hosts with eight GPUs. The first host is down."""
+    for name, seen in (("cn1", "2020-01-01T00:00:00Z"), ("cn2", None), ("cn3", None)):
+        more = {"last_seen_up": seen} if seen else {}
+        sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(name, **more)])
+        for number in range(GPUS):
+            add_provider(sqlite_app, f"{name} gpu {number}", parent=uuid_of(name), VGPU=1)
+    return sqlite_app
+
+
+def test_headline_names_the_limit_and_its_advice_helps(gpu_cloud):
+    explanation = explain(gpu_cloud, spec(flavor=GPU), overrides=LIMIT)
+    obstacle = explanation["funnel"]["obstacle"]
+    assert obstacle["name"] == "ComputeFilter"
+    words = "ComputeFilter rejected the last remaining host; the limit of candidates ([scheduler]"
+    assert obstacle["reason"].startswith(words)
+    assert "left out 2 hosts before" in obstacle["reason"]
+    assert "breadth-first" in obstacle["reason"]
+    explanation = explain(gpu_cloud, spec(flavor=GPU), overrides={**LIMIT, **BREADTH})
+    assert explanation["outcome"] == "selected"
+
+
+SEEN = 'last_seen_up: "2099-01-01T00:00:00Z"'
+SIZE = f"vcpus: 4, memory_mb: 8192, {SEEN}"
+SHARED = "00000000-0000-4000-8000-000000000001"
+ZONE, LICENSED_AGGREGATE = (
+    "00000000-0000-4000-8000-0000000000a1",
+    "00000000-0000-4000-8000-0000000000a2",
+)
+#: cn1 is in az1. Its pool of disk is in no zone.
+POOL = f"""
+hosts:
+- {{host: cn1, {SIZE}, local_gb: 0, provider_aggregates: [{SHARED}, {ZONE}]}}
+- {{host: cn2, {SIZE}, local_gb: 0, provider_aggregates: [{SHARED}]}}
+providers:
+- name: pool
+  inventories: {{DISK_GB: {{total: 100}}}}
+  traits: [MISC_SHARES_VIA_AGGREGATE]
+  aggregates: [{SHARED}]
+aggregates:
+- {{name: az1, uuid: {ZONE}, availability_zone: az1, hosts: cn1}}
+"""
+#: cn1 has a trait, its children do not. It is in an aggregate for licensed requests.
+TREE = f"""
+traits: [CUSTOM_OLD, CUSTOM_WIN]
+hosts:
+- host: cn1
+  vcpus: 4
+  memory_mb: 8192
+  local_gb: 100
+  {SEEN}
+  traits: [CUSTOM_OLD]
+  providers:
+  - {{name: gpu0, inventories: {{VGPU: {{total: 1}}}}}}
+  - {{name: gpu1, inventories: {{VGPU: {{total: 1}}}}}}
+aggregates:
+- {{name: lic, uuid: {LICENSED_AGGREGATE}, metadata: {{"trait:CUSTOM_WIN": required}}, hosts: cn1}}
+"""
+FLAT = f"""
+traits: [CUSTOM_WIN]
+hosts:
+- {{host: cn1, {SIZE}, local_gb: 100}}
+aggregates:
+- {{name: lic, uuid: {LICENSED_AGGREGATE}, metadata: {{"trait:CUSTOM_WIN": required}}, hosts: cn1}}
+"""
+GRANULAR = f"""
+traits: [CUSTOM_FAST]
+hosts:
+- host: cn1
+  vcpus: 4
+  memory_mb: 8192
+  local_gb: 100
+  {SEEN}
+  providers:
+  - {{name: child, inventories: {{SRIOV_NET_VF: {{total: 4}}}}, traits: [CUSTOM_FAST]}}
+"""
+FORBIDDING = {"scheduler.enable_forbidden_aggregates_filter": True}
+
+
+def small_flavor(disk=1, **extra_specs):
+    return flavor(vcpus=1, memory_mb=512, root_gb=disk, extra_specs=extra_specs)
+
+
+def verdict_on(app, fleet, request, **more):
+    load_fleet(app, fleet)
+    return explain(app, request, hosts=["cn1"], **more)["verdicts"][0]
+
+
+def text_of(verdict):
+    return "; ".join(reason["reason"] for reason in verdict["reasons"])
+
+
+def advice_of(verdict):
+    changes = [change for reason in verdict["reasons"] for change in reason.get("changes", ())]
+    return "; ".join(change["words"] for change in changes)
+
+
+def test_reason_names_the_pool_outside_the_zone(sqlite_app):
+    request = spec(flavor=small_flavor(10), availability_zone="az1")
+    verdict = verdict_on(sqlite_app, POOL, request)
+    assert "pool" in text_of(verdict)
+    assert "each of" not in text_of(verdict)
+    assert "add it to aggregate az1" not in advice_of(verdict)
+
+
+@pytest.mark.parametrize(
+    ("extra_specs", "overrides"),
+    [({"trait:CUSTOM_OLD": "forbidden"}, {}), ({}, FORBIDDING)],
+    ids=["trait", "aggregate"],
+)
+def test_forbidden_trait_or_aggregate_is_that_of_the_host(sqlite_app, extra_specs, overrides):
+    request = spec(flavor=small_flavor(**{"resources:VGPU": "1"}, **extra_specs))
+    verdict = verdict_on(sqlite_app, TREE, request, overrides=overrides)
+    assert "each of" not in text_of(verdict)
+
+
+def test_suggestion_is_evaluated_with_the_request_filters(sqlite_app):
+    load_fleet(sqlite_app, FLAT)
+    request = spec(flavor=small_flavor(**{"trait:CUSTOM_WIN": "required"}))
+    explanation = explain(sqlite_app, request, overrides=FORBIDDING)
+    words = [entry["words"] for entry in explanation["funnel"].get("would_fit", ())]
+    assert "cn1 would fit without trait CUSTOM_WIN" not in words
+
+
+def test_advice_for_a_group_names_the_provider(sqlite_app):
+    request = spec(
+        flavor=small_flavor(**{"resources1:VGPU": "1", "trait1:CUSTOM_FAST": "required"})
+    )
+    words = advice_of(verdict_on(sqlite_app, GRANULAR, request))
+    assert "child" in words or "CUSTOM_FAST" in words
+
+
+def test_pools_are_not_hosts(sqlite_app):
+    load_fleet(sqlite_app, POOL)
+    steps = explain(sqlite_app, spec(flavor=small_flavor(10)))["funnel"]["allocation_candidates"][
+        "steps"
+    ]
+    assert steps[0]["before"] == 2
+    explanation = explain(sqlite_app, spec(flavor=small_flavor(10), force_hosts=["cn2"]))
+    steps = explanation["funnel"]["allocation_candidates"]["steps"]
+    (step,) = [step for step in steps if step["constraint"] == "in_tree"]
+    assert [rejection["reason"] for rejection in step["rejected"]] == [
+        "not in the tree of cn2",
+        "pool: not in the tree of cn2",
+    ]
