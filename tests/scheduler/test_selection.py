@@ -5,14 +5,22 @@ from random import Random
 
 import pytest
 
+from placement_sched.model.aggregates import POLICIES, ServerGroup
 from placement_sched.model.clock import utcnow
+from placement_sched.scheduler import selection
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
 from placement_sched.scheduler.filters import BaseHostFilter
 from placement_sched.scheduler.host_manager import ClosedCells
 from placement_sched.scheduler.plugins import Plugins
-from placement_sched.scheduler.selection import HostSelector, RemainingCapacity
+from placement_sched.scheduler.selection import HostSelector, PlacementProgress, RemainingCapacity
+from placement_sched.scheduler.weighing import Weighing, run_weighers
 from placement_sched.scheduler.weights import BaseHostWeigher
-from tests.support.scheduling import instance
+from placement_sched.scheduler.weights.io_ops import IoOpsWeigher
+from placement_sched.scheduler.weights.num_instances import NumInstancesWeigher
+from placement_sched.scheduler.weights.ram import RAMWeigher
+from tests.scheduler.test_scheduler import explain
+from tests.support.clouds import uuid_of
+from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.states import build_host_state, build_spec, settings_with
 
 HOSTS = ("cn1", "cn2", "cn3", "cn4", "cn5")
@@ -144,3 +152,231 @@ def test_alternates_are_the_next_best_unselected_hosts():
     assert len(every.runs) == 1
     hosts = choose_hosts(2, FirstInstance(), alternates=2)
     assert hosts == [["cn1", "cn4", "cn5"], ["cn3", "cn4", "cn5"]]
+
+
+class RelativeWeigher(BaseHostWeigher):
+    def weigh_objects(self, weighed_obj_list, weight_properties):
+        assert weight_properties.flavor
+        total = sum(item.obj.free_ram_mb for item in weighed_obj_list)
+        return [total - item.obj.free_ram_mb for item in weighed_obj_list]
+
+
+WEIGHERS = [
+    kind.with_settings(settings_with())
+    for kind in (RAMWeigher, IoOpsWeigher, NumInstancesWeigher, RelativeWeigher)
+]
+
+
+@pytest.mark.parametrize("weighers", [WEIGHERS[:3], WEIGHERS, WEIGHERS[3:], []])
+@pytest.mark.parametrize("seed", range(2))
+def test_weights_step_by_step_equal_those_of_a_complete_run(weighers, seed):
+    random = Random(seed)
+    hosts = [
+        build_host_state(f"cn{n % 7}", f"node{n}", free_ram_mb=random.choice([1024, 2048, 4096]))
+        for n in range(12)
+    ]
+    weighing = Weighing(weighers)
+    while hosts:
+        step, complete = (
+            weighing.weigh(hosts, build_spec()),
+            run_weighers(weighers, hosts, build_spec()),
+        )
+        assert [(entry.obj.nodename, entry.weight) for entry in step.hosts] == [
+            (item.obj.nodename, item.weight) for item in complete.hosts
+        ]
+        best = random.choice(hosts)
+        best.consume_from_request(build_spec(flavor=flavor(memory_mb=100)))
+        weighing.note(best)
+        hosts = [host for host in hosts if random.random() < 0.9]
+
+
+def test_weights_of_an_earlier_instance_do_not_change():
+    hosts = [build_host_state(f"cn{n}", free_ram_mb=1024 * n) for n in (1, 2, 3)]
+    weighing = Weighing(WEIGHERS[:1])
+    first = weighing.weigh(hosts, build_spec())
+    before = [(host.obj.host, host.weight) for host in first.hosts], first.host_reports()
+    hosts[2].free_ram_mb = 0
+    weighing.note(hosts[2])
+    weighing.weigh(hosts, build_spec())
+    assert (
+        [(entry.obj.host, entry.weight) for entry in first.hosts],
+        first.host_reports(),
+    ) == before
+
+
+def cell(cpus):
+    """Return a NUMA node with CPUs, and with memory for four instances of 512 MB."""
+    pages = [{"size_kb": 4, "total": 2048 * 256, "used": 0, "reserved": 0}]
+    return {
+        "id": 0,
+        "cpuset": list(range(cpus)),
+        "pcpuset": [],
+        "memory": 2048,
+        "cpu_usage": 0,
+        "memory_usage": 0,
+        "pinned_cpus": [],
+        "siblings": [],
+        "mempages": pages,
+    }
+
+
+class CompleteRuns(PlacementProgress):
+    """Progress after which every filter and weigher runs on all hosts."""
+
+    def note(self, host):
+        self.weighing = Weighing(self.weighing._weighers)
+        self.reruns_filters = True
+
+
+@pytest.mark.parametrize("policy", [None, *POLICIES])
+@pytest.mark.parametrize(
+    "seed", [1, *[pytest.param(n, marks=pytest.mark.exhaustive) for n in (2, 3)]]
+)
+def test_selections_step_by_step_equal_those_of_complete_runs(
+    sqlite_app, monkeypatch, policy, seed
+):
+    random = Random(seed)
+    names = [f"cn{number}" for number in range(8)]
+    sizes = [4096, 6144, 65536]
+    reports = [
+        report(name, memory_mb=random.choice(sizes), numa_topology={"cells": [cell(8)]})
+        for name in names
+    ]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
+    uuids = [uuid_of(f"instance {number}") for number in range(9)]
+    for uuid in uuids[::2]:
+        sqlite_app.put_json(f"/scheduler/v1/instances/{uuid}", {"host": random.choice(names)})
+    group = {"policy": policy, "members": uuids[4:6]}
+    if policy == "anti-affinity":
+        group["rules"] = {"max_server_per_host": 2}
+    small = flavor(memory_mb=512, extra_specs={"hw:numa_nodes": "1"})
+    request = spec(*uuids[:7], flavor=small, instance_group=group if policy else None)
+
+    stepwise = explain(sqlite_app, request)
+    monkeypatch.setattr(selection, "PlacementProgress", CompleteRuns)
+    complete = explain(sqlite_app, request)
+    assert stepwise["outcome"] == "selected"
+    assert stepwise["selections"] == complete["selections"]
+
+
+@pytest.fixture
+def cloud(sqlite_app, monkeypatch):
+    """Hosts for 16, 16 and 8 instances of a CPU. From 20 instances on, capacity is counted."""
+    monkeypatch.setattr(selection, "_MIN_PAIRS", 60)
+    sizes = {"cn1": 4, "cn2": 4, "cn3": 2}
+    reports = [report(name, vcpus=vcpus) for name, vcpus in sizes.items()]
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
+    return sqlite_app
+
+
+def many_spec(count, **fields):
+    return {**spec(**fields), "instance_uuids": None, "num_instances": count}
+
+
+def test_too_many_instances_are_rejected_by_counting(cloud):
+    assert explain(cloud, many_spec(40))["outcome"] == "selected"
+    response = explain(cloud, many_spec(41))
+    assert response["outcome"] == "no_valid_host"
+    assert response["funnel"]["room"] == {"instances": 41, "at_most": 40}
+    assert response["funnel"]["obstacle"] == {
+        "stage": "room",
+        "name": "room",
+        "reason": "the hosts that passed have capacity for at most 40 of the 41 instances",
+    }
+    assert "later_instance" not in response["funnel"]
+    assert len(response["hosts"]) == 3
+    body = {"request_spec": many_spec(41)}
+    answer = cloud.post_json("/scheduler/v1/select_destinations", body, status=409).json
+    assert "capacity for at most 40 of the 41" in answer["errors"][0]["detail"]
+    assert explain(cloud, many_spec(33, ignore_hosts=["cn3"]))["funnel"]["room"]["at_most"] == 32
+    assert explain(cloud, many_spec(32, ignore_hosts=["cn3"]))["outcome"] == "selected"
+    funnel = explain(cloud, many_spec(9, flavor=flavor(vcpus=4)))["funnel"]
+    assert "room" not in funnel
+    assert funnel["later_instance"]["filters"]
+
+
+@pytest.mark.parametrize("name", ["ServerGroupAntiAffinityFilter", "GroupAntiAffinityFilter"])
+def test_anti_affinity_is_counted_by_the_number_of_hosts(cloud, name):
+    group = {"policy": "anti-affinity", "rules": {"max_server_per_host": 8}, "members": []}
+    assert ServerGroup.from_document(group).rules
+    overrides = {"filter_scheduler.enabled_filters": [name]}
+    answer = explain(cloud, many_spec(25, instance_group=group), overrides=overrides)
+    assert answer["funnel"]["room"] == {"instances": 25, "at_most": 24}
+    fit = explain(cloud, many_spec(24, instance_group=group), overrides=overrides)
+    assert fit["outcome"] == "selected"
+
+
+SMALL = flavor(vcpus=1, memory_mb=1, root_gb=0)
+LARGE_IMAGE = {"properties": {f"p{n}": "x" * 60_000 for n in range(15)}}
+LARGE_FLAVOR = flavor(extra_specs={f"resources:CUSTOM_{n}": "1" for n in range(100)})
+GROUP = {"policy": "soft-affinity", "members": [uuid_of(f"m{n}") for n in range(10_000)]}
+
+
+def hardware_fields(nodes, devices):
+    """Return the fields of a request for NUMA nodes and PCI devices."""
+    cells = [{"id": node, "cpuset": [node], "memory": 1} for node in range(nodes)]
+    requests = [{"count": 1, "spec": [{"vendor_id": "8086"}]}] * devices
+    return {"numa_topology": {"cells": cells}, "pci_requests": {"requests": requests}}
+
+
+@pytest.mark.parametrize(
+    ("number", "fields", "detail"),
+    [
+        (
+            15,
+            {"flavor": SMALL, "image": LARGE_IMAGE},
+            "for each of 15 instances, more than 10000000 in total (at $.request_spec.image)",
+        ),
+        (
+            60,
+            {"flavor": LARGE_FLAVOR},
+            "60 instances that request 103 amounts of resources each exceed 6000",
+        ),
+        (
+            101,
+            {"flavor": SMALL, "instance_group": GROUP},
+            "101 instances of a server group with 10000 members: the product may be 1000000 at",
+        ),
+        (200, hardware_fields(4, 4), None),
+        (
+            201,
+            hardware_fields(4, 4),
+            "all instances together may have at most 1600 NUMA nodes plus PCI requests (at $.req",
+        ),
+    ],
+    ids=lambda value: str(value)[:20] if isinstance(value, str | int) else "",
+)
+def test_size_of_all_instances_is_limited(sqlite_app, number, fields, detail):
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
+    uuids = [uuid_of(f"{number} {n}") for n in range(number)]
+    body = {"request_spec": spec(*uuids, **fields)}
+    path = "select_destinations" if "image" in fields or number == 60 else "explain"
+    answer = sqlite_app.post_json(f"/scheduler/v1/{path}", body, expect_errors=True)
+    if detail is None:
+        assert answer.status_int in {200, 409}
+    else:
+        assert answer.status_int == 400
+        assert detail in answer.json["errors"][0]["detail"]
+
+
+def test_number_of_alternates_is_limited(sqlite_app):
+    sqlite_app.post_json("/scheduler/v1/compute_nodes", [report("cn1", vcpus=1000)])
+    uuids = [uuid_of(str(n)) for n in range(100)]
+    request = {"request_spec": spec(*uuids, flavor=flavor(vcpus=1, memory_mb=1, root_gb=0))}
+    for attempts, alternates, status in ((201, True, 200), (202, True, 400), (202, False, 200)):
+        overrides = {"scheduler.max_attempts": attempts}
+        body = {**request, "return_alternates": alternates, "overrides": overrides}
+        answer = sqlite_app.post_json("/scheduler/v1/explain", body, status=status)
+        if status == 400:
+            assert answer.json["errors"][0]["detail"] == (
+                "[scheduler] max_attempts requires 201 alternates for each of 100 instances, more "
+                "than 20000 in total (at $.request_spec.num_instances)"
+            )
+
+
+def test_pinned_cpus_may_use_vcpu_of_other_hosts(cloud):
+    pinned = flavor(extra_specs={"hw:cpu_policy": "dedicated"}, vcpus=1)
+    overrides = {"filter_scheduler.enabled_filters": ["ComputeFilter"]}
+    body = many_spec(30, flavor=pinned)
+    answer = explain(cloud, body, overrides=overrides)
+    assert answer["outcome"] == "selected"

@@ -123,22 +123,6 @@ def test_full_domain_limits_the_other_domains(sqlite_cloud):
     assert max(hosts) == "cn4"
 
 
-def test_hint_overrides_the_flavor(sqlite_cloud):
-    group = soft_group(sqlite_cloud)
-    for number in (1, 2):
-        select_hosts(sqlite_cloud, instance(number), instance_group=group, force_hosts=["cn1"])
-    hints = {"max_skew": "3"}
-    answer = select_hosts(
-        sqlite_cloud, instance(3), path=EXPLAIN, **spread_request(group), scheduler_hints=hints
-    )
-    assert rejections(answer).keys() == {"cn5"}
-    hints = {"spread_by": "rack", "max_skew": "1"}
-    answer = select_hosts(
-        sqlite_cloud, instance(3), path=EXPLAIN, instance_group=group, scheduler_hints=hints
-    )
-    assert rejections(answer).keys() == {"cn1", "cn2", "cn3", "cn5"}
-
-
 def test_soft_spread_prefers_the_emptiest_rack(sqlite_cloud):
     group = soft_group(sqlite_cloud)
     for number in (1, 2):
@@ -221,21 +205,6 @@ def test_hard_spread_without_its_filter_is_an_error(sqlite_url, make_app):
         assert read_error(answer) == expected
     select_hosts(app, instance(1), **spread_request(group, SOFT))
     select_hosts(app, instance(2), flavor=flavor(extra_specs=HARD))
-
-
-def test_verdict_on_a_host_suggests_a_larger_skew(sqlite_cloud):
-    group = soft_group(sqlite_cloud)
-    for number in (1, 2):
-        select_hosts(sqlite_cloud, instance(number), instance_group=group, force_hosts=["cn1"])
-    body = {"request_spec": spec(instance(3), **spread_request(group)), "hosts": ["cn2"]}
-    (verdict,) = sqlite_cloud.post_json(EXPLAIN, body).json["verdicts"]
-    (reason,) = verdict["reasons"]
-    assert reason["name"] == "TopologySpreadFilter"
-    assert reason["changes"][0] == {
-        "action": "raise_skew",
-        "words": "raise max_skew to 3",
-        "max_skew": 3,
-    }
 
 
 def test_instance_that_moves_does_not_count_itself(sqlite_cloud):

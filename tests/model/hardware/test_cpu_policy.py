@@ -227,23 +227,6 @@ KEY, NAME = "hw:tpm_version", "hw_tpm_version"
 FLAVOR, IMAGE = f"flavor extra spec '{KEY}'", f"image property '{NAME}'"
 
 
-@pytest.mark.parametrize(
-    ("extra_specs", "properties", "value", "source"),
-    [
-        ({}, {}, None, FLAVOR),
-        ({KEY: "2.0"}, {}, "2.0", FLAVOR),
-        ({}, {NAME: "2.0"}, "2.0", IMAGE),
-        ({KEY: "2.0"}, {NAME: "2.0"}, "2.0", FLAVOR),
-        ({KEY: ""}, {NAME: "2.0"}, "2.0", IMAGE),
-        ({KEY: ""}, {}, None, FLAVOR),
-    ],
-)
-def test_value_of_flavor_or_image_is_used(extra_specs, properties, value, source):
-    both = hardware_of(extra_specs, properties)
-    assert both.agreed_value("tpm_version") == value
-    assert both.source("tpm_version") == source
-
-
 def test_different_values_are_rejected_with_both_keys():
     both = hardware_of({KEY: "2.0"}, {NAME: "1.2"})
     message = f"{FLAVOR} is '2.0', {IMAGE} is '1.2': they must be equal"
@@ -255,24 +238,6 @@ def test_different_values_are_rejected_with_both_keys():
         read_error(
             lambda b=both: b.agreed_flag("locked_memory"), "hw:locked_memory", "hw_locked_memory"
         )
-
-
-@pytest.mark.parametrize(
-    ("by_flavor", "by_image", "flag"),
-    [
-        (None, None, None),
-        ("yes", None, True),
-        ("junk", None, False),
-        (None, "true", True),
-        (None, "false", False),
-        ("1", "on", True),
-        ("no", "0", False),
-    ],
-)
-def test_flag_of_flavor_or_image_is_used(by_flavor, by_image, flag):
-    extra_specs = {} if by_flavor is None else {"hw:locked_memory": by_flavor}
-    properties = {} if by_image is None else {"hw_locked_memory": by_image}
-    assert hardware_of(extra_specs, properties).agreed_flag("locked_memory") is flag
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """NUMA cells of hosts and instances."""
 
+from itertools import combinations, permutations
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from placement_sched.model.hardware.numa import (
+    FitBudget,
     InstanceNUMACell,
     InstanceNUMATopology,
     NetworkMetadata,
@@ -11,8 +16,14 @@ from placement_sched.model.hardware.numa import (
     NUMAPagesTopology,
     NUMATopology,
     NUMATopologyLimits,
+    first_arrangement,
 )
+from placement_sched.model.hardware.numa_fit import fit_candidates, fit_to_host
+from placement_sched.model.hardware.pci_devices import Devices, PciPools
+from placement_sched.model.hardware.pci_requests import AFFINITY_POLICIES, InstancePCIRequest
+from placement_sched.model.verdict import Rejection
 from placement_sched.schemas.node_report import numa_topology
+from tests.support.numa_nodes import build_host_with_memory, build_instance_with_memory
 
 CELL = {"id": 0, "cpuset": [0, 1], "memory": 1024}
 
@@ -181,3 +192,230 @@ def test_instance_topology_has_the_policy_of_its_cells():
     assert not empty.emulator_threads_isolated
     cell = InstanceNUMACell(id=0, cpuset=frozenset(), memory=1, cpu_policy="mixed")
     assert InstanceNUMATopology(cells=(cell,)).cpu_policy == "mixed"
+
+
+@pytest.mark.parametrize(
+    ("places", "result"),
+    [
+        ([[0, 1]], (0,)),
+        ([[0, 1], [0, 1]], (0, 1)),
+        ([[0, 1], [0]], (1, 0)),
+        ([[0], [0]], None),
+        ([[0, 1, 2], [0, 1], [0, 1]], (2, 0, 1)),
+        ([[1], []], None),
+        ([], ()),
+    ],
+)
+def test_earlier_item_gets_the_first_place_that_fits(places, result):
+    assert first_arrangement(places, lambda _places: True) == result
+
+
+ARRANGEMENT = "placement_sched.model.hardware.numa"
+PLACES = st.lists(st.lists(st.integers(0, 4), unique=True).map(sorted), min_size=1, max_size=4)
+ACCEPTED = st.frozensets(st.frozensets(st.integers(0, 4), min_size=1, max_size=4), max_size=12)
+
+
+@given(PLACES, ACCEPTED)
+def test_arrangement_equals_that_of_an_exhaustive_search(places, accepted_sets):
+    arrangements = (
+        arrangement
+        for arrangement in permutations(range(5), len(places))
+        if all(place in places_set for place, places_set in zip(arrangement, places, strict=True))
+        and frozenset(arrangement) in accepted_sets
+    )
+    assert first_arrangement(
+        places, lambda places_set: frozenset(places_set) in accepted_sets
+    ) == next(arrangements, None)
+
+
+def test_each_set_of_places_is_evaluated_once():
+    sets, budget = [], FitBudget(1_000_000)
+
+    def reject_set(places_set):
+        sets.append(frozenset(places_set))
+
+    assert first_arrangement([list(range(10))] * 5, reject_set, effort=budget) is None
+    assert len(sets) == len(set(sets)) == 252
+
+
+@given(PLACES, st.lists(st.sampled_from("abc"), min_size=5, max_size=5), st.data())
+def test_equal_places_are_interchangeable(places, place_kinds, data):
+    counts = st.lists(st.sampled_from("abc"), min_size=len(places), max_size=len(places))
+    accepted_sets = data.draw(st.lists(counts.map(sorted), max_size=4))
+
+    def accepts(places_set):
+        return sorted(place_kinds[place] for place in places_set) in accepted_sets
+
+    arrangements = (
+        arrangement
+        for arrangement in permutations(range(5), len(places))
+        if all(place in places_set for place, places_set in zip(arrangement, places, strict=True))
+        and accepts(arrangement)
+    )
+    assert first_arrangement(places, accepts, lambda: place_kinds) == next(arrangements, None)
+
+
+def test_equal_sets_of_places_are_evaluated_once():
+    sets = []
+    place_kinds = ["near", *["far"] * 15]
+    assert first_arrangement([range(16)] * 8, sets.append, lambda: place_kinds) is None
+    assert len(sets) == 2
+
+
+def test_search_stops_at_its_effort_limit():
+    sets, budget = [], FitBudget(1000)
+    assert first_arrangement([list(range(64))] * 32, sets.append, effort=budget) is None
+    assert (budget.gave_up, budget.remaining) == (True, 0)
+    assert len(sets) <= 100
+
+
+def test_first_arrangement_is_tried_without_effort():
+    budget = FitBudget(0)
+    assert first_arrangement([range(16)] * 16, lambda _: True, effort=budget) == tuple(range(16))
+    assert not budget.gave_up
+    assert first_arrangement([range(32)] * 16, lambda _: False, effort=budget) is None
+    assert budget.gave_up
+
+
+@pytest.mark.parametrize(("steps", "sets", "number"), [(0, 10, 4), (0, 1000, 1), (1000, 245, 5)])
+def test_effort_of_later_sets_is_counted(steps, sets, number):
+    attempts: list[tuple[int, ...]] = []
+    budget = FitBudget(steps)
+    assert (
+        first_arrangement([range(8)] * 2, attempts.append, effort=budget, steps_per_check=sets)
+        is None
+    )
+    assert len(attempts) == number
+    assert budget.gave_up
+
+
+LIMITS = NUMATopologyLimits(cpu_allocation_ratio=16.0, ram_allocation_ratio=1.0)
+POOLS = st.lists(
+    st.fixed_dictionaries(
+        {
+            "vendor_id": st.just("10de"),
+            "product_id": st.sampled_from("ab"),
+            "numa_node": st.sampled_from([None, 0, 1, 2, 3]),
+            "count": st.integers(1, 3),
+        },
+        optional={"dev_type": st.sampled_from(["type-PF", "type-VF"]), "physnet": st.just("x")},
+    ),
+    max_size=5,
+)
+REQUESTS = st.lists(
+    st.builds(
+        InstancePCIRequest,
+        count=st.integers(1, 4),
+        spec=st.sampled_from(
+            [({"product_id": "a"},), ({"product_id": "b"},), ({"vendor_id": "10de"},)]
+        ),
+        numa_policy=st.sampled_from([None, *AFFINITY_POLICIES]),
+    ),
+    min_size=1,
+    max_size=3,
+)
+SOCKETS = st.lists(st.sampled_from([0, 1]), min_size=4, max_size=4)
+
+
+@given(POOLS, REQUESTS, SOCKETS, st.integers(1, 4), st.sets(st.integers(0, 3)))
+def test_devices_equal_those_of_an_exhaustive_search(pools, requests, sockets, count, full):
+    numa = {"cells": [{"id": node, "socket": socket} for node, socket in enumerate(sockets)]}
+    stats = PciPools.of(pools, numa)
+    host = build_host_with_memory(*(1 if node in full else 512 for node in range(4)))
+    instance = build_instance_with_memory(*[512] * count)
+    result = fit_to_host(host, instance, None, Devices(stats, requests))
+    served = any(
+        not full.intersection(places_set)
+        and stats.support_requests(requests, None, [host.cells[node] for node in places_set])
+        for places_set in combinations(range(4), count)
+    )
+    assert isinstance(result, Rejection) is not served
+    if served:
+        assert stats.support_requests(requests, None, result)
+
+
+class CountingPools(PciPools):
+    """Pools that count the calls of ``support_requests``."""
+
+    __slots__ = ("calls",)
+
+    def support_requests(self, requests, provider_mapping=None, numa_cells=None):
+        self.calls = getattr(self, "calls", 0) + 1
+        return super().support_requests(requests, provider_mapping, numa_cells)
+
+
+def _gpus(pools, count, policy="required"):
+    spec = ({"vendor_id": "10de", "product_id": "1db4"},)
+    ids = {"vendor_id": "10de", "product_id": "1db4"}
+    stats = CountingPools.of(
+        [{**ids, "numa_node": node, "count": number} for node, number in pools]
+    )
+    return Devices(stats, [InstancePCIRequest(count=count, spec=spec, numa_policy=policy)])
+
+
+@pytest.mark.parametrize(
+    ("pools", "count", "nodes", "full", "attempts"),
+    [
+        ([(0, 2)], 1, 4, {0}, 1),
+        ([(0, 2)], 3, 8, set(), 2),
+        ([(node, 1) for node in range(16)], 9, 8, set(), 1),
+        ([(0, 2), (1, 2)], 5, 8, set(), 3),
+    ],
+    ids=["no room near", "too few", "one at each", "two groups"],
+)
+def test_few_sets_of_sixteen_nodes_are_tried_for_devices(pools, count, nodes, full, attempts):
+    host = build_host_with_memory(*(1 if node in full else 512 for node in range(16)))
+    instance = build_instance_with_memory(*[512] * nodes)
+    devices = _gpus(pools, count)
+    result = fit_to_host(host, instance, None, devices)
+    assert "cannot be served near NUMA nodes" in result.reason
+    assert devices.stats.calls == attempts
+
+
+def test_search_of_a_request_is_limited_over_all_hosts(monkeypatch):
+    monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_STEPS", 1000)
+    host, instance = build_host_with_memory(*[512] * 16), build_instance_with_memory(*[512] * 8)
+    budget, attempts = FitBudget(), []
+    for _ in range(10):
+        devices = _gpus([(node, node + 1) for node in range(16)], 500)
+        result = fit_candidates(host, instance, LIMITS, devices, None, budget)
+        assert "not all sets of NUMA nodes were tried" in result.reason
+        attempts.append(devices.stats.calls)
+    assert attempts[0] <= 100
+    assert max(attempts[1:]) <= 10
+
+
+def test_the_only_arrangement_is_found_in_few_steps():
+    # Without a look-ahead, every set of the others would be tried for the last two nodes.
+    places = [list(range(16))] * 13 + [[0], [0, 1], [0, 1, 2]]
+    budget = FitBudget(5_000)
+    result = first_arrangement(places, lambda _some: True, effort=budget)
+    assert result == (*range(3, 16), 0, 1, 2)
+
+
+def test_search_for_further_candidates_is_limited_over_all_hosts(monkeypatch):
+    monkeypatch.setattr(f"{ARRANGEMENT}.MAX_NUMA_CANDIDATES", 10)
+    host, instance = build_host_with_memory(*[512] * 16), build_instance_with_memory(*[512] * 8)
+    candidates = [{"mappings": {"": [str(number)]}} for number in range(1000)]
+    many, few = _gpus([(node, 1) for node in range(16)], 500), _gpus([(3, 1)], 1, "preferred")
+    rejection = fit_candidates(host, instance, LIMITS, many, candidates, FitBudget(0))
+    assert rejection.reason.count("not all sets of NUMA nodes were tried") == 1
+    assert 10 < many.stats.calls < 100
+    remaining = fit_candidates(host, instance, LIMITS, few, candidates, FitBudget(0))
+    assert candidates[: len(remaining)] == remaining
+    assert 10 < len(remaining) < 50
+    spent = FitBudget(0)
+    fit_candidates(host, instance, LIMITS, many, candidates, spent)
+    remaining = fit_candidates(host, instance, LIMITS, few, candidates, spent)
+    assert 1 <= len(remaining) < 10
+    enough = FitBudget(100_000)
+    assert fit_candidates(host, instance, LIMITS, few, candidates, enough) == candidates
+
+
+def test_candidates_are_ignored_by_nodes_without_capacity():
+    host, instance = build_host_with_memory(512, 1), build_instance_with_memory(512, 512)
+    devices, candidates = _gpus([(0, 1)], 1), [{"mappings": {}}] * 1000
+    budget = FitBudget(100)
+    rejection = fit_candidates(host, instance, LIMITS, devices, candidates, budget)
+    assert "do not fit all at once" in rejection.reason
+    assert budget.remaining > 80

@@ -3,14 +3,28 @@
 
 import pytest
 
-from placement_sched.model.hardware.numa import PAGES_ANY, NetworkMetadata
+from placement_sched.model.hardware.numa import (
+    PAGES_ANY,
+    PAGES_LARGE,
+    PAGES_SMALL,
+    FittedNUMACell,
+    NetworkMetadata,
+)
 from placement_sched.model.hardware.numa_fit import (
+    PinnedCPUs,
     bind_to_nodes,
     can_reach_networks,
+    choose_pages,
+    fit_cell,
     fit_to_host,
     in_order,
+    memory_shortage,
+    pin_cell,
+    plain_shortage,
     reject_far_devices,
     reject_too_few_nodes,
+    shared_shortage,
+    smallest_page,
     with_usage,
 )
 from placement_sched.model.hardware.pci_devices import Devices
@@ -304,3 +318,303 @@ def test_rejections_have_requested_and_free_amounts_and_devices():
         "2 PCI requests cannot be served near NUMA nodes with enough capacity; free devices: none "
         "at any node"
     )
+
+
+HOST = build_cell(
+    7,
+    shared=[8, 9],
+    pinned=range(4),
+    siblings=CORES,
+    mempages=build_pages((4, 262144), (2048, 512)),
+)
+
+
+def test_fitted_cell_has_host_cpus_and_pages():
+    node = build_instance_cell(
+        3, shared=[1], pinned=[0, 2], pagesize=PAGES_ANY, cpu_thread_policy="prefer"
+    )
+    assert fit_cell(HOST, node, build_limits(), reserved=1) == FittedNUMACell(
+        id=7,
+        cpuset=frozenset({1}),
+        pcpuset=frozenset({0, 2}),
+        memory=512,
+        pagesize=2048,
+        cpu_policy="mixed",
+        cpu_thread_policy="prefer",
+        cpu_pinning={0: 0, 2: 1},
+        cpuset_reserved=frozenset({2}),
+    )
+
+
+@pytest.mark.parametrize(
+    ("node", "reason"),
+    [
+        (build_instance_cell(memory=1025), "1025 MB requested, 1024 MB free of 1024 x 1"),
+        (
+            build_instance_cell(pinned=[0], memory=1025),
+            "1025 MB requested, 1024 MB in 262144 of 262144 pages of 4 KiB free",
+        ),
+        (build_instance_cell(pagesize=8), "pages of 8 KiB requested, the node has none"),
+        (build_instance_cell(shared=range(3)), "3 shared CPUs requested, 2 in all"),
+        (build_instance_cell(shared=range(3), pinned=[9]), "3 shared CPUs requested, 2 in all"),
+        (
+            build_instance_cell(pinned=range(5)),
+            "5 dedicated CPUs requested, 4 of 4 dedicated CPUs free",
+        ),
+    ],
+    ids=["memory", "memory beside pinned", "pages", "shared", "mixed", "dedicated"],
+)
+def test_reason_names_the_missing_resource(node, reason):
+    assert fit_cell(HOST, node, build_limits()) == reason
+
+
+def test_dedicated_cpus_do_not_count_as_shared_ones():
+    node = build_instance_cell(shared=range(9), pinned=[9], cpu_policy="dedicated")
+    assert isinstance(fit_cell(HOST, node, build_limits()), FittedNUMACell)
+    unpinned = build_instance_cell(shared=[0], pinned=range(1, 9), cpu_policy="shared")
+    assert isinstance(fit_cell(HOST, unpinned, build_limits()), FittedNUMACell)
+
+
+@pytest.mark.parametrize("pagesize", [None, 0])
+def test_page_size_is_unchanged_if_none_is_requested(pagesize):
+    assert fit_cell(HOST, build_instance_cell(shared=[0], pagesize=pagesize)).pagesize == pagesize
+
+
+SMALL, BIG, HUGE = 4, 2048, 1048576
+FULL = build_pages((SMALL, 262144), (BIG, 512), (HUGE, 1))
+
+
+@pytest.mark.parametrize(
+    ("used", "ratio", "memory", "shortage"),
+    [
+        (0, 1.0, 1024, None),
+        (512, 1.0, 513, "513 MB requested, 512 MB free of 1024 x 1"),
+        (512, 1.5, 1025, "1025 MB requested, 1024 MB free of 1024 x 1.5"),
+        (0, 0.5, 513, "513 MB requested, 512 MB free of 1024 x 0.5"),
+    ],
+)
+def test_allocation_ratio_applies_to_memory(used, ratio, memory, shortage):
+    host = build_cell(memory_usage=used)
+    cell = build_instance_cell(memory=memory)
+    assert memory_shortage(host, cell, build_limits(ram=ratio)) == shortage
+    assert memory_shortage(host, cell, None) is None
+
+
+def test_allocation_ratio_does_not_apply_to_dedicated_cpus():
+    host = build_cell(memory_usage=1024)
+    assert memory_shortage(host, build_instance_cell(pinned=[0]), build_limits(ram=0.5)) is None
+    mixed = build_instance_cell(shared=[1], pinned=[0])
+    assert memory_shortage(host, mixed, build_limits()) is not None
+
+
+@pytest.mark.parametrize(
+    ("host", "memory", "floating", "pinned"),
+    [
+        ({}, 1024, None, None),
+        (
+            {},
+            1025,
+            "1025 MB requested, 1024 of 1024 MB in all",
+            "1025 MB requested, 1024 of 1024 MB free",
+        ),
+        ({"memory_usage": 600}, 512, None, "512 MB requested, 424 of 1024 MB free"),
+        ({"mempages": build_pages((SMALL, 262144))}, 1024, None, None),
+        (
+            {"mempages": build_pages((SMALL, 131072, 0, 1))},
+            512,
+            None,
+            "512 MB requested, 511 MB in 131071 of 131072 pages of 4 KiB free",
+        ),
+        (
+            {"mempages": build_pages((BIG, 512), (SMALL, 131071))},
+            512,
+            "512 MB requested, 511 MB in 131071 of 131071 pages of 4 KiB in all",
+            "512 MB requested, 511 MB in 131071 of 131071 pages of 4 KiB free",
+        ),
+        # Only the node's pages count, not the memory that it has in all.
+        ({"memory": 256, "mempages": build_pages((SMALL, 262144))}, 1024, None, None),
+    ],
+    ids=[
+        "all", "too much", "in use", "all small pages", "a page kept", "few small ones", "by pages",
+    ],
+)  # fmt: skip
+def test_memory_without_a_page_size_uses_the_smallest_pages(host, memory, floating, pinned):
+    cell = build_cell(**host)
+    assert plain_shortage(cell, build_instance_cell(memory=memory)) == floating
+    assert plain_shortage(cell, build_instance_cell(memory=memory, pinned=[0])) == pinned
+
+
+@pytest.mark.parametrize(
+    ("size", "host_pages", "expected"),
+    [
+        (BIG, FULL, BIG),
+        (PAGES_SMALL, FULL, SMALL),
+        (PAGES_LARGE, FULL, BIG),
+        (PAGES_ANY, FULL, BIG),
+        (PAGES_ANY, build_pages((SMALL, 262144), (BIG, 512, 512)), SMALL),
+        (PAGES_ANY, build_pages((BIG, 512)), BIG),
+        (PAGES_LARGE, build_pages((BIG, 512)), "large pages requested, the node has none"),
+        (8, FULL, "pages of 8 KiB requested, the node has none"),
+        (
+            BIG,
+            build_pages((BIG, 512, 200, 57)),
+            "512 MB in pages of 2048 KiB requested, 510 MB in 255 of 512 pages of 2048 KiB free",
+        ),
+        (
+            PAGES_LARGE,
+            build_pages((SMALL, 262144), (BIG, 9, 9)),
+            "512 MB in large pages requested, 0 MB in 0 of 9 pages of 2048 KiB free",
+        ),
+        (
+            PAGES_SMALL,
+            build_pages((SMALL, 100), (BIG, 512)),
+            "512 MB in small pages requested, 0 MB in 100 of 100 pages of 4 KiB free",
+        ),
+    ],
+)  # fmt: skip
+def test_the_largest_pages_with_enough_memory_are_chosen(size, host_pages, expected):
+    host = build_cell(mempages=host_pages)
+    assert choose_pages(host, build_instance_cell(pagesize=size)) == expected
+
+
+def test_smallest_page_size_and_policies_of_cells_without_cpus():
+    assert smallest_page(build_cell(mempages=build_pages((BIG, 1), (SMALL, 1)))) == SMALL
+    assert smallest_page(build_cell()) is None
+    for policy in (None, "shared"):
+        fitted = fit_cell(build_cell(), build_instance_cell(cpu_policy=policy), build_limits())
+        assert isinstance(fitted, FittedNUMACell)
+
+
+OF_EIGHT = "of 8 dedicated CPUs free"
+
+
+def pin_cpus(host, count, policy=None, reserved=0):
+    node = build_instance_cell(pinned=range(count), cpu_thread_policy=policy)
+    result = pin_cell(host, node, reserved)
+    if isinstance(result, PinnedCPUs):
+        assert sorted(result.cpus) == list(range(count))
+        return [result.cpus[cpu] for cpu in range(count)], sorted(result.reserved)
+    return result
+
+
+def host_with_threads(*pinned):
+    return build_cell(pinned=range(8), siblings=THREADS, pinned_cpus=pinned)
+
+
+def host_before_train(*pinned):
+    """Return a node as before Train: the same CPUs for sharing and for pinning."""
+    return build_cell(shared=range(8), pinned=range(8), siblings=THREADS, pinned_cpus=pinned)
+
+
+@pytest.mark.parametrize(
+    ("pinned", "count", "cpus"),
+    [
+        ([], 1, [0]),
+        ([], 3, [0, 4, 1]),
+        ([0], 2, [1, 5]),
+        ([0, 1], 5, [4, 5, 2, 6, 3]),
+        ([0, 1, 2], 3, [4, 5, 6]),
+        ([4, 2, 3], 4, [0, 1, 6, 7]),
+    ],
+)
+@pytest.mark.parametrize("policy", [None, "prefer"])
+def test_full_cores_are_preferred(pinned, count, cpus, policy):
+    assert pin_cpus(host_with_threads(*pinned), count, policy) == (cpus, [])
+
+
+@pytest.mark.parametrize(
+    ("pinned", "count", "expected"),
+    [
+        ([], 3, ([0, 4, 1], [])),
+        ([0, 1], 4, ([2, 6, 3, 7], [])),
+        ([0, 1], 5, "5 dedicated CPUs on sibling threads requested, 4 free"),
+        ([0], 8, f"8 dedicated CPUs requested, 7 {OF_EIGHT}"),
+    ],
+)
+def test_required_siblings_are_taken_from_free_cores(pinned, count, expected):
+    assert pin_cpus(host_with_threads(*pinned), count, "require") == expected
+
+
+@pytest.mark.parametrize("policy", [None, "prefer", "isolate"])
+def test_cores_of_one_thread_are_taken_in_order(policy):
+    host = build_cell(pinned=range(4), siblings=CORES, pinned_cpus=[1])
+    assert pin_cpus(host, 3, policy) == ([0, 2, 3], [])
+    assert pin_cpus(host, 4, policy) == "4 dedicated CPUs requested, 3 of 4 dedicated CPUs free"
+
+
+def test_cores_of_one_thread_have_no_siblings_and_cores_of_several_are_not_isolated():
+    host = build_cell(pinned=range(4), siblings=CORES)
+    assert pin_cpus(host, 1, "require") == "1 dedicated CPUs on sibling threads requested, 0 free"
+    reason = "thread policy isolate requested, cores have several threads"
+    assert pin_cpus(host_with_threads(), 1, "isolate") == reason
+
+
+@pytest.mark.parametrize(
+    ("pinned", "count", "reserved", "expected"),
+    [
+        ([0], 2, 0, ([1, 2], [])),
+        ([0, 1], 3, 0, "3 dedicated CPUs on separate cores requested, 2 cores free"),
+        ([], 1, 1, ([0], [1])),
+        ([0], 1, 1, ([1], [4])),
+        ([], 4, 1, "1 dedicated CPU for the emulator requested, 0 left"),
+    ],
+)
+def test_hosts_before_train_isolate_with_idle_threads(pinned, count, reserved, expected):
+    assert pin_cpus(host_before_train(*pinned), count, "isolate", reserved) == expected
+
+
+@pytest.mark.parametrize(
+    ("pinned", "count", "expected"),
+    [
+        ([], 2, ([0, 4], [1])),
+        ([0, 1], 4, ([2, 6, 3, 7], [4])),
+        ([], 7, ([0, 4, 1, 5, 2, 6, 3], [7])),
+        ([], 8, f"8 dedicated CPUs and 1 for the emulator requested, 8 {OF_EIGHT}"),
+    ],
+)
+def test_emulator_gets_a_free_cpu(pinned, count, expected):
+    assert pin_cpus(host_with_threads(*pinned), count, None, reserved=1) == expected
+
+
+def test_only_cpus_of_a_core_are_used_unless_no_cores_are_reported():
+    host = build_cell(pinned=range(4), siblings=CORES[:2])
+    assert pin_cpus(host, 2) == ([0, 1], [])
+    assert pin_cpus(host, 3) == "3 dedicated CPUs on reported cores requested, 2 free"
+    assert pin_cpus(host, 2, reserved=1) == "1 dedicated CPU for the emulator requested, 0 left"
+    assert pin_cpus(build_cell(pinned=[7, 3, 5], pinned_cpus=[3]), 2) == ([5, 7], [])
+
+
+@pytest.mark.parametrize(
+    ("policy", "reserved", "fits"),
+    [(None, 0, True), ("require", 0, True), ("isolate", 0, False), (None, 1, False)],
+)
+def test_node_with_shared_cpus_only_is_valid_in_a_mixed_topology(policy, reserved, fits):
+    node = build_instance_cell(shared=[0], cpu_policy="mixed", cpu_thread_policy=policy)
+    expected = pin_cell(host_with_threads(), node, reserved)
+    assert (expected == PinnedCPUs({}, frozenset())) is fits
+    empty = build_instance_cell(cpu_policy="dedicated")
+    assert pin_cell(host_with_threads(), empty, 0) == (
+        "CPU policies require pinned CPUs, none requested"
+    )
+
+
+@pytest.mark.parametrize(
+    ("used", "ratio", "count", "shortage"),
+    [
+        (0, 1.0, 4, None),
+        (0, 0.5, 3, "3 shared CPUs requested, 2 free of 4 x 0.5"),
+        (4, 1.0, 1, "1 shared CPUs requested, 0 free of 4 x 1"),
+        (5, 2.0, 4, "4 shared CPUs requested, 3 free of 4 x 2"),
+        (6, 1.3, 0, "0 shared CPUs requested, -0.8 free of 4 x 1.3"),
+    ],
+)
+def test_allocation_ratio_applies_to_shared_cpus(used, ratio, count, shortage):
+    host = build_cell(shared=range(4), cpu_usage=used)
+    cell = build_instance_cell(shared=range(count))
+    assert shared_shortage(host, cell, build_limits(cpu=ratio)) == shortage
+
+
+def test_without_limits_usage_of_shared_cpus_is_ignored():
+    host = build_cell(shared=range(4), cpu_usage=99)
+    assert shared_shortage(host, build_instance_cell(shared=range(4)), None) is None
+    assert shared_shortage(host, build_instance_cell(shared=range(5)), None) is not None

@@ -191,7 +191,8 @@ def test_value_is_read_from_flavor_or_image_and_checked(name, key, value, other)
     image_key = key.replace(":", "_")
     assert read_device(name, {}) is None
     assert read_device(name, {key: value}) == read_device(name, {}, {image_key: value}) == value
-    assert read_device(name, {key: value}, {image_key: value}) == value
+    for by_flavor in (value, ""):
+        assert read_device(name, {key: by_flavor}, {image_key: value}) == value
     read_error(lambda: read_device(name, {key: value}, {image_key: other}), key, image_key)
     assert "expected" in read_error(lambda: read_device(name, {key: "junk"}), key)
 
@@ -208,6 +209,8 @@ def test_flag_is_read_from_flavor_or_image(name, key):
     image_key = key.replace(":", "_")
     assert read_device(name, {}) is read_device(name, {key: "false"}, {image_key: "no"}) is False
     assert read_device(name, {key: "true"}) is read_device(name, {}, {image_key: "yes"}) is True
+    assert read_device(name, {key: "1"}, {image_key: "on"}) is True
+    assert read_device(name, {key: "junk"}) is False
     read_error(lambda: read_device(name, {key: "no"}, {image_key: "yes"}), key, image_key)
 
 

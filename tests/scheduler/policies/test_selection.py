@@ -37,6 +37,38 @@ def choose_policy(policies, spec, *names):
     return choose(spec, policies, plugins_for(settings).selectors, AGGREGATES)
 
 
+def spec_with_hint(policy):
+    return build_spec(scheduler_hints={"sched_policy": policy})
+
+
+@pytest.mark.parametrize(
+    ("selector", "spec", "policy", "confined"),
+    [
+        ("availability_zone", build_spec(availability_zone="az1"), DENSE, [1]),
+        ("availability_zone", build_spec(availability_zone="az2,az1"), DENSE, [1, 2]),
+        ("availability_zone", build_spec(availability_zone="az3"), ROOMY, [3]),
+        ("availability_zone", build_spec(availability_zone="az1,az3"), "default", []),
+        ("availability_zone", build_spec(availability_zone="nova"), "default", []),
+        ("extra_specs", build_spec({"ssd": "true"}), DENSE, [1, 2]),
+        ("extra_specs", build_spec({"aggregate_instance_extra_specs:gpu": ">= 4"}), DENSE, [2]),
+        ("extra_specs", build_spec({"ssd": "true", "gpu": "4"}), "default", []),
+        ("extra_specs", build_spec({"ssd": "<or> no <or> true", "gpu": "8"}), DENSE, [2]),
+        ("extra_specs", build_spec({"hw:cpu_policy": "shared"}), "default", []),
+        ("hint", spec_with_hint(DENSE), DENSE, [1, 2]),
+        ("hint", spec_with_hint(ROOMY.upper()), ROOMY, [3]),
+        *(("hint", spec_with_hint(name), "default", []) for name in ("default", "nowhere", "gone")),
+        ("tenant", build_spec(project_id="acme"), DENSE, [1]),
+        ("tenant", build_spec(project_id="acme2"), ROOMY, [3]),
+        ("tenant", build_spec(project_id="nobody"), "default", []),
+        *((kind.name, build_spec(), "default", []) for kind in all_selectors()),
+    ],
+)
+def test_selector_finds_the_policy_and_its_aggregates(policies, selector, spec, policy, confined):
+    result = choose_policy(policies, spec, selector)
+    assert result.policy.name == policy
+    assert result.confined == tuple(AGGREGATES[number - 1].uuid for number in confined)
+
+
 @pytest.mark.parametrize(
     ("names", "policy"),
     [

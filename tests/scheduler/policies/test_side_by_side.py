@@ -134,15 +134,6 @@ def test_decisions_equal_those_of_a_service_with_one_policy(services):
     assert wrong == []
 
 
-def test_policies_decide_differently(services):
-    _, alone = services
-    weighers = {
-        name: str(read_decision(client, with_aggregate(spec(), uuid))[1:3]).replace(name, "")
-        for name, (client, uuid) in alone.items()
-    }
-    assert len(set(weighers.values())) == len(POLICIES)
-
-
 def count_statements(client, request_spec):
     """Return the number of SQL statements of a selection with filled caches."""
     read_decision(client, request_spec)

@@ -9,7 +9,6 @@ from placement_sched.scheduler.weights.affinity import (
 )
 from tests.scheduler.weights.weighing import raw_weights, weigh_hosts
 from tests.support.scheduling import instance, report, selected_hosts, spec
-from tests.support.statements import record_statements
 from tests.support.states import build_host_state, build_instances, build_spec
 
 NEW = instance(7)
@@ -106,16 +105,3 @@ def test_instances_of_a_request_count_for_each_other(cloud):
     two = {"instance_uuids": None, "num_instances": 2}
     assert selected_hosts(select_hosts(cloud, "soft-affinity", **two)) == ["cn3", "cn3"]
     assert selected_hosts(select_hosts(cloud, "soft-anti-affinity", **two)) == ["cn1", "cn2"]
-
-
-def test_members_are_read_in_one_statement_if_needed(cloud):
-    cloud.put_json(f"/scheduler/v1/instances/{instance(1)}", {"host": "cn3", "node": "cn3"})
-    select_hosts(cloud, "soft-affinity", instance(2))  # fills the caches
-    counts = {}
-    for policy in ("soft-affinity", "soft-anti-affinity", None):
-        group = {"policy": policy, "members": [instance(1)]} if policy else None
-        body = {"request_spec": spec(instance(2), instance_group=group)}
-        with record_statements(cloud.app.services.database) as statements:
-            cloud.post_json("/scheduler/v1/explain", body)
-        counts[policy] = len(statements)
-    assert counts["soft-affinity"] == counts["soft-anti-affinity"] == counts[None] + 1
