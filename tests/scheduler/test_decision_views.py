@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Replays of decisions, on the same and on other data."""
 
-import shutil
-
 import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
@@ -73,13 +71,9 @@ def make_cloud(app, cloud):
     is_explanation=st.booleans(),
 )
 def test_replay_on_the_same_data_equals_the_decision(
-    sqlite_template, tmp_path_factory, make_app, cloud, extra_specs, count, limit, is_explanation
+    make_new_app, make_app, cloud, extra_specs, count, limit, is_explanation
 ):
-    file = tmp_path_factory.mktemp("cloud") / "cloud.db"
-    shutil.copy(sqlite_template, file)
-    options = {**RANDOM, "scheduler__max_placement_results": limit}
-    settings = make_settings(f"sqlite:///{file}", **options)
-    app = make_app(settings)
+    app = make_new_app(**RANDOM, scheduler__max_placement_results=limit)
     make_cloud(app, cloud)
     scheduler = app.app.services.scheduler
     request = spec(*map(instance, range(1, count + 1)), flavor=flavor(extra_specs=extra_specs))
@@ -96,7 +90,8 @@ def test_replay_on_the_same_data_equals_the_decision(
             == []
         )
     # Another process has other options, and keeps the providers in memory.
-    other = make_app(make_settings(f"sqlite:///{file}"), in_memory=True)
+    url = app.app.services.database.url.render_as_string(hide_password=False)
+    other = make_app(make_settings(url), in_memory=True)
     assert replay_differences(other, decision["uuid"], settings=THEN) == {}
 
 

@@ -13,7 +13,6 @@ from tests.scheduler.plan_moves import (
     disable_host,
     fill_small_cloud,
     host_of,
-    make_application,
     read_usage,
     small_clouds,
 )
@@ -99,11 +98,8 @@ def test_plan_can_be_carried_out_on_every_database(app_without_timeout):
 @pytest.mark.slow
 @settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cloud=small_clouds())
-def test_plan_of_any_small_cloud_can_be_carried_out(
-    sqlite_template, tmp_path_factory, make_app, cloud
-):
-    folder = tmp_path_factory.mktemp("plan")
-    check_plan(make_application(make_app, sqlite_template, folder), cloud)
+def test_plan_of_any_small_cloud_can_be_carried_out(make_new_app, cloud):
+    check_plan(make_new_app(scheduler__what_if_timeout=600), cloud)
 
 
 @pytest.fixture

@@ -5,16 +5,10 @@ import pytest
 
 from placement_sched.app import create_app
 from placement_sched.model.hardware.pci_devices import PciPools
-from placement_sched.scheduler.host_state import (
-    make_host_state,
-    take_devices,
-    with_device_providers,
-)
-from placement_sched.schemas.node_report import Defaults, parse
+from placement_sched.scheduler.host_state import with_device_providers
 from tests.conftest import Client, make_settings
 from tests.scheduler.providers import add_provider
 from tests.support.clouds import uuid_of
-from tests.support.reports import NOW, build_report
 from tests.support.scheduling import flavor, instance, report, selected_hosts, spec
 from tests.support.states import build_host_state, build_spec
 from tests.support.versions import LATEST_HEADERS
@@ -36,16 +30,6 @@ def spec_with_devices(count=1, **fields):
 
 def device_counts(state):
     return {entry.get("rp_uuid"): entry["count"] for entry in state.pci_stats.pools}
-
-
-def test_host_states_of_a_report_have_their_own_devices():
-    node = parse(build_report(pci_device_pools=[pool(3)]), Defaults(now=NOW)).node
-    state, other = make_host_state(node), make_host_state(node)
-    state.consume_from_request(spec_with_devices(2))
-    free = [host.pci_stats.free for host in (state, other, make_host_state(node))]
-    assert free == [1, 3, 3]
-    assert node.reported_pools is node.reported_pools
-    assert node.pci_device_pools[0]["count"] == 3
 
 
 @pytest.mark.parametrize(
@@ -73,16 +57,6 @@ def test_too_few_devices_are_logged_and_the_instance_counts(caplog):
     assert (state.pci_stats.free, state.num_instances) == (1, 1)
     warning = "Host cn7 has too few PCI devices: 2 devices for PCI alias nic requested"
     assert warning in caplog.text
-
-
-def test_devices_are_near_the_cells_of_the_instance():
-    state = build_host_state(
-        pci_stats=PciPools.of([pool(1, rp_uuid="a"), pool(1, rp_uuid="b", numa_node=1)])
-    )
-    request = build_spec(numa_topology={"cells": [{"id": 1, "cpuset": [0], "memory": 1}]})
-    cells = request.numa_topology.cells
-    take_devices(state, spec_with_devices(), cells)
-    assert device_counts(state) == {"a": 1}
 
 
 def test_request_has_the_providers_of_its_devices():

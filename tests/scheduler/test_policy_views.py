@@ -102,32 +102,26 @@ def test_policy_lists_its_aggregates(cloud):
     assert cloud.get(f"{POLICIES}/sparse").json["aggregates"] == []
 
 
-@pytest.mark.parametrize(
-    ("policy", "name", "value", "source", "place"),
-    [
-        ("default", "DEFAULT.cpu_allocation_ratio", 4.0, "configuration", "a.conf:2"),
-        ("dense", "DEFAULT.cpu_allocation_ratio", 8.0, "policy", "a.conf:8"),
-        ("sparse", "DEFAULT.cpu_allocation_ratio", 1.0, "policy", "a.conf:12"),
-        # By an older name, and an option that is not overridden.
-        ("dense", "filter_scheduler.host_subset_size", 3, "configuration", "a.conf:3"),
-        ("default", "scheduler.max_attempts", 5, "environment", "OS_SCHEDULER__MAX_ATTEMPTS"),
-        ("dense", "scheduler.max_attempts", 2, "policy", "a.conf:9"),
-        ("dense", "filter_scheduler.enabled_filters", ["ComputeFilter"], "policy", "a.conf:10"),
-        ("dense", "filter_scheduler.ram_weight_multiplier", 1.0, "default", None),
-    ],
-)
-def test_option_has_its_value_source_and_place(cloud, tmp_path, policy, name, value, source, place):
-    result = read_option(cloud, policy, name)
-    answer = (result["place"] or "").replace(f"{tmp_path}/", "") or None
-    assert (result["value"], result["source"], answer) == (value, source, place)
+#: Policy and option, with value, source and place.
+OPTIONS = {
+    ("default", "DEFAULT.cpu_allocation_ratio"): (4.0, "configuration", "a.conf:2"),
+    ("dense", "DEFAULT.cpu_allocation_ratio"): (8.0, "policy", "a.conf:8"),
+    ("sparse", "DEFAULT.cpu_allocation_ratio"): (1.0, "policy", "a.conf:12"),
+    # By an older name, and an option that is not overridden.
+    ("dense", "filter_scheduler.host_subset_size"): (3, "configuration", "a.conf:3"),
+    ("default", "scheduler.max_attempts"): (5, "environment", "OS_SCHEDULER__MAX_ATTEMPTS"),
+    ("dense", "scheduler.max_attempts"): (2, "policy", "a.conf:9"),
+    ("dense", "filter_scheduler.enabled_filters"): (["ComputeFilter"], "policy", "a.conf:10"),
+    ("dense", "filter_scheduler.ram_weight_multiplier"): (1.0, "default", None),
+    ("sparse", "filter_scheduler.disk_weight_multiplier"): (2.0, "options_file", "options.json"),
+}
 
 
-def test_option_of_the_options_file_has_its_place(cloud, tmp_path):
-    assert read_option(cloud, "sparse", "filter_scheduler.disk_weight_multiplier") == {
-        "value": 2.0,
-        "source": "options_file",
-        "place": f"{tmp_path}/options.json",
-    }
+def test_options_have_their_value_source_and_place(cloud, tmp_path):
+    for (policy, name), expected in OPTIONS.items():
+        result = read_option(cloud, policy, name)
+        place = result["place"] and result["place"].removeprefix(f"{tmp_path}/")
+        assert (result["value"], result["source"], place) == expected, (policy, name)
 
 
 def test_policies_of_aggregates_are_listed_without_a_list(make_cloud):

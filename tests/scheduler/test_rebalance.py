@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.exploring import draws
-from tests.scheduler.plan_moves import carry_out_move, make_application, read_usage
+from tests.scheduler.plan_moves import carry_out_move, read_usage
 from tests.scheduler.test_scheduler import explain, select
 from tests.scheduler.test_simulation import dump_tables
 from tests.support.fleets import load_fleet
@@ -75,11 +75,9 @@ def crowded_clouds(draw):
 
 @settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cloud=crowded_clouds())
-def test_advice_is_as_good_as_brute_force_and_frees_capacity(
-    sqlite_template, tmp_path_factory, make_app, cloud
-):
+def test_advice_is_as_good_as_brute_force_and_frees_capacity(make_new_app, cloud):
     free, placed, size = cloud
-    app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp("rebalance"))
+    app = make_new_app()
     make_filled_hosts(app, free, *placed)
     before = dump_tables(app)
     answer = request_advice(app, request_spec=spec_with_memory(size), moves=3)
@@ -101,11 +99,9 @@ def test_advice_is_as_good_as_brute_force_and_frees_capacity(
 
 @settings(max_examples=draws(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cloud=crowded_clouds(), goal=st.sampled_from(["pack", "spread"]))
-def test_moves_of_pack_and_spread_reach_their_goal(
-    sqlite_template, tmp_path_factory, make_app, cloud, goal
-):
+def test_moves_of_pack_and_spread_reach_their_goal(make_new_app, cloud, goal):
     free, placed, _ = cloud
-    app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp(goal))
+    app = make_new_app()
     make_filled_hosts(app, free, *placed)
 
     def read_loads():

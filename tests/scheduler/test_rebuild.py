@@ -11,14 +11,23 @@ REBUILD = {"_nova_check_type": ["rebuild"]}
 WINDOWS = {"properties": {"hypervisor_type": "hyperv"}}
 
 
-@pytest.fixture
-def cloud(app):
-    """Two hosts that run images of QEMU."""
+def report_cloud(app):
+    """Report two hosts that run images of QEMU."""
     reports = [
         report(name, supported_hv_specs=[["x86_64", "qemu", "hvm"]]) for name in ("cn1", "cn2")
     ]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     return app
+
+
+@pytest.fixture
+def cloud(app):
+    return report_cloud(app)
+
+
+@pytest.fixture(scope="module")
+def shared_cloud(make_shared_app):
+    return report_cloud(make_shared_app())
 
 
 def place_instances(app, *numbers, host="cn1"):
@@ -102,11 +111,11 @@ def test_rebuild_runs_only_filters_of_the_image(cloud):
     ],
     ids=str,
 )
-def test_error_for_a_rebuild_on_another_host(cloud, number, target):
-    place_instances(cloud)
+def test_error_for_a_rebuild_on_another_host(shared_cloud, number, target):
+    place_instances(shared_cloud)  # the first test places the instance, the others find it
     body = {"request_spec": spec(instance(number), scheduler_hints=REBUILD, **target)}
     for path in ("select_destinations", "explain"):
-        (error,) = cloud.post_json(f"/scheduler/v1/{path}", body, status=400).json["errors"]
+        (error,) = shared_cloud.post_json(f"/scheduler/v1/{path}", body, status=400).json["errors"]
         assert f"instance {instance(number)} is not on it" in error["detail"]
         assert "(at $.request_spec.scheduler_hints._nova_check_type)" in error["detail"]
 

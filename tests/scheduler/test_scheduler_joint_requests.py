@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from placement_sched.model.request_stats import begin_stats, request_stats
 from tests.exploring import draws
-from tests.scheduler.plan_moves import make_application
 from tests.scheduler.providers import share_pool
 from tests.scheduler.test_claim import rival_claims
 from tests.scheduler.test_scheduler import allocations, select, usages
@@ -28,6 +27,11 @@ HALF = flavor(name="half", memory_mb=32 * GB)
 def cloud(sqlite_app):
     """Three hosts of 64 GB."""
     return report_hosts(sqlite_app, "cn1", "cn2", "cn3")
+
+
+@pytest.fixture(scope="module")
+def shared_cloud(make_shared_app):
+    return report_hosts(make_shared_app(), "cn1", "cn2", "cn3")
 
 
 def report_hosts(app, *names):
@@ -228,13 +232,13 @@ def test_hints_may_name_instances_of_earlier_requests(cloud):
         ),
     ],
 )
-def test_invalid_body_is_rejected_with_its_path(cloud, body, path, problem):
-    answer = cloud.post_json(SELECT, body, expect_errors=True)
+def test_invalid_body_is_rejected_with_its_path(shared_cloud, body, path, problem):
+    answer = shared_cloud.post_json(SELECT, body, expect_errors=True)
     assert answer.status_code in {400, 404}
     error = read_error(answer.json)
     assert problem in error["detail"]
     assert f"(at {path})" in error["detail"]
-    assert count_allocated(cloud) == 0
+    assert count_allocated(shared_cloud) == 0
 
 
 def test_amounts_of_all_requests_are_limited(cloud, monkeypatch):
@@ -275,14 +279,11 @@ ENTRIES = st.tuples(
     entries=st.lists(ENTRIES, min_size=1, max_size=4),
     placed=st.integers(0, 2),
 )
-def test_result_equals_the_same_requests_sent_in_turn(
-    sqlite_template, tmp_path_factory, make_app, sizes, entries, placed
-):
+def test_result_equals_the_same_requests_sent_in_turn(make_new_app, sizes, entries, placed):
     # The driver of the oracle subtracts its placements from the reports, as a single call does.
-    driver = {"scheduler__driver": "caching_scheduler"}
     apps, groups = [], []
-    for name in ("together", "in_turn"):
-        app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp(name), **driver)
+    for _ in ("together", "in turn"):
+        app = make_new_app(scheduler__driver="caching_scheduler")
         app.post_json(
             "/scheduler/v1/compute_nodes",
             [

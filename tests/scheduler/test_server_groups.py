@@ -167,6 +167,11 @@ def test_hint_may_be_a_name_of_the_project(cloud):
     assert second in detail
 
 
+@pytest.fixture(scope="module")
+def shared_cloud(make_shared_app):
+    return make_shared_app()
+
+
 UNKNOWN_GROUP = "There is no server group"
 TWO_GROUPS = "the hint must be the uuid or name of a single server group"
 
@@ -181,13 +186,13 @@ TWO_GROUPS = "the hint must be the uuid or name of a single server group"
         ("scheduler_hints", {"group": [["a"]]}, TWO_GROUPS),
     ],
 )
-def test_error_for_an_unknown_group_has_its_path(sqlite_cloud, key, value, words):
+def test_error_for_an_unknown_group_has_its_path(shared_cloud, key, value, words):
     place = f"(at $.request_spec.{key}{'.group' if key == 'scheduler_hints' else ''})"
     for path in (SELECT, EXPLAIN):
-        answer = select_hosts(sqlite_cloud, instance(1), status=400, path=path, **{key: value})
+        answer = select_hosts(shared_cloud, instance(1), status=400, path=path, **{key: value})
         assert words in read_error(answer)
         assert place in read_error(answer)
-    assert sqlite_cloud.get("/scheduler/v1/instances").json["instances"] == []
+    assert shared_cloud.get("/scheduler/v1/instances").json["instances"] == []
 
 
 @pytest.mark.parametrize(

@@ -56,10 +56,12 @@ class Failing(RackFilter, RackWeigher, RackRequest, RackDriver):
     def __init__(self):
         raise ValueError("first line\\nsecond line")
 """
+FILTERS = "[filter_scheduler]"
+ENABLED = f"{FILTERS} enabled_filters"
 #: Each option of classes, with a valid class and the base class.
 OPTIONS = {
     "[filter_scheduler] available_filters": ("RackFilter", "BaseHostFilter"),
-    "[filter_scheduler] enabled_filters": ("RackFilter", "BaseHostFilter"),
+    ENABLED: ("RackFilter", "BaseHostFilter"),
     "[filter_scheduler] weight_classes": ("RackWeigher", "BaseHostWeigher"),
     "[scheduler] request_filters": ("RackRequest", "BaseRequestFilter"),
     "[scheduler] driver": ("RackDriver", "BaseDriver"),
@@ -102,7 +104,7 @@ def setting_line(option, value):
 
 @pytest.mark.parametrize("kind", MODULES)
 def test_error_for_a_module_that_cannot_be_imported(error_of, tmp_path, kind):
-    option, (text, words) = "[filter_scheduler] enabled_filters", MODULES[kind]
+    option, (text, words) = ENABLED, MODULES[kind]
     (tmp_path / "acme_rack.py").write_text(text)
     line = error_of(setting_line(option, "acme_rack.RackFilter"))
     assert line.startswith(f"{option}: ")
@@ -138,35 +140,30 @@ def test_error_for_a_class_of_the_wrong_kind(error_of, tmp_path, option, name, w
     assert words.format(base=base) in error_of(text)
 
 
+SHIPPED = "placement_sched.scheduler"
+
+
 @pytest.mark.parametrize(
     ("option", "name", "expected"),
     [
-        ("[filter_scheduler] enabled_filters", "ComputFilter", "ComputeFilter"),
+        (ENABLED, "ComputFilter", "ComputeFilter"),
         (
-            "[filter_scheduler] available_filters",
+            f"{FILTERS} available_filters",
             "ComputFilter",
-            "placement_sched.scheduler.filters.compute_filter.ComputeFilter",
+            f"{SHIPPED}.filters.compute_filter.ComputeFilter",
         ),
         (
-            "[filter_scheduler] available_filters",
+            f"{FILTERS} available_filters",
             "nova.scheduler.filters.compute_filter.ComputFilter",
             "ComputeFilter",
         ),
+        (f"{FILTERS} weight_classes", "RAMWeighr", f"{SHIPPED}.weights.ram.RAMWeigher"),
         (
-            "[filter_scheduler] weight_classes",
-            "RAMWeighr",
-            "placement_sched.scheduler.weights.ram.RAMWeigher",
+            f"{FILTERS} weight_classes",
+            f"{SHIPPED}.weights.cpu.RAMWeigher",
+            f"{SHIPPED}.weights.ram.RAMWeigher",
         ),
-        (
-            "[filter_scheduler] weight_classes",
-            "placement_sched.scheduler.weights.cpu.RAMWeigher",
-            "placement_sched.scheduler.weights.ram.RAMWeigher",
-        ),
-        (
-            "[filter_scheduler] weight_classes",
-            "nova.scheduler.weights.ram.RamWeigher",
-            "RAMWeigher",
-        ),
+        (f"{FILTERS} weight_classes", "nova.scheduler.weights.ram.RamWeigher", "RAMWeigher"),
         ("[scheduler] request_filters", "forbiden_aggregates", "forbidden_aggregates"),
         ("[scheduler] driver", "filter_schedular", "filter_scheduler"),
         ("[scheduler] driver", "nova.scheduler.chance.ChanceSchedular", "ChanceScheduler"),
@@ -253,7 +250,7 @@ def test_error_for_an_import_of_nova_has_the_line_to_change(
 def test_error_lists_every_import_of_nova(error_of, tmp_path):
     file = tmp_path / "acme_rack.py"
     file.write_text("import nova.conf\nfrom nova.scheduler import filters\n")
-    line = error_of(setting_line("[filter_scheduler] enabled_filters", "acme_rack.Rack"))
+    line = error_of(setting_line(ENABLED, "acme_rack.Rack"))
     first, second = NOVAS["import nova.conf"], NOVAS["from nova.scheduler import filters"]
     assert f"{file}:1: {first}; {file}:2: {second}; {PAGE}" in line
 
@@ -261,7 +258,7 @@ def test_error_lists_every_import_of_nova(error_of, tmp_path):
 @pytest.mark.parametrize("module", ["nova.scheduler", "novas"])
 def test_error_for_an_import_in_the_plugin_suggests_no_other_name(error_of, tmp_path, module):
     (tmp_path / "acme_filter.py").write_text(f"import {module}\n")
-    line = error_of(setting_line("[filter_scheduler] enabled_filters", "acme_filter.RackFilter"))
+    line = error_of(setting_line(ENABLED, "acme_filter.RackFilter"))
     assert "did you mean" not in line
 
 
@@ -275,7 +272,7 @@ def test_error_for_a_base_class_of_nova_has_the_line_to_change(error_of, tmp_pat
     file.write_text(
         "from nova.scheduler import filters\n\n\nclass Rack(filters.BaseHostFilter):\n    pass\n"
     )
-    line = error_of(setting_line("[filter_scheduler] enabled_filters", "acme_rack.Rack"))
+    line = error_of(setting_line(ENABLED, "acme_rack.Rack"))
     change = NOVAS["from nova.scheduler import filters"]
     assert f"acme_rack.Rack is not a BaseHostFilter: its base is nova's; {file}:1: {change}" in line
 

@@ -257,13 +257,6 @@ def test_capacity_equals_placements_in_any_cloud(make_new_app, seed):
     compare_with_placing(make_new_app(**values), random, has_hardware=has_hardware)
 
 
-@pytest.mark.parametrize("seed", [3, 8])
-def test_capacity_equals_placements_on_every_database(database_url, make_app, seed):
-    random = Random(seed)
-    app = make_app(make_settings(database_url, **random_options(random)))
-    compare_with_placing(app, random, has_hardware=False)
-
-
 FAST = {"flavor": flavor(extra_specs={"resources:CUSTOM_FAST": "2"})}
 
 

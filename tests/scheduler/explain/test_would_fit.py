@@ -302,39 +302,12 @@ providers:
 aggregates:
 - {{name: az1, uuid: {ZONE}, availability_zone: az1, hosts: cn1}}
 """
-#: cn1 has a trait, its children do not. It is in an aggregate for licensed requests.
-TREE = f"""
-traits: [CUSTOM_OLD, CUSTOM_WIN]
-hosts:
-- host: cn1
-  vcpus: 4
-  memory_mb: 8192
-  local_gb: 100
-  {SEEN}
-  traits: [CUSTOM_OLD]
-  providers:
-  - {{name: gpu0, inventories: {{VGPU: {{total: 1}}}}}}
-  - {{name: gpu1, inventories: {{VGPU: {{total: 1}}}}}}
-aggregates:
-- {{name: lic, uuid: {LICENSED_AGGREGATE}, metadata: {{"trait:CUSTOM_WIN": required}}, hosts: cn1}}
-"""
 FLAT = f"""
 traits: [CUSTOM_WIN]
 hosts:
 - {{host: cn1, {SIZE}, local_gb: 100}}
 aggregates:
 - {{name: lic, uuid: {LICENSED_AGGREGATE}, metadata: {{"trait:CUSTOM_WIN": required}}, hosts: cn1}}
-"""
-GRANULAR = f"""
-traits: [CUSTOM_FAST]
-hosts:
-- host: cn1
-  vcpus: 4
-  memory_mb: 8192
-  local_gb: 100
-  {SEEN}
-  providers:
-  - {{name: child, inventories: {{SRIOV_NET_VF: {{total: 4}}}}, traits: [CUSTOM_FAST]}}
 """
 FORBIDDING = {"scheduler.enable_forbidden_aggregates_filter": True}
 
@@ -365,31 +338,12 @@ def test_reason_names_the_pool_outside_the_zone(sqlite_app):
     assert "add it to aggregate az1" not in advice_of(verdict)
 
 
-@pytest.mark.parametrize(
-    ("extra_specs", "overrides"),
-    [({"trait:CUSTOM_OLD": "forbidden"}, {}), ({}, FORBIDDING)],
-    ids=["trait", "aggregate"],
-)
-def test_forbidden_trait_or_aggregate_is_that_of_the_host(sqlite_app, extra_specs, overrides):
-    request = spec(flavor=small_flavor(**{"resources:VGPU": "1"}, **extra_specs))
-    verdict = verdict_on(sqlite_app, TREE, request, overrides=overrides)
-    assert "each of" not in text_of(verdict)
-
-
 def test_suggestion_is_evaluated_with_the_request_filters(sqlite_app):
     load_fleet(sqlite_app, FLAT)
     request = spec(flavor=small_flavor(**{"trait:CUSTOM_WIN": "required"}))
     explanation = explain(sqlite_app, request, overrides=FORBIDDING)
     words = [entry["words"] for entry in explanation["funnel"].get("would_fit", ())]
     assert "cn1 would fit without trait CUSTOM_WIN" not in words
-
-
-def test_advice_for_a_group_names_the_provider(sqlite_app):
-    request = spec(
-        flavor=small_flavor(**{"resources1:VGPU": "1", "trait1:CUSTOM_FAST": "required"})
-    )
-    words = advice_of(verdict_on(sqlite_app, GRANULAR, request))
-    assert "child" in words or "CUSTOM_FAST" in words
 
 
 def test_pools_are_not_hosts(sqlite_app):

@@ -10,7 +10,7 @@ from placement_sched.scheduler.failover import report as failover_remaining
 from placement_sched.scheduler.failover import simulated
 from tests.exploring import draws
 from tests.scheduler.capacity.test_report import ADMIN, AGGREGATES, FLAVORS, make_zone, store_flavor
-from tests.scheduler.plan_moves import fill_small_cloud, make_application, small_clouds
+from tests.scheduler.plan_moves import fill_small_cloud, small_clouds
 from tests.support.scheduling import flavor, instance, report, spec
 
 NODES = "/scheduler/v1/compute_nodes"
@@ -320,11 +320,9 @@ def test_further_instances_may_use_capacity_that_a_server_group_excludes(sqlite_
 )
 @example(cloud=([9, 13, 9], BLOCKED_BY_GROUP, set()), name="m4")
 @given(cloud=small_clouds(), name=st.sampled_from(["m1", "m4"]))
-def test_bounds_contain_the_number_that_simulations_find(
-    sqlite_template, tmp_path_factory, make_app, monkeypatch, cloud, name
-):
+def test_bounds_contain_the_number_that_simulations_find(make_new_app, monkeypatch, cloud, name):
     sizes, requests, _ = cloud
-    app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp("remaining"))
+    app = make_new_app()
     fill_small_cloud(app, sizes, requests)
     report_usage(app, sizes)
     store_flavor(app, name, ram=1024 * int(name[1:]), disk=1)

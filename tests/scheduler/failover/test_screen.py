@@ -14,7 +14,7 @@ from placement_sched.scheduler.simulation import DISABLED, DRAINED
 from placement_sched.store import simulation
 from tests.exploring import draws
 from tests.scheduler.failover.test_report import compute
-from tests.scheduler.plan_moves import fill_small_cloud, make_application, small_clouds
+from tests.scheduler.plan_moves import fill_small_cloud, small_clouds
 
 VF = "CUSTOM_VF"
 #: Instances whose placements are all tried.
@@ -74,11 +74,9 @@ def check(app, answer, sets):
 @pytest.mark.slow
 @settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cloud=small_clouds())
-def test_covered_hosts_equal_a_simulation_that_moves_all_instances(
-    sqlite_template, tmp_path_factory, make_app, cloud
-):
+def test_covered_hosts_equal_a_simulation_that_moves_all_instances(make_new_app, cloud):
     sizes, requests, _ = cloud
-    app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp("failover"))
+    app = make_new_app()
     fill_small_cloud(app, sizes, requests)
     names = [f"cn{number}" for number in range(1, len(sizes) + 1)]
     check(app, compute(app), [(name,) for name in names])
@@ -89,11 +87,9 @@ def test_covered_hosts_equal_a_simulation_that_moves_all_instances(
 @pytest.mark.slow
 @settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cloud=small_clouds())
-def test_bound_for_many_sets_agrees_with_the_check_of_each_set(
-    sqlite_template, tmp_path_factory, make_app, monkeypatch, cloud
-):
+def test_bound_for_many_sets_agrees_with_the_check_of_each_set(make_new_app, monkeypatch, cloud):
     sizes, requests, _ = cloud
-    app = make_application(make_app, sqlite_template, tmp_path_factory.mktemp("bound"))
+    app = make_new_app()
     fill_small_cloud(app, sizes, requests)
     names = [f"cn{number}" for number in range(1, len(sizes) + 1)]
     with monkeypatch.context() as patch:

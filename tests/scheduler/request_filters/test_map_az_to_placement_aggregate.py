@@ -123,14 +123,14 @@ def test_only_a_known_zone_applies_to_requested_hosts_and_moves(target):
     assert apply_filter("az2", **target).changes == {"aggregates": uuids(2)}
 
 
-@pytest.fixture
-def cloud(sqlite_app):
-    """Four hosts: in zone a, in zone b, in both zones, and in no zone."""
-    put_hosts(sqlite_app, cn1=[], cn2=[], cn3=[], cn4=[])
-    put_aggregate(sqlite_app, 1, {"availability_zone": "az1"}, "cn1")
-    put_aggregate(sqlite_app, 2, {"availability_zone": "az2"}, "cn2")
-    put_aggregate(sqlite_app, 3, {"availability_zone": "az1,az2"}, "cn3")
-    return sqlite_app
+@pytest.fixture(scope="module")
+def cloud(make_shared_app):
+    """Four hosts: in zone az1, in zone az2, in both zones, and in no zone."""
+    app = make_shared_app()
+    put_hosts(app, cn1=[], cn2=[], cn3=[], cn4=[])
+    for number, zones in enumerate(("az1", "az2", "az1,az2"), 1):
+        put_aggregate(app, number, {"availability_zone": zones}, f"cn{number}")
+    return app
 
 
 def hosts_of(cloud, zone, **target):

@@ -140,17 +140,21 @@ def test_setting_may_have_the_name_in_the_documents_of_stein_and_train(tmp_path,
     assert settings.metrics.weight_setting == ["name1=1.0", "name2=-1.0"]
 
 
-@pytest.fixture
-def cloud(sqlite_app):
-    """Three hosts: a small idle host, a large busy host, and a host without metrics."""
+def report_cloud(app):
+    """Report three hosts: a large busy host, a small idle host, and a host without metrics."""
     busy, idle = ([{"name": "cpu.idle.percent", "value": value}] for value in (10, 90))
     reports = [
         report("cn1", metrics=busy),
         report("cn2", metrics=idle, memory_mb=8192),
         report("cn3", memory_mb=4096),
     ]
-    sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
-    return sqlite_app
+    app.post_json("/scheduler/v1/compute_nodes", reports)
+    return app
+
+
+@pytest.fixture(scope="module")
+def cloud(make_shared_app):
+    return report_cloud(make_shared_app())
 
 
 def explain(app, status=200, **overrides):
@@ -206,7 +210,7 @@ def test_infinite_weight_of_an_override_is_400(cloud):
 
 
 @pytest.fixture
-def cloud_with_metrics(cloud, sqlite_url, make_app, monkeypatch, tmp_path):
+def cloud_with_metrics(sqlite_url, make_app, monkeypatch, tmp_path):
     """The same hosts with a configured metric that cn3 does not report."""
     monkeypatch.setenv("OS_PLACEMENT_DATABASE__CONNECTION", sqlite_url)
     file = tmp_path / "nova.conf"
@@ -215,7 +219,7 @@ weight_setting = {IDLE}
 [filter_scheduler]
 enabled_filters = ComputeFilter
 """)
-    return make_app(read_settings([str(file)], make_full_conf()))
+    return report_cloud(make_app(read_settings([str(file)], make_full_conf())))
 
 
 def test_missing_metric_of_the_configuration_is_one_error(cloud_with_metrics, caplog):
