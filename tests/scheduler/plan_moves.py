@@ -74,14 +74,12 @@ def carry_out_move(app: Any, move: dict[str, str], **more: Any) -> None:
 
 
 def disable_host(app: Any, host: str) -> None:
-    """Disable the compute service of a host."""
     services = app.get(f"/compute/v2.1/os-services?host={host}", headers=COMPUTE).json["services"]
     path = f"/compute/v2.1/os-services/{services[0]['id']}"
     app.put_json(path, {"status": "disabled"}, headers=COMPUTE)
 
 
 def read_usage(app: Any, host: str) -> dict[str, int]:
-    """Return the usages of a host."""
     path = f"/placement/resource_providers/{uuid_of(host)}/usages"
     return app.get(path, headers=LATEST_HEADERS).json["usages"]
 

@@ -158,15 +158,6 @@ def test_instances_of_two_earlier_requests_are_a_conflict(cloud):
     assert f"instance {instance(1)} already has allocations" in error["detail"]
 
 
-def test_evacuated_instance_keeps_its_allocations(cloud, scheduler_with_rivals):
-    select(cloud, spec(instance(1)))
-    scheduler = scheduler_with_rivals("cn2")
-    request = spec(instance(1), flavor=WHOLE, ignore_hosts=["cn1"])
-    answer = scheduler.select_destinations(request, claiming=ClaimMode.ADDED).answer
-    assert selected_hosts(answer) == ["cn3"]
-    assert set(allocations(cloud, instance(1))) == {uuid_of("cn1"), uuid_of("cn3")}
-
-
 def test_other_candidate_of_the_best_host_is_before_the_next_host(cloud, scheduler_with_rivals):
     cards = [instance(801), instance(802)]
     for uuid in cards:

@@ -215,7 +215,6 @@ def cloud(file, sqlite_url, make_app, tmp_path):
 
 
 def change_file(app, file: Path, document: object) -> None:
-    """Change the file and reload the settings."""
     file.write_text(json.dumps(document))
     app.app.services.scheduler.live.reload()
 

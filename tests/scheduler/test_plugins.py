@@ -51,20 +51,6 @@ def test_plugins_have_the_configured_order_settings_and_clock():
     assert plugins_for(settings) is not plugins_for(settings_with())
 
 
-def test_paths_of_nova_name_the_shipped_classes():
-    settings = filter_settings(
-        available_filters=["nova.scheduler.filters.all_filters"],
-        enabled_filters=["ComputeFilter", "nova.scheduler.filters.all_hosts_filter.AllHostsFilter"],
-        weight_classes=["nova.scheduler.weights.ram.RAMWeigher"],
-    )
-    plugins = plugins_for(settings)
-    assert names(plugins.filters) == ["ComputeFilter", "AllHostsFilter"]
-    assert names(plugins.weighers) == ["RAMWeigher"]
-    # A module that was merged into another.
-    path = "placement_sched.scheduler.filters.same_host_filter.SameHostFilter"
-    assert names(plugins_for(filter_settings(enabled_filters=[path])).filters) == ["SameHostFilter"]
-
-
 #: The paths of the shipped classes in releases of nova, by module.
 NOVA_PATHS = [
     f"{module}.{name}"
@@ -122,6 +108,12 @@ def test_every_path_of_nova_names_a_class_in_both_packages(package):
         assert names(result) == [name for _, _, name in named]
         for module, _, name in named:
             assert getattr(import_module(f"placement_sched.scheduler.{module}"), name)
+
+
+def test_class_of_a_module_that_was_merged_keeps_its_path():
+    path = "placement_sched.scheduler.filters.same_host_filter.SameHostFilter"
+    settings = filter_settings(enabled_filters=["ComputeFilter", path])
+    assert names(plugins_for(settings).filters) == ["ComputeFilter", "SameHostFilter"]
 
 
 def test_every_shipped_class_has_a_path():
@@ -276,24 +268,6 @@ def test_options_of_plugins_are_registered():
     conf = make_full_conf()
     plugins_module.register_options(conf)
     assert Settings.from_conf(read_files(conf)).filter_scheduler.cpu_weight_multiplier == 1.0
-
-
-def test_options_of_filters_may_have_the_group_of_icehouse(tmp_path):
-    prefix = "aggregate_image_properties_isolation"
-    values = {
-        "max_instances_per_host": 3,
-        "max_io_ops_per_host": 4,
-        "isolated_hosts": ["h1"],
-        "isolated_images": ["i1"],
-        f"{prefix}_namespace": "hw",
-        f"{prefix}_separator": "_",
-    }
-    file = tmp_path / "nova.conf"
-    texts = {name: value[0] if isinstance(value, list) else value for name, value in values.items()}
-    lines = [f"{name} = {text}\n" for name, text in texts.items()]
-    file.write_text(f"[DEFAULT]\n{''.join(lines)}")
-    options = read_settings([str(file)], make_full_conf()).filter_scheduler
-    assert {name: getattr(options, name) for name in values} == values
 
 
 @pytest.mark.parametrize("option", ["available_filters", "enabled_filters", "weight_classes"])

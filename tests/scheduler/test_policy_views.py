@@ -51,7 +51,6 @@ def cloud(make_cloud):
 
 
 def add_aggregate(app, name, policy):
-    """Add an aggregate with a policy and return its id."""
     aggregate = app.post_json("/compute/v2.1/os-aggregates", {"aggregate": {"name": name}}).json
     number = aggregate["aggregate"]["id"]
     body = {"set_metadata": {"metadata": {"sched_policy": policy}}}

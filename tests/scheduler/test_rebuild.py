@@ -31,7 +31,6 @@ def shared_cloud(make_shared_app):
 
 
 def place_instances(app, *numbers, host="cn1"):
-    """Place new instances on a host."""
     uuids = [instance(number) for number in numbers or (1,)]
     select_host(app, scheduler_hints={}, force_hosts=[host], instance_uuids=uuids)
 

@@ -340,7 +340,6 @@ WARNINGS = [
     }
     for key, expected in EXPECTED.items()
 ]
-STRICT = {"scheduler.strict_extra_specs": True}
 
 
 @pytest.fixture
@@ -418,15 +417,6 @@ def test_number_of_remembered_warnings_is_limited(caplog, monkeypatch):
 def test_warning_is_one_short_line(key, value, shown):
     detail = IgnoredValue(FLAVOR, key, value, "required or forbidden").detail
     assert detail == f"ignored: flavor extra spec {shown}: expected required or forbidden"
-
-
-def test_strict_option_makes_the_first_key_an_error(cloud):
-    body = {"request_spec": spec_with_ignored_keys(), "overrides": STRICT}
-    (error,) = cloud.post_json("/scheduler/v1/explain", body, status=400).json["errors"]
-    assert error["detail"] == (
-        "flavor extra spec 'trait:HW_CPU_X86_AVX2': expected required or forbidden, got 'optional'"
-    )
-    assert explain(cloud, spec(), overrides=STRICT)["outcome"] == "selected"
 
 
 def test_stored_flavor_with_an_ignored_extra_spec_is_placed(cloud):

@@ -10,7 +10,6 @@ from placement_sched.model.image import Image
 
 
 def flavor_of(extra_specs, vcpus=4, memory_mb=4096):
-    """Return a flavor with extra specs."""
     return Flavor(name="f", vcpus=vcpus, memory_mb=memory_mb, extra_specs=extra_specs)
 
 

@@ -164,7 +164,6 @@ VF = {**IDS, "device_type": "type-VF"}
 
 
 def read_aliases(*specs, in_placement=False):
-    """Return the aliases of these objects."""
     return aliases_of([json.dumps(spec) for spec in specs], in_placement=in_placement)
 
 

@@ -42,6 +42,5 @@ def place_until_full(app: TestApp, after=lambda _selection: None, **fields: obje
 
 
 def read_error(answer: dict) -> str:
-    """Return the detail of an error."""
     (error,) = answer["errors"]
     return str(error["detail"])

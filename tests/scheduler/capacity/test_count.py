@@ -64,6 +64,7 @@ def count_by_node(app, **fields):
     }
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(seed=st.integers(0, 2**32), sizes=SIZES)
 def test_filling_a_host_equals_counting_in_rounds(make_new_app, seed, sizes):
@@ -79,6 +80,7 @@ def test_filling_a_host_equals_counting_in_rounds(make_new_app, seed, sizes):
     assert count_by_node(filled, **fields) == count_by_node(by_rounds, **fields)
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(seed=st.integers(0, 2**32), flavors=st.lists(SIZES, min_size=2, max_size=4))
 def test_count_of_several_flavors_equals_that_of_each(make_new_app, seed, flavors):

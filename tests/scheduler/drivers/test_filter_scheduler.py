@@ -6,7 +6,7 @@ import pytest
 from placement_sched.scheduler.drivers.caching_scheduler import CachingScheduler
 from placement_sched.scheduler.drivers.chance_scheduler import ChanceScheduler
 from placement_sched.scheduler.drivers.filter_scheduler import FilterScheduler
-from placement_sched.scheduler.plugins import make_full_conf, plugins_for, read_settings
+from placement_sched.scheduler.plugins import plugins_for
 from tests.conftest import make_settings
 from tests.support.scheduling import report, spec
 from tests.support.states import settings_with
@@ -39,18 +39,6 @@ OURS = "placement_sched.scheduler.drivers"
 )
 def test_driver_may_have_the_name_of_every_release(name, kind):
     assert type(plugins_for(settings_with(scheduler__driver=name)).driver) is kind
-
-
-def test_driver_in_the_default_group_as_in_icehouse(tmp_path):
-    file = tmp_path / "nova.conf"
-    file.write_text(
-        "[DEFAULT]\nscheduler_driver = nova.scheduler.caching_scheduler.CachingScheduler\n"
-        "scheduler_driver_task_period = 7\nscheduler_max_attempts = 9\n"
-    )
-    settings = read_settings([str(file)], make_full_conf())
-    assert type(plugins_for(settings).driver) is CachingScheduler
-    assert settings.scheduler.periodic_task_interval == 7
-    assert settings.scheduler.max_attempts == 9
 
 
 def test_overrides_may_name_only_shipped_drivers(make_app, sqlite_url):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The smallest changes after which a host passes."""
 
+from uuid import UUID
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from placement_sched.candidates.explain import largest_below, smallest_above
 from placement_sched.model.provider import Inventory, matches_units
 from placement_sched.operations import aggregates
 from placement_sched.store.placement.capacity import UsedInventory
-from tests.scheduler.providers import change_provider
+from tests.scheduler.explanations import put_aggregate
 from tests.scheduler.test_scheduler import explain, select
 from tests.support.clouds import NOW, uuid_of
 from tests.support.scheduling import flavor, report, spec
@@ -21,19 +23,13 @@ LICENSED = "CUSTOM_LICENSED_WINDOWS"
 
 @pytest.fixture
 def cloud(sqlite_app):
-    """Four hosts: cn2 is silent, cn3 in the aggregate win-lic, cn4 has two instances."""
+    """Four hosts: cn2 is silent, cn3 in the aggregate agg1, cn4 has two instances."""
     changes_by_host = {"cn2": {"last_seen_up": OLD}, "cn4": {"stats": {"num_instances": 2}}}
     names = ("cn1", "cn2", "cn3", "cn4")
     reports = [report(name, **changes_by_host.get(name, {})) for name in names]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
     sqlite_app.put(f"/placement/traits/{LICENSED}", headers=LATEST_HEADERS)
-
-    def write_aggregates(connection):
-        reserved = aggregates.create(connection, uuid_of("win-lic"), "win-lic", None, NOW)
-        aggregates.set_metadata(connection, reserved.id, {f"trait:{LICENSED}": "required"}, NOW)
-        aggregates.add_hosts(connection, reserved.id, ["cn3"], NOW)
-
-    sqlite_app.app.services.database.write(write_aggregates)
+    put_aggregate(sqlite_app, 1, {f"trait:{LICENSED}": "required"}, "cn3")
     return sqlite_app
 
 
@@ -94,8 +90,8 @@ def test_changes_for_a_reserved_aggregate(cloud):
     overrides = {"scheduler.enable_isolated_aggregate_filtering": True}
     entry = find_verdict(cloud, "cn3", overrides=overrides)
     leave, ask = reason_changes(entry)
-    assert leave["words"] == "remove it from aggregate win-lic"
-    assert leave["aggregates"] == [{"uuid": uuid_of("win-lic"), "name": "win-lic"}]
+    assert leave["words"] == "remove it from aggregate agg1"
+    assert leave["aggregates"] == [{"uuid": str(UUID(int=1)), "name": "agg1"}]
     assert (ask["action"], ask["traits"]) == ("ask_traits", [LICENSED])
     assert entry["would_pass"] is True
 
@@ -166,15 +162,6 @@ def test_suggested_amount_is_the_nearest_that_fits(inventory, used, amount):
     assert largest_below(room, amount) == max(smaller, default=0)
     larger = (n for n in fitting_amounts if n > amount)
     assert smallest_above(room, amount) == min(larger, default=0)
-
-
-def test_changes_for_a_missing_trait(cloud):
-    request = spec(flavor=flavor(extra_specs={f"trait:{LICENSED}": "required"}))
-    item = find_verdict(cloud, "cn1", request)
-    assert [entry["action"] for entry in reason_changes(item)] == ["add_trait", "drop_constraint"]
-    assert item["would_pass"] is True
-    change_provider(cloud, uuid_of("cn1"), "traits", [LICENSED])
-    assert find_verdict(cloud, "cn1", request)["verdict"] == "passed"
 
 
 def test_disabled_host_needs_its_service_also_for_pinned_cpus(cloud):

@@ -5,15 +5,12 @@ import logging
 import re
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
-from placement_sched.operations import aggregates
 from tests.conftest import make_settings
-from tests.exploring import draws
+from tests.scheduler.explanations import put_aggregate
 from tests.scheduler.providers import add_provider
 from tests.scheduler.test_scheduler import explain, select
-from tests.support.clouds import NOW, uuid_of
+from tests.support.clouds import uuid_of
 from tests.support.fleets import load_fleet
 from tests.support.scheduling import flavor, report, spec
 from tests.support.versions import LATEST_HEADERS
@@ -36,7 +33,7 @@ def passing_hosts(app, request, **more):
 
 
 def report_cloud(app):
-    """Report six hosts with 16 to 48 GB. cn4 is down, cn5 and cn6 are in win-lic."""
+    """Report six hosts with 16 to 48 GB. cn4 is down, cn5 and cn6 are in agg1."""
     sizes = {"cn1": 16384, "cn2": 32768, "cn3": 32768, "cn4": 49152, "cn5": 49152, "cn6": 49152}
     reports = [
         report(name, memory_mb=size, **({"last_seen_up": OLD} if name == "cn4" else {}))
@@ -44,13 +41,7 @@ def report_cloud(app):
     ]
     app.post_json("/scheduler/v1/compute_nodes", reports)
     app.put(f"/placement/traits/{LICENSED}", headers=LATEST_HEADERS)
-
-    def write_rows(connection):
-        result = aggregates.create(connection, uuid_of("win-lic"), "win-lic", None, NOW)
-        aggregates.set_metadata(connection, result.id, {f"trait:{LICENSED}": "required"}, NOW)
-        aggregates.add_hosts(connection, result.id, ["cn5", "cn6"], NOW)
-
-    app.app.services.database.write(write_rows)
+    put_aggregate(app, 1, {f"trait:{LICENSED}": "required"}, "cn5", "cn6")
     return app
 
 
@@ -91,7 +82,7 @@ def test_sentence_names_the_trait_of_a_reserved_aggregate(cloud):
     result = [entry["words"] for entry in would_fit(cloud, request, overrides=ISOLATING)]
     reserved, amount, silent = result
     assert amount == "2 hosts would fit with MEMORY_MB:32768 instead of 40000"
-    assert reserved == f"2 hosts fit but are in win-lic, which needs trait {LICENSED}"
+    assert reserved == f"2 hosts fit but are in agg1, which needs trait {LICENSED}"
     assert re.fullmatch(SILENT, silent)
     assert passing_hosts(cloud, request) == ["cn5", "cn6"]
 
@@ -172,70 +163,6 @@ def test_amount_is_checked_by_filters_of_the_flavor(cloud, request_spec, words):
         else:
             changed = {**request_spec, size_name: amount}
         assert len(passing_hosts(cloud, {**request, "flavor": flavor(**changed)})) == hosts
-
-
-#: What every sentence is made of.
-_HOST = r"(?:cn\d|\d+ hosts)"
-_SO = (
-    r"(?:the request asks to ignore (?:it|them)"
-    r"|its nova-compute last reported \d+ \w+ ago"
-    r"|their nova-compute last reported over \d+ s ago)"
-)
-SENTENCE = (
-    rf"{_HOST} (?:would fit with [A-Z_]+:\d+ instead of \d+"
-    rf"|would fit(?: without [A-Z_]+:\d+(?:(?:, [A-Z_]+:\d+)* and [A-Z_]+:\d+)?)?"
-    rf"(?:, but {_SO}(?:(?:, {_SO})* and {_SO})?)?)"
-)
-
-SIZES = st.lists(st.sampled_from((4096, 8192, 12000, 16384, 30000)), min_size=6, max_size=6)
-SUBSETS = st.sets(st.sampled_from(range(6)), max_size=3)
-
-
-NAMES = [f"cn{index}" for index in range(6)]
-
-
-def report_hosts(app, sizes, silent):
-    """Report hosts with these sizes. The ``silent`` hosts are down."""
-    reports = [report(name, memory_mb=size) for name, size in zip(NAMES, sizes, strict=True)]
-    for index in silent:
-        reports[index]["last_seen_up"] = OLD
-    app.post_json("/scheduler/v1/compute_nodes", reports)
-
-
-@settings(max_examples=draws(20), suppress_health_check=list(HealthCheck))
-@given(sizes=SIZES, silent=SUBSETS, ignored=SUBSETS, memory=st.sampled_from((9000, 16384, 65536)))
-def test_every_sentence_is_exact_and_minimal(sqlite_app, sizes, silent, ignored, memory):
-    app = sqlite_app
-    report_hosts(app, sizes, silent)
-    ignored_names = [NAMES[index] for index in ignored]
-    request = spec(flavor=flavor(memory_mb=memory), ignore_hosts=ignored_names)
-    answer = explain(app, request)
-    obstacles = [
-        (size < memory) + (index in silent) + (index in ignored) for index, size in enumerate(sizes)
-    ]
-    fits = {name for name, number in zip(NAMES, obstacles, strict=True) if number == 0}
-    assert {host["host"] for host in answer["hosts"]} == fits
-    sentences = answer["funnel"].get("would_fit", [])
-    if fits:
-        assert sentences == []
-        return
-    for sentence in sentences:
-        hosts, change = sentence["hosts"], sentence["change"] or {}
-        assert re.fullmatch(SENTENCE, sentence["words"])
-        assert sentence["words"].startswith("cn") == (hosts == 1)
-        stages = [entry["name"] for entry in sentence["without"]]
-        if "amount" in change:
-            smaller = {**request, "flavor": flavor(memory_mb=change["amount"])}
-            assert len(passing_hosts(app, smaller)) == hosts
-            larger = {**request, "flavor": flavor(memory_mb=change["amount"] + 1)}
-            assert passing_hosts(app, larger) == []
-        elif stages == ["ComputeFilter"]:
-            overrides = {"filter_scheduler.enabled_filters": ["ImagePropertiesFilter"]}
-            assert len(passing_hosts(app, request, overrides=overrides)) == hosts
-        elif stages == ["ignore_hosts"]:
-            assert len(passing_hosts(app, {**request, "ignore_hosts": []})) == hosts
-    # If a single change is enough for a host, no sentence has two changes.
-    assert (1 in obstacles) == (bool(sentences) and len(sentences[0]["without"]) == 1)
 
 
 @pytest.mark.parametrize(("options", "words"), [({}, None), ({"hosts": ["cn1"]}, "not evaluated")])

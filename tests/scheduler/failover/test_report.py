@@ -19,7 +19,6 @@ SELECT = "/scheduler/v1/select_destinations"
 
 
 def place(app, number, host, **values):
-    """Place an instance on a host, by name."""
     body = {"request_spec": spec(instance(number), force_hosts=[host], **values)}
     app.post_json(SELECT, body)
 

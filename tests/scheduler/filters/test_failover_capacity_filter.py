@@ -54,7 +54,6 @@ def select(app, *numbers, status=200, **fields):
 
 
 def reasons_of(app, **fields):
-    """Return the reasons of the filter."""
     (stage,) = [
         stage
         for stage in explain(app, spec(**{"flavor": "small", **fields}))["funnel"]["filters"]

@@ -77,7 +77,6 @@ def services(tmp_path, sqlite_url, make_app):
 
 
 def with_aggregate(request_spec, uuid):
-    """Return the request with a required aggregate."""
     return {**request_spec, "requested_destination": {"aggregates": [uuid]}}
 
 

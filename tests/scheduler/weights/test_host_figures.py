@@ -5,9 +5,7 @@ from dataclasses import asdict
 
 import pytest
 
-from placement_sched.config.conf import new_conf
 from placement_sched.scheduler.host_state import HostState
-from placement_sched.scheduler.plugins import read_settings
 from placement_sched.scheduler.weighing import run_weighers
 from placement_sched.scheduler.weights import all_weighers
 from placement_sched.scheduler.weights.compute import BuildFailureWeigher
@@ -83,15 +81,6 @@ def test_aggregates_may_have_the_multiplier_of_each_weigher(kind):
     host = build_host_state(aggregates=build_aggregates({key: "5"}, {key: "-3"}))
     expected = 3.0 if kind.is_penalty else -3.0
     assert kind.with_settings(settings_with()).weight_multiplier(host) == expected
-
-
-def test_multipliers_of_old_releases_may_be_in_the_default_group(tmp_path):
-    names = ["ram", "disk", "io_ops", "soft_affinity", "soft_anti_affinity"]
-    options = [f"{name}_weight_multiplier" for name in names]
-    file = tmp_path / "nova.conf"
-    file.write_text("[DEFAULT]\n" + "".join(f"{option} = 2.5\n" for option in options))
-    settings = read_settings([str(file)], new_conf())
-    assert {getattr(settings.filter_scheduler, option) for option in options} == {2.5}
 
 
 def test_multiplier_of_build_failures_is_reported_with_its_sign():

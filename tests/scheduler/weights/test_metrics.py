@@ -5,7 +5,6 @@ import logging
 
 import pytest
 
-from placement_sched.config.conf import new_conf
 from placement_sched.errors import PluginFailed
 from placement_sched.model.compute_node import Metric
 from placement_sched.scheduler.host_state import HostState
@@ -132,14 +131,6 @@ def test_multiplier_of_an_aggregate_has_its_own_key():
     )
 
 
-@pytest.mark.parametrize("group", ["metrics", "DEFAULT"])
-def test_setting_may_have_the_name_in_the_documents_of_stein_and_train(tmp_path, group):
-    file = tmp_path / "nova.conf"
-    file.write_text(f"[{group}]\nmetrics_weight_setting = name1=1.0, name2=-1.0\n")
-    settings = read_settings([str(file)], new_conf())
-    assert settings.metrics.weight_setting == ["name1=1.0", "name2=-1.0"]
-
-
 def report_cloud(app):
     """Report three hosts: a large busy host, a small idle host, and a host without metrics."""
     busy, idle = ([{"name": "cpu.idle.percent", "value": value}] for value in (10, 90))
@@ -172,17 +163,6 @@ def test_metrics_weigher_and_filter_use_reported_metrics(cloud):
     answer = explain(cloud, **setting, **enabled)
     assert [item["host"] for item in answer["hosts"]] == ["cn2", "cn1"]
     assert [host["host"] for host in explain(cloud)["hosts"]] == ["cn1", "cn2", "cn3"]
-
-
-def test_fractions_of_nova_compute_count_times_100(sqlite_app):
-    for name, value in (("cn1", 0.1), ("cn2", 0.9), ("cn3", 1.0)):
-        metric = {"name": "cpu.idle.percent", "value": value, "source": "libvirt.LibvirtDriver"}
-        sqlite_app.post_json("/scheduler/v1/compute_nodes", [report(name, metrics=[metric])])
-    answer = explain(sqlite_app, **{"metrics.weight_setting": ["cpu.idle.percent=1.0"]})
-    weights = [
-        (entry["host"], entry["weights"]["MetricsWeigher"]["raw"]) for entry in answer["hosts"]
-    ]
-    assert weights == [("cn3", 100.0), ("cn2", 90.0), ("cn1", 10.0)]
 
 
 IDLE = "cpu.idle.percent=1.0"

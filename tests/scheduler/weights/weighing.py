@@ -9,7 +9,6 @@ from tests.support.states import build_spec, settings_with
 
 
 def weigh(kind: type[BaseHostWeigher], hosts: list[HostState], spec=None, **options) -> WeighRun:
-    """Return the run of this weigher alone."""
     plugin = kind.with_settings(settings_with(**options))
     return run_weighers([plugin], hosts, spec or build_spec())
 
