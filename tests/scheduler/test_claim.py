@@ -121,15 +121,6 @@ def test_next_host_is_the_next_by_weight(cloud, scheduler_with_rivals):
     ]
 
 
-def test_host_with_a_lower_id_is_claimed_in_the_same_transaction(cloud, scheduler_with_rivals):
-    cloud.post_json("/scheduler/v1/compute_nodes", [report("cn6", local_gb=5000)])
-    by_disk = "placement_sched.scheduler.weights.disk.DiskWeigher"
-    scheduler = scheduler_with_rivals("cn6", filter_scheduler__weight_classes=[by_disk])
-    answer = scheduler.select_destinations(spec(instance(1), flavor=WHOLE)).answer
-    assert selected_hosts(answer) == ["cn1"]
-    assert count_claims() == (1, 0, {"moved": 1})
-
-
 def test_selection_starts_again_without_a_next_host(cloud, scheduler_with_rivals):
     scheduler = scheduler_with_rivals("cn1", "cn2", "cn3", "cn4", "cn5", "cn6")
     with pytest.raises(Exception, match="No valid host"):

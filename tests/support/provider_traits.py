@@ -44,16 +44,6 @@ def remove_trait(database: Database, *uuids: str) -> None:
     database.write(lambda connection: connection.execute(rows))
 
 
-def swap_trait(database: Database, left: str, joined: str) -> None:
-    """Move :data:`TRAIT` from a provider to another, in a single statement."""
-    row = update(resource_provider_traits).where(
-        _CARRIED.trait_id == _trait_id(),
-        _CARRIED.resource_provider_id == _provider_id(left).scalar_subquery(),
-    )
-    values = {"resource_provider_id": _provider_id(joined).scalar_subquery()}
-    database.write(lambda connection: connection.execute(row.values(values)))
-
-
 def create_root_provider(database: Database, uuid: str, number: int | None = None) -> None:
     """Create a root provider, with ``number`` as its id if given."""
     row = {"uuid": uuid, "name": uuid, "generation": 0} | ({"id": number} if number else {})

@@ -109,36 +109,8 @@ def test_filters_weighers_and_inventories_have_the_ratio_of_the_policy(api):
     assert rejections(answer, "CoreFilter") == reasons
 
 
-@pytest.mark.all_databases
-def test_host_without_a_policy_has_its_own_ratio_at_once(api):
-    number = next(
-        aggregate["id"]
-        for aggregate in api.app.get("/compute/v2.1/os-aggregates").json["aggregates"]
-        if aggregate["name"] == "low hosts"
-    )
-    api.set_metadata(number, sched_policy=None)
-    answer = explain(api, flavor=flavor(vcpus=4))
-    assert rejections(answer, "CoreFilter") == {}
-    assert inventories_of(api, "low")["VCPU"]["allocation_ratio"] == 4.0
-
-
 def test_compute_node_has_the_reported_ratio(api):
     node = api.app.get(f"/scheduler/v1/compute_nodes/{uuid_of('high')}").json
     assert node["cpu_allocation_ratio"] == 4.0
     api.app.put_json(f"/scheduler/v1/compute_nodes/{uuid_of('high')}", node)
-    assert inventories_of(api, "high")["VCPU"]["allocation_ratio"] == 8.0
-
-
-def test_ratio_set_in_placement_lasts_until_the_next_report(api):
-    path = f"/placement/resource_providers/{uuid_of('high')}/inventories/VCPU"
-    provider = api.app.get(f"/placement/resource_providers/{uuid_of('high')}").json
-    body = {
-        "resource_provider_generation": provider["generation"],
-        "total": 8,
-        "max_unit": 8,
-        "allocation_ratio": 5.0,
-    }
-    api.app.put_json(path, body)
-    assert inventories_of(api, "high")["VCPU"]["allocation_ratio"] == 5.0
-    api.app.post_json("/scheduler/v1/compute_nodes", [report("high", vcpus=8)])
     assert inventories_of(api, "high")["VCPU"]["allocation_ratio"] == 8.0
