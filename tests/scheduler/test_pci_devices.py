@@ -147,15 +147,6 @@ def test_instances_have_devices_that_the_host_reported(cloud, free, instances, e
         assert answer["errors"][0]["code"] == "scheduler.no_valid_host"
 
 
-def test_rejection_has_the_number_of_devices(cloud):
-    app = cloud(0, 0)
-    (stage,) = request_devices(app, path=EXPLAIN)["funnel"]["filters"]
-    (rejection,) = stage["rejected"]
-    assert (stage["name"], rejection["host"]) == ("PciPassthroughFilter", "cn1")
-    assert "none of 2 allocation candidates fits" in rejection["reason"]
-    assert "1 device for PCI alias nic requested; 0 free" in rejection["reason"]
-
-
 @pytest.mark.parametrize(("vfs", "totals"), [((2, 1), (1, 2)), ((1, 2), (2, 1))])
 def test_candidate_without_capacity_does_not_replace_another(cloud, vfs, totals):
     # The first NIC reports a VF more than placement has, and the second a VF less.

@@ -140,6 +140,9 @@ NET, FLAT, PORT, PORT_2, SUBNET, SUBNET_2, SEGMENT, SEGMENT_2 = (
 ROUTED = {"scheduler__query_placement_for_routed_network_aggregates": True}
 EXTENSIONS = "/extensions"
 OF_NET = f"/subnets?network_id={NET}"
+OF_PORT, OF_SUBNET, OF_SUBNET_2 = f"/ports/{PORT}", f"/subnets/{SUBNET}", f"/subnets/{SUBNET_2}"
+BOTH, SECOND = (SEGMENT, SEGMENT_2), (SEGMENT_2,)
+KNOWN_TYPE = {"port_id": PORT, "vnic_type": "x"}
 
 
 @pytest.fixture
@@ -166,44 +169,26 @@ def read_vnic_types_and_segments(*arguments, **options):
 @pytest.mark.parametrize(
     ("network", "expected", "paths"),
     [
-        ({"network_id": NET}, (None, (SEGMENT, SEGMENT_2)), [EXTENSIONS, OF_NET]),
+        ({"network_id": NET}, (None, BOTH), [EXTENSIONS, OF_NET]),
         ({"network_id": FLAT}, (None, ()), [EXTENSIONS, f"/subnets?network_id={FLAT}"]),
-        (
-            {"port_id": PORT},
-            ("direct", (SEGMENT_2,)),
-            [f"/ports/{PORT}", EXTENSIONS, f"/subnets/{SUBNET_2}"],
-        ),
-        (
-            {"port_id": PORT_2},
-            ("normal", (SEGMENT, SEGMENT_2)),
-            [f"/ports/{PORT_2}", EXTENSIONS, OF_NET],
-        ),
+        ({"port_id": PORT}, ("direct", SECOND), [OF_PORT, EXTENSIONS, OF_SUBNET_2]),
+        ({"port_id": PORT_2}, ("normal", BOTH), [f"/ports/{PORT_2}", EXTENSIONS, OF_NET]),
         (
             {"port_id": PORT, "network_id": FLAT},
-            ("direct", (SEGMENT_2,)),
-            [f"/ports/{PORT}", EXTENSIONS, f"/subnets/{SUBNET_2}"],
+            ("direct", SECOND),
+            [OF_PORT, EXTENSIONS, OF_SUBNET_2],
         ),
-        ({"port_id": PORT, "segments": [SEGMENT]}, ("direct", (SEGMENT,)), [f"/ports/{PORT}"]),
-        ({"port_id": PORT, "vnic_type": "x", "segments": []}, ("x", ()), []),
+        ({"port_id": PORT, "segments": [SEGMENT]}, ("direct", (SEGMENT,)), [OF_PORT]),
+        (KNOWN_TYPE | {"segments": []}, ("x", ()), []),
         (
-            {"port_id": PORT, "vnic_type": "x", "fixed_ips": [{"subnet_id": SUBNET}]},
+            KNOWN_TYPE | {"fixed_ips": [{"subnet_id": SUBNET}]},
             ("x", (SEGMENT,)),
-            [EXTENSIONS, f"/subnets/{SUBNET}"],
+            [EXTENSIONS, OF_SUBNET],
         ),
-        (
-            {"port_id": PORT, "vnic_type": "x", "fixed_ips": [], "network_id": NET},
-            ("x", (SEGMENT, SEGMENT_2)),
-            [EXTENSIONS, OF_NET],
-        ),
-        (
-            {"port_id": PORT, "vnic_type": "x", "fixed_ips": []},
-            ("x", (SEGMENT, SEGMENT_2)),
-            [f"/ports/{PORT}", EXTENSIONS, OF_NET],
-        ),
-        ({"network_id": NET, "segments": [SEGMENT_2]}, (None, (SEGMENT_2,)), []),
-        ({"network_id": "auto"}, (None, None), []),
-        ({"network_id": "none"}, (None, None), []),
-        ({}, (None, None), []),
+        (KNOWN_TYPE | {"fixed_ips": [], "network_id": NET}, ("x", BOTH), [EXTENSIONS, OF_NET]),
+        (KNOWN_TYPE | {"fixed_ips": []}, ("x", BOTH), [OF_PORT, EXTENSIONS, OF_NET]),
+        ({"network_id": NET, "segments": [SEGMENT_2]}, (None, SECOND), []),
+        *((network, (None, None), []) for network in ({"network_id": "auto"}, {})),
     ],
     ids=str,
 )

@@ -39,9 +39,12 @@ def report_hosts(app, *names):
     return app
 
 
+def together(*specs, **more):
+    return {"requests": [{"request_spec": entry} for entry in specs], **more}
+
+
 def select_together(app, *specs, status=200, **more):
-    body = {"requests": [{"request_spec": entry} for entry in specs], **more}
-    return app.post_json(SELECT, body, status=status).json
+    return app.post_json(SELECT, together(*specs, **more), status=status).json
 
 
 def hosts_of(answer):
@@ -186,47 +189,29 @@ def test_hints_may_name_instances_of_earlier_requests(cloud):
     ("body", "path", "problem"),
     [
         ({}, "$", "'request_spec' is a required property"),
-        (
-            {"request_spec": spec(), "requests": [{"request_spec": spec()}]},
-            "$.requests",
-            "requests excludes request_spec",
-        ),
-        ({"requests": []}, "$.requests", "[] should be non-empty"),
-        ({"requests": [{"request_spec": spec()}] * 11}, "$.requests", "at most 10 items"),
-        ({"requests": [{"request_spec": {}}]}, "$.requests[0].request_spec", "'flavor'"),
+        (together(spec(), request_spec=spec()), "$.requests", "requests excludes request_spec"),
+        (together(), "$.requests", "[] should be non-empty"),
+        (together(*[spec()] * 11), "$.requests", "at most 10 items"),
+        (together({}), "$.requests[0].request_spec", "'flavor'"),
         ({"requests": [{"claim": True}]}, "$.requests[0]", "'request_spec' is a required property"),
+        (together(spec(), claim="add"), "$.claim", "claim 'add' is not possible with requests"),
         (
-            {"requests": [{"request_spec": spec()}], "claim": "add"},
-            "$.claim",
-            "claim 'add' is not possible with requests",
-        ),
-        (
-            {"requests": [{"request_spec": spec(instance(1))}] * 2},
+            together(spec(instance(1)), spec(instance(1))),
             "$.requests[1].request_spec.instance_uuids[0]",
             f"instance {instance(1)} is also at $.requests[0].request_spec.instance_uuids[0]",
         ),
         (
-            {
-                "requests": [
-                    {"request_spec": {"flavor": WHOLE, "num_instances": count}}
-                    for count in (999, 2)
-                ]
-            },
+            together(*({"flavor": WHOLE, "num_instances": count} for count in (999, 2))),
             "$.requests",
             "the requests are for 1001 instances, the maximum is 1000",
         ),
         (
-            {
-                "requests": [
-                    {"request_spec": spec()},
-                    {"request_spec": spec(scheduler_hints={"_nova_check_type": ["rebuild"]})},
-                ]
-            },
+            together(spec(), spec(scheduler_hints={"_nova_check_type": ["rebuild"]})),
             "$.requests[1].request_spec.scheduler_hints",
             "a rebuild cannot be placed together with other requests",
         ),
         (
-            {"requests": [{"request_spec": spec()}, {"request_spec": spec(flavor="m1.large")}]},
+            together(spec(), spec(flavor="m1.large")),
             "$.requests[1].request_spec.flavor",
             "There is no stored flavor 'm1.large'",
         ),

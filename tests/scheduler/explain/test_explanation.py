@@ -217,16 +217,6 @@ def test_candidates_without_a_compute_node_are_a_stage(provider_cloud):
     assert error["funnel"]["filters"] == [stage]
 
 
-def test_decision_counts_providers_without_a_compute_node(provider_cloud):
-    provider_cloud.post_json("/scheduler/v1/compute_nodes", [report("cn1")])
-    (stage, *_) = explain(provider_cloud, spec())["funnel"]["filters"]
-    assert (stage["name"], stage["before"], stage["after"]) == ("compute_nodes", 4, 1)
-    decision = select(provider_cloud, spec(instance(1)))["decision"]
-    filters = provider_cloud.get(f"/scheduler/v1/decisions/{decision}").json["funnel"]["filters"][0]
-    assert (filters["name"], filters["after"]) == ("compute_nodes", 1)
-    assert filters["rejected"][0]["host"] == str(UUID(int=1))
-
-
 @pytest.mark.parametrize(
     "option", ["scheduler.max_placement_results", "placement.max_allocation_candidates"]
 )

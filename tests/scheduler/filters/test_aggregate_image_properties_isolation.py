@@ -25,49 +25,34 @@ def rejection(properties, *metadata, **options):
     return find_rejection(plugin, host, build_spec(properties=properties))
 
 
+DEBIAN, ENABLED = {"os_distro": "debian"}, {"hw_boot_menu": "yes"}
+
+
 @pytest.mark.parametrize(
-    ("properties", "metadata", "reason"),
+    ("properties", "metadata", "values"),
     [
         ({}, [], None),
-        ({"os_distro": "debian"}, [], None),
-        ({"os_distro": "debian"}, [{"os_distro": "debian"}], None),
-        ({"os_distro": "debian"}, [{"os_distro": "fedora, debian"}], None),
-        ({"os_distro": "debian"}, [{"os_distro": "fedora"}, {"os_distro": "debian"}], None),
-        ({}, [{"os_distro": "debian"}], None),
-        ({"os_distro": "debian"}, [{"ssd": "true"}], None),
+        (DEBIAN, [], None),
+        (DEBIAN, [DEBIAN], None),
+        (DEBIAN, [{"os_distro": "fedora, debian"}], None),
+        (DEBIAN, [{"os_distro": "fedora"}, DEBIAN], None),
+        ({}, [DEBIAN], None),
+        (DEBIAN, [{"ssd": "true"}], None),
         ({"licence": "a"}, [{"licence": "b"}], None),
         ({"architecture": "x86_64"}, [{"architecture": "aarch64"}], None),
         ({"hw_cpu_cores": "2"}, [{"hw_cpu_cores": "2"}], None),
-        ({"hw_boot_menu": "yes"}, [{"hw_boot_menu": "True"}], None),
+        (ENABLED, [{"hw_boot_menu": "True"}], None),
         ({"hw_boot_menu": "no"}, [{"hw_boot_menu": "True"}], None),
-        (
-            {"os_distro": "debian"},
-            [{"os_distro": "windows"}],
-            "os_distro: the image has debian, the aggregates windows",
-        ),
-        (
-            {"os_distro": "debian"},
-            [{"os_distro": "b,a"}, {"os_distro": "c"}],
-            "os_distro: the image has debian, the aggregates a, b, c",
-        ),
-        (
-            {"architecture": "x86_64"},
-            [{"hw_architecture": "aarch64"}],
-            "hw_architecture: the image has x86_64, the aggregates aarch64",
-        ),
-        (
-            {"hw_cpu_cores": "2"},
-            [{"hw_cpu_cores": "4"}],
-            "hw_cpu_cores: the image has 2, the aggregates 4",
-        ),
-        (
-            {"hw_boot_menu": "yes"},
-            [{"hw_boot_menu": "yes"}],
-            "hw_boot_menu: the image has True, the aggregates yes",
-        ),
+        (DEBIAN, [{"os_distro": "windows"}], ("debian", "windows")),
+        (DEBIAN, [{"os_distro": "b,a"}, {"os_distro": "c"}], ("debian", "a, b, c")),
+        ({"architecture": "x86_64"}, [{"hw_architecture": "aarch64"}], ("x86_64", "aarch64")),
+        ({"hw_cpu_cores": "2"}, [{"hw_cpu_cores": "4"}], ("2", "4")),
+        (ENABLED, [ENABLED], ("True", "yes")),
     ],
 )
-def test_host_passes_unless_its_aggregates_have_other_values(properties, metadata, reason):
+def test_host_passes_unless_its_aggregates_have_other_values(properties, metadata, values):
+    key = next(iter(metadata[0])) if metadata else ""
+    reason = values and f"{key}: the image has {values[0]}, the aggregates {values[1]}"
     assert rejection(properties, *metadata) == reason
 
 
