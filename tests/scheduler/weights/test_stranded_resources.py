@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weigher of stranded amounts, compared with instances placed in turn."""
+"""Weigher of stranded amounts."""
 
 from dataclasses import replace
 
