@@ -33,17 +33,6 @@ def add_trait(database: Database, *uuids: str) -> None:
     database.write(write_rows)
 
 
-def remove_trait(database: Database, *uuids: str) -> None:
-    """Remove :data:`TRAIT` from providers."""
-    rows = delete(resource_provider_traits).where(
-        _CARRIED.trait_id == _trait_id(),
-        _CARRIED.resource_provider_id.in_(
-            select(resource_providers.c.id).where(resource_providers.c.uuid.in_(uuids))
-        ),
-    )
-    database.write(lambda connection: connection.execute(rows))
-
-
 def create_root_provider(database: Database, uuid: str, number: int | None = None) -> None:
     """Create a root provider, with ``number`` as its id if given."""
     row = {"uuid": uuid, "name": uuid, "generation": 0} | ({"id": number} if number else {})
