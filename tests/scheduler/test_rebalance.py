@@ -73,6 +73,7 @@ def crowded_clouds(draw):
     return capacities, placed, max(remaining.values()) + draw(st.integers(1, 3))
 
 
+@pytest.mark.slow
 @settings(max_examples=draws(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cloud=crowded_clouds())
 def test_advice_is_as_good_as_brute_force_and_frees_capacity(make_new_app, cloud):
@@ -97,6 +98,7 @@ def test_advice_is_as_good_as_brute_force_and_frees_capacity(make_new_app, cloud
     assert origin in {host["host"] for host in explain(app, spec_with_memory(size))["hosts"]}
 
 
+@pytest.mark.slow
 @settings(max_examples=draws(30), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cloud=crowded_clouds(), goal=st.sampled_from(["pack", "spread"]))
 def test_moves_of_pack_and_spread_reach_their_goal(make_new_app, cloud, goal):
