@@ -11,6 +11,7 @@ from placement_sched.scheduler.failover import simulated
 from tests.exploring import draws
 from tests.scheduler.capacity.test_report import ADMIN, AGGREGATES, FLAVORS, make_zone, store_flavor
 from tests.scheduler.plan_moves import fill_small_cloud, small_clouds
+from tests.scheduler.test_server_groups import create_group
 from tests.support.scheduling import flavor, instance, report, spec
 
 NODES = "/scheduler/v1/compute_nodes"
@@ -104,9 +105,7 @@ def test_uncovered_host_is_exact_if_no_instance_finds_a_place(sqlite_app):
 
 def test_all_instances_of_a_group_on_a_host_may_be_apart(sqlite_app):
     fill(sqlite_app, ["cn1", "cn2", "cn3"], [])
-    body = {"server_group": {"name": "apart", "policy": "anti-affinity"}}
-    groups = sqlite_app.post_json("/compute/v2.1/os-server-groups", body, headers=ADMIN)
-    group = groups.json["server_group"]["id"]
+    group = create_group(sqlite_app)
     for number, host in enumerate(["cn1", "cn2"], 1):
         place(sqlite_app, number, host, flavor="small", instance_group=group)
     assert states(compute(sqlite_app))["covered"] == 3
@@ -116,9 +115,7 @@ def test_all_instances_of_a_group_on_a_host_may_be_apart(sqlite_app):
 
 def test_members_of_an_affinity_group_are_simulated(sqlite_app):
     fill(sqlite_app, ["cn1", "cn2"], [])
-    body = {"server_group": {"name": "together", "policy": "affinity"}}
-    groups = sqlite_app.post_json("/compute/v2.1/os-server-groups", body, headers=ADMIN)
-    group = groups.json["server_group"]["id"]
+    group = create_group(sqlite_app, policy="affinity")
     for number in (1, 2):
         place(sqlite_app, number, "cn1", flavor="small", instance_group=group)
     (failure,) = compute(sqlite_app)["failures"]
@@ -173,25 +170,19 @@ def test_all_sets_of_two_hosts_are_examined(sqlite_app):
     assert answer["exact"]
 
 
-def test_all_hosts_that_fail_leave_no_place(sqlite_app):
+def test_cloud_without_hosts_is_covered_and_a_single_host_is_not(sqlite_app):
+    assert states(compute(sqlite_app)) == {"covered": 0, "uncovered": 0, "undetermined": 0}
     fill(sqlite_app, ["cn1"], ["cn1"])
     answer = compute(sqlite_app, host_failures=3)
     assert (answer["uncovered"], answer["host_failures"]) == (1, 1)
 
 
-def test_cloud_without_hosts_is_covered(sqlite_app):
-    assert states(compute(sqlite_app)) == {"covered": 0, "uncovered": 0, "undetermined": 0}
-
-
-def test_key_that_no_aggregate_has_gets_the_nearest_key(sqlite_app):
+def test_error_for_an_unknown_key_or_an_invalid_number_of_failures(sqlite_app):
     set_metadata(sqlite_app, "r1", rack="r1")
     (error,) = compute(sqlite_app, status=400, within="rak")["errors"]
     assert "no aggregate has the metadata key 'rak'" in error["detail"]
     assert "rack" in error["detail"]
     assert "$.within" in error["detail"]
-
-
-def test_numbers_of_failures_outside_of_the_limits_are_invalid(sqlite_app):
     for number in (0, 11):
         (error,) = compute(sqlite_app, status=400, host_failures=number)["errors"]
         assert "$.host_failures" in error["detail"]
@@ -204,14 +195,6 @@ def test_failures_that_are_not_examined_in_time_are_undetermined(make_app, sqlit
     assert states(answer) == {"covered": 1, "uncovered": 0, "undetermined": 1}
     assert not answer["exact"]
     assert answer["bound"].startswith("1 hosts are undetermined: the computation took longer than")
-
-
-def test_nothing_is_changed(sqlite_app):
-    fill(sqlite_app, ["cn1", "cn2"], ["cn1", "cn2"])
-    place(sqlite_app, 9, "cn2", flavor="large")
-    before = sqlite_app.get("/scheduler/v1/hosts").json
-    compute(sqlite_app, remaining=True)
-    assert sqlite_app.get("/scheduler/v1/hosts").json == before
 
 
 M1, M4, M9 = (flavor(name=f"m{size}", memory_mb=1024 * size, root_gb=1) for size in (1, 4, 9))
@@ -231,7 +214,9 @@ def read_row(app, name="small"):
 
 def test_remaining_instances_keep_every_host_covered(sqlite_app):
     fill(sqlite_app, ["cn1", "cn2", "cn3"], ["cn1", "cn1", "cn1", "cn2", "cn2"])
+    before = sqlite_app.get("/scheduler/v1/hosts").json
     row = read_row(sqlite_app)
+    assert sqlite_app.get("/scheduler/v1/hosts").json == before
     # 12 fit on three hosts, 8 on two, and 5 are there.
     assert (row["remaining"], row["exact"], row["at_most"]) == (3, True, 3)
     breaks = row["breaks"]
