@@ -95,17 +95,17 @@ def test_number_of_cached_nodes_is_limited(sqlite_database):
     assert len(cache) <= 3
 
 
-def test_numa_nodes_of_a_report_are_parsed_once(database):
+def test_numa_nodes_of_a_report_are_parsed_once(sqlite_database):
     cells = {"cells": [{"id": 0, "cpuset": [0], "memory": 1024}]}
-    write_report(database, build_report(1, numa_topology=cells))
+    write_report(sqlite_database, build_report(1, numa_topology=cells))
     cache = HostCache(load_nodes)
-    (first,) = read_nodes(database, cache, 1)
-    write_report(database, build_report(1, numa_topology=cells), now=LATER)
-    (beating,) = read_nodes(database, cache, 1)
+    (first,) = read_nodes(sqlite_database, cache, 1)
+    write_report(sqlite_database, build_report(1, numa_topology=cells), now=LATER)
+    (beating,) = read_nodes(sqlite_database, cache, 1)
     assert beating.last_seen_up == LATER
     assert beating.numa_topology.topology.cells is first.numa_topology.topology.cells
-    write_report(database, build_report(1, numa_topology=cells, vcpus=64))
-    (changed,) = read_nodes(database, cache, 1)
+    write_report(sqlite_database, build_report(1, numa_topology=cells, vcpus=64))
+    (changed,) = read_nodes(sqlite_database, cache, 1)
     assert changed.numa_topology.topology.cells == first.numa_topology.topology.cells
     assert changed.numa_topology.topology is not first.numa_topology.topology
 
@@ -194,9 +194,10 @@ def test_unchanged_aggregates_take_one_statement(database):
     assert (len(first), len(second)) == (2, 1)
 
 
-def test_aggregates_are_found_by_host(database):
-    add_node(database, "h1")
-    first, second = create_aggregate(database, "one", "z"), create_aggregate(database, "two")
+def test_aggregates_are_found_by_host(sqlite_database):
+    add_node(sqlite_database, "h1")
+    first = create_aggregate(sqlite_database, "one", "z")
+    second = create_aggregate(sqlite_database, "two")
 
     def write_rows(connection):
         aggregates.add_hosts(connection, first, ["h1"], NOW)
@@ -204,8 +205,8 @@ def test_aggregates_are_found_by_host(database):
         aggregates.set_metadata(connection, second, {"trait:CUSTOM_X": "required"}, NOW)
         aggregates.set_metadata(connection, first, {"Trait:CUSTOM_X": "required"}, NOW)
 
-    database.write(write_rows)
-    with database.read() as connection:
+    sqlite_database.write(write_rows)
+    with sqlite_database.read() as connection:
         current = AggregateCache().current(connection)
     assert [entry.id for entry in current.of_host("h1")] == [first, second]
     assert current.of_host("H1") == ()

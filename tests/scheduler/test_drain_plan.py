@@ -152,7 +152,6 @@ def test_overrides_apply_to_moves(cloud):
     assert len({move["to"] for move in moves}) == 1
 
 
-@pytest.mark.all_databases
 def test_overrides_apply_to_the_capacity_after(cloud):
     stored = {"name": "m1.small", "vcpus": 1, "ram": 512, "disk": 1}
     cloud.post_json("/compute/v2.1/flavors", {"flavor": stored}, headers=COMPUTE)

@@ -16,7 +16,7 @@ from tests.support.scheduling import instance, report, spec
 from tests.support.statements import record_statements
 from tests.support.states import build_instances, build_spec
 
-pytestmark = [pytest.mark.all_databases, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 EXPLAIN = "/scheduler/v1/explain"
 ONE, TWO, THREE, NEW = map(instance, (1, 2, 3, 4))
@@ -137,6 +137,7 @@ def record_instance(app, number, host, flavor=None):
     app.put_json(f"/scheduler/v1/instances/{instance(number)}", record)
 
 
+@pytest.mark.all_databases
 @pytest.mark.parametrize(
     ("hints", "hosts"),
     [
@@ -239,6 +240,7 @@ def test_move_within_a_cell_disabled_in_nova_finds_its_hosts(cloud):
     assert read_cell_rejections(answer) == {"cn1": "its cell is disabled"}
 
 
+@pytest.mark.all_databases
 def test_hosts_of_a_cell_with_an_unavailable_database_are_rejected(cloud):
     record_cells(cloud, NovaCell(uuid=CELL_ONE, name="one"), NovaCell(uuid=CELL_TWO))
     mark_unavailable(cloud, CELL_ONE, 93)

@@ -236,7 +236,6 @@ LONG = {
 }
 
 
-@pytest.mark.all_databases
 @pytest.mark.parametrize("kind", LONG)
 def test_number_of_concurrent_whole_cloud_queries_is_limited(cloud, kind):
     path, body = LONG[kind]

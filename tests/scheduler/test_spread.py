@@ -71,7 +71,6 @@ def rejections(answer):
     return {rejection["host"]: rejection["reason"] for rejection in stage["rejected"]}
 
 
-@pytest.mark.all_databases
 def test_members_are_spread_over_racks(cloud):
     group = soft_group(cloud)
     racks = [

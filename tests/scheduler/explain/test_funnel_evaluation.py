@@ -23,10 +23,8 @@ LICENSED = "CUSTOM_LICENSED_WINDOWS"
 
 @pytest.fixture
 def cloud(sqlite_app):
-    """Four hosts: cn2 is silent, cn3 in the aggregate agg1, cn4 has two instances."""
-    changes_by_host = {"cn2": {"last_seen_up": OLD}, "cn4": {"stats": {"num_instances": 2}}}
-    names = ("cn1", "cn2", "cn3", "cn4")
-    reports = [report(name, **changes_by_host.get(name, {})) for name in names]
+    """Four hosts: cn2 is silent, and cn3 is in the aggregate agg1."""
+    reports = [report("cn1"), report("cn2", last_seen_up=OLD), report("cn3"), report("cn4")]
     sqlite_app.post_json("/scheduler/v1/compute_nodes", reports)
     sqlite_app.put(f"/placement/traits/{LICENSED}", headers=LATEST_HEADERS)
     put_aggregate(sqlite_app, 1, {f"trait:{LICENSED}": "required"}, "cn3")
