@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tests.docs.samples import FOLDER, build_samples, remove_changing_parts
+from tests.docs.samples import FOLDER, STORY, build_samples, remove_changing_parts
 
 pytestmark = pytest.mark.slow
 
@@ -15,8 +15,12 @@ def new_samples():
     return build_samples()
 
 
-def test_every_sample_is_written_by_a_request(new_samples):
-    assert {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.json")} == set(new_samples)
+def test_every_sample_belongs_to_a_request(new_samples):
+    files = {str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.json")}
+    assert {name for name in files if name.endswith("-response.json")} == set(new_samples)
+    requests = {name for name in files if name.endswith("-request.json")}
+    assert requests <= {f"{step.name}-request.json" for step in STORY if step.body is None}
+    assert files == requests | set(new_samples)
 
 
 def test_samples_equal_responses_of_the_api(new_samples):
