@@ -4,7 +4,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,12 @@ def each_client(
     """The clients of this server, by microversion of the compute API."""
     with Versioned(Client(tmp_path_factory.mktemp("each"), each_server.url)) as clients:
         yield clients
+
+
+@pytest.fixture(scope="session")
+def client(each_client: "Versioned") -> "Session":
+    """The client of that server at the newest microversion."""
+    return each_client()
 
 
 @pytest.fixture(scope="session")
@@ -176,22 +182,22 @@ class Session(Client):
 
 
 class Versioned(ExitStack):
-    """Clients of a server by microversion of the compute API.
+    """Clients of a server by microversion of an API.
 
     Each has its own process. The imports take more than a second, and within a process the client
     keeps the first microversion.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, api: str = "compute") -> None:
         super().__init__()
-        self._client = client
+        self._client, self._option = client, f"--os-{api}-api-version"
         self._sessions: dict[str, Session] = {}
 
     def __call__(self, version: str = "") -> Session:
         """Return the client of a microversion, by default the newest that both sides support."""
         if version not in self._sessions:
             session = self.enter_context(self._client.session())
-            session.first = ("--os-compute-api-version", version) if version else ()
+            session.first = (self._option, version) if version else ()
             self._sessions[version] = session
         return self._sessions[version]
 
@@ -205,22 +211,11 @@ def openstack(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Clien
 @pytest.fixture(scope="session")
 def session_of(
     busy_server: Server, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Callable[[str], Session]]:
-    """Give a function that returns the client for a microversion of placement.
-
-    Each has its own process. The imports take more than a second, and within a process the client
-    keeps the first microversion.
-    """
+) -> Iterator[Versioned]:
+    """The clients of that server, by microversion of placement."""
     openstack = Client(tmp_path_factory.mktemp("busy_client"), busy_server.url)
-    sessions: dict[str, Session] = {}
-    with ExitStack() as stack:
-
-        def open_session(version: str) -> Session:
-            if version not in sessions:
-                sessions[version] = stack.enter_context(openstack.session())
-            return sessions[version]
-
-        yield open_session
+    with Versioned(openstack, "placement") as clients:
+        yield clients
 
 
 def connect_sdk(server: Server, **options: Any) -> Any:

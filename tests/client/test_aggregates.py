@@ -3,18 +3,12 @@
 
 import pytest
 
-from tests.client.reporting import record_instance, report_host
+from tests.client.reporting import report_host
 from tests.support.clouds import uuid_of
 
 pytestmark = pytest.mark.system
 
 IMAGE = "70a599e0-31e7-49b7-b260-868f441e862b"
-
-
-@pytest.fixture(scope="module")
-def client(each_client):
-    """The client of a server on each kind of database."""
-    return each_client()
 
 
 def read_provider_aggregates(server, host):
@@ -62,23 +56,6 @@ def test_provider_aggregates_are_updated_with_hosts(each_server, client):
     assert removed["hosts"] == []
     assert read_provider_aggregates(each_server, "ag1") == []
     client("aggregate", "delete", "follow")
-
-
-def test_zones_list_their_hosts_and_instances(each_server, client):
-    report_host(each_server, "ag2")
-    for zone in ("east", "west"):
-        client("aggregate", "create", "--zone", zone, zone)
-    client("aggregate", "add", "host", "east", "ag2")
-    (row,) = client.json("compute", "service", "list", "--host", "ag2")
-    assert row["Zone"] == "east"
-    other = client.rejection("aggregate", "add", "host", "west", "ag2")
-    assert "already in availability zone(s) east" in other
-    address = record_instance(each_server, "ag2", "web")
-    assert "instances" in client.rejection("aggregate", "set", "--zone", "north", "east")
-    assert "instances" in client.rejection("aggregate", "remove", "host", "east", "ag2")
-    each_server.request_json("DELETE", address)
-    client("aggregate", "remove", "host", "east", "ag2")
-    client("aggregate", "delete", "east", "west")
 
 
 def test_images_to_cache_are_accepted(each_server, client):

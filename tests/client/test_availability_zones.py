@@ -3,15 +3,12 @@
 
 import pytest
 
-from tests.client.conftest import connect_sdk
 from tests.support.reports import build_report
 
-# The client warns of its own deprecations.
-pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")]
+pytestmark = pytest.mark.system
 
 
-def test_zones_are_listed_with_their_hosts(each_server, each_client):
-    client = each_client()
+def test_zones_are_listed_with_their_hosts(each_server, client):
     hosts = [build_report(810 + number, host=f"zone{number}") for number in (1, 2)]
     names = [each["host"] for each in hosts]
     reports = [{**each, "hypervisor_hostname": each["host"]} for each in hosts]
@@ -30,14 +27,3 @@ def test_zones_are_listed_with_their_hosts(each_server, each_client):
     client("aggregate", "delete", "life.west")
     for each in hosts:
         each_server.request_json("DELETE", f"/scheduler/v1/compute_nodes/{each['uuid']}")
-
-
-def test_openstacksdk_lists_zones(each_server):
-    hosts = [build_report(820, host="sdk-zone", hypervisor_hostname="sdk-zone")]
-    each_server.request_json("POST", "/scheduler/v1/compute_nodes", hosts)
-    with connect_sdk(each_server) as connection:
-        zones = {zone.name: zone for zone in connection.compute.availability_zones()}
-        assert zones["nova"].state == {"available": True}
-        zones = {zone.name: zone for zone in connection.compute.availability_zones(details=True)}
-        assert "sdk-zone" in zones["nova"].hosts
-    each_server.request_json("DELETE", f"/scheduler/v1/compute_nodes/{hosts[0]['uuid']}")

@@ -6,12 +6,6 @@ import pytest
 pytestmark = pytest.mark.system
 
 
-@pytest.fixture(scope="module")
-def client(each_client):
-    """The client of a server on each kind of database."""
-    return each_client()
-
-
 def test_flavor_is_created_tagged_shown_listed_and_deleted(client):
     flavor = client.json(
         *("flavor", "create", "--id", "lf1", "--ram", "2048", "--vcpus", "2", "--disk", "20"),
@@ -65,14 +59,6 @@ def test_flavors_are_listed_over_pages(client):
     smallest = client.json("flavor", "list", "--min-ram", "2")
     assert not [row for row in smallest if row["ID"].startswith("page")]
     client("flavor", "delete", "page0", "page1", "page2")
-
-
-def test_invalid_property_is_reported(client, each_client):
-    client("flavor", "create", "--id", "bad1", "--ram", "1", "life.bad")
-    arguments = ("flavor", "set", "--property", "hw:cpu_policy=pinned", "life.bad")
-    error = each_client("2.86").rejection(*arguments)
-    assert "'pinned' is not one of: dedicated, shared, mixed" in error
-    client("flavor", "delete", "bad1")
 
 
 def test_old_client_creates_flavors(each_client):

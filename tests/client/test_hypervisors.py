@@ -20,8 +20,7 @@ def uuids(each_server):
     ]
 
 
-def test_hypervisors_are_listed_matched_and_paged(each_client, uuids):
-    client = each_client()
+def test_hypervisors_are_listed_matched_and_paged(client, uuids):
     listed = {each["ID"]: each for each in client.json("hypervisor", "list", "--long")}
     assert listed.keys() >= set(uuids)
     assert listed[uuids[0]] == {
@@ -41,8 +40,7 @@ def test_hypervisors_are_listed_matched_and_paged(each_client, uuids):
     assert uuids[0] not in {each["ID"] for each in after}
 
 
-def test_hypervisor_is_shown_with_uptime_service_and_aggregates(each_server, each_client, uuids):
-    client = each_client()
+def test_hypervisor_is_shown_with_uptime_service_and_aggregates(client, uuids):
     client("aggregate", "create", "hv-shown")
     client("aggregate", "add", "host", "hv-shown", "hv1")
     shown = client.json("hypervisor", "show", "hv1")
@@ -55,8 +53,8 @@ def test_hypervisor_is_shown_with_uptime_service_and_aggregates(each_server, eac
     client("aggregate", "delete", "hv-shown")
 
 
-def test_hypervisor_statistics_are_summed(each_client, uuids):
-    stats = each_client().json("hypervisor", "stats", "show")
+def test_hypervisor_statistics_are_summed(client, uuids):
+    stats = client.json("hypervisor", "stats", "show")
     assert stats["count"] >= len(uuids)
     assert stats["running_vms"] >= 3
     assert stats["vcpus"] >= 16

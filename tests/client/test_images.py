@@ -13,12 +13,6 @@ pytestmark = pytest.mark.system
 URL = "/image/v2/images"
 
 
-@pytest.fixture(scope="module")
-def client(each_client):
-    """The client of a server on each kind of database."""
-    return each_client()
-
-
 @pytest.fixture
 def create_image(each_server):
     """Give a function that creates an image without the client, and returns its id."""
@@ -94,20 +88,6 @@ def test_images_are_listed_by_property_tag_name_and_visibility(client, create_im
     assert after in ([{second}, set()], [set(), {first}])
 
 
-def test_more_images_than_a_page_are_listed(client, create_image):
-    uuids = [create_image(f"page-{number}", tags=["paged"]) for number in range(30)]
-    rows = client.json("image", "list", "--tag", "paged")
-    assert sorted(row["ID"] for row in rows) == sorted(uuids)
-
-
-def test_protected_image_is_not_deleted(client, create_image):
-    create_image("guarded")
-    client("image", "set", "--protected", "guarded")
-    assert "is protected" in client.rejection("image", "delete", "guarded")
-    client("image", "set", "--unprotected", "guarded")
-    client("image", "delete", "guarded")
-
-
 def test_hidden_image_is_shown_and_listed_on_demand(client, create_image):
     uuid = create_image("hidden-one")
     client("image", "set", "--hidden", "hidden-one")
@@ -140,34 +120,3 @@ def test_empty_pipe_creates_an_active_image(openstack):
     image = json.loads(done.stdout)
     assert openstack.json("image", "show", image["id"])["status"] == "active"
     openstack("image", "delete", image["id"])
-
-
-def test_image_with_a_chosen_id_is_created_once(client):
-    uuid = "70a599e0-31e7-49b7-b260-868f441e862b"
-    create = ("image", "create", "--id", uuid, "chosen")
-    assert client.json(*create)["id"] == uuid
-    assert "already exists" in client.rejection(*create)
-    client("image", "delete", uuid)
-
-
-def test_deactivation_needs_an_active_image(client, create_image):
-    create_image("still-queued")
-    client("image", "set", "--deactivate", "still-queued")
-    assert client.json("image", "show", "still-queued")["status"] == "queued"
-
-
-def test_image_cannot_be_shared_with_a_single_project(client, create_image):
-    create_image("to-share")
-    error = client.rejection("image", "add", "project", "to-share", "shop")
-    assert "404" in error
-    assert "Traceback" not in error
-
-
-def test_import_is_not_offered(client):
-    assert client.json("image", "import", "info") == {"import-methods": []}
-
-
-def test_errors_are_reported_in_one_line(client):
-    error = client.rejection("image", "create", "--property", "os_glance_x=1", "reserved")
-    assert "Attribute 'os_glance_x' is reserved." in error
-    assert "Traceback" not in error

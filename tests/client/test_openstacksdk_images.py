@@ -90,18 +90,3 @@ def test_schemas_and_import_methods_are_shown(image):
     assert "visibility" in image.get_image_schema().properties
     assert "images" in image.get_images_schema().properties
     assert image.get_import_info().import_methods["value"] == []
-
-
-def test_rejected_upload_leaves_no_image(image, name):
-    with pytest.raises(exceptions.HttpException, match="No image data is stored here"):
-        image.create_image(name, data=b"\0" * 1_000_000)
-    assert list(image.images(name=name)) == []
-
-
-def test_image_without_data_is_downloaded_as_an_empty_file(image, new_image):
-    assert image.download_image(new_image.id).content == b""
-
-
-def test_image_id_is_unique(image, new_image, name):
-    with pytest.raises(exceptions.ConflictException, match="already exists"):
-        image.create_image(name, allow_duplicates=True, meta={"id": new_image.id})

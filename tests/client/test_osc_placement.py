@@ -22,26 +22,25 @@ class Placement:
     def __init__(self, session_of, version=LATEST):
         self._session_of = session_of
         self._commands = session_of(version)
-        self._version = ("--os-placement-api-version", version)
 
     def with_version(self, version):
         return Placement(self._session_of, version)
 
     def run(self, words, *arguments):
         """Run a command that must succeed without output."""
-        done = self._commands.run(*self._version, *words.split(), *arguments)
+        done = self._commands.run(*words.split(), *arguments)
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip() == ""
 
     def show(self, words, *arguments):
         """Run a command, and return its output as JSON."""
-        done = self._commands.run(*self._version, *words.split(), *arguments, "-f", "json")
+        done = self._commands.run(*words.split(), *arguments, "-f", "json")
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
     def rejection(self, words, *arguments):
         """Run a command that must fail, and return its standard error."""
-        done = self._commands.run(*self._version, *words.split(), *arguments)
+        done = self._commands.run(*words.split(), *arguments)
         assert done.returncode != 0, done.stdout
         return done.stderr
 
@@ -134,19 +133,6 @@ def test_inventories_are_set_listed_shown_and_deleted(placement, name):
     assert "No inventory" in placement.rejection("resource provider inventory show", uuid, "VCPU")
 
 
-def test_inventories_of_all_providers_of_an_aggregate_are_set(placement, name):
-    group = str(uuid4())
-    uuids = [placement.provider(f"{name}{number}") for number in range(2)]
-    for uuid in uuids:
-        placement.show(
-            "resource provider aggregate set", uuid, "--aggregate", group, "--generation", "0"
-        )
-    rows = placement.show(
-        "resource provider inventory set", group, "--aggregate", "--resource", "DISK_GB=5"
-    )
-    assert {row["resource_provider"] for row in rows} == set(uuids)
-
-
 def test_aggregates_of_a_provider_are_set_and_listed(placement, name):
     uuid, groups = placement.provider(name), sorted(str(uuid4()) for _ in range(2))
     arguments = [f"--aggregate={group}" for group in groups]
@@ -224,6 +210,8 @@ def test_allocations_are_set_shown_unset_and_deleted(placement, name):
     shown = placement.show("resource provider allocation show", consumer)
     assert {row["resource_provider"]: row["resources"] for row in shown} == held
     assert {(row["project_id"], row["user_id"]) for row in shown} == {(PROJECT, USER)}
+    older = placement.with_version("1.9")
+    assert older.show("resource usage show", PROJECT, "--user-id", USER)
     usages = placement.show("resource provider usage show", host)
     assert {row["resource_class"]: row["usage"] for row in usages} == {"VCPU": 2, "MEMORY_MB": 256}
     shown = placement.show("resource provider show", host, "--allocations")
@@ -253,21 +241,6 @@ def test_allocations_are_set_in_every_body_format(placement, name, version):
     older.show("resource provider allocation set", consumer, *arguments)
     (row,) = older.show("resource provider allocation show", consumer)
     assert (row["resource_provider"], row["resources"]) == (host, {"VCPU": 2})
-
-
-def test_usage_of_a_project_and_of_its_users_is_shown(placement, name):
-    host, project = placement.provider(name, VCPU=8), uuid4().hex
-    for user, amount in (("one", 1), ("two", 2)):
-        placement.show(
-            "resource provider allocation set",
-            *(str(uuid4()), "--allocation", f"rp={host},VCPU={amount}", "--project-id", project),
-            *("--user-id", user, "--consumer-type", "INSTANCE"),
-        )
-    older = placement.with_version("1.9")
-    assert older.show("resource usage show", project) == [{"resource_class": "VCPU", "usage": 3}]
-    assert older.show("resource usage show", project, "--user-id", "two") == [
-        {"resource_class": "VCPU", "usage": 2}
-    ]
 
 
 @pytest.fixture
@@ -320,15 +293,3 @@ def test_granular_candidates_follow_their_group_policy(placement, tree):
     assert found == [both, both]
     two = ("--group", "1", "--resource", f"{tree['kind']}=2", "--group-policy", "none")
     assert placement.show("allocation candidate list", *two) == []
-
-
-def test_candidates_meet_traits_and_limit(placement, tree):
-    query = ("--resource", f"{tree['kind']}=1")
-    assert len(amounts(placement.show("allocation candidate list", *query))) == 2
-    assert len(amounts(placement.show("allocation candidate list", *query, "--limit", "1"))) == 1
-    first = tree["devices"][0]
-    placement.show("resource provider trait set", first, "--trait", "HW_GPU_API_VULKAN")
-    rows = placement.show("allocation candidate list", *query, "--required", "HW_GPU_API_VULKAN")
-    assert list(amounts(rows)[0]) == [first]
-    rows = placement.show("allocation candidate list", *query, "--forbidden", "HW_GPU_API_VULKAN")
-    assert list(amounts(rows)[0]) == [tree["devices"][1]]

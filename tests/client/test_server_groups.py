@@ -8,12 +8,6 @@ from tests.support.scheduling import instance
 pytestmark = pytest.mark.system
 
 
-@pytest.fixture(scope="module")
-def client(each_client):
-    """The client of a server on each kind of database."""
-    return each_client()
-
-
 def test_group_is_created_listed_shown_and_deleted(client, each_server):
     group = client.json(
         *("server", "group", "create", "--policy", "anti-affinity"),
@@ -55,12 +49,6 @@ def test_soft_groups_are_listed_over_pages(client):
     only = client.json("server", "group", "list", "--limit", "1", "--max-items", "1")
     assert only == listed[:1]
     client("server", "group", "delete", "life.soft-affinity", "life.soft-anti-affinity")
-
-
-def test_invalid_rule_is_reported(client):
-    rule = ("--policy", "affinity", "--rule", "max_server_per_host=2")
-    error = client.rejection("server", "group", "create", *rule, "life.bad")
-    assert "Only anti-affinity policy supports rules" in error
 
 
 def test_old_client_shows_policies(each_client):

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.client.reporting import read_traits, record_instance, report_host
+from tests.client.reporting import read_traits, report_host
 
 pytestmark = pytest.mark.system
 
@@ -16,8 +16,7 @@ def read_row(client, host):
     return row
 
 
-def test_service_is_listed_disabled_forced_down_and_deleted(each_server, each_client):
-    client = each_client()
+def test_service_is_listed_disabled_forced_down_and_deleted(each_server, client):
     provider = report_host(each_server, "sv1")
     listed = read_row(client, "sv1")
     assert len(listed.pop("ID")) == 36
@@ -53,16 +52,6 @@ def test_service_is_listed_disabled_forced_down_and_deleted(each_server, each_cl
     assert client.json("compute", "service", "list", "--host", "sv1") == []
 
 
-def test_service_of_a_host_with_instances_is_not_deleted(each_server, each_client):
-    client = each_client()
-    report_host(each_server, "sv2")
-    address = record_instance(each_server, "sv2", "web")
-    error = client.rejection("compute", "service", "delete", read_row(client, "sv2")["ID"])
-    assert "Unable to delete compute service that is hosting instances" in error
-    each_server.request_json("DELETE", address)
-    client("compute", "service", "delete", read_row(client, "sv2")["ID"])
-
-
 @pytest.mark.parametrize("version", ["2.1", "2.72"])
 def test_old_client_changes_services(each_server, each_client, version):
     """Use 2.1, and 2.72 of Stein, which names services by uuid."""
@@ -79,14 +68,3 @@ def test_old_client_changes_services(each_server, each_client, version):
     assert read_row(client, "sv3")["Disabled Reason"] is None
     client("compute", "service", "delete", str(read_row(client, "sv3")["ID"]))
     assert client.json("compute", "service", "list", "--host", "sv3") == []
-
-
-def test_service_is_forced_down_by_name_before_2_53(each_server, each_client):
-    client = each_client("2.52")
-    report_host(each_server, "sv4")
-    change = ("compute", "service", "set", "sv4", "nova-compute")
-    client(*change, "--down")
-    row = read_row(client, "sv4")
-    assert (row["State"], row["Forced Down"]) == ("down", True)
-    client(*change, "--up")
-    assert read_row(client, "sv4")["State"] == "up"
