@@ -1,25 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Short calls of the compute API for flavors."""
 
+from tests.api.compute.client import ComputeClient
+
 URL = "/compute/v2.1/flavors"
 
 
-class FlavorApi:
-    """A client with the administrator's token and the newest microversion as defaults."""
+class FlavorApi(ComputeClient):
+    """A client of the flavors."""
 
-    def __init__(self, app):
-        self.app = app
-
-    def request(
-        self, method, path="", body=None, *, status=200, version="2.96", token="admin", roles=None
-    ):
-        headers = {"OpenStack-API-Version": f"compute {version}", "X-Auth-Token": token}
-        if roles is not None:
-            headers["X-Roles"] = roles
-        if body is None:
-            return self.app.request(f"{URL}{path}", method=method, headers=headers, status=status)
-        send = getattr(self.app, f"{method.lower()}_json")
-        return send(f"{URL}{path}", body, headers=headers, status=status)
+    url = URL
 
     def create(self, flavorid=None, *, status=200, version="2.96", **fields):
         """Create a flavor. The fields have Python names, and the name defaults to the id."""
@@ -50,8 +40,3 @@ class FlavorApi:
 
 #: nova's longer names of fields.
 LONG = {"is_public": "os-flavor-access:is_public", "ephemeral": "OS-FLV-EXT-DATA:ephemeral"}
-
-
-def error_message(answer):
-    (fault,) = answer.json.values()
-    return fault["message"]

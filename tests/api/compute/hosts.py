@@ -3,17 +3,15 @@
 
 from datetime import timedelta
 
+from tests.api.compute.client import ComputeClient, error_message
 from tests.support.reports import NOW, build_report, node_uuid
 
 SERVICES = "/os-services"
 HYPERVISORS = "/os-hypervisors"
 
 
-class HostApi:
-    """A client of the administrator at the newest microversion, without a moving clock."""
-
-    def __init__(self, app):
-        self.app = app
+class HostApi(ComputeClient):
+    """A client of services and hypervisors that reports hosts."""
 
     def report(self, number=1, *, silent=0, **fields):
         """Send the report of host ``cn<number>`` with a time ``silent`` seconds ago."""
@@ -31,18 +29,6 @@ class HostApi:
     def record(self, uuid, host, node=None, name="one"):
         body = {"host": host, "node": node, "display_name": name}
         self.app.put_json(f"/scheduler/v1/instances/{uuid}", body)
-
-    def request(
-        self, method, path, body=None, *, status=200, version="2.96", token="admin", roles=None
-    ):
-        headers = {"OpenStack-API-Version": f"compute {version}", "X-Auth-Token": token}
-        if roles is not None:
-            headers["X-Roles"] = roles
-        url = f"/compute/v2.1{path}"
-        if body is None:
-            return self.app.request(url, method=method, headers=headers, status=status)
-        send = getattr(self.app, f"{method.lower()}_json")
-        return send(url, body, headers=headers, status=status)
 
     def services(self, query="", **options):
         return self.request("GET", f"{SERVICES}{query}", **options).json["services"]
@@ -77,8 +63,3 @@ class HostApi:
         path = f"/placement/resource_providers/{node_uuid(number)}/traits"
         headers = {"OpenStack-API-Version": "placement 1.6"}
         return set(self.app.get(path, headers=headers).json["traits"])
-
-
-def error_message(answer):
-    (fault,) = answer.json.values()
-    return fault["message"]

@@ -1,24 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Short calls of the compute API for server groups."""
 
+from tests.api.compute.client import ComputeClient
+
 URL = "/compute/v2.1/os-server-groups"
 
 
-class GroupApi:
-    """A client with the administrator's token and the newest microversion as defaults."""
+class GroupApi(ComputeClient):
+    """A client of the server groups."""
 
-    def __init__(self, app):
-        self.app = app
-
-    def request(
-        self, method, path="", body=None, *, status=200, version="2.96", token="admin", roles=None
-    ):
-        headers = {"OpenStack-API-Version": f"compute {version}", "X-Auth-Token": token}
-        if roles is not None:
-            headers["X-Roles"] = roles
-        if body is None:
-            return self.app.request(f"{URL}{path}", method=method, headers=headers, status=status)
-        return self.app.post_json(f"{URL}{path}", body, headers=headers, status=status)
+    url = URL
 
     def create(self, name="g", policy="affinity", rules=None, **options):
         """Create a group of 2.64 and return it."""

@@ -3,6 +3,7 @@
 
 from datetime import timedelta
 
+from tests.api.compute.client import ComputeClient
 from tests.conftest import make_settings
 from tests.support.reports import NOW, build_report
 from tests.support.scheduling import instance
@@ -11,25 +12,16 @@ URL = "/compute/v2.1/servers"
 READER = {"token": "bob:shop", "roles": "reader"}
 
 
-class ServerApi:
-    """A client with the administrator's token and the newest microversion as defaults."""
+class ServerApi(ComputeClient):
+    """A client of the servers that records instances."""
+
+    url = URL
 
     def __init__(self, url, make_app, **options):
         self.now = NOW
         settings = make_settings(url, **{"DEFAULT__service_down_time": 60, **options})
-        self.app = make_app(settings, clock=lambda: self.now)
+        super().__init__(make_app(settings, clock=lambda: self.now))
         self.database = self.app.app.services.database
-
-    def request(
-        self, method, path="", body=None, *, status=200, version="2.96", token="admin", roles=None
-    ):
-        headers = {"OpenStack-API-Version": f"compute {version}", "X-Auth-Token": token}
-        if roles is not None:
-            headers["X-Roles"] = roles
-        if body is None:
-            return self.app.request(f"{URL}{path}", method=method, headers=headers, status=status)
-        send = getattr(self.app, f"{method.lower()}_json")
-        return send(f"{URL}{path}", body, headers=headers, status=status)
 
     def record(self, number, *, later=0, **fields):
         """Record an instance of the project ``shop``, ``later`` seconds after the first time."""

@@ -3,7 +3,8 @@
 
 import pytest
 
-from tests.api.compute.flavors import URL, FlavorApi, error_message
+from tests.api.compute.client import error_message
+from tests.api.compute.flavors import URL, FlavorApi
 
 FIELDS = {
     *("id", "name", "ram", "vcpus", "disk", "swap", "links", "rxtx_factor"),

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.api.compute.flavors import error_message
+from tests.api.compute.client import error_message
 
 READER = {"token": "bob:shop", "roles": "member,reader"}
 

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from tests.api.compute.client import error_message
 from tests.api.compute.conftest import AggregateApi
 from tests.support.concurrency import run_concurrently
 from tests.support.hosts import add_service
@@ -28,10 +29,6 @@ def create_policy_aggregate(api, name, policy):
     number = api.make(name)
     api.set_metadata(number, sched_policy=policy)
     return number
-
-
-def error_message(answer):
-    return answer.json["conflictingRequest"]["message"]
 
 
 def test_host_cannot_be_in_two_policies(api):

@@ -6,36 +6,16 @@ from datetime import timedelta
 import pytest
 
 from placement_sched.db.tables import services
-from tests.conftest import make_settings
-from tests.support.reports import NOW, build_report
-from tests.support.service_changes import disable_service
+from tests.api.compute.servers import ServerApi
+from tests.support.reports import NOW
+from tests.support.service_changes import disable
 from tests.support.statements import record_statements
 
 URL = "/compute/v2.1/os-availability-zone"
 
 
-class Cloud:
+class Cloud(ServerApi):
     """Hosts in zones, with a clock that a test sets."""
-
-    def __init__(self, url, make_app, **options):
-        self.now = NOW
-        settings = make_settings(url, **{"DEFAULT__service_down_time": 60, **options})
-        self.app = make_app(settings, clock=lambda: self.now)
-        self.database = self.app.app.services.database
-
-    def report(self, *numbers):
-        reports = [build_report(number) for number in numbers]
-        self.app.post_json("/scheduler/v1/compute_nodes", reports)
-
-    def create_zone(self, name, *hosts):
-        """Create an aggregate with hosts and an availability zone."""
-        aggregate = self.app.post_json(
-            "/compute/v2.1/os-aggregates",
-            {"aggregate": {"name": f"{name}-{hosts}", "availability_zone": name}},
-        ).json["aggregate"]
-        for host in hosts:
-            action = f"/compute/v2.1/os-aggregates/{aggregate['id']}/action"
-            self.app.post_json(action, {"add_host": {"host": host}})
 
     def disable(self, *hosts):
         def write_rows(connection):

@@ -4,7 +4,7 @@
 import pytest
 
 from placement_sched.limits import MAX_EXTRA_SPECS
-from tests.api.compute.flavors import error_message
+from tests.api.compute.client import error_message
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.api.compute.hosts import HYPERVISORS, error_message
+from tests.api.compute.client import error_message
+from tests.api.compute.hosts import HYPERVISORS
 from tests.support.hosts import add_node
 from tests.support.reports import node_uuid
 from tests.support.statements import record_statements

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.api.compute.flavors import error_message
+from tests.api.compute.client import error_message
 from tests.support.scheduling import instance
 from tests.support.statements import record_statements
 

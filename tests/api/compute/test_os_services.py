@@ -3,7 +3,8 @@
 
 import pytest
 
-from tests.api.compute.hosts import SERVICES, HostApi, error_message
+from tests.api.compute.client import error_message
+from tests.api.compute.hosts import SERVICES, HostApi
 from tests.support.hosts import add_service
 from tests.support.reports import NOW
 from tests.support.statements import record_statements

@@ -5,7 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from tests.api.compute.hosts import SERVICES, error_message
+from tests.api.compute.client import error_message
+from tests.api.compute.hosts import SERVICES
 from tests.support.hosts import add_service
 from tests.support.reports import node_uuid
 from tests.support.statements import record_statements

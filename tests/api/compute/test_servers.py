@@ -6,7 +6,7 @@ from hashlib import sha224
 
 import pytest
 
-from tests.api.compute.flavors import error_message
+from tests.api.compute.client import error_message
 from tests.api.compute.servers import READER, URL
 from tests.support import service_changes
 from tests.support.reports import NOW

@@ -3,7 +3,7 @@
 
 import pytest
 
-from tests.api.compute.flavors import error_message
+from tests.api.compute.client import error_message
 from tests.api.compute.servers import READER
 from tests.support.scheduling import instance
 

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client of the compute API."""
+
+
+class ComputeClient:
+    """Sends requests with the administrator's token and the newest microversion as defaults."""
+
+    url = "/compute/v2.1"
+
+    def __init__(self, app):
+        self.app = app
+
+    def request(
+        self, method, path="", body=None, *, status=200, version="2.96", token="admin", roles=None
+    ):
+        headers = {"OpenStack-API-Version": f"compute {version}", "X-Auth-Token": token}
+        if roles is not None:
+            headers["X-Roles"] = roles
+        url = f"{self.url}{path}"
+        if body is None:
+            return self.app.request(url, method=method, headers=headers, status=status)
+        send = getattr(self.app, f"{method.lower()}_json")
+        return send(url, body, headers=headers, status=status)
+
+
+def error_message(answer):
+    (fault,) = answer.json.values()
+    return fault["message"]
