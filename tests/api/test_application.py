@@ -99,16 +99,6 @@ def test_rejected_values_are_shown_as_json(sqlite_app):
         assert error_detail(answer) == expected
 
 
-def test_value_with_a_trailing_newline_is_reported_with_its_path(sqlite_app):
-    body = {"name": "CUSTOM_C2\n"}
-    answer = sqlite_app.post_json(
-        "/placement/resource_classes", body, headers=LATEST_HEADERS, status=400
-    )
-    phrase = "Failed validating 'pattern' in schema['properties']['name']"
-    assert error_detail(answer).endswith(f"(at $.name). {phrase}")
-    assert "CUSTOM_C2" in error_detail(answer)
-
-
 @pytest.fixture
 def server_log_format(caplog):
     conf = cfg.ConfigOpts()

@@ -139,12 +139,6 @@ def test_error_object_has_the_request_and_the_reason():
     }
 
 
-@pytest.mark.parametrize("document", [WHOLE, BARE])
-def test_payload_is_serialized_as_json(document):
-    payload = versioned(Event(START, build_request(document)))
-    assert json.loads(json.dumps(payload)) == payload
-
-
 PLAIN_FLAVOR = {
     **WHOLE_PAYLOAD["flavor"]["nova_object.data"],
     **dict.fromkeys(("projects", "created_at", "updated_at", "deleted_at")),

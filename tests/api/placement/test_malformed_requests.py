@@ -88,16 +88,3 @@ def test_only_valid_custom_names_are_created(sqlite_app):
 def test_names_with_nul_are_rejected(app):
     for path in ["resource_providers/%00", "traits/%00", "resource_classes/%00"]:
         app.get(f"/placement/{path}", headers=LATEST_HEADERS, status=404)
-
-
-def test_only_json_is_served(sqlite_app):
-    for accept in ["text/html", "application/xml", "application/json;q=0"]:
-        headers = {**LATEST_HEADERS, "Accept": accept}
-        answer = sqlite_app.get("/placement/resource_providers", headers=headers, status=406)
-        assert "Only application/json is provided" in answer.text, accept
-
-
-def test_json_is_served_if_accepted_or_accept_is_malformed(sqlite_app):
-    for accept in ["*/*", "application/*", "text/html, application/json;q=0.1", "", "garbage"]:
-        headers = {**LATEST_HEADERS, "Accept": accept}
-        sqlite_app.get("/placement/resource_providers", headers=headers)

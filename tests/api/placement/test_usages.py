@@ -107,15 +107,3 @@ def test_malformed_queries_are_400(sqlite_app):
         answer = sqlite_app.get(f"/placement/usages?{query}", headers=headers(version), status=400)
         assert "Invalid query string parameters" in answer.text, query
     sqlite_app.get("/placement/usages?project_id=p", headers=headers("1.8"), status=404)
-
-
-def test_project_readers_can_read_project_usages(sqlite_app):
-    for token, roles, status in [
-        ("anna:p", "reader", 200),
-        ("anna:q", "reader", 403),
-        ("anna:p", "member", 403),
-        ("nova:service", "service", 200),
-        ("root:q", "admin", 200),
-    ]:
-        request_headers = {**headers(LATEST), "X-Auth-Token": token, "X-Roles": roles}
-        sqlite_app.get("/placement/usages?project_id=p", headers=request_headers, status=status)

@@ -32,21 +32,6 @@ def test_invalid_weight_setting_is_logged_and_ignored(bad, caplog):
     assert record.getMessage().endswith(f"ignored: {bad}")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[metrics]\nweight_setting = a=1.0, b=-1.0\n",
-        "[metrics]\nmetrics_weight_setting = a=1.0, b=-1.0\n",
-        "[DEFAULT]\nmetrics_weight_setting = a=1.0, b=-1.0\n",
-    ],
-)
-def test_weight_setting_works_under_its_old_names(text, tmp_path):
-    file = tmp_path / "nova.conf"
-    file.write_text(text)
-    settings = Settings.from_conf(read_files(new_conf(), [str(file)]))
-    assert settings.metrics.weight_setting == ["a=1.0", "b=-1.0"]
-
-
 def test_defaults_equal_novas():
     options = Settings.from_conf(read_files(new_conf())).metrics
     assert (options.weight_multiplier, options.weight_setting) == (1.0, [])
