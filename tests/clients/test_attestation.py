@@ -51,24 +51,20 @@ def test_request_contains_the_configured_blob(attestation_service):
     assert attestation_service.blobs == ["let-me-in"]
 
 
-@pytest.mark.parametrize(
-    ("vtime", "since"),
-    [
-        ("2026-01-01T12:00:00Z", SINCE),
-        ("2026-01-01T12:00:00", SINCE),
-        ("2026-01-01T12:00:00.000+00:00", SINCE),
-        ("2026-01-01T14:30:00+02:30", SINCE),
-        ("Thu Jan  1 12:00:00 2026", SINCE),
-        ("yesterday", None),
-        ("", None),
-        (None, None),
-        (1767268800, None),
-    ],
-)
-def test_times_of_both_formats_are_parsed(attestation_service, attestation, vtime, since):
-    attestation_service.hosts = {"cn1": ("trusted", vtime)}
-    level = Level("trusted", since) if since else Level("unknown", None)
-    assert attestation.poll(["cn1"]) == {"cn1": level}
+def test_times_of_both_formats_are_parsed(attestation_service, attestation):
+    for level, times in (
+        (
+            Level("trusted", SINCE),
+            (
+                *("2026-01-01T12:00:00Z", "2026-01-01T12:00:00", "2026-01-01T12:00:00.000+00:00"),
+                *("2026-01-01T14:30:00+02:30", "Thu Jan  1 12:00:00 2026"),
+            ),
+        ),
+        (Level("unknown", None), ("yesterday", "", None, 1767268800)),
+    ):
+        for vtime in times:
+            attestation_service.hosts = {"cn1": ("trusted", vtime)}
+            assert attestation.poll(["cn1"]) == {"cn1": level}, vtime
 
 
 def test_certificate_of_another_ca_is_rejected(attestation_service, tmp_path):
@@ -127,46 +123,30 @@ def test_service_without_tls_is_reported(attestation_service):
     assert "does not answer" in detail
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (("401 Unauthorized", {}), "answered 401 Unauthorized to POST /PollHosts"),
-        (("404 Not Found", b"nginx"), "is the address that of the API itself?"),
-        (("500 Internal Server Error", b"oops"), "answered 500 Internal Server Error"),
-        (("503 Service Unavailable", b""), "answered 503 Service Unavailable"),
-    ],
-    ids=lambda value: value[0] if isinstance(value, tuple) else "",
-)
-def test_failed_response_is_reported_and_not_retried(
-    attestation_service, attestation, answer, words
-):
-    attestation_service.failure = answer
-    assert words in failure_detail(attestation)
-    assert len(attestation_service.seen) == 1
+def test_failed_response_is_reported_and_not_retried(attestation_service, attestation):
+    for status, body, words in (
+        ("401 Unauthorized", {}, "answered 401 Unauthorized to POST /PollHosts"),
+        ("404 Not Found", b"nginx", "is the address that of the API itself?"),
+        ("500 Internal Server Error", b"oops", "answered 500 Internal Server Error"),
+        ("503 Service Unavailable", b"", "answered 503 Service Unavailable"),
+    ):
+        attestation_service.seen.clear()
+        attestation_service.failure = (status, body)
+        assert words in failure_detail(attestation)
+        assert len(attestation_service.seen) == 1, status
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        b"",
-        b"<html>",
-        [],
-        {},
-        {"hosts": None},
-        {"hosts": ["cn1"]},
+def test_malformed_response_is_reported(attestation_service, attestation):
+    url = attestation_service.url
+    for document in (
+        *(b"", b"<html>", [], {}, {"hosts": None}, {"hosts": ["cn1"]}),
         {"hosts": [{"host_name": "cn1", "vtime": TIME}]},
         {"hosts": [{"trust_lvl": "trusted", "vtime": TIME}]},
-    ],
-)
-def test_malformed_response_is_reported(attestation_service, attestation, document):
-    attestation_service.failure = ("200 OK", document)
-    words = (
-        f"{attestation_service.url} did not answer POST /PollHosts as an attestation service does"
-    )
-    assert failure_detail(attestation) == words
-
-
-START = datetime(2026, 1, 1, 12)
+    ):
+        attestation_service.failure = ("200 OK", document)
+        assert failure_detail(attestation) == (
+            f"{url} did not answer POST /PollHosts as an attestation service does"
+        ), document
 
 
 class Service:
@@ -174,7 +154,7 @@ class Service:
 
     def __init__(self) -> None:
         self.polled: list[list[str]] = []
-        self.level: Level | None = Level("trusted", START)
+        self.level: Level | None = Level("trusted", SINCE)
         self.down = False
 
     def poll(self, hosts):
@@ -192,11 +172,11 @@ def service():
 @pytest.fixture
 def levels_at(service):
     """Give a function that returns the levels of hosts, some seconds after the start."""
-    now = [START]
+    now = [SINCE]
     attested = AttestedHosts(service.poll, lifetime=60, clock=lambda: now[0])
 
     def read_levels(seconds, *hosts):
-        now[0] = START + timedelta(seconds=seconds)
+        now[0] = SINCE + timedelta(seconds=seconds)
         return [attested.levels(hosts)[host].level.trust for host in hosts]
 
     read_levels.attested = attested
@@ -224,7 +204,7 @@ def test_outdated_trust_level_is_polled_again_after_a_pause(service, levels_at):
 
 
 def test_trust_level_from_the_future_is_cached_longer(service, levels_at):
-    service.level = Level("trusted", START + timedelta(seconds=30))
+    service.level = Level("trusted", SINCE + timedelta(seconds=30))
     assert poll_times(service, levels_at, 0, 61, 90, 91) == [0, 91]
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests to neutron over HTTP, and reports of its failures."""
 
+from functools import partial
+
 import pytest
 
 from placement_sched.errors import ServiceFailed
@@ -37,9 +39,8 @@ def test_port_is_read_with_network_type_and_subnets(neutron_service, neutron):
     assert neutron_service.seen == [f"/ports/{PORT}"]
 
 
-@pytest.mark.parametrize("hidden", [{"binding:vnic_type": None}, {"fixed_ips": None}])
-def test_port_with_missing_fields_is_a_normal_port(neutron_service, neutron, hidden):
-    neutron_service.add_port(PORT, NET, **hidden)
+def test_port_with_missing_fields_is_a_normal_port(neutron_service, neutron):
+    neutron_service.add_port(PORT, NET, **{"binding:vnic_type": None, "fixed_ips": None})
     assert neutron.port(PORT) == Port(network_id=NET, vnic_type="normal")
 
 
@@ -52,22 +53,20 @@ def test_segments_of_a_network_are_unique(neutron):
     assert neutron.segments_of_network(NET) == (SEGMENT, SEGMENT_2)
 
 
-@pytest.mark.parametrize("network", [OTHER_NET, "no-such-network"])
-def test_unrouted_or_unknown_network_has_no_segments(neutron, network):
-    assert neutron.segments_of_network(network) == ()
+def test_unrouted_or_unknown_network_has_no_segments(neutron):
+    for network in (OTHER_NET, "no-such-network"):
+        assert neutron.segments_of_network(network) == ()
 
 
-@pytest.mark.parametrize("page", [1, 2, 3, 4])
-def test_subnets_are_read_page_by_page(neutron_service, neutron, page):
-    neutron_service.page = page
-    assert neutron.segments_of_network(NET) == (SEGMENT, SEGMENT_2)
+def test_subnets_are_read_page_by_page(neutron_service, neutron):
+    for page in (1, 2, 3, 4):
+        neutron_service.page = page
+        assert neutron.segments_of_network(NET) == (SEGMENT, SEGMENT_2), page
 
 
-@pytest.mark.parametrize(
-    ("subnet", "segments"), [(SUBNET_2, (SEGMENT_2,)), (FLAT, ()), ("no-such-subnet", None)]
-)
-def test_segment_of_a_subnet(neutron, subnet, segments):
-    assert neutron.segments_of_subnet(subnet) == segments
+def test_segment_of_a_subnet(neutron):
+    for subnet, segments in ((SUBNET_2, (SEGMENT_2,)), (FLAT, ()), ("no-such-subnet", None)):
+        assert neutron.segments_of_subnet(subnet) == segments
 
 
 def test_no_network_is_routed_without_the_segment_extension(neutron_service, neutron):
@@ -86,11 +85,11 @@ def test_extensions_are_cached(neutron_service):
         assert neutron_service.seen.count("/extensions") == requests, moment
 
 
-@pytest.mark.parametrize("suffix", ["", "/", "/v2.0", "/v2.0/"])
-def test_endpoint_can_include_the_version(neutron_service, suffix):
+def test_endpoint_can_include_the_version(neutron_service):
     neutron_service.add_port(PORT, NET)
-    assert build_neutron_client(neutron_service.url + suffix).port(PORT) == Port(network_id=NET)
-    assert neutron_service.seen == [f"/ports/{PORT}"]
+    for suffix in ("", "/", "/v2.0", "/v2.0/"):
+        assert build_neutron_client(neutron_service.url + suffix).port(PORT) == Port(network_id=NET)
+    assert neutron_service.seen == [f"/ports/{PORT}"] * 4
 
 
 def failure_detail(work) -> str:
@@ -118,21 +117,17 @@ def test_slow_neutron_times_out(neutron_service):
 REFUSED = {"NeutronError": {"type": "x", "message": "The resource is gone.", "detail": ""}}
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (("401 Unauthorized", {"error": {"message": "who?"}}), "answered 401 Unauthorized (who?)"),
-        (("403 Forbidden", REFUSED), "answered 403 Forbidden (The resource is gone.)"),
-        (("500 Internal Server Error", b"oops"), "answered 500 Internal Server Error"),
-        (("503 Service Unavailable", b""), "answered 503 Service Unavailable"),
-        (("404 Not Found", b"nginx"), "check that it is the address of neutron"),
-        (("404 Not Found", {"message": "no route"}), "check that it is the address of neutron"),
-    ],
-    ids=lambda value: value[0] if isinstance(value, tuple) else "",
-)
-def test_failed_response_is_reported(neutron_service, neutron, answer, words):
-    neutron_service.failure = answer
-    assert words in failure_detail(lambda: neutron.port(PORT))
+def test_failed_response_is_reported(neutron_service, neutron):
+    for status, body, words in (
+        ("401 Unauthorized", {"error": {"message": "who?"}}, "answered 401 Unauthorized (who?)"),
+        ("403 Forbidden", REFUSED, "answered 403 Forbidden (The resource is gone.)"),
+        ("500 Internal Server Error", b"oops", "answered 500 Internal Server Error"),
+        ("503 Service Unavailable", b"", "answered 503 Service Unavailable"),
+        ("404 Not Found", b"nginx", "check that it is the address of neutron"),
+        ("404 Not Found", {"message": "no route"}, "check that it is the address of neutron"),
+    ):
+        neutron_service.failure = (status, body)
+        assert words in failure_detail(lambda: neutron.port(PORT)), status
 
 
 MALFORMED = {
@@ -145,16 +140,16 @@ MALFORMED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("path", "document"), [(path, each) for path, bodies in MALFORMED.items() for each in bodies]
-)
-def test_malformed_document_is_reported(neutron_service, neutron, path, document):
-    if path == "/subnets":
-        neutron.segments_of_subnet(SUBNET)  # reads the extensions
-    neutron_service.failure = ("200 OK", document)
-    read = neutron.port if "port" in path else neutron.segments_of_network
-    words = f"did not answer GET {path} as the networking API says"
-    assert words in failure_detail(lambda: read(PORT if "port" in path else NET))
+def test_malformed_document_is_reported(neutron_service, neutron):
+    for path, documents in MALFORMED.items():
+        if path == "/subnets":
+            neutron_service.failure = None
+            neutron.segments_of_subnet(SUBNET)  # reads the extensions
+        read = neutron.port if "port" in path else neutron.segments_of_network
+        for document in documents:
+            neutron_service.failure = ("200 OK", document)
+            detail = failure_detail(partial(read, PORT if "port" in path else NET))
+            assert f"did not answer GET {path} as the networking API says" in detail, document
 
 
 def test_proxy_errors_of_neutron_are_retried(neutron_service):

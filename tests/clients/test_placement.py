@@ -214,55 +214,38 @@ def test_concurrent_syncs_have_the_result_of_a_single_sync(sqlite_app, sqlite_da
         assert read_providers_with_trait(sqlite_database, f"CUSTOM_{name.upper()}") == nodes
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        (build_document_handler({}, version=None), "404 told to GET /resource_providers"),
+PROVIDERS = "/placement/resource_providers"
+ROCKY = "placement 1.19"
+
+
+def test_malformed_response_is_reported():
+    for documents, version, status, words in (
+        ({}, None, 200, "404 told to GET /resource_providers"),
+        ({}, ROCKY, 200, "404 told to GET /resource_providers"),
         (
-            build_document_handler({}, version="placement 1.19"),
-            "404 told to GET /resource_providers",
-        ),
-        (
-            build_document_handler(
-                {f"{'/placement'}/resource_providers": {}}, version="placement 1.10"
-            ),
+            *({PROVIDERS: {}}, "placement 1.10", 200),
             "is too old, or no placement API: placement microversion 1.19 (Rocky) is needed",
         ),
+        ({PROVIDERS: {}}, None, 200, "is too old, or no placement API"),
         (
-            build_document_handler({f"{'/placement'}/resource_providers": {}}, version=None),
-            "is too old, or no placement API",
-        ),
-        (
-            build_document_handler(
-                {f"{'/placement'}/resource_providers": []}, version="placement 1.19"
-            ),
+            *({PROVIDERS: []}, ROCKY, 200),
             "did not answer GET /resource_providers as the placement API says",
         ),
         (
-            build_document_handler(
-                {"/placement/resource_providers": {"errors": [{"detail": "who are\nyou"}]}},
-                version="placement 1.19",
-                status=401,
-            ),
+            *({PROVIDERS: {"errors": [{"detail": "who are\nyou"}]}}, ROCKY, 401),
             "401 told (who are you) to GET /resource_providers; is the token right?",
         ),
         (
-            build_document_handler(
-                {"/placement/resource_providers": {"errors": [{"detail": "Minimum 1.0"}]}},
-                version=None,
-                status=406,
-            ),
+            *({PROVIDERS: {"errors": [{"detail": "Minimum 1.0"}]}}, None, 406),
             "it answered 406 told (Minimum 1.0)",
         ),
-    ],
-    ids=["no service", "other path", "older", "no microversions", "nonsense", "no token", "406"],
-)
-def test_malformed_response_is_reported(answer, words):
-    placement = RemotePlacement(placement_service(InProcess(answer), URL))
-    with pytest.raises(ServiceFailed) as failure:
-        placement.providers_with("aggregates", ["a"])
-    assert words in failure.value.detail
-    assert failure.value.service == "placement"
+    ):
+        answer = answer_with_documents(documents, version=version, status=status)
+        placement = RemotePlacement(placement_service(InProcess(answer), URL))
+        with pytest.raises(ServiceFailed) as failure:
+            placement.providers_with("aggregates", ["a"])
+        assert words in failure.value.detail
+        assert failure.value.service == "placement", words
 
 
 def test_newer_microversion_is_406(sqlite_app):
