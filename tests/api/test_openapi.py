@@ -2,6 +2,7 @@
 """The OpenAPI document is valid, complete and agrees with the service."""
 
 from dataclasses import replace
+from functools import cache
 
 import orjson
 import pytest
@@ -17,6 +18,7 @@ from tests.support.versions import LATEST
 VERSIONS = [Version(1, minor) for minor in range(VERSIONING.newest.minor + 1)]
 
 
+@cache
 def build_document(version: Version) -> dict:
     return openapi.document(describe(API.routes), version, "/placement")
 

@@ -88,14 +88,14 @@ def test_only_public_routes_have_no_rule():
 def test_each_route_requires_the_roles_of_its_rule(sqlite_app):
     for api, route in GUARDED:
         assert send_request(sqlite_app, api, route, "admin", token="").status_int == 401, route
-        for role in ROLES:
-            answer = send_request(sqlite_app, api, route, role)
-            assert is_rejected(answer, route) == (role not in allowed_roles(route.policy)), (
-                route,
-                role,
-            )
+        allowed = allowed_roles(route.policy)
+        for role in allowed:
+            assert not is_rejected(send_request(sqlite_app, api, route, role), route), (route, role)
+        if others := ",".join(ROLES - allowed):
+            assert is_rejected(send_request(sqlite_app, api, route, others), route), route
 
 
+@pytest.mark.slow
 def test_each_route_follows_the_configured_rule(configured_app, tmp_path):
     file = tmp_path / "rules.yaml"
     rules = {route.policy for _, route in GUARDED}

@@ -104,6 +104,7 @@ def test_list_of_reports_creates_providers_with_inventories(app):
     }
 
 
+@pytest.mark.slow
 def test_two_thousand_reports_in_one_request(app):
     assert app.post_json(NODES, []).json == {"created": 0, "changed": 0, "unchanged": 0}
     reports = [build_report(number) for number in range(MAX_REPORTS)]

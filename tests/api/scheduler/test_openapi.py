@@ -29,6 +29,7 @@ def path_of(route):
     return re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", route.path).rstrip("/") or "/"
 
 
+@pytest.mark.slow
 def test_document_is_valid(sqlite_app):
     document = sqlite_app.get(ADDRESS).json
     OpenAPIV31SpecValidator(document).validate()
