@@ -15,6 +15,7 @@ from placement_sched.errors import ConfigurationError, Unavailable
 from placement_sched.model.figures import CloudFigures
 from placement_sched.operations import aggregates
 from placement_sched.operations.gauges import CloudGauges
+from tests.support.allocation_bodies import build_body
 from tests.support.clouds import NOW
 from tests.support.providers import make_provider
 from tests.support.scheduling import flavor, report, spec
@@ -120,13 +121,7 @@ def test_candidates_found_are_counted(app, database):
 
 
 def put_claim(app, provider, amount, status):
-    body = {
-        "allocations": {provider: {"resources": {"VCPU": amount}}} if amount else {},
-        "project_id": "shop",
-        "user_id": "ann",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
+    body = build_body(LATEST, {provider: {"VCPU": amount}} if amount else {})
     consumer = str(uuid4())
     app.put_json(f"/placement/allocations/{consumer}", body, headers=LATEST_HEADERS, status=status)
     return consumer

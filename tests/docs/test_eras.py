@@ -20,36 +20,28 @@ SOURCE = ROOT / "doc" / "source"
 #: Options of this service that no release of nova had.
 OURS = {
     ("DEFAULT", "host"),
-    ("filter_scheduler", "failover_capacity_max_age"),
-    ("filter_scheduler", "nova_shim"),
-    ("filter_scheduler", "preferred_tenant_weight_multiplier"),
-    ("filter_scheduler", "required_aggregates_by_trait_weight_multiplier"),
-    ("filter_scheduler", "topology_spread_weight_multiplier"),
-    ("filter_scheduler", "trait_preference_weight_multiplier"),
-    ("filter_scheduler", "stranded_resources_weight_multiplier"),
-    ("scheduler", "capacity_budget"),
-    ("scheduler", "capacity_flavors"),
-    ("scheduler", "decision_retention"),
-    ("scheduler", "default_policy_avoids_policy_aggregates"),
-    ("scheduler", "disabled_cells"),
-    ("scheduler", "failover_budget"),
-    ("scheduler", "failover_host_failures"),
-    ("scheduler", "failover_interval"),
-    ("scheduler", "failover_within"),
-    ("scheduler", "metrics_listen"),
-    ("scheduler", "nova_full_sync_interval"),
-    ("scheduler", "nova_sync_interval"),
-    ("scheduler", "policies"),
-    ("scheduler", "policy_overrides"),
-    ("scheduler", "policy_selection"),
-    ("scheduler", "request_filters"),
-    ("scheduler", "required_aggregates_by_trait"),
-    ("scheduler", "strict_extra_specs"),
-    ("scheduler", "waiting_max_age"),
-    ("scheduler", "waiting_policies"),
-    ("scheduler", "waiting_webhook_attempts"),
-    ("scheduler", "waiting_webhook_urls"),
-    ("scheduler", "what_if_timeout"),
+    *(
+        ("filter_scheduler", name)
+        for name in (
+            *("failover_capacity_max_age", "nova_shim", "preferred_tenant_weight_multiplier"),
+            "required_aggregates_by_trait_weight_multiplier",
+            *("topology_spread_weight_multiplier", "trait_preference_weight_multiplier"),
+            "stranded_resources_weight_multiplier",
+        )
+    ),
+    *(
+        ("scheduler", name)
+        for name in (
+            *("capacity_budget", "capacity_flavors", "decision_retention"),
+            *("default_policy_avoids_policy_aggregates", "disabled_cells", "failover_budget"),
+            *("failover_host_failures", "failover_interval", "failover_within"),
+            *("metrics_listen", "nova_full_sync_interval", "nova_sync_interval", "policies"),
+            *("policy_overrides", "policy_selection", "request_filters"),
+            *("required_aggregates_by_trait", "strict_extra_specs", "waiting_max_age"),
+            *("waiting_policies", "waiting_webhook_attempts", "waiting_webhook_urls"),
+            "what_if_timeout",
+        )
+    ),
 }
 OUR_FILTERS = {
     *("AggregateSchedulerPolicyConfigurationFilter", "FailoverCapacityFilter"),

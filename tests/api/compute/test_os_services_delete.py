@@ -7,10 +7,11 @@ import pytest
 
 from tests.api.compute.client import error_message
 from tests.api.compute.hosts import SERVICES
+from tests.support.allocation_bodies import build_body
 from tests.support.hosts import add_service
 from tests.support.reports import node_uuid
 from tests.support.statements import record_statements
-from tests.support.versions import LATEST_HEADERS
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 RP = "/placement/resource_providers"
 
@@ -28,13 +29,7 @@ def make_child(hosts, parent=1):
 def allocate(hosts, provider, resource_class):
     """Allocate to a consumer without an instance record and return the path of the claim."""
     address = f"/placement/allocations/{uuid4()}"
-    claim = {
-        "allocations": {provider: {"resources": {resource_class: 1}}},
-        "project_id": "shop",
-        "user_id": "bob",
-        "consumer_generation": None,
-        "consumer_type": "MIGRATION",
-    }
+    claim = build_body(LATEST, {provider: {resource_class: 1}}, kind="MIGRATION")
     hosts.app.put_json(address, claim, headers=LATEST_HEADERS)
     return address
 
@@ -102,13 +97,7 @@ def test_error_names_consumers_and_how_to_free_the_host(sqlite_hosts):
     hosts.report(2)
     instance = str(uuid4())
     hosts.record(instance, "cn2", "cn2")
-    claim = {
-        "allocations": {node_uuid(at): {"resources": {"VCPU": 1}} for at in (1, 2)},
-        "project_id": "shop",
-        "user_id": "bob",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
+    claim = build_body(LATEST, {node_uuid(at): {"VCPU": 1} for at in (1, 2)})
     hosts.app.put_json(f"/placement/allocations/{instance}", claim, headers=LATEST_HEADERS)
     other = allocate(hosts, node_uuid(1), "VCPU").rpartition("/")[2]
     answer = error_message(hosts.delete_service(status=409))

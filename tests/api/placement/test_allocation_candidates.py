@@ -11,8 +11,9 @@ from placement_sched.api.versions import Version
 from placement_sched.model.candidates_query import AllocationRequest, Layout
 from tests.api.placement.test_microversions import create_providers
 from tests.conftest import make_settings
+from tests.support.allocation_bodies import build_body
 from tests.support.clouds import uuid_of
-from tests.support.versions import LATEST_HEADERS
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 ONE = Layout(({"VCPU": 2, "MEMORY_MB": 64},), {"": (0,)})
 TWO = Layout(({"VCPU": 2}, {}, {"CUSTOM_A": 1}), {"_A-1": (0, 2), "2": (1,)})
@@ -235,13 +236,7 @@ def test_candidates_have_amounts_and_summaries(cloud):
 
 
 def test_used_amounts_are_not_available(cloud):
-    claim = {
-        "allocations": {uuid_of("host1"): {"resources": {"VCPU": 6}}},
-        "project_id": "project",
-        "user_id": "user",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
+    claim = build_body(LATEST, {uuid_of("host1"): {"VCPU": 6}})
     path = f"/placement/allocations/{uuid_of('consumer')}"
     cloud.put_json(path, claim, headers=LATEST_HEADERS, status=204)
     assert groups_of(find_candidates(cloud, "resources=VCPU:3")) == [{"": "host2"}]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names with a newline at the end are rejected in every place."""
 
-from tests.support.allocation_bodies import headers
+from tests.support.allocation_bodies import build_body, headers
 from tests.support.versions import LATEST
 
 UUID = "0a0b0c0d-0000-4000-8000-00000000000f"
@@ -40,14 +40,7 @@ def test_name_with_a_trailing_newline_in_a_claim_is_rejected(sqlite_app):
         {"consumer_type": "INSTANCE\n"},
         {"mappings": {"_A": [f"{UUID}\n"]}},
     ]:
-        body = {
-            "allocations": {UUID: {"resources": {"VCPU": 1}}},
-            "project_id": "p",
-            "user_id": "u",
-            "consumer_generation": None,
-            "consumer_type": "INSTANCE",
-            **spoilt,
-        }
+        body = {**build_body(LATEST, {UUID: {"VCPU": 1}}), **spoilt}
         path = f"/placement/allocations/{UUID}"
         answer = sqlite_app.put_json(path, body, headers=headers(LATEST), status=400)
         assert "does not validate" in answer.text, spoilt

@@ -8,6 +8,8 @@ import pytest
 from webtest import TestApp
 
 from placement_sched.api.placement.microversions import ANY_TRAITS
+from tests.support.allocation_bodies import build_body
+from tests.support.versions import LATEST
 
 PROVIDER = "5cbe600a-0000-4000-8000-000000000001"
 MISSING = "deaddead-0000-4000-8000-000000000001"
@@ -73,14 +75,7 @@ def inventory_body(**fields: Any) -> dict[str, Any]:
 
 
 def claim_body(amount: int, **fields: Any) -> dict[str, Any]:
-    return {
-        "allocations": {PROVIDER: {"resources": {"VCPU": amount}}},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-        **fields,
-    }
+    return {**build_body(LATEST, {PROVIDER: {"VCPU": amount}}), **fields}
 
 
 REQUESTS = [

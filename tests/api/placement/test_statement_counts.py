@@ -5,8 +5,9 @@ from uuid import uuid4
 
 import pytest
 
+from tests.support.allocation_bodies import build_body
 from tests.support.statements import record_statements
-from tests.support.versions import LATEST_HEADERS
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 pytestmark = pytest.mark.all_databases
 
@@ -43,13 +44,7 @@ def inventories_body(generation, **totals):
 
 
 def claim_body(provider, **amounts):
-    return {
-        "allocations": {provider.rpartition("/")[2]: {"resources": amounts}},
-        "project_id": "project",
-        "user_id": "user",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
+    return build_body(LATEST, {provider.rpartition("/")[2]: amounts})
 
 
 def test_claims_for_new_consumers_take_equal_statements_alone_and_together(app, provider, dialect):

@@ -4,8 +4,9 @@
 import pytest
 
 from placement_sched.limits import MAX_REPORTS
+from tests.support.allocation_bodies import build_body
 from tests.support.reports import build_report, node_uuid, remove_keys
-from tests.support.versions import LATEST_HEADERS
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 NODES = "/scheduler/v1/compute_nodes"
 
@@ -149,15 +150,8 @@ def test_delete_removes_node_provider_and_service(app):
 def test_delete_of_a_node_with_allocations_is_409(app):
     put_report(app)
     consumer = f"/placement/allocations/{node_uuid(99)}"
-    version = LATEST_HEADERS
-    allocations = {
-        "allocations": {node_uuid(1): {"resources": {"VCPU": 1}}},
-        "project_id": "p",
-        "user_id": "u",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
-    app.put_json(consumer, allocations, headers=version, status=204)
+    claim = build_body(LATEST, {node_uuid(1): {"VCPU": 1}})
+    app.put_json(consumer, claim, headers=LATEST_HEADERS, status=204)
     answer = error_of(app.delete(f"{NODES}/{node_uuid(1)}", status=409))
     assert answer["code"] == "scheduler.conflict"
     assert node_uuid(1) in answer["detail"]

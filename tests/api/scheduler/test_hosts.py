@@ -7,12 +7,13 @@ import pytest
 
 from placement_sched.store.compute import host_aggregates
 from tests.api.compute.conftest import AggregateApi
+from tests.support.allocation_bodies import build_body
 from tests.support.clouds import uuid_of
 from tests.support.host_maps import add_aggregate, aggregate_uuid
 from tests.support.policies import settings_with_policies
 from tests.support.scheduling import flavor, instance, report
 from tests.support.statements import record_statements
-from tests.support.versions import LATEST_HEADERS
+from tests.support.versions import LATEST, LATEST_HEADERS
 
 HOSTS = "/scheduler/v1/hosts"
 OVERVIEW = "/scheduler/v1/overview"
@@ -66,15 +67,8 @@ def create_child(app, parent, name, **amounts):
 
 def put_allocations(app, number, host=None, **amounts_by_provider):
     """Write the allocations of a consumer, and an instance record if ``host`` is given."""
-    body = {
-        "allocations": {
-            uuid_of(name): {"resources": amounts} for name, amounts in amounts_by_provider.items()
-        },
-        "project_id": "p1",
-        "user_id": "u1",
-        "consumer_generation": None,
-        "consumer_type": "INSTANCE",
-    }
+    amounts = {uuid_of(name): each for name, each in amounts_by_provider.items()}
+    body = build_body(LATEST, amounts, owner=("p1", "u1"))
     put_document(app, f"/allocations/{instance(number)}", body)
     if host is not None:
         record_instance(app, number, host)
