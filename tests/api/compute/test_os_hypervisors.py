@@ -40,29 +40,17 @@ def hypervisor_names(hypervisors):
 def test_hypervisor_shows_the_report_of_its_host(hosts):
     hosts.report(1, **REPORTED)
     shown = hosts.hypervisor(1, version="2.87")
-    service = hosts.service()
-    assert shown == {
-        "id": node_uuid(1),
-        "hypervisor_hostname": "cn1",
-        "state": "up",
-        "status": "enabled",
-        "hypervisor_type": "QEMU",
-        "hypervisor_version": 8002000,
-        "host_ip": "192.0.2.7",
-        "service": {"id": service["id"], "host": "cn1", "disabled_reason": None},
-        "cpu_info": {"arch": "x86_64", "topology": {"cores": 4}},
+    expected = {key: value for key, value in REPORTED.items() if key != "stats"} | {
+        "service": {"id": hosts.service()["id"], "host": "cn1", "disabled_reason": None},
         "vcpus": 8,
-        "vcpus_used": 2,
         "memory_mb": 16384,
-        "memory_mb_used": 512,
         "free_ram_mb": 15872,
         "local_gb": 100,
-        "local_gb_used": 10,
         "free_disk_gb": 90,
-        "disk_available_least": 80,
         "current_workload": 1,
         "running_vms": 3,
     }
+    assert {key: shown[key] for key in expected} == expected
     assert hosts.hypervisors("/detail", version="2.87") == [shown]
 
 

@@ -13,22 +13,6 @@ DISABLED = "COMPUTE_STATUS_DISABLED"
 UNKNOWN = "e81d66a4-ddd3-4aba-8a84-171d1cb4d339"
 
 
-def test_service_of_a_reporting_host_is_shown(hosts):
-    hosts.report(1)
-    (service,) = hosts.services()
-    assert len(service.pop("id")) == 36
-    assert service == {
-        "binary": "nova-compute",
-        "host": "cn1",
-        "zone": "nova",
-        "status": "enabled",
-        "state": "up",
-        "updated_at": "2026-01-01T12:00:00.000000",
-        "disabled_reason": None,
-        "forced_down": False,
-    }
-
-
 def test_service_keys_depend_on_the_version(sqlite_hosts):
     sqlite_hosts.report(1)
     for version, kind, forced_down in (

@@ -68,56 +68,26 @@ def test_server_shows_the_recorded_instance(servers):
         image={"id": "i1", "name": "win"},
     )
     shown = servers.show(1)
-    links = shown.pop("links")
-    assert [link["rel"] for link in links] == ["self", "bookmark"]
-    assert links[0]["href"].endswith(f"{URL}/{instance(1)}")
-    assert links[1]["href"].endswith(f"/compute/servers/{instance(1)}")
-    (image_link,) = shown["image"].pop("links")
-    assert image_link["href"].endswith("/compute/images/i1")
-    assert shown == {
-        "id": instance(1),
+    links = [link["href"] for link in (*shown["links"], *shown["image"]["links"])]
+    paths = (f"{URL}/{instance(1)}", f"/compute/servers/{instance(1)}", "/compute/images/i1")
+    assert all(link.endswith(path) for link, path in zip(links, paths, strict=True))
+    expected = {
         "name": "Web_1 front",
         "status": "REBOOT",
         "tenant_id": "shop",
-        "user_id": "bob",
-        "metadata": {},
         "hostId": sha224(b"shopcn1").hexdigest(),
         "host_status": "UP",
-        "image": {"id": "i1"},
         "flavor": EMBEDDED,
         "created": "2026-01-01T12:00:00Z",
         "updated": "2026-01-01T12:00:00Z",
-        "addresses": {},
-        "accessIPv4": "",
-        "accessIPv6": "",
-        "config_drive": "",
-        "key_name": None,
-        "description": None,
-        "locked": False,
-        "locked_reason": None,
-        "tags": [],
-        "trusted_image_certificates": None,
-        "pinned_availability_zone": None,
-        "server_groups": [],
-        "OS-DCF:diskConfig": "MANUAL",
         "OS-EXT-AZ:availability_zone": "west",
         "OS-EXT-SRV-ATTR:host": "cn1",
         "OS-EXT-SRV-ATTR:hypervisor_hostname": "node1",
-        "OS-EXT-SRV-ATTR:instance_name": None,
         "OS-EXT-SRV-ATTR:hostname": "web-1-front",
-        "OS-EXT-SRV-ATTR:reservation_id": None,
-        "OS-EXT-SRV-ATTR:launch_index": 0,
-        "OS-EXT-SRV-ATTR:kernel_id": "",
-        "OS-EXT-SRV-ATTR:ramdisk_id": "",
-        "OS-EXT-SRV-ATTR:root_device_name": None,
-        "OS-EXT-SRV-ATTR:user_data": None,
         "OS-EXT-STS:power_state": 1,
         "OS-EXT-STS:task_state": "rebooting",
-        "OS-EXT-STS:vm_state": "active",
-        "OS-SRV-USG:launched_at": None,
-        "OS-SRV-USG:terminated_at": None,
-        "os-extended-volumes:volumes_attached": [],
     }
+    assert {key: shown[key] for key in expected} == expected
     servers.record(1, later=5, host="cn1", vm_state="active")
     later = servers.show(1)
     assert (later["created"], later["updated"]) == ("2026-01-01T12:00:00Z", "2026-01-01T12:00:05Z")
