@@ -37,3 +37,17 @@ def configured_app(configured: Callable[[str], Settings]) -> Iterator[Callable[[
     yield build_app
     for application in applications:
         application.close()
+
+
+@pytest.fixture
+def app_with_rules(
+    configured_app: Callable[[str], TestApp], tmp_path: Path
+) -> Callable[[dict[str, str]], TestApp]:
+    """Return a function that makes a client of an application with these policy rules."""
+
+    def build_app(rules: dict[str, str]) -> TestApp:
+        file = tmp_path / "rules.yaml"
+        file.write_text("".join(f'"{rule}": "{check}"\n' for rule, check in rules.items()))
+        return configured_app(f"[oslo_policy]\npolicy_file = {file}\n")
+
+    return build_app

@@ -10,7 +10,7 @@ from placement_sched.config.options.notifications import GROUP
 from placement_sched.notifications.announcer import SILENT, Announcer, announcer_of
 from placement_sched.notifications.event import END, ERROR, START
 from tests.conftest import make_settings
-from tests.support.notification_memory import IN_MEMORY, clear_notifications, read_notifications
+from tests.support.notification_memory import IN_MEMORY, read_notifications
 from tests.support.scheduling import flavor, instance, report, spec
 from tests.support.states import settings_with
 
@@ -18,13 +18,6 @@ pytestmark = pytest.mark.slow
 
 SELECT = "/scheduler/v1/select_destinations"
 EXPLAIN = "/scheduler/v1/explain"
-
-
-@pytest.fixture(autouse=True)
-def clear_sent_notifications():
-    clear_notifications()
-    yield
-    clear_notifications()
 
 
 @pytest.fixture

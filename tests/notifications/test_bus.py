@@ -10,7 +10,7 @@ from placement_sched.errors import ConfigurationError
 from placement_sched.notifications import announcer as module
 from placement_sched.notifications.announcer import Bus, Sender
 from placement_sched.notifications.event import END, ERROR, START, Event, Reason
-from tests.support.notification_memory import IN_MEMORY, clear_notifications, read_notifications
+from tests.support.notification_memory import IN_MEMORY, read_notifications
 from tests.support.notification_requests import BARE, WHOLE, build_request
 from tests.support.processes import PROCESSES
 from tests.support.states import settings_with
@@ -20,13 +20,6 @@ pytestmark = pytest.mark.slow
 PLAIN, VERSIONED = "scheduler.ctl1", "nova-scheduler:ctl1"
 SELECT, RUN = "scheduler.select_destinations", "scheduler.run_instance"
 REASON = Reason("scheduler.no_valid_host", "No valid host was found")
-
-
-@pytest.fixture(autouse=True)
-def clear_sent_notifications():
-    clear_notifications()
-    yield
-    clear_notifications()
 
 
 def messages(event, **options):

@@ -205,26 +205,16 @@ def test_unknown_flavor_is_404(flavors):
     }
 
 
-@pytest.fixture
-def api_with_policy(configured_app, tmp_path):
-    """Return a function that returns the client of a server with this policy file."""
-
-    def build_api(text):
-        (tmp_path / "rules.yaml").write_text(text)
-        return FlavorApi(configured_app(f"[oslo_policy]\npolicy_file = {tmp_path}/rules.yaml\n"))
-
-    return build_api
-
-
-def test_extra_specs_are_omitted_without_permission(api_with_policy):
-    api = api_with_policy('"os_compute_api:os-flavor-extra-specs:index": "role:operator"\n')
+def test_extra_specs_are_omitted_without_permission(app_with_rules):
+    rules = {"os_compute_api:os-flavor-extra-specs:index": "role:operator"}
+    api = FlavorApi(app_with_rules(rules))
     assert "extra_specs" not in api.create("f")
     assert "extra_specs" not in api.show("f")
     assert api.show("f", token="bob", roles="operator,reader")["extra_specs"] == {}
 
 
-def test_administrator_rule_is_configurable(api_with_policy):
-    api = api_with_policy('"context_is_admin": "role:operator"\n')
+def test_administrator_rule_is_configurable(app_with_rules):
+    api = FlavorApi(app_with_rules({"context_is_admin": "role:operator"}))
     operator = {"token": "olga:ops", "roles": "operator"}
     flavor = {"name": "x", "ram": 1, "vcpus": 1, "disk": 0, "id": "p"}
     body = {"flavor": {**flavor, "os-flavor-access:is_public": False}}

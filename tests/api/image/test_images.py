@@ -231,27 +231,16 @@ def test_only_an_administrator_makes_an_image_public(api):
     assert api.show(uuid).json["visibility"] == "public"
 
 
-@pytest.fixture
-def api_with_policy(configured_app, tmp_path):
-    """Return a function that returns the client of a server with these rules."""
-
-    def build_api(rules):
-        lines = (f'"{rule}": "{check}"\n' for rule, check in rules.items())
-        (tmp_path / "rules.yaml").write_text("".join(lines))
-        return ImageApi(configured_app(f"[oslo_policy]\npolicy_file = {tmp_path}/rules.yaml\n"))
-
-    return build_api
-
-
-def test_glance_owner_rule_is_supported(api_with_policy):
+def test_glance_owner_rule_is_supported(app_with_rules):
     """The rule is from glance's sample of policies."""
     check = "role:admin or (role:member and project_id:%(project_id)s and project_id:%(owner)s)"
-    assert api_with_policy({"add_image": check}).create({}, **SHOP).json["owner"] == "shop"
+    api = ImageApi(app_with_rules({"add_image": check}))
+    assert api.create({}, **SHOP).json["owner"] == "shop"
 
 
-def test_publish_and_list_all_rules_are_configurable(api_with_policy):
+def test_publish_and_list_all_rules_are_configurable(app_with_rules):
     rules = {"publicize_image": "role:publisher", "context_is_admin": "role:auditor"}
-    api = api_with_policy(rules)
+    api = ImageApi(app_with_rules(rules))
     api.create({"visibility": "public"}, status=403, **SHOP)
     api.create({"visibility": "public"}, **{**SHOP, "X-Roles": "member,publisher"})
     hidden = api.make("hidden", **SHOP)
