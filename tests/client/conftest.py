@@ -13,17 +13,13 @@ import openstack as openstack_sdk
 import pytest
 import yaml
 
+from tests.client.reporting import report_host
 from tests.conftest import server_database
-from tests.support.clouds import uuid_of
 from tests.support.servers import BIN, Server, environment, serve_database
 
 HOSTS = ("cn1", "cn2", "cn3", "cn4")
-#: The traits of the hosts' providers, without cn4, which has no traits.
-TRAITS = {
-    "cn1": ["HW_CPU_X86_AVX2"],
-    "cn2": ["CUSTOM_LICENSED", "HW_CPU_X86_AVX2"],
-    "cn3": ["CUSTOM_LICENSED"],
-}
+#: The hosts whose providers have a trait.
+LICENSED = ("cn2", "cn3")
 
 
 @pytest.fixture(scope="session")
@@ -71,35 +67,17 @@ def client(each_client: "Versioned") -> "Session":
 
 
 @pytest.fixture(scope="session")
-def hosts(server: Server) -> dict[str, str]:
-    """Report hosts with traits, and return their provider uuids by host name."""
-    server.request_json(
-        "POST",
-        "/scheduler/v1/compute_nodes",
-        [
-            {
-                "uuid": uuid_of(host),
-                "host": host,
-                "hypervisor_hostname": host,
-                "hypervisor_type": "QEMU",
-                "hypervisor_version": 8002000,
-                "vcpus": 8,
-                "vcpus_used": 0,
-                "memory_mb": 16384,
-                "memory_mb_used": 0,
-                "local_gb": 100,
-                "local_gb_used": 0,
-            }
-            for host in HOSTS
-        ],
-    )
+def hosts(server: Server) -> tuple[str, ...]:
+    """Report hosts, two of them with a trait, and return their names."""
     server.request_json("PUT", "/placement/traits/CUSTOM_LICENSED", version="placement 1.6")
-    for host, traits in TRAITS.items():
-        path = f"/placement/resource_providers/{uuid_of(host)}"
-        generation = server.request_json("GET", path)["generation"]
-        body = {"resource_provider_generation": generation, "traits": traits}
-        server.request_json("PUT", f"{path}/traits", body, version="placement 1.6")
-    return {host: uuid_of(host) for host in HOSTS}
+    for host in HOSTS:
+        uuid = report_host(server, host, vcpus_used=0, memory_mb_used=0)
+        if host in LICENSED:
+            path = f"/placement/resource_providers/{uuid}"
+            generation = server.request_json("GET", path)["generation"]
+            body = {"resource_provider_generation": generation, "traits": ["CUSTOM_LICENSED"]}
+            server.request_json("PUT", f"{path}/traits", body, version="placement 1.6")
+    return HOSTS
 
 
 class Client:
