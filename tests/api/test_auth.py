@@ -104,46 +104,40 @@ def test_access_log_names_the_user(app, keystone, caplog):
     assert token not in caplog.text
 
 
-def test_token_without_the_role_is_forbidden(app, keystone):
-    for roles in [(), ("member", "reader"), ("Administrator",)]:
-        token = keystone.issue_token("bob", "shop", *roles)
-        app.get(PROVIDERS, headers=token_headers(token), status=403)
+def test_token_without_role_or_project_is_forbidden(app, keystone):
+    system = keystone.issue_token("root", None, "admin", "reader", system={"all": True})
+    service = keystone.issue_token("nova", "service", "service")
+    for headers in (
+        token_headers(keystone.issue_token("bob", "shop")),
+        token_headers(keystone.issue_token("bob", "shop", "member", "reader")),
+        token_headers(keystone.issue_token("bob", "shop", "Administrator")),
+        token_headers(keystone.issue_token("bob", "shop", "reader"), **{"X-Roles": "admin"}),
+        token_headers(system),
+        token_headers(system, **{"X-Service-Token": service}),
+    ):
+        app.get(PROVIDERS, headers=headers, status=403)
 
 
-def test_missing_token_is_401_with_the_keystone_address(app):
-    assert rejection_detail(app, LATEST) == "No X-Auth-Token was given"
-
-
-def test_invalid_token_is_401(app):
-    for token in ["made-up", "admin"]:
-        assert "not valid" in rejection_detail(app, token_headers(token)), token
-
-
-def test_expired_token_is_401(app, keystone):
-    assert "expired" in rejection_detail(
-        app, token_headers(keystone.issue_token("ann", "shop", "admin", seconds=-5))
-    )
-
-
-def test_revoked_token_is_401(app, keystone):
-    headers = token_headers(keystone.issue_token("ann", "shop", "admin"))
-    app.get(PROVIDERS, headers=headers)
-    keystone.revoke_token(headers["X-Auth-Token"])
-    rejection_detail(app, headers)
-
-
-def test_identity_headers_cannot_be_forged(app):
-    for forged in [
-        {"X-Identity-Status": "Confirmed", "X-Roles": "admin", "X-User-Id": "eve"},
-        {"X-Identity-Unreachable": "1"},
-        {"X-Roles": "admin"},
-    ]:
-        rejection_detail(app, {**LATEST, **forged})
-
-
-def test_role_header_is_ignored_with_a_token(app, keystone):
-    token = keystone.issue_token("bob", "shop", "reader")
-    app.get(PROVIDERS, headers=token_headers(token, **{"X-Roles": "admin"}), status=403)
+def test_missing_and_invalid_tokens_are_401_with_the_reason(app, keystone):
+    ann = ("ann", "shop", "admin")
+    revoked = keystone.issue_token(*ann)
+    app.get(PROVIDERS, headers=token_headers(revoked))
+    keystone.revoke_token(revoked)
+    for headers, words in (
+        (LATEST, "No X-Auth-Token was given"),
+        (token_headers("made-up"), "not valid"),
+        (token_headers("admin"), "not valid"),
+        (token_headers(keystone.issue_token(*ann, seconds=-5)), "expired"),
+        (token_headers(revoked), ""),
+        ({**LATEST, "X-Identity-Status": "Confirmed", "X-Roles": "admin", "X-User-Id": "eve"}, ""),
+        ({**LATEST, "X-Identity-Unreachable": "1"}, ""),
+        ({**LATEST, "X-Roles": "admin"}, ""),
+    ):
+        assert words in rejection_detail(app, headers), headers
+    for role, seconds in (("service", -5), ("member", 60)):
+        service = keystone.issue_token("nova", "service", role, seconds=seconds)
+        headers = token_headers(keystone.issue_token(*ann), **{"X-Service-Token": service})
+        assert "X-Service-Token" in rejection_detail(app, headers), (role, seconds)
 
 
 def test_expired_token_passes_with_a_service_token(app, keystone):
@@ -154,27 +148,10 @@ def test_expired_token_passes_with_a_service_token(app, keystone):
     assert app.get(PROVIDERS, headers=headers).status_int == 200
 
 
-def test_invalid_service_token_is_401(app, keystone):
-    for role, seconds in [("service", -5), ("member", 60)]:
-        token = keystone.issue_token("ann", "shop", "admin")
-        service = keystone.issue_token("nova", "service", role, seconds=seconds)
-        assert "X-Service-Token" in rejection_detail(
-            app, token_headers(token, **{"X-Service-Token": service})
-        ), (role, seconds)
-
-
 def test_project_reader_reads_usages_of_the_own_project(app, keystone):
     token = keystone.issue_token("bob", "shop", "reader")
     for query, status in (("project_id=shop", 200), ("project_id=other", 403), ("", 403)):
         app.get(f"/placement/usages?{query}", headers=token_headers(token), status=status)
-
-
-SYSTEM = {"system": {"all": True}}
-
-
-def test_system_token_is_out_of_scope(app, keystone):
-    token = keystone.issue_token("root", None, "admin", "reader", **SYSTEM)
-    app.get(PROVIDERS, headers=token_headers(token), status=403)
 
 
 def test_token_without_a_project_reads_no_usages(app, keystone):
@@ -182,13 +159,6 @@ def test_token_without_a_project_reads_no_usages(app, keystone):
         domain = {"id": "default", "name": "Default"}
         token = keystone.issue_token("root", None, "reader", domain=domain)
         app.get(f"/placement/usages?{query}", headers=token_headers(token), status=403)
-
-
-def test_service_token_does_not_change_the_users_scope(app, keystone):
-    token = keystone.issue_token("root", None, "admin", **SYSTEM)
-    service = keystone.issue_token("nova", "service", "service")
-    headers = token_headers(token, **{"X-Service-Token": service})
-    app.get(PROVIDERS, headers=headers, status=403)
 
 
 PUBLIC = ["/placement", "/placement/", "/compute", "/compute/v2.1", "/image", "/image/versions"]
