@@ -43,7 +43,7 @@ def configured_app(configured: Callable[[str], Settings]) -> Iterator[Callable[[
 def app_with_rules(
     configured_app: Callable[[str], TestApp], tmp_path: Path
 ) -> Callable[[dict[str, str]], TestApp]:
-    """Return a function that makes a client of an application with these policy rules."""
+    """Return a function that makes a client of an application with policy rules."""
 
     def build_app(rules: dict[str, str]) -> TestApp:
         file = tmp_path / "rules.yaml"

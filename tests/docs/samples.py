@@ -75,7 +75,7 @@ _AMOUNTS = {"VCPU": 4, "MEMORY_MB": 8192, "DISK_GB": 40}
 class Step:
     """A request, whose response becomes a sample if it has a name.
 
-    Without ``body``, the request sample of the name, if there is one, is sent.
+    Without ``body``, the request sample of the name is sent, if it exists.
     In a path, ``<id>`` is the id of the last object in the list of the previous response.
     ``compute`` is the microversion of the compute API.
     """
