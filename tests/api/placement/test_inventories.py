@@ -7,24 +7,16 @@ from tests.support.versions import LATEST_HEADERS
 
 
 def test_invalid_inventory_is_rejected(sqlite_app, host):
+    fields = {
+        "reserved": (-1, 2),
+        **dict.fromkeys(("min_unit", "max_unit", "step_size"), (0,)),
+        "allocation_ratio": ("1", 3.5e38, -1),
+        "llama": (1,),
+    }
     for inventory in [
-        {},
-        {"total": 0},
-        {"total": 2**31},
-        {"total": "1"},
-        {"total": True},
-        {"total": 1.5},
-        {"total": 1, "reserved": -1},
-        {"total": 1, "reserved": 2},
-        {"total": 1, "min_unit": 0},
-        {"total": 1, "max_unit": 0},
-        {"total": 1, "step_size": 0},
-        {"total": 1, "allocation_ratio": "1"},
-        {"total": 1, "allocation_ratio": 3.5e38},
-        {"total": 1, "allocation_ratio": -1},
-        {"total": 1, "llama": 1},
-        None,
-        [],
+        *({}, None, []),
+        *({"total": total} for total in (0, 2**31, "1", True, 1.5)),
+        *({"total": 1, name: value} for name, values in fields.items() for value in values),
     ]:
         path = f"/placement/resource_providers/{host}/inventories"
         body = {"resource_provider_generation": 0, "inventories": {"VCPU": inventory}}

@@ -86,13 +86,6 @@ REQUESTS = [
     ("DELETE", f"{PROVIDERS}/{MISSING}", 39, None, 404, f"{MISSING} found for delete"),
 ]
 
-CLASSES = [
-    ("POST", "", 39, {"name": "CUSTOM_GOLD"}, "Conflicting resource class already exists"),
-    ("PUT", "/CUSTOM_IRON", 6, {"name": "CUSTOM_GOLD"}, "Resource class already exists"),
-    ("DELETE", "/CUSTOM_GOLD", 39, None, "Error in delete resource class: Cannot delete resource"),
-    ("DELETE", "/CUSTOM_GOLD", 39, None, "Class is in use in inventory"),
-]
-
 STALE = [
     ("traits", 39, {"traits": []}),
     ("aggregates", 19, {"aggregates": [AGGREGATE]}),
@@ -154,14 +147,6 @@ SCHEMA_FAULTS = [
 def test_message_for_an_unknown_route(cloud):
     for method, path, minor, body, status, phrase in REQUESTS:
         assert phrase in error_detail(cloud, method, path, minor, body, status), path
-
-
-@pytest.mark.all_databases
-def test_message_for_a_class_conflict(each_cloud):
-    for method, path, minor, body, phrase in CLASSES:
-        assert phrase in error_detail(
-            each_cloud, method, f"/resource_classes{path}", minor, body, 409
-        ), phrase
 
 
 @pytest.mark.all_databases

@@ -16,42 +16,18 @@ def code_of(answer):
 
 
 def test_error_code_follows_the_status(sqlite_app):
-    for method, path, options, status, code in [
-        ("GET", "/scheduler/v1/nothing", {}, 404, "scheduler.not_found"),
-        ("PUT", SELECT, {}, 405, "scheduler.method_not_allowed"),
-        (
-            "POST",
-            SELECT,
-            {"body": b"{}", "headers": {"Content-Type": "text/plain"}},
-            415,
-            "scheduler.unsupported_media_type",
-        ),
-        (
-            "POST",
-            SELECT,
-            {"body": b"{", "headers": {"Content-Type": "application/json"}},
-            400,
-            "scheduler.bad_value",
-        ),
-        ("GET", "/scheduler/v1", {"headers": {"X-Auth-Token": ""}}, 401, "scheduler.unauthorized"),
-        (
-            "GET",
-            "/scheduler/v1/compute_nodes",
-            {"headers": {"X-Auth-Token": "joe:p"}},
-            403,
-            "scheduler.forbidden",
-        ),
-        (
-            "GET",
-            "/scheduler/v1/compute_nodes",
-            {"headers": {"Accept": "text/html"}},
-            406,
-            "scheduler.not_acceptable",
-        ),
-    ]:
-        assert code_of(sqlite_app.request(path, method=method, status=status, **options)) == code, (
-            path
-        )
+    nodes = "/scheduler/v1/compute_nodes"
+    for method, path, headers, body, status, code in (
+        ("GET", "/scheduler/v1/nothing", {}, b"", 404, "not_found"),
+        ("PUT", SELECT, {}, b"", 405, "method_not_allowed"),
+        ("POST", SELECT, {"Content-Type": "text/plain"}, b"{}", 415, "unsupported_media_type"),
+        ("POST", SELECT, {"Content-Type": "application/json"}, b"{", 400, "bad_value"),
+        ("GET", "/scheduler/v1", {"X-Auth-Token": ""}, b"", 401, "unauthorized"),
+        ("GET", nodes, {"X-Auth-Token": "joe:p"}, b"", 403, "forbidden"),
+        ("GET", nodes, {"Accept": "text/html"}, b"", 406, "not_acceptable"),
+    ):
+        answer = sqlite_app.request(path, method=method, headers=headers, body=body, status=status)
+        assert code_of(answer) == f"scheduler.{code}", path
 
 
 def test_invalid_request_has_a_scheduler_error_code(sqlite_app):
