@@ -34,7 +34,7 @@ NOT_YET = "are not supported in the specified microversion"
 
 @pytest.fixture
 def cloud(sqlite_app):
-    """An application with a provider of two inventories, and an unused resource class."""
+    """An application with a provider of two inventories."""
     return fill_app(sqlite_app)
 
 
@@ -46,8 +46,7 @@ def each_cloud(app):
 
 def fill_app(app):
     send_request(app, "POST", PROVIDERS, 39, {"name": "host", "uuid": PROVIDER})
-    for name in ("CUSTOM_GOLD", "CUSTOM_IRON"):
-        send_request(app, "POST", "/resource_classes", 39, {"name": name})
+    send_request(app, "POST", "/resource_classes", 39, {"name": "CUSTOM_GOLD"})
     for name in ("VCPU", "CUSTOM_GOLD"):
         send_request(app, "POST", f"{ONE}/inventories", 39, {"resource_class": name, "total": 4})
     return app
