@@ -1,12 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Images through the unmodified ``openstack`` client."""
 
-import json
-import subprocess
-
 import pytest
-
-from tests.support.servers import BIN, environment
 
 pytestmark = pytest.mark.system
 
@@ -103,20 +98,3 @@ def test_upload_is_rejected_and_leaves_no_image(client, tmp_path):
     error = client.rejection("image", "create", "--file", str(data), "with-data")
     assert "No image data is stored here" in error
     assert "with-data" not in {row["Name"] for row in client.json("image", "list", "--all")}
-
-
-def test_empty_pipe_creates_an_active_image(openstack):
-    done = subprocess.run(
-        [BIN / "openstack", "image", "create", "piped", "-f", "json"],
-        input="",
-        capture_output=True,
-        text=True,
-        timeout=240,
-        cwd=openstack._folder,
-        env=environment(OS_CLOUD="here", HOME=str(openstack._folder)),
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    image = json.loads(done.stdout)
-    assert openstack.json("image", "show", image["id"])["status"] == "active"
-    openstack("image", "delete", image["id"])
