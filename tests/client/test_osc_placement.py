@@ -210,7 +210,7 @@ def test_allocations_are_set_shown_unset_and_deleted(placement, name):
     shown = placement.show("resource provider allocation show", consumer)
     assert {row["resource_provider"]: row["resources"] for row in shown} == held
     assert {(row["project_id"], row["user_id"]) for row in shown} == {(PROJECT, USER)}
-    older = placement.with_version("1.9")
+    older = placement.with_version("1.12")
     assert older.show("resource usage show", PROJECT, "--user-id", USER)
     usages = placement.show("resource provider usage show", host)
     assert {row["resource_class"]: row["usage"] for row in usages} == {"VCPU": 2, "MEMORY_MB": 256}
@@ -231,12 +231,11 @@ def test_allocations_are_set_shown_unset_and_deleted(placement, name):
     assert "No allocations" in placement.rejection("resource provider allocation delete", consumer)
 
 
-@pytest.mark.parametrize("version", ["1.0", "1.8", "1.12", "1.28", "1.38"])
+@pytest.mark.parametrize("version", ["1.0", "1.8", "1.12", "1.28"])
 def test_allocations_are_set_in_every_body_format(placement, name, version):
     host, consumer = placement.provider(name, VCPU=8), str(uuid4())
-    kind = ("--consumer-type", "MIGRATION") if version == "1.38" else ()
     owner = () if version == "1.0" else OWNER
-    arguments = ("--allocation", f"rp={host},VCPU=2", *owner, *kind)
+    arguments = ("--allocation", f"rp={host},VCPU=2", *owner)
     older = placement.with_version(version)
     older.show("resource provider allocation set", consumer, *arguments)
     (row,) = older.show("resource provider allocation show", consumer)
