@@ -83,10 +83,6 @@ def test_rejected_values_are_shortened_in_errors(sqlite_app):
         assert "x" * 20 in answer.text, api_path
 
 
-def error_detail(answer) -> str:
-    return answer.json["errors"][0]["detail"]
-
-
 def test_rejected_values_are_shown_as_json(sqlite_app):
     phrase = "(at $.name). Failed validating 'type' in schema['properties']['name']"
     for value, shown in [
@@ -96,7 +92,7 @@ def test_rejected_values_are_shown_as_json(sqlite_app):
             "/placement/resource_providers", {"name": value}, headers=LATEST_HEADERS, status=400
         )
         expected = f"JSON does not validate: {shown} is not of type 'string' {phrase}"
-        assert error_detail(answer) == expected
+        assert answer.json["errors"][0]["detail"] == expected
 
 
 @pytest.fixture

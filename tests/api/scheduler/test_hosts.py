@@ -53,18 +53,6 @@ def put_traits(app, provider, *names):
     )
 
 
-def create_child(app, parent, name, **amounts):
-    """Create a child provider with inventories."""
-    body = {"uuid": uuid_of(name), "name": name, "parent_provider_uuid": uuid_of(parent)}
-    app.post_json("/placement/resource_providers", body, headers=LATEST_HEADERS)
-    inventories = {key: {"total": total} for key, total in amounts.items()}
-    put_document(
-        app,
-        f"/resource_providers/{uuid_of(name)}/inventories",
-        {"resource_provider_generation": 0, "inventories": inventories},
-    )
-
-
 def put_allocations(app, number, host=None, **amounts_by_provider):
     """Write the allocations of a consumer, and an instance record if ``host`` is given."""
     amounts = {uuid_of(name): each for name, each in amounts_by_provider.items()}
@@ -95,7 +83,12 @@ def app(database_url, tmp_path, make_app):
     api.set_metadata(number, sched_policy="High_CPU_density", rack="r7")
     disabling = {"host": "cn2", "binary": "nova-compute", "disabled_reason": "new disks"}
     app.put_json("/compute/v2.1/os-services/disable-log-reason", disabling)
-    create_child(app, "cn1", "cn1_NUMA0", VCPU=8, SRIOV_NET_VF=4)
+    child = {"name": "cn1_NUMA0", "parent_provider_uuid": uuid_of("cn1")}
+    child["uuid"] = uuid_of(child["name"])
+    app.post_json("/placement/resource_providers", child, headers=LATEST_HEADERS)
+    stock = {"VCPU": {"total": 8}, "SRIOV_NET_VF": {"total": 4}}
+    inventories = {"resource_provider_generation": 0, "inventories": stock}
+    put_document(app, f"/resource_providers/{child['uuid']}/inventories", inventories)
     put_traits(app, "cn1", "CUSTOM_A", "CUSTOM_B")
     put_traits(app, "cn1_NUMA0", "CUSTOM_B", "HW_NUMA_ROOT")
     put_traits(app, "cn3", "CUSTOM_A")
