@@ -3,11 +3,11 @@
 
 import shutil
 import time
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
 import pytest
 
+from placement_sched.api.blueprint import PARAMETER
 from placement_sched.api.compute.routes import API as COMPUTE
 from placement_sched.api.image.routes import API as IMAGE
 from placement_sched.api.placement.routes import API as PLACEMENT
@@ -28,8 +28,6 @@ APIS = {
     "image": (IMAGE.routes, "image 2.0"),
     "scheduler": (SCHEDULER.routes, "scheduler 1.0"),
 }
-#: Values of path variables. Paths with other variables are 404.
-PATH_VALUES = {"uuid": node_uuid(1), "service_id": node_uuid(1), "hypervisor_id": node_uuid(1)}
 #: Parameters of lists that a handler checks without a schema.
 WITHOUT_SCHEMA = {
     ("image", "/v2/images"): (
@@ -57,26 +55,6 @@ VALID = {
 INVALID = ("K", "", "-1", "9" * 30, "in:", "x" * 300)
 
 
-@dataclass(frozen=True)
-class ParameterCase:
-    """A list, a parameter of it and a valid value."""
-
-    api: str
-    path: str
-    parameter: str
-    valid: str
-    others: tuple[tuple[str, str], ...] = ()
-
-    def __str__(self) -> str:
-        return f"{self.api}{self.path}-{self.parameter}"
-
-
-def valid_value(name, schema):
-    stem = name.rstrip("0123456789")
-    value = VALID.get(name) or VALID.get(stem)
-    return value or str(next(iter(schema.get("enum", ("a",)))))
-
-
 def parameters_of(api, route):
     """Return the schemas of a route's parameters in any version, by name."""
     parameters = {name: {} for name in WITHOUT_SCHEMA.get((api, route.path), ())}
@@ -90,16 +68,24 @@ def parameters_of(api, route):
     return parameters
 
 
-def list_parameter_cases():
-    for api, (routes, _) in APIS.items():
-        for route in routes:
-            if route.method != "GET":
-                continue
-            parameters = parameters_of(api, route)
-            required = {"resources": "VCPU:1"} if "resources1" in parameters else {}
-            for name, schema in parameters.items():
-                others = tuple(pair for pair in required.items() if pair[0] != name)
-                yield ParameterCase(api, route.path, name, valid_value(name, schema), others)
+def repeated_values(name, schema):
+    """Return lists of a valid and an invalid value of a parameter."""
+    valid = VALID.get(name) or VALID.get(name.rstrip("0123456789"))
+    valid = valid or str(next(iter(schema.get("enum", ("a",)))))
+    orders = [((valid, each), (each, valid), (valid, each, valid)) for each in INVALID]
+    return [values for order in orders for values in order]
+
+
+def list_targets(api, routes):
+    """Yield the path and query of each parameter of each list, with repeated values."""
+    for route in (route for route in routes if route.method == "GET"):
+        path = f"/{api}{PARAMETER.sub(node_uuid(1), route.path)}"
+        parameters = parameters_of(api, route)
+        for name, schema in parameters.items():
+            is_granular = "resources1" in parameters and name != "resources"
+            others = [("resources", "VCPU:1")] if is_granular else []
+            for values in repeated_values(name, schema):
+                yield f"{path}?{urlencode([*others, *((name, value) for value in values)])}"
 
 
 @pytest.fixture(scope="module")
@@ -120,17 +106,10 @@ def app(sqlite_template, tmp_path_factory):
 
 
 def test_repeated_values_are_accepted_or_rejected(app):
-    for case in list(list_parameter_cases()):
-        path = f"/{case.api}{case.path}"
-        for name, value in PATH_VALUES.items():
-            path = path.replace(f"<{name}>", value)
-        headers = {"OpenStack-API-Version": APIS[case.api][1]}
-        valid = case.valid
-        for invalid in INVALID:
-            for values in ((valid, invalid), (invalid, valid), (valid, invalid, valid)):
-                query = urlencode([*case.others, *((case.parameter, value) for value in values)])
-                answer = app.get(f"{path}?{query}", headers=headers, status="*")
-                assert answer.status_int < 500, f"{path}?{query}: {answer.text}"
+    for api, (routes, version) in APIS.items():
+        for target in list_targets(api, routes):
+            answer = app.get(target, headers={"OpenStack-API-Version": version}, status="*")
+            assert answer.status_int < 500, f"{target}: {answer.text}"
 
 
 def test_every_value_of_a_compute_parameter_is_validated(app):
