@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import openstack as openstack_sdk
 import pytest
@@ -64,6 +65,12 @@ def each_client(
 def client(each_client: "Versioned") -> "Session":
     """The client of that server at the newest microversion."""
     return each_client()
+
+
+@pytest.fixture
+def name() -> str:
+    """Return a unique name."""
+    return f"p{uuid4().hex[:8]}"
 
 
 @pytest.fixture(scope="session")

@@ -22,12 +22,6 @@ def placement(busy_server: Server):
 
 
 @pytest.fixture
-def name():
-    """Return a unique name."""
-    return f"sdk{uuid4().hex[:8]}"
-
-
-@pytest.fixture
 def provider(placement, name):
     return placement.create_resource_provider(name=name)
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """openstacksdk's image proxy against a running server."""
 
-from uuid import uuid4
-
 import pytest
 from openstack import exceptions
 
@@ -17,12 +15,6 @@ pytestmark = [pytest.mark.system, pytest.mark.filterwarnings("ignore::PendingDep
 def image(busy_server: Server):
     with connect_sdk(busy_server) as connection:
         yield connection.image
-
-
-@pytest.fixture
-def name():
-    """Return a unique name."""
-    return f"sdk{uuid4().hex[:8]}"
 
 
 @pytest.fixture

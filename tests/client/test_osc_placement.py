@@ -58,12 +58,6 @@ def placement(session_of):
     return Placement(session_of)
 
 
-@pytest.fixture
-def name():
-    """Return a unique name."""
-    return f"p{uuid4().hex[:8]}"
-
-
 def test_every_command_is_tested_in_this_file():
     text = Path(__file__).read_text()
     commands = {
