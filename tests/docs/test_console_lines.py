@@ -139,10 +139,11 @@ LISTED = [(page, split_line(line)) for page, line in UNTYPED]
 LINES = guide_lines() + readme_lines() + test_file_headers.list_lines_in_file_headers()
 
 
-@pytest.mark.parametrize(("page", "line"), LINES)
-def test_console_line_is_run_by_a_test_or_listed_once(page, line):
-    taken, listed = split_line(line) in TAKEN.get(page, []), LISTED.count((page, split_line(line)))
-    assert taken + listed == 1, (line, taken, listed)
+def test_each_console_line_is_run_by_a_test_or_listed_once():
+    for page, line in LINES:
+        words = split_line(line)
+        taken, listed = words in TAKEN.get(page, []), LISTED.count((page, words))
+        assert taken + listed == 1, (page, line, taken, listed)
 
 
 def test_every_listed_line_is_on_a_page():
@@ -169,40 +170,36 @@ def program_lines() -> list[tuple[str, list[str]]]:
     return calls
 
 
-@pytest.mark.parametrize(("page", "arguments"), program_lines())
-def test_program_line_has_valid_arguments(page, arguments):
-    assert make_parser(arguments).parse_args(arguments).run, page
+def test_program_lines_have_valid_arguments():
+    for page, arguments in program_lines():
+        assert make_parser(arguments).parse_args(arguments).run, (page, arguments)
 
 
-@pytest.mark.parametrize("line", [line for _, line in UNTYPED if "make " in line])
-def test_make_line_has_an_existing_target_and_variables(line):
-    _, target, *settings = [word for word in split_line(line) if not word.startswith("OS_")]
-    assert target in TARGETS
+def test_make_lines_have_existing_targets_and_variables():
     used = set(re.findall(r"\$\((?:if \$\()?([A-Z_]+)", (ROOT / "Makefile").read_text()))
-    assert {setting.partition("=")[0] for setting in settings} <= used
+    for line in (line for _, line in UNTYPED if "make " in line):
+        _, target, *settings = [word for word in split_line(line) if not word.startswith("OS_")]
+        assert target in TARGETS, line
+        assert {setting.partition("=")[0] for setting in settings} <= used, line
 
 
-@pytest.fixture(scope="module")
-def benchmark_options() -> set[str]:
+def test_benchmark_lines_have_valid_options():
     command = [sys.executable, ROOT / "bench/candidates.py", "--help"]
     printed = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
-    return set(re.findall(r"--[\w-]+", printed.stdout))
+    options = set(re.findall(r"--[\w-]+", printed.stdout))
+    for line in (line for _, line in UNTYPED if " --only " in line):
+        assert set(re.findall(r"--[a-z][\w-]*", line)) <= options, line
 
 
-@pytest.mark.parametrize("line", [line for _, line in UNTYPED if " --only " in line])
-def test_benchmark_line_has_valid_options(benchmark_options, line):
-    assert set(re.findall(r"--[a-z][\w-]*", line)) <= benchmark_options
+def test_named_tests_exist():
+    tests = {*UNTYPED.values()} - {"none"}
+    assert [test for test in tests if not (ROOT / "tests" / test).exists()] == []
 
 
-@pytest.mark.parametrize("test", sorted({*UNTYPED.values()} - {"none"}))
-def test_named_tests_exist(test):
-    assert (ROOT / "tests" / test).exists()
-
-
-@pytest.mark.parametrize(("page", "line"), lines_outside_console_blocks())
-def test_other_blocks_contain_only_synopses(page, line):
+def test_other_blocks_contain_only_synopses():
     """A synopsis contains a placeholder in capitals or an optional part."""
-    assert re.search(r"\[|\b[A-Z]{3,}\b", line), f"{page}: {line} is no synopsis"
     commands = dict(all_commands(make_parser((), whole=True)))
-    text = commands[" ".join(line.split()[:3])].format_help()
-    assert [option for option in re.findall(r"--[\w-]+", line) if option not in text] == []
+    for page, line in lines_outside_console_blocks():
+        assert re.search(r"\[|\b[A-Z]{3,}\b", line), f"{page}: {line} is no synopsis"
+        text = commands[" ".join(line.split()[:3])].format_help()
+        assert [option for option in re.findall(r"--[\w-]+", line) if option not in text] == []
