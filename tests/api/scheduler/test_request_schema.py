@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schemas of select and explain requests, and the paths of their errors."""
 
+import json
+import re
+
 import pytest
 
 from placement_sched.api.scheduler.request_schema import EXPLAIN, SELECT
@@ -11,111 +14,52 @@ from tests.support.reports import node_uuid
 FLAVOR = {"vcpus": 1, "memory_mb": 512}
 ANY = Version(1, 0)
 
-EVERYTHING = {
-    "project_id": "p",
-    "user_id": "u",
-    "num_instances": 2,
-    "instance_uuids": [node_uuid(1), node_uuid(2)],
-    "flavor": {
-        **FLAVOR,
-        "name": "m1",
-        "root_gb": 1,
-        "ephemeral_gb": 0,
-        "swap": 512,
-        "extra_specs": {"hw:numa_nodes": "1", "resources:VGPU": "1"},
-    },
-    "image": {
-        "id": "i",
-        "disk_format": "qcow2",
-        "container_format": "bare",
-        "min_ram": 0,
-        "min_disk": 0,
-        "properties": {"hw_architecture": "x86_64", "trait:X": "required", "os_secure_boot": True},
-    },
-    "is_bfv": False,
-    "availability_zone": "az1,az2",
-    "ignore_hosts": ["a"],
-    "force_hosts": ["a"],
-    "force_nodes": ["a"],
-    "requested_destination": {
-        "host": "a",
-        "node": "a",
-        "cell": None,
-        "aggregates": [f"{node_uuid(1)},{node_uuid(2)}", node_uuid(3)],
-        "forbidden_aggregates": [node_uuid(4)],
-        "allow_cross_cell_move": True,
-    },
-    "retry": {"num_attempts": 1, "hosts": [["a", "b"], ["a", None]]},
-    "limits": {"vcpu": 4.0},
-    "instance_group": {
-        "policy": "anti-affinity",
-        "rules": {"max_server_per_host": 2},
-        "hosts": ["a"],
-        "members": [node_uuid(5)],
-    },
-    "scheduler_hints": {"same_host": [node_uuid(1)], "query": '[">=", "$free_ram_mb", 1024]'},
-    "requested_resources": [
-        {
-            "requester_id": node_uuid(1),
-            "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000},
-            "required_traits": ["CUSTOM_A"],
-            "forbidden_traits": ["CUSTOM_B"],
-            "aggregates": [node_uuid(1)],
-            "forbidden_aggregates": [node_uuid(2)],
-            "in_tree": node_uuid(3),
-            "use_same_provider": True,
-        }
-    ],
-    "request_level_params": {
-        "root_required": ["CUSTOM_A"],
-        "root_forbidden": ["CUSTOM_B"],
-        "same_subtree": [["_A", "_B"]],
-    },
-    "network_metadata": {"physnets": ["net-a"], "tunneled": True},
-    "requested_networks": [
-        {
-            "network_id": node_uuid(1),
-            "address": "192.0.2.7",
-            "port_id": node_uuid(2),
-            "pci_request_id": node_uuid(3),
-            "tag": "nic0",
-            "arq_uuid": node_uuid(4),
-            "device_profile": "gpu",
-            "vnic_type": "normal",
-            "binding:vnic_type": "normal",
-            "fixed_ips": [{"subnet_id": node_uuid(5), "ip_address": "192.0.2.7"}],
-            "segments": [node_uuid(6)],
-        },
-        {"network_id": "auto"},
-        dict.fromkeys(("network_id", "port_id", "vnic_type", "fixed_ips", "segments")),
-    ],
-    "numa_topology": {
-        "cells": [
-            {
-                "id": 0,
-                "cpuset": [0, 1],
-                "pcpuset": [2],
-                "memory": 512,
-                "pagesize": -1,
-                "cpu_policy": "mixed",
-                "cpu_thread_policy": "prefer",
-            }
-        ],
-        "emulator_threads_policy": "share",
-    },
-    "pci_requests": {
-        "requests": [
-            {
-                "count": 1,
-                "spec": [{"vendor_id": "8086"}],
-                "alias_name": "gpu",
-                "request_id": node_uuid(1),
-                "requester_id": None,
-                "numa_policy": "preferred",
-            }
-        ]
-    },
-}
+#: A request with every field. ``UUID1`` and so on are uuids.
+EVERYTHING = json.loads(
+    re.sub(
+        r"UUID(\d)",
+        lambda match: node_uuid(int(match[1])),
+        r"""{"project_id": "p",
+"user_id": "u",
+"num_instances": 2,
+"instance_uuids": ["UUID1", "UUID2"],
+"flavor": {"vcpus": 1, "memory_mb": 512, "name": "m1", "root_gb": 1, "ephemeral_gb": 0,
+    "swap": 512, "extra_specs": {"hw:numa_nodes": "1", "resources:VGPU": "1"}},
+"image": {"id": "i", "disk_format": "qcow2", "container_format": "bare", "min_ram": 0,
+    "min_disk": 0, "properties": {"hw_architecture": "x86_64", "trait:X": "required",
+    "os_secure_boot": true}},
+"is_bfv": false,
+"availability_zone": "az1,az2",
+"ignore_hosts": ["a"],
+"force_hosts": ["a"],
+"force_nodes": ["a"],
+"requested_destination": {"host": "a", "node": "a", "cell": null, "aggregates": ["UUID1,UUID2",
+    "UUID3"], "forbidden_aggregates": ["UUID4"], "allow_cross_cell_move": true},
+"retry": {"num_attempts": 1, "hosts": [["a", "b"], ["a", null]]},
+"limits": {"vcpu": 4.0},
+"instance_group": {"policy": "anti-affinity", "rules": {"max_server_per_host": 2},
+    "hosts": ["a"], "members": ["UUID5"]},
+"scheduler_hints": {"same_host": ["UUID1"], "query": "[\">=\", \"$free_ram_mb\", 1024]"},
+"requested_resources": [{"requester_id": "UUID1",
+    "resources": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000}, "required_traits": ["CUSTOM_A"],
+    "forbidden_traits": ["CUSTOM_B"], "aggregates": ["UUID1"],
+    "forbidden_aggregates": ["UUID2"], "in_tree": "UUID3", "use_same_provider": true}],
+"request_level_params": {"root_required": ["CUSTOM_A"], "root_forbidden": ["CUSTOM_B"],
+    "same_subtree": [["_A", "_B"]]},
+"network_metadata": {"physnets": ["net-a"], "tunneled": true},
+"requested_networks": [{"network_id": "UUID1", "address": "192.0.2.7", "port_id": "UUID2",
+    "pci_request_id": "UUID3", "tag": "nic0", "arq_uuid": "UUID4", "device_profile": "gpu",
+    "vnic_type": "normal", "binding:vnic_type": "normal", "fixed_ips": [{"subnet_id": "UUID5",
+    "ip_address": "192.0.2.7"}], "segments": ["UUID6"]}, {"network_id": "auto"},
+    {"network_id": null, "port_id": null, "vnic_type": null, "fixed_ips": null,
+    "segments": null}],
+"numa_topology": {"cells": [{"id": 0, "cpuset": [0, 1], "pcpuset": [2], "memory": 512,
+    "pagesize": -1, "cpu_policy": "mixed", "cpu_thread_policy": "prefer"}],
+    "emulator_threads_policy": "share"},
+"pci_requests": {"requests": [{"count": 1, "spec": [{"vendor_id": "8086"}], "alias_name": "gpu",
+    "request_id": "UUID1", "requester_id": null, "numa_policy": "preferred"}]}}""",
+    )
+)
 
 
 def check_document(schemas, document):
