@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Composition of settings, database, scheduler and APIs into a Flask application."""
+"""Composition of settings, database, scheduler and APIs to a Flask application."""
 
 import ctypes
 import time
@@ -69,7 +69,7 @@ APIS = (PLACEMENT, COMPUTE, IMAGE, IDENTITY, SCHEDULER)
 
 
 def wrap_for_worker(application: WSGI) -> WSGI:
-    """Return ``application`` as a worker serves it, with an access log.
+    """Wrap ``application`` for a worker, with an access log.
 
     The garbage collector ignores the objects loaded so far, which halves the cost of a request for
     1000 candidates.
@@ -80,7 +80,7 @@ def wrap_for_worker(application: WSGI) -> WSGI:
 
 @dataclass(frozen=True, slots=True)
 class ServerState:
-    """The state of a server that its workers inherit: the current settings, and a shared flag.
+    """State of a server that workers inherit: the settings, and a shared flag.
 
     ``accepted`` becomes true when a worker finds the database prepared (:class:`Preparation`).
     """
@@ -146,7 +146,7 @@ def make_services(
 
 
 def _placement_getter(services: Services) -> Callable[[str, str], tuple[int, bytes]]:
-    """Return a function that answers GET requests of plugins, which are trusted."""
+    """Return a function that answers plugins' GET requests, which are trusted."""
     settings = services.settings.with_overrides({"api.auth_strategy": "noauth2"})
     application = cache(lambda: placement_app(replace(services, settings=settings)))
 
@@ -164,7 +164,7 @@ def _placement_getter(services: Services) -> Callable[[str, str], tuple[int, byt
 def _periodic_tasks(
     scheduler: Scheduler, clock: Clock, *, serving: bool
 ) -> list[Callable[[], None]]:
-    """Return the periodic tasks."""
+    """List the periodic tasks of a worker."""
     upkeep: list[Callable[[], None]] = [LogRetention(scheduler.database)]
     if serving:
         upkeep += [WaitingRequests(scheduler), FailoverTask(scheduler)]
@@ -193,10 +193,10 @@ def make_application(services: Services) -> Application:
 
 
 def check_parts(settings: Settings, clock: Clock = utcnow) -> None:
-    """Raise :class:`ConfigurationError` if a part is misconfigured.
+    """Check the configuration of all parts of the application.
 
-    A server calls this function before it starts workers, because the operator would not see errors
-    of workers.
+    Raises :class:`ConfigurationError`. A server calls this function before it starts workers,
+    because the operator would not see errors of workers.
     """
     _check_parts(settings, clock)
     check_files(settings, RULES)
@@ -217,7 +217,10 @@ def _check_parts(settings: Settings, clock: Clock) -> None:
 
 
 def _outside_requests(preparation: Preparation, read: Callable[..., T]) -> Callable[..., T]:
-    """Return ``read`` on the prepared database. Its statements are not counted for a request."""
+    """Wrap ``read`` for use outside of requests.
+
+    It runs on the prepared database, and no request counts its statements.
+    """
 
     def run(*arguments: object) -> T:
         try:

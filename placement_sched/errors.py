@@ -220,7 +220,7 @@ def relocated(old: str, new: str) -> Iterator[None]:
 
 
 def sentence(error: Error) -> str:
-    """Return the error's message, with the database's message unless it is included."""
+    """Return the error's message, and add the database's message if it is missing."""
     database_error = getattr(error.__cause__, "orig", None)
     text = one_line(error)
     if database_error is None or (
@@ -231,12 +231,12 @@ def sentence(error: Error) -> str:
 
 
 def one_line(failure: BaseException | str) -> str:
-    """Return a failure's text as a single line, or the class name if it is empty."""
+    """Return a failure's text in a single line, or the class name without a text."""
     return " ".join(str(failure).split()) or type(failure).__name__
 
 
 def shorten(text: str, max_length: int) -> str:
-    """Shorten ``text`` to at most ``max_length`` characters, with a mark in its middle."""
+    """Shorten ``text`` to at most ``max_length`` characters, marking the gap."""
     if len(text) <= max_length:
         return text
     half = (max_length - len(_CUT)) // 2

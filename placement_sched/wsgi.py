@@ -55,9 +55,10 @@ def _read_settings() -> Settings:
 
 
 def check_noauth2(settings: Settings) -> None:
-    """Raise :class:`ConfigurationError` if noauth2 is used only by default.
+    """Reject noauth2 if it is used only by default.
 
-    The WSGI server chooses the address, so that this service cannot restrict it to this machine.
+    Raises :class:`ConfigurationError`. The WSGI server chooses the address, so that this service
+    cannot restrict it to this machine.
     """
     if settings.api.auth_strategy != "noauth2" or is_explicit(settings.conf, "api", STRATEGY):
         return
@@ -72,7 +73,7 @@ def check_noauth2(settings: Settings) -> None:
 
 
 class _LazyApplication:
-    """An application created at the first request, after a server has forked its workers."""
+    """Application that is created at the first request, after a server has forked."""
 
     def __init__(self, make: Callable[[Settings], WSGI]) -> None:
         self._make = make

@@ -77,7 +77,7 @@ class _NoSessions(SessionInterface):
 
 
 class Application(flask.Flask):
-    """The APIs by the first part of their paths (``""`` for a single API at the root).
+    """The APIs, selected by the first part of a path (``""`` for an API at the root).
 
     Other paths, such as the paths of an extension, are served as by any Flask application.
     """
@@ -110,11 +110,11 @@ class Application(flask.Flask):
 
     @property
     def names(self) -> dict[str, str]:
-        """Return the names of the APIs by the first part of their paths."""
+        """Map the first parts of paths to the names of the APIs."""
         return {prefix: api.name for prefix, api in self._apis.items()}
 
     def create_url_adapter(self, request: flask.Request | None) -> MapAdapter | None:
-        """Split the path of a request and return the adapter that matches its rule.
+        """Split a request's path, and return the adapter that matches it to a rule.
 
         The first part of the path selects the API, unless a rule of an extension matches
         (:meth:`_check_first`). ``/placement`` is served as ``/placement/``.
@@ -168,7 +168,7 @@ class Application(flask.Flask):
         begin_stats()
 
     def _belongs_to_extension(self, request: Request) -> bool:
-        """Return whether only extensions have rules that begin as this unmatched path."""
+        """Return whether only extensions have rules that begin like this unmatched path."""
         if request.prefix or request.api is None:
             return False
         first = request.below.split("/", 2)[1]
@@ -230,7 +230,7 @@ class Application(flask.Flask):
         return self.make_response(view(call, **arguments))
 
     def _find_route(self, request: Request, api: Api, version: Version) -> tuple[RouteRule, Route]:
-        """Check the content types and return the route of the version and action."""
+        """Check content types, and return the route for the version and the action."""
         path = cast("RouteRule", request.url_rule).rule
         routes = [
             (rule, route)
@@ -272,7 +272,10 @@ class Application(flask.Flask):
         return response
 
     def _http_error(self, failure: exceptions.HTTPException) -> Any:
-        """Report an error of Flask or werkzeug. Errors of an extension are not changed."""
+        """Report an error of Flask or werkzeug.
+
+        Errors of an extension are not changed.
+        """
         request = _get_request()
         if request.api is None and request.url_rule is not None:
             return failure
@@ -335,7 +338,10 @@ class Application(flask.Flask):
 
 
 def _get_request() -> Request:
-    """Return the request itself, since attributes of a proxy cost six times as much."""
+    """Return the request itself instead of its proxy.
+
+    Attributes of a proxy cost six times as much.
+    """
     proxy = cast("Any", request_ctx)
     return cast("Request", proxy._get_current_object().request)  # noqa: SLF001 - as documented
 
@@ -343,7 +349,7 @@ def _get_request() -> Request:
 def _group_routes(
     rules: Iterable[RouteRule],
 ) -> tuple[dict[tuple[str, str], list[tuple[RouteRule, Route]]], frozenset[str]]:
-    """Return the routes by path and method, and the paths that need no token at all."""
+    """Group the routes by path and method, and find the paths that need no token."""
     groups: dict[tuple[str, str], list[tuple[RouteRule, Route]]] = {}
     for rule in rules:
         if (route := rule.route) is not None:
@@ -355,7 +361,7 @@ def _group_routes(
 
 
 def _build_target(identity: Identity, project_key: str | None, pairs: Pairs) -> dict[str, str]:
-    """Return the target of a policy check: the caller's project, or the project of the query."""
+    """Build the target of a policy check, which is the caller's or the query's project."""
     if project_key is None:
         project_id = identity.project_id
         return {"project_id": project_id, "user_id": identity.user_id, "owner": project_id}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Authentication by placement's ``noauth2`` or by keystonemiddleware."""
+"""Authentication by ``noauth2``, like placement's, or by keystonemiddleware."""
 
 import logging
 import re
@@ -85,17 +85,20 @@ class Identity:
         }
 
     def key(self) -> tuple[object, ...]:
-        """Return a key that is equal for callers that no policy rule can distinguish."""
+        """Return a key that callers share if no policy rule can distinguish them."""
         return (self.user_id, self.project_id, self.roles, *self.further.items())
 
     def scope(self) -> Literal["system", "domain", "project"]:
-        """Return the scope of the token, as oslo.policy determines it."""
+        """Return the scope of the token, by oslo.policy's rules."""
         if self.further.get("system_scope"):
             return "system"
         return "domain" if self.further.get("domain_id") else "project"
 
     def owning(self, noun: Literal["project", "user"]) -> str:
-        """Return the id to store as the owner. Raises :class:`Invalid` if it is too long."""
+        """Return the user or project id of the caller, to store it as the owner.
+
+        Raises :class:`Invalid` if it is too long.
+        """
         owner = self.project_id if noun == "project" else self.user_id
         if len(owner) > _MAX_ID:
             problem = f"The caller's {noun} id has {len(owner)} characters"
@@ -165,9 +168,9 @@ class _Silent(Exception):
 
 
 class AuthMiddleware(auth_token.AuthProtocol):  # type: ignore[misc] # keystonemiddleware has no types
-    """The filter of keystonemiddleware, which also reports tokens that could not be checked.
+    """keystonemiddleware's filter, which also reports tokens that could not be checked.
 
-    ``apis`` are the names of the APIs by the first part of their paths.
+    ``apis`` maps the first parts of paths to the names of the APIs.
     """
 
     def __init__(self, application: WSGI, conf: Mapping[str, Any], apis: Mapping[str, str]) -> None:
@@ -175,7 +178,10 @@ class AuthMiddleware(auth_token.AuthProtocol):  # type: ignore[misc] # keystonem
         super().__init__(application, conf)
 
     def process_request(self, request: webob.Request) -> webob.Response | None:
-        """Check the tokens of a request. None passes the request on to the application."""
+        """Check the tokens of a request.
+
+        None passes the request on to the application.
+        """
         request.headers.pop(UNREACHABLE, None)
         try:
             response: webob.Response | None = super().process_request(request)
@@ -258,7 +264,10 @@ def _compile_rule_path(path: str) -> re.Pattern[str]:
 
 
 def check_keystone(conf: cfg.ConfigOpts) -> None:
-    """Raise :class:`ConfigurationError` if ``[keystone_authtoken]`` is incomplete."""
+    """Reject an incomplete ``[keystone_authtoken]``.
+
+    Raises :class:`ConfigurationError`.
+    """
     loading.register_auth_conf_options(conf, _GROUP)
     if conf[_GROUP].auth_type is not None:
         check_installed(_GROUP, conf[_GROUP].auth_type)
@@ -275,8 +284,8 @@ def check_keystone(conf: cfg.ConfigOpts) -> None:
 def require_keystone(application: WSGI, conf: cfg.ConfigOpts, apis: Mapping[str, str]) -> WSGI:
     """Wrap ``application`` in keystonemiddleware, configured by ``[keystone_authtoken]``.
 
-    ``apis`` are the names of the APIs by the first part of their paths.
-    Raises :class:`ConfigurationError` if the group is incomplete or invalid.
+    ``apis`` maps the first parts of paths to the names of the APIs. Raises
+    :class:`ConfigurationError` if the group is incomplete or invalid.
     """
     try:
         options = {"oslo_config_config": conf, "delay_auth_decision": True}

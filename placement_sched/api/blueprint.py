@@ -113,18 +113,21 @@ H = TypeVar("H", bound=Handler)
 
 
 class Declare(Protocol):
-    """The type of a decorator that declares the handler of a path."""
+    """Type of a decorator that declares the handler of a path."""
 
     def __call__(self, rule: str, **guards: Any) -> Callable[[H], H]:
-        """Declare a handler of ``rule``. ``guards`` are fields of :class:`Route`."""
+        """Declare a handler of ``rule``.
+
+        ``guards`` are fields of :class:`Route`.
+        """
 
 
 class Blueprint(flask.Blueprint):
-    """The routes of a resource. Its decorators take the fields of a :class:`Route`.
+    """The routes of a resource, with a decorator for each method.
 
     A handler is called with the :class:`ApiCall` and the variable parts of the path. HEAD and
-    OPTIONS have to be declared. ``guards`` are the fields that all routes share. ``changes``
-    applies to all methods but GET.
+    OPTIONS have to be declared. The decorators take the fields of a :class:`Route`. ``guards`` are
+    the fields that all routes share. ``changes`` applies to all methods but GET.
     """
 
     # Flask's decorators, which call :meth:`route`, with the types of our handlers.
@@ -176,7 +179,10 @@ class RouteRule(Rule):
 
 @dataclass(frozen=True, slots=True)
 class ErrorContext:
-    """The context of an error. The version is None before it is negotiated."""
+    """The context of an error.
+
+    ``version`` is None before it is negotiated.
+    """
 
     ids: RequestIds
     version: Version | None = None

@@ -25,9 +25,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The dependencies of handlers. The clock returns naive UTC.
+    """The dependencies of handlers.
 
-    ``metrics`` counts answered requests, with the statistics of each request.
+    The clock returns naive UTC. ``metrics`` counts answered requests, with the statistics of each
+    request.
     """
 
     settings: Settings
@@ -71,7 +72,10 @@ class ApiCall:
         return next(iter(reversed(self.values(key))), None)
 
     def check(self, rule: str) -> None:
-        """Raise :class:`Forbidden` unless ``rule`` allows the caller in their own project."""
+        """Reject the caller unless ``rule`` allows them in their own project.
+
+        Raises :class:`Forbidden`.
+        """
         target = {"project_id": self.identity.project_id or ""}
         self.services.policy.check(rule, self.identity, target)
 
@@ -84,14 +88,14 @@ class ApiCall:
     def read(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs
     ) -> T:
-        """Return the result of ``operation``, called with a connection and the arguments."""
+        """Call ``operation`` with a read connection and the arguments, and return its result."""
         with self.services.database.read() as connection:
             return operation(connection, *args, **more)
 
     def write(
         self, operation: Callable[Concatenate[Connection, P], T], *args: P.args, **more: P.kwargs
     ) -> T:
-        """Run ``operation`` in a transaction, with the connection as its first argument."""
+        """Call ``operation`` in a transaction, with the connection as first argument."""
         return self.services.database.write(lambda connection: operation(connection, *args, **more))
 
     def policies(self) -> Policies:
@@ -100,7 +104,7 @@ class ApiCall:
 
     @property
     def settings(self) -> Settings:
-        """Return the current options. Changed files are read again."""
+        """Return the current options, after reading changed files again."""
         return self.services.scheduler.live.settings()
 
     def now(self) -> datetime:
@@ -110,7 +114,10 @@ class ApiCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiResponse:
-    """A response. ``body`` is encoded as JSON unless it is bytes or None."""
+    """A response.
+
+    ``body`` is encoded as JSON unless it is bytes or None.
+    """
 
     status: int = 200
     body: Any = None
@@ -124,7 +131,10 @@ Handler = Callable[..., ApiResponse]
 def in_transaction(
     handler: Callable[Concatenate[ApiCall, Connection, P], ApiResponse],
 ) -> Callable[Concatenate[ApiCall, P], ApiResponse]:
-    """Decorate a handler to run in a transaction. The connection is its second argument."""
+    """Decorate a handler to run in a transaction.
+
+    The connection is the second argument of the handler.
+    """
 
     @wraps(handler)
     def run(call: ApiCall, /, *args: P.args, **names: P.kwargs) -> ApiResponse:

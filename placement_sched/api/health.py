@@ -45,9 +45,10 @@ class ApiEntry:
 def make_blueprint(
     services: Services, apis: Sequence[ApiEntry] = (), home: Callable[[], Any] = lambda: None
 ) -> flask.Blueprint:
-    """Build the routes outside of the APIs. ``/`` is served only if ``apis`` has entries.
+    """Build the routes outside of the APIs.
 
-    ``home`` returns the answer of ``/`` to a browser, or None to list the APIs.
+    ``/`` is served only if ``apis`` has entries. ``home`` returns the answer of ``/`` to a browser,
+    or None to list the APIs.
     """
     beside = flask.Blueprint("beside", __name__)
 
@@ -105,7 +106,7 @@ def _check_cache(services: Services) -> None:
 
 
 def _describe_nova_age(services: Services) -> dict[str, Any]:
-    """Return the age of the data from nova, or nothing if the cloud is not read from nova."""
+    """Return the age of the data from nova, or nothing if nova is not read."""
     if not is_read_from_nova(services.settings):
         return {}
     with services.database.read() as connection:

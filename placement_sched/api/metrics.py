@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prometheus metrics.
+"""Prometheus metrics of an application.
 
 Each application has its own registry. With several worker processes, each process writes its
 numbers to a file in a shared directory, and the scraped process adds up all files.
@@ -44,7 +44,10 @@ _METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class RequestLabels(NamedTuple):
-    """The labels of a request. ``route`` is the template of its path, "" without a route."""
+    """The labels of a request.
+
+    ``route`` is the template of the path, "" without a route.
+    """
 
     api: str
     route: str
@@ -55,7 +58,10 @@ class Metrics:
     """The metrics of an application."""
 
     def __init__(self) -> None:
-        """Raise :class:`ConfigurationError` if the shared directory does not exist."""
+        """Register the metrics.
+
+        Raises :class:`ConfigurationError` if the shared directory does not exist.
+        """
         directory = os.environ.get(DIRECTORY)
         if directory is not None and not Path(directory).is_dir():
             raise ConfigurationError(f"{DIRECTORY}: {directory} is not a directory")
@@ -144,7 +150,7 @@ class Metrics:
         self._count_stats(RPC)
 
     def left_out(self, number: int) -> None:
-        """Set the number of nova's objects that the last full read could not record unchanged."""
+        """Set how many of nova's objects the last full read could not record unchanged."""
         self._left_out.set(number)
 
     def request(
@@ -226,7 +232,7 @@ def note(environ: dict[str, Any], labels: RequestLabels, microversion: str) -> N
 
 
 def labels_of(environ: dict[str, Any]) -> RequestLabels | None:
-    """Return the labels of a request, or None for a path outside of the APIs."""
+    """Return the labels of a request, or None if its path is outside of the APIs."""
     labels: RequestLabels | None = environ.get(_LABELS)
     return labels
 
@@ -255,7 +261,7 @@ def count_requests(application: WSGI, metrics: Metrics) -> WSGI:
 
 
 def share_numbers(directory: str) -> None:
-    """Make this process and its forks write numbers to files in a directory.
+    """Make this process and its forks share their numbers in a directory.
 
     Call this function before any application is created.
     """

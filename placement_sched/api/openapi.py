@@ -82,7 +82,7 @@ def document(described: Description, version: Version, server: str) -> dict[str,
 
 
 def _refer(value: Any, named: Mapping[int, str]) -> Any:
-    """Return ``value`` with a reference for each object that is a component (by identity)."""
+    """Replace each object that is a component (by identity) by a reference to it."""
     if isinstance(value, dict):
         if name := named.get(id(value)):
             return {"$ref": f"#/components/schemas/{name}"}

@@ -11,12 +11,12 @@ from placement_sched.schemas.formats import read, uuid
 
 
 def at_most(call: ApiCall) -> int:
-    """Return the page size of a compute list, at most :data:`MAX_PAGE`."""
+    """Parse the page size of a compute list, at most :data:`MAX_PAGE`."""
     return min(int(call.value("limit") or MAX_PAGE), MAX_PAGE)
 
 
 def limit_and_marker(call: ApiCall) -> tuple[int | None, str | None]:
-    """Return the page size and the marker of a list.
+    """Parse the page size and the marker of a list.
 
     The page size is None without a limit. The marker is the uuid of the last item before the page.
     This item may have been deleted.
@@ -30,7 +30,7 @@ def limit_and_marker(call: ApiCall) -> tuple[int | None, str | None]:
 
 
 def parse_page(query: Mapping[str, str]) -> tuple[int, str | None]:
-    """Return the page size, at most :data:`MAX_PAGE`, and the marker of a query."""
+    """Parse the page size, at most :data:`MAX_PAGE`, and the marker of a query."""
     marker = query.get("marker")
     limit = min(int(query.get("limit") or MAX_PAGE), MAX_PAGE)
     return limit, None if marker is None else read(uuid, marker, "marker")
@@ -42,7 +42,7 @@ def pairs_after(call: ApiCall, marker: object) -> list[tuple[str, object]]:
 
 
 def page(call: ApiCall, noun: str, shown: Sequence[dict[str, Any]]) -> ApiResponse:
-    """Return a page of the scheduler API, with a link to the next page if it is full."""
+    """Build a page of the scheduler API, with a link to the next page if it is full."""
     limit, _ = limit_and_marker(call)
     is_full = limit is not None and len(shown) == limit
     marker = shown[-1]["uuid"] if shown and is_full else None
@@ -50,7 +50,7 @@ def page(call: ApiCall, noun: str, shown: Sequence[dict[str, Any]]) -> ApiRespon
 
 
 def with_next_link(call: ApiCall, path: str, body: dict[str, Any]) -> ApiResponse:
-    """Return a page with the link to the next page in place of ``next``, its marker or None."""
+    """Replace ``next`` in a page, a marker or None, by the link to the next page."""
     links = []
     if (marker := body.pop("next")) is not None:
         query = urlencode(pairs_after(call, marker))
@@ -61,7 +61,7 @@ def with_next_link(call: ApiCall, path: str, body: dict[str, Any]) -> ApiRespons
 def next_links(
     call: ApiCall, path: str, markers: Sequence[object], *, each_counts: bool = False
 ) -> dict[str, Any]:
-    """Return the link to the next page of a compute list, if this page is full.
+    """Build the link to the next page of a compute list if this page is full.
 
     ``path`` is the path of the list (``servers/detail``), and ``markers`` are the markers of its
     items. Unless ``each_counts``, the link has only the last value of a repeated parameter.

@@ -33,7 +33,7 @@ PAUSE = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An API policy rule: its default and the API operations that it guards.
+    """An API policy rule, with its default and the API operations that it guards.
 
     ``scopes`` are the accepted scopes of tokens. ``formerly`` is the deprecated default, which also
     applies unless ``[oslo_policy] enforce_new_defaults`` is set. ``project_key`` is the query
@@ -53,7 +53,7 @@ class Rule:
     project_key: str | None = None
 
     def default(self) -> policy.RuleDefault:
-        """Return the rule as an object of oslo.policy."""
+        """Convert the rule to an object of oslo.policy."""
         options: dict[str, Any] = {"scope_types": list(self.scopes) or None}
         if self.formerly is not None:
             options["deprecated_rule"] = policy.DeprecatedRule(
@@ -73,7 +73,7 @@ class Rule:
 
 
 class Policy:
-    """The effective rules: the defaults of the APIs, overridden by the policy files.
+    """The effective policy rules: defaults of the APIs, overridden by policy files.
 
     Changed files are reloaded. If that fails, the previous rules stay in effect. Verdicts are
     cached until a file changes, since oslo.policy takes longer than all other checks of a short
@@ -81,7 +81,10 @@ class Policy:
     """
 
     def __init__(self, settings: Settings, rules: Iterable[Rule]) -> None:
-        """Read the policy files. Raises :class:`ConfigurationError` if a file is invalid."""
+        """Read the policy files.
+
+        Raises :class:`ConfigurationError` if a file is invalid.
+        """
         self._settings = settings
         self._rules = tuple(rules)
         self._project_keys = {rule.name: rule.project_key for rule in self._rules}
@@ -93,7 +96,10 @@ class Policy:
         self._read = _LoadedRules(_create_enforcer(settings, self._rules))
 
     def check(self, rule: str, identity: Identity, target: Mapping[str, str]) -> None:
-        """Raise :class:`Forbidden` unless ``rule`` allows ``identity`` on ``target``."""
+        """Reject a caller unless ``rule`` allows ``identity`` on ``target``.
+
+        Raises :class:`Forbidden`.
+        """
         if not self.allows(rule, identity, target):
             message = f"Policy does not allow {rule} to be performed."
             scope, scopes = identity.scope(), self._scopes.get(rule, ())
@@ -119,7 +125,7 @@ class Policy:
         return {"policy_files": files, "changed_rules": sorted(changed)}
 
     def _reload(self) -> None:
-        """Reload changed policy files, unless another thread is doing it."""
+        """Reload changed policy files, unless another thread is doing so."""
         if not self._reload_lock.acquire(blocking=False):
             return
         try:
@@ -148,7 +154,7 @@ def _list_files(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def _read_stamps(conf: cfg.ConfigOpts) -> dict[str, tuple[int, int, int]]:
-    """Return inode, modification time and size of each existing policy file and directory."""
+    """Read inode, modification time and size of each existing policy file and directory."""
     stamps: dict[str, tuple[int, int, int]] = {}
     for file in _list_files(conf):
         with suppress(OSError):
@@ -185,7 +191,10 @@ def _count_characters(key: object) -> int:
 
 
 def _depends_on_arguments_alone(check: object) -> bool:
-    """Return whether ``check`` is part of oslo.policy: it reads only rule, caller and target."""
+    """Return whether ``check`` is part of oslo.policy.
+
+    Such a check reads only rule, caller and target, so that its verdict can be cached.
+    """
     if type(check).__module__ != policy.RuleCheck.__module__:
         return False
     parts = [*getattr(check, "rules", ())]
@@ -195,7 +204,10 @@ def _depends_on_arguments_alone(check: object) -> bool:
 
 
 def check_files(settings: Settings, rules: Iterable[Rule]) -> None:
-    """Raise :class:`ConfigurationError` if a policy file is invalid, without logging."""
+    """Check the policy files, without logging.
+
+    Raises :class:`ConfigurationError` if a file is invalid.
+    """
     opts.set_defaults(settings.conf)
     _load_rules(settings, tuple(rules))
 

@@ -30,16 +30,20 @@ _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 class OrjsonProvider(JSONProvider):
-    """Flask's JSON by orjson. Rejects NUL characters, which PostgreSQL cannot store."""
+    """Flask's JSON provider with orjson.
+
+    It rejects NUL characters, which PostgreSQL cannot store.
+    """
 
     def dumps(self, obj: Any, **kwargs: Any) -> str:  # noqa: ARG002 - Flask's signature
         """Return ``obj`` as JSON."""
         return encode(obj).decode()
 
     def loads(self, s: str | bytes, **kwargs: Any) -> Any:  # noqa: ARG002 - Flask's signature
-        """Parse a JSON text. Raises :class:`ValueError` if it is malformed.
+        """Parse a JSON text.
 
-        Raises :class:`TooLarge` before parsing if the text has too many values.
+        Raises :class:`ValueError` if it is malformed, and :class:`TooLarge` before parsing if the
+        text has too many values.
         """
         text = s if isinstance(s, bytes) else s.encode()
         if (values := _count_values(text)) > MAX_JSON_VALUES:
@@ -53,7 +57,10 @@ class OrjsonProvider(JSONProvider):
 
 
 def _count_values(text: bytes) -> int:
-    """Return an upper bound of the number of values: all commas and opening brackets."""
+    """Return an upper bound for the number of values in a JSON text.
+
+    It is the number of commas and opening brackets.
+    """
     return text.count(b",") + text.count(b"[") + text.count(b"{")
 
 
@@ -80,7 +87,7 @@ class Request(flask.Request):
 
     @property
     def matched(self) -> Route | None:
-        """Return a route with the path and method of the request.
+        """Return a route that matches the path and method of the request.
 
         Routes for other versions, or for other actions in the body, may share path and method.
         """
@@ -93,17 +100,26 @@ class Request(flask.Request):
 
     @cached_property
     def pairs(self) -> Pairs:
-        """Return the names and values of the query in order. Invalid UTF-8 is replaced."""
+        """Return the names and values of the query in order.
+
+        Invalid UTF-8 is replaced.
+        """
         if not self.query_string:
             return ()
         return tuple(parse_qsl(self.query_string.decode(errors="replace"), keep_blank_values=True))
 
     def on_json_loading_failed(self, e: ValueError | None) -> NoReturn:
-        """Raise :class:`Invalid` if the body is not JSON."""
+        """Reject a body that is not JSON.
+
+        Raises :class:`Invalid`.
+        """
         raise Invalid(f"Malformed JSON: {e}") from None
 
     def check_length_and_label(self) -> None:
-        """Raise :class:`Invalid` if the body has no content type or no numeric length."""
+        """Reject a body without a content type or a numeric length.
+
+        Raises :class:`Invalid`.
+        """
         length = self.environ.get("CONTENT_LENGTH")
         if not length:
             return
@@ -115,7 +131,10 @@ class Request(flask.Request):
             raise Invalid("content-type header required: the body has no type.")
 
     def check_content_type(self, route: Route) -> None:
-        """Raise :class:`UnsupportedMediaType` if ``route`` does not accept the content type."""
+        """Reject a content type that ``route`` does not accept.
+
+        Raises :class:`UnsupportedMediaType`.
+        """
         if route.takes_body and self.mimetype not in route.content_types:
             raise UnsupportedMediaType(
                 f"The media type {self.mimetype or None} is not supported, "
@@ -123,7 +142,10 @@ class Request(flask.Request):
             )
 
     def action(self) -> str:
-        """Return the only key of the body. Raises :class:`Invalid` for any other body."""
+        """Return the only key of the body, which names an action.
+
+        Raises :class:`Invalid` for any other body.
+        """
         document = self._parse_json()
         if not isinstance(document, dict) or len(document) != 1:
             raise Invalid(
@@ -148,9 +170,10 @@ class Request(flask.Request):
         return document
 
     def _parse_json(self, route: Route | None = None) -> Any:
-        """Return the JSON body, or raise :class:`TooLarge` if checks are slow.
+        """Parse the JSON body.
 
-        The body is needed to select the route of an action, and cached for the handler.
+        Raises :class:`TooLarge` if its checks would be slow. The body is needed to select the route
+        of an action, and cached for the handler.
         """
         length = self.content_length or 0
         if length > MAX_JSON_BYTES and not (route and route.takes_many):
@@ -162,10 +185,11 @@ class Request(flask.Request):
     def check_query(
         self, route: Route, version: Version, *, max_bytes: int, every_value: bool
     ) -> None:
-        """Raise :class:`Invalid` if ``route`` does not accept the query string.
+        """Reject a query string that ``route`` does not accept.
 
-        ``every_value`` also validates the earlier values of a repeated parameter, for handlers
-        that read them. Otherwise only the last value has to match the schema.
+        Raises :class:`Invalid`. ``every_value`` also validates the earlier values of a repeated
+        parameter, for handlers that read them. Otherwise only the last value has to match the
+        schema.
         """
         query, pairs = self.query_string, self.pairs
         if len(query) > max_bytes:
@@ -196,7 +220,7 @@ def origin_of(environ: dict[str, Any]) -> str:
 
 
 def _split_repeated(pairs: Pairs) -> Iterator[dict[str, str]]:
-    """Yield the first values of all parameters, then the second values.
+    """Yield the first values of all parameters, then their second values.
 
     Third values follow, and so on. The time is linear even with thousands of repetitions.
     """
@@ -211,7 +235,10 @@ def _split_repeated(pairs: Pairs) -> Iterator[dict[str, str]]:
 
 
 def _check_characters(query: bytes) -> None:
-    """Raise :class:`Invalid` if the query string has characters that databases reject."""
+    """Reject a query string with characters that databases reject.
+
+    Raises :class:`Invalid`.
+    """
     try:
         text = unquote_to_bytes(query).decode()
     except UnicodeDecodeError:

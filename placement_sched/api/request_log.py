@@ -105,9 +105,10 @@ def _escape(text: str) -> str:
 
 
 def log_slow_requests(application: WSGI, seconds: float) -> WSGI:
-    """Wrap ``application`` to log requests that take at least ``seconds``. 0 disables the log.
+    """Wrap ``application`` to log requests that take at least ``seconds``.
 
-    Belongs inside :func:`~placement_sched.api.metrics.count_requests`, which resets the statistics.
+    0 disables the log. Belongs inside :func:`~placement_sched.api.metrics.count_requests`, which
+    resets the statistics.
     """
     if not seconds:
         return application

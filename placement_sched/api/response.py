@@ -40,7 +40,10 @@ class UnsupportedMediaType(errors.Error):
 
 
 class MethodNotAllowed(errors.Error):
-    """The path does not support this method. ``allowed`` is the value of the header Allow."""
+    """The path does not support this method.
+
+    ``allowed`` is the value of the header Allow.
+    """
 
     def __init__(self, detail: str, allowed: Sequence[str] = ()) -> None:
         super().__init__(detail)
@@ -72,18 +75,24 @@ STATUSES: Mapping[type[errors.Error], HTTPStatus] = MappingProxyType(
 
 
 def status_of(error: errors.Error) -> HTTPStatus:
-    """Return the HTTP status of ``error``: the status of its nearest base class in the table."""
+    """Return the status of ``error``, or of its nearest base class in the table."""
     statuses = (STATUSES[base] for base in type(error).__mro__ if base in STATUSES)
     return next(statuses, HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
 class Response(flask.Response):
-    """The response of an API. All headers are set at once."""
+    """The response of an API.
+
+    All headers are set at once.
+    """
 
     default_mimetype = None
 
     def __init__(self, answer: ApiResponse, version_headers: Mapping[str, str]) -> None:
-        """Encode ``answer``. ``version_headers`` are the headers of all answers of the API."""
+        """Encode ``answer``.
+
+        ``version_headers`` are the headers of all answers of the API.
+        """
         body = answer.body
         headers: dict[str, str] = {}
         if body is not None:

@@ -79,7 +79,7 @@ _READINESS = f"{_HEALTH}/ready"
 
 
 class RejectedBody(NamedTuple):
-    """The error for a client whose request could not be read."""
+    """Error for a client whose request could not be read."""
 
     status: HTTPStatus
     detail: str
@@ -142,7 +142,7 @@ class Body:
 
 
 class BodyMemory:
-    """A reader of bodies on the event loop that limits their time and memory.
+    """Reader of bodies on the event loop, with limits on their time and memory.
 
     ``limit`` is the limit of a body and ``total`` the limit of all bodies together, in bytes.
     Bodies of more than ``MAX_UNCOUNTED_BYTES`` bytes occupy it until :meth:`release`.
@@ -171,7 +171,10 @@ class BodyMemory:
         self._free_bytes += body.held
 
     async def _fill(self, body: Body, length: int | None, receive: Receive) -> bool:
-        """Read a body of ``length`` bytes, or None. Returns whether it is complete."""
+        """Read a body of ``length`` bytes (None: unknown).
+
+        Returns whether it is complete.
+        """
         now = asyncio.get_running_loop().time
         end, step = now() + MAX_DISCARD_SECONDS, BYTES_PER_WAIT
         try:
@@ -251,7 +254,10 @@ class BodyReader:
 
 
 def _read_body(environ: dict[str, Any], max_bytes: int) -> bool:
-    """Replace the stream in ``environ`` by the complete body. Returns whether it was read."""
+    """Replace the stream in ``environ`` by the complete body.
+
+    Returns whether the body was read.
+    """
     length = None if "HTTP_TRANSFER_ENCODING" in environ else length_of(environ)
     if length is None and not environ.get("wsgi.input_terminated"):
         environ[REJECTED_BODY_KEY] = NO_LENGTH
@@ -275,7 +281,7 @@ def length_of(environ: Mapping[str, Any]) -> int:
 
 
 def _read_stream(stream: IO[bytes], length: int | None, max_bytes: int) -> tuple[bytes, int]:
-    """Return the body, empty if it is above the limit, and the number of bytes read."""
+    """Read a body, and return it (empty if above the limit) and its size in bytes."""
     pieces: list[bytes] = []
     amount = 0
     if length is not None and length > MAX_DISCARDED_BYTES:
@@ -291,7 +297,10 @@ def _read_stream(stream: IO[bytes], length: int | None, max_bytes: int) -> tuple
 
 
 def _closes_silently() -> bool:
-    """Return whether the server closes connections without a header: uwsgi's ``http-socket``."""
+    """Return whether the server closes connections without a header.
+
+    uwsgi's ``http-socket`` does.
+    """
     options = {str(name) for name in getattr(sys.modules.get("uwsgi"), "opt", ())}
     return "http-socket" in options and "http11-socket" not in options
 
@@ -304,7 +313,7 @@ def _add_connection_close(start_response: StartResponse) -> StartResponse:
 
 
 def check_headers(scope: Mapping[str, Any]) -> RejectedBody | None:
-    """Return the error of a request whose headers are too long or ambiguous, or None."""
+    """Return the error of a request with too long or ambiguous headers, or None."""
     if _is_too_long(scope["headers"]):
         return TOO_LONG
     hosts = [value for name, value in scope["headers"] if name == b"host"]
@@ -331,7 +340,7 @@ def _is_too_long(headers: Sequence[tuple[bytes, bytes]]) -> bool:
 
 
 class WsgiResponse(NamedTuple):
-    """The answer of the WSGI application, and a function to call once it is sent."""
+    """The WSGI application's answer, and a function to call once it is sent."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -500,7 +509,7 @@ class AsgiToWsgi:
 
 @lru_cache(maxsize=500)  # clients may invent names
 def _get_environ_key(name: bytes) -> str:
-    """Return the environ key of a header, "" for a header that is dropped."""
+    """Return the environ key of a header, or "" for a header to drop."""
     if b"_" in name:  # would replace the header with a hyphen, which a proxy may have checked
         return ""
     return _CONTENT_KEYS.get(name) or "HTTP_" + name.decode("latin-1").upper().replace("-", "_")
@@ -522,7 +531,7 @@ def _health_path(environ: Mapping[str, Any]) -> str:
 
 
 def _on_own_thread(respond: Callable[[], Sent]) -> "asyncio.Future[Sent]":
-    """Answer on a daemon thread, which does not delay the end of the process."""
+    """Answer on a daemon thread, so that it does not delay the end of the process."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Sent] = loop.create_future()
 

@@ -15,7 +15,10 @@ REPEATED = "x-repeated"
 
 
 def check_texts(document: Any, words: str) -> None:
-    """Raise :class:`Invalid` if a text is not UTF-8: arguments of a command may be any bytes."""
+    """Reject texts of a command that are not UTF-8.
+
+    Raises :class:`Invalid`. The arguments of a command may be any bytes.
+    """
     if invalid := find_invalid_text(document):
         text, keys = invalid
         path = shorten(build_json_path(keys), MAX_VALUE_LENGTH)
@@ -24,7 +27,7 @@ def check_texts(document: Any, words: str) -> None:
 
 
 class Schemas:
-    """Schemas by their first version (``(OLDEST, A), (USAGES, B)``), or a single schema."""
+    """JSON schemas by first version (``(OLDEST, A), (USAGES, B)``), or a single schema."""
 
     def __init__(self, *windows: tuple[Version, Json | None] | Json) -> None:
         dated = [(EVER, window) if isinstance(window, dict) else window for window in windows]

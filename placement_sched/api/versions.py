@@ -20,7 +20,10 @@ class Headers(Protocol):
 
 
 class Version(NamedTuple):
-    """A microversion. Versions compare as numbers: 1.10 is later than 1.9."""
+    """A microversion.
+
+    Versions compare as numbers: 1.10 is later than 1.9.
+    """
 
     major: int
     minor: int
@@ -57,7 +60,7 @@ class Versioning(NamedTuple):
     plain: bool = False
 
     def negotiate(self, headers: Headers, legacy: str | None = None) -> Version:
-        """Return the version that the request headers name, or the oldest without a header.
+        """Return the version that the request names, or the oldest version.
 
         ``legacy`` is the value of an older header, used if ``OpenStack-API-Version`` does not
         name this service. Raises :class:`Invalid` for an invalid version and

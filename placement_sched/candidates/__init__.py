@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocation candidate search."""
+"""Search for allocation candidates, with its provider cache and explanations."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Candidates of provider trees, found in batches of trees.
+"""Search for candidates in batches of provider trees.
 
 Trees have the same shape if their providers serve the same slots under the same limits
 (:attr:`ProviderTrees.keys <placement_sched.candidates.trees.ProviderTrees.keys>` are equal). The
@@ -79,7 +79,7 @@ class _Shape:
     combinations: list[Combination] = field(default_factory=list)
 
     def find(self, limit: int | None) -> int:
-        """Find up to ``limit`` combinations, all if None, and return their number."""
+        """Find up to ``limit`` combinations (None: all), and return their number."""
         cached = self.combinations
         while limit is None or len(cached) < limit:
             combination = next(self.pending, None)
@@ -131,12 +131,12 @@ class CandidateBatches:
 
     @property
     def lacking(self) -> int | None:
-        """Return the number of candidates still to find, None for no limit."""
+        """Return the number of candidates still to find, or None without a limit."""
         return None if self.limit is None else max(self.limit - len(self.requests), 0)
 
     @property
     def serving(self) -> list[int]:
-        """Return the ids of the providers in the candidates, ascending."""
+        """Return the ids of the providers in the candidates, sorted."""
         if not self._providers:
             return []
         ids: list[int] = np.unique(np.concatenate(self._providers)).tolist()
@@ -163,7 +163,10 @@ class CandidateBatches:
             turn += 1
 
     def _group_by_shape(self, trees: ProviderTrees) -> _Batch:
-        """Group trees by shape. In random order, each tree has a shape of its own."""
+        """Group trees by shape.
+
+        In random order, each tree has a shape of its own.
+        """
         if len(self._shapes) > _MAX_SHAPES:
             self._shapes.clear()
         keys: Sequence[Any] = trees.keys if self.random is None else range(len(trees))
@@ -238,7 +241,7 @@ class CandidateBatches:
         return counts
 
     def _take_distinct(self, batch: _Batch, first: int, end: int | None) -> bool:
-        """Take combinations as :meth:`_take_combinations`, without repetitions.
+        """Add combinations like :meth:`_take_combinations`, without repetitions.
 
         Several trees may have the same combination if it consists of sharing providers alone.
         """
@@ -269,7 +272,7 @@ class CandidateBatches:
         return has_any
 
     def _add_candidates(self, batch: _Batch, trees: _Numbers, places: _Numbers) -> None:
-        """Add a candidate for each pair of a tree and the index of a combination."""
+        """Add a candidate for each tree in ``trees`` and its combination in ``places``."""
         columns, requests = batch.trees, [None] * len(trees)
         filled: list[Any] = requests
         if not len(trees):
@@ -337,7 +340,10 @@ class CandidateBatches:
             after, size = roots[-1], size * _GROWTH
 
     def _read_at_random(self, random: Random) -> Iterator[ProviderTrees]:
-        """Yield trees in random order. If few serve, continue with trees that may serve."""
+        """Yield trees in random order.
+
+        If few of them serve, continues with trees that may serve.
+        """
         reader = self.reader
         roots = list(reader.source.roots(reader.search))
         random.shuffle(roots)
@@ -369,7 +375,7 @@ class CandidateBatches:
 
 
 def step_prices(search: TreeSearch) -> Sequence[int]:
-    """Return the steps that a candidate costs, by the number of its providers."""
+    """Return the cost of a candidate in steps for each number of providers."""
     # An upper bound: slots that the same provider serves share their amounts.
     fixed = _CANDIDATE + sum(
         _SLOT + len(slot.slot.suffix) + sum(len(name) + _AMOUNT for name, _ in slot.group.resources)

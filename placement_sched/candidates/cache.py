@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Provider cache of a process, loaded once and kept current by the change log."""
+"""Provider cache of a process, which is loaded once and follows the change log."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -40,9 +40,10 @@ COMPARE_PAUSE = 300.0
 
 @dataclass(frozen=True, slots=True)
 class CacheFigures:
-    """Figures of a provider cache. ``seconds`` is the duration of the last full load.
+    """Figures of a provider cache, for metrics.
 
-    ``repairs`` counts providers that differed from the database without a change log entry.
+    ``seconds`` is the duration of the last full load. ``repairs`` counts providers that differed
+    from the database without a change log entry.
     """
 
     providers: int = 0
@@ -57,7 +58,7 @@ class ProviderCache:
     """All providers of the cloud, in the memory of this process.
 
     All threads share the cache. They read it within :meth:`held`, so that no thread reads a partial
-    change. A single thread at a time loads rows for the cache, while others read it.
+    change. Only a single thread at a time loads rows, while other threads read the cache.
     """
 
     def __init__(
@@ -67,8 +68,9 @@ class ProviderCache:
         report: Callable[[CacheFigures], None] = lambda _figures: None,
         opened: Callable[[], AbstractContextManager[Connection]] | None = None,
     ) -> None:
-        """``clock`` is in seconds. ``report`` is called with the figures whenever they change.
+        """Create an empty cache for the change log ``changes``.
 
+        ``clock`` is in seconds. ``report`` is called with the figures whenever they change.
         ``opened`` opens a connection for the background thread that loads all providers while
         requests search the database. Without it, the first request loads all providers itself.
         """
@@ -108,7 +110,7 @@ class ProviderCache:
 
     @property
     def is_loading(self) -> bool:
-        """Whether all providers are being loaded for the first time."""
+        """Return whether all providers are being loaded for the first time."""
         return not self.figures.full_readings and self._load_lock.locked()
 
     def wait(self, seconds: float) -> None:
@@ -178,7 +180,7 @@ class ProviderCache:
             self._check_lock.release()
 
     def run_refresh(self, opened: Callable[[], AbstractContextManager[Connection]]) -> None:
-        """Apply late rows, check the triggers, and compare all providers periodically."""
+        """Run the periodic work: apply late rows, check triggers, compare all providers."""
         try:
             with opened() as connection:
                 self._apply_late_rows(connection)
@@ -201,7 +203,7 @@ class ProviderCache:
                 self._reload(connection, changes)
 
     def compare(self, connection: Connection) -> frozenset[int]:
-        """Compare all providers with the database, reload any that differ, and return their ids.
+        """Compare all providers with the database, and reload and return differing providers.
 
         Generations and used amounts are compared. They differ only if the change log has missed a
         change.
@@ -236,7 +238,10 @@ class ProviderCache:
             return differing
 
     def _reload(self, connection: Connection, changes: Changes) -> None:
-        """Reload changed providers. The caller holds the load lock."""
+        """Reload changed providers.
+
+        The caller holds the load lock.
+        """
         if (
             changes.is_in_doubt
             or self._cloud is None
@@ -354,7 +359,10 @@ class ProviderCache:
 
     @contextmanager
     def _lock_for_change(self) -> Iterator[None]:
-        """Lock the cache for a change. If it fails, all providers are reloaded later."""
+        """Lock the cache for a change.
+
+        If the change fails, all providers are reloaded later.
+        """
         with self._lock:
             try:
                 yield
@@ -382,7 +390,7 @@ class ProviderCache:
 
 
 def _describe_failure(failure: Exception) -> str:
-    """Return the error without the SQL statement."""
+    """Describe an error without its SQL statement."""
     error = getattr(failure, "orig", None) or failure
     return f"{type(error).__name__}: {one_line(error)}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Provider columns: inventories, used amounts, traits and aggregates of all providers."""
+"""Provider columns: inventories, used amounts, traits and aggregates as arrays."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -53,7 +53,7 @@ def number_of(rows: SomeRows) -> int:
 
 
 def numbers_in_ranges(first: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return all numbers of these ranges, range by range."""
+    """List the numbers of several ranges, range by range."""
     lengths = end - first
     offsets = np.cumsum(lengths) - lengths
     return np.repeat(first - offsets, lengths) + np.arange(int(lengths.sum()))
@@ -67,7 +67,7 @@ def whole_capacities(capacities: NDArray[np.number]) -> NDArray[np.int64]:
 
 @dataclass(slots=True)
 class RowValues:
-    """Values of rows, sorted by row. A row may have several values.
+    """Values of rows, sorted by row, if a row may have several values.
 
     ``rows`` is the row of each value. All arrays have the same length.
     """
@@ -108,7 +108,10 @@ class RowValues:
         return numbers_in_ranges(first, np.searchsorted(self.rows, rows, "right"))
 
     def renumber(self, numbers: NDArray[np.int64]) -> None:
-        """Map each old row number to its new number. A negative number drops the row's values."""
+        """Map each old row number to its new number.
+
+        A negative number drops the row's values.
+        """
         new = numbers[self.rows]
         keep = new >= 0
         if not keep.all():
@@ -117,7 +120,7 @@ class RowValues:
         self.rows = new.astype(np.int32)
 
     def span(self, rows: slice) -> slice:
-        """Return the slice of the values that belong to a range of rows.
+        """Return the slice with the values of a range of rows.
 
         No row may have multiple values.
         """
@@ -127,7 +130,7 @@ class RowValues:
         return slice(int(first), int(last))
 
     def places(self, rows: RowNumbers) -> tuple[NDArray[np.int64], Mask]:
-        """Return the position of each row's single value, and whether the row has a value."""
+        """Return for each row the position of its single value, and whether it exists."""
         if not len(self.rows):
             return np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_)
         if not len(rows) or self._is_dense(int(rows.max())):
@@ -142,7 +145,10 @@ class RowValues:
 
 @dataclass(slots=True)
 class ClassColumns:
-    """The inventories of a resource class. Capacities are not truncated."""
+    """The inventories of a resource class in columns.
+
+    Capacities are not truncated.
+    """
 
     inventories: RowValues = field(
         default_factory=lambda: RowValues(
@@ -185,7 +191,7 @@ class ClassColumns:
     def values_of(
         self, rows: RowNumbers, *names: str
     ) -> tuple[Mask, tuple[NDArray[np.number], ...]]:
-        """Return which rows have an inventory, and these columns of their inventories."""
+        """Return the rows that have an inventory, and columns of their inventories."""
         positions, has_inventory = self.inventories.places(rows)
         selected = positions[has_inventory]
         return has_inventory, tuple(self.inventories.values[name][selected] for name in names)
@@ -208,7 +214,7 @@ class ClassColumns:
 
 
 class TraitBits:
-    """The traits of each row as bits, in 64-bit integers (words).
+    """The traits of each row, as bits of 64-bit integers (words).
 
     A trait is assigned the next free bit when it is first added to any row.
     """
@@ -244,7 +250,7 @@ class TraitBits:
         return words.reshape(number, width)
 
     def any_of(self, traits: frozenset[int], rows: SomeRows) -> Mask:
-        """Return for each row, in any order, whether it has any of these traits."""
+        """Return for each of the rows, in any order, whether it has any of these traits."""
         masks: dict[int, int] = {}
         for trait in traits:
             bit = self._bits.get(trait)
@@ -256,14 +262,14 @@ class TraitBits:
         return has_any
 
     def ids_in(self, words: bytes) -> list[int]:
-        """Return the ids of the traits in the words of a row, ascending."""
+        """Return the sorted ids of the traits in the words of a row."""
         bits = int.from_bytes(words, "little")
         return sorted(trait for trait, bit in self._bits.items() if bits >> bit & 1)
 
 
 @dataclass(slots=True)
 class ProviderTable:
-    """The id, uuid, generation, and root and parent ids (0 for none) of each provider."""
+    """Columns of id, uuid, generation, root id and parent id (0 for none)."""
 
     ids: _Ids = field(default_factory=lambda: np.empty(0, np.int64))
     uuids: NDArray[np.object_] = field(default_factory=lambda: np.empty(0, np.object_))
@@ -291,14 +297,14 @@ class ProviderTable:
         self.described = np.insert(self.described, places, _object_array([None] * len(ids)))
 
     def delete(self, keep: NDArray[np.bool_]) -> None:
-        """Keep only the rows that ``keep`` marks."""
+        """Keep only the rows that ``keep`` selects."""
         self.ids, self.uuids = self.ids[keep], self.uuids[keep]
         self.generations, self.roots = self.generations[keep], self.roots[keep]
         self.parents, self.described = self.parents[keep], self.described[keep]
 
 
 class ProviderColumns:
-    """All columns of a cloud, updated by :meth:`replace`.
+    """All columns of a cloud, which :meth:`replace` updates.
 
     ``shape`` increases when a provider is added, removed or moved, or its traits or aggregates
     change. Threads that share the columns need a lock.
@@ -329,12 +335,12 @@ class ProviderColumns:
         return self.providers.nbytes + sum(columns) + self.traits.nbytes + self.memberships.nbytes
 
     def rows_of(self, ids: Iterable[int]) -> RowNumbers:
-        """Return the rows of the providers with these ids, without unknown ids."""
+        """Return the rows of the providers with these ids, except unknown ids."""
         wanted = np.fromiter(ids, np.int64)
         return self.places_of(wanted)[1]
 
     def places_of(self, wanted: _Ids) -> tuple[NDArray[np.bool_], RowNumbers]:
-        """Return which of these ids exist, and their rows."""
+        """Return which of these ids exist, and the rows of the existing ids."""
         existing = self.providers.ids
         if not len(existing):
             return np.zeros(len(wanted), np.bool_), np.empty(0, np.int32)
@@ -343,7 +349,7 @@ class ProviderColumns:
         return exists, rows[exists].astype(np.int32)
 
     def ids_of(self, uuids: Iterable[str]) -> dict[str, int]:
-        """Return the ids of the providers with these uuids."""
+        """Map the uuids of providers to their ids."""
         pairs = ((uuid, self._ids.get(self._normalize_uuid(uuid))) for uuid in uuids)
         return {uuid: key for uuid, key in pairs if key is not None}
 
@@ -449,7 +455,7 @@ class ProviderColumns:
             self.shape += 1
 
     def sums(self) -> dict[int, ProviderSums]:
-        """Return the sums of each batch of :meth:`ids_in`, by batch number."""
+        """Map batch numbers, as in :meth:`ids_in`, to sums over the batch's providers."""
         if not len(self):
             return {}
         used = np.zeros(len(self), np.int64)
@@ -463,7 +469,7 @@ class ProviderColumns:
         return dict(zip(batches.tolist(), map(ProviderSums._make, numbers), strict=True))
 
     def ids_in(self, batches: Iterable[int]) -> list[int]:
-        """Return the ids of the providers in these batches.
+        """Return the ids of the providers in these batches of ids.
 
         Batch N is the ids from N * :data:`BATCH` to (N + 1) * :data:`BATCH` - 1.
         """
@@ -472,7 +478,7 @@ class ProviderColumns:
         return selected
 
     def differing(self, ids: Collection[int], loaded: ProviderRows) -> set[int]:
-        """Return the providers whose generation or used amounts differ from the loaded rows."""
+        """Return the providers whose generation or used amounts differ from loaded rows."""
         generations = dict(
             zip(self.providers.ids.tolist(), self.providers.generations, strict=True)
         )
@@ -492,7 +498,7 @@ class ProviderColumns:
         return int(used[0]) if has_inventory[0] else None
 
     def described(self, rows: RowNumbers) -> list[CandidateProvider]:
-        """Return the descriptions of these providers, without providers that have no root.
+        """Describe these providers, except providers without a root.
 
         A provider is described by the same object until it is replaced.
         """
@@ -524,7 +530,10 @@ class ProviderColumns:
 
 
 def _object_array(values: Sequence[Any]) -> NDArray[np.object_]:
-    """Return an object array. numpy would turn a list of tuples into columns."""
+    """Build an object array from a list.
+
+    numpy would turn a list of tuples into columns.
+    """
     column = np.empty(len(values), np.object_)
     for place, value in enumerate(values):
         column[place] = value
@@ -547,7 +556,7 @@ def _match_used(ids: _Ids, classes: _Ids, used: Sequence[Row]) -> _Ids:
 
 
 def _expand_pairs(rows: Sequence[Row]) -> tuple[_Ids, _Ids]:
-    """Return a pair of provider and item for each item of each row."""
+    """Pair each provider with each item of its row."""
     lengths = np.fromiter((len(row) - 1 for row in rows), np.int64, len(rows))
     owners = np.fromiter((row[0] for row in rows), np.int64, len(rows))
     items = np.fromiter(chain.from_iterable(row[1:] for row in rows), np.int64)

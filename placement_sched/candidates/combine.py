@@ -35,7 +35,7 @@ _MIN_TO_CHECK = 1000
 def can_assign(
     choices: Sequence[Sequence[int]], places: Mapping[int, int], spend: Callable[[int], None]
 ) -> bool:
-    """Return whether each slot can be assigned to a provider.
+    """Return whether every slot can be assigned to a provider with a place for it.
 
     ``choices`` are the providers of each slot. ``places`` is the number of slots that a provider
     can serve, 1 by default. Uses augmenting paths (Kuhn's algorithm) unless there are fewer places
@@ -66,7 +66,7 @@ def can_assign(
 
 
 class TraitCoverage:
-    """The sets of required traits that the providers chosen so far cover, slot by slot.
+    """The sets of required traits that the chosen providers cover, slot by slot.
 
     ``covers`` are the sets that each provider covers, as bits. ``options`` are the providers of
     each slot in the order of choosing, and empty for a slot whose traits do not count.
@@ -96,7 +96,10 @@ class TraitCoverage:
         return chosen | self._coverable[depth + 1] == self._all
 
     def put(self, depth: int, provider: int) -> None:
-        """Choose a provider for a slot. Choices for later slots are dropped."""
+        """Choose a provider for a slot.
+
+        Drops the choices for later slots.
+        """
         covered = self._covers.get(provider, 0) if self._counts[depth] else 0
         self._covered[depth + 1] = self._covered[depth] | covered
 
@@ -113,7 +116,7 @@ class Subtree:
     def __init__(
         self, slots: Sequence[int], serving: Sequence[_Ids], above: Sequence[_Ids]
     ) -> None:
-        """Find the possible tops of the rule.
+        """Find the providers that may be the top of the rule.
 
         ``serving`` has the providers of each slot of the request, and ``above`` the same providers
         with all their ancestors.
@@ -146,13 +149,16 @@ class Subtree:
         )
 
     def put(self, position: int, provider: int, lineage: _Ids) -> None:
-        """Record the provider chosen for a slot. Choices for later slots are dropped."""
+        """Record the provider chosen for a slot.
+
+        Drops the choices for later slots.
+        """
         self._possible_tops[position + 1] = self._possible_tops[position] & lineage
         self._chosen[position] = provider
 
 
 class Subtrees:
-    """All ``same_subtree`` rules of a request in a tree.
+    """All ``same_subtree`` rules of a request, evaluated in a tree.
 
     ``order`` are the slots in the order of choosing, ``options`` the providers of each slot, and
     ``lineage`` each provider with its ancestors. ``spend`` is called with the additional steps for
@@ -215,7 +221,7 @@ class Subtrees:
 
 @dataclass(frozen=True, slots=True)
 class FreeCapacity:
-    """Remaining capacity of a class on a provider, and the maximum of a single allocation."""
+    """Remaining capacity of a class on a provider, with ``max_unit``."""
 
     amount: int
     max_unit: int
@@ -226,10 +232,10 @@ class ProviderTree:
     """A tree: for each slot, the providers (own or sharing) that can serve it.
 
     Providers are ids or, in a tree of :class:`~placement_sched.candidates.trees.ProviderTrees`,
-    indexes. ``options`` are the providers of each slot. ``free`` is the remaining capacity by
-    provider and class, given only if it may be too little for all slots that the provider can
-    serve. ``covers`` are the sets in ``trait_choices`` of the rules that a provider covers, as
-    bits. ``lineage`` is each provider with its ancestors, given only if there are subtree rules.
+    indexes. ``options`` are the providers of each slot. ``free`` maps provider and class to the
+    remaining capacity, if it may be too little for all slots that the provider can serve.
+    ``covers`` are the sets in ``trait_choices`` of the rules that a provider covers, as bits.
+    ``lineage`` is each provider with its ancestors, given only if there are subtree rules.
     ``roots`` is the root of each provider, given only if a tree may have a single provider.
     """
 
@@ -241,7 +247,7 @@ class ProviderTree:
 
 
 class WorkBudget:
-    """The maximum work of a candidate search, in steps.
+    """The work that a candidate search may do, in steps and seconds.
 
     Each provider tried for a slot costs a step. Reading a tree (in
     :mod:`placement_sched.candidates.trees`) and building a candidate (in
@@ -316,16 +322,18 @@ def always_combine(rules: Rules) -> bool:
 
 
 def can_serve(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> bool:
-    """Return whether there is any combination. Raises the errors of :func:`combinations`."""
+    """Return whether there is any combination.
+
+    Raises the errors of :func:`combinations`.
+    """
     return next(combinations(tree, rules, budget), None) is not None
 
 
 def _is_feasible(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> bool:
     """Return whether a combination seems possible, without a search for it.
 
-    Isolated groups need separate providers, and each class needs capacity. Each of these conditions
-    is checked alone: there is no combination if the result is False, but there may be none if it is
-    True.
+    Checks separately that isolated groups can have separate providers and that each class has
+    capacity. If the result is False, no combination exists. If it is True, there may still be none.
     """
     isolated = [tree.options[index] for index, slot in enumerate(rules.slots) if slot.suffix]
     if rules.isolate and not can_assign(isolated, {}, budget.consume):
@@ -350,7 +358,7 @@ def _is_feasible(tree: ProviderTree, rules: Rules, budget: WorkBudget) -> bool:
 
 
 class _Chooser:
-    """Backtracking search that chooses providers slot by slot."""
+    """Backtracking search that chooses a provider for each slot in turn."""
 
     def __init__(self, tree: ProviderTree, rules: Rules, budget: WorkBudget) -> None:
         self._tree, self._rules, self._budget = tree, rules, budget
@@ -379,7 +387,10 @@ class _Chooser:
             rule.keep(top for top in trees if _is_feasible(trees[top], rules, budget))
 
     def choose(self) -> Iterator[Combination]:
-        """Yield each combination. A stack holds the untried providers of each depth."""
+        """Yield each combination.
+
+        A stack holds the untried providers of each depth.
+        """
         if not all(rule.is_possible for rule in (self._coverage, self._subtrees) if rule):
             return
         order, options, chosen = self._order, self._tree.options, self._chosen

@@ -27,7 +27,7 @@ _SPARSE = 16
 
 
 class CountedRoot(Enum):
-    """The root whose aggregates count in addition to a provider's own.
+    """The root provider whose aggregates count together with a provider's own.
 
     * ``OWN``: the root of the provider's tree.
     * ``NONE``: no root.
@@ -42,7 +42,7 @@ class CountedRoot(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """A constraint, with its kind and detail as shown in an explanation.
+    """A constraint, with kind and detail as an explanation shows them.
 
     ``part`` is a request group with this constraint alone. ``resource_class`` and ``amount`` are
     set for a constraint on resources. Any other constraint has the ``reason`` for rejecting a
@@ -58,7 +58,7 @@ class Constraint:
 
 
 def constraints_of(group: RequestGroup) -> Iterator[Constraint]:
-    """Yield the constraints of a group in the order of explanations."""
+    """Yield the constraints of a group in the order of an explanation."""
     for name, amount in group.resources:
         part = RequestGroup(resources=((name, amount),))
         detail = f"{name}:{amount}"
@@ -95,14 +95,14 @@ def _trait_constraints(terms: TraitTerms) -> Iterator[Constraint]:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintEvaluator:
-    """Evaluator of request groups on provider columns."""
+    """Evaluate request groups on provider columns."""
 
     shape: TreeIndex
     names: ResolvedNames
     _trees: dict[str, RowNumbers] = field(default_factory=dict)
 
     def serving(self, group: RequestGroup, counted: CountedRoot, rows: SomeRows) -> Mask:
-        """Return for each of the rows whether the provider meets all constraints of the group."""
+        """Return for each of the rows whether its provider meets all constraints of a group."""
         if group.in_tree is not None:
             return self._serving_in_tree(group.in_tree, replace(group, in_tree=None), counted, rows)
         mask = np.ones(number_of(rows), np.bool_)
@@ -113,7 +113,7 @@ class ConstraintEvaluator:
         return mask
 
     def number_with_room(self, group: RequestGroup) -> int:
-        """Return an upper bound of the number of providers with room for a group.
+        """Return an upper bound for the number of providers with capacity for a group.
 
         Returns 0 if the group has ``in_tree``.
         """
@@ -146,7 +146,7 @@ class ConstraintEvaluator:
         return mask
 
     def rows_in_tree(self, uuid: str) -> RowNumbers:
-        """Return the rows of all providers in the tree of a provider.
+        """Return the rows of a provider's tree.
 
         Returns no rows if the provider does not exist.
         """
@@ -158,7 +158,7 @@ class ConstraintEvaluator:
         return rows
 
     def each(self, group: RequestGroup, counted: CountedRoot, rows: SomeRows) -> Iterator[Mask]:
-        """Yield a mask of the rows for each constraint, in the order of :func:`constraints_of`."""
+        """Yield for each constraint of :func:`constraints_of` a mask of the rows that meet it."""
         if not self.names.topology.nested and counted is CountedRoot.OWN:
             counted = CountedRoot.NONE  # every provider is its own root
         for resource in group.resources:
@@ -177,7 +177,7 @@ class ConstraintEvaluator:
             yield in_tree[rows]
 
     def _yield_members(self, member_of: Sequence[frozenset[str]], rows: SomeRows) -> Iterator[Mask]:
-        """Yield for each set of aggregates the rows in this and all earlier sets.
+        """Yield for each set of aggregates a mask of the rows in it and all earlier sets.
 
         A provider must be a member of all sets itself, or its root must be a member of all sets.
         """
@@ -187,7 +187,7 @@ class ConstraintEvaluator:
             yield (members | self.shape.of_roots(members))[rows]
 
     def each_trait(self, terms: TraitTerms, rows: SomeRows) -> Iterator[Mask]:
-        """Yield a mask of the rows for each constraint on traits."""
+        """Yield for each constraint on traits a mask of the rows that meet it."""
         traits, ids = self.shape.cloud.traits, self.names.traits
         for any_of in terms.required:
             yield traits.any_of(frozenset(ids[name] for name in any_of), rows)
@@ -213,12 +213,12 @@ class ConstraintEvaluator:
         return is_inside
 
     def members_of(self, uuids: frozenset[str]) -> Mask:
-        """Return for each provider whether it is itself in any of these aggregates."""
+        """Return for each provider whether any of these aggregates contains it directly."""
         return self.shape.members_of(self.names.aggregate_ids(uuids))
 
 
 def roots(shape: TreeIndex, search: TreeSearch, after: int) -> RowNumbers:
-    """Return the rows of the roots with ids above ``after`` that have the required traits."""
+    """Return the rows of roots with the required traits and ids above ``after``."""
     rows = shape.roots
     if after:
         rows = rows[np.searchsorted(shape.cloud.providers.ids[rows], after, "right") :]
@@ -228,7 +228,7 @@ def roots(shape: TreeIndex, search: TreeSearch, after: int) -> RowNumbers:
 
 
 def serving_roots(shape: TreeIndex, search: TreeSearch, after: int) -> RowNumbers:
-    """Return the rows of the roots with ids above ``after`` whose trees may serve."""
+    """Return the rows of roots with ids above ``after`` whose trees may serve."""
     cloud, evaluator = shape.cloud, ConstraintEvaluator(shape, search.names)
     count = evaluator.number_with_room
     passing, rows = roots(shape, search, after), slice(0, len(cloud))
@@ -254,7 +254,7 @@ def serving_roots(shape: TreeIndex, search: TreeSearch, after: int) -> RowNumber
 
 
 def masks_of(shape: TreeIndex, search: TreeSearch, rows: RowNumbers, counted: CountedRoot) -> Mask:
-    """Return for each of the rows which of ``distinct_slots`` the provider can serve."""
+    """Return for each of the rows the ``distinct_slots`` that its provider can serve."""
     evaluator, slots = ConstraintEvaluator(shape, search.names), search.distinct_slots
     masks = np.zeros((len(rows), len(slots)), np.bool_)
     for bit, slot in enumerate(slots):
@@ -263,7 +263,7 @@ def masks_of(shape: TreeIndex, search: TreeSearch, rows: RowNumbers, counted: Co
 
 
 def roots_with_sharing(slot: SlotGroup, evaluator: ConstraintEvaluator, roots: RowNumbers) -> Mask:
-    """Return for each root whether sharing providers may serve a slot of its tree."""
+    """Return for each root whether a sharing provider may serve a slot of its tree."""
     forbidden = slot.group.aggregates.forbidden
     if slot.slot.suffix or not forbidden:
         return np.ones(len(roots), np.bool_)
@@ -274,7 +274,7 @@ def roots_with_sharing(slot: SlotGroup, evaluator: ConstraintEvaluator, roots: R
 def _find_served(
     shape: TreeIndex, slot: SlotGroup, evaluator: ConstraintEvaluator, rows: SomeRows
 ) -> Mask:
-    """Return for each provider whether it is the root of a tree that can serve a slot.
+    """Return for each row whether it is the root of a tree that can serve a slot.
 
     The slot is served by a provider among ``rows``, or by a sharing provider.
     """
@@ -289,12 +289,12 @@ def _find_served(
 
 
 def _select_counted_root(slot: SlotGroup, counted: CountedRoot) -> CountedRoot:
-    """Return the root whose aggregates count, none for a slot with a suffix."""
+    """Return the root whose aggregates count, or none for a slot with a suffix."""
     return CountedRoot.NONE if slot.slot.suffix else counted
 
 
 def _find_roots_of(shape: TreeIndex, mask: Mask, rows: SomeRows) -> Mask:
-    """Return for each provider whether it is the root of any row that ``mask`` selects."""
+    """Return for each row whether it is the root of any row that ``mask`` selects."""
     roots = shape.root_rows[mask if isinstance(rows, slice) else rows[mask]]
     is_root = np.zeros(len(shape.cloud), np.bool_)
     is_root[roots[roots >= 0]] = True

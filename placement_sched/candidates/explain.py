@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanation of a candidate search: removed trees and nearest misses.
+"""Explanation of a candidate search: rejected trees and nearest misses.
 
 An explanation has a step for each constraint, with the number of trees before and after. A tree of
 a sharing provider without a compute node counts only if it serves. If every slot of a tree has a
@@ -74,12 +74,12 @@ def changes_of(
     alone: bool = True,
     memberships: Collection[str] = (),
 ) -> tuple[SuggestedChange, ...]:
-    """Return alternative changes that each meet a constraint.
+    """Suggest alternative changes that each make a provider meet a constraint.
 
-    The changes are for the host or, if ``provider`` is set, for this provider. ``room`` is its
-    inventory of the resource class, and ``memberships`` are its aggregates. ``rooms`` are the
-    inventories of all providers that may serve. Unless ``alone``, changing a single provider is not
-    enough, and only changes of the request are returned.
+    The changes are for the host or, if ``provider`` is set, for this provider. ``room`` is the
+    provider's inventory of the resource class, and ``memberships`` are its aggregates. ``rooms``
+    are the inventories of all providers that may serve. Unless ``alone``, changing a single
+    provider is not enough, and only changes of the request are returned.
     """
     if constraint.resource_class:
         name, amount = constraint.resource_class, constraint.amount
@@ -92,7 +92,7 @@ def changes_of(
 
 
 def largest_below(room: UsedInventory, requested: int) -> int:
-    """Return the largest fitting amount below ``requested``, 0 for none."""
+    """Return the largest fitting amount below ``requested``, or 0."""
     inventory = room.inventory
     largest = min(inventory.capacity - room.used, inventory.max_unit, requested - 1)
     largest -= largest % inventory.step_size
@@ -100,7 +100,7 @@ def largest_below(room: UsedInventory, requested: int) -> int:
 
 
 def smallest_above(room: UsedInventory, requested: int) -> int:
-    """Return the smallest fitting amount above ``requested``, 0 for none."""
+    """Return the smallest fitting amount above ``requested``, or 0."""
     inventory = room.inventory
     smallest = max(inventory.min_unit, requested + 1)
     smallest += -smallest % inventory.step_size
@@ -156,7 +156,7 @@ def _advise_inventory(
 
 
 def _find_unit_changes(inventory: Inventory, requested: int) -> dict[str, int]:
-    """Return ``min_unit``, ``max_unit`` and ``step_size`` values that fit.
+    """Return values of ``min_unit``, ``max_unit`` and ``step_size`` that would fit.
 
     Only fields that do not allow the requested amount are returned.
     """
@@ -224,7 +224,7 @@ _ADVISE_BY_KIND = {
 
 @dataclass(frozen=True)
 class TreeAdvice:
-    """Advice on changes of a tree that ``outcomes`` reject.
+    """Suggested changes for a tree that the stages in ``outcomes`` reject.
 
     ``left`` has for each slot the uses that meet all constraints except the constraints that reject
     the tree.
@@ -237,12 +237,12 @@ class TreeAdvice:
 
     @cached_property
     def root(self) -> int:
-        """The use of the root of the tree."""
+        """Return the use of the root of the tree."""
         return int(self.reasons.checked.uses.root_uses[self.tree])
 
     @cached_property
     def targets(self) -> Mapping[int, int]:
-        """For each slot, the use to change: the use with the smallest shortage."""
+        """Map each slot to the use to change: the use that misses least."""
         chosen: dict[int, int] = {}
         for slot in range(len(self.left)):
             shortages = [
@@ -278,7 +278,7 @@ class TreeAdvice:
         return remaining
 
     def changes(self, outcome: StageOutcome, rejection: Rejection) -> tuple[SuggestedChange, ...]:
-        """Return alternative changes that each let the tree pass a stage."""
+        """Suggest alternative changes that each let the tree pass a stage."""
         stage, target = outcome.stage, self._find_target(outcome, rejection)
         rooms: list[UsedInventory] = []
         own = None
@@ -299,7 +299,7 @@ class TreeAdvice:
         )
 
     def _find_target(self, outcome: StageOutcome, rejection: Rejection) -> int | None:
-        """Return the use to change for a stage, None if more must change."""
+        """Return the use to change for a stage, or None if a single change is not enough."""
         stage, slots = outcome.stage, outcome.failing_slots(self.tree)
         if stage.of_root:
             return self.root
@@ -380,7 +380,7 @@ def _yield_amounts(
 
 
 class SearchRun(NamedTuple):
-    """A search to explain, with its candidates. ``names`` are the names of compute nodes."""
+    """A search to explain, with its candidates and the names of compute nodes."""
 
     connection: Connection
     source: ProviderSource
@@ -391,7 +391,7 @@ class SearchRun(NamedTuple):
 
     @property
     def rules(self) -> Rules:
-        """Return the rules for combinations of providers."""
+        """Return the rules for combinations of providers in the search."""
         return tree_search(self.search.query, self.search.names).rules
 
     @property
@@ -400,14 +400,14 @@ class SearchRun(NamedTuple):
         return {request.root_uuid for request in self.found.requests}
 
     def limit_step(self, before: int) -> reports.StepReport:
-        """Return the step ``limit``. ``before`` is the number of hosts that serve."""
+        """Build the step ``limit``, given the number of hosts that serve."""
         after = len(self.taken)
         limited = self.found.limited
         option = limiting_option(self.search.query.limit, self.settings) if limited else None
         return reports.StepReport("limit", str(after), before, after, option=option)
 
     def cut_step(self) -> reports.StepReport:
-        """Return the step for a tree that serves but was cut by a limit."""
+        """Build the step for a tree that serves but lies beyond a limit."""
         step = self.limit_step(1)
         reason = "it changed while the request was evaluated; try again"
         changes: tuple[SuggestedChange, ...] = ()
@@ -423,7 +423,7 @@ class SearchRun(NamedTuple):
 
 
 class _Trees:
-    """The checked trees of a search, with the names of their hosts and nodes."""
+    """The evaluated trees of a search, with names of hosts and nodes."""
 
     def __init__(self, run: SearchRun, roots: Collection[int] | None = None) -> None:
         self.run = run
@@ -432,7 +432,10 @@ class _Trees:
         self._root_names: dict[int, _Names] = {}
 
     def name(self, trees: Sequence[int]) -> list[_Names]:
-        """Return host and node of trees. Names of roots without a compute node are loaded."""
+        """Return host and node of each tree.
+
+        Names of roots without a compute node are loaded.
+        """
         uuids = self.checked.uses.root_uuids[list(trees)].tolist()
         cached = list(map(self.node_names.get, uuids))
         missing = [tree for tree, pair in zip(trees, cached, strict=True) if pair is None]
@@ -463,7 +466,7 @@ class _Trees:
         return visible[: view.max_rejected or None]
 
     def serving(self, remaining: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which of these trees serve, so that their providers can be combined.
+        """Return a mask of the trees whose providers can be combined to serve.
 
         Trees with candidates serve. If a limit cut the search, other trees are tried. A tree that
         could not be tried within the budget counts as serving.
@@ -549,7 +552,7 @@ class _Trees:
 
 
 def explain(run: SearchRun, view: reports.ExplanationView) -> reports.CandidatesReport:
-    """Report the trees that each constraint of a search removed.
+    """Report the trees that each constraint of a search rejects.
 
     Each tree counts once, for the first constraint that rejects it. If more trees serve than have
     candidates, the last step is ``limit``. A root without a compute node is shown by its own name.
@@ -611,7 +614,7 @@ class TreeRejection(NamedTuple):
 
 
 def rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, TreeRejection]:
-    """Return all steps that reject each of these trees, by root uuid.
+    """Map the root uuid of each rejected tree to all steps that reject it.
 
     Trees that serve are left out. The steps are the same as in :func:`explain`. In contrast to it,
     a rejected tree continues as if the constraint were not requested, so that later steps may also
@@ -659,7 +662,7 @@ def rejections_by_root(run: SearchRun, roots: Collection[str]) -> dict[str, Tree
 
 
 def iterate_steps(run: SearchRun) -> Iterator[tuple[tuple[str, str], list[str]]]:
-    """Yield kind, detail and removed nodes of each step of :func:`explain`.
+    """Yield each step of :func:`explain` as kind and detail, with the rejected nodes.
 
     Nodes are uuids. Reasons are left out because they are the expensive part of an explanation.
     """

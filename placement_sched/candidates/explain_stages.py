@@ -47,10 +47,11 @@ _COLUMNS = ("capacity", "used", "min_unit", "max_unit", "step_size")
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A constraint, whose result is in row ``index`` of ``CheckedTrees.met``.
+    """A constraint and its place among the stages of a search.
 
-    The provider of each slot in ``slots`` must meet the constraint. With ``together``, at least 1
-    of these providers must meet it. With ``of_root``, the root of the tree must meet it.
+    The result is in row ``index`` of ``CheckedTrees.met``. The provider of each slot in ``slots``
+    must meet the constraint. With ``together``, at least 1 of these providers must meet it. With
+    ``of_root``, the root of the tree must meet it.
     """
 
     index: int
@@ -67,13 +68,13 @@ class Stage:
 
     @property
     def detail(self) -> str:
-        """Return the requested value and the group that requests it."""
+        """Return the requested value, with the group that requests it."""
         detail = self.constraint.detail
         return f"{detail} (group {self.suffix})" if self.suffix else detail
 
 
 def stages_of(search: Search) -> tuple[Stage, ...]:
-    """Return the constraints of a search in the order of reports."""
+    """List the constraints of a search in the order of reports."""
     suffixes = [item.slot.suffix for item in slots_of(search.query, search.names)]
     stages: list[Stage] = []
     for group in search.query.groups:
@@ -135,7 +136,7 @@ class TreeUses:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageOutcome:
-    """The result of a stage: the numbers of the ``rejected`` trees.
+    """The result of a stage, with the numbers of the ``rejected`` trees.
 
     ``blamed`` are the uses that the reason for a rejection names: providers that earlier stages
     left, and that do not meet the constraint. ``failing`` has for each slot the trees without any
@@ -154,7 +155,7 @@ class StageOutcome:
 
 @dataclass(frozen=True, slots=True)
 class CheckedTrees:
-    """Trees of a search, with the constraints that each provider meets.
+    """Trees of a search, and for each use the constraints that its provider meets.
 
     ``met`` has a row for each stage and a column for each use. ``holds`` of a stage on aggregates
     is false if the provider itself meets the constraint and only its root does not. The reason then
@@ -181,7 +182,7 @@ class CheckedTrees:
         return cls(stages, slots, uses, checker.met, checker.holds)
 
     def outcomes(self, *, relaxed: bool = False) -> tuple[list[StageOutcome], list[Mask]]:
-        """Return the outcome of each stage, and the remaining uses of each slot.
+        """Evaluate the stages, and return their outcomes and each slot's remaining uses.
 
         Later stages skip a rejected tree. With ``relaxed``, a rejected tree continues as if the
         constraint were not requested.
@@ -191,7 +192,7 @@ class CheckedTrees:
 
 
 class _Checker:
-    """Evaluation of all constraints of a search on the providers of trees."""
+    """Evaluate each constraint of a search on the providers of trees."""
 
     def __init__(
         self, shape: TreeIndex, search: Search, roots: Collection[int] | None, stages: int
@@ -240,7 +241,7 @@ class _Checker:
         )
 
     def check(self, search: Search) -> None:
-        """Set the uses that meet each constraint, in the order of :func:`stages_of`."""
+        """Mark the uses that meet each constraint, in the order of :func:`stages_of`."""
         first = 0
         for group in search.query.groups:
             self._check_group(group, first)
@@ -276,7 +277,7 @@ class _Checker:
 
 
 class _StageRun:
-    """Evaluation of all stages in order."""
+    """Evaluate all stages in order."""
 
     def __init__(self, checked: CheckedTrees, relaxed: bool) -> None:
         self._checked, self._relaxed = checked, relaxed
@@ -298,7 +299,7 @@ class _StageRun:
                 standing &= passes
 
     def _apply_stage(self, stage: Stage) -> tuple[Mask, Mask, dict[int, Mask]]:
-        """Return the trees that pass, the blamed uses, and for each slot the failing trees."""
+        """Return the passing trees, the blamed uses, and the failing trees of each slot."""
         uses, met = self._checked.uses, self._checked.met[stage.index]
         blamed = np.zeros(len(met), np.bool_)
         if stage.of_root:
@@ -341,7 +342,7 @@ class _StageRun:
 
 
 class Rejection(NamedTuple):
-    """A tree that a stage rejects, and the uses that the reason names."""
+    """A tree that a stage rejects, with the uses that the reason names."""
 
     tree: int
     uses: tuple[int, ...]
@@ -349,11 +350,11 @@ class Rejection(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reasons:
-    """Messages for the rejections of trees.
+    """Build the messages about rejected trees.
 
-    ``rooms`` are the inventories in the messages, by provider and class. ``names`` are the names of
-    providers by id. ``memberships`` are the aggregates of each provider, as far as the query names
-    them. ``tree_names`` are the names of the providers in ``in_tree``, by uuid.
+    ``rooms`` maps provider and class to the inventories in the messages. ``names`` maps ids to
+    names of providers. ``memberships`` are the aggregates of each provider, as far as the query
+    names them. ``tree_names`` are the names of the providers in ``in_tree``, by uuid.
     """
 
     checked: CheckedTrees
@@ -373,7 +374,7 @@ class Reasons:
         rejected: Sequence[tuple[StageOutcome, Sequence[Rejection]]],
         advised_uses: Collection[int] = (),
     ) -> "Reasons":
-        """Build the messages for rejections and for advice on ``advised_uses``."""
+        """Read the names and inventories for rejections and for changes of ``advised_uses``."""
         uses, classes = checked.uses, search.names.classes
         places: set[InventoryIds] = set()
         named: set[int] = set(advised_uses)
@@ -443,7 +444,7 @@ class Reasons:
         return words if use == root else f"{words} on {self.name(use)}"
 
     def room(self, outcome: StageOutcome, use: int) -> UsedInventory | None:
-        """Return the inventory of the stage's class on the provider of a use."""
+        """Return the inventory of the stage's class on a use's provider, or None."""
         class_id = self.search.names.classes[outcome.stage.constraint.resource_class]
         return self.rooms.get((int(self.checked.uses.ids[use]), class_id))
 
@@ -461,7 +462,7 @@ class Reasons:
 def rejections(
     checked: CheckedTrees, outcome: StageOutcome, trees: Sequence[int]
 ) -> list[Rejection]:
-    """Return the rejections of these trees by a stage.
+    """List these trees as rejected by a stage.
 
     If only the root fails a constraint on aggregates, the rejection names the root.
     """
@@ -494,7 +495,7 @@ def _find_memberships(
 def read_inventories(
     source: ProviderSource, search: Search, places: Collection[InventoryIds]
 ) -> dict[InventoryIds, UsedInventory]:
-    """Return the inventories of these pairs of a provider and a class.
+    """Map pairs of a provider and a class to their inventories.
 
     The result may contain other inventories of the same providers. The total of each returned
     inventory is its capacity.
@@ -522,14 +523,14 @@ def read_inventories(
 
 
 def names_of(connection: Connection, ids: Collection[int]) -> dict[int, str]:
-    """Return the names of these providers by id."""
+    """Map the ids of these providers to their names."""
     columns = tables.resource_providers.c
     rows = select_in_batches(connection, select(columns.id, columns.name), columns.id, ids)
     return {key: name or "one provider" for key, name in rows}
 
 
 def uuids_of(connection: Connection, ids: Collection[int]) -> dict[int, str]:
-    """Return the uuids of the providers with these ids."""
+    """Map the ids of these providers to their uuids."""
     columns = tables.resource_providers.c
     query = select(columns.id, columns.uuid)
     return dict(map(tuple, select_in_batches(connection, query, columns.id, ids)))
@@ -542,7 +543,7 @@ def nearest_amounts(
     term: tuple[str, str],
     limit: int,
 ) -> Mapping[int, int]:
-    """Return for each tree the fitting amount nearest to the requested amount.
+    """Return for each tree the fitting amount that is nearest to the requested amount.
 
     ``term`` is the name of the requested amount in the query, and ``taken`` are the uuids of roots
     with candidates. The result maps root ids to amounts,
@@ -568,7 +569,7 @@ def nearest_amounts(
 
 
 def _find_best(checked: CheckedTrees, stage: Stage, amounts: _Numbers, best: np.ufunc) -> _Numbers:
-    """Return for each tree the best amount that passes all stages, 0 for none."""
+    """Return for each tree the best amount that passes all stages, or 0."""
     met = checked.met.copy()
     met[stage.index] = amounts > 0
     outcomes, remaining = replace(checked, met=met).outcomes()

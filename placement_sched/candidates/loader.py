@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Provider columns loaded for a request, used without a provider cache.
+"""Provider columns that a request loads if there is no provider cache.
 
 An SQL statement selects a superset of the providers or trees that may serve. Only their rows are
 loaded, and are evaluated like the rows of the provider cache.
@@ -57,9 +57,9 @@ _CLASS, _TRAIT, _AGGREGATE, _TOPOLOGY = range(4)
 def select_single_providers(
     query: CandidatesQuery, names: ResolvedNames, limit: int | None = None, after: int = 0
 ) -> sa.Select[int]:
-    """Return the statement for providers, with ids above ``after``, that serve a single group.
+    """Build the statement for providers that serve a single group.
 
-    Every provider of the cloud must be a tree of its own.
+    It finds ids above ``after``. Every provider of the cloud must be a tree of its own.
     """
     (group,) = query.groups
     conditions = [*meets_traits(query.root, names.traits), *_yield_conditions(group, names)]
@@ -88,7 +88,7 @@ def select_single_providers(
 def trees_of_sharers(
     connection: Connection, shares: int, aggregates: Collection[int]
 ) -> Iterator[int]:
-    """Return the ids of all providers in the trees of sharing providers.
+    """Return the ids of all providers whose tree contains a sharing provider.
 
     Only sharing providers in any of these aggregates count. ``shares`` is the id of their trait.
     """
@@ -111,7 +111,7 @@ def _select_roots(search: TreeSearch, after: int) -> sa.Select[int]:
 
 
 def _build_slot_condition(slot: SlotGroup, pairs: sa.CTE | None) -> Condition:
-    """Return the condition that a tree has an own or sharing provider for a slot."""
+    """Build the condition that a tree has an own or sharing provider for a slot."""
     own = _exists_in_tree(*_yield_slot_conditions(slot, in_trees=not slot.slot.suffix))
     if pairs is None:
         return own
@@ -126,7 +126,7 @@ def _exists_in_tree(*conditions: Condition) -> Condition:
 
 
 def _select_sharing_pairs() -> sa.CTE:
-    """Return the ids of sharing providers and of the roots of the trees that they share with.
+    """Select pairs of a sharing provider and the root of a tree that it shares with.
 
     A provider with the trait MISC_SHARES_VIA_AGGREGATE shares with every tree that has a provider
     in any of its aggregates (Placement documentation, "Modeling with Provider Trees").
@@ -163,7 +163,7 @@ def _has_unknown_aggregates(group: RequestGroup, names: ResolvedNames) -> bool:
 def _yield_conditions(
     group: RequestGroup, names: ResolvedNames, *, in_trees: bool = False
 ) -> Iterator[Condition]:
-    """Yield the conditions that a provider serves a group, except the amounts.
+    """Yield the conditions for a provider that serves a group, except amounts.
 
     With ``in_trees``, a provider is also a member of the aggregates of its root.
     """
@@ -179,7 +179,7 @@ def _yield_conditions(
 
 
 def _yield_slot_conditions(slot: SlotGroup, *, in_trees: bool) -> Iterator[Condition]:
-    """Yield the conditions on a provider that serves a slot, the amounts last.
+    """Yield the conditions for a provider that serves a slot, with amounts last.
 
     SQLite evaluates them in this order, and the sums of allocations are expensive.
     """
@@ -196,10 +196,9 @@ def _build_membership(aggregates: frozenset[int], *, in_trees: bool) -> Conditio
 
 
 class LoadedProviders(ProviderSource):
-    """The providers that a request has loaded so far.
+    """The providers that a request has loaded, for use by a single thread.
 
-    Each method loads missing rows. SQL statements may read different states of the database. For
-    use by a single thread.
+    SQL statements may read different states of the database. Each method adds missing rows.
     """
 
     reads_cheaply = False
@@ -240,7 +239,7 @@ class LoadedProviders(ProviderSource):
             self._loaded.update(missing)
 
     def _load_trees(self, roots: Collection[int]) -> None:
-        """Load whole trees, and the whole trees of providers that share with them."""
+        """Load whole trees, and the whole trees of the providers that share with them."""
         missing = [root for root in roots if root not in self._loaded_trees]
         if not missing:
             return
@@ -277,17 +276,17 @@ class LoadedProviders(ProviderSource):
 
     @cached_property
     def _sharing_trait(self) -> int | None:
-        """The id of the trait of sharing providers, None if no provider shares."""
+        """Return the id of the trait of sharing providers, or None if no provider shares."""
         return traits.ids_by_name(self._connection, [SHARES]).get(SHARES)
 
     def ids_of(self, uuids: Collection[str]) -> Mapping[str, int]:
-        """Return the ids of the providers with these uuids."""
+        """Map the uuids of providers to their ids."""
         return ids_by(self._connection, _COLUMNS.uuid, uuids)
 
     def serving_alone(
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None
     ) -> tuple[CandidateProvider, ...]:
-        """Return the first providers, by id, that serve a request of a single group."""
+        """Return the first providers, sorted by id, that serve a single group."""
         providers: list[CandidateProvider] = []
         after = 0
         while True:
@@ -317,7 +316,7 @@ class LoadedProviders(ProviderSource):
             return super().whole_trees(providers)
 
     def roots(self, search: TreeSearch, limit: int | None = None, after: int = 0) -> list[int]:
-        """Return the first roots above ``after`` that have the required traits."""
+        """Return the first root ids above ``after`` whose roots have the required traits."""
         statement = _select_roots(search, after).limit(limit)
         # A provider without a parent is a root. This condition can use an index.
         is_root = _TREE.parent_provider_id.is_(None), _TREE.root_provider_id.is_not(None)
@@ -326,7 +325,7 @@ class LoadedProviders(ProviderSource):
     def serving_roots(
         self, search: TreeSearch, limit: int | None = None, after: int = 0
     ) -> list[int]:
-        """Return the first roots above ``after`` whose trees may serve."""
+        """Return the first root ids above ``after`` whose trees may serve."""
         if any(_has_unknown_aggregates(slot.group, search.names) for slot in search.slots):
             return []
         has_sharing = search.names.topology.sharing
@@ -343,17 +342,17 @@ class LoadedProviders(ProviderSource):
         return list(self._connection.scalars(statement.limit(limit)))
 
     def contents(self, ids: Collection[int]) -> ProviderContents:
-        """Return the values that summaries show of these providers."""
+        """Return the contents of these providers that summaries show."""
         self._load_names()
         return super().contents(ids)
 
     def inventories(self, ids: Collection[int]) -> Mapping[int, Mapping[str, InventoryValues]]:
-        """Return the inventories of these providers by id and class name."""
+        """Map provider id and class name to inventories."""
         self._load_names()
         return super().inventories(ids)
 
     def trait_ids(self) -> Mapping[str, int]:
-        """Return the ids of all traits, by name."""
+        """Map the names of all traits to their ids."""
         self._load_names()
         return super().trait_ids()
 

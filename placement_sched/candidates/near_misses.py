@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Near misses: smallest sets of constraints that exclude all candidates.
+"""Near misses: the smallest sets of constraints whose removal gives candidates.
 
 The request is evaluated without each constraint. If no tree then serves, it is evaluated without
 each pair of constraints, and so on. A set can only help if it contains all constraints that the
@@ -53,10 +53,11 @@ _OTHER_TREE = "only its sharing providers match; reported under another tree"
 
 
 def explanation_budget(settings: Settings, trees: int, shares: int = 1) -> WorkBudget:
-    """Return the budget for explaining this many trees, divided by ``shares``.
+    """Return the work budget for an explanation of this many trees.
 
-    Requests that no host can serve are always explained, so this bounds the cost of each such
-    request. There is no limit if ``[placement] allocation_candidates_budget`` is 0.
+    The budget is divided by ``shares``. Requests that no host can serve are always explained, so
+    this bounds the cost of each such request. There is no limit if ``[placement]
+    allocation_candidates_budget`` is 0.
     """
     steps = settings.placement.allocation_candidates_budget
     return WorkBudget(((steps // _DIVISOR) + _TREE_STEPS * trees) // shares or 1 if steps else 0)
@@ -69,7 +70,7 @@ def near_misses(
     budget: WorkBudget,
     left_out: Collection[int] = (),
 ) -> NearMisses:
-    """Return the smallest sets of terms whose removal lets trees serve.
+    """Find the smallest sets of terms whose removal lets trees serve.
 
     Sets that let the most trees serve come first. ``left_out`` are the root ids of trees to ignore.
     If the budget is exceeded, the result is incomplete: it has only the sets of the current size
@@ -105,7 +106,7 @@ def near_misses(
 
 
 def _find_single_misses(checked: CheckedTrees, left_out: Collection[int]) -> NearMisses:
-    """Return the smallest sets of constraints that a provider does not meet.
+    """Find the smallest sets of constraints that a single provider does not meet.
 
     For a request that a single provider serves. A provider serves only without all constraints that
     it does not meet, so that no other set can be smaller.
@@ -160,7 +161,7 @@ def without_terms(search: Search, names: Collection[tuple[str, str]]) -> Candida
 
 
 def amount_of_term(search: Search, name: tuple[str, str]) -> tuple[str, int] | None:
-    """Return resource class and amount of a term, or None without an amount."""
+    """Return resource class and amount of a term, or None if it has no amount."""
     for term in _yield_terms(search.query, stages_of(search)):
         if term.name == name and term.constraint is not None and term.constraint.resources:
             return term.constraint.resources[0]
@@ -217,7 +218,7 @@ def _join_groups(suffix: str, groups: Sequence[RequestGroup]) -> RequestGroup:
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """The constraints that the providers of several trees do not meet.
+    """The constraints that the providers of several equal trees do not meet.
 
     Each constraint is a bit. ``root`` are the constraints that the root misses, and ``slots`` has
     for each slot the constraints that each provider misses.
@@ -233,7 +234,7 @@ class _Pattern:
 
 
 class _Blockers:
-    """Finder of the sets of constraints whose removal may let trees serve.
+    """Find the sets of constraints whose removal may let trees serve.
 
     Constraints and rules that keep a tree from serving block it. Methods raise :class:`TooComplex`
     if the budget is exceeded.
@@ -286,7 +287,7 @@ class _Blockers:
         ]
 
     def _find_minimal_sets(self, limit: int) -> set[int]:
-        """Return sets of at most ``limit`` constraints whose removal may help.
+        """Find sets of at most ``limit`` constraints whose removal may help.
 
         Any other such set contains a set of the result.
         """
@@ -306,7 +307,7 @@ class _Blockers:
         return minimal
 
     def _find_blockers(self, pattern: _Pattern, dropped: int) -> list[int] | None:
-        """Return alternative sets of constraints to drop besides ``dropped``.
+        """Find the alternative sets of constraints to drop in addition to ``dropped``.
 
         Returns None if no constraint blocks the trees of the pattern any more.
         """
@@ -355,7 +356,7 @@ def _group_by_pattern(checked: CheckedTrees, left_out: Collection[int]) -> Itera
 
 
 def _find_missed(met: NDArray[np.bool_]) -> tuple[list[int], NDArray[np.int64]]:
-    """Return the sets of stages that uses do not meet, as bits.
+    """Find the distinct sets of stages that uses do not meet, as bits.
 
     The second value is the index of each use's set.
     """
@@ -365,7 +366,7 @@ def _find_missed(met: NDArray[np.bool_]) -> tuple[list[int], NDArray[np.int64]]:
 
 
 def _find_mixed(search: Search, stages: Sequence[Stage]) -> int:
-    """Return the required memberships that depend on each other, as bits."""
+    """Find the required memberships that depend on each other, as bits."""
     group = search.query.group
     if group is None or len(group.aggregates.member_of) < 2 or not search.names.topology.nested:
         return 0
@@ -375,7 +376,7 @@ def _find_mixed(search: Search, stages: Sequence[Stage]) -> int:
 
 
 def _find_freeing(search: Search, stages: Sequence[Stage]) -> tuple[int, ...]:
-    """Return for each slot the constraint on its only amount, as bits.
+    """Find for each slot the constraint on its only amount, as bits.
 
     Without this constraint there is no such slot.
     """
@@ -402,7 +403,7 @@ def _yield_bits(value: int) -> Iterator[int]:
 
 
 class BrokenRule(NamedTuple):
-    """The reason why a rule keeps a tree from serving.
+    """A rule that keeps a tree from serving, with the reason.
 
     ``change`` returns the smallest change that lets the tree serve, None if no change was found.
     """
@@ -412,7 +413,7 @@ class BrokenRule(NamedTuple):
 
 
 class TreeNames(NamedTuple):
-    """The names of resource classes by id, and of the providers of a tree in its order."""
+    """Names of resource classes by id, and of a tree's providers in its order."""
 
     classes: Mapping[int, str]
     providers: Sequence[str | None]
@@ -474,7 +475,7 @@ def _describe_excess(tree: ProviderTree, rules: Rules, class_id: int) -> str:
 def _make_room(
     tree: ProviderTree, rules: Rules, class_id: int, names: TreeNames, budget: WorkBudget
 ) -> SuggestedChange | None:
-    """Suggest the smallest additional capacity that lets the tree serve."""
+    """Suggest the smallest additional capacity that makes the tree serve."""
     amounts = _requested_amounts(rules, class_id)
     requested, best = sum(amounts.values()), None
     try:
@@ -502,7 +503,7 @@ def _make_room(
 
 
 def _find_least(serves: Callable[[int], bool], limit: int) -> int | None:
-    """Return the smallest number up to ``limit`` that ``serves`` accepts.
+    """Find the smallest number up to ``limit`` that ``serves`` accepts.
 
     ``serves`` must accept all larger numbers.
     """

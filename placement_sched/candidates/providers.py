@@ -34,9 +34,9 @@ InventoryValues = tuple[float, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderContents:
-    """The values that summaries show of providers, by provider id.
+    """The contents of providers that summaries show, by provider id.
 
-    ``amounts`` are resource class, capacity and used amount, by class id. ``traits`` are keys of
+    ``amounts`` maps class ids to resource class, capacity and used amount. ``traits`` are keys of
     ``trait_sets``, which has the names of each set.
     """
 
@@ -65,16 +65,19 @@ class ProviderSource(ABC):
 
     @abstractmethod
     def resolve(self, query: CandidatesQuery) -> ResolvedNames:
-        """Return the ids of all names of a query. Raises :class:`UnknownResourceClassOrTrait`."""
+        """Return the ids of all names of a query.
+
+        Raises :class:`UnknownResourceClassOrTrait`.
+        """
 
     @abstractmethod
     def ids_of(self, uuids: Collection[str]) -> Mapping[str, int]:
-        """Return the ids of the providers with these uuids."""
+        """Map the uuids of providers to their ids."""
 
     def serving_alone(
         self, query: CandidatesQuery, names: ResolvedNames, limit: int | None
     ) -> tuple[CandidateProvider, ...]:
-        """Return the first providers, by id, that serve a request of a single group."""
+        """Return the first providers, sorted by id, that serve a single group."""
         with self.held(whole=True) as (cloud, shape):
             evaluator = ConstraintEvaluator(shape, names)
             (group,) = query.groups
@@ -122,7 +125,7 @@ class ProviderSource(ABC):
     def describe(
         self, serving: Collection[int], *, whole: bool
     ) -> tuple[tuple[CandidateProvider, ...], tuple[CandidateProvider, ...] | None]:
-        """Return these providers and, if ``whole``, all providers of their trees, by id."""
+        """Return these providers and, if ``whole``, all providers of their trees, sorted by id."""
         with self.held(serving) as (cloud, shape):
             rows, trees = np.sort(cloud.rows_of(serving)), None
             if whole:
@@ -144,14 +147,14 @@ class ProviderSource(ABC):
         return tuple(by_id.values())
 
     def roots(self, search: TreeSearch, limit: int | None = None, after: int = 0) -> list[int]:
-        """Return the first ``limit`` roots above ``after`` that have the required traits."""
+        """Return the first ``limit`` root ids above ``after`` with the required traits."""
         with self.held(whole=True) as (cloud, shape):
             return _list_ids(cloud, constraints.roots(shape, search, after)[:limit])
 
     def serving_roots(
         self, search: TreeSearch, limit: int | None = None, after: int = 0
     ) -> list[int]:
-        """Return the first ``limit`` roots above ``after`` of trees that may serve.
+        """Return the first ``limit`` root ids above ``after`` whose trees may serve.
 
         Each slot has a provider that could serve it alone.
         """
@@ -183,7 +186,7 @@ class ProviderSource(ABC):
     def free_columns(
         self, providers: Sequence[int], classes: Collection[int]
     ) -> Mapping[int, NDArray[np.float64]]:
-        """Return by class the remaining capacity on each provider, 0 without an inventory.
+        """Map each class to the remaining capacity of the providers, 0 without an inventory.
 
         The values are whole numbers, and exact below 2**53.
         """
@@ -200,21 +203,21 @@ class ProviderSource(ABC):
         return free_by_class
 
     def contents(self, ids: Collection[int]) -> ProviderContents:
-        """Return the values that summaries show of these providers."""
+        """Return the contents of these providers that summaries show."""
         with self.held(ids) as (cloud, _):
             return _build_contents(cloud, ids)
 
     def trait_ids(self) -> Mapping[str, int]:
-        """Return the ids of all traits, by name."""
+        """Map the names of all traits to their ids."""
         with self.held() as (cloud, _):
             return cloud.names.traits
 
     def roots_with(
         self, traits: Mapping[str, int], roots: Collection[int]
     ) -> Mapping[str, frozenset[int]]:
-        """Return by trait the roots of the trees with the trait on any provider.
+        """Map each trait to the roots of trees with the trait on any provider.
 
-        ``traits`` are ids by name. The result may contain roots that are not in ``roots``.
+        ``traits`` maps names to ids. The result may contain roots that are not in ``roots``.
         """
         with self.held(roots=roots) as (cloud, _):
             every, columns = slice(0, len(cloud)), cloud.providers.roots
@@ -224,13 +227,13 @@ class ProviderSource(ABC):
             }
 
     def inventories(self, ids: Collection[int]) -> Mapping[int, Mapping[str, InventoryValues]]:
-        """Return by provider and class name the values of :data:`INVENTORY_FIELDS`."""
+        """Map provider id and class name to the values of :data:`INVENTORY_FIELDS`."""
         with self.held(ids) as (cloud, _):
             return _build_inventories(cloud, ids)
 
 
 class CachedProviders(ProviderSource):
-    """All providers, from the provider cache of this process.
+    """The source of providers that reads the provider cache of this process.
 
     Each query locks the cache, and so sees a single state of it.
     """
@@ -259,7 +262,7 @@ class CachedProviders(ProviderSource):
         )
 
     def ids_of(self, uuids: Collection[str]) -> Mapping[str, int]:
-        """Return the ids of the providers with these uuids."""
+        """Map the uuids of providers to their ids."""
         with self.cache.held() as (cloud, _):
             return cloud.ids_of(uuids)
 
@@ -272,7 +275,7 @@ def _list_ids(cloud: ProviderColumns, rows: RowNumbers) -> list[int]:
 def _find_alone(
     evaluator: ConstraintEvaluator, query: CandidatesQuery, rows: slice | RowNumbers
 ) -> Mask:
-    """Return which of the rows serve a request of a single group, in a cloud without trees."""
+    """Return a mask of the rows that serve a single group, in a cloud without trees."""
     (group,) = query.groups
     mask = evaluator.serving(group, CountedRoot.OWN, rows)
     evaluator.having(query.root, rows, mask)

@@ -18,14 +18,14 @@ from placement_sched.model.candidates_query import CandidatesQuery, RequestGroup
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Whether the cloud has any child provider, and any sharing provider."""
+    """Whether the cloud has child providers, and whether it has sharing providers."""
 
     nested: bool
     sharing: bool
 
     @property
     def flat(self) -> bool:
-        """Return whether every provider is a tree of its own without sharing."""
+        """Return whether every provider is a tree of its own and none shares."""
         return not (self.nested or self.sharing)
 
 
@@ -42,20 +42,20 @@ class ResolvedNames:
     topology: Topology
 
     def aggregate_ids(self, uuids: Iterable[str]) -> frozenset[int]:
-        """Return the ids of the existing aggregates among these uuids."""
+        """Return the ids of those aggregates among the uuids that exist."""
         ids = self.aggregates
         return frozenset(ids[uuid] for uuid in uuids if uuid in ids)
 
     @property
     def class_names(self) -> dict[int, str]:
-        """Return the names of all resource classes by id."""
+        """Map the ids of all resource classes to their names."""
         return {number: name for name, number in self.classes.items()}
 
 
 def check_names(query: CandidatesQuery, names: ResolvedNames) -> ResolvedNames:
-    """Return ``names``.
+    """Return ``names`` if they contain all names of a query.
 
-    Raises :class:`UnknownResourceClassOrTrait` if they lack a name of the query.
+    Raises :class:`UnknownResourceClassOrTrait` if a name is missing.
     """
     words = "Invalid resource class in resources parameter: No such resource class"
     classes = {name for group in query.groups for name, _ in group.resources}
@@ -78,7 +78,7 @@ def _check(kind: str, words: str, names: AbstractSet[str], ids: Mapping[str, int
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """Part of a request that a single provider serves, with its amounts by class id."""
+    """Part of a request that a single provider serves, with amounts by class id."""
 
     suffix: str
     amounts: tuple[tuple[int, int], ...]
@@ -113,7 +113,7 @@ class SlotGroup:
 
     @property
     def demand(self) -> RequestGroup:
-        """Return a key that is equal for slots with equal requirements."""
+        """Return a key that slots with equal requirements share."""
         return replace(self.group, suffix="_" if self.slot.suffix else "")
 
 
@@ -128,7 +128,7 @@ class TreeSearch:
 
     @cached_property
     def equal_slots(self) -> list[list[int]]:
-        """The positions of slots, grouped by equal requirements."""
+        """Group the positions of slots by equal requirements."""
         equal: dict[object, list[int]] = {}
         for position, slot in enumerate(self.slots):
             equal.setdefault(slot.demand, []).append(position)
@@ -136,14 +136,14 @@ class TreeSearch:
 
     @cached_property
     def distinct_slots(self) -> list[SlotGroup]:
-        """The first slot of each group of :attr:`equal_slots`."""
+        """Return the first slot of each group of :attr:`equal_slots`."""
         return [self.slots[positions[0]] for positions in self.equal_slots]
 
 
 def tree_search(
     query: CandidatesQuery, names: ResolvedNames, *, single_per_tree: bool = False
 ) -> TreeSearch:
-    """Prepare a request for a search in trees."""
+    """Prepare a request for a search in provider trees."""
     slots = slots_of(query, names)
     positions = {item.slot.suffix: position for position, item in enumerate(slots)}
     group = query.group
@@ -175,7 +175,7 @@ def conditions_of(search: TreeSearch) -> int:
 
 
 def slots_of(query: CandidatesQuery, names: ResolvedNames) -> tuple[SlotGroup, ...]:
-    """Return the slots of a request in the order of its groups and classes."""
+    """Split a request into slots, in the order of its groups and classes."""
     slots = []
     for group in (part for query_group in query.groups for part in _split_group(query_group)):
         amounts = tuple((names.classes[name], amount) for name, amount in group.resources)
@@ -200,7 +200,7 @@ def _split_group(group: RequestGroup) -> Iterator[RequestGroup]:
 
 
 def distinct_subtrees(subtrees: Iterable[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
-    """Return the subtree rules without duplicates.
+    """Drop duplicate subtree rules.
 
     Rules that differ in the order of slots are duplicates. A rule is kept even if another rule has
     the same slots and more: the topmost provider of the other rule may serve an additional slot.

@@ -38,7 +38,7 @@ from placement_sched.model.candidates_query import (
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """A query with resolved names."""
+    """A candidates query with resolved names."""
 
     query: CandidatesQuery
     names: ResolvedNames
@@ -65,7 +65,7 @@ def find(
     *,
     single_per_tree: bool = False,
 ) -> Candidates:
-    """Find the candidates of a search: the first by provider id, or a random sample.
+    """Find candidates: the first by provider id, or a random sample.
 
     ``single_per_tree`` excludes candidates with several providers of a tree, which clients before
     microversion 1.29 do not understand. Raises :class:`TooComplex` if ``[placement]
@@ -120,14 +120,14 @@ def _check_memberships(search: Search, settings: Settings) -> None:
 
 
 def effective_limit(requested: int | None, settings: Settings) -> int | None:
-    """Return the smaller limit of the caller and the operator, None for no limit."""
+    """Return the smaller limit of caller and operator, or None without a limit."""
     bound = settings.placement.max_allocation_candidates
     limits = [limit for limit in (requested, bound) if limit is not None and limit >= 0]
     return min(limits, default=None)
 
 
 def limiting_option(requested: int | None, settings: Settings) -> str:
-    """Return the option that sets the effective limit, with any override.
+    """Return the name of the option that sets the effective limit.
 
     ``requested`` is the limit of the query.
     """
@@ -221,7 +221,7 @@ class _Layouts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SummaryFields:
-    """The fields of a summary in a microversion: resource classes (None: all), traits, tree."""
+    """Fields of a summary in a microversion: classes (None: all), traits, tree."""
 
     classes: frozenset[str] | None = None
     traits: bool = True
@@ -234,7 +234,7 @@ _NEWEST = SummaryFields()
 def render_summaries(
     source: ProviderSource, providers: Sequence[CandidateProvider], fields: SummaryFields = _NEWEST
 ) -> list[bytes]:
-    """Return the JSON object of summaries by provider uuid, in order, in pieces."""
+    """Render summaries as a JSON object by provider uuid, in order, in pieces."""
     if fields != _NEWEST:
         summaries = _render(source, providers, fields)
     else:

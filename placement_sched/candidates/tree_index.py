@@ -21,27 +21,30 @@ _Ids = NDArray[np.int64]
 
 
 class TreeIndex:
-    """The trees of a cloud, valid until ``ProviderColumns.shape`` changes."""
+    """The trees of a cloud, as of the present ``ProviderColumns.shape``."""
 
     def __init__(self, cloud: ProviderColumns, shares: int | None) -> None:
-        """Index a cloud. ``shares`` is the id of the trait of sharing providers, if any."""
+        """Index a cloud.
+
+        ``shares`` is the id of the trait of sharing providers, or None.
+        """
         self.cloud, self._shares = cloud, shares
         self._members: dict[frozenset[int], Mask] = {}
 
     @cached_property
     def nested(self) -> bool:
-        """Whether any provider has a parent."""
+        """Return whether any provider has a parent."""
         return bool((self.cloud.providers.parents != 0).any())
 
     @cached_property
     def roots(self) -> RowNumbers:
-        """The rows of all roots."""
+        """Return the rows of all roots."""
         providers = self.cloud.providers
         return np.flatnonzero(providers.ids == providers.roots).astype(np.int32)
 
     @cached_property
     def sharers(self) -> RowNumbers:
-        """The rows of all sharing providers."""
+        """Return the rows of all sharing providers."""
         if self._shares is None:
             return np.empty(0, np.int32)
         whole = slice(0, len(self.cloud))
@@ -50,7 +53,7 @@ class TreeIndex:
 
     @cached_property
     def root_rows(self) -> RowNumbers:
-        """The row of each provider's root, -1 for a provider without a root."""
+        """Return the row of each provider's root, or -1 without a root."""
         has_root, rows = self.cloud.places_of(self.cloud.providers.roots)
         root_rows = np.full(len(self.cloud), -1, np.int32)
         root_rows[has_root] = rows
@@ -63,7 +66,7 @@ class TreeIndex:
         return order.astype(np.int32), roots[order]
 
     def rows_of_trees(self, roots: _Ids) -> RowNumbers:
-        """Return the rows of all providers in the trees of these roots, ascending."""
+        """Return the sorted rows of all providers in the trees of these roots."""
         order, sorted_roots = self._by_root
         if len(roots) == 1:
             first, last = np.searchsorted(sorted_roots, (roots[0], roots[0] + 1))
@@ -74,7 +77,7 @@ class TreeIndex:
         return np.sort(order[numbers_in_ranges(first, end)])
 
     def members_of(self, aggregates: frozenset[int]) -> Mask:
-        """Return for each provider whether it is itself in any of these aggregates."""
+        """Return for each provider whether any of these aggregates contains it directly."""
         members = self._members.get(aggregates)
         if members is None:
             memberships = self.cloud.memberships
@@ -97,7 +100,7 @@ class TreeIndex:
 
     @cached_property
     def sharing(self) -> tuple[RowNumbers, RowNumbers]:
-        """All pairs of a sharing provider and a root that it shares with, as rows.
+        """Return all pairs of a sharing provider and a root that it shares with, as rows.
 
         The pairs are sorted by root.
         """
@@ -120,14 +123,14 @@ class TreeIndex:
         return providers[is_other_tree], roots[is_other_tree]
 
     def sharing_with(self, roots: RowNumbers) -> _Ids:
-        """Return the positions in :attr:`sharing` of the pairs of these roots, ascending."""
+        """Return the sorted positions in :attr:`sharing` of the pairs with these roots."""
         anchors = self.sharing[1]
         first = np.searchsorted(anchors, roots, "left")
         return numbers_in_ranges(first, np.searchsorted(anchors, roots, "right"))
 
     @cached_property
     def distinct_sharers(self) -> tuple[RowNumbers, _Ids]:
-        """The distinct providers in :attr:`sharing`, as rows.
+        """Return the distinct providers in :attr:`sharing`, as rows.
 
         The second value is the position of each pair's provider among them. There are few sharing
         providers, and each shares with many trees.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Provider trees as columns, with the slots that each provider serves.
+"""Columns of provider trees, with the slots that each provider serves.
 
 :mod:`placement_sched.candidates.request` defines slots, and
 :mod:`placement_sched.candidates.tree_index` defines sharing providers. The own providers of a tree
@@ -65,7 +65,7 @@ class _Uses:
 
     @cached_property
     def starts(self) -> _Numbers:
-        """The first use of each tree, if the uses are sorted by tree."""
+        """Return the first use of each tree, for uses sorted by tree."""
         is_first = np.ones(len(self.trees), np.bool_)
         is_first[1:] = self.trees[1:] != self.trees[:-1]
         return np.flatnonzero(is_first)
@@ -78,7 +78,7 @@ class _Uses:
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderTrees:
-    """Trees with a provider for every slot of a search.
+    """Columns of trees that have a provider for every slot of a search.
 
     For each tree: the id and the uuid of its root, and in ``bounds`` the index of its first
     provider. The last bound is the end. For each provider, sorted by id within a tree: ``ids``,
@@ -106,7 +106,7 @@ class ProviderTrees:
 
     @cached_property
     def may_repeat(self) -> bool:
-        """Whether a combination of sharing providers alone may exist.
+        """Return whether sharing providers alone may form a combination.
 
         Such a combination may repeat in several trees.
         """
@@ -114,7 +114,7 @@ class ProviderTrees:
 
     @cached_property
     def keys(self) -> Sequence[bytes]:
-        """A key for each tree, which is equal for trees of the same shape.
+        """Return a key for each tree, which trees of the same shape share.
 
         Trees with equal keys have the same combinations if providers are given by index.
         """
@@ -137,7 +137,7 @@ class ProviderTrees:
 
     @cached_property
     def _limits(self) -> Mapping[int, _Numbers]:
-        """The limit of each provider, by resource class.
+        """Map each resource class to the limit of each provider.
 
         A limit of 0 means that the provider has capacity for all slots together that it can serve.
         Any other limit is the capacity plus 1.
@@ -162,7 +162,7 @@ class ProviderTrees:
         return ids
 
     def tree(self, number: int, *, with_all_free: bool = False) -> ProviderTree:
-        """Return a tree, with indexes in place of its providers.
+        """Return a tree with indexes in place of providers.
 
         ``free`` of the tree contains only the capacities that limit a provider. With
         ``with_all_free``, it contains all capacities of classes that several slots request.
@@ -218,7 +218,7 @@ class ProviderTrees:
 
 @dataclass(frozen=True, slots=True)
 class TreeReader:
-    """Reader of the trees of a search within a budget.
+    """Read the trees of a search within a budget.
 
     Raises :class:`TooComplex` if the budget is exceeded.
 
@@ -234,7 +234,7 @@ class TreeReader:
     _pools: set[bytes] = field(default_factory=set)
 
     def read(self, roots: Sequence[int]) -> ProviderTrees:
-        """Return the trees that have a provider for every slot.
+        """Read the trees that have a provider for every slot.
 
         They are in the order of ``roots``.
         """
@@ -260,7 +260,7 @@ class TreeReader:
         return uses.of(np.lexsort((uses.rows, uses.trees)))
 
     def _find_shared_uses(self, shape: TreeIndex, roots: RowNumbers, numbers: _Numbers) -> _Uses:
-        """Return the providers that share with these trees and serve any of their slots."""
+        """Find the providers that share with these trees and serve any of their slots."""
         pairs = shape.sharing_with(roots)
         self.budget.consume(len(pairs) // _SHARED_NOTED)
         sharers, anchors = (rows[pairs] for rows in shape.sharing)
@@ -295,7 +295,7 @@ class TreeReader:
         return uses.of_trees(is_complete)
 
     def _is_new(self, shape: TreeIndex, uses: _Uses) -> Mask:
-        """Return for each tree whether no earlier tree has the same providers.
+        """Return for each tree whether its providers differ from all earlier trees.
 
         Only trees without own providers can repeat an earlier tree: their providers are sharing
         providers, and serve the same slots.
@@ -350,7 +350,7 @@ class TreeReader:
 
 
 def _read_free(shape: TreeIndex, rows: RowNumbers, class_id: int) -> tuple[_Numbers, _Numbers]:
-    """Return the free amount of a class and its ``max_unit`` for each provider, 0 for none."""
+    """Return for each provider the free amount of a class and its ``max_unit``, or 0."""
     columns = shape.cloud.classes.get(class_id)
     free, max_unit = np.zeros(len(rows), np.int64), np.zeros(len(rows), np.int64)
     if columns is not None:
@@ -387,7 +387,7 @@ def _find_ancestors(shape: TreeIndex, uses: _Uses) -> _Uses:
 
 
 def _find_parents(shape: TreeIndex, uses: _Uses) -> _Numbers:
-    """Return the index of each provider's parent within its tree, -1 for none."""
+    """Return the index of each provider's parent within its tree, or -1."""
     number, rows = len(shape.cloud), _parent_rows(shape, uses.rows)
     if not len(rows):
         return rows

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line: a thin module per command group."""
+"""Command line, with a thin module per group of commands."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Argument parser and arguments shared by several commands."""
+"""Argument parser, and arguments that several commands share."""
 
 import argparse
 import re
@@ -10,7 +10,7 @@ from typing import Any, NoReturn, Self
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that reports an error in a single line on stderr."""
+    """Argument parser that reports an error in a single line on stderr."""
 
     #: Exit status for invalid arguments; a command may change it on its parser.
     complaint = 2
@@ -22,7 +22,7 @@ class Parser(argparse.ArgumentParser):
         self.set_defaults(parser=self)
 
     def add_subparsers(self, **kwargs: Any) -> Any:
-        """Add commands, whose names an error suggests."""
+        """Add subparsers for commands, whose names an error suggests."""
         self._commands = super().add_subparsers(**kwargs)
         return self._commands
 
@@ -67,7 +67,7 @@ def _suggest(word: str, names: Iterable[str], prefix: str = "") -> str:
 
 
 class EmbeddedParser(Parser):
-    """A parser that adds the arguments of a command to a parser of the ``openstack`` command.
+    """Parser that adds a command's arguments to a parser of the ``openstack`` command.
 
     That command has its own options for login, output and configuration. ``commands`` are the
     subparsers of a group.
@@ -100,7 +100,7 @@ def add_command(
     of_nova: bool | None = False,
     **statuses: int,
 ) -> Parser:
-    """Add a command that calls ``run`` and return its parser.
+    """Add a command that calls ``run``, and return the command's parser.
 
     With ``of_nova`` the command reads nova's configuration too, if no file is named. If ``of_nova``
     is None, it reads no configuration.
@@ -121,7 +121,7 @@ def add_command(
 
 
 def add_files(parser: Parser, *, of_parent: bool = False) -> None:
-    """Add the options of configuration files.
+    """Add the options that name configuration files.
 
     With ``of_parent`` the files of the parent command stay if these options are not given.
     """
@@ -160,7 +160,7 @@ class _Directory(argparse.Action):
 
 
 def add_group(commands: Commands, name: str, summary: str) -> Commands:
-    """Add a group of commands (``db sync``, ``db version``) and return its subparsers."""
+    """Add a group of commands (such as ``db sync``), and return its subparsers."""
     parser = commands.add_parser(
         name, help=summary, description=summary[0].upper() + summary[1:] + "."
     )
@@ -173,14 +173,14 @@ def underscored(word: str) -> str:
 
 
 def positive_number(text: str) -> int:
-    """Return the value of an option that takes a number of 1 or more."""
+    """Parse the value of an option that takes a number of 1 or more."""
     if not re.fullmatch(r"[1-9][0-9]{0,8}", text):
         raise argparse.ArgumentTypeError(f"expected a number of 1 or more, not {text!r}")
     return int(text)
 
 
 def add_format(parser: argparse.ArgumentParser) -> None:
-    """Add ``--format`` of a command that prints a text."""
+    """Add ``--format`` to a command that prints a text."""
     parser.add_argument(
         *("-f", "--format"),
         choices=("text", "json", "yaml"),
@@ -206,7 +206,7 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:
-    """Add ``--verbose``, for commands that print the stages of a request."""
+    """Add ``--verbose`` to a command that prints the stages of a request."""
     parser.set_defaults(verbose=False)
     if not isinstance(parser, EmbeddedParser):
         words = "also print the query for allocation candidates"
@@ -214,7 +214,7 @@ def add_verbose(parser: argparse.ArgumentParser) -> None:
 
 
 def add_html(parser: argparse.ArgumentParser) -> None:
-    """Add ``--html``, for commands with a report."""
+    """Add ``--html`` to a command that can write a report."""
     parser.add_argument(
         "--html",
         type=Path,

@@ -105,7 +105,7 @@ def all_commands(
 
 
 class _PrintNames(argparse.Action):
-    """Print the names of a kind for the last word of a command line, and exit."""
+    """Action that prints the names of a kind for completion, and exits."""
 
     def __call__(self, parser: argparse.ArgumentParser, *values: Any) -> None:
         _, (kind, line), _ = values
@@ -116,7 +116,7 @@ class _PrintNames(argparse.Action):
 
 
 def find_names(kind: str, line: str) -> list[str]:
-    """Return the names of flavors or hosts that complete a command line.
+    """Find the names of flavors or hosts that complete a command line.
 
     The program ends without output if they are not read within two seconds.
     """

@@ -49,7 +49,7 @@ def register(commands: Commands) -> None:
 
 
 def run_sample(_arguments: argparse.Namespace) -> int:
-    """Print the sample configuration of oslo.config's generator."""
+    """Print a sample configuration by oslo.config's generator."""
     options = cfg.ConfigOpts()
     generator.register_cli_opts(options)
     options(
@@ -63,7 +63,7 @@ def run_sample(_arguments: argparse.Namespace) -> int:
 
 
 def run_validate(arguments: argparse.Namespace) -> int:
-    """Print a line per problem, and return 1 if the service cannot start."""
+    """Print a line per problem, and return 1 if it prevents a start of the service."""
     conf = make_full_conf()
     problems = _problems(arguments, conf)
     documents = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The configured database, for commands that work on it directly."""
+"""Access of commands to the configured database, without a server."""
 
 import argparse
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def read_configuration(
 ) -> Iterator[tuple[Settings, Database]]:
     """Yield the settings and the configured database.
 
-    Raises :class:`Unavailable` with ``there`` if the SQLite file does not exist.
+    With ``there``, raises :class:`Unavailable` if the SQLite file does not exist.
     """
     settings = read_settings(arguments.config_file)
     with Database(settings) as database:
@@ -42,9 +42,9 @@ def is_missing(database: Database) -> bool:
 
 
 def check_file_exists(database: Database, instead: str = "") -> None:
-    """Raise :class:`Unavailable` if the SQLite file does not exist: opening would create it.
+    """Reject a missing SQLite file, which opening would create.
 
-    ``instead`` names an alternative of the command to the database.
+    Raises :class:`Unavailable`. ``instead`` names an alternative of the command to the database.
     """
     file = file_of(database)
     if file is not None and not file.is_file():
@@ -56,9 +56,9 @@ def check_file_exists(database: Database, instead: str = "") -> None:
 
 
 def check_database_adopted(settings: Settings) -> None:
-    """Raise :class:`NotAdopted` if OpenStack placement's database is not adopted yet.
+    """Reject a database of OpenStack placement that is not adopted yet.
 
-    An unreachable database passes, as a server starts without it.
+    Raises :class:`NotAdopted`. An unreachable database passes, as a server starts without it.
     """
     with Database(settings) as database:
         try:
@@ -71,11 +71,11 @@ def check_database_adopted(settings: Settings) -> None:
 
 
 def url_without_password(database: Database) -> str:
-    """Return the URL of the database without its password."""
+    """Return the database's URL without the password."""
     return database.url.render_as_string(hide_password=True)
 
 
 def describe_database(settings: Settings) -> str:
-    """Return kind and URL of the configured database, without its password."""
+    """Describe the configured database by kind and URL, without the password."""
     url = database_url(settings)
     return f"{url.get_backend_name()} {url.render_as_string(hide_password=True)}"

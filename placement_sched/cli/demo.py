@@ -111,7 +111,7 @@ def _command(*lines: str) -> RenderableType:
 
 
 def _rows(*justify: JustifyMethod) -> Table:
-    """Return a grid that wraps only its last column."""
+    """Create a table without lines that wraps only its last column."""
     table = Table.grid(padding=(0, 2, 0, 0))
     for side in justify[:-1]:
         table.add_column(justify=side, no_wrap=True)
@@ -173,7 +173,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _serve(directory: Path, host: str) -> int:
-    """Serve the cloud until a signal ends it, with the environment's ``OS_*`` ignored."""
+    """Serve the cloud until a signal ends it, ignoring ``OS_*`` in the environment."""
     # The server takes long to import, and only the console needs it.
     serve = import_module("placement_sched.cli.serve")
     run: Callable[[argparse.Namespace], int] = serve.run

@@ -99,7 +99,7 @@ def run_dump(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _open_target(database: Database, settings: Settings, *, dry_run: bool) -> Iterator[Database]:
-    """Yield the target database: for a dry run an empty database if none exists yet."""
+    """Yield the target database, or an empty database for a dry run without any."""
     if dry_run and databases.is_missing(database):
         with temporary_database(settings) as (empty, _):
             yield empty
@@ -112,7 +112,7 @@ def _open_target(database: Database, settings: Settings, *, dry_run: bool) -> It
 
 
 def _lines(changes: Sequence[Difference], place: str, *, dry_run: bool) -> Iterator[str]:
-    """Yield the changes as lines, each for all objects with the same change."""
+    """Yield a line per change, for all objects with the same change."""
     for (change_type, kind, _), group in groupby(
         changes, lambda change: (change.action, change.kind, repr(change.details))
     ):

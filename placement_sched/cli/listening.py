@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Listening sockets of a server: its own address, or the socket passed by systemd."""
+"""Listening sockets of a server: of its own, or passed by systemd."""
 
 import os
 import resource
@@ -39,7 +39,7 @@ def inherited_socket() -> socket.socket | None:
 
 
 def connections() -> int:
-    """Return the maximum number of connections and raise the limit of open files for them.
+    """Raise the limit of open files, and return the maximum number of connections.
 
     ``OTHER_FILES`` descriptors remain for the database and other files.
     """
@@ -53,7 +53,7 @@ def connections() -> int:
 
 
 def free_port(host: str, port: int) -> int:
-    """Return ``port``, or a free port for 0.
+    """Return ``port`` if it is free, or any free port for 0.
 
     Raises :class:`Error` if the port is in use. The workers share the port by SO_REUSEPORT, so that
     a second server on the port would get half of the requests unnoticed. Therefore this function
@@ -71,7 +71,10 @@ def free_port(host: str, port: int) -> int:
 
 
 def resolve(host: str) -> list[str]:
-    """Return the addresses of ``host``, or raise :class:`Error` without any."""
+    """Resolve ``host`` to addresses.
+
+    Raises :class:`Error` if there are none.
+    """
     try:
         entries = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as failure:

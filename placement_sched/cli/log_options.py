@@ -46,7 +46,7 @@ def _metavar(option: cfg.Opt) -> str:
 
 
 def read_service_settings(arguments: argparse.Namespace) -> Settings:
-    """Apply the log options of a service, and read its configuration by absolute paths.
+    """Apply a service's log options, and read the configuration from absolute paths.
 
     A reload reads the same files, whatever the working directory is then.
     """
@@ -55,7 +55,7 @@ def read_service_settings(arguments: argparse.Namespace) -> Settings:
 
 
 def apply_log_options(arguments: argparse.Namespace) -> None:
-    """Set the environment variables that override the configuration files.
+    """Set environment variables so that log options override the configuration files.
 
     The environment also applies to worker processes and to a reload of the files.
     """

@@ -54,9 +54,9 @@ def add_login_arguments(group: argparse._ArgumentGroup) -> None:
 def make_adapters(
     arguments: argparse.Namespace, urls: Mapping[str, tuple[str, str | None]]
 ) -> dict[str, Adapter]:
-    """Return an adapter for each service type that is not in the database.
+    """Create an adapter for each service type that is not in the database.
 
-    ``urls`` has the option and URL of each service type. A URL takes precedence over the catalogue
+    ``urls`` maps service types to their option and URL. A URL takes precedence over the catalogue
     of the cloud. Without a cloud, only service types with a URL have an adapter. Raises
     :class:`Invalid` if the options, the variables or the cloud cannot be used.
     """
@@ -96,7 +96,7 @@ def _check_url(flag: str, url: str) -> None:
 
 
 def _make_token_adapter(flag: str, url: str, arguments: argparse.Namespace) -> Adapter:
-    """Return an adapter with a token of keystone or noauth2."""
+    """Create an adapter with a token of keystone or noauth2."""
     token = os.environ.get("OS_TOKEN") if arguments.token is None else arguments.token
     if token is None:
         if not _is_loopback(url):
@@ -121,7 +121,7 @@ def _is_loopback(url: str) -> bool:
 
 
 def _open_session(auth: Any, cacert: str | None) -> Session:
-    """Return a session that verifies servers, with the client certificate of ``$OS_CERT``."""
+    """Open a session that verifies servers, with the client certificate ``$OS_CERT``."""
     paths = ssl.get_default_verify_paths()
     bundle = cacert or os.environ.get("OS_CACERT") or os.environ.get("REQUESTS_CA_BUNDLE")
     session: Session = loading.session.Session().load_from_options(
@@ -136,7 +136,7 @@ def _open_session(auth: Any, cacert: str | None) -> Session:
 def _make_variable_adapters(
     urls: Mapping[str, str | None], cacert: str | None
 ) -> dict[str, Adapter]:
-    """Return adapters with the login of keystoneauth's ``$OS_*`` variables."""
+    """Create adapters with the login of keystoneauth's ``$OS_*`` variables."""
     guesses = (plugin for variable, plugin in _AUTH_TYPES.items() if os.environ.get(variable))
     auth_type = os.environ.get("OS_AUTH_TYPE") or next(guesses, "password")
     try:
@@ -164,7 +164,7 @@ def _make_variable_adapters(
 def _make_cloud_adapters(
     name: str, urls: Mapping[str, str | None], cacert: str | None
 ) -> dict[str, Adapter]:
-    """Return adapters with the login of a cloud in clouds.yaml."""
+    """Create adapters with the login of a cloud in clouds.yaml."""
     try:
         # An extra of this package that takes half a second to load.
         config: Any = import_module("openstack.config")

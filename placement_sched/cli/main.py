@@ -93,7 +93,7 @@ _EXTRAS = {"granian": "server"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command that ``argv`` names and return its exit status."""
+    """Run the command that ``argv`` names, and return the exit status."""
     arguments = argparse.Namespace(failure=1, wrong_input=None, no_host=None, debug=False)
     try:
         arguments = parse_arguments(sys.argv[1:] if argv is None else argv)
@@ -130,7 +130,10 @@ def main_of_status() -> int:
 
 
 def parse_arguments(argv: Sequence[str]) -> argparse.Namespace:
-    """Parse ``argv``. Invalid arguments and help end the program."""
+    """Parse ``argv``.
+
+    Invalid arguments and help end the program.
+    """
     argv = current_spelling(argv)
     parser = make_parser(argv)
     try:
@@ -170,7 +173,7 @@ def current_spelling(argv: Sequence[str]) -> list[str]:
 
 
 def make_parser(argv: Sequence[str], *, whole: bool = False) -> Parser:
-    """Return the parser of the command line ``argv``, with only the names of other commands.
+    """Build the parser for ``argv``, with only the names of all other commands.
 
     Importing all commands would take most of the time of a short command. With ``whole`` the parser
     has all commands.
@@ -217,7 +220,7 @@ def _fail(sentence: str, status: int) -> int:
 
 
 def _system_error(failure: OSError) -> str:
-    """Return the error of the operating system with its file, such as a full disk."""
+    """Describe an error of the operating system with the file, such as a full disk."""
     reason = failure.strerror or one_line(failure)
     # An error of a file has its name; without a name it is about our output.
     of_output = failure.filename is None and failure.errno in _FULL
@@ -233,6 +236,6 @@ def _system_error(failure: OSError) -> str:
 
 
 def _drop_stdout() -> None:
-    """Discard further output after its reader closed the pipe (``| head``)."""
+    """Drop further output after the reader of a pipe has closed it (``| head``)."""
     # Python flushes stdout again at exit, which would fail again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

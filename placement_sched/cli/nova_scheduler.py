@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def policy_hint_check(settings: Settings) -> Callable[[Context], None]:
-    """Return a function that raises :class:`Forbidden` if ``sched_policy`` is not allowed."""
+    """Return a function that raises :class:`Forbidden` for a forbidden ``sched_policy``."""
     for name in (policy_module.__name__, "oslo_policy"):
         # The policy file may be nova's, with rules that this service does not have.
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -84,7 +84,7 @@ def policy_hint_check(settings: Settings) -> Callable[[Context], None]:
 
 @contextmanager
 def start_monitoring(settings: Settings) -> Iterator[tuple[Metrics | None, Monitor | None]]:
-    """Yield metrics and their server if ``[scheduler] metrics_listen`` is set, otherwise None.
+    """Yield metrics and their server, or None without ``[scheduler] metrics_listen``.
 
     Raises :class:`Error` if it cannot listen on that address.
     """
@@ -108,7 +108,7 @@ def start_monitoring(settings: Settings) -> Iterator[tuple[Metrics | None, Monit
 
 
 def announcement_of(settings: Settings, workers: int) -> str:
-    """Return the line that is printed at start."""
+    """Return the line that a start of the service prints."""
     return (
         f"placement-sched nova-scheduler serves {messaging.bus_of(settings)} on "
         f"{describe_database(settings)}, host {settings.DEFAULT.host}, workers {workers}"

@@ -51,13 +51,13 @@ def build_option_parser(parser: argparse.ArgumentParser) -> argparse.ArgumentPar
 
 
 class _Commands:
-    """Subparsers of ``placement-sched`` that add the arguments of a command to a parser."""
+    """Subparsers that add the arguments of a command to a parser."""
 
     def __init__(self, words: Sequence[str], parser: argparse.ArgumentParser) -> None:
         self._words, self._parser = words, parser
 
     def add_parser(self, name: str, **_options: Any) -> Parser:
-        """Return a parser for the command or its group, and otherwise an unused parser."""
+        """Return a parser for the command or its group, or an unused parser for others."""
         word, *rest = self._words
         if word not in {name, name.removesuffix("s")}:
             return Parser(prog=name)
@@ -65,7 +65,7 @@ class _Commands:
 
 
 class _Cell(FormattableColumn[Any]):
-    """A value with another text for people."""
+    """A value that is shown to people as another text."""
 
     def __init__(self, value: Any, text: str) -> None:
         super().__init__(value)
@@ -77,13 +77,13 @@ class _Cell(FormattableColumn[Any]):
 
 
 class _SchedulerCommand(command.Command):
-    """A command of ``placement-sched`` that returns its output to the ``openstack`` command."""
+    """Command of ``placement-sched`` that gives its output to the ``openstack`` command."""
 
     module: ClassVar[str]
     words: ClassVar[Sequence[str]]
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Return the parser, with the arguments of the same command of ``placement-sched``."""
+        """Return the parser with the arguments of the command in ``placement-sched``."""
         parser = super().get_parser(prog_name)
         import_module(f"{_FOLDER}.{self.module}").register(_Commands(self.words, parser))
         return parser
@@ -129,7 +129,7 @@ class _Show(_SchedulerCommand, command.ShowOne):
 
 
 def _define(base: type, module: str, words: str, summary: str) -> Any:
-    """Return the class of a command with a summary for the list of commands."""
+    """Define the class of a command, with a summary for the list of commands."""
     members = {"module": module, "words": words.split(), "__doc__": summary, "__module__": __name__}
     return type(words.title().replace(" ", ""), (base,), members)
 

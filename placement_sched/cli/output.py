@@ -54,7 +54,7 @@ MOVE_COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The result of a command.
+    """The result of a command, for people and for programs.
 
     ``document`` is its JSON. ``report`` prints the text for people, by default a table of
     ``columns``. A show has a single row.
@@ -75,7 +75,7 @@ def is_report(arguments: argparse.Namespace) -> bool:
 
 
 def print_output(arguments: argparse.Namespace, output: Output) -> None:
-    """Print a result in the format of the arguments, or pass it to the openstack command."""
+    """Print a result in the selected format, or pass it to the ``openstack`` command."""
     if receive := getattr(arguments, "receive", None):
         receive(output)
         return
@@ -126,7 +126,7 @@ def print_csv(values: Sequence[Any]) -> None:
 def build_table(
     columns: Sequence[Column], rows: Sequence[Any], *, is_show: bool = False, has_all: bool = False
 ) -> Table:
-    """Return a table for people, with ``hidden`` columns if ``has_all``."""
+    """Build a table for people, with ``hidden`` columns if ``has_all``."""
     columns = [column for column in columns if has_all or not column.hidden]
     if is_show:
         table = make_table("Field", "Value")
@@ -142,7 +142,10 @@ def build_table(
 
 
 def check_columns(arguments: argparse.Namespace, columns: Sequence[Column]) -> None:
-    """Raise :class:`Invalid` for an unknown column, before a command changes anything."""
+    """Reject unknown columns, before a command changes anything.
+
+    Raises :class:`Invalid`.
+    """
     if "receive" not in arguments:
         find_columns(columns, [*arguments.column, *arguments.sort_column])
 
@@ -153,7 +156,10 @@ def find_columns(columns: Sequence[Column], names: Sequence[str]) -> Sequence[Co
 
 
 def _find(columns: Sequence[Column], name: str) -> Column:
-    """Return the column of a name, regardless of case, or raise :class:`Invalid`."""
+    """Find the column with a name, in any case.
+
+    Raises :class:`Invalid` if there is none.
+    """
     by_key = {_normalise_name(column.name): column for column in columns}
     if _normalise_name(name) not in by_key:
         names = [column.name for column in columns]
@@ -168,21 +174,21 @@ def _normalise_name(name: str) -> str:
 
 
 def _build_sort_key(value: Any) -> tuple[int, Any]:
-    """Order numbers before texts, and None last."""
+    """Return a sort key that orders numbers before texts, and None last."""
     if value is None:
         return 2, ""
     return (0, value) if isinstance(value, int | float) else (1, str(_format_cell(value)))
 
 
 def _format_cell(value: Any) -> Any:
-    """Return a value for a cell of CSV: lists and objects as JSON."""
+    """Format a value for a cell of CSV, with lists and objects as JSON."""
     return (
         json.dumps(value, ensure_ascii=False) if isinstance(value, list | tuple | dict) else value
     )
 
 
 def _format_value(value: Any) -> str:
-    """Return the text of a value for people."""
+    """Format a value as text for people."""
     if value is None or value in ("", [], {}):
         return "-"
     if isinstance(value, dict):
@@ -191,7 +197,7 @@ def _format_value(value: Any) -> str:
 
 
 def format_amount(resource_class: str, amount: int | None) -> str:
-    """Return an amount of a resource class with a readable unit: ``64 GiB``."""
+    """Format an amount of a resource class with a readable unit, such as ``64 GiB``."""
     if amount is None:
         return "-"
     unit = _UNIT_OF.get(resource_class)

@@ -71,7 +71,7 @@ def run_check(arguments: argparse.Namespace) -> int:
 
 
 def _list_lines(findings: Iterable[Finding]) -> list[str]:
-    """Return a line for each problem and dry run, and a line for the names that are provided."""
+    """Format a line for each problem and dry run, and a line for all provided names."""
     findings = list(findings)
     provided: dict[str, list[str]] = {}
     for finding in findings:
@@ -82,7 +82,7 @@ def _list_lines(findings: Iterable[Finding]) -> list[str]:
 
 
 def _expand(targets: list[str]) -> list[str]:
-    """Return the targets, with the Python files of folders in their place."""
+    """Replace folders among the targets by their Python files."""
     expanded: list[str] = []
     for target in targets:
         path = Path(target)

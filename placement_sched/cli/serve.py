@@ -147,7 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Server(MPServer):
-    """Granian's server with reloaded settings and permanent replacement of workers.
+    """Granian's server, which reloads settings and replaces workers without end.
 
     Granian stops if a worker ends within 5.5 s after its replacement. This server stops only if a
     worker cannot start. At SIGHUP granian replaces all workers, but here the workers read the
@@ -172,7 +172,7 @@ class _Server(MPServer):
         self.beats = RawArray(ctypes.c_double, _BEATS)
 
     def _init_shared_socket(self) -> None:
-        """Let all workers accept from the passed socket, otherwise each from its own socket.
+        """Make workers accept from the socket that systemd passed, or from their own.
 
         systemd keeps the socket open while the server restarts, so that connections wait.
         """
@@ -222,7 +222,7 @@ class _Server(MPServer):
         stop()
 
     def shutdown(self, exit_code: int = 0) -> None:
-        """Stop the workers and kill workers that do not end in time."""
+        """Stop the workers, and kill workers that do not end in time."""
         LOG.info("stopping: %s", self.stopped_by or "a worker cannot start")
         workers: list[Any] = self.wrks
         for worker in workers:
@@ -265,7 +265,7 @@ def _could_not_start(worker: Any) -> bool:
 
 
 class _Worker:
-    """State that a forked worker process inherits.
+    """Worker process, with the state that it inherits.
 
     ``parent`` is the process id of the server. ``stopping`` becomes true before the server stops.
     ``beats`` has the times when the event loops ran.
@@ -278,7 +278,7 @@ class _Worker:
         self._accepted, self._is_away = (RawValue(ctypes.c_bool, False) for _ in range(2))
 
     def load(self) -> AsgiToWsgi:
-        """Create and return the application in a worker process.
+        """Create the application in a worker process.
 
         The database is prepared now if it is reachable, otherwise at a later request.
         """
@@ -383,7 +383,10 @@ def warn_of_idle(workers: int) -> None:
 
 
 def check_noauth2(settings: Settings, host: str) -> None:
-    """Raise :class:`ConfigurationError` if other machines could use the default noauth2."""
+    """Reject the default noauth2 if other machines could use it.
+
+    Raises :class:`ConfigurationError`.
+    """
     explicit = is_explicit(settings.conf, "api", "auth_strategy")
     if settings.api.auth_strategy != "noauth2" or explicit:
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova-shadow report``: agreement of nova and this service, with reasons of differences."""
+"""``nova-shadow report``: how often nova and this service agree, and why not."""
 
 import argparse
 from datetime import datetime

@@ -26,7 +26,7 @@ _UUID_LENGTH = 36
 
 
 class TextConsole(Console):
-    """Standard output as a console: a pipe or file gets whole lines, without padding."""
+    """Console on stdout, which writes whole lines without padding to a pipe or file."""
 
     def __init__(self) -> None:
         self._is_pipe = not sys.stdout.isatty()
@@ -35,7 +35,10 @@ class TextConsole(Console):
         super().__init__(width=width if self._is_pipe else None)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print objects. Columns that do not fit the terminal continue beyond its edge."""
+        """Print objects.
+
+        Columns that do not fit the terminal continue beyond its edge.
+        """
         options["crop"] = False
         if not self._is_pipe:
             super().print(*objects, **options)
@@ -47,7 +50,7 @@ class TextConsole(Console):
 
 
 class TextTable(Table):
-    """A table whose columns are at least as wide as the UUIDs in them."""
+    """Table whose columns are at least as wide as the UUIDs in them."""
 
     def add_row(self, *cells: Any, **options: Any) -> None:
         """Add a row of texts or renderables."""
@@ -92,12 +95,12 @@ def print_result(arguments: argparse.Namespace, document: object, lines: Iterabl
 
 
 def count_noun(number: int, noun: str) -> str:
-    """Return a number with its noun: ``1 host``, ``2 hosts``."""
+    """Join a number with its noun, as ``1 host`` or ``2 hosts``."""
     return f"{number} {noun}{'s' * (number != 1)}"
 
 
 def make_table(*headings: str) -> TextTable:
-    """Return a table with these columns, and a line under its headings."""
+    """Create a table with these columns, and a line under the headings."""
     table = TextTable(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
     for heading in headings:
         table.add_column(heading, overflow="fold")

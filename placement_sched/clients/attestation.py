@@ -41,7 +41,7 @@ _MT_WILSON_TIME = "%a %b %d %H:%M:%S %Y"
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The trust level of a host, and its time (naive UTC, None if unknown)."""
+    """The trust level of a host, with its time (naive UTC, None if unknown)."""
 
     trust: str = UNKNOWN
     since: datetime | None = None
@@ -75,7 +75,10 @@ class Attestation:
         self._service = RemoteService(adapter, "attestation")
 
     def poll(self, hosts: Collection[str]) -> Mapping[str, Level]:
-        """Poll the levels of hosts, or raise :class:`ServiceFailed`."""
+        """Poll the trust levels of hosts.
+
+        Raises :class:`ServiceFailed`.
+        """
         body = {"count": len(hosts), "hosts": list(hosts)}
         answer = self._service.get_json("POST", _PATH, body=body, taken=_SUCCESS)
         with self._service.reading(_PATH, "POST"):
@@ -83,7 +86,10 @@ class Attestation:
 
 
 def _parse_level(document: Mapping[str, Any]) -> tuple[str, Level]:
-    """Parse a host and its level. A level without a valid time is unknown."""
+    """Parse a host and its level.
+
+    A level without a valid time is unknown.
+    """
     since = _parse_time(document.get("vtime"))
     trust = UNKNOWN if since is None else str(document["trust_lvl"])
     return str(document["host_name"]), Level(trust, since)
@@ -100,7 +106,7 @@ def _parse_time(text: Any) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class AttestedLevel:
-    """The level of a host, the time of its poll, and the reason of a failed poll."""
+    """The trust level of a host, the time of its poll, and why a poll failed."""
 
     level: Level
     polled_at: datetime
@@ -123,7 +129,7 @@ class AttestedHosts:
         self._cache: dict[str, AttestedLevel] = {}
 
     def levels(self, hosts: Collection[str]) -> Mapping[str, AttestedLevel]:
-        """Return the current levels of hosts, polled again if any has expired."""
+        """Return the current levels of hosts, and poll again if a level has expired."""
         with self._lock:
             now = self._clock()
             if not all(self._is_valid(self._cache.get(host), now) for host in hosts):

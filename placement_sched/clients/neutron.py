@@ -27,7 +27,7 @@ class Neutron:
     def __init__(
         self, adapter: Adapter, *, remembered: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Use ``adapter``, and cache the extensions for ``remembered`` seconds."""
+        """Read from ``adapter``, and cache the extensions for ``remembered`` seconds."""
         self._service = RemoteService(adapter, "network")
         self._cache_seconds = remembered
         self._clock = clock
@@ -47,7 +47,7 @@ class Neutron:
             )
 
     def segments_of_subnet(self, subnet_id: str) -> tuple[str, ...] | None:
-        """Return the segment of a subnet, if any, or None if the subnet does not exist.
+        """Return the segments of a subnet (at most 1), or None for an unknown subnet.
 
         As in nova, no subnet has a segment if neutron lacks the segment extension.
         """
@@ -58,7 +58,7 @@ class Neutron:
         return None if subnet is None else self._segments(path, [subnet])
 
     def segments_of_network(self, network_id: str) -> tuple[str, ...]:
-        """Return the segments of a network's subnets.
+        """Return the segments of all subnets of a network.
 
         There are none if the network is not routed or does not exist, or if neutron lacks the
         segment extension.

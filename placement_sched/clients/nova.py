@@ -25,7 +25,7 @@ _BINARY = "nova-compute"
 
 @dataclass(frozen=True, slots=True)
 class NovaServer:
-    """An instance as nova shows it: its host, status and current task.
+    """An instance as nova shows it, with host, status and current task.
 
     ``fault`` is the message of an instance in ERROR.
     """
@@ -76,20 +76,20 @@ class Nova:
         return [server for server in servers if server.host == host]
 
     def live_migrate(self, uuid: str, host: str) -> str | None:
-        """Start a live migration, and return the reason if nova rejects it."""
+        """Start a live migration, and return why nova rejects it, or None."""
         body = {"host": host, "block_migration": "auto"}
         return self._act(uuid, {"os-migrateLive": body}, 202)
 
     def cold_migrate(self, uuid: str, host: str) -> str | None:
-        """Start a cold migration, and return the reason if nova rejects it."""
+        """Start a cold migration, and return why nova rejects it, or None."""
         return self._act(uuid, {"migrate": {"host": host}}, 202)
 
     def confirm(self, uuid: str) -> str | None:
-        """Confirm a cold migration, and return the reason if nova rejects it."""
+        """Confirm a cold migration, and return why nova rejects it, or None."""
         return self._act(uuid, {"confirmResize": None}, 204)
 
     def migration_status(self, uuid: str) -> str | None:
-        """Return the status of the newest migration of an instance, None if there is none."""
+        """Return the status of an instance's newest migration, or None without migrations."""
         path = "/os-migrations"
         response = self._service.get_json("GET", path, params={"instance_uuid": uuid})
         with self._service.reading(path):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client of a placement API, OpenStack's or this service's.
+"""Client of a placement API, either OpenStack's or this service's.
 
 The API changes a single provider per request. The client reads the provider with its generation,
 writes it with the same generation, and retries if another client was faster.
@@ -108,7 +108,7 @@ def open_trait_file(path: Path, placement: str) -> Iterator[TraitFile]:
 
 
 class RemotePlacement:
-    """Client for the aggregates and traits of providers, with a record of added traits."""
+    """Client that changes aggregates and traits of providers, and records added traits."""
 
     #: A failure of placement ends a run, and the changes of the batches before are reported.
     batch = 1
@@ -126,7 +126,7 @@ class RemotePlacement:
     def providers_with(
         self, attribute: SyncedAttribute, names: Collection[str]
     ) -> Mapping[str, frozenset[str]]:
-        """Return the providers that have each of these traits or aggregates.
+        """Map each of these traits or aggregates to its providers.
 
         Sends an HTTP request for each name.
         """
@@ -183,7 +183,7 @@ class RemotePlacement:
         return ChangeResult(frozenset(changed), frozenset(missing), failed)
 
     def read_record(self) -> dict[ProviderTrait, str]:
-        """Return the recorded traits, with the aggregates that require them."""
+        """Map the recorded traits to the aggregates that require them."""
         return {} if self._record is None else dict(self._record.aggregates)
 
     def update_record(
@@ -204,7 +204,10 @@ class RemotePlacement:
             self._record.save(planned)
 
     def _change(self, uuid: str, change: ProviderChange) -> bool:
-        """Change a provider if needed, or raise :class:`NotFound` or :class:`Invalid`."""
+        """Change a provider if needed, and return whether it was changed.
+
+        Raises :class:`NotFound` or :class:`Invalid`.
+        """
         attribute, name, _, adding = change
         path = f"/resource_providers/{quote(uuid, safe='')}/{attribute}"
         read = self._service.get_json("GET", path, taken=(200, 404))
@@ -229,7 +232,10 @@ class RemotePlacement:
 
 
 def read_remote_hosts(service: RemoteService) -> HostMap:
-    """Read a compute API's aggregates and hosts, or raise :class:`ServiceFailed`."""
+    """Read aggregates and hosts from a compute API.
+
+    Raises :class:`ServiceFailed`.
+    """
     aggregates = service.listed("/os-aggregates", "aggregates", _parse_aggregate)
     service_hosts = service.listed(
         "/os-services", "services", lambda item: str(item["host"]), binary="nova-compute"
@@ -245,7 +251,7 @@ def read_remote_hosts(service: RemoteService) -> HostMap:
 
 
 def _hypervisors(service: RemoteService) -> dict[str, str]:
-    """Return the hosts of compute nodes by node uuid, read in pages.
+    """Map the uuids of compute nodes to hosts, read in pages.
 
     A short page may be followed by another, so that reading ends at a page without new nodes. nova
     and this service return all other lists completely.

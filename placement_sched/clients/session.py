@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of other services, and sessions by options of the configuration.
+"""Clients of other services, with sessions that the configuration describes.
 
 Requests use keystoneauth with a fixed microversion. Errors are exceptions of this service.
 """
@@ -63,7 +63,7 @@ class ServiceResponse:
 
     @property
     def text(self) -> str:
-        """Status, reason and the message of an error of placement, nova or keystone."""
+        """Return status, reason and message of an error of placement, nova or keystone."""
         first: Any = None
         if isinstance(self.document, dict):
             first = self.document.get("errors") or next(iter(self.document.values()), None)
@@ -75,7 +75,7 @@ class ServiceResponse:
 
 
 class RemoteService:
-    """Client of a service, with the microversion of its type, if any.
+    """Client of a service, with the microversion for services of its type.
 
     ``kind`` is the type in OpenStack's service catalogue. ``timeout`` is in seconds. ``version`` is
     another microversion, and the release that added it.
@@ -94,7 +94,10 @@ class RemoteService:
 
     @property
     def place(self) -> str:
-        """The URL of the service, which raises :class:`ServiceFailed` if missing."""
+        """Return the URL of the service.
+
+        Raises :class:`ServiceFailed` if the catalogue lacks it.
+        """
         try:
             address = self._adapter.get_endpoint()
         except ClientException as failure:
@@ -155,14 +158,20 @@ class RemoteService:
         raise self.failed(f"{place} answered {response.text} to {method} {path}{hint}")
 
     def listed(self, path: str, key: str, read: Callable[[Any], T], **params: str | int) -> list[T]:
-        """Read a list and parse its items with ``read``, or raise :class:`ServiceFailed`."""
+        """Read a list, and parse its items with ``read``.
+
+        Raises :class:`ServiceFailed`.
+        """
         document = self.get_json("GET", path, params=params).document
         with self.reading(path):
             return [read(item) for item in document[key]]
 
     @contextmanager
     def reading(self, path: str, method: str = "GET") -> Iterator[None]:
-        """Raise :class:`ServiceFailed` if a document does not have the shape of the API."""
+        """Report a document that does not have the shape of the API.
+
+        Raises :class:`ServiceFailed`.
+        """
         try:
             yield
         except (LookupError, TypeError, ValueError, AttributeError):
@@ -170,7 +179,7 @@ class RemoteService:
             raise self.failed(f"{self.place} did not answer {method} {path} as {api}") from None
 
     def failed(self, detail: str) -> ServiceFailed:
-        """Return an exception for this service."""
+        """Build the exception for a failure of this service."""
         return ServiceFailed(detail, service=self.kind)
 
     def _check_version(self, response: ServiceResponse, place: str) -> None:
@@ -187,14 +196,14 @@ class RemoteService:
 
 
 def exception_chain(failure: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and its chain of contexts."""
+    """Yield an exception, and the exceptions in its chain of contexts."""
     while failure is not None:
         yield failure
         failure = failure.__context__
 
 
 def exception_reason(failure: Exception) -> str:
-    """Return the first error of the system, TLS or ``http.client`` as text.
+    """Return the first system, TLS or ``http.client`` error behind a failure, as text.
 
     Without such an error in the chain of contexts, returns the text of ``failure``.
     """
@@ -223,16 +232,16 @@ def silence_library_logs(names: Iterable[str] = _NOISY_LOGGERS) -> Iterator[None
 
 
 def check_installed(group: str, auth_type: str | None) -> None:
-    """Raise :class:`ConfigurationError` if keystoneauth lacks a plugin.
+    """Reject an ``auth_type`` that keystoneauth has no plugin for.
 
-    Loading a missing plugin would also print stevedore's error.
+    Raises :class:`ConfigurationError`. Loading a missing plugin would also print stevedore's error.
     """
     if auth_type and not entry_points(group=_AUTH_PLUGINS, name=auth_type):
         raise ConfigurationError(f"[{group}] auth_type {auth_type} is not installed")
 
 
 def adapter_for_options(conf: cfg.ConfigOpts, group: str, *, retries: int) -> Adapter | None:
-    """Return an adapter for the service of an option group, or None.
+    """Create the adapter for the service of an option group, or return None.
 
     The group has keystoneauth's options, registered in ``conf``. Without ``auth_type``, requests to
     ``endpoint_override`` are unauthenticated. ``retries`` applies if the options set no retries.

@@ -15,7 +15,7 @@ _MAX_WAIT = 1
 
 
 class Notifier:
-    """The state of this service for systemd, if a unit with ``Type=notify`` started it.
+    """Notify systemd of the state of this service, if its unit has ``Type=notify``.
 
     The variables of systemd are removed from the environment: no library and no child process
     sends messages too.

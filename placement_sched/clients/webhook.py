@@ -22,12 +22,12 @@ _QUIET.propagate = False
 
 
 def digest_of(address: str) -> str:
-    """Return a digest of an address, whose path may contain a secret."""
+    """Derive a digest from an address, whose path may contain a secret."""
     return sha256(address.encode()).hexdigest()[:32]
 
 
 def shown(address: str) -> str:
-    """Return scheme, host and port of an address, for logs."""
+    """Return scheme, host and port of an address for logs, without secrets."""
     parts = urlsplit(address)
     return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
 

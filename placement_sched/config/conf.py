@@ -22,7 +22,7 @@ AnyConf = TypeVar("AnyConf", bound=cfg.ConfigOpts)
 
 
 def settings_in_effect() -> Settings | None:
-    """Return the settings of the running plugin, or None outside of a run."""
+    """Return the settings of the plugin that is running, or None."""
     settings: Settings | None = SETTINGS_IN_EFFECT.get()
     return settings
 
@@ -51,7 +51,7 @@ class in_effect:  # noqa: N801 - a context manager is named so
 
 
 def new_conf(*, follows_plugins: bool = False) -> Conf:
-    """Create an oslo.config object with every core option, before any file is read."""
+    """Create an oslo.config object with every core option, before files are read."""
     conf = Conf(follows_plugins=follows_plugins)
     for module in (logs, api, services, notifications):
         module.register(conf)
@@ -67,7 +67,7 @@ def register_core_options(conf: cfg.ConfigOpts) -> None:
 
 @lru_cache
 def restart_options() -> frozenset[tuple[str, str]]:
-    """Return group and name of the options that are read only when the server starts.
+    """Return group and name of the options that only the start of a server reads.
 
     Options of plugins are never among them: they are read per request.
     """
@@ -122,10 +122,10 @@ CONF = new_conf(follows_plugins=True)
 
 
 def share_files(conf: Conf) -> Conf:
-    """Read the files of ``conf`` into the objects that plugins use, and return ``conf``.
+    """Read the files of ``conf`` also into the objects that plugins use.
 
-    These are ``CONF`` and oslo.config's ``cfg.CONF``. Options that a plugin registers later, in
-    ``__init__`` or at first use, then have the values of the files.
+    Returns ``conf``. These objects are ``CONF`` and oslo.config's ``cfg.CONF``. Options that a
+    plugin registers later, in ``__init__`` or at first use, then have the values of the files.
     """
     for plugin_conf in (cfg.CONF, CONF):
         if plugin_conf is not conf and _files_of(plugin_conf) != _files_of(conf):

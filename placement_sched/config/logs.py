@@ -62,7 +62,7 @@ def setup(conf: cfg.ConfigOpts) -> None:
 
 
 def log_stacks_on_signal() -> None:
-    """Let SIGUSR2 write the stacks of all threads to the log of this process and its forks.
+    """Make SIGUSR2 write the stacks of all threads to the log, also in forks.
 
     A separate thread writes them, as the signal may interrupt a handler of the log.
     """
@@ -90,7 +90,7 @@ def _is_useful(record: logging.LogRecord) -> bool:
 
 
 class EscapingFormatter(ContextFormatter):
-    """oslo.log's formatter with escaped texts, so that no request can forge a log line."""
+    """oslo.log's formatter, which escapes texts so that no request can forge a log line."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """Return the first line of a record in the operator's format, with escaped texts."""

@@ -29,7 +29,7 @@ _OF_OSLO_CONFIG = {"config_file", "config_dir", "shell_completion"}
 
 
 class OptionGroup:
-    """The options of a group, as attributes: ``settings.scheduler.max_attempts``."""
+    """The options of a group as attributes, as in ``settings.scheduler.max_attempts``."""
 
     __slots__ = ("_name", "_values")
 
@@ -37,7 +37,10 @@ class OptionGroup:
         self._name, self._values = name, values
 
     def __getattr__(self, option: str) -> Any:
-        """Return the value in effect, or raise :class:`AttributeError`."""
+        """Return the value in effect.
+
+        Raises :class:`AttributeError` for an unknown option.
+        """
         try:
             return self._values[option]
         except KeyError:
@@ -52,12 +55,12 @@ class OptionGroup:
         return iter(self._values)
 
     def with_fallback(self, group: Mapping[str, Any]) -> "OptionGroup":
-        """Return a group with the options of ``group`` that this group lacks."""
+        """Add the options of ``group`` that this group lacks."""
         return OptionGroup(self._name, ChainMap(self._values, group))  # type: ignore[arg-type]
 
 
 class Conf(cfg.ConfigOpts):
-    """An oslo.config object that lists its options and reads their older environment names.
+    """oslo.config object that lists its options and reads older environment names.
 
     With ``follows_plugins``, it returns the settings of the running plugin while a plugin runs.
     """
@@ -85,7 +88,7 @@ class Conf(cfg.ConfigOpts):
 
     @property
     def registered(self) -> Mapping[str, Mapping[str, cfg.Opt]]:
-        """All registered options, by group and attribute name."""
+        """Map groups and attribute names to all registered options."""
         return self._options
 
     def register_opt(self, opt: cfg.Opt, group: Any = None, cli: bool = False, **more: Any) -> bool:
@@ -115,7 +118,7 @@ class Conf(cfg.ConfigOpts):
             super().import_opt(name, module_str, group)
 
     def has_option_of_nova(self, name: str, module_str: str, group: Any) -> bool:
-        """Return whether an option of a module of nova exists, by its current or a former name."""
+        """Return whether a module of nova has an option with this current or former name."""
         if module_str.partition(".")[0] != "nova":
             return False
         group = _group_name(group)
@@ -133,7 +136,7 @@ def _group_name(group: Any) -> str:
 
 
 def with_help(*options_and_help: Any) -> tuple[cfg.Opt, ...]:
-    """Return options with their help texts, from alternating options and texts."""
+    """Build options, with their help, from alternating options and texts."""
     options: tuple[cfg.Opt, ...] = options_and_help[::2]
     for option, text in zip(options, options_and_help[1::2], strict=True):
         option.help = text
@@ -141,7 +144,7 @@ def with_help(*options_and_help: Any) -> tuple[cfg.Opt, ...]:
 
 
 def deprecated_in_default(name: str | None = None) -> dict[str, Any]:
-    """Return the option arguments for a former name in ``[DEFAULT]``."""
+    """Build the option arguments for a former name in ``[DEFAULT]``."""
     return {"deprecated_name": name, "deprecated_group": "DEFAULT"}
 
 
@@ -157,7 +160,7 @@ def is_explicit(conf: cfg.ConfigOpts, group: str, name: str) -> bool:
 
 
 def names_of(option: cfg.Opt, group: str, name: str) -> list[tuple[str, str]]:
-    """Return group and name of an option: the current name, then the older names."""
+    """Return group and name of an option, first the current, then the older names."""
     older_names = [(old.group or group, old.name or name) for old in option.deprecated_opts]
     return [(group, name), *older_names]
 
@@ -183,13 +186,16 @@ class AliasedBoolOpt(cfg.BoolOpt):
 
 
 class HttpAddress(types.URI):
-    """Type of an ``http`` or ``https`` address, whose port oslo.config does not check."""
+    """Type of an ``http`` or ``https`` address with a valid port, unlike oslo.config's."""
 
     def __init__(self) -> None:
         super().__init__(max_length=2048, schemes=["http", "https"])
 
     def __call__(self, value: Any) -> Any:
-        """Return the address, or raise :class:`ValueError` if it has no host or a wrong port."""
+        """Return the address.
+
+        Raises :class:`ValueError` if it has no host or a wrong port.
+        """
         address = super().__call__(value)
         parts = urlsplit(address)
         if not parts.hostname or parts.port == 0:  # reading a port above 65535 raises
@@ -198,7 +204,7 @@ class HttpAddress(types.URI):
 
 
 class _Environment(ConfigurationSource):
-    """oslo.config's source of environment variables, extended by older option names."""
+    """oslo.config's source of environment variables, with older names of options."""
 
     def __init__(self, variables: Any) -> None:
         self._variables, self.get_name = variables, variables.get_name

@@ -69,7 +69,10 @@ class Settings:
         return cls(conf, options, groups, sections)
 
     def __getattr__(self, group: str) -> OptionGroup:
-        """Return the group with this name, or raise :class:`AttributeError`."""
+        """Return the option group with this name.
+
+        Raises :class:`AttributeError` for an unknown group.
+        """
         try:
             return self._groups[group]
         except KeyError:
@@ -77,7 +80,7 @@ class Settings:
 
     @property
     def unknown_owner(self) -> tuple[str, str]:
-        """The project and user of consumers that were created without them."""
+        """Return the project and user of consumers that were created without them."""
         options = self.placement
         return options.incomplete_consumer_project_id, options.incomplete_consumer_user_id
 
@@ -110,7 +113,7 @@ class Settings:
         return Origin(sources.CONFIGURATION, None if place is None else str(place))
 
     def place_in_files(self, group: str, name: str) -> Place | None:
-        """Return the line of the files that sets an option, by a current or older name."""
+        """Return the line in the files that sets an option, by any of its names, or None."""
         option = self.conf.registered[group][name]
         assignment = sources.last_assignment(self.sections, names_of(option, group, name))
         return None if assignment is None else assignment.place
@@ -147,7 +150,7 @@ class Settings:
         )
 
     def with_values_of(self, other: "Settings", options: Collection[tuple[str, str]]) -> "Settings":
-        """Return these settings with the values of ``options`` from ``other``, if it has them."""
+        """Replace the values of ``options`` by the values in ``other``, if it has them."""
         groups = {name: dict(group._values) for name, group in self._groups.items()}  # noqa: SLF001 - own class
         for group, name in options:
             if other.has(group, name) and self.has(group, name):
@@ -155,7 +158,10 @@ class Settings:
         return Settings(self.conf, self._options, groups, self.sections)
 
     def resolve_option(self, key: str, source: str = OF_REQUEST) -> tuple[str, str]:
-        """Resolve an override's key to group and name, or raise :class:`Invalid`."""
+        """Resolve an override's key to group and name.
+
+        Raises :class:`Invalid`.
+        """
         group, _, name = key.rpartition(".")
         group = group or "DEFAULT"
         if name in self._options.get(group, {}):
@@ -189,7 +195,7 @@ def _read(conf: Conf, group: str, name: str, option: cfg.Opt) -> Any:
 
 
 def _find_assignment(conf: Conf, names: list[tuple[str, str]]) -> Assignment | None:
-    """Return the assignment that sets an option, by any of its names, or None."""
+    """Return the assignment that sets an option by any of its names, or None."""
     if conf.environment_is_read:  # get_location fails if the value is wrong
         for group, name in names:
             variable = f"OS_{group.upper()}__{name.upper().replace('-', '_')}"

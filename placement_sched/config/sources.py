@@ -33,7 +33,7 @@ _TYPES = {"int()": "an integer", "float()": "a number", "to float": "a number"}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A location: a file and line, or the environment (line 0)."""
+    """A location: a file with a line, or the environment (line 0)."""
 
     file: str
     line: int
@@ -44,7 +44,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A ``name = value`` line of a section, and the location of the section's heading."""
+    """A line ``name = value`` of a section, with the location of the section's heading."""
 
     place: Place
     heading: Place
@@ -55,7 +55,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The layer of an option's value, and its place in the layer, if any."""
+    """The layer that an option's value comes from, with the place in the layer, or None."""
 
     source: str
     place: str | None = None
@@ -69,10 +69,10 @@ NO_SECTIONS: Sections = MappingProxyType({})
 
 
 def with_directories(names: Iterable[str]) -> list[str]:
-    """Return files together with the files of their ``.d`` directories, in reading order.
+    """List files with the files of their ``.d`` directories, in reading order.
 
-    After ``placement.conf`` follow the files ``*.conf`` of ``placement.conf.d``, by name, as in
-    oslo.config. Raises :class:`ConfigurationError` if a directory cannot be read.
+    After ``placement.conf`` follow the files ``*.conf`` of ``placement.conf.d``, sorted by name, as
+    in oslo.config. Raises :class:`ConfigurationError` if a directory cannot be read.
     """
     files: dict[str, None] = {}
     for name in names:
@@ -95,7 +95,7 @@ def list_files(conf: cfg.ConfigOpts) -> list[str]:
 
 
 def named_files(conf: cfg.ConfigOpts) -> str:
-    """Return the suffix of a start message that lists the configuration files."""
+    """Return the end of a start message, which lists the configuration files."""
     files = list_files(conf)
     return f", configuration {', '.join(files)}" if files else ""
 
@@ -121,7 +121,10 @@ def last_assignment(sections: Sections, names: Iterable[tuple[str, str]]) -> Ass
 
 
 def sections_of(files: Iterable[str]) -> Sections:
-    """Return the assignments of files by section, or raise as :func:`read_assignments`."""
+    """Map the sections of files to their assignments.
+
+    Raises the errors of :func:`read_assignments`.
+    """
     sections: dict[str, list[Assignment]] = {}
     for file in files:
         parser = _parse(file)
@@ -133,7 +136,10 @@ def sections_of(files: Iterable[str]) -> Sections:
 
 
 def read_assignments(file: str) -> tuple[Assignment, ...]:
-    """Read an INI file, or raise :class:`ConfigurationError` with file and line."""
+    """Read an INI file.
+
+    Raises :class:`ConfigurationError` with file and line.
+    """
     return tuple(_parse(file).found)
 
 
@@ -162,7 +168,7 @@ class _Parser(iniparser.BaseParser):
         self._heading = Place(file, 0)
 
     def watched(self, lines: Iterable[str]) -> Iterable[str]:
-        """Yield ``lines`` and note the first line of each assignment, reported at its end."""
+        """Yield ``lines``, and note the first line of each assignment until it ends."""
         for number, line in enumerate(lines, 1):
             if line.strip() and line[0] not in " \t[#;":
                 self._begun.append(number)
@@ -181,7 +187,7 @@ class _Parser(iniparser.BaseParser):
 
 
 def describe_reason(value: object, wrong: Exception) -> str:
-    """Return a readable reason for the error that an option's type raised for ``value``."""
+    """Describe the error that an option's type raised for ``value``."""
     reason = " ".join(str(wrong).split())
     noun = next((noun for python, noun in _TYPES.items() if python in reason), None)
     text = repr(value) if isinstance(value, str) else json.dumps(value)
@@ -189,15 +195,16 @@ def describe_reason(value: object, wrong: Exception) -> str:
 
 
 def wrong_value(line: Assignment, option: cfg.Opt, reason: object) -> str:
-    """Return the message about a wrong value, without the reason if the value is secret."""
+    """Build the message about a wrong value, without the reason for a secret value."""
     return f"[{line.group}] {line.name} has a wrong value{'' if option.secret else f': {reason}'}"
 
 
 def check_number(option: cfg.Opt, value: Value) -> Value:
-    """Return an option's value, or raise :class:`ValueError` for an unusable number.
+    """Return an option's value unless it is an unusable number.
 
-    oslo.config accepts ``inf`` and ``nan``, whose results cannot be written as JSON. It also
-    accepts an empty text as None, which is valid only for an option without a default.
+    Raises :class:`ValueError`. oslo.config accepts ``inf`` and ``nan``, whose results cannot be
+    written as JSON. It also accepts an empty text as None, which is valid only for an option
+    without a default.
     """
     if isinstance(value, float) and not isfinite(value):
         raise ValueError(f"{value} is not a finite number")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Charts of explanations and capacity.
+"""Numbers for charts of explanations and capacity.
 
 A chart is 100 units wide. The templates draw the numbers of this module unchanged.
 """
@@ -35,7 +35,7 @@ _MIN_DIFFERENCE = 5e-4
 
 @dataclass(frozen=True, slots=True)
 class StagePicture:
-    """A stage of the funnel: counts of hosts before and after, and reasons of rejections.
+    """A stage of the funnel, with hosts before and after it, and reasons for rejections.
 
     ``stayed`` is the width of the remaining hosts, ``left`` the width of the rejected hosts.
     """
@@ -60,12 +60,12 @@ class StagePicture:
 
     @property
     def letter(self) -> str:
-        """Return the letter of the stage, which supplements its colour: A to Z, then AA."""
+        """Return the letter of the stage (A to Z, then AA), in addition to its colour."""
         return _LETTERS[self.place % len(_LETTERS)] * (self.place // len(_LETTERS) + 1)
 
     @property
     def words(self) -> str:
-        """Return an operator's words for the hosts that the stage rejects."""
+        """Describe why the stage rejects hosts, in words of an operator."""
         return describe_stage(self.name)
 
     @property
@@ -81,7 +81,7 @@ class StagePicture:
 
 @dataclass(frozen=True, slots=True)
 class FunnelPicture:
-    """The stages in order, and the names of the stages that no host reached."""
+    """The stages in order, and the names of stages that no host has reached."""
 
     stages: tuple[StagePicture, ...]
     unreached: tuple[str, ...]
@@ -120,7 +120,7 @@ def funnel_picture(funnel: Json) -> FunnelPicture:
 
 @dataclass(frozen=True, slots=True)
 class WeightPart:
-    """The contribution of a weigher to a host's weight, with start and width of its bar."""
+    """The part of a host's weight from a weigher, with start and width of a bar."""
 
     weigher: str
     colour: int
@@ -131,7 +131,7 @@ class WeightPart:
 
 @dataclass(frozen=True, slots=True)
 class WeightBar:
-    """The weight of a host that passed, and the parts of the weight."""
+    """The weight of a host that passed, divided into its parts."""
 
     name: str
     node: str
@@ -141,9 +141,10 @@ class WeightBar:
 
 
 def compare_weights(first: Json, second: Json) -> tuple[tuple[str, float], ...]:
-    """Return by how much each weigher prefers the first host, largest difference first.
+    """Compare two hosts' weights by weigher, largest difference first.
 
-    Both are hosts of an explanation. Equal parts are omitted.
+    A difference is positive if the weigher prefers the first host. Both are hosts of an
+    explanation. Equal parts are omitted.
     """
     names = dict.fromkeys([*first["weights"], *second["weights"]])
     differences = [(name, _get_weight(first, name) - _get_weight(second, name)) for name in names]
@@ -153,9 +154,10 @@ def compare_weights(first: Json, second: Json) -> tuple[tuple[str, float], ...]:
 
 @dataclass(frozen=True, slots=True)
 class WeightsPicture:
-    """The best hosts as stacked bars. ``zero`` is the position of weight 0.
+    """Chart of the best hosts as stacked bars.
 
-    ``weighers`` change the weight of any host that passed, ``without_effect`` change none.
+    ``zero`` is the position of weight 0. ``weighers`` change the weight of any host that passed,
+    ``without_effect`` change none.
     """
 
     bars: tuple[WeightBar, ...]
@@ -165,7 +167,7 @@ class WeightsPicture:
 
 
 def weights_picture(hosts: Sequence[Json], weighers: Sequence[Json]) -> WeightsPicture:
-    """Build the chart of the best of these hosts, which are in their final order."""
+    """Build the chart of the best of these hosts, which are in final order."""
     best = hosts[:BEST]
     names = [weigher["name"] for weigher in weighers]
     effective = [name for name in names if any(_get_weight(host, name) for host in hosts)]
@@ -213,7 +215,7 @@ def _get_weight(host: Json, name: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TimelineBar:
-    """The decisions of an interval: position, heights of both outcomes, and the interval."""
+    """The decisions of an interval: position and heights of the bars for both outcomes."""
 
     start: float
     width: float
@@ -226,7 +228,10 @@ class TimelineBar:
 
 @dataclass(frozen=True, slots=True)
 class TimelinePicture:
-    """Bars of decisions over time. A bar is at most 100 units high."""
+    """Bars of decisions over time.
+
+    A bar is at most 100 units high.
+    """
 
     bars: tuple[TimelineBar, ...]
     since: str
@@ -283,7 +288,7 @@ class CapacityPicture:
 
 
 def capacity_picture(answer: Json, per: str | None) -> CapacityPicture:
-    """Build the chart of a ``POST /capacity`` response for a flavor or several."""
+    """Build the chart of a ``POST /capacity`` response for a flavor or for several flavors."""
     bars: list[Json] = []
     for flavor in answer.get("flavors", [answer]):
         defaults = {"exact": True, "inexact_because": (), "refused": ""}

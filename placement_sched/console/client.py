@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Client of the APIs for the pages: HTTP requests to the same application.
+"""Client of the APIs for pages, which sends HTTP requests to the same application.
 
 Authentication, API policy rules, validation and errors apply to the pages as to any program,
 with the token of the person who has signed in.
@@ -40,14 +40,14 @@ _LABELS = {
 
 
 def with_form_labels(error: Json) -> str:
-    """Return the text of an API's error with form labels in place of JSON paths."""
+    """Replace JSON paths in the text of an API's error by form labels."""
     if fault := error.get("fault"):
         return f"{_get_label(split_json_path(fault['path']))}: {plain_reason(fault)}"
     return str(error.get("detail") or error.get("message") or "")
 
 
 def _get_label(steps: Sequence[PathStep]) -> str:
-    """Return the label of a value in a request, else the words of its JSON path."""
+    """Return the form label of a value in a request, else the words of its JSON path."""
     match steps:
         case ["changes", int(index), *inner]:
             keys = join_keys(inner, " ")
@@ -106,7 +106,10 @@ class ApiError(Exception):
 
 
 class SignInNeeded(Exception):
-    """A response with status 401. The pages show the sign-in form."""
+    """A response with status 401.
+
+    The pages show the sign-in form.
+    """
 
 
 class ApiClient:
@@ -136,7 +139,7 @@ class ApiClient:
         return _decode_reply(self.send("POST", path, body=json.dumps(body).encode()))
 
     def aggregate_names(self) -> dict[str, str]:
-        """Get the names of host aggregates by uuid, none if the caller may not list them."""
+        """Map uuids of host aggregates to names, none if the caller may not list them."""
         aggregates = self.list_visible("/compute/v2.1/os-aggregates", "aggregates")
         return {item["uuid"]: item["name"] for item in aggregates}
 
@@ -154,7 +157,10 @@ class ApiClient:
         return items
 
     def send(self, method: str, path: str, query: str = "", body: bytes = b"") -> Reply:
-        """Send a request to an API. ``query`` is an encoded query string."""
+        """Send a request to an API.
+
+        ``query`` is an encoded query string.
+        """
         outer = flask.request.environ
         context = context_of(outer)
         environ: dict[str, Any] = {
@@ -196,7 +202,7 @@ def _decode_reply(reply: Reply) -> Json:
 
 
 def _parse_error(reply: Reply) -> Json:
-    """Return the error object of a response of any of the APIs."""
+    """Return the error object in a response of any API."""
     try:
         document = reply.json()
     except orjson.JSONDecodeError:

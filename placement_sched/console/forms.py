@@ -60,7 +60,7 @@ _SPEC_SPECIAL = frozenset(
 
 
 class FormRequest:
-    """The contents of a form as a request, options and changes.
+    """A form's contents, converted to a request, options and changes.
 
     Each line of a field is a value. A field whose name has a dot is an option
     (``filter_scheduler.ram_weight_multiplier``) and takes precedence over ``override``, which has
@@ -78,7 +78,7 @@ class FormRequest:
 
     @property
     def is_asked(self) -> bool:
-        """Return whether any field has a text."""
+        """Return whether any field of the form has a text."""
         return bool(self.typed)
 
     @property
@@ -133,7 +133,7 @@ class FormRequest:
         return {"request_spec": self.request_spec, **nonempty, **more}
 
     def query(self, **more: str | None) -> str:
-        """Build the query string of the form, with ``more`` fields or without (None)."""
+        """Build the form's query string, with ``more`` fields added or (None) removed."""
         fields = {**self.typed, **more}
         return urlencode({key: text for key, text in fields.items() if text is not None})
 
@@ -168,7 +168,7 @@ class FormRequest:
 
 
 def form_query(request_spec: Mapping[str, Any], overridden: Mapping[str, Any]) -> str | None:
-    """Build the query string that fills the form with a request, if possible.
+    """Build the query string that fills the form with a request, or None.
 
     A flavor object is converted to its sizes, an image object to its properties. ``overridden`` are
     options with their values.
@@ -209,9 +209,9 @@ def _join_lines(lines: Iterable[str]) -> str:
 
 
 def curl(address: str, body: Json | None = None) -> str:
-    """Build the shell command that gets an address or sends a body.
+    """Build the curl command that gets an address or sends a body.
 
-    The token is that of the environment.
+    The token comes from the environment.
     """
     command = f"""curl -s {shlex.quote(address)} -H "X-Auth-Token: ${{OS_TOKEN:-admin}}\""""
     if body is None:
@@ -227,6 +227,9 @@ def _split_lines(fields: MultiDict[str, str], name: str) -> Iterator[str]:
 
 
 def _format_option(field: str, text: str) -> list[str]:
-    """Return a command-line option. A value like an option needs an equals sign."""
+    """Format a command-line option.
+
+    A value like an option needs an equals sign.
+    """
     name = f"--{field.replace('_', '-')}"
     return [f"{name}={text}"] if text.startswith("-") else [name, text]

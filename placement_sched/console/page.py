@@ -101,7 +101,10 @@ def is_local(request: flask.Request) -> bool:
 
 
 def check_shown(request: flask.Request, settings: Settings) -> None:
-    """Raise :class:`NotFound` if the console is not enabled for this client."""
+    """Reject a client that may not see the console.
+
+    Raises :class:`NotFound`.
+    """
     if not is_shown(request, settings):
         raise NotFound(
             "The console is not enabled here: without [console] enabled = true it is shown only to "
@@ -110,10 +113,10 @@ def check_shown(request: flask.Request, settings: Settings) -> None:
 
 
 def check_same_origin(request: flask.Request) -> None:
-    """Raise :class:`Forbidden` if a page of another origin sent the request.
+    """Reject a request that a page of another origin has sent.
 
-    Other sites may link to a page, but may not post a form or read data. Browsers send the origin
-    in ``Sec-Fetch-Site`` and ``Origin`` (Fetch Metadata, W3C).
+    Raises :class:`Forbidden`. Other sites may link to a page, but may not post a form or read data.
+    Browsers send the origin in ``Sec-Fetch-Site`` and ``Origin`` (Fetch Metadata, W3C).
     """
     site = request.headers.get("Sec-Fetch-Site")
     is_navigation = request.method in {"GET", "HEAD"} and request.headers.get("Sec-Fetch-Mode") in {
@@ -156,9 +159,10 @@ NAVIGATION = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The entries of a page's Share menu in addition to its link. None omits an entry.
+    """The entries of a page's Share menu, besides the page's link.
 
-    ``curl`` and ``command`` are shell commands with the same content, the others are addresses.
+    None omits an entry. ``curl`` and ``command`` are shell commands with the same content, the
+    others are addresses.
     """
 
     curl: str | None = None
@@ -183,11 +187,11 @@ def build_share(
     report: str | None = None,
     csv: str | None = None,
 ) -> Share:
-    """Build the Share menu of a page that shows the answer of an API.
+    """Build the Share menu for a page that shows the answer of an API.
 
-    ``api`` and ``query`` are the path and the query string of the API, and ``body`` is sent to it,
-    if any. ``command`` is without the address of the server. ``report`` and ``csv`` are addresses
-    below ``/console``.
+    ``api`` and ``query`` are the path and the query string of the API, and ``body`` is the body of
+    the request to it, or None. ``command`` is without the address of the server. ``report`` and
+    ``csv`` are addresses below ``/console``.
     """
     request = flask.request
     root, url = f"{request.root_path}/console", request.url_root.rstrip("/")
@@ -224,7 +228,7 @@ def page(
 
 
 def redirect_without_empty_fields() -> flask.Response | None:
-    """Return a redirect to this address without its empty fields, or None if it has none.
+    """Redirect to this address without empty fields, or return None without such fields.
 
     Browsers without scripts send every field of a form. An address whose fields are all empty is
     not redirected, so that the page can report it.
@@ -244,14 +248,14 @@ def redirect(path: str) -> flask.Response:
 
 @dataclass(frozen=True, slots=True)
 class FormError:
-    """The error of a form: the status of the page and a text."""
+    """The error of a form, with the status of the page and a text."""
 
     status: int
     detail: str
 
 
 def form_error(failure: ApiError | Error) -> FormError:
-    """Return the error to show for a rejected form."""
+    """Convert a rejection of a form to the error to show."""
     if isinstance(failure, Error):
         return FormError(int(status_of(failure)), failure.detail)
     return FormError(int(failure.status), failure.detail)
@@ -272,33 +276,36 @@ def answer_page(
 
 
 def error_page(status: int, detail: str) -> flask.Response:
-    """Render the page of an error. ``detail`` is a sentence."""
+    """Render the page of an error.
+
+    ``detail`` is a sentence.
+    """
     title = HTTPStatus(status).phrase
     values = {"status": int(status), "detail": detail, "share": None}
     return page("error.html", title, values, status=status)
 
 
 def heading(title: str, *facts: tuple[str, str]) -> Heading:
-    """Build the heading of a report of this service, with the current time."""
+    """Build the heading of a report by this service, with the current time."""
     place = flask.request.url_root.rstrip("/")
     return Heading(title=title, place=place, made=utcnow(), facts=facts)
 
 
 def next_page_query(links: Iterable[Mapping[str, str]]) -> str | None:
-    """Return the query string of the next page, taken from the link of the API."""
+    """Return the query string of the next page, from the API's link, or None."""
     queries = (urlsplit(link["href"]).query for link in links if link["rel"] == "next")
     return next(queries, None)
 
 
 def download(name: str, html: str) -> flask.Response:
-    """Return a report as an attachment."""
+    """Send a report as an attachment."""
     response = with_headers(flask.Response(html, content_type="text/html; charset=utf-8"))
     response.headers["Content-Disposition"] = f'attachment; filename="{name}"'
     return response
 
 
 def csv_file(name: str, titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> flask.Response:
-    """Return a table as an attachment in CSV.
+    """Send a table as an attachment in CSV.
 
     Spreadsheets evaluate texts that begin like a formula. An apostrophe prevents this.
     """

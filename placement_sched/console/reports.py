@@ -36,7 +36,7 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 
 @cache
 def stylesheet() -> str:
-    """Return the stylesheet that all pages and reports share."""
+    """Return the stylesheet of all pages and reports."""
     return (files(__package__) / "static" / "console.css").read_text("utf-8")
 
 
@@ -64,21 +64,21 @@ def _get_environment() -> Environment:
 
 
 def _format_number(value: float) -> str:
-    """Format a number with thousands separators, fractions with three digits."""
+    """Format a number with thousands separators, and a fraction with three digits."""
     if isinstance(value, float) and not value.is_integer():
         return f"{value:,.3f}"
     return f"{int(value):,}"
 
 
 def sizes(flavor: Mapping[str, Any]) -> str:
-    """Format the sizes of a flavor of the compute API: ``2 VCPUs, 4 GiB, 40 GiB disk``."""
+    """Format the sizes of a stored flavor, as ``2 VCPUs, 4 GiB, 40 GiB disk``."""
     vcpus = f"{_format_number(flavor['vcpus'])} {'VCPU' if flavor['vcpus'] == 1 else 'VCPUs'}"
     memory = units.format_amount(flavor["ram"], "MEMORY_MB")
     return f"{vcpus}, {memory}, {units.format_amount(flavor['disk'], 'DISK_GB')} disk"
 
 
 def format_first_names(names: Sequence[str]) -> str:
-    """Format the first names and the number of further names."""
+    """Format the first names, and the number of other names."""
     remaining = len(names) - _MAX_NAMES
     return ", ".join(names[:_MAX_NAMES]) + (
         f" and {_format_number(remaining)} more" if remaining > 0 else ""
@@ -184,7 +184,7 @@ def as_explanation(decision: Json) -> Json:
 
 
 def facts_of(body: Json) -> Iterator[tuple[str, str]]:
-    """Yield the overrides and changes of a request body for a heading."""
+    """Yield overrides and changes in a request body for the heading of a report."""
     for key, value in body.get("overrides", {}).items():
         yield "override", f"{key} = {value}"
     for change in body.get("changes", ()):
@@ -192,7 +192,7 @@ def facts_of(body: Json) -> Iterator[tuple[str, str]]:
 
 
 def explanation_view(explanation: Json, names: Mapping[str, str]) -> Json:
-    """Return the template values of an explanation or recorded decision."""
+    """Build the template values of an explanation or of a recorded decision."""
     funnel: Json = with_names(with_all_keys(explanation["funnel"]), names)
     renamed = {**explanation, "funnel": funnel}
     selected = explanation["outcome"] == SELECTED
@@ -238,7 +238,7 @@ def amounts(selection: Json) -> str:
 
 
 def request_parts(request_spec: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the non-empty parts of a request spec as names and texts."""
+    """List the non-empty parts of a request spec as names and texts."""
     parts = []
     for name in _REQUEST_PARTS:
         value = request_spec.get(name)
@@ -263,7 +263,7 @@ def _format_value(value: Any) -> str:
 
 
 def _format_spec_sizes(flavor: Mapping[str, Any]) -> str:
-    """Format the sizes of a flavor of a request spec that are not 0."""
+    """Format the sizes other than 0 of a flavor in a request spec."""
     vcpus = "VCPU" if flavor.get("vcpus") == 1 else "VCPUs"
     amounts = (("memory_mb", "MEMORY_MB", "memory"), ("root_gb", "DISK_GB", "disk"))
     parts = [f"{count} {vcpus}"] if (count := flavor.get("vcpus")) else []

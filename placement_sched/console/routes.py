@@ -217,7 +217,7 @@ def _render_error(failure: Exception, doors: SignInViews) -> flask.Response:
 
 
 def _describe_error(failure: Exception) -> tuple[int, str]:
-    """Return the status and text of an exception."""
+    """Return the status and the text to show for an exception."""
     if isinstance(failure, ApiError):
         return int(failure.status), failure.detail
     if isinstance(failure, Error):

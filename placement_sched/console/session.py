@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sign-in: a form that gets a token from keystone, none with noauth2.
+"""Sign-in by a form that gets a token from keystone, unless noauth2 is used.
 
 The token is in a cookie that scripts cannot read and that browsers do not send from other sites.
 It is never in an address or a log.
@@ -40,7 +40,7 @@ _ENDED = "Your sign-in has expired, or is no longer valid. Sign in again."
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """The person of a request: the token or None, the name, and whether sign-out is possible."""
+    """The person who sends a request: token or None, name, and whether sign-out works."""
 
     token: str | None
     name: str
@@ -106,7 +106,7 @@ class SignInViews:
         return response
 
     def redirect_to_sign_in(self) -> flask.Response:
-        """Redirect a request without a valid token to the form, and from there back.
+        """Redirect a request without a valid token to the form, which redirects it back.
 
         Invalid cookies are deleted, and the form reports that the sign-in has expired.
         """
@@ -137,7 +137,10 @@ class SignInViews:
         return plugin.get_access(self._build_session(_SIGN_IN_TIMEOUT))
 
     def _revoke(self, token: str) -> None:
-        """Revoke a token at keystone. A failure of keystone does not prevent sign-out."""
+        """Revoke a token at keystone.
+
+        A failure of keystone does not prevent sign-out.
+        """
         root = self._get_keystone_url().rstrip("/")
         address = f"{root.removesuffix('/v3')}/v3/auth/tokens"
         headers = {"X-Auth-Token": token, "X-Subject-Token": token}
@@ -183,7 +186,7 @@ class SignInViews:
 
 
 def _cookie_name(name: str) -> str:
-    """Return the name of a cookie for the current request.
+    """Return the full name of a cookie for the current request.
 
     ``__Host-`` binds the cookie to this host and TLS. It requires the path ``/``, so ``__Secure-``
     is used if the service has a path prefix: other applications of the host must not get the
@@ -212,7 +215,7 @@ def _delete_cookies(response: flask.Response) -> None:
 
 
 def _check_target(target: str) -> str:
-    """Return the address after sign-in, which must be a path of the console."""
+    """Return the address to open after sign-in, which must be a path of the console."""
     console = f"{request.root_path}/console/"
     home = f"{request.root_path}/?"
     is_local = target.startswith((console, home)) and target.isprintable() and "\\" not in target

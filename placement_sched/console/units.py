@@ -20,12 +20,12 @@ _UNITS = ("MiB", "GiB", "TiB", "PiB")
 
 
 def format_class(name: str) -> str:
-    """Return the title of a resource class: ``Memory`` for ``MEMORY_MB``."""
+    """Return the title of a resource class, such as ``Memory`` for ``MEMORY_MB``."""
     return _TITLES.get(name, name)
 
 
 def format_amount(amount: float, resource_class: str) -> str:
-    """Format an amount of a resource class: ``1.5 TiB`` of memory, ``1,024`` of others."""
+    """Format an amount of a resource class, such as ``1.5 TiB`` or ``1,024``."""
     if resource_class not in _EXPONENTS:
         return f"{amount:,}"
     exponent, value = _EXPONENTS[resource_class], float(amount)
@@ -36,7 +36,7 @@ def format_amount(amount: float, resource_class: str) -> str:
 
 
 def format_used(used: int, capacity: int, resource_class: str) -> str:
-    """Format a used amount and the capacity: ``104 of 248 GiB``, ``512 MiB of 248 GiB``."""
+    """Format a used amount and the capacity, such as ``104 of 248 GiB``."""
     total = format_amount(capacity, resource_class)
     amount = format_amount(used, resource_class) if used else "0"
     unit = total.partition(" ")[2]
@@ -44,7 +44,7 @@ def format_used(used: int, capacity: int, resource_class: str) -> str:
 
 
 def format_share(used: float, capacity: float) -> int:
-    """Return the used share in percent, 99 at most while anything remains."""
+    """Return the used share in percent, at most 99 while anything remains."""
     if not capacity:
         return 100 if used else 0
     percent = round(100 * used / capacity)
@@ -52,7 +52,7 @@ def format_share(used: float, capacity: float) -> int:
 
 
 def fullness(percent: float) -> str:
-    """Return the class of the colour of a used share in percent."""
+    """Return the CSS class of the colour for a used share in percent."""
     if percent >= FULL:
         return "full-red"
     return (
@@ -71,7 +71,7 @@ def format_time(text: str | None, *, seconds: bool = True) -> str | Markup:
 
 
 def format_age(text: str | None) -> str | Markup:
-    """Format the age of a UTC time: ``30 days ago``."""
+    """Format the age of a UTC time, such as ``30 days ago``."""
     if text is None:
         return "never"
     moment = _parse(text)
@@ -138,7 +138,7 @@ def _describe_shortage(resource_class: str, amount: str) -> str:
 
 
 def format_stage(name: str) -> str:
-    """Return the words of an operator for the name of a stage: ``not enough memory``."""
+    """Describe a stage by its name in words of an operator, such as ``not enough memory``."""
     for pattern, words in _STAGE_WORDS:
         name = re.sub(pattern, words, name)
     return name
@@ -151,7 +151,7 @@ def describe_stage(name: str) -> str:
 
 
 def format_stop(stop: Mapping[str, Any]) -> str:
-    """Return the words for an entry of ``limited_by`` of a capacity."""
+    """Describe an entry of ``limited_by`` of a capacity in words."""
     reason, detail = stop["reason"], stop.get("detail") or ""
     if not detail and re.fullmatch(r"[A-Z][A-Z0-9_]*", reason):
         reason = f"resources {reason}"

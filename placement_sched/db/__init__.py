@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables, engines, transactions and migrations."""
+"""Tables, engines, transactions and migrations of the database."""

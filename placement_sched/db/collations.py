@@ -33,7 +33,7 @@ _COLLATION = text(
 
 
 def collation_for_own_tables(connection: Connection) -> str | None:
-    """Return the collation to create this service's tables with.
+    """Return the collation for new tables of this service, or None.
 
     It is the collation of existing tables of this service, else of OpenStack placement's tables.
     Returns None without such tables, and on databases other than MariaDB and MySQL.
@@ -68,7 +68,7 @@ def _convert_text(element: _InCharacterSet, compiler: Any, **options: Any) -> st
 
 
 def is_same_uuid(column: ColumnElement[str], other: ColumnElement[str]) -> ColumnElement[bool]:
-    """Return the condition that uuids of two tables are equal.
+    """Build the condition that uuids of two tables are equal.
 
     The collations may differ. MariaDB and MySQL compare an ASCII text in the collation of
     ``column``, but reject two columns of different collations. They can use the index of
@@ -112,13 +112,13 @@ class Characters(NamedTuple):
         return cls()
 
     def missing(self, value: str | None) -> str | None:
-        """Return the first character of a text that cannot be stored, or None."""
+        """Return the first character of a text that the database cannot store, or None."""
         if value is None or (value.isascii() and (self.has_nul or "\0" not in value)):
             return None
         return next((letter for letter in value if not self._has(letter)), None)
 
     def lacking(self, texts: Mapping[str, str | None]) -> tuple[str, str] | None:
-        """Return the key of the first text that cannot be stored, and the character."""
+        """Return the key of the first text that cannot be stored, with the character, or None."""
         for name, value in texts.items():
             if (letter := self.missing(value)) is not None:
                 return name, letter
@@ -139,7 +139,7 @@ class Characters(NamedTuple):
 
 
 def _codec_of(name: str) -> str:
-    """Return Python's codec of a character set, empty for UTF-8 and unknown sets."""
+    """Return Python's codec for a character set, or "" for UTF-8 and unknown sets."""
     name = _CODECS.get(name.lower(), name)
     try:
         codec = codecs.lookup(name).name

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Database engines for SQLite, PostgreSQL and MariaDB, with limits for every wait.
+"""Database engines for SQLite, PostgreSQL and MariaDB, which limit every wait.
 
 Statements can be counted, logged and annotated with the line that sent them.
 """
@@ -75,7 +75,7 @@ _SUPPORTED = {"sqlite", "sqlite+pysqlite", "postgresql+psycopg", "mysql+pymysql"
 
 
 def use_own_connections(engine: Engine, within: float | None, *, marks: bool = False) -> None:
-    """Connect an engine with the connection class of this package for its database.
+    """Make an engine connect with this package's connection class for the database.
 
     ``within`` is the maximum silence of the database in seconds, or None for no limit. With
     ``marks`` MariaDB accepts a query of several statements (``MariaDBConnection.commit_with``).
@@ -88,7 +88,7 @@ def use_own_connections(engine: Engine, within: float | None, *, marks: bool = F
 
 
 def _import_driver(kind: str) -> Any:
-    """Return the module for connections to ``postgresql`` or ``mysql``.
+    """Import the module for connections to ``postgresql`` or ``mysql``.
 
     Their drivers are optional. Raises :class:`ConfigurationError` if the driver is not installed.
     """
@@ -103,7 +103,10 @@ def _import_driver(kind: str) -> Any:
 
 @contextmanager
 def limited_silence(connection: Connection, within: float | None) -> Iterator[None]:
-    """Drop ``connection`` after ``within`` seconds of silence. None sets no limit."""
+    """Drop ``connection`` after ``within`` seconds of silence.
+
+    None sets no limit.
+    """
     driver: Any = connection.connection.driver_connection
     if not hasattr(driver, "limit_silence"):
         yield  # SQLite, or an engine with connections of its own
@@ -125,7 +128,7 @@ def leave_nodes_without_quorum(engine: Engine) -> None:
 
 
 def count_statements(engines: Iterable[Engine]) -> None:
-    """Count the statements of ``engines`` in the statistics of their requests.
+    """Count the statements of ``engines`` in the statistics of the current request.
 
     The listeners are on the dialects of the engines. An engine with listeners makes a dispatcher
     for each connection, which takes more time than the counting. Counting starts with the first
@@ -156,7 +159,7 @@ def sign_statements(engine: Engine) -> None:
 
 
 def _sender() -> str:
-    """Return the line of this package, outside of ``db``, that sends the current statement."""
+    """Return the line of this package (outside of ``db``) that sends the statement."""
     for frame, line in walk_stack(None):
         code = frame.f_code
         if code.co_filename.startswith(_PACKAGE) and not code.co_filename.startswith(_HERE):
@@ -217,7 +220,7 @@ def make_engine(url: URL, settings: Settings, *, autocommit: bool) -> Engine:
 
 
 def _connect_args(url: URL, options: OptionGroup, read_timeout: int) -> dict[str, Any]:
-    """Return the connect arguments besides the parameters of the URL, which take precedence."""
+    """Build the connect arguments that the URL does not set itself."""
     is_postgresql = url.get_backend_name() == "postgresql"
     arguments = {
         "connect_timeout": 10,
@@ -242,7 +245,7 @@ def _url_options(url: URL) -> str:
 
 
 def _postgresql_settings(url: URL, options: OptionGroup, read_timeout: int) -> dict[str, object]:
-    """Return the session or transaction settings that the URL's options do not set."""
+    """Return session or transaction settings that the URL's options do not set."""
     # PostgreSQL's JIT compilation of queries that expect many rows takes longer than the queries.
     settings = {"lock_timeout": options.lock_timeout * 1000, "jit": "off"}
     if read_timeout:
@@ -251,7 +254,7 @@ def _postgresql_settings(url: URL, options: OptionGroup, read_timeout: int) -> d
 
 
 def begin_statement(url: URL, settings: Settings, isolation: str, *, read_timeout: int) -> str:
-    """Return the statement that begins a transaction on PostgreSQL, with its settings.
+    """Build the statement that begins a transaction on PostgreSQL, with settings.
 
     The settings are local to the transaction: a pooler gives each transaction a session and may
     ignore the settings of the connection.
@@ -289,7 +292,7 @@ def _begin_with(engine: Engine, statement: str) -> None:
 
 
 def _roll_back_on_return(engine: Engine) -> None:
-    """Roll back an open transaction when its connection is returned to the pool.
+    """Roll back an open transaction when the pool gets its connection back.
 
     A database that rejects a COMMIT, as on a full disk, may stop before the ROLLBACK. Then the
     connection is discarded without the traceback that the pool would log.
@@ -362,7 +365,7 @@ def replace_closed_connections(engine: Engine) -> None:
 
 
 def close_replaced_connections(engine: Engine) -> None:
-    """Close connections that were in use during ``engine.dispose()`` when they are returned."""
+    """Close connections that ``engine.dispose()`` found in use when they are returned."""
 
     @event.listens_for(engine, "connect")
     def note_pool(_connection: Any, record: Any) -> None:
@@ -375,7 +378,7 @@ def close_replaced_connections(engine: Engine) -> None:
 
 
 def is_open(dialect: Dialect, connection: Any) -> bool:
-    """Return whether a driver's connection is open, always true on SQLite."""
+    """Return whether a driver's connection is open, which is always true on SQLite."""
     if dialect.name == "sqlite":
         return True
     # PyMySQL's socket has no public name. It is None if this process closed the connection.
@@ -393,8 +396,8 @@ def is_open(dialect: Dialect, connection: Any) -> bool:
 def database_url(settings: Settings) -> URL:
     """Return the URL of ``[placement_database] connection`` with its parameters.
 
-    Without any configuration file it is an SQLite file in the working directory. Raises as
-    :func:`parse_url`.
+    Without any configuration file it is an SQLite file in the working directory. Raises the errors
+    of :func:`parse_url`.
     """
     text = settings.placement_database.connection
     if not text and (files := list_files(settings.conf)):
@@ -432,7 +435,10 @@ def parse_url(text: str, place: str) -> URL:
 
 
 def _check_parameters(url: URL, place: str) -> None:
-    """Raise :class:`ConfigurationError` for URL parameters that the driver does not accept."""
+    """Reject URL parameters that the driver does not accept.
+
+    Raises :class:`ConfigurationError`.
+    """
     for name in _FILE_PARAMETERS & url.query.keys():
         file = str(url.query[name])
         if not Path(file).is_file():

@@ -176,7 +176,7 @@ def translate_errors() -> Iterator[None]:
 
 
 def _first_failure(failure: DBAPIError) -> DBAPIError:
-    """Return the conflict that ended a transaction whose savepoint was to be rolled back then."""
+    """Return the conflict that ended a transaction before its savepoint's rollback."""
     context: BaseException | None = failure if _code(failure) == _NO_SAVEPOINT else None
     while context is not None:
         context = context.__context__
@@ -241,7 +241,7 @@ def conflict_of(failure: Exception) -> str | None:
 
 
 def _describe_error(failure: DBAPIError) -> str | None:
-    """Return the message for an error code, or None if the code is unknown."""
+    """Return the message for an error code, or None for an unknown code."""
     code = _code(failure)
     text = str(code)
     if "file is not a database" in text:
@@ -322,7 +322,10 @@ def _is_too_large(failure: DBAPIError) -> bool:
 
 
 def _check_characters(failure: DBAPIError) -> None:
-    """Raise :class:`Invalid` if the database cannot store a character of the parameters."""
+    """Reject parameters with a character that the database cannot store.
+
+    Raises :class:`Invalid`.
+    """
     code = _code(failure)
     if isinstance(failure, DataError) and "cannot contain NUL" in str(failure.orig):
         raise Invalid("a text has a NUL character, which PostgreSQL cannot store") from failure
@@ -351,7 +354,7 @@ def _describe_unstorable(letter: str, reason: str) -> str:
 
 
 def _iterate_texts(params: object) -> Iterator[str]:
-    """Yield every text in the parameters of one or more executions of a statement."""
+    """Yield every text in the parameters of all executions of a statement."""
     if isinstance(params, str):
         yield params
     elif isinstance(params, Mapping):

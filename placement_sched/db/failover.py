@@ -51,7 +51,7 @@ _MARIADB_QUERY = "SELECT UUID_SHORT() >> 24, @@hostname, @@port"
 
 
 def epoch_of(connection: Connection) -> ServerEpoch:
-    """Return the epoch that a connection noted when it was opened."""
+    """Return the epoch that was current when the connection was opened."""
     epoch: ServerEpoch = connection.info.get(HISTORY)
     return epoch
 
@@ -62,7 +62,7 @@ def _read_epoch(kind: str, driver: Any) -> ServerEpoch:
 
 
 class Histories:
-    """Tracker of the current epoch, which closes connections of earlier epochs.
+    """Track the current epoch, and close connections of earlier epochs.
 
     A server that was declared dead may still answer. Connections to it must not be used once
     another server has taken over.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leases: work that a single process of all servers does.
+"""Leases for work that only a single process of all servers does.
 
 A process holds a lease for some seconds and renews it while it works. When it stops renewing, any
 other process may take the lease. Times are from the clock of the database, since clocks of machines
@@ -48,7 +48,7 @@ _MAX_HOST_NAME = 200
 
 
 class Lease:
-    """The thread-safe lease ``name`` of a process, taken for ``seconds`` at a time."""
+    """The lease ``name``, which a process takes for ``seconds`` at a time, in any thread."""
 
     def __init__(self, database: Database, name: str, seconds: int) -> None:
         self._database = database
@@ -82,7 +82,10 @@ class Lease:
             return is_held
 
     def release(self) -> None:
-        """Release the lease for other processes, and only log errors."""
+        """Release the lease for other processes.
+
+        Errors are only logged.
+        """
         with self._turn:
             if not self._until or self._process != os.getpid():
                 return

@@ -134,7 +134,7 @@ def _is_galera(connection: Connection) -> bool:
 
 
 def _take_lease(database: Database, connection: Connection) -> Lease:
-    """Wait for the lease of schema changes, and return it."""
+    """Wait for the lease on schema changes, and return it."""
     # An empty database has no leases. Galera executes CREATE TABLE in the same order on all nodes.
     table = _in_own_collation(connection, leases)
     connection.execute(CreateTable(table, if_not_exists=True))
@@ -148,7 +148,7 @@ def _take_lease(database: Database, connection: Connection) -> Lease:
 
 
 def _in_own_collation(connection: Connection, table: Table) -> Table:
-    """Return a copy of a table with the collation of this service's tables."""
+    """Copy a table, with the collation of this service's tables."""
     copy = table.to_metadata(MetaData())
     if collation := collation_for_own_tables(connection):
         copy.kwargs["mysql_collate"] = collation
@@ -159,7 +159,7 @@ def sync_schema(database: Database) -> None:
     """Upgrade the schema to the newest revision, safely for concurrent workers.
 
     Also creates missing triggers of the change log if the log is enabled and the server supports
-    it. Raises as :func:`check_revision`.
+    it. Raises the errors of :func:`check_revision`.
     """
 
     def upgrade(connection: Connection) -> None:
@@ -191,7 +191,7 @@ def _ensure_triggers(database: Database) -> None:
 
 
 def stop_logging(database: Database) -> bool:
-    """Remove the triggers of the change log if it is disabled or not supported.
+    """Remove the change log's triggers if the log is disabled or not supported.
 
     Returns whether there were triggers.
     """
@@ -252,7 +252,7 @@ def newest_revision() -> str:
 
 
 def check_revision(found: str | None) -> None:
-    """Raise an error for a revision that this release does not have.
+    """Reject a schema revision that this release does not have.
 
     Raises :class:`NewerSchema` for a revision of a newer release, and :class:`Unavailable` for a
     revision of a development version before the first release.
@@ -284,7 +284,10 @@ def _configuration() -> Config:
 
 @dataclass(frozen=True, slots=True)
 class PlacementSchema:
-    """State of OpenStack placement's schema, with columns as ``table.column``."""
+    """State of OpenStack placement's schema.
+
+    Columns are given as ``table.column``.
+    """
 
     #: The contents of its version table; empty without such a table.
     revisions: tuple[str, ...]
@@ -303,22 +306,22 @@ class PlacementSchema:
 
     @property
     def foreign(self) -> bool:
-        """Whether placement's tables exist, but no table of this service."""
+        """Return whether placement's tables exist, but no table of this service."""
         return bool(self.tables) and not self.ours
 
     @property
     def adopted(self) -> bool:
-        """Whether OpenStack placement made the database and this service has adopted it."""
+        """Return whether OpenStack placement's database has been adopted by this service."""
         return bool(self.revisions) and bool(self.tables) and self.ours
 
     @property
     def revision(self) -> str | None:
-        """The revision in placement's version table, None unless there is 1."""
+        """Return the only revision in placement's version table, or None."""
         return self.revisions[0] if len(self.revisions) == 1 else None
 
     @property
     def complete(self) -> bool:
-        """Whether the database has all tables and columns that this service uses."""
+        """Return whether the database has all tables and columns that this service uses."""
         return not self.missing_tables and not self.missing_columns
 
 
@@ -362,7 +365,7 @@ def _revisions(connection: Connection) -> tuple[str, ...]:
 
 
 def add_consumer_types(database: Database) -> None:
-    """Upgrade from Train's to Xena's revision, as Xena's ``placement-manage db sync``.
+    """Upgrade from Train's to Xena's revision, like ``placement-manage db sync``.
 
     Adds a table, a nullable column and an index, and sets the revision, so that ``db sync`` of
     later releases continues from there. Running services of earlier releases are not affected. An

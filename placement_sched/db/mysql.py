@@ -16,7 +16,7 @@ from placement_sched.db.engine import KEEPALIVE_OPTIONS
 def connect(
     arguments: Sequence[Any], options: dict[str, Any], within: float | None, *, marks: bool
 ) -> "MariaDBConnection":
-    """Open a connection with a limit of silence in seconds, and with keepalive.
+    """Open a connection with keepalive, and with a limit on silence in seconds.
 
     With ``marks`` the server accepts a query of several statements.
     """
@@ -32,7 +32,7 @@ def connect(
 
 
 def enable_keepalive(connection: Any) -> None:
-    """Set the keepalive options of :data:`KEEPALIVE_OPTIONS` on a PyMySQL socket."""
+    """Set :data:`KEEPALIVE_OPTIONS` on the socket of a PyMySQL connection."""
     sock = connection._sock  # noqa: SLF001 - PyMySQL has no option for it
     if sock.family == socket.AF_UNIX:
         return
@@ -43,7 +43,7 @@ def enable_keepalive(connection: Any) -> None:
 
 
 class MariaDBConnection(pymysql.connections.Connection):
-    """A PyMySQL connection with a limit of silence and a replaceable COMMIT."""
+    """PyMySQL connection with a limit on silence and with a replaceable COMMIT."""
 
     _result: Any  # missing in the type stubs, as the next three
     _force_close: Any
@@ -54,7 +54,7 @@ class MariaDBConnection(pymysql.connections.Connection):
     _has_written = False
 
     def limit_silence(self, within: float | None) -> float | None:
-        """Drop the connection after ``within`` seconds of silence, and return the old limit."""
+        """Limit silence to ``within`` seconds (None: no limit), and return the old limit."""
         previous, self._read_timeout, self._write_timeout = self._read_timeout, within, within
         return previous
 
@@ -87,7 +87,7 @@ class MariaDBConnection(pymysql.connections.Connection):
         return OperationalError(CR.CR_SERVER_LOST, f"Lost connection to MySQL server ({failure})")
 
     def commit(self) -> None:
-        """Commit the transaction, with :attr:`commit_with` if it is set."""
+        """Commit the transaction, by :attr:`commit_with` if it is set."""
         query = self.commit_with if self._has_written else None
         self._has_written, self.commit_with = False, None
         if query is None:
@@ -109,5 +109,8 @@ class MariaDBConnection(pymysql.connections.Connection):
 
 
 def check_parameters(options: dict[str, Any]) -> None:
-    """Raise an exception of any type for URL parameters that PyMySQL does not accept."""
+    """Reject URL parameters that PyMySQL does not accept.
+
+    Raises an exception of any type.
+    """
     pymysql.connections.Connection(**options, defer_connect=True)

@@ -14,7 +14,10 @@ from psycopg.pq import TransactionStatus
 def connect(
     arguments: Sequence[Any], options: dict[str, Any], within: float | None, *, marks: bool
 ) -> "PostgreSQLConnection":
-    """Open a connection with a limit of silence in seconds. ``marks`` needs no preparation."""
+    """Open a connection with a limit on silence in seconds.
+
+    ``marks`` needs no preparation.
+    """
     del marks
     connection = PostgreSQLConnection.connect(*arguments, **options)
     connection.limit_silence(within)
@@ -22,7 +25,7 @@ def connect(
 
 
 class PostgreSQLConnection(psycopg.Connection[Any]):
-    """A psycopg connection with a limit of silence and a replaceable COMMIT."""
+    """psycopg connection with a limit on silence and with a replaceable COMMIT."""
 
     _within: float | None = None
     #: Whether the connection has its own session, without a pooler (db/failover.py).
@@ -31,17 +34,20 @@ class PostgreSQLConnection(psycopg.Connection[Any]):
     commit_with: str | None = None
 
     def limit_silence(self, within: float | None) -> float | None:
-        """Drop the connection after ``within`` seconds of silence, and return the old limit."""
+        """Limit silence to ``within`` seconds (None: no limit), and return the old limit."""
         previous, self._within = self._within, within
         return previous
 
     @property
     def is_idle(self) -> bool:
-        """Whether the connection is in no transaction."""
+        """Return whether the connection is in no transaction."""
         return self.info.transaction_status == TransactionStatus.IDLE
 
     def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
-        """Wait as psycopg does, which wakes up every 0.1 s."""
+        """Wait for the database like psycopg, but with the limit on silence.
+
+        psycopg wakes up every 0.1 s.
+        """
         return super().wait(self._limited(gen), *arguments, **options)
 
     def _limited(self, gen: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
@@ -59,7 +65,7 @@ class PostgreSQLConnection(psycopg.Connection[Any]):
                 raise psycopg.OperationalError(message) from TimeoutError()
 
     def commit(self) -> None:
-        """Commit the transaction, with :attr:`commit_with` if it is set."""
+        """Commit the transaction, by :attr:`commit_with` if it is set."""
         query, self.commit_with = self.commit_with, None
         if query is None or self.info.transaction_status != TransactionStatus.INTRANS:
             super().commit()
@@ -78,5 +84,8 @@ class PostgreSQLConnection(psycopg.Connection[Any]):
 
 
 def check_parameters(options: dict[str, Any]) -> None:
-    """Raise an exception of any type for URL parameters that libpq does not have."""
+    """Reject URL parameters that libpq does not have.
+
+    Raises an exception of any type.
+    """
     make_conninfo(**{name: value for name, value in options.items() if name != "context"})

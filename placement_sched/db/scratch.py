@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scratch transactions: changes of the database for a simulation, rolled back at the end.
+"""Scratch transactions: changes for a simulation, which are rolled back at its end.
 
 On PostgreSQL and MariaDB a scratch transaction is never committed. No other connection sees its
 writes, and other writers wait only for the rows that it has changed, within its time limit. SQLite
@@ -35,10 +35,13 @@ _LATE = (
 
 
 class ReadableDatabase(Protocol):
-    """The database, or a scratch transaction of it, that a request reads."""
+    """The database that a request reads, or a scratch transaction in its place."""
 
     def check(self) -> None:
-        """Raise :class:`Unavailable` if the time limit of the simulation is exceeded."""
+        """Check the time limit of a simulation.
+
+        Raises :class:`Unavailable` after the limit.
+        """
 
     def read(self) -> AbstractContextManager[Connection]:
         """Open a connection for reading."""
@@ -53,12 +56,18 @@ class ScratchTransaction:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Yield the connection of the transaction, or raise as :meth:`check`."""
+        """Yield the connection of the transaction.
+
+        Raises the errors of :meth:`check`.
+        """
         self.check()
         yield self.connection
 
     def check(self) -> None:
-        """Raise :class:`Unavailable` if the deadline has passed."""
+        """Check the deadline.
+
+        Raises :class:`Unavailable` after the deadline.
+        """
         if monotonic() > self.until:
             raise Unavailable(_LATE)
 
@@ -68,8 +77,8 @@ def run_and_roll_back(
 ) -> T:
     """Run ``work`` in a scratch transaction, roll it back, and return the result.
 
-    It is retried if concurrent writers abort it. Raises :class:`Unavailable` if it takes longer
-    than ``seconds``, and the exceptions of :meth:`Database.read`.
+    The transaction is retried if concurrent writers abort it. Raises :class:`Unavailable` if it
+    takes longer than ``seconds``, and the exceptions of :meth:`Database.read`.
     """
 
     def once() -> T:

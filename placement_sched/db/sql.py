@@ -58,7 +58,7 @@ def is_certification_based(connection: Connection) -> bool:
 
 
 def has_skip_locked(connection: Connection) -> bool:
-    """Return whether the server has SKIP LOCKED: MariaDB since 10.6, MySQL since 8.0.1."""
+    """Return whether the server has SKIP LOCKED (MariaDB 10.6, MySQL 8.0.1)."""
     dialect = connection.dialect
     if dialect.name not in {"mysql", "mariadb"}:
         return True
@@ -77,7 +77,7 @@ def batches(values: Iterable[T], size: int = SIZE) -> Iterator[tuple[T, ...]]:
 def in_values(
     connection: Connection, column: ColumnElement[V], values: Collection[V]
 ) -> ColumnElement[bool]:
-    """Return the condition that ``column`` is in ``values``.
+    """Build the condition that ``column`` is in ``values``.
 
     PostgreSQL gets a single array: sending and planning a thousand parameters costs more than
     finding the rows, and each number of parameters would be another statement to prepare.
@@ -90,7 +90,10 @@ def in_values(
 def select_in_batches(
     connection: Connection, query: Select[Any], column: ColumnElement[V], values: Iterable[V]
 ) -> Iterator[Any]:
-    """Yield the rows of ``query`` whose ``column`` is in ``values``, of any number."""
+    """Yield the rows of ``query`` whose ``column`` is in ``values``.
+
+    There may be any number of values.
+    """
     for batch in batches(values):
         # Fetching row by row would take half as long again.
         yield from connection.execute(query.where(in_values(connection, column, batch))).all()
@@ -99,7 +102,7 @@ def select_in_batches(
 def scalars_in_batches(
     connection: Connection, query: Select[Any], column: ColumnElement[V], values: Iterable[V]
 ) -> Iterator[Any]:
-    """Yield the first value of each row, as :func:`select_in_batches`."""
+    """Yield the first value of each row of :func:`select_in_batches`."""
     return (row[0] for row in select_in_batches(connection, query, column, values))
 
 
@@ -109,7 +112,7 @@ def change_in_batches(
     column: ColumnElement[V],
     values: Iterable[V],
 ) -> int:
-    """Update or delete the rows whose ``column`` is in ``values``, and count them."""
+    """Update or delete the rows whose ``column`` is in ``values``, and count the rows."""
     return sum(
         connection.execute(change.where(in_values(connection, column, batch))).rowcount
         for batch in batches(values)
@@ -117,18 +120,18 @@ def change_in_batches(
 
 
 def ids_by(connection: Connection, column: sa.Column[Any], values: Iterable[str]) -> dict[str, int]:
-    """Return the ids of the rows whose ``column`` is in ``values``, by value."""
+    """Map the ``values`` that ``column`` contains to the ids of their rows."""
     query = sa.select(column, column.table.c.id)
     return dict(map(tuple, select_in_batches(connection, query, column, values)))
 
 
 def not_none(**values: T | None) -> dict[str, T]:
-    """Return the values that are not None, as arguments of ``filter_by``."""
+    """Drop the arguments that are None, and return the others for ``filter_by``."""
     return {name: value for name, value in values.items() if value is not None}
 
 
 def json_row(connection: Connection, columns: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
-    """Return the SQL expression for the values of columns as a JSON array.
+    """Build the SQL expression for the values of columns as a JSON array.
 
     This is faster for tens of thousands of rows: a driver written in Python needs more time for a
     single value than for the text of a row. Times are ISO 8601 texts. Some databases return
@@ -139,7 +142,7 @@ def json_row(connection: Connection, columns: Iterable[ColumnElement[Any]]) -> C
 
 
 def json_rows(connection: Connection, columns: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
-    """Return the SQL expression for the rows of a group, for ``values_of``.
+    """Build the SQL expression for the rows of a group, for ``values_of``.
 
     The group may have about a thousand rows of limited length. MariaDB returns NULL for a text
     longer than its max_allowed_packet.
@@ -163,7 +166,7 @@ def is_postgresql(connection: Connection) -> bool:
 
 
 def digest(connection: Connection, column: ColumnElement[str]) -> ColumnElement[str]:
-    """Return a key for comparing long texts: the SHA-256 in hex, on SQLite the text."""
+    """Build a key to compare long texts: the SHA-256 in hex, on SQLite the text itself."""
     if is_postgresql(connection):
         return sa.func.encode(sa.func.sha256(sa.func.convert_to(column, "UTF8")), "hex")
     if connection.dialect.name == "sqlite":
@@ -172,7 +175,7 @@ def digest(connection: Connection, column: ColumnElement[str]) -> ColumnElement[
 
 
 def grouped(rows: Iterable[Any]) -> dict[Any, list[Any]]:
-    """Group rows: the second values, in order, by the first value."""
+    """Map the first value of rows to the list of their second values, in order."""
     groups: dict[Any, list[Any]] = defaultdict(list)
     for key, value in rows:
         groups[key].append(value)
@@ -180,7 +183,7 @@ def grouped(rows: Iterable[Any]) -> dict[Any, list[Any]]:
 
 
 def nested(rows: Iterable[Any]) -> dict[Any, dict[Any, Any]]:
-    """Return nested mappings: the third values of rows by the first and second values."""
+    """Map the first and second values of rows to the third values, in nested mappings."""
     mappings: dict[Any, dict[Any, Any]] = defaultdict(dict)
     for outer, inner, value in rows:
         mappings[outer][inner] = value
@@ -188,7 +191,7 @@ def nested(rows: Iterable[Any]) -> dict[Any, dict[Any, Any]]:
 
 
 class ArrayText(UserDefinedType[str]):
-    """The type of a parameter that contains a PostgreSQL array as text.
+    """Type of a parameter that contains a PostgreSQL array as text.
 
     psycopg would convert a list value by value.
     """
@@ -208,7 +211,7 @@ class ArrayText(UserDefinedType[str]):
 
 
 def array_text(values: Collection[int] | Collection[str]) -> str:
-    """Return the text of a PostgreSQL array of numbers or strings."""
+    """Format numbers or strings as the text of a PostgreSQL array."""
     if isinstance(next(iter(values), None), str):
         strings = [str(value).replace("\\", "\\\\").replace('"', '\\"') for value in values]
         return '{"' + '","'.join(strings) + '"}'
@@ -225,13 +228,13 @@ def rejected_as(error: Exception) -> Iterator[None]:
 
 
 def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
-    """Insert ``rows``, if there are any."""
+    """Insert ``rows``, or do nothing without rows."""
     if rows:
         connection.execute(sa.insert(table), rows)
 
 
 def insert_by(connection: Connection, statement: sa.Insert, rows: Rows) -> sa.CursorResult[Any]:
-    """Insert ``rows`` with a cached statement, on PostgreSQL as a document.
+    """Insert ``rows`` with a cached statement, which on PostgreSQL gets a document.
 
     A document takes three quarters of the time of many parameters. Values may be texts, integers
     and times.
@@ -291,7 +294,7 @@ def can_insert_new(connection: Connection) -> bool:
 def insert_new(
     connection: Connection, table: Table, rows: Rows, columns: Sequence[str]
 ) -> Sequence[Row[Any]]:
-    """Insert ``rows`` as :func:`insert_missing`, and return columns of inserted rows."""
+    """Insert ``rows`` like :func:`insert_missing`, and return columns of inserted rows."""
     if not rows:
         return ()
     statement = _insert_new(connection.dialect.name, table, tuple(columns))
@@ -306,7 +309,7 @@ def _insert_new(dialect: str, table: Table, columns: tuple[str, ...]) -> Returni
 def insert_or_update(
     connection: Connection, table: Table, rows: Rows, *, key: Sequence[str], changing: Sequence[str]
 ) -> None:
-    """Insert ``rows``, or update their ``changing`` columns if the unique ``key`` exists."""
+    """Insert ``rows``, or update ``changing`` columns of rows with the same ``key``."""
     if rows:
         dialect = connection.dialect.name
         connection.execute(_insert_or_update(dialect, table, tuple(key), tuple(changing)), rows)
@@ -333,7 +336,7 @@ def page(
     marked: ColumnElement[bool] | None,
     missing: str,
 ) -> Select[Any]:
-    """Return ``query`` sorted, limited, and starting after the ``marked`` row.
+    """Sort and limit ``query``, and start it after the ``marked`` row.
 
     The marker is read by a separate statement. Raises :class:`Invalid`, with the message
     ``missing``, if no row is marked.
@@ -350,7 +353,7 @@ def page(
 def page_after(
     query: Select[Any], order: Order, keys: Sequence[Any] | None, *, limit: int | None
 ) -> Select[Any]:
-    """Return ``query`` sorted, limited, and starting after the row with these keys.
+    """Sort and limit ``query``, and start it after the row with these keys.
 
     A key may be a subquery. If it finds no row, the result is empty.
     """
@@ -370,7 +373,7 @@ def _is_after(order: Order, values: Iterable[Any]) -> ColumnElement[bool]:
 
 
 def portable_order(connection: Connection, column: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Return a sort key that orders a text or time equally on every database.
+    """Build a sort key that orders texts or times equally on every database.
 
     Texts are ordered by their bytes, NULL first.
     """

@@ -28,34 +28,34 @@ Moment = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 
 
 def exact_text(length: int) -> String:
-    """Return a text type of ``length``, case-sensitive on every database."""
+    """Build a text type of ``length`` that is case-sensitive on every database."""
     return String(length).with_variant(
         mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
     )
 
 
 def texts(*names: str, length: int = 255, nullable: bool = False) -> tuple[Column[str], ...]:
-    """Return case-sensitive text columns."""
+    """Define case-sensitive text columns."""
     return tuple(Column(name, exact_text(length), nullable=nullable) for name in names)
 
 
 def integers(*names: str, default: str | None = None) -> tuple[Column[int], ...]:
-    """Return integer columns that are not nullable."""
+    """Define integer columns that are not nullable."""
     return tuple(Column(name, Integer, nullable=False, server_default=default) for name in names)
 
 
 def indexes(table: str, *columns: str, then: str | None = None) -> tuple[Index, ...]:
-    """Return an index for each column, with ``then`` as its optional second column."""
+    """Define an index for each column, with ``then`` as optional second column."""
     return tuple(Index(f"{table}_{name}_idx", *filter(None, (name, then))) for name in columns)
 
 
 def time_columns() -> tuple[Column[datetime], Column[datetime]]:
-    """Return the columns for the creation and update times of a row."""
+    """Define the columns for the creation and update times of a row."""
     return Column("created_at", sa.DateTime), Column("updated_at", sa.DateTime)
 
 
 def text_of_owner(owner: str, table: str, key: str) -> tuple[Column[int], Column[str]]:
-    """Return the two columns of a primary key: an owner's id and a text.
+    """Define the two columns of a primary key: an owner's id and a text.
 
     The column ``owner`` refers to the id of a row in ``table``. The column ``key`` has the text.
     """
@@ -64,18 +64,18 @@ def text_of_owner(owner: str, table: str, key: str) -> tuple[Column[int], Column
 
 
 def new_table(name: str, *items: SchemaItem, **options: Any) -> Table:
-    """Return a new table in :data:`metadata`."""
+    """Define a table in :data:`metadata`."""
     return Table(name, metadata, *items, mysql_engine="InnoDB", **options)
 
 
 def numbered_table(name: str, *items: SchemaItem, **options: Any) -> Table:
-    """Return a new table with both time columns and a numeric primary key first."""
+    """Define a table with both time columns, and with a numeric primary key first."""
     key = Column("id", Integer, primary_key=True, nullable=False)
     return new_table(name, *time_columns(), key, *items, **options)
 
 
 def with_uuid(name: str, *items: SchemaItem, **options: Any) -> Table:
-    """Return a new :func:`numbered_table` with a unique ``uuid`` column."""
+    """Define a :func:`numbered_table` with a unique ``uuid`` column."""
     unique = UniqueConstraint("uuid", name=f"uniq_{name}0uuid")
     return numbered_table(
         name, Column("uuid", String(36), nullable=False), *items, unique, **options
@@ -83,13 +83,13 @@ def with_uuid(name: str, *items: SchemaItem, **options: Any) -> Table:
 
 
 def unique_text_table(name: str, column: str) -> Table:
-    """Return a new :func:`numbered_table` with a column of unique texts."""
+    """Define a :func:`numbered_table` with a column of unique texts."""
     unique = UniqueConstraint(column, name=f"uniq_{name}0{column}")
     return numbered_table(name, Column(column, String(255), nullable=False), unique)
 
 
 def longest(column: Column[str]) -> int:
-    """Return the maximum number of characters in a column, 0 without a limit.
+    """Return the maximum number of characters in a column, or 0 without a limit.
 
     Longer values need no query. SQLite rejects LIKE patterns of more than 50 000 bytes.
     """

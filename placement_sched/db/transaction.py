@@ -124,12 +124,15 @@ _SNAPSHOT = {
 
 
 def new_mark() -> str:
-    """Return a unique key for a transaction, ascending with time."""
+    """Create a unique key for a transaction.
+
+    Later keys are larger.
+    """
     return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(10)}"
 
 
 def mark_commit(connection: Connection, mark: str) -> None:
-    """Prepare a transaction so that its COMMIT also inserts ``mark``.
+    """Make the COMMIT of a transaction also insert ``mark``.
 
     The driver sends the INSERT and the COMMIT in a single message.
     """
@@ -238,11 +241,14 @@ class Database:
 
     @property
     def history(self) -> ServerEpoch:
-        """The epoch of the database server (``db/failover.py``)."""
+        """Return the epoch of the database server (``db/failover.py``)."""
         return self._histories.current
 
     def check(self) -> None:
-        """Do nothing: unlike a scratch transaction, the database has no time limit."""
+        """Do nothing.
+
+        Unlike a scratch transaction, the database has no time limit.
+        """
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -257,7 +263,7 @@ class Database:
     def ping(self) -> None:
         """Check that the database answers and accepts writes.
 
-        Raises as :meth:`read` if it does not.
+        Raises the errors of :meth:`read`.
         """
         if self.url.get_backend_name() == "sqlite":
             with self.read() as connection:
@@ -276,7 +282,7 @@ class Database:
             raise
 
     def _check_connection(self, driver: Any, record: Any, _fairy: object) -> None:
-        """Replace a read connection to a read-only server, or to a server of another epoch.
+        """Replace a read connection whose server is read-only or of another epoch.
 
         A worker that only reads would otherwise not notice that its connections lead to a standby,
         or that a pooler has switched them to the server that took over.
@@ -302,7 +308,7 @@ class Database:
     def snapshot(self) -> Iterator[Connection]:
         """Open a read-only connection whose statements see the same snapshot.
 
-        Raises as :meth:`read`.
+        Raises the errors of :meth:`read`.
         """
         with self.read() as connection:
             for statement in self._snapshot[connection.dialect.name]:
@@ -385,7 +391,7 @@ class Database:
         return result
 
     def _close_at_times(self) -> None:
-        """Close write connections, and read connections at most once in :data:`PAUSE`."""
+        """Close all write connections, and read connections at most once in :data:`PAUSE`."""
         self._refused = True
         self.writer.dispose()
         # A standby may be read for hours: its connections are not closed for each request.
@@ -403,7 +409,7 @@ class Database:
         self.marks_commits = self.url.get_backend_name() != "sqlite"
 
     def claim(self, work: Callable[[Connection], T]) -> T:
-        """Run an allocating ``work`` as :meth:`write` does, and count it as won or lost.
+        """Run a claim like :meth:`write`, and count it as won or lost.
 
         The claim is lost if ``work`` raises :class:`Conflict`, which is raised again.
         """
@@ -423,7 +429,7 @@ class Database:
 
     @property
     def connections_in_use(self) -> int:
-        """The number of connections in use by the threads of this process."""
+        """Return the number of connections that threads of this process are using."""
         engines = (self.reader, self.writer)
         return sum(engine.pool.checkedout() for engine in engines)  # type: ignore[attr-defined]
 
@@ -434,7 +440,7 @@ class Database:
 
 
 class WriteGate:
-    """Limit on concurrent writers, as a thread-safe context manager.
+    """Context manager that limits the number of concurrent writers.
 
     Readers of SQLite never wait for writers, but writers that wait for another process could occupy
     all threads of a server. After a writer has waited in vain, further writers are rejected
@@ -448,7 +454,10 @@ class WriteGate:
         self._stuck = False
 
     def __enter__(self) -> None:
-        """Enter, or raise :class:`Unavailable` if no writer leaves in time."""
+        """Enter the gate.
+
+        Raises :class:`Unavailable` if no writer leaves in time.
+        """
         if self._places.acquire(timeout=0 if self._stuck else self._patience):
             return
         with self._lock:
@@ -456,7 +465,7 @@ class WriteGate:
         raise Unavailable(LOCKED)
 
     def __exit__(self, *_failure: object) -> None:
-        """Leave, and admit the next writer."""
+        """Leave the gate, and admit the next writer."""
         with self._lock:
             self._stuck = False
         self._places.release()

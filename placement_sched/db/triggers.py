@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Triggers for the change log, on the tables of OpenStack placement.
+"""Triggers that write the change log, on the tables of OpenStack placement.
 
 In the transaction of a writer, the triggers insert the providers of each statement into
 ``sched_provider_changes``. They run with the privileges of the user that created them, so that the
@@ -129,7 +129,7 @@ def remove_triggers(connection: Connection) -> None:
 
 
 def _run_if_allowed(connection: Connection, work: Callable[[], None]) -> BaseException | None:
-    """Run ``work``, and return the database's error if its user lacks a privilege.
+    """Run ``work``, and return the error if the database user lacks a privilege.
 
     PostgreSQL then rolls back ``work``, whereas MariaDB commits each trigger statement. Other
     errors are raised.
@@ -216,7 +216,7 @@ def _build_row_triggers(body: Callable[[str, str | None], str]) -> Iterator[_Tri
 
 
 def _changed_providers(event: str, column: str | None) -> tuple[str, str | None]:
-    """Return the provider of a row, and the old provider of an updated row."""
+    """Return expressions for a row's provider, and for an updated row's old provider."""
     if column is None:
         return str(NAMES), None
     return {
@@ -305,7 +305,7 @@ def _function_statements(connection: Connection) -> Iterator[str]:
 
 
 def why_unsupported(connection: Connection) -> str | None:
-    """Return why a change log would be unreliable on this server, or None if it is reliable.
+    """Return why a change log would be unreliable on this server, or None.
 
     The tables of the log must exist.
     """

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frozen values and pure rules, without I/O."""
+"""Frozen values and pure rules of the domain, without I/O."""

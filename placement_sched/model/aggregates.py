@@ -22,13 +22,13 @@ _TRAIT_PREFIX = "trait:"
 
 
 def policy_name(text: str) -> str:
-    """Return the normalized policy name of a value of :data:`POLICY_KEY`, in lower case."""
+    """Return the policy's name in a value of :data:`POLICY_KEY`, in lower case."""
     return text.strip().lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A policy, with the id and name of the aggregate that names it."""
+    """A scheduling policy, with id and name of an aggregate that names it."""
 
     aggregate_id: int
     aggregate_name: str
@@ -37,7 +37,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAggregate(NovaObjectDictCompat):
-    """A host aggregate, with the uuid of its placement aggregate."""
+    """A host aggregate, which has the uuid of its placement aggregate."""
 
     id: int
     uuid: str
@@ -74,7 +74,7 @@ def zones(text: str | None) -> frozenset[str]:
 
 
 def projects_of(aggregate: HostAggregate, prefix: str = TENANT_PREFIX) -> set[str]:
-    """Return the projects that the metadata name under the keys with a prefix."""
+    """Return the projects in an aggregate's metadata, from keys with this prefix."""
     tags = (value for key, value in aggregate.metadata.items() if key.startswith(prefix))
     return {part.strip() for tag in tags for part in tag.split(",")}
 
@@ -89,7 +89,7 @@ _PLAIN = ("uuid", "name", "project_id", "user_id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerGroup(NovaObject):
-    """A server group, stored or of a request, under nova's InstanceGroup attribute names.
+    """A server group under nova's names, either stored or sent in a request.
 
     ``members`` are the uuids of the instances and ``hosts`` the names of their hosts. A list of
     groups omits both. A group in a request may lack a uuid.
@@ -106,7 +106,7 @@ class ServerGroup(NovaObject):
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the group of a request's JSON object."""
+        """Read a server group from a request's JSON object."""
         return cls(
             **{name: document.get(name) for name in _PLAIN},
             policy=document["policy"],
@@ -131,7 +131,7 @@ class ServerGroup(NovaObject):
 
     @property
     def policies(self) -> list[str]:
-        """Return the policy as a list, for old plugins of nova."""
+        """Return a list of the group's only policy, for old plugins of nova."""
         return [self.policy]
 
     @property

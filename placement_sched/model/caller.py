@@ -24,7 +24,7 @@ _FIELDS += ("system_scope", "request_id", "global_request_id")
 
 
 class RequestContext(context.RequestContext):
-    """A request context with the attributes of nova's.
+    """A request context with the attributes of nova's context.
 
     It has no token: plugins cannot call other services in the name of the user.
     """
@@ -73,12 +73,12 @@ def set_caller(read: Callable[[], Mapping[str, Any]]) -> None:
 
 
 def set_host_reader(read: Callable[[str], str | None]) -> None:
-    """Set the function that returns the host of a recorded instance by uuid."""
+    """Set the function that finds the host of a recorded instance."""
     _HOST_OF.set(read)
 
 
 def read_host(uuid: str | None) -> str | None:
-    """Return the host of an instance, or None if it is not recorded or nothing reads it."""
+    """Return the host of an instance, or None if it cannot be found."""
     read = _HOST_OF.get(None)
     return None if uuid is None or read is None else read(uuid)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries for allocation candidates and for lists of providers."""
+"""Values for a query of allocation candidates, and for a list of providers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 @dataclass(frozen=True, slots=True)
 class TraitTerms:
-    """A condition on traits: any of each set in ``required``, none of ``forbidden``."""
+    """Condition on traits: any of each set in ``required``, none of ``forbidden``."""
 
     required: tuple[frozenset[str], ...] = ()
     forbidden: frozenset[str] = frozenset()
@@ -154,13 +154,13 @@ class AllocationRequest(NamedTuple):
 
     @property
     def allocations(self) -> dict[str, Mapping[str, int]]:
-        """Return amounts by class, by provider uuid."""
+        """Map each provider uuid to its amounts by class."""
         pairs = zip(self.uuids, self.layout.amounts, strict=True)
         return {uuid: amounts for uuid, amounts in pairs if amounts}
 
     @property
     def mappings(self) -> dict[str, tuple[str, ...]]:
-        """Return the provider uuids of each group, by its suffix."""
+        """Map the suffix of each group to the uuids of its providers."""
         uuids = self.uuids
         return {
             suffix: tuple(uuids[index] for index in indexes)
@@ -192,7 +192,7 @@ class Candidates:
 
 
 def merge_results(results: Sequence[Candidates]) -> Candidates:
-    """Merge the results of several searches in order, each provider once."""
+    """Merge results of several searches in order, with each provider only once."""
     if len(results) == 1:
         return results[0]
     providers = {provider.id: provider for result in results for provider in result.providers}

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Invariant(StrEnum):
-    """The invariants, with their values in ``--format json``."""
+    """The invariants, with their names in ``--format json``."""
 
     OVER_CAPACITY = "over_capacity"
     NO_INVENTORY = "allocation_without_inventory"
@@ -45,7 +45,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """The violations in one snapshot of a database.
+    """The violations that a check of the whole database found.
 
     ``checked`` counts rows by kind. ``cut`` has the invariants with more violations than are
     listed.

@@ -54,7 +54,10 @@ def parse_time(text: str, now: datetime, name: str) -> str:
 
 
 def read_duration(text: str) -> float:
-    """Return the seconds of an age such as ``90s``, or raise :class:`ValueError`."""
+    """Convert an age such as ``90s`` to seconds.
+
+    Raises :class:`ValueError` for any other text.
+    """
     age = AGE.fullmatch(text)
     if age is None:
         raise ValueError(text)
@@ -62,7 +65,7 @@ def read_duration(text: str) -> float:
 
 
 def shown_duration(seconds: float) -> str:
-    """Return a duration in a readable unit: ``93 s``, ``30 days``."""
+    """Format a duration in a readable unit, as ``93 s`` or ``30 days``."""
     unit, length = next((unit, length) for limit, unit, length in _SHOWN_UNITS if seconds < limit)
     return f"{seconds / length:.0f} {unit}"
 

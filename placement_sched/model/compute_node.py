@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute nodes as reported, their services, and hypervisors of the compute API."""
+"""Compute nodes as hosts report them, their services, and the API's hypervisors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
@@ -29,12 +29,12 @@ class Metric(NovaObject):
 
 
 class _Derived(NovaObjectDictCompat):
-    """Base class without slots, so that cached properties have a ``__dict__``."""
+    """Base class without slots: cached properties of a subclass need a ``__dict__``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeNode(_Derived):
-    """A hypervisor node as reported.
+    """A compute node, as its host reports it.
 
     Sizes are in MB and GB as in nova, times are naive UTC. ``cpu_info`` is nova's JSON string,
     ``stats`` has string values, ratios are never 0. Each change of the report, except of its
@@ -83,7 +83,7 @@ class ComputeNode(_Derived):
 
     @cached_property
     def derived(self) -> dict[str, Any]:
-        """A cache for values that other modules derive from the report, by name."""
+        """Cache for values that other modules derive from the report."""
         return {}
 
     @cached_property
@@ -116,7 +116,7 @@ _STORED_FIELDS = tuple(field.name for field in fields(ComputeNode) if field.name
 
 
 def inventories_of(node: ComputeNode) -> tuple[Inventory, ...]:
-    """Return the inventories of a node's report, without classes whose total is 0."""
+    """Build the inventories of a node from its report, except classes with a total of 0."""
     return tuple(
         Inventory(
             resource_class=name,
@@ -131,7 +131,7 @@ def inventories_of(node: ComputeNode) -> tuple[Inventory, ...]:
 
 
 def stored_fields(node: ComputeNode) -> dict[str, Any]:
-    """Return the fields without a column of their own, as JSON values."""
+    """Return the fields that have no column of their own, as JSON values."""
     return {key: getattr(node, key) for key in _STORED_FIELDS}
 
 
@@ -189,7 +189,7 @@ def is_recently_seen(
 
 
 def disabled_reason(disabled_reason: str | None) -> str:
-    """Return the rejection reason of a disabled service, with the operator's reason."""
+    """Describe a disabled service as a reason for rejection, with the operator's words."""
     return f"disabled: {disabled_reason}" if disabled_reason else "disabled"
 
 

@@ -34,7 +34,7 @@ class PlacedInstance:
 
 @dataclass(frozen=True, slots=True)
 class DecisionSeed:
-    """The seed of the random choices of a run: the uuid of its decision, and the attempt.
+    """Seed for all random choices of a run, made of decision uuid and attempt.
 
     The same seed makes the same choices, so that a decision can be replayed. An attempt after a
     lost claim makes different choices.
@@ -45,25 +45,25 @@ class DecisionSeed:
 
     @classmethod
     def drawn(cls, random: Random) -> Self:
-        """Draw the uuid of a new decision."""
+        """Create the seed of a new decision, with a uuid from ``random``."""
         return cls(str(UUID(int=random.getrandbits(128), version=4)))
 
     def random(self) -> Random:
-        """Return the random source of the run."""
+        """Create the random source for the choices of the run."""
         return Random(f"{self.decision}/{self.attempt}")  # noqa: S311 - chooses hosts, guards nothing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """The settings of a run, for a replay.
+    """The settings of a run, recorded so that the run can be replayed.
 
-    ``options`` are the options read per request whose values, with policy and overrides, differed
-    from their defaults, by ``group.option``. ``left_out`` are the names of options too large to
-    store. ``overrides`` and ``policy`` are explicit parameters of an explanation, and ``changes``
-    the simulated changes of the cloud, as the JSON objects that were sent. ``alternates`` is true
-    if alternate hosts were requested, ``names_group`` if the request named a stored server group.
-    ``attempt`` is the attempt in :class:`DecisionSeed`. ``together`` is true if other requests
-    were sent in the same call.
+    ``options`` maps ``group.option`` to the value of each option that is read per request and that
+    differed from its default, also by policy or overrides. ``left_out`` are the names of options
+    too large to store. ``overrides`` and ``policy`` are explicit parameters of an explanation, and
+    ``changes`` the simulated changes of the cloud, as the JSON objects that were sent.
+    ``alternates`` is true if alternate hosts were requested, ``names_group`` if the request named a
+    stored server group. ``attempt`` is the attempt in :class:`DecisionSeed`. ``together`` is true
+    if other requests were sent in the same call.
     """
 
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -88,17 +88,17 @@ class Conditions:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """Return the conditions stored in a decision."""
+        """Read the conditions that a decision stores."""
         lists = {name: tuple(stored.get(name, ())) for name in ("left_out", "changes")}
         return cls(**{**stored, **lists})
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A notice that the request of a decision would fit now.
+    """Notice that the request of an earlier decision would now fit.
 
-    ``pending`` are the digests of the addresses that have not accepted it. After ``ended_at`` it is
-    not sent again.
+    ``pending`` are digests of the addresses that have not yet accepted the notice. After
+    ``ended_at`` it is not sent again.
     """
 
     decision: str
@@ -109,7 +109,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionSummary:
-    """A decision as listed.
+    """A decision, with the fields that lists show.
 
     ``places`` are in the order of the answer's selections. ``request_ids`` are the ids of the
     request that was answered first, if it was sent repeatedly. ``kind`` distinguishes claims from
@@ -147,7 +147,7 @@ class Decision(DecisionSummary):
     conditions: Conditions | None = None
 
     def chosen(self, uuids: Sequence[str]) -> Iterator[tuple[tuple[str, str, str], int]]:
-        """Yield (instance, provider, resource class) and the amount of the chosen hosts.
+        """Yield each amount that the selections allocate, as ((uuid, provider, class), amount).
 
         ``uuids`` are the instances in the order of the request.
         """
@@ -159,7 +159,7 @@ class Decision(DecisionSummary):
 
 @dataclass(frozen=True, slots=True)
 class RecordedFunnel:
-    """The part of a run that a decision records: the bounded funnel and the best hosts."""
+    """The part of a decision about its stages: shortened funnel and best hosts."""
 
     funnel: Mapping[str, Any] | None
     best: Sequence[Mapping[str, Any]] = ()
@@ -167,7 +167,7 @@ class RecordedFunnel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionQuery:
-    """A filter of a list of decisions, with None for any value.
+    """Conditions for a list of decisions, None for any value.
 
     With both ``instance`` and ``host``, the decision must have placed this instance on this host.
     ``request_id`` matches either id of the request. ``since`` is included and ``until`` excluded,
@@ -190,7 +190,7 @@ class DecisionQuery:
 
 @dataclass(frozen=True, slots=True)
 class DecisionCount:
-    """The number of decisions with a value, and the number of them that found no host."""
+    """The number of decisions with a value, and how many of them found no host."""
 
     name: str
     count: int
@@ -198,7 +198,7 @@ class DecisionCount:
 
 
 def digest_of(request: Mapping[str, Any]) -> str:
-    """Return the SHA-256 digest of a request, independent of the order of its keys."""
+    """Return the SHA-256 digest of a request, which ignores the order of keys."""
     return sha256(orjson.dumps(request, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
@@ -253,7 +253,7 @@ def _limit_as_json(limit: Any) -> Any:
 
 
 class DecisionLabels(NamedTuple):
-    """The metric labels of a decision, including the stage that left no host."""
+    """The labels of a decision in metrics, with the stage that left no host."""
 
     outcome: str
     policy: str
@@ -263,7 +263,7 @@ class DecisionLabels(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SchedulingResult:
-    """The answer to a request, its decision, and its labels in the metrics.
+    """The answer to a request, its new decision, and its labels in metrics.
 
     ``decision`` is the new decision. It is None for a repeated request, and for an explanation that
     is not recorded. ``funnel`` has the counts of each stage. ``labels`` count the result in the
@@ -278,7 +278,7 @@ class SchedulingResult:
 
 @dataclass(frozen=True, slots=True)
 class RunDifference:
-    """A difference between two runs, with None for absence or an option's default."""
+    """A difference between two runs, with None for a missing value or a default."""
 
     what: str
     then: Any
@@ -290,7 +290,7 @@ _Facts = Mapping[str, Any]
 
 
 def differences(then: Json, now: Json) -> Iterator[RunDifference]:
-    """Yield the differences of two runs in the order of their stages."""
+    """Yield the differences between two runs in the order of their stages."""
     is_outline = bool(_funnel(then).get("outline") or _funnel(now).get("outline"))
     both_have_steps = all(_funnel(run).get(CANDIDATES, {}).get("steps") for run in (then, now))
     for facts in (_outcome, _options, _request_filters, _search, _filters, _weighers, _selections):
@@ -362,7 +362,7 @@ def _filters(run: Json) -> _Facts:
 
 
 def _counts(kind: str, stages: Iterable[Json]) -> dict[str, Any]:
-    """Return the counts before and after each stage.
+    """Map each stage to its counts of hosts before and after.
 
     Stages with the same name are numbered.
     """
@@ -387,7 +387,7 @@ def _weighers(run: Json) -> _Facts:
 
 
 def _weights(then: Json, now: Json) -> Iterator[RunDifference]:
-    """Yield the differences in weights of hosts that both runs record."""
+    """Yield the weights that differ among hosts recorded in both runs."""
     weights_then, weights_now = (
         {
             _host_label(host["host"], host["node"]): {

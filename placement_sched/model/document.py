@@ -69,7 +69,7 @@ def with_whole_numbers(document: Any) -> Any:
 
 
 def is_larger(document: Any, limit: int) -> bool:
-    """Return whether a document has more than ``limit`` values, counting keys of objects."""
+    """Return whether a document has more than ``limit`` values and keys."""
     remaining, waiting = limit, [document]
     while waiting:
         value = waiting.pop()
@@ -103,7 +103,7 @@ def is_deeper(document: Any, limit: int) -> bool:
 
 
 def find_invalid_text(document: Any) -> tuple[str, list[PathStep]] | None:
-    """Return a string that UTF-8 cannot encode, and the path of keys to it, or None.
+    """Find a string that UTF-8 cannot encode, and return it with its path, or None.
 
     Command line arguments that are not UTF-8 contain such strings.
     """
@@ -137,7 +137,7 @@ _STEP = re.compile(
 
 
 def build_json_path(steps: Iterable[PathStep], root: str = "$") -> str:
-    """Return the JSON path of a value: ``$.a[1].b`` for ``a``, 1 and ``b``."""
+    """Build the JSON path ``$.a[1].b`` from the steps ``a``, 1 and ``b``."""
     return root + "".join(map(_format_step, steps))
 
 
@@ -151,7 +151,7 @@ def _format_step(step: PathStep) -> str:
 
 
 def split_json_path(path: str) -> tuple[PathStep, ...]:
-    """Return the steps of a JSON path, or of the name of a query parameter."""
+    """Split a JSON path, or the name of a query parameter, into steps."""
     return tuple(map(_read_step, _STEP.finditer(path)))
 
 
@@ -171,7 +171,7 @@ def join_keys(steps: Iterable[PathStep], separator: str = ".") -> str:
 def find_name(
     steps: Sequence[PathStep], names: Mapping[str, str]
 ) -> tuple[str, Sequence[PathStep]] | None:
-    """Return the name of a value or of its nearest named parent, and the steps from there.
+    """Find the name of the nearest named value on a path, and return the further steps.
 
     The keys of ``names`` are keys of a path, joined by dots.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanation of a scheduling run: its stages, rejections and passing hosts."""
+"""Explanation of a scheduling run: stages, rejected hosts and passing hosts."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,7 +12,7 @@ from placement_sched.model.verdict import SuggestedChange
 
 @dataclass(frozen=True, slots=True)
 class EmptyStage:
-    """The stage that left no host: its family, its name in the funnel, and a sentence."""
+    """The stage that left no host, with family, name in the funnel, and sentence."""
 
     stage: str
     name: str
@@ -20,13 +20,13 @@ class EmptyStage:
 
     @property
     def kind(self) -> str:
-        """Return the name without the requested amounts, as a bounded metric label."""
+        """Return the stage's name without amounts, as a metric label with few values."""
         return self.name.split(" ")[0] if self.stage == CANDIDATES else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class ExplanationView:
-    """Limits of the lists in an answer.
+    """The hosts that the lists of an answer show, and how many.
 
     ``hosts`` restricts the lists to hosts or nodes with these names (None: all). ``max_rejected``
     bounds each list of rejected hosts (0: unlimited).
@@ -36,7 +36,7 @@ class ExplanationView:
     max_rejected: int = 100
 
     def shows(self, host: str, node: str) -> bool:
-        """Return whether the answer includes this host."""
+        """Return whether the lists show this host or node."""
         return self.hosts is None or host in self.hosts or node in self.hosts
 
 
@@ -45,7 +45,7 @@ EVERYTHING = ExplanationView(max_rejected=0)
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A host rejected by a stage. A single requested host has alternatives in ``changes``."""
+    """A host that a stage rejects, with suggested ``changes`` for a single requested host."""
 
     host: str
     node: str
@@ -59,7 +59,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFilterReport:
-    """The result of a request filter: whether it applied, duration, changes.
+    """The result of a request filter: whether it applied, its changes and its duration.
 
     ``refusal`` is set if the filter rejected the whole request. Later request filters still run.
     """
@@ -72,7 +72,7 @@ class RequestFilterReport:
 
     @property
     def words(self) -> str:
-        """Return the sentence for a rejected request."""
+        """Return the sentence about the rejected request."""
         return f"{self.name} rejected the request: {self.rejection}"
 
     def as_json(self) -> Json:
@@ -140,13 +140,13 @@ class NearMiss:
 
     @classmethod
     def of(cls, terms: Sequence[tuple[str, str]], hosts: int, roots: tuple[int, ...] = ()) -> Self:
-        """Build a near miss from its constraints, as ``(constraint, detail)``."""
+        """Build a near miss from constraints, given as ``(constraint, detail)``."""
         (constraint, detail), *others = terms
         return cls(constraint, detail, hosts, tuple(others), roots)
 
     @property
     def terms(self) -> tuple[tuple[str, str], ...]:
-        """Return all constraints of the near miss."""
+        """Return all constraints of the near miss, the main constraint first."""
         return ((self.constraint, self.detail), *self.others)
 
     def as_json(self) -> Json:
@@ -199,7 +199,7 @@ USED_UP = "room_left"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidatesReport:
-    """The candidates query and the result of each step.
+    """Report on a candidate search: its query and the result of each step.
 
     ``query`` is the exact query string of ``GET /allocation_candidates``, as far as it was built.
     ``providers`` is the number of root providers before the first step, ``hosts`` the number of
@@ -215,7 +215,7 @@ class CandidatesReport:
 
     @property
     def obstacle(self) -> EmptyStage:
-        """Return the reason why the search found no candidate."""
+        """Return the step that left no candidate, as a stage of the funnel."""
         for miss in self.nearest_misses.found:
             terms = [(miss.constraint, miss.detail), *miss.others]
             labels = [f"{kind} {detail}".strip() for kind, detail in terms]
@@ -232,7 +232,7 @@ class CandidatesReport:
 
     @property
     def cut_words(self) -> str:
-        """Return the end of a headline about hosts that a limit cut off."""
+        """Return the end of a headline about hosts beyond the limit."""
         for step in self.steps:
             if step.option is not None and step.before > step.after:
                 return (
@@ -265,7 +265,7 @@ class FilterReport:
 
     @property
     def words(self) -> str:
-        """Return the sentence for a filter that left no host."""
+        """Return the sentence about a filter that left no host."""
         if self.name == COMPUTE_NODES:
             return _NOT_REPORTED.format(_hosts(self.before))
         if self.name == USED_UP:
@@ -302,7 +302,7 @@ _IS_ENABLED = "root_required !COMPUTE_STATUS_DISABLED"
 
 
 def describe_hosts_without(hosts: int, constraints: Collection[str]) -> str:
-    """Return a sentence about the hosts that a search without these constraints finds.
+    """Return a sentence about hosts that fit only without these constraints.
 
     Such hosts may still fail a filter, since no filter was run on them.
     """
@@ -337,7 +337,7 @@ _MAX_EXAMPLES = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WouldFit:
-    """The hosts that would pass without some stages, and a suitable change.
+    """Hosts that pass all but some stages, and a change that lets them pass.
 
     ``without`` are family and name of the stages. Each of ``hosts`` (labels) passes all other
     stages. ``exact`` is false if there may be more such hosts, because some were not tested.
@@ -351,7 +351,7 @@ class WouldFit:
 
     @property
     def words(self) -> str:
-        """Return the sentence."""
+        """Return the sentence about these hosts."""
         number = len(self.hosts)
         hosts = (
             self.hosts[0] if number == 1 and self.exact else f"{number} host{'s' * (number > 1)}"
@@ -388,7 +388,7 @@ _MAX_VALUE_CHARACTERS = 100
 
 @dataclass(frozen=True, slots=True)
 class IgnoredValue:
-    """An extra spec or image property without effect, and the expected value."""
+    """An extra spec or image property that has no effect, and its expected value."""
 
     source: str
     key: str
@@ -463,7 +463,7 @@ class RoomReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectorReport:
-    """The result of a policy selector, with name, uuid and policy of each matching aggregate."""
+    """The result of a policy selector, with each matching aggregate and its policy."""
 
     name: str
     asked: str | None = None
@@ -481,7 +481,7 @@ class SelectorReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyReport:
-    """The scheduling policy of a request, and the results of the selectors that ran."""
+    """The scheduling policy of a request, with the results of policy selectors."""
 
     name: str
     selectors: tuple[SelectorReport, ...] = ()
@@ -493,7 +493,7 @@ class PolicyReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaterInstanceReport:
-    """The filters for an instance without a host, after ``placed`` instances."""
+    """The filters for the first instance that found no host, after ``placed`` instances."""
 
     placed: int
     asked: int
@@ -506,7 +506,7 @@ class LaterInstanceReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Funnel:
-    """All stages of a run, for the first instance of the request.
+    """All stages of a run with their counts, for the first instance.
 
     ``policy`` is None without scheduling policies. ``states_age`` is the age in seconds of cached
     host states, or None if the driver does not cache host states. ``selected`` is true if every
@@ -591,9 +591,9 @@ def _find_last_filter(reports: Iterable[FilterReport]) -> FilterReport | None:
 
 
 class WeightReport(NamedTuple):
-    """The weight of a host by a weigher, ``raw`` within minval and maxval.
+    """The weight that a weigher gives a host, with ``raw`` between minval and maxval.
 
-    ``detail`` has the amounts behind the weight in words, if the weigher describes them.
+    ``detail`` describes the amounts that lead to the weight, if the weigher describes them.
     """
 
     raw: float
@@ -609,7 +609,7 @@ class WeightReport(NamedTuple):
 
 
 class HostReport(NamedTuple):
-    """A host that passed, with its weight and the weights by weigher name."""
+    """A host that passed, with its total weight and each weigher's weight."""
 
     host: str
     node: str

@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"(?<![\w.-])-?\d+(?:\.\d+)?(?![\w-])(?!\.\w)")
 
 @dataclass(frozen=True, slots=True)
 class GroupedReason:
-    """A reason for rejection, the number of hosts, and the first host with its node."""
+    """A reason for several rejections, their number, and the first rejected host and node."""
 
     count: int
     text: str
@@ -46,7 +46,7 @@ def node_label(host: str, node: str) -> str:
 
 
 def _merge_reasons(reasons: Sequence[str]) -> str:
-    """Merge reasons with equal words: each number, or the range of its values."""
+    """Merge reasons with equal words, giving a range for numbers that differ."""
     columns = iter(zip(*(_NUMBER.findall(reason) for reason in reasons), strict=True))
 
     def span(_match: re.Match[str]) -> str:
@@ -57,7 +57,7 @@ def _merge_reasons(reasons: Sequence[str]) -> str:
 
 
 def stages(funnel: Json) -> Iterator[tuple[str, Json]]:
-    """Yield name and report of each stage in order.
+    """Yield the name and the report of each stage, in order.
 
     The steps of the second search, for hosts that offer pinned CPUs as VCPU, follow the steps of
     the first search.
@@ -77,7 +77,7 @@ def _step_label(step: Json) -> str:
 
 
 def compare_stages(explanations: Sequence[Json]) -> list[tuple[str, list[Json | None]]]:
-    """Return every stage, with its report in each explanation or None.
+    """List every stage with its report in each explanation, or None.
 
     The steps of all searches come first, then the filters of all policies.
     """
@@ -88,7 +88,7 @@ def compare_stages(explanations: Sequence[Json]) -> list[tuple[str, list[Json | 
 
 
 def path_of(explanation: Json, verdict: Json) -> list[tuple[str, str, list[Json]]]:
-    """Return family, name and reasons for rejection of each stage, for a single host.
+    """List each stage with its family, its name, and its reasons for rejecting a host.
 
     ``verdict`` is an entry of the explanation's ``verdicts``. A reason without a name means that
     only the first reason was determined. Later stages are then "not evaluated".
@@ -168,7 +168,7 @@ _OMITTED_KEYS: Json = {"detail": "", "rejected": [], "changes": {}}
 
 
 def with_all_keys(funnel: Json) -> Json:
-    """Add the missing keys of stages to a funnel that was recorded in outline."""
+    """Add missing keys of stages to a funnel that was recorded without lists."""
     if not funnel.get("outline"):
         return funnel
     candidates = funnel["allocation_candidates"]

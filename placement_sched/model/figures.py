@@ -22,10 +22,10 @@ ZonedAmounts = Mapping[tuple[str, str], int]
 
 @dataclass(frozen=True, slots=True)
 class CloudFigures:
-    """Figures of the cloud at a moment, for metrics.
+    """Figures of the cloud at a point in time, for metrics.
 
-    ``hosts`` are the numbers of hosts by state: ``up``, ``down`` or ``disabled``. ``capacity`` and
-    ``used`` are amounts by resource class and zone.
+    ``hosts`` maps the states ``up``, ``down`` and ``disabled`` to numbers of hosts. ``capacity``
+    and ``used`` map resource class and zone to amounts.
     """
 
     hosts: Mapping[str, int] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class CloudFigures:
         }
 
     def bounded(self, limit: int = MAX_NAMES) -> Self:
-        """Return the figures with a limited number of zones and classes.
+        """Limit the number of zones and classes in the figures.
 
         All but the largest zones and classes are added up as :data:`OTHER`.
         """
@@ -65,7 +65,7 @@ class CloudFigures:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the figures written by another process."""
+        """Read the figures that another process has written."""
         amounts = (
             {(name, zone): n for name, zone, n in document[key]} for key in ("capacity", "used")
         )
@@ -81,7 +81,10 @@ def _largest(sizes: Iterable[tuple[str, int]], limit: int) -> set[str]:
 
 
 class Reliability(StrEnum):
-    """The reliability of a number, which is absent if ``REFUSED`` or ``UNKNOWN``."""
+    """How reliable a number is.
+
+    The number is absent if ``REFUSED`` or ``UNKNOWN``.
+    """
 
     EXACT = "exact"
     INEXACT = "inexact"
@@ -91,14 +94,14 @@ class Reliability(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FlavorCapacity:
-    """The number of further instances of a flavor, in total and by zone."""
+    """The number of further instances of a flavor, in total and per zone."""
 
     state: Reliability
     instances: int = 0
     zones: Mapping[str, int] = field(default_factory=dict)
 
     def bounded(self, limit: int = MAX_NAMES) -> Self:
-        """Return the capacity with a limited number of zones.
+        """Limit the number of zones in the capacity.
 
         All but the largest zones are added up as :data:`OTHER`.
         """
@@ -111,7 +114,7 @@ class FlavorCapacity:
 
 @dataclass(frozen=True, slots=True)
 class CapacityFigures:
-    """The capacity by flavor name.
+    """The capacity for flavors, by flavor name.
 
     ``counted_at`` is in seconds since 1970.
     """
@@ -125,7 +128,7 @@ class CapacityFigures:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the figures written by another process."""
+        """Read the figures that another process has written."""
         flavors = {
             name: FlavorCapacity(Reliability(entry["state"]), entry["instances"], entry["zones"])
             for name, entry in document["flavors"].items()
@@ -135,7 +138,7 @@ class CapacityFigures:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """The number of further instances that leave enough failover capacity.
+    """How many further instances of a flavor leave enough failover capacity.
 
     With up to ``remaining`` further instances of the flavor, no failure of hosts gets worse. With
     more than ``at_most``, the failure of ``domain`` gets worse, if ``at_most`` is not None. If
@@ -170,14 +173,14 @@ class Allowance:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return the allowance of a JSON object."""
+        """Read an allowance from its JSON object."""
         values = (document["flavor"], document["remaining"], document["at_most"])
         return cls(*values, **(document["breaks"] or {}))
 
 
 @dataclass(frozen=True, slots=True)
 class FailoverResult:
-    """The last background result: its answer, its time in naive UTC, and its allowances."""
+    """The last computed failover result: its answer, UTC time and allowances."""
 
     answer: Json
     computed_at: datetime
@@ -185,7 +188,7 @@ class FailoverResult:
 
     @classmethod
     def of(cls, answer: Json) -> Self:
-        """Return the result with the answer of a computation."""
+        """Read the result from the answer of a computation."""
         entries = map(Allowance.from_json, answer["remaining"])
         allowances = {allowance.flavor: allowance for allowance in entries}
         return cls(answer, datetime.fromisoformat(answer["computed_at"]), allowances)
@@ -195,7 +198,7 @@ class FailoverResult:
         return max((now - self.computed_at).total_seconds(), 0.0)
 
     def after(self, flavors: Iterable[str | None]) -> Self:
-        """Return the result after further instances of these flavors are placed."""
+        """Subtract further instances of these flavors from the allowances."""
         placed = Counter(flavors)
         allowances = {
             name: replace(each, at_most=max(each.at_most - placed[name], 0))
@@ -206,7 +209,7 @@ class FailoverResult:
 
     @property
     def noun(self) -> str:
-        """Return the kind of the domains in messages, such as ``host``."""
+        """Return the kind of the failing domains for messages, such as ``host``."""
         within = self.answer["within"]
         if self.answer["host_failures"] > 1:
             return f"{within or 'host'} set"

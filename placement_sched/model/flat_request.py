@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests as flat values: the options of a command and the fields of a form."""
+"""Requests as flat values, from the options of a command or the fields of a form."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,7 +44,7 @@ _FLAVOR_DEFAULTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatRequest:
-    """A request, value by value, with None or empty for absent values.
+    """A request as separate values, None or empty if a value is absent.
 
     ``flavor`` is the id or name of a stored flavor, or a flavor object. Otherwise ``vcpus``,
     ``ram`` (MiB) and ``disk`` (GiB) describe a flavor. ``image`` is the id or name of a stored
@@ -66,9 +66,10 @@ class FlatRequest:
     ignore_hosts: Sequence[str] = ()
 
     def as_spec(self, labels: Labels) -> Json:
-        """Return the request spec, with ``labels`` as the names of values in errors.
+        """Build the request spec.
 
-        Raises :class:`Invalid` for values that exclude each other.
+        ``labels`` are the names of values in errors. Raises :class:`Invalid` for values that
+        exclude each other.
         """
         spec: Json = {"num_instances": 1 if self.count is None else self.count}
         spec["flavor"] = self._flavor(labels)
@@ -125,7 +126,7 @@ def hints(texts: Iterable[str], label: str) -> dict[str, str | list[str]]:
 
 
 def overrides(texts: Iterable[str], label: str) -> Json:
-    """Parse ``GROUP.OPTION=VALUE`` texts, decoding values that are JSON."""
+    """Parse ``GROUP.OPTION=VALUE`` texts, and decode values that are JSON."""
     values: Json = {}
     for key, value in pairs(texts, label).items():
         try:
@@ -199,9 +200,9 @@ def _parse_aggregate(text: str, arguments: str, label: str) -> Json:
 
 
 def shorten_change(kind: str, hosts: Iterable[str]) -> str:
-    """Return the text of a change of hosts (``drain``, ``remove``) for :func:`change_of`.
+    """Return the short form of a change of hosts (``drain``, ``remove``).
 
-    It is JSON if a name contains a separator.
+    It is JSON if a name contains a separator. :func:`change_of` parses it.
     """
     names = list(hosts)
     if any(_MARKS.search(name) for name in names):
@@ -210,7 +211,7 @@ def shorten_change(kind: str, hosts: Iterable[str]) -> str:
 
 
 def shorten_addition(like: str, count: str) -> str:
-    """Return the text of a change that adds ``count`` hosts like an existing host."""
+    """Return the short form of a change that adds ``count`` hosts like an existing host."""
     if _MARKS.search(like) and count.isdecimal():
         return _as_json({"add": {"like": like, "count": int(count)}})
     return f"add={like}*{count}"

@@ -61,7 +61,7 @@ class Flavor(NovaObjectDictCompat):
 
 
 class SizedByFlavor:
-    """Base class of objects with the sizes of a flavor, under nova's names."""
+    """Base class of objects with a flavor, and with its sizes under nova's names."""
 
     __slots__ = ()
 

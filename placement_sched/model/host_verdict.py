@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verdicts on the hosts that the request of an explanation names."""
+"""Verdicts on hosts that the request of an explanation names."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from placement_sched.model.verdict import SuggestedChange
 
 @dataclass(frozen=True, slots=True)
 class RejectReason:
-    """A stage that rejects a host: its family, its name in the funnel, and the reason.
+    """A stage that rejects a host, with its family, its name and the reason.
 
     ``changes`` are alternatives, each of which avoids the rejection.
     """

@@ -190,7 +190,7 @@ LEGACY_NAMES: Mapping[str, str] = {
 
 
 class ImageProperties:
-    """The properties that are set, read as ``properties.get("hw_architecture")``.
+    """Image properties that are set, for ``properties.get("hw_architecture")``.
 
     ``properties.hw_architecture`` raises ``AttributeError`` for a property that is not set.
     ``"hw_architecture" in properties`` tests for it.
@@ -369,9 +369,10 @@ VISIBILITIES = (COMMUNITY, PUBLIC, PRIVATE, SHARED)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewer:
-    """The caller: a project, or an administrator with access to all images.
+    """The caller of the image API, who may be an administrator.
 
-    ``may_give`` are the restricted visibilities that the caller may set.
+    An administrator has access to all images. ``may_give`` are the restricted visibilities that the
+    caller may set.
     """
 
     project_id: str
@@ -407,7 +408,7 @@ class StoredImage(_ImageFields):
         return self.visibility in {PUBLIC, COMMUNITY} or self.owned_by(viewer)
 
     def as_request_image(self) -> dict[str, Any]:
-        """Return the image object of a request spec."""
+        """Return the image as a request spec contains it."""
         return {name: getattr(self, name) for name in _PLAIN} | {
             "id": self.uuid,
             "tags": sorted(self.tags),

@@ -20,7 +20,7 @@ from placement_sched.model.request_spec import RequestSpec
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """A recorded instance, with flavor and image as sent when it was recorded.
+    """A recorded instance, with flavor and image as its request contained them.
 
     The metadata are None unless they were read.
     """
@@ -45,7 +45,7 @@ class Instance:
 
 
 class InstanceMetadata(NamedTuple):
-    """The metadata and system metadata of an instance, as recorded by the sync with nova."""
+    """Metadata and system metadata of an instance, recorded by the sync with nova."""
 
     metadata: Mapping[str, str | None]
     system_metadata: Mapping[str, str | None]
@@ -53,7 +53,7 @@ class InstanceMetadata(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class HostInstance(SizedByFlavor, NovaObjectDictCompat):
-    """An entry of ``host_state.instances``: a record, or an instance of this request.
+    """An instance in ``host_state.instances``: recorded, or placed by this request.
 
     ``flavor`` is None, and the sizes 0, if the record has no flavor or only the id of a deleted
     flavor. The metadata are read on first use.
@@ -82,7 +82,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
     ) -> Self:
         """Build the entry of a recorded instance.
 
-        ``read_metadata`` returns the metadata of the instance with a uuid. The flavor is parsed on
+        ``read_metadata`` maps the uuid of an instance to its metadata. The flavor is parsed on
         first use, as hosts may have thousands of instances.
         """
         instance = cls.__new__(cls)
@@ -124,7 +124,7 @@ class HostInstance(SizedByFlavor, NovaObjectDictCompat):
 
     @cached_property
     def image_meta(self) -> Image:
-        """Return the boot image, without properties if any of them is invalid."""
+        """Return the boot image, without properties if any property is invalid."""
         if self.image is None or isinstance(self.image, Image):
             return self.image or Image()
         try:

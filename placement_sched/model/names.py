@@ -120,7 +120,7 @@ def nearest(
 
 
 def did_you_mean(names: Iterable[str], shown: Callable[[str], str] = repr) -> str:
-    """Return the end of a message that suggests names, or an empty string."""
+    """Return the end of a message that suggests names, or an empty text."""
     all_shown = " or ".join(map(shown, names))
     return f"; did you mean {all_shown}?" if all_shown else ""
 
@@ -191,6 +191,6 @@ def join_words(words: Iterable[str]) -> str:
 
 
 def shorten_names(names: Sequence[str], limit: int = 5) -> str:
-    """Return the first ``limit`` names and the number of further names."""
+    """List the first ``limit`` names, and count the others."""
     more = f" and {len(names) - limit} more" if len(names) > limit else ""
     return ", ".join(names[:limit]) + more

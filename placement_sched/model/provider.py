@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resource providers: inventories, traits, allocations and the capacity rule."""
+"""Resource providers: inventories, traits, allocations and the rule for capacity."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -96,7 +96,7 @@ def matches_units(inventory: Inventory, amount: int) -> bool:
 
 
 def describe_shortage(inventory: Inventory | None, used: int, amount: int) -> str:
-    """Return why ``amount`` units do not fit into an inventory."""
+    """Describe why ``amount`` does not fit into an inventory."""
     if inventory is None:
         return f"none in inventory, {amount} requested"
     free = max(inventory.capacity - used, 0)
@@ -116,7 +116,7 @@ INSTANCE_TYPE = "INSTANCE"
 
 
 class Generation(Enum):
-    """Special values of a consumer generation in a claim."""
+    """Special values for the generation of a consumer in a claim."""
 
     UNCHECKED = "unchecked"
 
@@ -142,7 +142,7 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """``used`` units of a provider's resource class, allocated to a consumer."""
+    """``used`` units of a provider's resource class that a consumer has."""
 
     consumer: Consumer
     provider_uuid: str
@@ -154,7 +154,7 @@ class Allocation:
 
 
 class ProviderAllocation(NamedTuple):
-    """An allocation of a resource class by a consumer from a given provider.
+    """An allocation from a given provider, with its consumer and resource class.
 
     It is a tuple, because a provider may have thousands of allocations. ``generation`` is the
     generation of the consumer. ``updated_at`` is the time of creation if the allocation was never

@@ -56,7 +56,7 @@ class SyncProblem:
 
 
 class ProviderChange(NamedTuple):
-    """An aggregate (its uuid) or a trait to add to providers, or to remove from them.
+    """A change of providers: an aggregate uuid or a trait to add or to remove.
 
     ``providers`` maps each provider to the uuid of the aggregate that requires the change.
     """
@@ -100,7 +100,7 @@ class HostMap:
 
     @cached_property
     def host_of(self) -> dict[str, str]:
-        """The host of each compute node, by node uuid."""
+        """Map the uuid of each compute node to its host."""
         return {uuid: host for host, uuids in self.nodes.items() for uuid in uuids}
 
     def nodes_in(self, aggregate: HostAggregate) -> frozenset[str]:
@@ -110,11 +110,11 @@ class HostMap:
         )
 
     def by_uuid(self, uuid: str) -> HostAggregate | None:
-        """Return the aggregate with this uuid, or None."""
+        """Return the aggregate with this uuid, or None if it does not exist."""
         return next((item for item in self.aggregates if item.uuid == uuid), None)
 
     def disagreements(self, members: Mapping[str, frozenset[str]]) -> Iterator["Disagreement"]:
-        """Yield the differences between provider aggregates and host aggregates.
+        """Yield the differences between placement aggregates and host aggregates.
 
         ``members`` are the uuids of the providers in each aggregate. Only compute nodes are
         compared, since an aggregate may include sharing providers, which belong to no host.
@@ -128,7 +128,7 @@ class HostMap:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """A difference between a provider aggregate and its host aggregate.
+    """A difference between a placement aggregate and its host aggregate.
 
     ``lacking`` are compute nodes to add, ``stale`` compute nodes of other hosts to remove.
     """

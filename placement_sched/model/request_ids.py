@@ -11,7 +11,7 @@ _ID_PATTERN = re.compile(r"req-[a-f0-9]{8}-[a-f0-9]{4}-[a-f0-9]{4}-[a-f0-9]{4}-[
 
 @dataclass(frozen=True, slots=True)
 class RequestIds:
-    """The ids of a request, or None if absent.
+    """The ids of a request, None for an absent id.
 
     ``request_id`` is this service's own id. ``global_request_id`` is the id of the user's request
     to the cloud. nova sends it with each request that it makes for a client.
@@ -43,7 +43,7 @@ NO_REQUEST = RequestIds()
 
 
 def ids_of(header: str | None) -> RequestIds:
-    """Return the ids of a request, given ``X-Openstack-Request-Id``.
+    """Create the ids of a request, given its header ``X-Openstack-Request-Id``.
 
     ``request_id`` is always new. A malformed header is ignored, as in OpenStack's services.
     """

@@ -23,7 +23,7 @@ from placement_sched.model.preferences.spread import Spread
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Destination(NovaObject):
-    """A requested host, node or cell, and provider aggregates.
+    """The requested host, node, cell and placement aggregates.
 
     Each item of ``aggregates`` is a comma-joined list of uuids, and a host must be in an aggregate
     of each item. A host must be in none of ``forbidden_aggregates``.
@@ -48,7 +48,7 @@ class Destination(NovaObject):
 
     @property
     def only_cell(self) -> str | None:
-        """Return the uuid of the only allowed cell, or None.
+        """Return the uuid of the only allowed cell, or None if all are allowed.
 
         If a move to another cell is allowed, the requested cell is only preferred.
         """
@@ -56,7 +56,7 @@ class Destination(NovaObject):
 
     @property
     def preferred_cell(self) -> str | None:
-        """Return the uuid of the cell if it is only preferred, or None."""
+        """Return the uuid of a cell that is preferred but not required, or None."""
         return canonical_uuid(self.cell) if self.cell and self.allow_cross_cell_move else None
 
     def requiring(self, uuids: Iterable[str]) -> Self:
@@ -84,7 +84,7 @@ class Destination(NovaObject):
 
 @dataclass(frozen=True, slots=True)
 class TriedHost(NovaObject):
-    """A host of an earlier attempt, under the names of nova's compute nodes."""
+    """A host of an earlier attempt, with the attribute names of nova's compute nodes."""
 
     host: str
     hypervisor_hostname: str
@@ -92,7 +92,7 @@ class TriedHost(NovaObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry(NovaObject):
-    """Earlier attempts of this request."""
+    """The earlier attempts of a request that is sent again."""
 
     num_attempts: int = 0
     hosts: tuple[TriedHost, ...] = ()
@@ -116,7 +116,7 @@ class Limits(NovaObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestLevelParams:
-    """Traits of the root provider, and groups of suffixes that must lie in one subtree."""
+    """Root provider traits, and groups whose providers must share a subtree."""
 
     root_required: frozenset[str] = frozenset()
     root_forbidden: frozenset[str] = frozenset()
@@ -142,7 +142,7 @@ class RequestLevelParams:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestedGroup(NovaObject):
-    """Resources of a request group, under the names of nova's RequestGroup.
+    """A requested group of resources, under the names of nova's RequestGroup.
 
     ``requester_id`` becomes the suffix of the group. A provider must be in an aggregate of each
     tuple of ``aggregates`` and in none of ``forbidden_aggregates``.
@@ -252,7 +252,7 @@ class NetworkRequest:
 
     @property
     def named_network(self) -> str | None:
-        """Return the id of the network, or None if neutron chooses it or there is none."""
+        """Return the id of the network, or None unless the request names a network."""
         return None if self.network_id in _NETWORK_KEYWORDS else self.network_id
 
     @property
@@ -277,7 +277,7 @@ class NetworkRequest:
         )
 
     def reaching(self, segments: tuple[str, ...]) -> Self:
-        """Return a copy with these segments."""
+        """Return a copy for hosts that reach any of these segments."""
         return replace(self, segments=_unique_uuids(segments))
 
 
@@ -306,7 +306,7 @@ _MAX_CACHED_PARTS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestSpec(SizedByFlavor):
-    """A request for equal instances.
+    """A request for a number of equal instances.
 
     ``instance_uuid`` is the current instance, see :meth:`for_instance`. ``instance_uuids``, in
     lower case with hyphens, is empty if the caller named no instances. ``scheduler_hints`` has
@@ -362,7 +362,7 @@ class RequestSpec(SizedByFlavor):
         return hardware
 
     def read_once(self, part: RequestPart, read: Callable[[RequestPart], T]) -> T:
-        """Return ``read(part)``, cached for all copies of the request.
+        """Call ``read(part)`` once for all copies of the request, and return the result.
 
         This avoids reading a list of thousands of items for each host, each instance or each
         filter.
@@ -484,7 +484,7 @@ class RequestSpec(SizedByFlavor):
 
     @property
     def same_subtree(self) -> tuple[tuple[str, ...], ...]:
-        """Return the groups of suffixes whose providers must be in the same subtree."""
+        """Return the groups, as suffixes, whose providers must be in the same subtree."""
         return self.request_level_params.same_subtree
 
 
@@ -549,7 +549,7 @@ _FILTER_PROPERTIES: Mapping[str, _Maker] = {
 
 
 def request_spec_from(document: Document) -> RequestSpec:
-    """Return the request of a JSON object that conforms to its schema.
+    """Read a request spec from a JSON object that conforms to its schema.
 
     The caller must have replaced names of stored objects by the objects: raises :class:`Invalid`
     for a server group given by name, and :class:`NotFound` for a flavor or image given by name.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statistics of the current request: statements, claims, stages of scheduling."""
+"""Statistics of the current request: statements, claims and stages of scheduling."""
 
 from collections import Counter
 from contextvars import ContextVar
@@ -47,7 +47,7 @@ def request_stats() -> RequestStats:
 
 
 def begin_stats() -> RequestStats:
-    """Start and return the statistics of a new request in this context."""
+    """Start statistics for a new request in this context, and return them."""
     stats = RequestStats()
     _CURRENT.set(stats)
     return stats

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of shadow evaluation: nova's choice, this service's choice, and a verdict."""
+"""Results of shadow evaluation: nova's choice, our choice, and a verdict."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

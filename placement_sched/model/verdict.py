@@ -14,7 +14,7 @@ from placement_sched.model.document import Json
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The reason for a rejection, as a sentence for operators.
+    """The reason why a host or request is rejected, as a sentence for operators.
 
     ``asked`` and ``has`` are the requested and the actual value of a failed comparison, in the
     units of the sentence. ``of_one`` and ``of_several`` complete the sentences "the host would fit,
@@ -30,7 +30,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class SuggestedChange:
-    """A change of the cloud or of the request that avoids a rejection.
+    """A change of the cloud, or of the request, that avoids a rejection.
 
     ``action`` is an identifier for programs, ``words`` a sentence for operators, ``values`` are the
     parameters of the action. For a test of the change, ``host`` has new attributes of the host

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications of scheduling requests over a message bus (nova: "Notifications in Nova").
+"""Notifications of scheduling requests on a message bus, as nova sends them.
 
-Requests do not wait for the bus: notifications are queued, and a separate thread sends them.
+Source: "Notifications in Nova". Requests do not wait for the bus: notifications are queued, and a
+separate thread sends them.
 """

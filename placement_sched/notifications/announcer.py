@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notifications of the start and the end of scheduling requests, and their bus."""
+"""Notifications of the start and end of scheduling requests, sent to the bus."""
 
 import os
 import threading
@@ -36,7 +36,7 @@ _NO_DRIVER = frozenset({"", "noop"})
 
 
 class Announcer:
-    """Notifier of requests.
+    """Announce the start and the result of scheduling requests.
 
     Without settings it sends nothing. Each process has its own sender, created at the first
     notification, so that forked workers share neither connections nor threads.
@@ -48,7 +48,7 @@ class Announcer:
 
     @contextmanager
     def announcing(self, spec: RequestSpec) -> Iterator[None]:
-        """Notify of the start of a request, and of its result or error after the block."""
+        """Announce the start of a request, and at the end its result or error."""
         self._notify(Event(START, spec))
         try:
             yield
@@ -83,7 +83,7 @@ SILENT = Announcer()
 
 
 def announcer_of(settings: Settings) -> Announcer:
-    """Return the announcer for ``[oslo_messaging_notifications]``.
+    """Create the announcer that ``[oslo_messaging_notifications]`` configures.
 
     Raises :class:`~placement_sched.errors.ConfigurationError` if its options are invalid.
     """
@@ -102,7 +102,7 @@ GRACE = 5.0
 
 
 class _Context(NamedTuple):
-    """User and project of the request, as the context of a message in nova."""
+    """User and project of the request, in the form of a message's context in nova."""
 
     user_id: str | None
     project_id: str | None
@@ -113,7 +113,7 @@ class _Context(NamedTuple):
 
 
 class Bus:
-    """Sender of the messages of events, for use by one thread of a process.
+    """Connection to the message bus, for use by a single thread.
 
     Connects at the first message. Raises :class:`~placement_sched.errors.ConfigurationError` if the
     options are invalid.

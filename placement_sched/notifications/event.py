@@ -11,14 +11,14 @@ START, END, ERROR = "start", "end", "error"
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """The reason of a failure: an error code and a message."""
+    """The reason why a request failed: an error code and a message."""
 
     code: str
     words: str
 
     @classmethod
     def of(cls, failure: Exception) -> "Reason":
-        """Return the public part of a failure: of foreign errors only the class name."""
+        """Describe a failure for the public: of foreign errors only the class name."""
         if isinstance(failure, Error):
             return cls(failure.code, failure.detail)
         return cls(Error.code, type(failure).__name__)

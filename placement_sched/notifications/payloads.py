@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Payloads of notifications, with unversioned or versioned objects.
+"""Payloads of unversioned and versioned notifications.
 
 Names, versions and fields of versioned payloads are as in nova 34 and in the samples of
 "Notifications in Nova".
@@ -31,7 +31,7 @@ def _pick(value: object, names: Iterable[str]) -> Json:
 
 
 def unversioned(event: Event) -> Json:
-    """Return the payload of ``scheduler.select_destinations.*``.
+    """Build the payload of ``scheduler.select_destinations.*``.
 
     It has a code and a reason if the event has an error.
     """
@@ -42,7 +42,7 @@ def unversioned(event: Event) -> Json:
 
 
 def run_instance(event: Event) -> Json:
-    """Return the payload of ``scheduler.run_instance.*``, with all instances."""
+    """Build the payload of ``scheduler.run_instance.*``, with all instances."""
     spec = event.spec
     instances = spec.instance_uuids or ([spec.instance_uuid] if spec.instance_uuid else ())
     return {"request_spec": _unversioned_spec(event) | {"instance_uuids": list(instances)}}
@@ -104,7 +104,7 @@ def _build_cell(cell: InstanceNUMACell) -> Json:
 
 
 def versioned(event: Event) -> Json:
-    """Return the payload of versioned ``select_destinations`` notifications.
+    """Build the payload of versioned ``select_destinations`` notifications.
 
     It is the request spec or, if the event has an error, an object with the request spec and the
     error.

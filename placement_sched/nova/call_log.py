@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log lines about nova's calls, with the ids of request, user and project as fields.
+"""Log lines about nova's calls, with ids of request, user and project as fields.
 
 The fields are for ``[DEFAULT] use_json``, as in the access log of HTTP requests.
 """
@@ -29,7 +29,7 @@ def ids_of(context: Context) -> RequestIds:
 
 
 def fields_of(context: Context, method: str, outcome: str, seconds: float) -> dict[str, Any]:
-    """Return the log fields of a call: its ids, its outcome and its duration.
+    """Build the log fields of a call: ids, outcome and duration.
 
     ``outcome`` is the label ``outcome`` of the metric ``placement_sched_rpc_calls_total``.
     """
@@ -65,7 +65,7 @@ def log_selection(document: Json, answer: Json, fields: dict[str, Any]) -> None:
 def log_rejection(
     failure: errors.Error, sent: Mapping[str, Any], fields: dict[str, Any], level: int
 ) -> None:
-    """Log a rejected call with its reason and decision, given the arguments ``sent``."""
+    """Log a rejected call, whose arguments were ``sent``, with reason and decision."""
     uuids = sent.get("instance_uuids") or ["unknown"]
     has_several = isinstance(uuids, list) and len(uuids) > 1
     more = f" and {len(uuids) - 1} more" if has_several else ""
@@ -100,6 +100,6 @@ def log_slow(fields: dict[str, Any]) -> None:
 
 
 def text_of(context: Context, name: str) -> str | None:
-    """Return a text of nova's context, cut to the length of an id, or None."""
+    """Read a text from nova's context, cut to the length of an id, or return None."""
     value = context.get(name)
     return value[:_MAX_ID] if isinstance(value, str) else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""nova's message bus: oslo.messaging, without the loss of requests.
+"""nova's message bus: oslo.messaging, without its loss of requests.
 
 oslo.messaging acknowledges a request on arrival. If its process is then killed, the client waits in
 vain. This module acknowledges a request after its answer is sent. Until then RabbitMQ keeps the
@@ -50,18 +50,18 @@ Transport = Any
 
 
 def expose(method: Method) -> Method:
-    """Mark a method of an endpoint as callable."""
+    """Mark a method of an endpoint as callable over RPC."""
     marked: Method = oslo_messaging.expose(method)
     return marked
 
 
 def target_of(version: str, namespace: str | None = None) -> Any:
-    """Return the target of an endpoint, with its namespace and newest version."""
+    """Build the target of an endpoint, with its namespace and newest version."""
     return oslo_messaging.Target(version=version, namespace=namespace)
 
 
 def bus_options(settings: Settings) -> cfg.ConfigOpts:
-    """Return oslo.messaging's configuration, with the files of ``settings``.
+    """Configure oslo.messaging with the files of ``settings``.
 
     oslo.messaging registers the options of its tracing at import, with a global object only.
     Without these options it drops each message, so that the global object is returned. Raises
@@ -83,7 +83,7 @@ def bus_options(settings: Settings) -> cfg.ConfigOpts:
 
 
 def transport_of(conf: cfg.ConfigOpts) -> Transport:
-    """Return the transport of [DEFAULT] transport_url, without connecting to it.
+    """Create the transport for [DEFAULT] transport_url, without connecting to it.
 
     Raises :class:`ConfigurationError` if it is unusable.
     """
@@ -106,7 +106,7 @@ def bus_of(settings: Settings) -> str:
 
 
 class AnsweredCall(NamedTuple):
-    """A call that was answered, with its outcome, seconds and nova's context."""
+    """An answered call, with its outcome, its duration in seconds and nova's context."""
 
     method: str
     outcome: str
@@ -125,18 +125,18 @@ def server_of(
     endpoints: Sequence[Endpoint],
     count: CountCall = lambda _call: None,
 ) -> "Server":
-    """Return an RPC server for a topic as ``host``, which does not listen yet."""
+    """Create an RPC server for a topic as ``host``, which does not listen yet."""
     target = oslo_messaging.Target(topic=topic, server=host)
     policy = oslo_messaging.ExplicitRPCAccessPolicy
     return Server(transport, target, Dispatcher(endpoints, policy, count))
 
 
 class UnsupportedCall(Exception):
-    """A call that is not answered here: RabbitMQ delivers it to another scheduler."""
+    """A call that this process leaves to another scheduler: RabbitMQ delivers it again."""
 
 
 class ExpectedError(Exception):
-    """A wrapper of an exception that the caller gets, and that is not logged.
+    """Wrapper for an exception that is sent to the caller but not logged.
 
     ``outcome`` is the outcome in the :class:`AnsweredCall`, and so in the metrics.
     """
@@ -147,7 +147,7 @@ class ExpectedError(Exception):
 
 
 class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the library has no types
-    """A dispatcher to endpoints that answers each failure and logs it in one line."""
+    """Dispatcher that calls endpoints, answers each failure, and logs it briefly."""
 
     def __init__(self, endpoints: Sequence[Endpoint], policy: Any, count: CountCall) -> None:
         super().__init__(endpoints, None, policy)
@@ -193,7 +193,7 @@ class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the libr
         LOG.debug("the call is rejected for:", exc_info=failure)
 
     def _check_method(self, message: Mapping[str, Any]) -> str:
-        """Return the method of a call, or raise the answer if no endpoint has it.
+        """Return the method of a call, or raise the answer that no endpoint has it.
 
         oslo.messaging would notice too, but report to the caller forever that the call is running.
         """
@@ -210,7 +210,7 @@ class Dispatcher(oslo_messaging.RPCDispatcher):  # type: ignore[misc] # the libr
 
 
 def _accepts(target: Any, namespace: str | None, version: Any) -> bool:
-    """Return whether an endpoint's target accepts calls of a namespace and version."""
+    """Return whether an endpoint accepts calls with this namespace and version."""
     try:
         requested, minor = (int(part) for part in str(version).split("."))
     except ValueError:
@@ -223,7 +223,7 @@ class Server(RPCServer):  # type: ignore[misc] # the library has no types
     """An RPC server that acknowledges each message after its answer."""
 
     def _create_listener(self) -> Any:
-        """Return a listener that does not acknowledge messages of RabbitMQ on arrival."""
+        """Create a listener that does not acknowledge RabbitMQ's messages on arrival."""
         listener = super()._create_listener()
         polled = listener._poll_style_listener  # noqa: SLF001 - there is no public way to it
         if isinstance(polled, RpcAMQPListener):
@@ -250,7 +250,7 @@ class Server(RPCServer):  # type: ignore[misc] # the library has no types
 
 
 class _DeferredMessage:
-    """A message that oslo.messaging handles, acknowledged only after its answer is sent."""
+    """A message for oslo.messaging, acknowledged only after its answer is sent."""
 
     def __init__(self, message: Any) -> None:
         self._message = message
@@ -260,7 +260,10 @@ class _DeferredMessage:
         return getattr(self._message, name)
 
     def acknowledge(self) -> None:
-        """Do nothing: the server acknowledges later."""
+        """Do nothing.
+
+        The server acknowledges the message later.
+        """
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
         """Send the answer.
@@ -283,13 +286,13 @@ class _DeferredMessage:
             LOG.warning("an answer cannot be sent: %s", reason)
 
     def fail(self) -> None:
-        """Answer with the exception being handled, or leave the message to be delivered again."""
+        """Answer with the current exception, or leave the message for another delivery."""
         with suppress(Exception):
             self.reply(failure=sys.exc_info())
 
 
 class _Listener(NotificationAMQPListener):  # type: ignore[misc] # the library has no types
-    """A listener for notifications of oslo.messaging, which only acknowledges explicitly."""
+    """Notification listener of oslo.messaging that acknowledges only explicitly."""
 
     def __call__(self, message: Any) -> None:
         """Queue a message, or acknowledge it if it was answered already.
@@ -302,7 +305,7 @@ class _Listener(NotificationAMQPListener):  # type: ignore[misc] # the library h
             message.acknowledge()
 
     def cleanup(self) -> None:
-        """Close the connection after the answered messages are acknowledged."""
+        """Acknowledge the answered messages, and then close the connection."""
         acknowledged = Event()
         self._message_operations_handler.do(acknowledged.set)
         acknowledged.wait(GRACE)

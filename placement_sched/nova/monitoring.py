@@ -48,16 +48,16 @@ _AWAY: tuple[type[Exception], ...] = (
 
 
 class CallMetrics(Protocol):
-    """The counters of nova's calls, summed over all processes."""
+    """Counters of nova's calls, summed over all processes."""
 
     def call(self, method: str, outcome: str, seconds: float) -> None:
         """Count an answered call, its duration and its statistics."""
 
     def left_out(self, number: int) -> None:
-        """Set the number of nova's objects that the last full sync could not fully record."""
+        """Set how many of nova's objects the last full sync could not fully record."""
 
     def scrape(self, accept: str) -> tuple[str, bytes]:
-        """Return content type and text of all metrics, in a format that ``accept`` allows."""
+        """Return content type and text of all metrics, in a format of ``accept``."""
 
 
 class Monitor:
@@ -114,7 +114,7 @@ def _format_address(host: Any, port: Any) -> str:
 
 
 def _create_server(listen: str, monitor: Monitor) -> ThreadingHTTPServer:
-    """Return a server that listens at the path or address of the option."""
+    """Create a server that listens at the path or address of the option."""
 
     class Handler(_Handler):
         answer = staticmethod(monitor.answer)
@@ -133,7 +133,10 @@ def _create_server(listen: str, monitor: Monitor) -> ThreadingHTTPServer:
 
 
 def _parse_address(listen: str) -> tuple[str, int]:
-    """Return host and port, or raise :class:`ConfigurationError`."""
+    """Parse host and port.
+
+    Raises :class:`ConfigurationError`.
+    """
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 0xFFFF:
         raise ConfigurationError(
@@ -143,7 +146,10 @@ def _parse_address(listen: str) -> tuple[str, int]:
 
 
 def _remove_stale_socket(path: Path) -> None:
-    """Remove the socket of a killed service, or raise :class:`Error` if it is in use."""
+    """Remove the socket of a killed service.
+
+    Raises :class:`Error` if the socket is in use.
+    """
     if not path.exists() or not stat.S_ISSOCK(path.stat().st_mode):
         return
     with socket.socket(socket.AF_UNIX) as probe:
@@ -162,7 +168,10 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def server_bind(self) -> None:
-        """Bind without resolving this machine's name, which may wait for a name server."""
+        """Bind without resolving this machine's name.
+
+        The resolution may wait for a name server.
+        """
         socketserver.TCPServer.server_bind(self)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -192,11 +201,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_args: Any) -> None:
-        """Log nothing: a scrape is not a request of nova's."""
+        """Log nothing.
+
+        A scrape is not a request of nova's.
+        """
 
 
 def queue_length(bus: NovaBus) -> int | None:
-    """Return the number of requests in the schedulers' queue, or None without an answer."""
+    """Return the length of the schedulers' queue, or None if RabbitMQ does not answer."""
     reason = ""
     for broker in bus.brokers:
         try:
@@ -220,7 +232,7 @@ def _read_queue_length(broker: Broker) -> int:
 
 
 class WaitingRequests(PeriodicTask):
-    """The gauge of waiting requests, without a value if RabbitMQ does not answer."""
+    """Gauge of waiting requests, without a value if RabbitMQ does not answer."""
 
     failure = "the number of waiting requests was not read"
     pause = QUEUE_LENGTH_LIFETIME
@@ -231,11 +243,11 @@ class WaitingRequests(PeriodicTask):
         self._length: int | None = None
 
     def run_round(self) -> None:
-        """Read the number of requests."""
+        """Read the number of waiting requests."""
         self._length = self._read_length()
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauge, read again if it is too old."""
+        """Yield the gauge, after reading a value that is too old again."""
         self()
         gauge = GaugeMetricFamily(
             "placement_sched_rpc_waiting", "Requests that wait in RabbitMQ for a scheduler."

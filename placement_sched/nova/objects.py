@@ -73,18 +73,18 @@ FieldReader = Callable[[Any, str], Any]
 
 
 class UnreadableObject(Invalid):
-    """A value is not the expected primitive, or a field has an invalid value.
+    """A value that is not the expected primitive, or a field with an invalid value.
 
     The message names the place but not the value: a request contains the passwords of cells.
     """
 
 
 class UnknownObject(UnreadableObject):
-    """A primitive has an unsupported object name or namespace."""
+    """A primitive with an unsupported object name or namespace."""
 
 
 class UnknownVersion(UnreadableObject):
-    """A primitive has an unsupported major version.
+    """A primitive with an unsupported major version.
 
     ``name``, ``version`` and ``supported`` describe the object.
     """
@@ -99,7 +99,7 @@ class UnknownVersion(UnreadableObject):
 
 @dataclass(frozen=True, slots=True)
 class ObjectType:
-    """A versioned object: its name, the fields that are read, and the required fields."""
+    """A type of versioned objects: its name, the fields to read, and required fields."""
 
     name: str
     fields: Mapping[str, FieldReader]
@@ -110,7 +110,7 @@ class ObjectType:
         return None if primitive is None else self.read(primitive, place)
 
     def read(self, primitive: Any, place: str) -> Json:
-        """Return the fields that are supported and set.
+        """Read the fields that are supported and set.
 
         Raises :class:`UnreadableObject` with the ``place`` of an error.
         """
@@ -130,7 +130,7 @@ class ObjectType:
         return _version_numbers(primitive[_VERSION]) > _version_numbers(NEWEST[self.name])
 
     def _data(self, primitive: Any, place: str) -> Mapping[str, Any]:
-        """Return the data of a primitive of this object and a supported major version."""
+        """Return the data of a primitive, after a check of its object and major version."""
         if not isinstance(primitive, dict):
             raise UnreadableObject(f"{place} must be {self.name}, not {_noun(primitive)}")
         name, namespace, version, data = (
@@ -160,7 +160,7 @@ def primitive_of(name: str, data: Json) -> Json:
 
 
 def list_of(item: FieldReader) -> FieldReader:
-    """Return the reader of a list or null, with items that are not null."""
+    """Return a reader for a list or null, whose items must not be null."""
 
     def read(value: Any, place: str) -> list[Any] | None:
         if value is None:
@@ -187,7 +187,7 @@ def set_of(item: FieldReader) -> FieldReader:
 
 
 def dict_of(values: FieldReader, *, nulls: bool = False) -> FieldReader:
-    """Return the reader of a dictionary or null, with null values if ``nulls``."""
+    """Return a reader for a dictionary or null, with null values if ``nulls``."""
 
     def read(value: Any, place: str) -> Json | None:
         if value is None:
@@ -214,7 +214,10 @@ def list_object_of(name: str, item: ObjectType) -> FieldReader:
 
 
 def _reader_of(noun: str, *types: type) -> FieldReader:
-    """Return the reader of a value of these types or null. A boolean is not a number."""
+    """Return a reader for values of these types or null.
+
+    A boolean is not a number.
+    """
 
     def read(value: Any, place: str) -> Any:
         is_fitting = isinstance(value, types) and isinstance(value, bool) == (bool in types)
@@ -232,7 +235,7 @@ _any_integer = _reader_of("an integer", int)
 
 
 def short_text(value: Any, place: str) -> str | None:
-    """Return a string that fits a column of nova, or null."""
+    """Read a string that fits a column of nova, or null."""
     checked: str | None = text(value, place)
     if checked is not None and len(checked) > MAX_SHORT_TEXT:
         raise UnreadableObject(
@@ -242,7 +245,7 @@ def short_text(value: Any, place: str) -> str | None:
 
 
 def integer(value: Any, place: str) -> int | None:
-    """Return an integer of 64 bits at most, or null."""
+    """Read an integer of 64 bits at most, or null."""
     checked: int | None = _any_integer(value, place)
     if checked is not None and not -_INTEGER_LIMIT <= checked < _INTEGER_LIMIT:
         raise UnreadableObject(f"{place} must be an integer of 64 bits at most")
@@ -255,7 +258,7 @@ def anything(value: Any, place: str) -> Any:  # noqa: ARG001 - as every reader
 
 
 def _version_numbers(version: str) -> tuple[int, ...]:
-    """Return the numbers of a version, or none for invalid text."""
+    """Parse a version into numbers, none for an invalid text."""
     try:
         return tuple(map(int, version.split(".")))
     except ValueError:
@@ -271,7 +274,7 @@ def _type_error(value: Any, expected: str, place: str) -> UnreadableObject:
 
 
 class RemoteFailure(Exception):
-    """An exception that a client of nova recreates from its name and ``kwargs``."""
+    """An exception that nova's client recreates from its name and ``kwargs``."""
 
     def __init__(self, message: str, **kwargs: Any) -> None:
         super().__init__(message)
@@ -279,7 +282,7 @@ class RemoteFailure(Exception):
 
 
 def _define_exception(name: str, module: str = "nova.exception") -> type[RemoteFailure]:
-    """Return an exception class with the name and module that nova's clients expect."""
+    """Define an exception class with the name and module that nova's clients expect."""
     return type(name, (RemoteFailure,), {"__module__": module})
 
 
@@ -296,7 +299,7 @@ INCOMPATIBLE_VERSION = _define_exception("IncompatibleObjectVersion", _OBJECTS_M
 
 
 def to_remote_failure(error: errors.Error, instance_uuids: Sequence[str] = ()) -> Exception:
-    """Return the exception that nova's client gets for an error.
+    """Convert an error to the exception that nova's client receives.
 
     For an invalid request the exception is NoValidHost, as if placement had rejected nova's query.
     It is also NoValidHost, without the reason, if the database does not answer, as if placement did
@@ -326,14 +329,15 @@ def to_remote_failure(error: errors.Error, instance_uuids: Sequence[str] = ()) -
 
 
 def no_valid_host(reason: str) -> RemoteFailure:
-    """Return the exception for a request without a valid host, with the reason."""
+    """Build the exception for a request without a valid host, with the reason."""
     return NO_VALID_HOST(f"No valid host was found. {reason}", reason=reason)
 
 
 def reason_of(funnel: Document) -> str:
-    """Return the reason for NoValidHost, in nova's short form for users.
+    """Derive the reason for NoValidHost from a funnel, in nova's short form for users.
 
-    It is the reason of a request filter, if any. It is empty if placement has no candidates.
+    It is the reason of a request filter that rejected the request. It is empty if placement has no
+    candidates.
     """
     rejections = [row["refusal"] for row in funnel.get("request_filters", ()) if row.get("refusal")]
     if rejections:

@@ -131,13 +131,16 @@ _SECURITY_GROUP = ObjectType("SecurityGroup", dict.fromkeys(("uuid", "name"), te
 
 
 def _cell_uuid(primitive: Any, place: str) -> str | None:
-    """Return only the uuid of a CellMapping, which also contains the cell's passwords."""
+    """Read only the uuid of a CellMapping, which also contains the cell's passwords."""
     cell = _CELL(primitive, place)
     return None if cell is None else cell["uuid"]
 
 
 def _numa_cell(primitive: Any, place: str) -> Json:
-    """Return a NUMA cell. Before version 1.5, ``cpuset`` included the pinned CPUs."""
+    """Read a NUMA cell.
+
+    Before version 1.5, ``cpuset`` included the pinned CPUs.
+    """
     cell = _NUMA_CELL.read(primitive, place)
     if "pcpuset" not in cell and cell.get("cpu_policy") == "dedicated":
         return {**cell, "pcpuset": cell.get("cpuset"), "cpuset": []}
@@ -152,7 +155,7 @@ def _hosts_tried(primitive: Any, place: str) -> list[list[str | None]] | None:
 
 
 def _security_groups(primitive: Any, place: str) -> list[str] | None:
-    """Return the groups by uuid, or by name if nova has no uuid for them."""
+    """Read security groups as uuids, or as names if nova has no uuid for them."""
     groups = _GROUPS(primitive, place)
     if groups is None:
         return None
@@ -237,7 +240,7 @@ _PCI_REQUESTS = ObjectType(
 
 
 def _server_group(primitive: Any, place: str) -> Json | None:
-    """Return the server group, with integer rules.
+    """Read a server group, with integers as rules.
 
     Before version 1.11 an InstanceGroup had a list of policies, and no rules.
     """
@@ -288,7 +291,7 @@ _SPEC = ObjectType(
 
 
 def uuids_of(values: Any) -> list[str]:
-    """Return the uuids of a call's instances, which become consumers in placement.
+    """Read the uuids of a call's instances, which become consumers in placement.
 
     Raises :class:`~placement_sched.nova.objects.UnreadableObject`.
     """

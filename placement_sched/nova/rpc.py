@@ -89,10 +89,10 @@ class SchedulerRpc:
 
     @expose
     def select_destinations(self, context: Context, **sent: Any) -> Any:
-        """Select and claim hosts, and return a list of Selections for each instance.
+        """Select and claim hosts, and return the Selections of each instance.
 
-        ``sent`` has, by version, ``spec_obj`` (4.3), ``instance_uuids`` (4.4), ``return_objects``
-        and ``return_alternates`` (4.5). Raises nova's exceptions.
+        Depending on the version, ``sent`` has ``spec_obj`` (4.3), ``instance_uuids`` (4.4),
+        ``return_objects`` and ``return_alternates`` (4.5). Raises nova's exceptions.
         """
         self._until_known()
         began = time.perf_counter()
@@ -181,7 +181,7 @@ class SchedulerRpc:
 
 
 def _outcome_of(error: errors.Error) -> str | None:
-    """Return the outcome of a rejected call, or None for a failure that the dispatcher logs."""
+    """Return the outcome of a rejected call, or None for a failure to log."""
     match error:
         case errors.NoValidHost():
             return "no_valid_host"
@@ -210,7 +210,7 @@ class BaseRpc:
 
 
 def primitives_of(answer: Document) -> list[list[Json]]:
-    """Return the Selection primitives of each instance.
+    """Convert an answer to Selection primitives for each instance.
 
     The first is the chosen host, followed by alternates. ``answer`` is the result of
     :meth:`Scheduler.select_destinations`.
@@ -219,7 +219,7 @@ def primitives_of(answer: Document) -> list[list[Json]]:
 
 
 def dictionaries_of(answer: Document) -> list[Json]:
-    """Return the chosen host of each instance as dictionaries, for callers without objects."""
+    """Convert an answer to a dictionary with the chosen host of each instance."""
     return [_dictionary(best) for best, *_ in answer["selections"]]
 
 
@@ -243,7 +243,7 @@ def _merge_set_values(data: Json, **values: Any) -> Json:
 
 
 def _limits(limits: Document) -> Json:
-    """Return SchedulerLimits, which have no fields for limits of third-party filters."""
+    """Build SchedulerLimits, which have no fields for limits of third-party filters."""
     amounts = {name: _int_or_none(limits.get(name)) for name in _AMOUNTS}
     numa = _numa_limits(limits.get("numa_topology"))
     return primitive_of("SchedulerLimits", {**amounts, "numa_topology": numa})
@@ -274,7 +274,7 @@ def _dictionary(selection: Document) -> Json:
 
 
 def aggregate_ids(primitives: Any) -> set[int]:
-    """Return the ids of the Aggregates in an argument: an object or a list of objects.
+    """Read the ids of the Aggregates in an argument: an object or a list of objects.
 
     Raises :class:`~placement_sched.nova.objects.UnreadableObject` with the place of an error.
     """
@@ -284,7 +284,7 @@ def aggregate_ids(primitives: Any) -> set[int]:
 
 
 def uuids_of_objects(primitive: Any) -> list[str]:
-    """Return the uuids of the Instances in an InstanceList.
+    """Read the uuids of the Instances in an InstanceList.
 
     Raises :class:`~placement_sched.nova.objects.UnreadableObject` with the place of an error.
     """
@@ -292,7 +292,7 @@ def uuids_of_objects(primitive: Any) -> list[str]:
 
 
 def host_of(host_name: Any) -> str:
-    """Return the RPC argument ``host_name``.
+    """Read the RPC argument ``host_name``.
 
     Raises :class:`UnreadableObject` if it is missing or not a string.
     """
@@ -300,7 +300,7 @@ def host_of(host_name: Any) -> str:
 
 
 def uuid_of(instance_uuid: Any) -> str:
-    """Return the RPC argument ``instance_uuid`` as a uuid in canonical form.
+    """Read the RPC argument ``instance_uuid`` as a canonical uuid.
 
     Raises :class:`UnreadableObject` if it is missing or not a string.
     """
@@ -315,5 +315,8 @@ def _read_required(value: Any, place: str) -> str:
 
 
 def uuids_of(value: Any) -> list[str]:
-    """Return the uuids of a list of instances, or raise :class:`UnreadableObject`."""
+    """Read the uuids of a list of instances.
+
+    Raises :class:`UnreadableObject`.
+    """
     return [canonical_uuid(uuid) for uuid in _UUIDS(value, "instance_uuids") or ()]

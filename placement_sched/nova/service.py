@@ -104,7 +104,10 @@ class Heartbeat:
             self._stopping.wait(self._interval)
 
     def beat(self) -> None:
-        """Write the heartbeat now. A failure is not raised, and logged only once."""
+        """Write the heartbeat now.
+
+        A failure is not raised, and logged only once.
+        """
         failed = ""
         try:
             self._write(self._clock())
@@ -120,7 +123,7 @@ class Heartbeat:
             self._log_conflicts(self._record.beat(now), self._own_hosts(now - self._down_after))
 
     def _own_hosts(self, since: datetime) -> frozenset[str]:
-        """Return the hosts of this service's schedulers that were up since a time."""
+        """Return the hosts of this service's own schedulers that were up since a time."""
         with self._database.read() as connection:
             rows = services.search(connection, binary=BINARY)
         return frozenset(row.host for row in rows if (row.last_seen_up or since) > since)
@@ -145,7 +148,10 @@ class Heartbeat:
 
 
 def check(settings: Settings) -> None:
-    """Raise :class:`ConfigurationError` for missing or invalid settings of the service."""
+    """Reject missing or invalid settings of the service.
+
+    Raises :class:`ConfigurationError`.
+    """
     check_databases_set(settings)
     database_url(settings)
     check_plugins(settings)
@@ -161,14 +167,14 @@ def check(settings: Settings) -> None:
 
 
 def workers_of(settings: Settings, requested: int | None) -> int:
-    """Return the number of workers: requested, configured, or that of CPUs."""
+    """Return the number of workers: requested, or configured, or the number of CPUs."""
     configured: int | None = settings.scheduler.workers
     return requested or configured or len(os.sched_getaffinity(0))
 
 
 @dataclass(frozen=True, slots=True)
 class SharedState:
-    """The shared state of the processes: settings at the start, and progress.
+    """State that all processes share: settings at the start, and progress.
 
     The state is bytes of shared memory without locks, so that a killed process holds no lock.
     """
@@ -185,7 +191,7 @@ class SharedState:
 
     @property
     def is_listening(self) -> bool:
-        """Return whether every worker has listened."""
+        """Return whether every worker has begun to listen."""
         return all(self.listening)
 
 
@@ -197,7 +203,7 @@ def run(
     figures: CallMetrics | None = None,
     monitor: Monitor | None = None,
 ) -> None:
-    """Run until SIGTERM or SIGINT, and print ``announcement`` once requests are answered.
+    """Run until SIGTERM or SIGINT, and print ``announcement`` when ready for requests.
 
     ``figures`` counts the calls that the workers answer, and ``monitor`` serves the counters.
 
@@ -245,7 +251,7 @@ def _announce(shared: SharedState, announcement: str) -> None:
 
 
 def _reduce_logging() -> None:
-    """Suppress log lines of libraries about events that this service logs itself."""
+    """Suppress libraries' log lines about events that this service logs itself."""
     if not CONF.debug:
         logging.getLogger("cotyledon").setLevel(logging.WARNING)
         # Data that a connection receives while it is being closed.
@@ -380,13 +386,19 @@ class Worker(cotyledon.Service):
         self._shared.listening[self.worker_id] = True
 
     def _wait_until_ready(self) -> None:
-        """Wait until requests can be answered, or raise :class:`UnsupportedCall` when stopping."""
+        """Wait until requests can be answered.
+
+        Raises :class:`UnsupportedCall` if the process stops before.
+        """
         while not self._can_answer.wait(0.1):
             if self._stopping.is_set():
                 raise messaging.UnsupportedCall
 
     def reload(self) -> None:
-        """Do nothing: the next request uses the reloaded settings."""
+        """Do nothing.
+
+        The next request uses the reloaded settings.
+        """
 
     def terminate(self) -> None:
         """Answer the accepted requests, and close all connections."""

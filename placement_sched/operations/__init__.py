@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs of operators, for the command line and the HTTP APIs."""
+"""Operators' jobs, which the command line and the HTTP APIs share."""
 
 from collections.abc import Callable
 

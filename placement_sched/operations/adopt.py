@@ -38,7 +38,7 @@ class Standards(NamedTuple):
 
 
 def missing_standards(connection: Connection) -> Standards:
-    """Return the missing standard names, classes in the order of their ids."""
+    """Return the missing standard names, with classes sorted by id."""
     existing = resource_classes.all_names(connection)
     return Standards(
         traits=tuple(sorted(set(os_traits.get_traits()) - traits.all_names(connection))),
@@ -90,7 +90,7 @@ class Adoption:
 
     @property
     def changed(self) -> bool:
-        """Whether the database was changed."""
+        """Return whether the adoption changed the database."""
         added = (self.created_tables, self.added_columns, self.created_indexes, *self.added)
         return any(added) or self.before != self.own_revision
 
@@ -204,7 +204,7 @@ def _adoptable_revision(schema: PlacementSchema, *, ours: bool) -> str:
 
 
 def describe_adoption(adoption: Adoption) -> tuple[str, ...]:
-    """Return notes for the operator about the adopted database."""
+    """List notes for the operator about the adopted database."""
     counted = adoption.census
     notes = []
     if adoption.found != adoption.revision:

@@ -34,7 +34,7 @@ _PREFIX = "trait:"
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """A reserved aggregate with the flavors and images that may and may not use it.
+    """A reserved aggregate, with the flavors and images that may use it or may not.
 
     A flavor is checked with an image that requires no trait, and an image with such a flavor.
     Names are sorted. An image without a name is listed by its id.
@@ -49,7 +49,7 @@ class Reserved:
 
 
 class Kind(StrEnum):
-    """A kind of finding, by its value in ``--format json``."""
+    """Kind of a finding, with the name that ``--format json`` prints."""
 
     FILTER_OFF = "filter_off"
     VALUE_IGNORED = "value_ignored"
@@ -86,7 +86,7 @@ _DETAILS = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A misconfiguration that rejects too many or too few requests.
+    """A finding: a misconfiguration that rejects too many or too few requests.
 
     ``names`` are the affected hosts in order, or the names of providers that have no host.
     ``names`` followed by ``detail`` are a sentence.
@@ -202,13 +202,13 @@ class _Requirements:
 
 @dataclass(frozen=True)
 class _Topology:
-    """Host aggregates and their providers, by provider uuid.
+    """Host aggregates, and the providers in them.
 
     A compute node offers the resources of its provider tree and of sharing providers. A host may
     still report a provider that has no host, unless the provider shares its resources: no instance
-    is placed on a sharing provider. ``known`` are the existing traits, ``carriers`` the providers
-    by trait, ``members`` the providers by aggregate, ``sharing`` the sharing providers, and
-    ``joined`` the aggregates of the sharing providers.
+    is placed on a sharing provider. ``known`` are the existing traits. ``carriers`` maps traits to
+    providers, and ``members`` maps aggregates to providers. ``sharing`` are the sharing providers,
+    and ``joined`` maps them to their aggregates.
     """
 
     hosts: HostMap
@@ -221,7 +221,7 @@ class _Topology:
     providers: Mapping[str, Provider]
 
     def names(self, providers: Iterable[str]) -> list[str]:
-        """Return the sorted hosts of providers, or the names of other providers."""
+        """Return the sorted hosts of providers, or names of providers without a host."""
         host_of = self.hosts.host_of
         return sorted(host_of.get(uuid) or self.providers[uuid].name for uuid in providers)
 
@@ -233,9 +233,9 @@ class _Topology:
         }
 
     def served_outside(self, trait: str) -> tuple[set[str], set[str]]:
-        """Return the nodes outside reserved aggregates that share a trait.
+        """Return the nodes outside reserved aggregates that get a trait by sharing.
 
-        They get the trait from sharing providers, which are the second result.
+        The second result are the sharing providers with the trait.
         """
         carriers = self.carriers[trait]
         having = {self.providers[uuid].root_uuid for uuid in carriers}
@@ -261,7 +261,7 @@ class _Topology:
 
     @cached_property
     def _inside(self) -> frozenset[ProviderTrait]:
-        """The providers in reserved aggregates, each with the reserving trait.
+        """Return the providers in reserved aggregates, each with the reserving trait.
 
         A provider is in the aggregate as the root provider of a host in the host aggregate, or as a
         member of the provider aggregate.

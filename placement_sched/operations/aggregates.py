@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of host aggregates, and of provider aggregates with them.
+"""Changes of host aggregates, and of the placement aggregates with the same uuids.
 
 Each function works within the caller's transaction and first bumps the change counter of
 aggregates. The lock of its row serializes writers, so two writers cannot break a rule together.
@@ -61,7 +61,10 @@ def _check_policy(
     policies: Policies | None,
     error_prefix: str,
 ) -> None:
-    """Raise :class:`Conflict` unless the policy is valid for all hosts."""
+    """Reject a policy that is not valid for all hosts of an aggregate.
+
+    Raises :class:`Conflict`.
+    """
     about = f"{error_prefix} {aggregate.id}: {aggregate.name}"
     if policies is not None and (fault := _find_fault(policy, policies)):
         raise Conflict(f"{about} cannot use policy {policy!r}: {fault}.")
@@ -86,7 +89,7 @@ def _find_fault(policy: str, policies: Policies) -> str | None:
 
 
 def find_faults(aggregates: Sequence[HostAggregate], policies: Policies) -> Iterator[str]:
-    """Yield messages about unknown policies, and about hosts with several policies."""
+    """Yield messages about unknown policies and about hosts with several policies."""
     members: dict[str, list[HostAggregate]] = defaultdict(list)
     for item in aggregates:
         if item.policy and (fault := _find_fault(item.policy, policies)):
@@ -113,7 +116,7 @@ def _counted(hosts: Sequence[str]) -> str:
 def with_policy_ratios(
     connection: Connection, nodes: Sequence[ComputeNode], policies: Policies | None
 ) -> Sequence[ComputeNode]:
-    """Return the nodes with the allocation ratios of their hosts' policies.
+    """Give nodes the allocation ratios of their hosts' policies.
 
     Locks aggregates until the transaction ends. The caller must not have locked the providers
     before: a change of an aggregate locks the aggregate first, then its providers.
@@ -127,7 +130,7 @@ def with_policy_ratios(
 def update_ratios(
     connection: Connection, hosts: Collection[str], policies: Policies | None, now: datetime
 ) -> frozenset[int]:
-    """Update allocation ratios of hosts and return the changed provider ids.
+    """Update the allocation ratios of hosts, and return the changed provider ids.
 
     The caller has bumped or holds the change counter of aggregates. Only existing inventories get
     a ratio. The capacity may become less than the used amount, as in placement. Without
@@ -162,7 +165,7 @@ def apply(
     clock: Clock,
     progress: Progress = lambda _done, _all: None,
 ) -> tuple[int, int]:
-    """Apply the ratios of policies to all hosts with a policy, in batches.
+    """Apply the ratios of policies to all hosts that have a policy, in batches.
 
     Returns the number of hosts and of changed providers. After an interruption it can be called
     again. Finished batches are then not written again.
@@ -193,7 +196,7 @@ def _with_policies(
 
 
 def with_ratios(node: ComputeNode, ratios: Mapping[str, Any]) -> ComputeNode:
-    """Return a node with ``ratios``, by name, in place of its own."""
+    """Return a node whose own ratios ``ratios`` replaces by name."""
     return replace(node, **ratios) if ratios else node
 
 
@@ -227,7 +230,7 @@ class RatioUpdater(PeriodicTask):
                 self._turn.release()
 
     def is_due(self) -> bool:
-        """Return whether the settings or the history of the database have changed."""
+        """Return whether settings or the history of the database have changed since."""
         return self._settings() is not self._done or self._database.history != self._history
 
     def run_round(self) -> None:
@@ -252,7 +255,10 @@ class RatioUpdater(PeriodicTask):
 
 
 def get(connection: Connection, aggregate_id: int) -> HostAggregate:
-    """Return an aggregate or raise :class:`NotFound`."""
+    """Return an aggregate.
+
+    Raises :class:`NotFound` if it does not exist.
+    """
     aggregate = host_aggregates.by_id(connection, aggregate_id)
     if aggregate is None:
         raise NotFound(f"Aggregate {aggregate_id} could not be found.")
@@ -267,7 +273,10 @@ def _locked(connection: Connection, aggregate_id: int) -> HostAggregate:
 def create(
     connection: Connection, uuid: str, name: str, zone: str | None, now: datetime
 ) -> HostAggregate:
-    """Create an aggregate, or raise :class:`Duplicate` if its name is in use."""
+    """Create an aggregate.
+
+    Raises :class:`Duplicate` if its name is in use.
+    """
     change_counters.bump(connection, host_aggregates.SUBJECT)
     _check_name_is_free(connection, name)
     number = host_aggregates.add(connection, uuid, name, now)
@@ -279,7 +288,10 @@ def create(
 def update(
     connection: Connection, aggregate_id: int, fields: Mapping[str, str | None], now: datetime
 ) -> HostAggregate:
-    """Change name or zone, or raise as :func:`create` and :func:`set_metadata`."""
+    """Change the name or the zone of an aggregate.
+
+    Raises the errors of :func:`create` and :func:`set_metadata`.
+    """
     aggregate = _locked(connection, aggregate_id)
     name = fields.get("name")
     if name is not None and name != aggregate.name:
@@ -355,7 +367,10 @@ def remove_host(
     now: datetime,
     policies: Policies | None = None,
 ) -> HostAggregate:
-    """Remove a host and its providers, or raise as :func:`add_hosts`."""
+    """Remove a host and its providers from an aggregate.
+
+    Raises the errors of :func:`add_hosts`.
+    """
     change_counters.bump(connection, host_aggregates.SUBJECT)
     aggregate = host_aggregates.by_id(connection, aggregate_id)
     if aggregate is None or host not in aggregate.hosts:
@@ -371,7 +386,10 @@ def remove_host(
 
 
 def delete(connection: Connection, aggregate_id: int) -> None:
-    """Delete an aggregate, or raise :class:`Invalid` if it has hosts."""
+    """Delete an aggregate without hosts.
+
+    Raises :class:`Invalid` if it has hosts.
+    """
     aggregate = _locked(connection, aggregate_id)
     if aggregate.hosts:
         problem = f"host aggregate is not empty, it has {len(aggregate.hosts)} host(s)"
@@ -437,7 +455,7 @@ def _check_zone_of_removed(connection: Connection, aggregate: HostAggregate, hos
 
 
 class Zone(NamedTuple):
-    """An availability zone, available if it has an enabled service.
+    """An availability zone, which is available if it has an enabled service.
 
     The service may be up or down. ``services`` are the enabled services of the zone, sorted. An
     ``internal`` zone has no instances.
@@ -449,15 +467,15 @@ class Zone(NamedTuple):
 
     @property
     def is_available(self) -> bool:
-        """Whether users may select the zone."""
+        """Return whether users may select the zone."""
         return bool(self.services)
 
 
 def zones(connection: Connection, settings: Settings) -> tuple[Zone, ...]:
-    """Return all zones, available zones first, then by name, in two statements.
+    """Return all zones, sorted by availability and name, in two statements.
 
-    A host is in the zone of an aggregate, else in the default zone. Services other than
-    ``nova-compute`` are in the internal zone, which users do not see.
+    Available zones come first. A host is in the zone of an aggregate, else in the default zone.
+    Services other than ``nova-compute`` are in the internal zone, which users do not see.
     """
     all_services = services.search(connection)
     named = zones_of_services(connection, all_services, settings)
@@ -473,7 +491,7 @@ def zones(connection: Connection, settings: Settings) -> tuple[Zone, ...]:
 def zones_of_services(
     connection: Connection, members: Collection[Service], settings: Settings
 ) -> dict[int, str]:
-    """Return the zones of services by service id, in one statement.
+    """Map service ids to zones, in a single statement.
 
     A compute service has the zone of its host, any other service ``[DEFAULT]
     internal_service_availability_zone``.
@@ -487,7 +505,7 @@ def zones_of_services(
 
 
 def zones_of_hosts(connection: Connection, hosts: set[str], settings: Settings) -> dict[str, str]:
-    """Return the zone of each host, or its zones joined by commas."""
+    """Map each host to its zone, or to its zones joined by commas."""
     named = host_aggregates.zones_of_hosts(connection, hosts)
     default = settings.DEFAULT.default_availability_zone
     return {

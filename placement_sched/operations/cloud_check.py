@@ -25,7 +25,7 @@ MAX_NAMED_INSTANCES = 100
 
 
 class CloudFault(Enum):
-    """A kind of finding, with the affected objects in the plural and the fix."""
+    """Kind of a finding, with the affected objects in the plural and the fix."""
 
     CELL_DISABLED = (
         "disabled cells, whose hosts get no new instances",
@@ -86,23 +86,23 @@ class CloudFault(Enum):
 
     @property
     def key(self) -> str:
-        """The value in ``--format json``."""
+        """Return the name of the kind in ``--format json``."""
         return self.name.lower()
 
     @property
     def what(self) -> str:
-        """The affected objects, in the plural."""
+        """Return the words for the affected objects, in the plural."""
         return self.value[0]
 
     @property
     def fix(self) -> str:
-        """The command or action that fixes it."""
+        """Return the command or action that fixes such findings."""
         return self.value[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """The findings of a kind: their number, and their names (or the first of them)."""
+    """The number of findings of a kind, and the names of the first objects."""
 
     kind: CloudFault
     number: int
@@ -122,7 +122,7 @@ class _Node(NamedTuple):
 def check_cloud(
     connection: Connection, settings: Settings, clock: Clock, *, unread: Collection[str] | None = ()
 ) -> tuple[Mismatch, ...]:
-    """Return all findings, by kind in a fixed order.
+    """Check the cloud, and return the findings of each kind in a fixed order.
 
     ``unread`` are the names and uuids of nova's compute nodes that could not be read, or None if
     they are unknown. Their providers are not reported as providers without a node. The number of
@@ -214,10 +214,9 @@ def _check_providers(
 
 
 def differing_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, str, str]]:
-    """Yield the differences between provider aggregates and host aggregates.
+    """Yield the differences between placement aggregates and host aggregates.
 
-    Each difference is the fault, the name of the aggregate and the sorted host names, joined by
-    commas.
+    Each has the kind of finding, the name of the aggregate and the sorted hosts, joined by commas.
     """
     hosts = host_aggregates.host_map(connection)
     members = aggregates.providers_in(connection, [item.uuid for item in hosts.aggregates])
@@ -234,7 +233,7 @@ def differing_aggregates(connection: Connection) -> Iterator[tuple[CloudFault, s
 
 
 def _check_instances(connection: Connection, settings: Settings) -> Iterator[Mismatch]:
-    """Yield instances that have a host in a cell, as only they need allocations."""
+    """Yield findings about instances that have a host in a cell: they need allocations."""
     number, names = 0, list[str]()
     no_owner = settings.unknown_owner[0]
     for cell in cells.all_cells(connection):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of configuration files line by line, policies included."""
+"""Checks of configuration files line by line, including policies."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -76,7 +76,7 @@ _MAX_LOGGED = 20
 
 
 class Catalogue:
-    """Options by group and name, deprecated names included.
+    """All options that may stand in a configuration file, with deprecated names.
 
     Names with ``-`` and ``_`` are the same. ``conf`` adds the options of third-party plugins.
     Without ``messaging``, the options of oslo.messaging can be added later.
@@ -110,7 +110,7 @@ class Catalogue:
         return self.options.get(group, {}).get(with_underscores(name))
 
     def groups_with(self, name: str) -> list[str]:
-        """Return the groups of this service with this option, except groups of keystoneauth."""
+        """Return this service's groups with this option, except groups of keystoneauth."""
         key = with_underscores(name)
         return [
             group
@@ -155,7 +155,10 @@ class Catalogue:
 
 
 def _list_global_options() -> Iterator[tuple[str, list[str]]]:
-    """Yield groups and option names of plugins in ``cfg.CONF``, which does not list the types."""
+    """Yield groups and option names of plugins in ``cfg.CONF``.
+
+    Their types cannot be read from there.
+    """
     for name in cfg.CONF:
         try:
             members = cfg.CONF[name]
@@ -166,7 +169,7 @@ def _list_global_options() -> Iterator[tuple[str, list[str]]]:
 
 
 def with_underscores(name: str) -> str:
-    """Return the name of an option as a Python identifier."""
+    """Convert the name of an option to a Python identifier."""
     return name.replace("-", "_")
 
 
@@ -233,7 +236,7 @@ def _read_environment(environment: Mapping[str, str], catalogue: Catalogue) -> I
 def _check_lines(
     written: Sequence[Assignment], catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
-    """Yield the problems in the order of the lines, and each unknown group once."""
+    """Yield problems in the order of the lines, and each unknown group only once."""
     faults: dict[Place, Problem] = {}
     listed = ""  # the last line overrides the lines above it
     for line in written:
@@ -257,7 +260,7 @@ def _check_lines(
 def _check_unknown_group(
     line: Assignment, catalogue: Catalogue, unlisted: Mapping[str, str | None]
 ) -> Iterator[Problem]:
-    """Yield an error if the group looks misspelt, else a warning unless it may be a policy."""
+    """Yield an error for a misspelt group, or a warning unless it may be a policy."""
     text, is_foreign = f"unknown group [{line.group}]", line.group in MESSAGING_GROUPS
     near = () if is_foreign else nearest(line.group, catalogue.options, alike=_MIN_SIMILARITY)
     problem = partial(Problem, line.heading, without_effect=True)
@@ -324,7 +327,7 @@ def _problem(wrong: ConfigurationError, group: str = "") -> Problem:
 
 
 def check_settings(settings: Settings) -> list[Problem]:
-    """Check the meaning of values that have the right type.
+    """Check values that have the right type but may still be wrong.
 
     Checks the URLs of databases, plugins, extra spec validators, PCI aliases, neutron's address,
     notifications and, if these options are valid, ``[scheduler] json_config_location``.
@@ -392,10 +395,10 @@ def _check_policy_line(
 
 
 def unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
-    """Return the sections that aggregates may name as policies.
+    """Map sections that aggregates may name as policies to their errors.
 
-    Each section has the reason why it is invalid, or None. Sections without any known option, such
-    as sections of other services, are omitted. If policies are listed, there are none.
+    The error of a valid section is None. Sections without any known option, such as sections of
+    other services, are omitted. If policies are listed, there are no such sections.
     """
     policies = policies_for(settings)
     try:
@@ -411,7 +414,7 @@ def unlisted_policies(settings: Settings) -> Mapping[str, str | None]:
 
 
 def lines_without_effect(settings: Settings) -> list[Problem]:
-    """Return the lines and groups without effect.
+    """List the lines and groups that have no effect.
 
     Misspelt options come first, and each kind is in the order of the files.
     """
@@ -424,7 +427,7 @@ def lines_without_effect(settings: Settings) -> list[Problem]:
 
 
 def log_start(settings: Settings, *, of_nova: bool = False) -> None:
-    """Set up logging and warn about lines of the configuration without effect.
+    """Set up logging, and warn about lines of the configuration without effect.
 
     The check runs before logging is set up, because the check imports libraries that would log.
     With ``of_nova``, most lines are for other services, so that only lines that look misspelt are

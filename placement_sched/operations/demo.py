@@ -44,7 +44,7 @@ _SEED = 7
 
 @dataclass(frozen=True, slots=True)
 class HardwareGeneration:
-    """A generation of hardware, with its number of hosts per rack in each zone."""
+    """A generation of hardware, with the number of its hosts per rack in each zone."""
 
     kind: str
     about: str
@@ -92,7 +92,7 @@ GENERATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """A flavor of running instances, with memory in MB and disk in GB."""
+    """Flavor of sample instances, with memory in MB and disk in GB."""
 
     name: str
     vcpus: int
@@ -119,12 +119,12 @@ class _Host:
 
 
 def uuid_of(name: str) -> str:
-    """Return the uuid of an object of the sample cloud, derived from its name."""
+    """Derive the uuid of an object of the sample cloud from its name."""
     return str(uuid5(NAMESPACE_URL, f"placement-sched:demo/{name}"))
 
 
 def sample_cloud(now: datetime) -> Json:
-    """Return the sample cloud as a fleet document.
+    """Build the sample cloud as a fleet document.
 
     The last report of :data:`SILENT_HOST` is :data:`SILENCE` old, and all others are from ``now``.
     """
@@ -165,7 +165,7 @@ def _hosts(random: Random) -> Iterator[_Host]:
 
 
 def _fill_host(hardware: HardwareGeneration) -> tuple[_Size, ...]:
-    """Return instances that use all memory, the largest first."""
+    """List instances that use all memory of a host, largest first."""
     remaining_mb = hardware.memory_mb - _RESERVED_MB
     load: list[_Size] = []
     for size in _SIZES:
@@ -234,7 +234,7 @@ def _instances(host: _Host) -> Iterator[Json]:
 
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
-    """A request spec with a title, a description and a hint about its explanation."""
+    """A request spec with title, description and a hint about its explanation."""
 
     name: str
     title: str
@@ -263,7 +263,7 @@ def _spec(
     image: Json = _LINUX,
     count: int = 1,
 ) -> Json:
-    """Return a request spec for a flavor (name, vCPUs, memory in MB, disk in GB)."""
+    """Build a request spec for a flavor (name, vCPUs, memory in MB, disk in GB)."""
     sizes = zip(("name", "vcpus", "memory_mb", "root_gb"), flavor, strict=True)
     return {
         "project_id": uuid_of("project"),

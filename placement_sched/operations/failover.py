@@ -47,7 +47,7 @@ class FailoverTask(PeriodicTask):
         return self._interval > 0
 
     def run_round(self) -> None:
-        """Compute the capacity if the result of any process is too old."""
+        """Compute the failover capacity if the last result of all processes is too old."""
         try:
             with self._scheduler.database.read() as connection:
                 result = self._scheduler.memory.failover.current(connection)
@@ -65,7 +65,7 @@ class FailoverTask(PeriodicTask):
 
 
 def store_result(scheduler: Scheduler) -> Json:
-    """Compute the failover capacity as configured, store the result and return it.
+    """Compute the configured failover capacity, and store and return the result.
 
     Raises the errors of :func:`failover_capacity`.
     """

@@ -17,7 +17,10 @@ from placement_sched.store.compute import flavors as store
 
 
 def get(connection: Connection, flavorid: str, project_id: str | None = None) -> Flavor:
-    """Return a flavor, or raise :class:`NotFound` if ``project_id`` may not see it."""
+    """Return a flavor.
+
+    Raises :class:`NotFound` if it does not exist or ``project_id`` may not see it.
+    """
     flavor = store.by_flavorid(connection, flavorid)
     if flavor is None or not (
         project_id is None
@@ -29,7 +32,10 @@ def get(connection: Connection, flavorid: str, project_id: str | None = None) ->
 
 
 def create(connection: Connection, flavor: Flavor, now: datetime) -> Flavor:
-    """Store a new flavor, or raise :class:`Duplicate` if its id or name is in use."""
+    """Store a new flavor.
+
+    Raises :class:`Duplicate` if its id or name is in use.
+    """
     change_counters.bump(connection, store.SUBJECT)
     flavorid = str(flavor.flavorid)
     if store.by_flavorid(connection, flavorid) is not None:
@@ -41,14 +47,20 @@ def create(connection: Connection, flavor: Flavor, now: datetime) -> Flavor:
 
 
 def describe(connection: Connection, flavorid: str, text: str | None, now: datetime) -> Flavor:
-    """Change the description of a flavor, or raise :class:`NotFound`."""
+    """Change the description of a flavor.
+
+    Raises :class:`NotFound` if the flavor does not exist.
+    """
     row_id = _lock(connection, flavorid)
     store.describe(connection, row_id, text, now)
     return get(connection, flavorid)
 
 
 def delete(connection: Connection, flavorid: str) -> None:
-    """Delete a flavor, but not its copies in instances, or raise :class:`NotFound`."""
+    """Delete a flavor, but not its copies in instances.
+
+    Raises :class:`NotFound` if the flavor does not exist.
+    """
     store.remove(connection, _lock(connection, flavorid))
 
 

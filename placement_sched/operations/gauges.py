@@ -40,14 +40,14 @@ _CLOUD_PREFIX = "placement_sched"
 
 
 class SharedFile:
-    """A JSON file that the workers of a server share."""
+    """JSON file through which the workers of a server share values."""
 
     def __init__(self, directory: str | None, name: str) -> None:
         """Set the directory of the workers' metrics, None for a single process."""
         self._path = None if directory is None else Path(directory) / name
 
     def read(self) -> Any:
-        """Return the latest document, or None."""
+        """Return the latest document, or None before the first."""
         if self._path is None:
             return None
         try:
@@ -99,7 +99,7 @@ class CapacityGauges(PeriodicTask):
         return tuple(dict.fromkeys(self._flavors()))[:MAX_FLAVORS]
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauges of the latest count, and start the next count if it is due."""
+        """Yield the gauges of the latest count, and start the next count when it is due."""
         if names := self._names():
             self._read_file()
             figures = self._figures
@@ -108,7 +108,7 @@ class CapacityGauges(PeriodicTask):
                 yield from _gauges(figures, names)
 
     def is_due(self) -> bool:
-        """Return whether the figures are old or for other flavors."""
+        """Return whether the figures are too old, or for other flavors than configured."""
         now, names, figures = time.time(), self._names(), self._figures
         is_young = figures is not None and _is_young(figures.counted_at, now)
         if is_young and figures is not None and figures.flavors.keys() >= {*names}:
@@ -200,7 +200,7 @@ class CloudGauges(PeriodicTask):
         self._figures: CloudFigures | None = None
 
     def run_round(self) -> None:
-        """Read the figures of another worker if they are young, or else of the cloud."""
+        """Read figures from another worker if they are young, else from the cloud."""
         age = self._file.age()
         if age is None or age >= MAX_AGE:
             self._figures = self._read().bounded()
@@ -212,7 +212,7 @@ class CloudGauges(PeriodicTask):
             self._next -= age
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
-        """Yield the gauges of the latest figures, read again if they are too old."""
+        """Yield the gauges of the latest figures, after reading too old figures again."""
         self()
         figures = self._figures
         if figures is None:
@@ -253,7 +253,10 @@ class FailoverGauges:
 
 
 def failover_gauges(result: FailoverResult, now: float) -> Iterator[GaugeMetricFamily]:
-    """Yield the gauges of a failover result. ``now`` is in seconds since 1970."""
+    """Yield the gauges of a failover result.
+
+    ``now`` is in seconds since 1970.
+    """
     prefix = f"{_CLOUD_PREFIX}_scheduler_failover"
     failures = GaugeMetricFamily(
         f"{prefix}_domains",

@@ -44,7 +44,7 @@ _SHARED_VISIBILITIES = frozenset({image_model.PUBLIC, image_model.COMMUNITY})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageChange:
-    """An operation of a patch on an attribute: add, replace or remove.
+    """A change of an attribute by a patch: add, replace or remove.
 
     With ``must_be_new``, an ``add`` fails if the name exists, as in an early draft of JSON patch.
     """
@@ -56,7 +56,10 @@ class ImageChange:
 
 
 def check_settable(name: str) -> None:
-    """Raise :class:`Forbidden` for a read-only or reserved name."""
+    """Reject a name that is read-only or reserved.
+
+    Raises :class:`Forbidden`.
+    """
     if name in _READ_ONLY:
         raise Forbidden(f"Attribute '{name}' is read-only.")
     if name in _RESERVED or name.startswith(_RESERVED_PREFIX):
@@ -113,7 +116,10 @@ def _apply(image: StoredImage, change: ImageChange) -> StoredImage:
 
 
 def get(connection: Connection, uuid: str, viewer: Viewer, *, lock: bool = False) -> StoredImage:
-    """Return an image, or raise :class:`NotFound` if the viewer may not see it."""
+    """Return an image.
+
+    Raises :class:`NotFound` if the viewer may not see it.
+    """
     image = store.by_uuid(connection, uuid, lock=lock)
     if image is None or not image.open_to(viewer):
         raise NotFound(f"No image found with ID {uuid}")
@@ -121,7 +127,10 @@ def get(connection: Connection, uuid: str, viewer: Viewer, *, lock: bool = False
 
 
 def lock_own(connection: Connection, uuid: str, viewer: Viewer) -> StoredImage:
-    """Lock and return an image, or raise :class:`Forbidden` if another project owns it."""
+    """Lock and return an image.
+
+    Raises :class:`Forbidden` if another project owns it.
+    """
     image = get(connection, uuid, viewer, lock=True)
     if not image.owned_by(viewer):
         raise Forbidden(f"You are not permitted to modify image {uuid}: it is another project's.")
@@ -129,7 +138,10 @@ def lock_own(connection: Connection, uuid: str, viewer: Viewer) -> StoredImage:
 
 
 def create(connection: Connection, image: StoredImage, viewer: Viewer) -> StoredImage:
-    """Create an image, or raise :class:`Duplicate` or as :func:`check_allowed`."""
+    """Create an image.
+
+    Raises :class:`Duplicate`, and the errors of :func:`check_allowed`.
+    """
     check_allowed(None, image, viewer)
     store.add(connection, image)
     return get(connection, image.uuid, viewer)
@@ -138,7 +150,7 @@ def create(connection: Connection, image: StoredImage, viewer: Viewer) -> Stored
 def update(
     connection: Connection, uuid: str, viewer: Viewer, changes: Iterable[ImageChange], now: datetime
 ) -> StoredImage:
-    """Apply all operations of a patch to an image and return it.
+    """Apply all operations of a patch to an image, and return the image.
 
     Raises :class:`NotFound`, :class:`Forbidden` for an attribute that the viewer may not set,
     :class:`Conflict` for a missing or already existing property, and :class:`LimitExceeded`.
@@ -157,7 +169,10 @@ def _change(
 
 
 def delete(connection: Connection, uuid: str, viewer: Viewer) -> None:
-    """Delete an image, or raise :class:`Forbidden` if it is protected."""
+    """Delete an image.
+
+    Raises :class:`Forbidden` if it is protected.
+    """
     image = lock_own(connection, uuid, viewer)
     if image.protected:
         raise Forbidden(f"Image {uuid} is protected and cannot be deleted.")
@@ -165,13 +180,19 @@ def delete(connection: Connection, uuid: str, viewer: Viewer) -> None:
 
 
 def add_tag(connection: Connection, uuid: str, viewer: Viewer, tag: str, now: datetime) -> None:
-    """Add a tag to an image, or raise :class:`LimitExceeded`."""
+    """Add a tag to an image.
+
+    Raises :class:`LimitExceeded`.
+    """
     image = lock_own(connection, uuid, viewer)
     _change(connection, image, replace(image, tags=image.tags | {tag}), viewer, now)
 
 
 def remove_tag(connection: Connection, uuid: str, viewer: Viewer, tag: str, now: datetime) -> None:
-    """Remove a tag from an image, or raise :class:`NotFound`."""
+    """Remove a tag from an image.
+
+    Raises :class:`NotFound`.
+    """
     image = lock_own(connection, uuid, viewer)
     if tag not in image.tags:
         raise NotFound(f"Image {uuid} has no tag {tag}.")
@@ -199,7 +220,10 @@ def activate_empty(connection: Connection, uuid: str, viewer: Viewer, now: datet
 def set_status(
     connection: Connection, uuid: str, viewer: Viewer, status: str, now: datetime
 ) -> None:
-    """Activate or deactivate an image, or raise :class:`Forbidden` if it is queued."""
+    """Activate or deactivate an image.
+
+    Raises :class:`Forbidden` if it is queued.
+    """
     image = lock_own(connection, uuid, viewer)
     if image.status not in {image_model.ACTIVE, image_model.DEACTIVATED}:
         verb = "deactivate" if status == image_model.DEACTIVATED else "reactivate"

@@ -104,7 +104,7 @@ def _describe(invariant: Invariant, row: Mapping[str, object]) -> Violation:
 
 
 def describe_shrunk(row: Mapping[str, Any]) -> tuple[str, bool]:
-    """Return a text about an over-allocation, and whether it is allowed.
+    """Describe an over-allocation, and return whether it is allowed.
 
     ``row`` has the times of :func:`placement_sched.store.checks.over_capacity`. An over-allocation
     is allowed if the inventory changed after its allocations, because the change may have reduced

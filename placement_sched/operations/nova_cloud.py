@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Protection of objects that are read from nova's databases.
+"""Protection of objects that this service reads from nova's databases.
 
 With ``[api_database] connection``, the APIs and commands of this service cannot change these
 objects. nova-api and nova-compute then send provider aggregates, traits and inventories to
@@ -21,7 +21,7 @@ from placement_sched.store.compute import cells
 
 
 class NovaNoun(Enum):
-    """A kind of objects in nova's databases, and the way to change them."""
+    """A kind of objects in nova's databases, with the way to change them."""
 
     HOST_AGGREGATES = "Host aggregates", "change them in nova, with openstack aggregate"
     SERVICES = "Services", "change them in nova, with openstack compute service"
@@ -31,7 +31,7 @@ class NovaNoun(Enum):
 
     @property
     def rejection(self) -> str:
-        """The error message that names the way to change the object."""
+        """Return the error message, which names the way to change the object."""
         things, how_to_change = self.value
         read = "are read from nova's databases ([api_database] connection)"
         return f"{things} {read} and cannot be changed here: {how_to_change}."
@@ -62,7 +62,7 @@ class ReadingAge:
 
 
 def reading_of(connection: Connection, now: datetime) -> ReadingAge:
-    """Return the age of the records of nova's cells, in one statement."""
+    """Return the age of the records of nova's cells, in a single statement."""
     all_cells = cells.all_cells(connection)
     ages = [
         None if cell.read_at is None else (now - cell.read_at).total_seconds() for cell in all_cells
@@ -78,13 +78,19 @@ def is_read_from_nova(settings: Settings) -> bool:
 
 
 def check_not_read_from_nova(noun: NovaNoun, settings: Settings) -> None:
-    """Raise :class:`ManagedByNova` if the objects are read from nova's databases."""
+    """Reject a change of objects that are read from nova's databases.
+
+    Raises :class:`ManagedByNova`.
+    """
     if is_read_from_nova(settings):
         raise ManagedByNova(noun.rejection)
 
 
 def check_sections(document: Any, settings: Settings) -> None:
-    """Raise :class:`DocumentError` if a fleet file would change objects of nova."""
+    """Reject a fleet file that would change objects of nova.
+
+    Raises :class:`DocumentError`.
+    """
     if is_read_from_nova(settings) and isinstance(document, Mapping):
         for section, noun in SECTIONS.items():
             if document.get(section):

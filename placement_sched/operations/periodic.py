@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Base class of work that a process repeats."""
+"""Base class of work that a process repeats periodically."""
 
 from abc import ABC, abstractmethod
 from threading import Lock, Thread
@@ -17,7 +17,7 @@ PAUSE = 60.0
 
 
 class PeriodicTask(ABC):
-    """Work that is repeated after ``pause`` seconds at the earliest, a round at a time.
+    """Work that a process repeats in rounds, at least ``pause`` seconds apart.
 
     Any thread may call the task, before and between requests. Most calls only read the clock. A
     round runs in a thread named ``thread_name``, or without a name in the thread of the caller.
@@ -59,9 +59,15 @@ class PeriodicTask(ABC):
             self._turn.release()
 
     def is_due(self) -> bool:
-        """Return whether there may be work. Called at every call of the task after the pause."""
+        """Return whether there may be work.
+
+        Called whenever the task is called after the pause.
+        """
         return True
 
     @abstractmethod
     def run_round(self) -> None:
-        """Do the work, which may change ``_next``, the earliest time of the next round."""
+        """Do the work.
+
+        May change ``_next``, the earliest time of the next round.
+        """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Execution of plans: moves of instances by nova's API, a few at a time.
+"""Execution of plans, which moves instances by nova's API, a few at a time.
 
 A single thread starts moves in the order of the plan and polls nova for their results. The journal
 checks each move before it starts. The execution ends at the first failure. A later execution of the
@@ -43,10 +43,13 @@ _CONFIRMING = ("confirming", "confirmed")
 
 
 class Journal(Protocol):
-    """The journal of a run."""
+    """Journal of a run, for the records of its executor."""
 
     def start(self, instance: str) -> str | None:
-        """Check a move and record its start, or return the reason of its rejection."""
+        """Check a move and record its start.
+
+        Returns the reason if the move is rejected, else None.
+        """
 
     def record(self, instance: str, state: str, error: str | None) -> None:
         """Record the new state of a move."""
@@ -57,7 +60,7 @@ class Journal(Protocol):
 
 @dataclass(slots=True)
 class _Flight:
-    """A move that nova carries out.
+    """A move that nova is carrying out.
 
     ``is_own`` is true if this execution started it. ``problem`` is the error of a request whose
     result is unknown.
@@ -73,11 +76,12 @@ class _Flight:
 
 @dataclass(slots=True, kw_only=True)
 class PlanExecution:
-    """An execution of a run: at most ``parallel`` moves at a time.
+    """An execution of a run, with at most ``parallel`` moves at a time.
 
     ``method`` is the way to move running instances. Instances that are shut off move cold.
-    ``timeout`` is the maximum number of seconds of a move. ``report`` is called with each move
-    whose state changes, its new state and the sentence of a failed or skipped move.
+    ``timeout`` is the maximum number of seconds of a move. When the state of a move changes,
+    ``report`` is called with the move, its new state, and a sentence if it has failed or was
+    skipped.
     """
 
     journal: Journal
@@ -120,7 +124,7 @@ class PlanExecution:
         return state
 
     def _find_earlier_results(self, moves: Sequence[RunMove]) -> None:
-        """Sort open moves into waiting moves and moves that nova still carries out.
+        """Find out which open moves wait, and which nova still carries out.
 
         A move that nova has finished since the last execution is done. A migration of an instance
         whose move was never started belongs to somebody else.
@@ -150,7 +154,7 @@ class PlanExecution:
                 self._is_held = True
 
     def _start(self, move: RunMove) -> bool:
-        """Start, skip or fail a move, and return False if it has to wait for other moves."""
+        """Start, skip or fail a move, or return False if it must wait for other moves."""
         server = self.nova.server(move.instance)
         if server is None:
             self._end(move, SKIPPED, "nova has no such instance any more")
@@ -188,7 +192,7 @@ class PlanExecution:
         return flight
 
     def _poll(self, flight: _Flight) -> None:
-        """Compare a move with nova's record of its instance, and end the move if possible."""
+        """Compare a move with nova's record of the instance, and end the move if possible."""
         try:
             server = self.nova.server(flight.move.instance)
         except ServiceFailed:

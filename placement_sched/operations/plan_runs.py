@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Journal of plans that are carried out: new runs, checked starts and results of moves.
+"""Journal of plan runs: new runs, checked starts of moves, and their results.
 
 The executor is a client, which moves the instances by nova's API. It starts a move only after the
 check here, in the same request as the record of the start.
@@ -23,7 +23,7 @@ from placement_sched.store import decisions, plan_runs
 
 
 def create_run(scheduler: Scheduler, body: Json, user_id: str | None = None) -> PlanRun:
-    """Record a run with the moves of a plan, all planned, and return it.
+    """Record a run with the moves of a plan, all still planned, and return the run.
 
     Raises :class:`Invalid` with the JSON path of a repeated instance, and of a move to its source.
     """
@@ -45,7 +45,10 @@ def create_run(scheduler: Scheduler, body: Json, user_id: str | None = None) -> 
 
 
 def show_run(scheduler: Scheduler, uuid: str) -> PlanRun:
-    """Return a run. Raises :class:`NotFound` if it does not exist."""
+    """Return a run with its moves.
+
+    Raises :class:`NotFound` if it does not exist.
+    """
     with scheduler.database.read() as connection:
         return plan_runs.by_uuid(connection, usual_uuid(uuid))
 
@@ -68,12 +71,12 @@ def change_run(scheduler: Scheduler, uuid: str, body: Json) -> PlanRun:
 def change_move(
     scheduler: Scheduler, uuid: str, instance: str, body: Json, ids: RequestIds = NO_REQUEST
 ) -> Json:
-    """Change the state of a move, and return it with its ``rejection``.
+    """Change the state of a move, and return the move with its ``rejection``.
 
     A move is only started if its instance is recorded on its source, and if the target passes now.
-    Otherwise the state stays, and ``rejection`` is the reason. Either check is recorded as a
-    decision of kind ``move``. Raises :class:`Conflict` if the sender is not the executor of the
-    run, if a move starts in a run that is not running, or if the move is already done or skipped.
+    Otherwise the state stays, and ``rejection`` is the reason. This check is recorded as a decision
+    of kind ``move``. Raises :class:`Conflict` if the sender is not the executor of the run, if a
+    move starts in a run that is not running, or if the move is already done or skipped.
     """
     uuid, instance = usual_uuid(uuid), usual_uuid(instance)
     executor, state = usual_uuid(body["executor"]), body["state"]
@@ -109,7 +112,7 @@ def _values_of(state: str, error: str | None, now: datetime) -> dict[str, Any]:
 
 
 def _find_move(run: PlanRun, instance: str, executor: str | None = None) -> RunMove:
-    """Return the move of an instance.
+    """Return the move of an instance in a run.
 
     With ``executor`` the move must be open, and the run must have this executor.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of third-party plugins: names of nova, options, and a dry run."""
+"""Checks of third-party plugins: names of nova, options, and a trial run."""
 
 import ast
 import inspect
@@ -120,7 +120,10 @@ REQUESTS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A name, option or dry run of a plugin. ``problem`` is empty if it is in order."""
+    """A finding about a name, an option or a dry run of a plugin.
+
+    ``problem`` is empty if there is no problem.
+    """
 
     file: str
     line: int
@@ -136,7 +139,7 @@ class Finding:
 
 
 def check_source(file: str, conf: Conf) -> list[Finding]:
-    """Return a finding for each name of nova and each undeclared option in a file."""
+    """List a finding for each name of nova and each undeclared option in a file."""
     try:
         source = Path(file).read_text()
         names = list_names(source)
@@ -184,7 +187,7 @@ def _undeclared_options(file: str, source: str, conf: Conf) -> Iterator[Finding]
 
 
 def _options_read(tree: ast.AST, conf: Conf) -> Iterator[tuple[int, str, str]]:
-    """Yield line, group and name of each option that is read from CONF and is not registered."""
+    """Yield line, group and name of each unregistered option that is read from CONF."""
     conf_names, called = {"CONF", "FLAGS"}, set()
     outer: dict[ast.AST, ast.AST] = {}
     for node in ast.walk(tree):
@@ -215,7 +218,7 @@ def _last_name(node: ast.expr) -> str:
 
 
 def load_classes(target: str) -> list[type]:
-    """Return the filters and weighers of a file, a module, or the class at a dotted path.
+    """Load filters and weighers from a file, a module or a dotted path of a class.
 
     Raises :class:`ConfigurationError` if it cannot be imported.
     """
@@ -258,12 +261,12 @@ def _classes_of(module: Any) -> list[type]:
 
 
 def _implements(kind: type, base: type) -> bool:
-    """Return whether a class implements a method of a base class, and is no base class itself."""
+    """Return whether a class is no base class and implements a base class's method."""
     return any(getattr(kind, name) is not getattr(base, name) for name in _METHODS[base])
 
 
 def find_missing_methods(kinds: Iterable[type]) -> list[Finding]:
-    """Return a finding for each method that a class calls on itself and does not have.
+    """List a finding for each method that a class calls on itself but lacks.
 
     The base class of a fork may have it. A dry run finds it only if a made-up host reaches the
     call.
@@ -310,7 +313,7 @@ def third_party_classes(settings: Settings) -> list[type]:
 
 
 def describe_interface(plugin: object) -> str:
-    """Return which interface a plugin implements: nova's, or this package's."""
+    """Return which interface a plugin implements: nova's or this package's."""
     of_nova = {BaseHostFilter: NOVA_FILTER, BaseHostWeigher: NOVA_WEIGHER}
     is_of_nova = any(
         isinstance(plugin, base) and overrides(plugin, base, names)
@@ -328,9 +331,9 @@ def source_of(kind: type) -> str:
 
 
 def dry_run(kinds: Iterable[type], settings: Settings) -> list[Finding]:
-    """Return a finding for each class, from requests in a made-up cloud of four hosts.
+    """Run each class on requests in a made-up cloud, and list the findings.
 
-    The cloud is in a temporary database.
+    The cloud has four hosts and is in a temporary database.
     """
     kinds = list(kinds)
     if not kinds:
@@ -389,7 +392,7 @@ def _write_cloud(connection: Connection, settings: Settings) -> None:
 
 
 def check_enabled(settings: Settings) -> Sequence[Finding]:
-    """Return the problems of the enabled third-party plugins."""
+    """List the problems of the enabled third-party plugins."""
     kinds = third_party_classes(settings)
     files = dict.fromkeys(source_of(kind) for kind in kinds)
     findings = [each for file in files for each in check_source(file, settings.conf)]

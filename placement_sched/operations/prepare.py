@@ -73,9 +73,10 @@ def temporary_database(settings: Settings) -> Iterator[tuple[Database, Settings]
 
 
 def check_schema_revision(database: Database) -> None:
-    """Raise :class:`Unavailable` if the schema belongs to another release.
+    """Reject a schema that belongs to another release.
 
-    Raises :class:`NotAdopted` if a database of OpenStack placement must be adopted first.
+    Raises :class:`Unavailable`, and :class:`NotAdopted` if a database of OpenStack placement must
+    be adopted first.
     """
     revision, wanted = current_revision(database), newest_revision()
     if revision != wanted:
@@ -96,7 +97,7 @@ def may_sync(settings: Settings, database: Database) -> bool:
 
 
 class Preparation:
-    """Task before every request that prepares the database once per process.
+    """Task that runs before every request and prepares the database once per process.
 
     After the first success, a call only reads an attribute. While the database is unavailable, each
     call tries again. While it is locked, at most :data:`MAX_PREPARING` threads wait for it. After
@@ -122,7 +123,10 @@ class Preparation:
         self._done = False
 
     def __call__(self) -> None:
-        """Prepare the database, or raise :class:`Unavailable`."""
+        """Prepare the database.
+
+        Raises :class:`Unavailable`.
+        """
         if not self._done:
             if not self._slots.acquire(blocking=False):
                 raise Unavailable(_BUSY)
@@ -134,7 +138,7 @@ class Preparation:
             task()
 
     def run_refresh(self) -> None:
-        """Run the upkeep tasks between requests if the database is prepared."""
+        """Run the upkeep tasks between requests, once the database is prepared."""
         if self._done:
             for task in self._upkeep:
                 task()
@@ -173,7 +177,7 @@ def warm_up(
     settings: Settings,
     random: Random,
 ) -> None:
-    """Find candidates once, so that the first request is not slow.
+    """Search for candidates once, so that the first request is not slow.
 
     The search compiles the statements, opens a connection and reads provider summaries. A rejected
     query is ignored. Raises :class:`Unavailable` if the database is unavailable.

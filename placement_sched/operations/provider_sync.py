@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Synchronisation of provider aggregates and traits with host aggregates.
+"""Synchronisation of placement aggregates and traits with host aggregates.
 
 A host aggregate of nova or of this service and its provider aggregate in placement have the same
 uuid. :func:`sync_aggregates` adds missing members to placement, like ``nova-manage placement
@@ -50,13 +50,13 @@ _CUSTOM_NAME = re.compile(r"CUSTOM_[A-Z0-9_]+")
 
 
 def read_own_hosts(database: Database) -> HostMap:
-    """Return the current host aggregates, hosts and nodes, in three statements."""
+    """Read the current host aggregates, hosts and nodes, in three statements."""
     with database.read() as connection:
         return host_aggregates.host_map(connection)
 
 
 def required_pairs(hosts: HostMap, attribute: SyncedAttribute) -> dict[tuple[str, str], list[str]]:
-    """Return the aggregates that require each trait or aggregate on each provider."""
+    """Map pairs of a provider and a trait or aggregate to the aggregates that require it."""
     required: dict[tuple[str, str], list[str]] = defaultdict(list)
     for aggregate in hosts.aggregates:
         is_trait, nodes = attribute == "traits", hosts.nodes_in(aggregate)
@@ -67,7 +67,7 @@ def required_pairs(hosts: HostMap, attribute: SyncedAttribute) -> dict[tuple[str
 
 
 class OwnPlacement:
-    """Providers of this database, with a record of the added traits.
+    """The providers in this database, with a record of the added traits.
 
     Each batch is a transaction. With ``own_hosts``, the host aggregates are also in this database.
     A batch then locks the host aggregates, and skips changes that they no longer require.
@@ -83,7 +83,7 @@ class OwnPlacement:
     def providers_with(
         self, attribute: SyncedAttribute, names: Collection[str]
     ) -> Mapping[str, frozenset[str]]:
-        """Return the uuids of the providers that have each aggregate (a uuid) or trait."""
+        """Map each aggregate (a uuid) or trait to the uuids of its providers."""
         with self._database.read() as connection:
             return _ASSOCIATIONS[attribute].providers_of(connection, names)
 
@@ -104,7 +104,7 @@ class OwnPlacement:
             return frozenset(resource_providers.by_uuids(connection, providers))
 
     def change(self, change: ProviderChange) -> ChangeResult:
-        """Add or remove an aggregate or trait, and update the record of traits.
+        """Add an aggregate or trait to providers or remove it, and update the record.
 
         A trait is only recorded for providers that lacked it, and only recorded traits are removed:
         none from a provider that was recreated after the record.
@@ -139,7 +139,7 @@ class OwnPlacement:
         return self._database.write(work)
 
     def read_record(self) -> dict[ProviderTrait, str]:
-        """Return the recorded traits, with the aggregates that require them."""
+        """Map the recorded traits to the aggregates that require them."""
         with self._database.read() as connection:
             return synced_traits.read(connection)
 
@@ -163,7 +163,7 @@ Placement = OwnPlacement | RemotePlacement
 
 
 def by_name(pairs: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
-    """Return the providers by trait or aggregate, as a default dict."""
+    """Map traits or aggregates to their providers, as a default dict."""
     providers: dict[str, set[str]] = defaultdict(set)
     for provider, name in pairs:
         providers[name].add(provider)
@@ -192,11 +192,11 @@ class SyncRun:
 
     @property
     def code(self) -> SyncCode:
-        """The return code of the command, as far as possible nova-manage's code."""
+        """Return the exit code of the command, the same as nova-manage's if possible."""
         return most_severe(self.problems)
 
     def change_all(self, changes: Iterable[ProviderChange]) -> None:
-        """Make changes in batches of the size that placement accepts."""
+        """Make changes in batches of a size that placement accepts."""
         parts = [
             change._replace(providers=dict(part))
             for change in changes
@@ -245,7 +245,7 @@ class SyncRun:
             self.problems.append(SyncProblem(SyncCode.UPDATE_FAILED, host_of[uuid], detail))
 
     def report_hosts(self, aggregates: Iterable[HostAggregate]) -> None:
-        """Record hosts of aggregates with several compute nodes or without any."""
+        """Record problems of aggregates' hosts with several compute nodes or without any."""
         for host in sorted({host for aggregate in aggregates for host in aggregate.hosts}):
             number = len(self.hosts.nodes.get(host, ()))
             if number > 1:
@@ -264,7 +264,10 @@ class SyncRun:
             self.problems.append(SyncProblem(code, host, detail))
 
     def stop(self, failure: ServiceFailed) -> None:
-        """Record a failure of placement. A failure of another service is raised."""
+        """Record a failure of placement.
+
+        A failure of another service is raised.
+        """
         if failure.service != "placement":
             raise failure
         self.problems.append(SyncProblem(SyncCode.PLACEMENT_FAILED, "placement", failure.detail))
@@ -278,7 +281,7 @@ def sync_aggregates(
     note: Note = lambda _: None,
     progress: Progress = lambda _done, _all: None,
 ) -> SyncRun:
-    """Put the root providers of aggregates' hosts into the provider aggregates.
+    """Add the root providers of host aggregates' hosts to the placement aggregates.
 
     A host with several compute nodes is skipped (nova's code 1), and so is a host without service,
     node or provider (4, 5, 6). A failure of placement stops the run with code 2, and the changes so
@@ -390,7 +393,7 @@ def _synchronise(run: SyncRun, scope: Collection[HostAggregate], *, everything: 
 
 
 def _hidden_pairs(hosts: HostMap, record: Collection[ProviderTrait]) -> set[ProviderTrait]:
-    """Return recorded pairs whose provider may belong to an unlisted node.
+    """Return recorded pairs whose provider may belong to a node that is not listed.
 
     If a host of a requiring aggregate is not in the list of compute nodes, any provider without a
     host may belong to it.
@@ -407,7 +410,7 @@ def _hidden_pairs(hosts: HostMap, record: Collection[ProviderTrait]) -> set[Prov
 def _required_elsewhere(
     hosts: HostMap, record: Mapping[ProviderTrait, str], placement: Placement
 ) -> dict[ProviderTrait, SyncProblem]:
-    """Return the recorded pairs that an aggregate of another list may require.
+    """Return recorded pairs that an aggregate in the list of another run may require.
 
     Before an aggregate is deleted, its hosts and their providers are removed from it. An aggregate
     that is not in the list, but still has the provider, was thus not deleted. It is in the list of

@@ -44,7 +44,7 @@ BATCH = 50
 
 
 class UnverifiedReason(Enum):
-    """Reason why a consumer without a record may still be an instance."""
+    """The reason why a consumer without a record may still be an instance."""
 
     ADOPTED = "adopted_database"
     NOTHING_RECORDED = "no_instance_recorded"
@@ -55,9 +55,10 @@ class UnverifiedReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class UnverifiedConsumer:
-    """A consumer that may be an instance, with the reason and its hosts in ``about``.
+    """A consumer that may be an instance, with the reason why.
 
-    ``has_type`` is true if the consumer has a consumer type, which this service always sets.
+    ``about`` describes the hosts of the consumer. ``has_type`` is true if the consumer has a
+    consumer type, which this service always sets.
     """
 
     consumer: str
@@ -67,7 +68,7 @@ class UnverifiedConsumer:
 
 
 def _by_consumer(rows: Iterable[Allocation]) -> dict[str, list[Allocation]]:
-    """Return allocations by consumer uuid, in the order of the uuids."""
+    """Group allocations by consumer, sorted by consumer uuid."""
     return grouped((row.consumer.uuid, row) for row in sorted(rows, key=lambda r: r.consumer.uuid))
 
 
@@ -86,7 +87,7 @@ def may_be_outdated(database: Database) -> bool:
 
 
 class _InstanceRecords:
-    """The recorded hosts and instances, to verify that a consumer is no instance any more.
+    """The recorded hosts and instances, as evidence that a consumer is no instance.
 
     The records are incomplete in a database that OpenStack placement created, in a database without
     any record, on a host that reports more instances than are recorded, and on a provider of a host
@@ -122,7 +123,10 @@ class _InstanceRecords:
         self._recorded = instances.counts_on_hosts(connection, hosts)
 
     def verify(self, consumer: str, rows: Sequence[Allocation]) -> UnverifiedConsumer | None:
-        """Return the reason why a consumer may be an instance, or None if it is gone."""
+        """Verify that a consumer is no instance any more.
+
+        Returns why it may still be an instance, or None.
+        """
         about = {row.provider_uuid for row in rows}
         has_type = rows[0].consumer.consumer_type == INSTANCE_TYPE
         reason = self._common_reason
@@ -157,7 +161,7 @@ class _InstanceRecords:
 
 @dataclass(frozen=True, slots=True)
 class OrphanAllocation:
-    """Orphaned allocations of a consumer from a provider.
+    """The orphaned allocations of a consumer from a provider.
 
     ``runs_on`` is the current host of an instance that has left the provider's host.
     """
@@ -171,7 +175,10 @@ class OrphanAllocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """The result of an audit. ``deleted`` counts consumers."""
+    """The result of an audit.
+
+    ``deleted`` is the number of deleted consumers.
+    """
 
     orphaned: tuple[OrphanAllocation, ...]
     #: Consumers without a record that may still be instances.
@@ -182,13 +189,13 @@ class Audit:
 
     @property
     def consumers(self) -> frozenset[str]:
-        """The consumers with orphaned allocations."""
+        """Return the consumers with orphaned allocations."""
         return frozenset(item.consumer for item in self.orphaned)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Auditor:
-    """Audit of the providers of all compute nodes, or only of ``provider_uuid``.
+    """Audit the providers of all compute nodes, or only ``provider_uuid``.
 
     ``no_owner`` are the default project and user of consumers, and ``policies`` the valid policies
     of aggregates. With ``all_recorded``, all instances are recorded in this database. Consumers in
@@ -206,7 +213,10 @@ class Auditor:
     down_time: int = 60
 
     def find(self) -> Audit:
-        """Find orphaned allocations, or raise :class:`NotFound` for an unknown provider."""
+        """Find orphaned allocations.
+
+        Raises :class:`NotFound` for an unknown provider.
+        """
         with self.database.read() as connection:
             orphaned, unverified = self._find_orphaned(connection)
             policy_faults: tuple[str, ...] = ()
@@ -219,7 +229,7 @@ class Auditor:
     def _find_orphaned(
         self, connection: Connection, consumers: Sequence[str] | None = None
     ) -> tuple[tuple[OrphanAllocation, ...], tuple[UnverifiedConsumer, ...]]:
-        """Return orphaned allocations and unverified consumers, or only of ``consumers``."""
+        """Return orphaned allocations and unverified consumers, optionally of ``consumers``."""
         provider_id = None
         if self.provider_uuid is not None:
             provider_id = resource_providers.by_uuid(connection, self.provider_uuid).id
@@ -277,7 +287,7 @@ class Auditor:
     def _find_left_over(
         self, connection: Connection, uuids: Collection[str] | None = None
     ) -> tuple[OrphanAllocation, ...]:
-        """Return allocations of evacuated instances on hosts that are down.
+        """Find the old allocations of evacuated instances on hosts that are down.
 
         Such an instance is recorded on another host and has allocations on that host, so that it is
         not moving. A host that is up deletes the left allocations itself.
@@ -323,7 +333,7 @@ def _group(rows: Iterable[Allocation], names: Mapping[str, str]) -> list[OrphanA
 
 
 class HealOutcome(Enum):
-    """The outcome for an instance."""
+    """Outcome of healing the allocations of an instance."""
 
     CREATED = "created"
     UPDATED = "updated"
@@ -334,7 +344,7 @@ class HealOutcome(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healing:
-    """The result for an instance: allocations by provider, or a reason."""
+    """The result for an instance: allocations by provider, or a reason why not."""
 
     instance: str
     outcome: HealOutcome
@@ -343,13 +353,13 @@ class Healing:
 
     @property
     def done(self) -> bool:
-        """Whether allocations were written, or would be without a dry run."""
+        """Return whether allocations were written, or would be written without a dry run."""
         return self.outcome in {HealOutcome.CREATED, HealOutcome.UPDATED}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealRequest:
-    """The instances to heal: all, of a cell, or a single instance, with options.
+    """The instances to heal: all, all of a cell, or a single instance.
 
     ``limit`` limits the number of healed instances. ``force`` replaces existing allocations.
     """
@@ -363,7 +373,10 @@ class HealRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Healer:
-    """Healing of allocations, with a default project and user in ``no_owner``."""
+    """Create missing allocations of instances.
+
+    ``no_owner`` are the default project and user.
+    """
 
     database: Database
     clock: Clock
@@ -371,7 +384,7 @@ class Healer:
     wanted: HealRequest
 
     def heal(self) -> Iterator[Healing]:
-        """Heal each instance separately and yield its result, until ``limit`` are healed.
+        """Heal instance by instance, and yield each result, until ``limit`` are healed.
 
         Raises :class:`NotFound` for an unknown instance or cell.
         """
@@ -443,7 +456,7 @@ class Healer:
     def _examine(
         self, connection: Connection, uuid: str, *, lock: bool
     ) -> tuple[Healing | None, list[ConsumerClaim]]:
-        """Return the result and the claim for an instance, None for a deleted instance."""
+        """Return the result and the claims for an instance, or None for a deleted instance."""
         for instance in instances.by_uuids(connection, [uuid], lock=lock):
             rows = allocations.of_consumers(connection, [uuid])
             nodes = compute_nodes.uuids_by_name(connection, {instance.host or ""})

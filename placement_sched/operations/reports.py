@@ -39,9 +39,9 @@ CHUNK = 1000
 def create(
     connection: Connection, *, uuid: str, name: str, parent_uuid: str | None, now: datetime
 ) -> Provider:
-    """Create a provider, in the aggregates of its host if it is a compute node.
+    """Create a provider, and add it to the aggregates of its host, if it has a host.
 
-    Raises as :func:`provider_trees.create`.
+    Raises the errors of :func:`provider_trees.create`.
     """
     provider = provider_trees.create(
         connection, uuid=uuid, name=name, parent_uuid=parent_uuid, now=now
@@ -58,7 +58,7 @@ def create(
 
 
 def update(connection: Connection, nodes: Sequence[ComputeNode], now: datetime) -> frozenset[str]:
-    """Create or update the root providers of nodes and return the new uuids.
+    """Create or update the root providers of nodes, and return the created uuids.
 
     A provider gets the name of its node and the inventories in the node's report. Inventories of
     other classes are not changed. The generation is incremented only if an inventory changes.
@@ -108,8 +108,8 @@ def join_aggregates(
 ) -> None:
     """Move the providers of nodes into the aggregates of their hosts.
 
-    ``hosts`` has the host of each node uuid, and ``came_from`` its previous host, whose aggregates
-    the provider leaves.
+    ``hosts`` maps node uuids to hosts, and ``came_from`` maps them to previous hosts, whose
+    aggregates the providers leave.
     """
     if not hosts:
         return
@@ -162,7 +162,7 @@ def mark_disabled(
 
 @dataclass(frozen=True, slots=True)
 class RecordedReports:
-    """The number of new, changed and unchanged nodes."""
+    """The numbers of new, changed and unchanged nodes."""
 
     created: int = 0
     changed: int = 0
@@ -173,7 +173,7 @@ class RecordedReports:
 
 
 def defaults(settings: Settings, now: datetime) -> Defaults:
-    """Return the defaults of reports: time and ratios.
+    """Return the values for fields that reports omit: time and ratios.
 
     The ratios are options of ``[DEFAULT]``. A ratio of 0.0 is unset, as in nova. Then
     ``initial_cpu_allocation_ratio`` or a similar option applies.
@@ -189,7 +189,7 @@ def defaults(settings: Settings, now: datetime) -> Defaults:
 def parse_reports(
     documents: Iterable[Any], settings: Settings, now: datetime
 ) -> tuple[NodeReport, ...]:
-    """Parse a list of decoded JSON documents as reports.
+    """Parse decoded JSON documents as node reports.
 
     Raises :class:`Invalid` with the JSON path of the first error, such as a second report of a
     node.

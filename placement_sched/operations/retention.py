@@ -52,7 +52,7 @@ class LogRetention(PeriodicTask):
 def purge_decisions(
     database: Database, wanted: DecisionQuery, progress: Progress, *, dry_run: bool = False
 ) -> int:
-    """Delete decisions up to ``wanted.until`` and return their number.
+    """Delete matching decisions up to ``wanted.until``, and return their number.
 
     With ``dry_run`` the decisions are only counted. The deletion can be interrupted and repeated.
     """

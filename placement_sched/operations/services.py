@@ -32,7 +32,10 @@ MAX_NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceChange:
-    """A change of a service, None for unchanged. ``reason`` is the disabled reason."""
+    """A change of a service, None for a value that stays.
+
+    ``reason`` is the disabled reason.
+    """
 
     disabled: bool | None = None
     reason: str | None = None
@@ -40,7 +43,10 @@ class ServiceChange:
 
 
 def update(connection: Connection, uuid: str, change: ServiceChange, now: datetime) -> Service:
-    """Change a compute service, or raise :class:`Invalid` for another service."""
+    """Change a compute service.
+
+    Raises :class:`Invalid` for another service.
+    """
     service = services.get(connection, uuid, lock=True)
     if not service.is_compute:
         raise Invalid(
@@ -54,7 +60,10 @@ def update(connection: Connection, uuid: str, change: ServiceChange, now: dateti
 def update_by_name(
     connection: Connection, host: str, binary: str, change: ServiceChange, now: datetime
 ) -> None:
-    """Change the service with this host and binary, or raise :class:`NotFound`."""
+    """Change the service with this host and binary.
+
+    Raises :class:`NotFound` if it does not exist.
+    """
     service = services.by_hosts(connection, [host], binary=binary, lock=True).get(host)
     if service is None:
         problem = f"Could not find binary {binary} on host {host}."
@@ -121,7 +130,10 @@ def _change(connection: Connection, service: Service, change: ServiceChange, now
 
 
 def record(connection: Connection, instance: Instance, now: datetime) -> Instance:
-    """Record an instance, or raise :class:`Invalid` for its server group."""
+    """Record an instance.
+
+    Raises :class:`Invalid` if it cannot join its server group.
+    """
     if instance.server_group is not None:
         server_groups.join(connection, instance.server_group, "$.server_group")
     instances.record(connection, [instance], now)
@@ -129,14 +141,20 @@ def record(connection: Connection, instance: Instance, now: datetime) -> Instanc
 
 
 def remove(connection: Connection, uuid: str) -> None:
-    """Delete an instance record and its allocations, or raise :class:`NotFound`."""
+    """Delete an instance record and its allocations.
+
+    Raises :class:`NotFound` if there is no record.
+    """
     if not instances.remove(connection, [uuid]):
         raise NotFound(f"No instance with uuid {uuid} found", code="scheduler.not_found")
     allocations.remove(connection, [uuid])
 
 
 def get_group(connection: Connection, uuid: str) -> ServerGroup:
-    """Return a group with its members and their hosts, or raise :class:`NotFound`."""
+    """Return a group with its members and their hosts.
+
+    Raises :class:`NotFound` if it does not exist.
+    """
     group = server_groups.by_uuid(connection, uuid)
     if group is None:
         raise NotFound(f"Instance group {uuid} could not be found.")
@@ -144,14 +162,20 @@ def get_group(connection: Connection, uuid: str) -> ServerGroup:
 
 
 def create_group(connection: Connection, group: ServerGroup, now: datetime) -> None:
-    """Store a new group, or raise :class:`Invalid` if its policy has no rules."""
+    """Store a new group.
+
+    Raises :class:`Invalid` if the group has rules that its policy does not allow.
+    """
     if group.rules and group.policy != ANTI_AFFINITY:
         raise Invalid("Only anti-affinity policy supports rules. (at $.server_group.rules)")
     server_groups.put(connection, [group], now)
 
 
 def delete_group(connection: Connection, uuid: str) -> None:
-    """Delete a group, but not its members, or raise :class:`NotFound`."""
+    """Delete a group, but not its members.
+
+    Raises :class:`NotFound` if it does not exist.
+    """
     if not server_groups.lock(connection, uuid):
         raise NotFound(f"Instance group {uuid} could not be found.")
     server_groups.remove(connection, uuid)

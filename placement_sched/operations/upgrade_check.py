@@ -27,9 +27,10 @@ _MIN_OUTDATED_AGE = 60
 def check_upgrade(
     database: Database, settings: Settings, clock: Clock = utcnow
 ) -> Mapping[str, Result]:
-    """Return the result of each check by its name, or raise :class:`Unavailable`.
+    """Map the names of all checks to their results.
 
-    A result that is not a success has details of the problem and its fix.
+    Raises :class:`Unavailable`. A result that is not a success has details of the problem and its
+    fix.
     """
     schema = _check_schema(database)
     results = {"Database Schema": schema, **_check_rows(database, schema)}

@@ -39,7 +39,7 @@ Send = Callable[[str, Json], None]
 
 
 class WaitingRequests(PeriodicTask):
-    """Periodic task that evaluates waiting requests and notifies of requests that would fit."""
+    """Periodic task that evaluates waiting requests and sends notices if they would fit."""
 
     thread_name = THREAD_NAME
     failure = "waiting requests were not evaluated"
@@ -60,7 +60,7 @@ class WaitingRequests(PeriodicTask):
         return bool(self._policies and self._addresses)
 
     def run_round(self) -> None:
-        """Evaluate the waiting requests, and notify of the requests that would fit.
+        """Evaluate the waiting requests, and send a notice for each that would fit.
 
         Does nothing while another process holds the lease.
         """
@@ -146,7 +146,7 @@ class WaitingRequests(PeriodicTask):
 
 
 def _notice_of(decision: Decision, hosts: tuple[str, ...]) -> Json:
-    """Return the body of a notice, without the request."""
+    """Build the body of a notice, without the request."""
     created_at = decision.created_at
     return {
         "event": "would_fit_now",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caches of a process between requests, correct with any number of processes."""
+"""Caches that a process keeps between requests, valid with several processes."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,11 +60,12 @@ MAX_LOGGED = 1000
 
 
 class HostCache(Generic[T]):
-    """Values of hosts by key, each cached under the version of its part of the hosts.
+    """Cache of objects about hosts, such as compute nodes or services.
 
-    Hosts are divided into parts, and a change of any host of a part increments its version.
-    ``load`` is called with the outdated keys, each with its cached value or None. It returns host
-    and value of each existing key. Before it exceeds ``limit`` values, the cache is cleared.
+    Hosts are divided into parts, and a change of any host increments the version of its part. A
+    cached object is current while the version of its part is unchanged. ``load`` gets the outdated
+    keys, each with its cached object or None, and maps each existing key to its host and object.
+    The cache is cleared before it exceeds ``limit`` objects.
     """
 
     def __init__(self, load: LoadValues[T], limit: int = MAX_CACHED_HOSTS) -> None:
@@ -75,9 +76,9 @@ class HostCache(Generic[T]):
     def get(
         self, connection: Connection, keys: Iterable[str], versions: HostVersions
     ) -> dict[str, T]:
-        """Return the current values of keys, in any order.
+        """Map existing keys to their current objects, in any order.
 
-        ``versions`` must be read before. Executes no SQL statement if nothing has changed.
+        ``versions`` must be read before the call. Executes no SQL statement if nothing has changed.
         """
         epoch = epoch_of(connection)
         if (cached := self._cached)[0] != epoch:
@@ -109,7 +110,10 @@ class HostCache(Generic[T]):
 def load_nodes(
     connection: Connection, outdated: Mapping[str, ComputeNode | None]
 ) -> dict[str, tuple[str, ComputeNode]]:
-    """Load nodes by uuid, and parse only reports with another version than the cached node."""
+    """Map uuids to compute nodes.
+
+    A report is parsed again only if its version differs from the version of the cached node.
+    """
     cached = {uuid: node for uuid, node in outdated.items() if node is not None}
     current = compute_nodes.versions(connection, cached)
     nodes = {
@@ -125,7 +129,7 @@ def load_nodes(
 def load_services(
     connection: Connection, outdated: Mapping[str, Any]
 ) -> dict[str, tuple[str, Mapping[str, Any]]]:
-    """Load the compute services of hosts in the form of host states."""
+    """Map hosts to their compute services, as host states contain them."""
     current = services.by_hosts(connection, outdated.keys())
     views = {host: service_view(service) for host, service in current.items()}
     return {host: (host, views.get(host, NO_SERVICE)) for host in outdated}
@@ -134,8 +138,8 @@ def load_services(
 class Aggregates:
     """All host aggregates at a point in time, by id.
 
-    ``version`` is the server epoch and the value of the change counter of aggregates. The
-    aggregates include at least all changes up to this value.
+    ``version`` is the server epoch and the change counter of aggregates. The aggregates include all
+    changes up to this count, and perhaps later changes.
     """
 
     def __init__(
@@ -147,23 +151,24 @@ class Aggregates:
 
     @cached_property
     def by_host(self) -> dict[str, tuple[HostAggregate, ...]]:
-        """Return the aggregates of each host in an aggregate, in order of id."""
+        """Map each host to its aggregates, sorted by id."""
         by_host = grouped((host, each) for each in self.every for host in each.hosts)
         return {host: tuple(aggregates) for host, aggregates in by_host.items()}
 
     def of_host(self, host: str) -> tuple[HostAggregate, ...]:
-        """Return the aggregates of a host, in order of id."""
+        """Return the aggregates of a host, sorted by id."""
         return self.by_host.get(host, ())
 
     @cached_property
     def of_policies(self) -> tuple[HostAggregate, ...]:
-        """Return the aggregates that name a policy, in order of id."""
+        """Return the aggregates that name a policy, sorted by id."""
         return tuple(aggregate for aggregate in self.every if aggregate.policy)
 
     def domains(self, key: str) -> DomainsByHost:
-        """Return the values of a metadata key by host, sorted and split at commas.
+        """Map each host to its failure domains, given by a metadata key.
 
-        They are the failure domains of the host. Hosts without a value are left out.
+        Domains are the values of the key in the host's aggregates, split at commas and sorted.
+        Hosts without a value are left out.
         """
         if key not in self._domains:
             values_by_host: dict[str, set[str]] = defaultdict(set)
@@ -180,7 +185,7 @@ class Aggregates:
 
 
 class AggregateCache(change_counters.VersionedCache[Aggregates]):
-    """The cache of all host aggregates of a process."""
+    """Keep all host aggregates in a process, and read them after a change."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -205,7 +210,7 @@ class AggregateCache(change_counters.VersionedCache[Aggregates]):
 
 
 class FlavorCache(change_counters.VersionedCache[tuple[Flavor, ...]]):
-    """The cache of all stored flavors of a process, for plugins that compare them."""
+    """Keep all stored flavors in a process, for plugins that compare flavors."""
 
     def __init__(self, timer: Callable[[], float] = monotonic) -> None:
         super().__init__(flavors.SUBJECT, lambda connection, _: flavors.all_flavors(connection))
@@ -213,9 +218,10 @@ class FlavorCache(change_counters.VersionedCache[tuple[Flavor, ...]]):
         self._checked = float("-inf")
 
     def recent(self, connection: Connection) -> tuple[Flavor, ...]:
-        """Return the flavors, at most :data:`MAX_FLAVORS_AGE` old.
+        """Return the flavors as of at most :data:`MAX_FLAVORS_AGE` seconds ago.
 
-        Executes no SQL statement in between, so that requests pay nothing for the flavors.
+        Executes no SQL statement while the cached flavors are younger, so that requests pay nothing
+        for them.
         """
         now, last = self._timer(), self.last
         if last is not None and now - self._checked < MAX_FLAVORS_AGE:
@@ -225,7 +231,7 @@ class FlavorCache(change_counters.VersionedCache[tuple[Flavor, ...]]):
 
 
 class NodeHistory:
-    """The compute nodes of CachingScheduler in a process, safe for any number of threads."""
+    """Compute nodes that CachingScheduler caches in a process, for any number of threads."""
 
     def __init__(self, nodes: HostCache[ComputeNode]) -> None:
         self._read = nodes
@@ -236,7 +242,7 @@ class NodeHistory:
         self._lock = Lock()
 
     def refresh(self, now: datetime, interval: int, history: ServerEpoch = None) -> float:
-        """Clear the cache after ``interval`` seconds, and return its age.
+        """Clear the cache if it is older than ``interval``, and return its age, in seconds.
 
         With a negative interval, the cache is never cleared. A database failover clears it at once.
         """
@@ -265,23 +271,23 @@ class NodeHistory:
         return nodes
 
     def placed_on(self, uuid: str) -> Sequence[RequestSpec]:
-        """Return the requests of the instances placed on a node since it was read."""
+        """Return the requests of instances placed on a node since the node was read."""
         with self._lock:
             return tuple(self._placed.get(uuid, ()))
 
     def note(self, placed: Iterable[tuple[str, RequestSpec]]) -> None:
-        """Record claimed instances with the uuids of their nodes."""
+        """Record claimed instances under the uuids of their nodes."""
         with self._lock:
             for uuid, spec in placed:
                 self._placed[uuid].append(spec)
 
 
 class ProcessCaches:
-    """All caches of a process between requests.
+    """All caches that a process keeps between requests.
 
-    ``provider_cache`` has all providers, or is None if they are not cached. ``nodes`` are by uuid,
-    and ``services`` by host, in the form of host states. ``simulated`` are the requests of
-    instances that a simulation has placed, by node uuid.
+    ``provider_cache`` has all providers, or is None if they are not cached. ``nodes`` maps uuids to
+    compute nodes, and ``services`` maps hosts to compute services as host states contain them.
+    ``simulated`` maps node uuids to the requests of instances that a simulation has placed.
     """
 
     def __init__(self, provider_cache: ProviderCache | None = None) -> None:
@@ -306,19 +312,19 @@ class ProcessCaches:
         database: Database,
         report: Callable[[CacheFigures], None] = lambda _figures: None,
     ) -> Self:
-        """Return the caches of a process with these settings.
+        """Create the caches of a process with these settings.
 
-        ``report`` is called with the figures of the provider cache, if any.
+        ``report`` is called with the figures of the provider cache if there is a cache.
         """
         if not settings.placement.providers_in_memory:
             return cls()
         return cls(ProviderCache(change_log, report=report, opened=database.read))
 
     def fill(self, database: Database, seconds: float = MAX_FILL_WAIT) -> None:
-        """Start to fill the provider cache, if any, and wait at most ``seconds``.
+        """Start to fill the provider cache, and wait at most ``seconds``.
 
-        Until the cache is filled, requests read the database. Raises :class:`Unavailable` if the
-        database does not answer.
+        Does nothing without a provider cache. Requests read the database until the cache is filled.
+        Raises :class:`Unavailable` if the database does not answer.
         """
         if self.provider_cache is None:
             return
@@ -328,7 +334,7 @@ class ProcessCaches:
             self.provider_cache.wait(seconds)
 
     def provider_source(self, connection: Connection) -> ProviderSource:
-        """Return the providers for a request: the refreshed cache, or a database loader."""
+        """Return the source of providers for a request: the refreshed cache, or a loader."""
         if self.provider_cache is not None and self.provider_cache.refresh(connection):
             return CachedProviders(self.provider_cache)
         return LoadedProviders(connection)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Claims of selected hosts, and the record of decisions.
+"""Claims of selected hosts, recorded together with their decisions.
 
 A claim makes the allocations of all instances of a request, or of several requests that are placed
 together, or no allocations.
@@ -58,7 +58,7 @@ class ClaimMode(Enum):
 
 
 class _DecidedRun(NamedTuple):
-    """A run with a placement of each instance, and the decision to record."""
+    """A run with a placement for each instance, and the decision about it."""
 
     run: SchedulingRun
     decision: Decision
@@ -70,7 +70,7 @@ class _DecidedRun(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class Claims:
-    """Claims selections, and records decisions."""
+    """Claim selections and record decisions."""
 
     database: Database
     settings: Settings
@@ -88,7 +88,7 @@ class Claims:
         claiming: ClaimMode,
         ids: RequestIds = NO_REQUEST,
     ) -> SchedulingResult | None:
-        """Return the result of an earlier, equal request, if still allocated.
+        """Return the result of an equal earlier request whose allocations exist, or None.
 
         With ``ClaimMode.ADDED``, requests are equal only if their ids are also equal. Raises
         :class:`Conflict` if new instances have allocations from another request. A rebuild has no
@@ -119,7 +119,7 @@ class Claims:
     def claim(
         self, runs: Sequence[SchedulingRun], ids: RequestIds, claiming: ClaimMode
     ) -> list[Decision]:
-        """Allocate the selections of runs, record their decisions, and return the decisions.
+        """Allocate the selections of runs, and return the recorded decisions.
 
         All are in a single transaction. After a conflict of a single run, the best other placement
         with capacity is allocated. Several runs are always new instances.
@@ -156,14 +156,17 @@ class Claims:
         )
 
     def record(self, decision: Decision) -> None:
-        """Record a decision that allocates nothing, and log a failure."""
+        """Record a decision without a claim, and log a failure to write it."""
         try:
             self.record_or_raise(decision)
         except errors.Unavailable as failure:
             LOG.warning("Decision %s is not recorded: %s", decision.uuid, failure.detail)
 
     def record_or_raise(self, decision: Decision) -> None:
-        """Record a decision that allocates nothing, or raise :class:`Unavailable`."""
+        """Record a decision without a claim.
+
+        Raises :class:`Unavailable` if the decision cannot be written.
+        """
         now = self.clock()
         try:
             self.database.write(lambda connection: decisions.record(connection, decision, now))
@@ -224,7 +227,7 @@ class Claims:
         existing: Sequence[Allocation],
         now: datetime,
     ) -> _DecidedRun:
-        """Allocate the selection, or another placement, in addition to ``existing``."""
+        """Allocate the selection, or else another placement, on top of ``existing``."""
         by_consumer = grouped((allocation.consumer.uuid, allocation) for allocation in existing)
         claims = [_merge(by_consumer, claim) for claim in self._claims_of(selected.run)]
         fallbacks = selected.run.find_fallback(_MAX_FALLBACKS)
@@ -247,7 +250,7 @@ class Claims:
         return _DecidedRun.of(run, selected.decision.request_ids)
 
     def _claims_of(self, run: SchedulingRun) -> Iterable[ConsumerClaim]:
-        """Yield the allocations of each instance, as a consumer that must be new."""
+        """Yield the claim of each instance, as a consumer that must be new."""
         spec = run.request.spec
         project, user = self.settings.unknown_owner
         for uuid, (best, *_) in zip(spec.instance_uuids, run.selections, strict=True):
@@ -286,7 +289,7 @@ def _amounts(allocation_request: Mapping[str, Any]) -> dict[str, Amounts]:
 
 
 def _merge(by_consumer: Mapping[str, Sequence[Allocation]], claim: ConsumerClaim) -> ConsumerClaim:
-    """Return the claim with the existing allocations of its consumer added.
+    """Add the consumer's existing allocations to its claim.
 
     Nothing is added on a provider that the consumer already uses: storage that is shared by the
     old and the new host is allocated once, as in nova's evacuation.
@@ -304,7 +307,7 @@ def _find_added(
     digest: str,
     ids: RequestIds,
 ) -> Decision | None:
-    """Return the earlier decision on the same request, if still allocated.
+    """Return the earlier decision on the same move if its allocations exist, or None.
 
     After a failed move, an equal request may move the instance again. This is another request: it
     has other ids, or the allocations of the first move are gone.
@@ -350,7 +353,7 @@ def _compares_hosts(run: SchedulingRun) -> bool:
 
 
 def _locked_group(run: SchedulingRun) -> str | None:
-    """Return the uuid of the server group that the claim locks, if any."""
+    """Return the uuid of the server group that the claim must lock, or None."""
     group = run.request.spec.instance_group
     if group is None or not (run.request.names_group or _compares_hosts(run)):
         return None
@@ -369,7 +372,7 @@ def _check_spread(connection: Connection, run: SchedulingRun) -> None:
 
 
 def _lock_zones(connection: Connection, run: SchedulingRun) -> None:
-    """Lock the zones of the selected hosts if the request names a zone.
+    """Lock the zones of the selected hosts for a request that names a zone.
 
     The zone of a host with instances cannot change, but the new instances may not be recorded
     yet. Raises :class:`ConcurrentUpdate` if a zone has changed since the selection.

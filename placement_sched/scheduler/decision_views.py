@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded decisions: search, lists, details and replay, for the API and the command line."""
+"""Recorded decisions: search, lists, details and replay, for API and command line."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -79,7 +79,7 @@ def read_query(parameters: Mapping[str, str | None]) -> DecisionQuery:
 def find_unknown_names(
     connection: Connection, parameters: Mapping[str, str], policies: Policies
 ) -> Iterator[Json]:
-    """Yield the query parameters that match no existing name and no decision.
+    """Yield the query parameters that name nothing that exists or is recorded.
 
     Each entry has the ``key`` of the parameter and a ``detail``, a sentence with similar names.
     Deleted names are valid as long as a decision contains them. Projects are not checked.
@@ -121,7 +121,7 @@ _MORE = ("created_at", "policy", "stage", "reason")
 
 
 def summary_of(decision: DecisionSummary) -> Json:
-    """Return a decision as an entry of a list."""
+    """Return the entry for a decision in a list."""
     ids, names = decision.request_ids, ("uuid", "outcome", "kind", "flavor", "project_id")
     return {name: getattr(decision, name) for name in (*names, *_MORE)} | {
         "request_id": ids.request_id,
@@ -131,7 +131,7 @@ def summary_of(decision: DecisionSummary) -> Json:
 
 
 def count_decisions(connection: Connection, wanted: DecisionQuery, now: datetime) -> Json:
-    """Count the decisions that match, by outcome, by the most frequent values, and over time."""
+    """Count matching decisions by outcome, by most frequent values, and over time."""
     begin = wanted.since or decisions.oldest(connection, wanted) or now
     span = ((wanted.until or now) - begin).total_seconds()
     fitting = (size for size in _BUCKETS if span / size <= _MAX_BUCKETS)
@@ -166,7 +166,7 @@ def count_decisions(connection: Connection, wanted: DecisionQuery, now: datetime
 def find_rejecting_decisions(
     connection: Connection, wanted: DecisionQuery, host: str, *, marker: str | None, limit: int
 ) -> Json:
-    """Return a page of the decisions that rejected a host or node.
+    """List a page of decisions that rejected a host or node.
 
     Each has the stages that rejected the host. At most :data:`MAX_EXAMINED_DECISIONS` decisions
     that match ``wanted`` are examined. For ``unknown`` of them, the recorded funnel does not show
@@ -197,7 +197,7 @@ def find_rejecting_decisions(
 
 
 def rejections(kept: RecordedFunnel, host: str) -> Iterator[RejectReason]:
-    """Yield each stage of a recorded funnel that lists this host or node as rejected."""
+    """Yield the rejections of a host or node in a recorded funnel."""
     for category, stage in _stages(kept):
         for entry in stage.get("rejected", ()):
             if host in {entry["host"], entry["node"]}:
@@ -206,7 +206,7 @@ def rejections(kept: RecordedFunnel, host: str) -> Iterator[RejectReason]:
 
 
 def is_complete_for(kept: RecordedFunnel, host: str) -> bool:
-    """Return whether a recorded funnel is complete for a host that no stage lists."""
+    """Return whether a funnel would list this host if a stage had rejected it."""
     if kept.funnel is None:
         return False
     if any(host in {entry["host"], entry["node"]} for entry in kept.best):
@@ -238,7 +238,7 @@ def replay(
     settings: str = NOW,
     view: ExplanationView | None = None,
 ) -> Json:
-    """Return a decision, a new explanation of its request, and differences.
+    """Explain a recorded request again, and compare the result with its decision.
 
     ``settings`` selects the settings of the explanation: recorded with the decision, or current.
     The overrides and changes of a recorded explanation apply in both cases. For hosts that were
@@ -255,9 +255,9 @@ def replay(
 
 
 def find_hosts_now(scheduler: Scheduler, decision: Decision) -> tuple[str, ...]:
-    """Return a host for each instance of a recorded request, none if it has no valid host now.
+    """Choose a host for each instance of a recorded request, as of now.
 
-    Raises the errors of :meth:`Scheduler.explain`.
+    Returns no hosts if there is no valid host now. Raises the errors of :meth:`Scheduler.explain`.
     """
     conditions = decision.conditions or Conditions()
     document, _ = _document(scheduler, decision, conditions)
@@ -301,7 +301,7 @@ def _replay_run(
 def _document(
     scheduler: Scheduler, decision: Decision, conditions: Conditions
 ) -> tuple[Json, list[RunDifference]]:
-    """Return the request to repeat, with instances and current server group."""
+    """Return the request to explain again, with its instances and current server group."""
     document = {**decision.request, "instance_uuids": [place.instance for place in decision.places]}
     if not conditions.names_group:
         return document, []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Records of results as decisions: content, size limits and retention.
+"""Recorded decisions: which values are stored, size limits and retention.
 
 Every result of ``select_destinations`` is a decision, also if no valid host was found. An
 explanation is recorded only on request.
@@ -47,7 +47,7 @@ _MAX_REJECTED = (100, 20, 3)
 
 @lru_cache(maxsize=64)
 def options_to_record(settings: Settings) -> tuple[Mapping[str, Any], tuple[str, ...]]:
-    """Return the options to record, by ``group.option``, and the names of omitted options.
+    """Map ``group.option`` to the values to record, and list the omitted options.
 
     The smallest values are recorded first.
     """
@@ -68,7 +68,7 @@ def options_to_record(settings: Settings) -> tuple[Mapping[str, Any], tuple[str,
 
 
 def overrides_at_decision(then: Conditions, settings: Settings) -> dict[str, Any]:
-    """Return overrides that give each option of ``settings`` its value at the decision.
+    """Return overrides that restore the option values of a recorded decision.
 
     None means the default. Removed and omitted options are not included.
     """
@@ -77,7 +77,7 @@ def overrides_at_decision(then: Conditions, settings: Settings) -> dict[str, Any
 
 
 def _request_options(settings: Settings) -> Iterator[tuple[str, str, cfg.Opt]]:
-    """Yield group, name and option of all options that can vary per request, except secrets."""
+    """Yield each option that may vary per request, except secrets, with group and name."""
     fixed = server_options()
     for group, members in settings.conf.registered.items():
         for name, option in members.items():
@@ -87,10 +87,10 @@ def _request_options(settings: Settings) -> Iterator[tuple[str, str, cfg.Opt]]:
 
 
 class Retention:
-    """Deletion of expired decisions and runs of plans in batches, after new decisions.
+    """Delete expired decisions and plan runs, in batches, after new decisions.
 
-    ``keeping`` is the age in seconds at the deletion, and 0 keeps decisions for ever. A lease makes
-    a single process delete decisions at a time.
+    ``keeping`` is the age in seconds at the deletion, and 0 keeps decisions for ever. A lease
+    ensures that a single process at a time deletes decisions.
     """
 
     #: Number of new decisions, and seconds, after which a process deletes expired decisions.
@@ -114,7 +114,10 @@ class Retention:
         self._last_cleanup: datetime | None = None
 
     def count_decision(self, now: datetime) -> None:
-        """Count a new decision, and delete expired decisions if due. Never raises."""
+        """Count a new decision, and delete expired decisions if due.
+
+        Never raises.
+        """
         if not self._keeping or not self._is_cleanup_due(now) or not self._lease.is_held():
             return
         try:
@@ -142,7 +145,10 @@ class Retention:
 def make_decision(
     run: SchedulingRun, funnel: Funnel, kind: str, ids: RequestIds, changes: Sequence[Json] = ()
 ) -> Decision:
-    """Return the decision of a run, on a cloud with these changes."""
+    """Build the decision about a run.
+
+    ``changes`` are the simulated changes of the cloud, or none.
+    """
     uuid, spec, body = run.seed.decision, run.request.spec, run.request.whole
     policy = funnel.policy.name if funnel.policy else DEFAULT_POLICY
     answer: Json = {
@@ -189,7 +195,7 @@ def _conditions(run: SchedulingRun, changes: Sequence[Json]) -> Conditions:
 
 
 def _best(run: SchedulingRun) -> list[Json]:
-    """Return the best hosts, with weights that differ from 0 for any of them."""
+    """List the best hosts, with each weight that is not 0 for all of them."""
     if run.choice is None:
         return []
     hosts = [report.as_json() for report in run.choice.first.best_reports(MAX_BEST_HOSTS)]
@@ -203,7 +209,7 @@ def _best(run: SchedulingRun) -> list[Json]:
 
 
 def check_recorded_size(overrides: Mapping[str, Any], changes: Sequence[Json]) -> None:
-    """Raise :class:`Invalid` if overrides or changes are too large to be recorded."""
+    """Reject overrides or changes that are too large to record."""
     for name, value in (("overrides", overrides), ("changes", changes)):
         if len(orjson.dumps(value)) > MAX_RECORDED_OPTIONS_BYTES:
             raise errors.Invalid(
@@ -212,7 +218,7 @@ def check_recorded_size(overrides: Mapping[str, Any], changes: Sequence[Json]) -
 
 
 def digest_of_request(spec: RequestSpec, document: Mapping[str, Any]) -> str:
-    """Return a digest that is equal for equal requests.
+    """Return a digest that identifies equal requests.
 
     The form of the list of instances does not matter.
     """
@@ -221,7 +227,7 @@ def digest_of_request(spec: RequestSpec, document: Mapping[str, Any]) -> str:
 
 
 def result_of(decision: Decision, obstacle: EmptyStage | None = None) -> SchedulingResult:
-    """Return the result of a new decision, with the stage that left no host, if any."""
+    """Build the result of a new decision, with the stage that left no host, or None."""
     stage, name = (obstacle.stage, obstacle.kind) if obstacle else ("", "")
     labels = DecisionLabels(decision.outcome, decision.policy or DEFAULT_POLICY, stage, name)
     return SchedulingResult(dict(decision.answer), decision, decision.funnel, labels)
@@ -230,7 +236,7 @@ def result_of(decision: Decision, obstacle: EmptyStage | None = None) -> Schedul
 def no_valid_host(
     funnel: Funnel, decision: Decision, path: str = REQUEST_PATH
 ) -> errors.NoValidHost:
-    """Return the error of a request without a valid host.
+    """Build the error for a request without a valid host.
 
     The error names the JSON path of a request that was sent together with others.
     """
@@ -247,7 +253,7 @@ def no_valid_host(
 
 
 def limit_size(funnel: Funnel) -> Json:
-    """Return the funnel to record: exact counts, and lists within the size limit.
+    """Shorten the lists of a funnel to the size limit, and keep its exact counts.
 
     A funnel that is too large without rejected hosts is reduced to its counts.
     """

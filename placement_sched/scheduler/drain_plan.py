@@ -78,7 +78,7 @@ class MovingInstance:
 
     @property
     def kind(self) -> bytes:
-        """Return a key that is equal for instances that a run can place together.
+        """Return the key that instances share if a run can place them together.
 
         An instance in a server group has a key of its own.
         """
@@ -86,12 +86,12 @@ class MovingInstance:
 
     @property
     def request_key(self) -> bytes:
-        """Return a key that is equal for equal requests, whatever the server group."""
+        """Return the key of the request, which does not depend on the server group."""
         return orjson.dumps(self.document, option=orjson.OPT_SORT_KEYS)
 
     @property
     def size(self) -> Size:
-        """Return the sizes of the recorded flavor."""
+        """Return the size of the recorded flavor, the sort key of moves."""
         return size_of(self.record.flavor or {})
 
 
@@ -125,7 +125,7 @@ class StuckInstance:
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
-    """The moves of instances in a valid order, and the stuck instances."""
+    """The moves of a plan in an order that works, and the stuck instances."""
 
     moves: tuple[PlannedMove, ...] = ()
     stuck: tuple[StuckInstance, ...] = ()
@@ -135,12 +135,12 @@ class MovePlan:
 
 
 def find_instances(connection: Connection, hosts: Iterable[str]) -> list[MovingInstance]:
-    """Return the instances on hosts, the largest first, then by kind, host and uuid."""
+    """Return the instances on hosts, in the order of :func:`in_order`."""
     return in_order(_with_requests(connection, instances.by_hosts(connection, hosts)))
 
 
 def in_order(moving: Sequence[MovingInstance]) -> list[MovingInstance]:
-    """Return instances in the order of moves: largest first, then by kind, host, uuid."""
+    """Sort instances as they move: largest first, then by kind, host and uuid."""
 
     def key(each: MovingInstance) -> tuple[list[int], bytes, str, str]:
         return [-part for part in each.size], each.kind, each.record.host or "", each.record.uuid
@@ -154,7 +154,7 @@ def _with_requests(connection: Connection, records: Sequence[Instance]) -> list[
 
 
 def _document(record: Instance, body: Mapping[str, Any]) -> Json:
-    """Return a request for an instance equal to a recorded instance."""
+    """Build a request for an instance like a recorded instance."""
     keys: tuple[str, ...] = _REUSED_KEYS
     old = body.get("flavor")
     if isinstance(old, Mapping) and record.flavor and old.get("name") == record.flavor.get("name"):
@@ -174,13 +174,13 @@ def _document(record: Instance, body: Mapping[str, Any]) -> Json:
 
 @dataclass(slots=True)
 class Attempt:
-    """Changes within a simulation, rolled back unless they are ``kept``."""
+    """Changes within a simulation that are rolled back unless ``kept`` is set."""
 
     kept: bool = False
 
 
 class Mover:
-    """Moves instances within a simulation, with its ``scheduler``.
+    """Move instances within a simulation.
 
     ``overrides`` replace configured options when hosts are chosen.
     """
@@ -205,7 +205,7 @@ class Mover:
         return result
 
     def stays(self, one: MovingInstance) -> str | None:
-        """Return the reason why an instance cannot stay, or None if it can.
+        """Return why an instance cannot stay on its host, or None if it can.
 
         The allocations of the instance are removed for the check and restored afterwards.
         """
@@ -223,7 +223,7 @@ class Mover:
 
     @contextmanager
     def attempt(self) -> Iterator["Attempt"]:
-        """Yield an attempt, which is rolled back at the end unless it is kept."""
+        """Yield an attempt, and roll its changes back at the end unless it is kept."""
         memory, attempt = self._scheduler.memory, Attempt()
         simulated_before = {uuid: list(specs) for uuid, specs in memory.simulated.items()}
         savepoint = self._scratch.connection.begin_nested()
@@ -249,7 +249,7 @@ class Mover:
         simulation.move(self._scratch.connection, (), locations, self._now)
 
     def _move_equal(self, some: Sequence[MovingInstance], extra: Json) -> MovePlan:
-        """Move instances with the same ``kind`` in batches that find hosts."""
+        """Move instances of the same ``kind`` in batches that fit."""
         remaining, number, result = list(some), len(some), MovePlan()
         while remaining:
             number = min(number, MAX_INSTANCES)
@@ -310,7 +310,7 @@ def _has_unknown_flavor(instance: MovingInstance) -> bool:
 
 
 def group_without(connection: Connection, record: Instance) -> Json:
-    """Return the current server group of an instance, without the instance itself."""
+    """Return an instance's server group without the instance."""
     uuid = record.server_group
     group = server_groups.by_uuid(connection, uuid) if uuid else None
     if group is None:
@@ -321,7 +321,7 @@ def group_without(connection: Connection, record: Instance) -> Json:
 
 @dataclass(frozen=True, slots=True)
 class PartialFit:
-    """The number of instances that find hosts, and why the others do not."""
+    """How many instances of a batch find hosts, and why the others do not."""
 
     fitting: int
     reason: str
@@ -361,11 +361,11 @@ def _list_moves(batch: Sequence[MovingInstance], run: SchedulingRun) -> Iterator
 def check_move(
     scheduler: Scheduler, uuid: str, source: str, target: str, ids: RequestIds
 ) -> tuple[Decision | None, str | None]:
-    """Check that an instance is recorded on its source, and that its target passes now.
+    """Check that an instance is still on its source, and that its target passes now.
 
-    Returns the decision of the check, and the reason of a rejection, each None if there is none.
-    The target is evaluated as for the plan, on the current cloud and with the current options. The
-    allocations on the source stay. Nothing is claimed.
+    Returns the decision about the check and the reason why the move is rejected. Either may be
+    None. The target is evaluated as for the plan, on the current cloud and with the current
+    options. The allocations on the source stay. Nothing is claimed.
     """
     with scheduler.source.read() as connection:
         records = instances.by_uuids(connection, [uuid])
@@ -399,11 +399,11 @@ def plan_drain(
     flavors: Sequence[str] | None,
     overrides: Mapping[str, Any] = MappingProxyType({}),
 ) -> Json:
-    """Return the plan for changes, with the capacity for some or all flavors.
+    """Plan the moves for changes, with the capacity for some or all flavors.
 
-    The reason of a move, if any, is why its instance no longer fits on its host. ``overrides`` are
-    options that change together with the cloud. They apply to the moves and to the capacity
-    afterwards. Everything is rolled back.
+    A move may have a reason: why its instance no longer fits on its host. ``overrides`` are options
+    that change together with the cloud. They apply to the moves and to the capacity afterwards.
+    Everything is rolled back.
 
     Raises :class:`NotFound` if a flavor is not stored, :class:`Invalid` if a change or an option is
     invalid, and :class:`Unavailable` after ``[scheduler] what_if_timeout``.
@@ -492,7 +492,7 @@ def _affected_hosts(connection: Connection, changes: Sequence[CloudChange]) -> s
 
 
 def _rejected_before(scheduler: Scheduler, hosts: Collection[str]) -> frozenset[str]:
-    """Return the instances that their hosts would reject before the changes."""
+    """Return the instances that their own hosts reject even before the changes."""
     if not hosts:
         return frozenset()
 

@@ -38,7 +38,7 @@ def run_filters(
     index: int = 0,
     already_passed: int = 0,
 ) -> FilterRun:
-    """Return the hosts that pass all filters for the instance of this index.
+    """Run all filters for the instance with this index (from 0).
 
     Once no host remains, later filters do not run. ``already_passed`` hosts are counted as passed
     without running the filters. Raises :class:`PluginFailed`.
@@ -62,7 +62,7 @@ def run_filters(
 def _split_by_verdict(
     name: str, hosts: list[HostState], verdicts: Sequence[Verdict] | None, already_passed: int = 0
 ) -> tuple[list[HostState], FilterReport]:
-    """Return the hosts that pass and the report of the stage."""
+    """Split hosts into the hosts that pass, and a report on the rejected hosts."""
     total = len(hosts) + already_passed
     if verdicts is None:
         return hosts, FilterReport(name=name, before=total, after=total)
@@ -82,7 +82,7 @@ def _split_by_verdict(
 
 
 def apply_passed(verdict: Passed, host: HostState, name: str) -> None:
-    """Write limits and candidates of a verdict to the state of a host that passes.
+    """Write limits and candidates of a verdict to the state of the passing host.
 
     ``name`` is the filter. Raises :class:`PluginFailed` if a third-party filter has returned
     neither a :class:`Passed` nor another valid verdict.
@@ -96,7 +96,7 @@ def apply_passed(verdict: Passed, host: HostState, name: str) -> None:
 
 
 def named_nodes(connection: Connection, spec: RequestSpec) -> tuple[ComputeNode, ...] | None:
-    """Return the nodes that the request names, or None if it names none.
+    """Return the nodes that the request names, or None for an unrestricted request.
 
     ``force_hosts``, ``force_nodes`` and the requested destination all restrict the nodes, as in
     nova. :func:`filter_by_name` evaluates the cell of the destination.
@@ -132,7 +132,7 @@ def filter_by_name(
 ) -> tuple[list[HostState], list[FilterReport]]:
     """Filter hosts by the names in the request, and return a report for each stage.
 
-    Hosts of ``closed_cells``, reasons by uuid, are rejected even if they are named.
+    ``closed_cells`` maps cell uuids to reasons. Their hosts are rejected even if they are named.
     """
     remaining = list(hosts)
     reports: list[FilterReport] = []
@@ -172,7 +172,7 @@ def rejections_by_host(
     filters: Sequence[BaseHostFilter],
     closed_cells: Mapping[str, str] = _NO_CELLS,
 ) -> list[list[tuple[str, Rejection]]]:
-    """Return for each host the stages that reject it, each with its rejection.
+    """List for each host all stages that reject it, with their rejections.
 
     Each stage runs once on all hosts, including hosts that other stages reject, for the first
     instance. Raises :class:`PluginFailed` if a filter raises.
@@ -201,7 +201,7 @@ def stage_names(
     filters: Sequence[BaseHostFilter],
     closed_cells: Mapping[str, str] = _NO_CELLS,
 ) -> list[str]:
-    """Return the names of the stages of :func:`rejections_of_host`, in order."""
+    """List the names of the stages of :func:`rejections_of_host`, in order."""
     by_name = [name for name, _ in _name_stages(spec, closed_cells)]
     return [*by_name, *(type(each).__name__ for each in filters if each.run_filter_for_index(0))]
 
@@ -212,7 +212,7 @@ def _with_changes(report: FilterReport, changes: tuple[SuggestedChange, ...]) ->
 
 
 def change_by_name(name: str, host: HostState, spec: RequestSpec) -> SuggestedChange:
-    """Return the change that lets a host pass a stage of named hosts."""
+    """Return the change that a host needs to pass a stage of named hosts."""
     if name == "ignore_hosts":
         names = tuple(entry for entry in spec.ignore_hosts if entry.lower() != host.host.lower())
         return SuggestedChange("ask", "do not ignore it", spec=replace(spec, ignore_hosts=names))
@@ -231,7 +231,7 @@ def change_by_name(name: str, host: HostState, spec: RequestSpec) -> SuggestedCh
 def _name_stages(
     spec: RequestSpec, closed_cells: Mapping[str, str]
 ) -> Iterator[tuple[str, _ReasonOf]]:
-    """Yield name and check of each stage of :func:`filter_by_name`."""
+    """Yield the name and the check of each stage of :func:`filter_by_name`."""
     ignored = {name.lower() for name in spec.ignore_hosts}
     cell = spec.destination.only_cell
 
@@ -271,7 +271,7 @@ def _names_hosts(spec: RequestSpec) -> bool:
 
 
 def _name_matcher(spec: RequestSpec) -> Callable[[str, str], bool]:
-    """Return a predicate for host and node that the names in the request allow.
+    """Return a function that returns whether the request allows a host and node.
 
     Case of host names is ignored.
     """
@@ -286,7 +286,7 @@ def _name_matcher(spec: RequestSpec) -> Callable[[str, str], bool]:
 
 
 def filter_of(plugin: BaseHostFilter) -> "BaseHostFilter | NovaFilter":
-    """Return the filter, wrapped if it overrides a method of nova's base class."""
+    """Return a filter, wrapped if it overrides a method of nova's base class."""
     names = ("host_passes", "_filter_one", "filter_all")
     return NovaFilter(plugin) if overrides(plugin, BaseHostFilter, names) else plugin
 
@@ -322,7 +322,7 @@ class NovaFilter:
     def _find_rejection(
         self, host: HostState, candidates: Sequence[object], spec: RequestSpec
     ) -> Rejection:
-        """Return the rejection of a host, from the ``rejection`` method if the class has its own.
+        """Return why a host is rejected, if possible from the class's own ``rejection``.
 
         The method runs only for rejected hosts, after their candidates are restored.
         """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host states of allocation candidates, and the instances on their hosts.
 
-A host may have tens of thousands of instances, and most requests use none of them, so instances
-are read on demand. Instances that a request names (members of its server group, ``same_host``) are
-read alone. All instances of all hosts are read only for plugins that need them.
+A host may have tens of thousands of instances, and most requests use none of them, so instances are
+read on demand. Instances that a request names (members of its server group, ``same_host``) are read
+by their uuids. All instances of all hosts are read only for plugins that need them.
 """
 
 from collections.abc import (
@@ -72,10 +72,10 @@ _DISABLED = "its cell is disabled"
 
 @dataclass(frozen=True, slots=True)
 class EarlierInstance:
-    """An instance that an earlier request of the same call has placed, and not yet claimed.
+    """An instance that an earlier request of the same call has placed but not yet claimed.
 
     ``spec`` is the request for this instance, with the providers of its devices. ``group`` is the
-    uuid of its server group, if any, and whether the group is stored.
+    uuid of the instance's server group, if any, and whether the group is stored.
     """
 
     spec: RequestSpec
@@ -83,13 +83,13 @@ class EarlierInstance:
     group: tuple[str, bool] | None = None
 
     def consume_from(self, state: HostState) -> None:
-        """Consume the resources of the instance on its node."""
+        """Subtract the instance's resources from a node."""
         state.limits = dict(self.selection.limits)
         state.consume_from_request(self.spec)
         state.limits = {}
 
     def add_to(self, state: HostState) -> None:
-        """Add the instance to a node of its host."""
+        """Add the instance to the instances on a node's host."""
         spec, best = self.spec, self.selection
         if (uuid := spec.instance_uuid) is not None:
             built = HostInstance.being_built(uuid, spec, best.service_host, best.nodename)
@@ -98,7 +98,7 @@ class EarlierInstance:
 
 @dataclass
 class CloudView:
-    """The cloud during a request.
+    """The cloud as a single request sees it.
 
     Aggregates are read on first use, and then stay the same. ``known_aggregates`` are aggregates
     that were already read. ``policies`` are all policies that hosts may have. ``states_age`` is
@@ -121,7 +121,7 @@ class CloudView:
         memory: ProcessCaches,
         earlier: Sequence[EarlierInstance] = (),
     ) -> Self:
-        """Return the view of a request, after refreshing cached reports that have expired."""
+        """Create the view of a request, after refreshing expired host reports."""
         driver, age = request.plugins.driver, None
         if driver.keeps_states and not request.spec.is_rebuild:
             interval = request.settings.scheduler.periodic_task_interval
@@ -131,17 +131,17 @@ class CloudView:
 
     @cached_property
     def providers(self) -> ProviderSource:
-        """Return the provider source of the candidate search."""
+        """Return the source of providers for the candidate search."""
         return self.memory.provider_source(self.connection)
 
     @cached_property
     def host_versions(self) -> HostVersions:
-        """Return the versions of all parts of the hosts, read before any host."""
+        """Return the versions of all parts of the hosts, read before the hosts themselves."""
         return host_changes.versions(self.connection)
 
     @property
     def earlier_hosts(self) -> dict[str, str]:
-        """Return the host of each earlier instance of the same call by uuid."""
+        """Map the uuid of each earlier instance of the same call to its host."""
         return {
             uuid: each.selection.service_host
             for each in self.earlier
@@ -150,26 +150,26 @@ class CloudView:
 
     @property
     def aggregates(self) -> Aggregates:
-        """Return all host aggregates as of the first use in this request."""
+        """Return all host aggregates, as read on first use."""
         if self.known_aggregates is None:
             self.known_aggregates = self.memory.aggregates.current(self.connection)
         return self.known_aggregates
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
-        """Return all host aggregates, by id, for request filters."""
+        """Return all host aggregates, sorted by id, for request filters."""
         return self.aggregates.every
 
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
-        """Return the uuids of the aggregates of each provider that has any."""
+        """Map each provider in an aggregate to the uuids of its aggregates."""
         return placement_aggregates.of_providers(self.connection, uuids)
 
     def nodes_with_instances(self, uuids: Collection[str]) -> frozenset[str]:
-        """Return the given compute nodes whose hosts have instances."""
+        """Return the compute nodes among ``uuids`` that have instances on their hosts."""
         nodes = host_aggregates.nodes_with_instances(self.connection, uuids)
         return nodes | {each.selection.compute_node_uuid for each in self.earlier} & set(uuids)
 
     def ratios(self) -> Callable[[str], Ratios]:
-        """Return a function that returns the allocation ratios to set on a host."""
+        """Return a function that maps a host to the allocation ratios of its policies."""
         policies = self.policies
         if policies is None or not policies.names or not self.aggregates.of_policies:
             return lambda _host: NO_RATIOS
@@ -183,12 +183,12 @@ class CloudView:
         return ratios
 
     def all_nodes_have(self, trait: str) -> bool:
-        """Return whether the root provider of every enabled compute node has a trait."""
+        """Return whether all root providers of enabled compute nodes have a trait."""
         return host_store.all_nodes_have(self.connection, trait)
 
 
 def get_host_states(cloud: CloudView, spec: RequestSpec, candidates: Candidates) -> list[HostState]:
-    """Return the states of the hosts with candidates.
+    """Build the states of the hosts with candidates.
 
     A rebuild has no candidates. Its hosts are the named hosts, or all hosts.
     """
@@ -217,7 +217,7 @@ def host_states(
 
 
 def read_preferred_traits(cloud: CloudView, spec: RequestSpec, states: Iterable[HostState]) -> None:
-    """Set on each host which preferred and avoided traits any provider of its tree has.
+    """Set on each host its preferred and avoided traits, from all providers of its tree.
 
     Nothing is read for a request without preferences. Raises :class:`Invalid` for unknown traits.
     """
@@ -243,7 +243,7 @@ def _by_root(requests: Sequence[AllocationRequest]) -> dict[str, Sequence[Alloca
 
 
 def _states_of(cloud: CloudView, spec: RequestSpec, uuids: Collection[str]) -> list[HostState]:
-    """Return a state of each node, less the instances placed in between."""
+    """Build a state of each node, less the resources of earlier instances."""
     cache = None if cloud.states_age is None else cloud.memory.kept_nodes
     nodes = (cache or cloud.memory.nodes).get(cloud.connection, uuids, cloud.host_versions)
     states = named_states(cloud, [nodes[uuid] for uuid in uuids if uuid in nodes], spec)
@@ -266,7 +266,7 @@ def _states_of(cloud: CloudView, spec: RequestSpec, uuids: Collection[str]) -> l
 def named_states(
     cloud: CloudView, nodes: Sequence[ComputeNode], spec: RequestSpec
 ) -> list[HostState]:
-    """Return a state of each node, with the uuid of the node."""
+    """Build a state of each node, with the uuid of the node."""
     hosts = {node.host for node in nodes}
     services = cloud.memory.services.get(cloud.connection, hosts, cloud.host_versions)
     of_host, ratios = cloud.aggregates.of_host, cloud.ratios()
@@ -292,7 +292,7 @@ def named_states(
 class RecordedInstances:
     """The instances on the hosts of a request, read with at most two SQL statements.
 
-    ``named`` are uuids that the request names.
+    ``named`` are the uuids of the instances that the request names.
     """
 
     def __init__(
@@ -319,18 +319,18 @@ class RecordedInstances:
 
     @cached_property
     def of_named(self) -> dict[str | None, dict[str, HostInstance]]:
-        """Return the instances that the request names by host, then uuid."""
+        """Map host and uuid to the instances that the request names."""
         instances = self._by_uuids(self.named)
         return nested((instance.host, instance.uuid, instance) for instance in instances)
 
     @cached_property
     def everything(self) -> dict[str | None, dict[str, HostInstance]]:
-        """Return all instances on the hosts of the request by host, then uuid."""
+        """Map host and uuid to all instances on the hosts of the request."""
         instances = self._by_hosts(self._hosts)
         return nested((instance.host, instance.uuid, instance) for instance in instances)
 
     def on(self, host: str) -> "InstancesOnHost":
-        """Return the instances on a host, for all its nodes, read on first use."""
+        """Return the instances on a host, for all nodes of the host, read on first use."""
         instances = self._on.get(host)
         if instances is None:
             instances = self._on[host] = InstancesOnHost(self, host)
@@ -338,7 +338,10 @@ class RecordedInstances:
 
 
 class InstancesOnHost(MutableMapping[str, HostInstance]):
-    """The instances on a host by uuid. Additions stay in this mapping."""
+    """The instances on a host by uuid.
+
+    Instances may be added, but only in memory.
+    """
 
     __slots__ = ("_added", "_host", "_recorded")
 
@@ -354,7 +357,10 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
         self._added[uuid] = instance
 
     def __delitem__(self, uuid: str) -> None:
-        """Remove an added instance. A recorded instance cannot be removed."""
+        """Remove an added instance.
+
+        A recorded instance cannot be removed.
+        """
         del self._added[uuid]
 
     def __iter__(self) -> Iterator[str]:
@@ -383,7 +389,7 @@ class InstancesOnHost(MutableMapping[str, HostInstance]):
         return "everything" in vars(self._recorded)
 
     def named_among(self, uuids: Collection[Any]) -> set[str] | None:
-        """Return the uuids among ``uuids`` whose instances are on this host.
+        """Return the uuids of the named instances that are on this host.
 
         Returns None if the request does not name all of ``uuids``, because then the instances of
         the host would have to be read.
@@ -425,7 +431,7 @@ class _Uuids(KeysView[str]):
 
 
 def named_instances(spec: RequestSpec) -> frozenset[str]:
-    """Return the uuids of a request's instances, and of named instances."""
+    """Return the uuids of a request's own instances and of the instances that it names."""
     members = spec.instance_group.members if spec.instance_group else ()
     hinted = (uuid for name in HINTS for uuid in spec.scheduler_hints.get(name, ()))
     return frozenset((*spec.instance_uuids, *members, *map(canonical_uuid, hinted)))
@@ -433,7 +439,7 @@ def named_instances(spec: RequestSpec) -> frozenset[str]:
 
 @dataclass
 class ClosedCells:
-    """The closed cells of a request, read if a host has a cell.
+    """The cells whose hosts a request may not use.
 
     A cell is closed if ``[scheduler] disabled_cells`` names it, if its database does not answer, or
     if it is disabled in nova. As in nova, a request that names a cell disabled in nova, to move an
@@ -449,7 +455,7 @@ class ClosedCells:
         return cells.closed_cells(self.connection)
 
     def among(self, hosts: Iterable[HostState], spec: RequestSpec) -> Mapping[str, str]:
-        """Return the reasons by canonical uuid, empty if no host has a cell."""
+        """Map uuids of closed cells to reasons, without a read if no host has a cell."""
         reasons: dict[str, str] = {}
         if any(host.cell_uuid is not None for host in hosts):
             for cell in self._closed_in_nova:

@@ -28,7 +28,7 @@ LOG = log.getLogger(__name__)
 
 
 def service_view(service: Service) -> Mapping[str, Any]:
-    """Return a compute service in nova's form: ``host_state.service["disabled"]``."""
+    """Return a compute service as plugins read it: ``host_state.service["disabled"]``."""
     return MappingProxyType(service._asdict())
 
 
@@ -168,11 +168,12 @@ def make_host_state(
     instances: MutableMapping[str, HostInstance] | None = None,
     ratios: Mapping[str, float] = MappingProxyType({}),
 ) -> HostState:
-    """Return the state of ``node``, with the instances on its host by uuid.
+    """Build the state of ``node``, with the instances on its host by uuid.
 
     As in nova, the state of a node that does not report its free disk stays empty. ``service`` is a
-    :func:`service_view`. ``ratios``, by name, replace the ratios that the node reports. This
-    function is not a method, because extra specs can refer to attributes of a host state by name.
+    :func:`service_view`. ``ratios`` maps names to the ratios that replace the ratios that the node
+    reports. This function is not a method, because extra specs can refer to attributes of a host
+    state by name.
     """
     values = node.derived.get("host_state")
     if values is None:
@@ -188,7 +189,7 @@ def make_host_state(
 
 
 def set_candidates(state: HostState, requests: Sequence[Any]) -> None:
-    """Set the candidates of a host, as allocation requests or their JSON."""
+    """Set the candidates of a host, either as allocation requests or as JSON."""
     state._candidates = requests  # noqa: SLF001 - nova's HostState has no such public method
 
 
@@ -198,12 +199,12 @@ def candidates_of(state: HostState) -> Sequence[Any]:
 
 
 def set_traits(state: HostState, traits: frozenset[str]) -> None:
-    """Set the preferred and avoided traits of the request that a host has."""
+    """Set which of the request's preferred and avoided traits a host has."""
     state._traits = traits  # noqa: SLF001 - as above
 
 
 def traits_of(state: HostState) -> frozenset[str]:
-    """Return the preferred and avoided traits of the request that a host has."""
+    """Return which of the request's preferred and avoided traits a host has."""
     return state._traits  # noqa: SLF001 - as above
 
 
@@ -213,7 +214,7 @@ def with_candidates(states: Iterable[HostState]) -> list[HostState]:
 
 
 def _consume_numa(state: HostState, spec: RequestSpec) -> Sequence[FittedNUMACell]:
-    """Consume NUMA cells, and return the fitted cells of the instance, if any.
+    """Consume NUMA cells, and return the instance's cells as fitted on the host.
 
     A topology that does not fit consumes nothing. This is possible only if NUMATopologyFilter is
     not enabled.
@@ -238,7 +239,7 @@ def take_devices(
 ) -> None:
     """Consume the PCI devices of the first candidate of an instance on a host.
 
-    ``numa_cells`` are the cells of the instance as fitted on the host, if any. If devices are
+    ``numa_cells`` are the cells of the instance as fitted on the host, or empty. If devices are
     missing because no filter checks devices, a message is logged, and the available devices are
     consumed. Source: nova's documentation, "PCI tracking in Placement", and the observed behaviour
     of nova 34's scheduler.
@@ -267,7 +268,7 @@ def with_device_providers(
 
 
 def _from_report(node: ComputeNode) -> HostState:
-    """Return a state with the values of the report only.
+    """Build a state from the values of the report only.
 
     Concurrent states of a node share these values, except PCI devices.
     """

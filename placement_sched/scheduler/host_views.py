@@ -38,7 +38,7 @@ _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostQuery:
-    """The filters of a list of hosts, None or empty for no restriction.
+    """Filters for a list of hosts, None or empty for no restriction.
 
     ``search`` is a part of a host or node name, in any case. ``aggregate`` is a name or a uuid. A
     host matches any of ``states`` and all of ``traits``. ``marker`` is the uuid of the node that
@@ -57,7 +57,7 @@ class HostQuery:
 
 @dataclass(frozen=True, slots=True)
 class _Cloud:
-    """The data that determine state, zones and policy of a host."""
+    """Services, aggregates and policies, as the basis for views of hosts."""
 
     connection: Connection
     now: datetime
@@ -91,7 +91,7 @@ class _Cloud:
         return sorted(names) or [self.policies.default.settings.DEFAULT.default_availability_zone]
 
     def policy(self, host: str) -> str:
-        """Return the first usable policy that the aggregates of a host name."""
+        """Return the first usable policy among the policies of the host's aggregates."""
         names = [aggregate.policy for aggregate in self.of_host(host) if aggregate.policy]
         usable = (name for name in names if self.policies.usable(name))
         return next(usable, names[0] if names else DEFAULT_POLICY)
@@ -207,7 +207,7 @@ def _index_lists(
     trait_names: Mapping[int, str],
     traits_of_trees: Mapping[int, Sequence[int]],
 ) -> tuple[Json, Callable[[ServedNode], Json]]:
-    """Return lists of objects, and a function that returns a node's indexes."""
+    """List aggregates, traits and cells, and return a function from node to indexes."""
     aggregates = {each.id: each for node in nodes for each in cloud.of_host(node.host)}
     aggregate_at = {key: index for index, key in enumerate(sorted(aggregates))}
     trait_ids = {node.root_id: traits_of_trees.get(node.root_id or 0, ()) for node in nodes}

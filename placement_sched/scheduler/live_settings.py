@@ -62,7 +62,7 @@ class LiveSettings:
         _keep_previous(lambda: self._read_first(parent))
 
     def settings(self) -> Settings:
-        """Return the settings in effect. Reload them if the parent process reloaded.
+        """Return the settings in effect, reloaded if the parent process has reloaded.
 
         While a thread reads the files, other threads use the previous settings.
         """
@@ -96,7 +96,10 @@ class LiveSettings:
             self._in_effect = parent._in_effect  # noqa: SLF001 - own class
 
     def _read_again(self, *, is_reported: bool) -> None:
-        """Read the files. Changes that need a restart are logged if ``is_reported``."""
+        """Read the files again.
+
+        With ``is_reported``, changes that need a restart are logged.
+        """
         configured = _with_files(self.configured, is_reported)
         in_effect = _with_options_file(configured, self._clock)
         policies = policies_for(self._in_effect, self._clock)
@@ -123,7 +126,7 @@ def _keep_previous(read: Callable[[], None]) -> bool:
 
 
 def _with_files(running: Settings, is_reported: bool) -> Settings:
-    """Return ``running`` with the current file values of options that may vary at run time.
+    """Return ``running`` with the files' values of options that may vary at run time.
 
     Other changes, which need a restart, are logged if ``is_reported``.
     """
@@ -160,7 +163,7 @@ def with_overrides(
 
 
 def _check_code(running: Settings, overridden: Settings, source: str) -> None:
-    """Raise :class:`Invalid` if overrides name code that the configuration does not name.
+    """Reject overrides that name code that the configuration does not name.
 
     A dotted path is imported, which only the operator may request.
     """
@@ -180,14 +183,14 @@ def _check_code(running: Settings, overridden: Settings, source: str) -> None:
 
 
 class WithOptionsFile(NamedTuple):
-    """Settings with the options of a file, and the reasons why some options are ignored."""
+    """Settings with the options of a file, and the reasons for ignored options."""
 
     settings: Settings
     ignored: tuple[str, ...] = ()
 
 
 def with_options_file(settings: Settings, clock: Clock = utcnow) -> WithOptionsFile:
-    """Return ``settings`` with the options of their options file, if any.
+    """Return ``settings`` with the options of their options file, if they name a file.
 
     Options that do not exist here, or that the server reads only at its start, are ignored, because
     another program may use the same file. Raises :class:`ConfigurationError` for a file that cannot
@@ -225,7 +228,7 @@ def _document(path: str, source: str) -> Mapping[str, Any]:
 
 
 def _flatten(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, Any]]:
-    """Yield ``group.option`` and value, including options nested in an object of their group."""
+    """Yield ``group.option`` and value of each option, also of nested options."""
     for key, value in document.items():
         options = value.items() if isinstance(value, dict) else (("", value),)
         for name, option_value in options:
@@ -239,7 +242,7 @@ def _flatten(document: Mapping[str, Any], source: str) -> Iterator[tuple[str, An
 
 
 def _ignore_reason(settings: Settings, key: str) -> str | None:
-    """Return why an option in the file is ignored, or None if it applies."""
+    """Return why an option in the file is ignored, or None if it takes effect."""
     try:
         option = settings.resolve_option(key)
     except Invalid:

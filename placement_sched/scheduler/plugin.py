@@ -74,28 +74,28 @@ class SchedulerPlugin:
         return self._settings or settings_in_effect() or Settings.from_conf(CONF)
 
     def now(self) -> datetime:
-        """Return the current time of the clock of the plugin, naive UTC."""
+        """Return the current time by the plugin's clock, as naive UTC."""
         return self._clock()
 
 
 def options_in_group(group: str, *options_and_help: Any) -> tuple[GroupedOption, ...]:
-    """Return options of a group, from options each followed by its help."""
+    """Return options of a group, from a sequence of options each followed by its help."""
     return tuple((group, option) for option in with_help(*options_and_help))
 
 
 def register(conf: cfg.ConfigOpts, options: Iterable[GroupedOption]) -> None:
-    """Register ``options`` in ``conf``, except options that are already registered."""
+    """Register the ``options`` that ``conf`` does not have yet."""
     for group, option in options:
         conf.register_opt(option, group=None if group == "DEFAULT" else group)
 
 
 def path_of(kind: type) -> str:
-    """Return the dotted path of a class, as in configuration files."""
+    """Return the dotted path of a class, as configuration files contain it."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def overrides(plugin: object, base: type, names: tuple[str, ...]) -> bool:
-    """Return whether the class of a plugin overrides any of these methods of its base."""
+    """Return whether a plugin's class overrides any of these methods of its base class."""
     kind: type = type(plugin)
     return _overrides(kind, base, names)
 
@@ -117,7 +117,7 @@ class calling(in_effect):  # noqa: N801 - a context manager is named so
     __slots__ = ("_blameless", "_kind")
 
     def __init__(self, plugin: SchedulerPlugin, blameless: Container[BaseException] = ()) -> None:
-        """Set the plugin to call."""
+        """Set the plugin whose code runs."""
         super().__init__(plugin.settings)
         self._kind, self._blameless = type(plugin), blameless
 
@@ -127,7 +127,7 @@ class calling(in_effect):  # noqa: N801 - a context manager is named so
         failure: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Raise :class:`PluginFailed` if the plugin raised an error."""
+        """Raise :class:`PluginFailed` if the plugin's code has raised an error."""
         super().__exit__(kind, failure, traceback)
         if failure is None or isinstance(failure, errors.Error):
             return
@@ -143,7 +143,7 @@ class calling(in_effect):  # noqa: N801 - a context manager is named so
 
 
 def _place_of(kind: type, failure: BaseException) -> str:
-    """Return file and line of a failure in a third-party plugin, with advice."""
+    """Describe file and line of a failure in a third-party plugin, with advice."""
     if kind.__module__.startswith("placement_sched."):
         return ""
     frames = extract_tb(failure.__traceback__)
@@ -159,7 +159,7 @@ def _place_of(kind: type, failure: BaseException) -> str:
 
 
 def advice_for(kind: type) -> str:
-    """Return the end of the message about a failed plugin."""
+    """Return the advice that ends the message about a failed plugin."""
     return f". Run placement-sched plugin check {path_of(kind)}"
 
 
@@ -176,7 +176,7 @@ _PACKAGE, _STANDARD_LIBRARY = Path(__file__).parents[1], Path(sysconfig.get_path
 
 @contextmanager
 def tolerate_failures() -> Iterator[None]:
-    """Log failures of plugins at level debug, if the caller continues."""
+    """Log failures of plugins at level debug while the caller tolerates them."""
     token = _TOLERANT.set(True)
     try:
         yield
@@ -185,7 +185,7 @@ def tolerate_failures() -> Iterator[None]:
 
 
 def _safe_text(failure: BaseException) -> str:
-    """Return the message of an error as text that can be encoded."""
+    """Return the message of an error as text that UTF-8 can encode."""
     try:
         return str(failure).encode(errors="replace").decode()
     except Exception:  # noqa: BLE001 - third-party code may raise anything
@@ -193,7 +193,7 @@ def _safe_text(failure: BaseException) -> str:
 
 
 def classes_in(package: ModuleType, base: type[PluginClass]) -> list[type[PluginClass]]:
-    """Return the public subclasses of ``base`` in the modules of a package, by name."""
+    """List the public subclasses of ``base`` in a package's modules, sorted by name."""
     return [kind for kind in _classes_of(package) if issubclass(kind, base)]
 
 

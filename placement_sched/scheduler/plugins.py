@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plugin loading, by folder for shipped plugins, else by dotted path.
+"""Loading of plugins: shipped plugins by folder, other plugins by dotted path.
 
 Packages can also announce plugins: their entry points name the classes.
 """
@@ -62,7 +62,7 @@ NOVA_DRIVERS = "nova.scheduler."
 
 
 def load_plugin(load: Callable[[], Loaded]) -> Loaded:
-    """Return the result of third-party code.
+    """Call third-party code, and return its result.
 
     Raises the errors of that code, and :class:`RuntimeError` if it would end the process.
     """
@@ -73,7 +73,10 @@ def load_plugin(load: Callable[[], Loaded]) -> Loaded:
 
 
 def load_entry_point(point: EntryPoint, load: Callable[[], Loaded]) -> Loaded:
-    """Return the result of loading an entry point, or raise :class:`ConfigurationError`."""
+    """Load an entry point.
+
+    Raises :class:`ConfigurationError` if that fails.
+    """
     try:
         return load_plugin(load)
     except Exception as failure:
@@ -83,12 +86,12 @@ def load_entry_point(point: EntryPoint, load: Callable[[], Loaded]) -> Loaded:
 
 
 def describe_entry_point(point: EntryPoint) -> str:
-    """Return name, value and group of an entry point, for messages."""
+    """Describe an entry point for messages: name, value and group."""
     return f"entry point {point.name} ({point.value}) of {point.group}"
 
 
 def describe_import_error(failure: Exception) -> str:
-    """Return the message of an import error, with the place and the names of nova in the file."""
+    """Describe an import error, with its place and the names of nova in the file."""
     if isinstance(failure, SyntaxError):
         return f"{describe_syntax_error(failure)}; {failure.filename}:{failure.lineno}"
     reason = one_line(failure)
@@ -108,7 +111,7 @@ def describe_import_error(failure: Exception) -> str:
 
 
 def describe_syntax_error(failure: SyntaxError) -> str:
-    """Return the message of a syntax error, with a note if the source may be Python 2."""
+    """Describe a syntax error, with a note if the source may be Python 2."""
     is_old = any(phrase in failure.msg for phrase in _OF_PYTHON_2)
     problem = failure.msg.partition(". ")[0]  # the rest suggests a correction
     return f"{problem}: Python 2 is not supported" if is_old else problem
@@ -124,7 +127,7 @@ _OF_PYTHON_2 = (
 
 
 def describe_creation_error(kind: type, failure: Exception) -> str:
-    """Return the message of an error in ``__init__`` of a plugin, with its place."""
+    """Describe an error in a plugin's ``__init__``, with its place."""
     path, reason = path_of(kind), describe_import_error(failure)
     if isinstance(failure, TypeError) and "argument" in reason:
         return f"{path} cannot be created without arguments: {reason}"
@@ -132,14 +135,14 @@ def describe_creation_error(kind: type, failure: Exception) -> str:
 
 
 def describe_nova_base(kind: object) -> str:
-    """Return a note if a class has nova's base class instead of ours, else an empty text."""
+    """Return a note if a class has nova's base class instead of ours, or an empty text."""
     if not isinstance(kind, type) or not any(_is_nova(base.__module__) for base in kind.__mro__):
         return ""
     return f": its base is nova's{_describe_imports(inspect.getsourcefile(kind))}"
 
 
 def _describe_imports(file: str | None) -> str:
-    """Return the end of a sentence that lists the names of nova in a file, with advice."""
+    """Return the end of a sentence about the names of nova in a file, with advice."""
     try:
         source = "".join(linecache.getlines(file)) if file else ""
         names = list_names(source, imports_only=True)
@@ -166,7 +169,7 @@ _PACKAGE = Path(__file__).parents[1]
 
 
 def classes_of(module: ModuleType, base: type) -> list[str]:
-    """Return the names of the subclasses of ``base`` in a module."""
+    """List the names of a module's subclasses of ``base``."""
     return [
         name
         for name, value in vars(module).items()
@@ -175,15 +178,16 @@ def classes_of(module: ModuleType, base: type) -> list[str]:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """Return the end of a sentence with similar names of plugins."""
+    """Return the end of a sentence that suggests plugins with similar names."""
     return suggest_name("plugin", name, known, alike=0.4)
 
 
 def path_suggestion(path: str, known: Mapping[str, str], missing: Exception) -> str:
-    """Return the end of a sentence with similar dotted paths, from paths by class name.
+    """Return the end of a sentence that suggests similar dotted paths.
 
-    A path with a similar class name takes precedence over a similar path. The text is empty if
-    ``missing`` is the error of another module that the named module imports.
+    The argument after ``path`` maps class names to dotted paths. A path with a similar class name
+    takes precedence over a similar path. The text is empty if ``missing`` is the error of another
+    module that the named module imports.
     """
     named = missing.name if isinstance(missing, (ImportError, AttributeError)) else None
     if isinstance(missing, ModuleNotFoundError):
@@ -207,7 +211,7 @@ class Plugins:
     selectors: tuple[BasePolicySelector, ...] = ()
 
     def enforces(self, policy: str) -> bool:
-        """Return whether a plugin enforces a server group policy, directly or by inheritance."""
+        """Return whether a plugin, or a base class of it, enforces a server group policy."""
         name = policy_enforcer(policy)
         return any(
             plugin.server_group_policy == policy
@@ -216,7 +220,7 @@ class Plugins:
         )
 
     def has_filter(self, name: str) -> bool:
-        """Return whether a filter of this name is enabled, directly or by inheritance."""
+        """Return whether a filter of this name, or derived from it, is enabled."""
         return any(name == kind.__name__ for each in self.filters for kind in type(each).mro())
 
     @property
@@ -225,20 +229,20 @@ class Plugins:
         return any(plugin.reads_flavors for plugin in self.weighers)
 
     def without_failover(self) -> "Plugins":
-        """Return the plugins without filters that read the failover result."""
+        """Leave out the filters that read the failover result."""
         filters = tuple(each for each in self.filters if not each.reads_failover_result)
         return self if len(filters) == len(self.filters) else replace(self, filters=filters)
 
     @property
     def unlimited_hints(self) -> frozenset[str]:
-        """Return the hints that make a request find unlimited candidates.
+        """Return the hints that lift the limit on a request's candidates.
 
-        They name hosts or instances, and a limit could cut off these hosts.
+        They name hosts or instances, and a limit could cut off the hosts that they mean.
         """
         return _shipped_hints().union(*(plugin.unlimited_hints for plugin in self.filters))
 
     def for_rebuild(self) -> Self:
-        """Return the plugins for a rebuild, without request filters.
+        """Return the plugins that run for a rebuild, without request filters.
 
         Only host filters with ``RUN_ON_REBUILD`` are kept.
         """
@@ -260,7 +264,7 @@ def _shipped_hints() -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class _PluginType(Generic[Plugin]):
-    """A type of plugin: its base class, entry points and options."""
+    """Kind of plugin, with its base class, entry points and options."""
 
     base: type[Plugin]
     shipped: Callable[[], Sequence[type[Plugin]]]
@@ -280,7 +284,7 @@ class _PluginType(Generic[Plugin]):
         return self._classes(value, describe_entry_point(entry_point))
 
     def named(self, paths: Iterable[str], option: str = "") -> list[type[Plugin]]:
-        """Return the classes at dotted paths.
+        """Import the classes at dotted paths.
 
         A path may also be the path of a function that returns classes.
         """
@@ -309,7 +313,10 @@ class _PluginType(Generic[Plugin]):
         return kinds
 
     def _object(self, path: str, option: str) -> Any:
-        """Return the object of a dotted path. nova's paths refer to shipped plugins."""
+        """Import the object at a dotted path.
+
+        nova's paths refer to shipped plugins.
+        """
         module_name, _, name = path.rpartition(".")
         shipped = {kind.__name__: kind for kind in self.shipped()}
         if path.startswith(NOVA):
@@ -342,7 +349,7 @@ class _PluginType(Generic[Plugin]):
 
 
 def host_attributes(point: EntryPoint) -> Callable[[HostState], Mapping[str, Any]]:
-    """Return the function of an entry point, with the traits of the host as second argument.
+    """Return an entry point's function, called with the host's traits as second argument.
 
     Raises :class:`ConfigurationError` if it cannot be imported.
     """
@@ -358,7 +365,10 @@ def host_attributes(point: EntryPoint) -> Callable[[HostState], Mapping[str, Any
 
 @lru_cache
 def _announcements(group: str) -> tuple[EntryPoint, ...]:
-    """Return the entry points of a group by name. They do not change while the process runs."""
+    """Return the entry points of a group, sorted by name.
+
+    They do not change while the process runs.
+    """
     return tuple(sorted(entry_points(group=group), key=lambda entry_point: entry_point.name))
 
 
@@ -387,7 +397,7 @@ _ANNOUNCED: tuple[_PluginType[Any], ...] = (_SELECTORS, _FILTERS, _WEIGHERS, _RE
 
 @lru_cache(maxsize=64)
 def plugins_for(settings: Settings, clock: Clock = utcnow) -> Plugins:
-    """Return the plugins that ``settings`` enable, cached by settings.
+    """Return the plugins that ``settings`` enable, cached for each settings object.
 
     Raises :class:`ConfigurationError` for an unknown class, with the nearest name.
     """
@@ -437,7 +447,7 @@ def list_announced_opts() -> list[tuple[str, list[cfg.Opt]]]:
 
 
 def _by_group(options: Iterable[GroupedOption]) -> list[tuple[str, list[cfg.Opt]]]:
-    """Return copies of options, marked as mutable because plugins read options per request."""
+    """Group copies of options, marked as mutable because plugins read them per request."""
     by_group: dict[str, dict[str, cfg.Opt]] = {}
     for group, option in options:
         by_group.setdefault(group, {})[option.dest] = option_copy = copy(option)
@@ -456,13 +466,13 @@ def register_options(conf: cfg.ConfigOpts) -> None:
 
 
 def make_full_conf() -> Conf:
-    """Return a new oslo.config object with every option of the core and the shipped plugins."""
+    """Create an oslo.config object with every option of the core and the shipped plugins."""
     register_options(conf := new_conf())
     return conf
 
 
 def _load_options_of_fork() -> None:
-    """Import a fork's file for ``nova.conf``, since nova registers its options at the start."""
+    """Import the options of a fork's ``nova.conf``, as nova does at its start."""
     if not finder.fork_files("nova.conf"):
         return
     try:
@@ -473,7 +483,7 @@ def _load_options_of_fork() -> None:
 
 
 def read_settings(files: Sequence[str] = (), conf: Conf = CONF) -> Settings:
-    """Return the settings of ``files`` and the environment, including third-party plugins.
+    """Read the settings from ``files`` and environment, with third-party plugins' options.
 
     Raises :class:`ConfigurationError` naming the file, option or class that is wrong.
     """
@@ -521,7 +531,7 @@ _SECTION_OPTIONS["default_filters"] = _FILTERS
 
 
 def _section_plugins(sections: Sections, settings: Settings) -> Iterator[type[SchedulerPlugin]]:
-    """Yield the third-party plugins that policies name by dotted path.
+    """Yield the third-party plugins that policies' sections name by dotted path.
 
     Errors are reported later, when the plugins of the policy are loaded.
     """
@@ -537,7 +547,7 @@ def _section_plugins(sections: Sections, settings: Settings) -> Iterator[type[Sc
 
 
 def _request_filter_classes(settings: Settings) -> list[type[BaseRequestFilter]]:
-    """Return all request filters: unlisted filters first, then the list in its order.
+    """Return all request filters: first unlisted filters, then listed filters in list order.
 
     Listing a request filter sets its position or adds it, but leaving it out does not disable it,
     so that a list cannot lift the restrictions of another filter.
@@ -554,7 +564,7 @@ def _listed_selectors(settings: Settings) -> list[type[BasePolicySelector]]:
 def _resolve_names(
     plugin_type: _PluginType[Listed], names: Iterable[str], noun: str
 ) -> list[type[Listed]]:
-    """Return the classes of plugin names or dotted paths, in order."""
+    """Resolve plugin names or dotted paths to classes, in order."""
     classes = plugin_type.known()
     by_name = {name: kind for kind in classes for name in (kind.__name__, kind.name, *kind.aliases)}
     listed: list[type[Listed]] = []
@@ -597,7 +607,7 @@ def _filter_classes(settings: Settings) -> list[type[BaseHostFilter]]:
 
 
 def _driver_class(settings: Settings) -> type[BaseDriver]:
-    """Return the driver by name or by dotted path.
+    """Return the driver that a name or dotted path names.
 
     nova's paths mean the shipped drivers of the same name.
     """

@@ -99,7 +99,7 @@ def _list_plugins(policy: SchedulingPolicy, policies: Policies) -> Json:
 def _list_options(
     policy: SchedulingPolicy, default: SchedulingPolicy
 ) -> Iterator[tuple[str, Json]]:
-    """Yield every option that is read per request, with its value and origin."""
+    """Yield each option that may vary per request, with its value and origin."""
     overridden = {override.key: str(override.place) for override in policy.overrides}
     fixed = server_options() - RATIOS
     for group, members in sorted(policy.settings.conf.registered.items()):

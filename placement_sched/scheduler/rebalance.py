@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Suggested moves: make room for a flavor, empty hosts, or even out their load.
+"""Suggested moves that make room for a flavor, empty hosts, or even out their load.
 
 Each move is scheduled by a real run in a simulation, and is valid in the order of the list. Methods
 and limits are described for operators in ``doc/source/plan.rst``. Nothing is moved.
@@ -59,7 +59,7 @@ class Advice:
 
 
 def advise(scheduler: Scheduler, goal: str, document: Json | None, max_moves: int) -> Advice:
-    """Return at most ``max_moves`` moves towards a goal.
+    """Suggest at most ``max_moves`` moves towards a goal.
 
     ``document`` is the request of the goal ``fit``. Raises :class:`Invalid` and :class:`NotFound`
     for an invalid request, and :class:`Unavailable` after ``[scheduler] what_if_timeout``.
@@ -77,7 +77,7 @@ def advise(scheduler: Scheduler, goal: str, document: Json | None, max_moves: in
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A host that may fit a request after moves, with its missing amounts."""
+    """A host that may fit a request after moves, with the amounts it is short of."""
 
     host: str
     missing: Mapping[str, int]
@@ -85,7 +85,7 @@ class _Target:
     instances: tuple[MovingInstance, ...]
 
     def sets(self, number: int, check: Callable[[], None]) -> list[tuple[MovingInstance, ...]]:
-        """Return the sets of ``number`` instances that free enough, the smallest first.
+        """List the sets of ``number`` instances whose moves free enough, smallest first.
 
         ``check`` is called for each possible set, and raises an error after the deadline.
         """
@@ -113,7 +113,7 @@ class _MoveSearch:
     is_limited: bool = False
 
     def fit(self, document: Json) -> Advice:
-        """Return the fewest moves that make room for the request on a host."""
+        """Find the fewest moves that make room for the request on a host."""
         request = self.scheduler.reader.read({**document, "num_instances": 1})
         check_hosts(self.scratch.connection, request)
         with self.scheduler.evaluate(self.scheduler.reader.validate(request)) as (_, run):
@@ -204,7 +204,7 @@ class _MoveSearch:
         return tuple((move, f"makes room on {host}") for move in result.moves)
 
     def pack(self) -> Advice:
-        """Empty hosts, with the fewest instances first, onto other hosts in use."""
+        """Empty hosts onto other hosts in use, starting with the fewest instances."""
         loads = self._loads()
         by_host = self._instances_on(loads)
         empty = sorted(set(loads) - by_host.keys())
@@ -227,7 +227,7 @@ class _MoveSearch:
         return Advice(True, f"{subject} empty: {', '.join(emptied)}", tuple(moves))
 
     def spread(self) -> Advice:
-        """Move instances off the host with the highest load, each to a host with a lower load."""
+        """Move instances off the most loaded host, each to a less loaded host."""
         moves: list[tuple[PlannedMove, str]] = []
         moved: set[str] = set()
         load_before = self._highest()

@@ -64,7 +64,7 @@ _HINT_PATH = "$.request_spec.scheduler_hints.group"
 
 
 def neutron_of(settings: Settings) -> Neutron | None:
-    """Return a client of the neutron that ``[neutron]`` configures.
+    """Create a client of neutron from ``[neutron]``.
 
     Returns None if neutron is not configured.
 
@@ -80,7 +80,7 @@ def neutron_of(settings: Settings) -> Neutron | None:
 def with_network_data(
     spec: RequestSpec, neutron: Neutron | None, settings: Settings
 ) -> RequestSpec:
-    """Return the request with the network data that enabled request filters need.
+    """Add the network data that enabled request filters need to a request.
 
     Each missing value is read from neutron once. Raises :class:`Invalid` if a port or subnet does
     not exist, and the errors of ``neutron``.
@@ -127,7 +127,10 @@ def _needs_port(network: NetworkRequest, *, is_routed: bool) -> bool:
 
 
 def check_rebuild(database: ReadableDatabase, spec: RequestSpec) -> None:
-    """Raise :class:`Invalid` for a rebuild of an instance that is not on the named host."""
+    """Reject a rebuild of an instance that is not on the named host.
+
+    Raises :class:`Invalid`.
+    """
     if not spec.is_rebuild:
         return
     with database.read() as connection:
@@ -147,7 +150,7 @@ def check_rebuild(database: ReadableDatabase, spec: RequestSpec) -> None:
 
 
 def drop_invalid_rebuild(database: ReadableDatabase, document: Document) -> Json:
-    """Return nova's request without an invalid rebuild hint, which is logged."""
+    """Drop an invalid rebuild hint from nova's request, and log it."""
     hints = document.get("scheduler_hints") or {}
     if REBUILD_HINT not in hints:
         return dict(document)
@@ -161,7 +164,7 @@ def drop_invalid_rebuild(database: ReadableDatabase, document: Document) -> Json
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulingRequest:
-    """A request with its spec, and the settings and plugins of its policy.
+    """A request: its spec, its policy, and the settings and plugins of the policy.
 
     ``document`` is the request spec as the caller sent it. ``whole`` is the same with stored
     objects in place of their names. ``alternates`` is the number of alternates for each instance.
@@ -197,7 +200,7 @@ class SchedulingRequest:
 
     @property
     def joined_group(self) -> str | None:
-        """Return the stored server group that the instances join.
+        """Return the uuid of the stored server group that the instances join, or None.
 
         Instances do not join a group object in the request. The caller enforces its policy.
         """
@@ -223,7 +226,7 @@ class RequestReader:
         policy: str | None = None,
         overrides: Mapping[str, Any] | None = None,
     ) -> SchedulingRequest:
-        """Return the request of a document.
+        """Read a request from a document.
 
         ``policy`` replaces the policy that would be chosen. Raises :class:`Invalid` if the
         document is invalid, and :class:`NotFound` if a named flavor or image is not stored.
@@ -260,12 +263,12 @@ class RequestReader:
 
     @staticmethod
     def instances_of(document: Document) -> RequestSpec:
-        """Return a spec with only the instance uuids and hints of a document."""
+        """Read only the instance uuids and hints of a document into a spec."""
         keys = ("instance_uuids", "scheduler_hints")
         return request_spec_from({key: document[key] for key in keys if key in document})
 
     def validate(self, request: SchedulingRequest) -> SchedulingRequest:
-        """Return the request with the network data of neutron.
+        """Validate a request, and add the network data of neutron to it.
 
         Raises :class:`Invalid` if no enabled plugin enforces the server group policy (nova does
         not ignore it either), a network does not exist, or flavor and image are too large to
@@ -292,7 +295,7 @@ class RequestReader:
         return replace(request, spec=with_network_data(spec, self.neutron, request.settings))
 
     def read_again(self, request: SchedulingRequest) -> SchedulingRequest:
-        """Return the request with the current members of its server group."""
+        """Read the current members of the request's server group into the request."""
         request = replace(request, aggregates=None)
         if not request.names_group:
             return request
@@ -312,7 +315,10 @@ class RequestReader:
             return _look_up_names(connection, document)
 
     def check_overrides(self, overrides: Mapping[str, Any]) -> None:
-        """Raise :class:`Invalid` if a request may not override these options or values."""
+        """Reject overrides that a request may not have.
+
+        Raises :class:`Invalid` for such an option or value.
+        """
         self._overridden(self.live.settings(), overrides)
 
     def _overridden(self, settings: Settings, overrides: Mapping[str, Any] | None) -> Settings:
@@ -328,7 +334,7 @@ class RequestReader:
     def _choose(
         self, spec: RequestSpec, policies: registry.Policies, named: str | None
     ) -> tuple[registry.ChosenPolicy, Aggregates | None]:
-        """Return the policy of a request, and the host aggregates if read."""
+        """Choose the policy of a request, and return the host aggregates if they were read."""
         if not policies.can_exist and named is None:
             return registry.ChosenPolicy(policies.default), None
         with self.database.read() as connection:
@@ -389,9 +395,9 @@ def derive_defaults(
 
 
 def check_recorded(requests: Sequence[SchedulingRequest]) -> None:
-    """Raise :class:`Invalid` if flavors and images are too large to record for all instances.
+    """Reject requests whose flavors and images are too large to record per instance.
 
-    The error names the first request whose instances make the sum exceed the limit.
+    Raises :class:`Invalid`, naming the first request whose instances make the sum exceed the limit.
     """
     total = 0
     for request in requests:
@@ -409,7 +415,7 @@ def check_recorded(requests: Sequence[SchedulingRequest]) -> None:
 
 
 def _device_groups(request: InstancePCIRequest, source: str) -> Iterator[RequestedGroup]:
-    """Yield a request group for each device, on any provider of the tree.
+    """Yield a request group for each PCI device, which any provider of a tree may satisfy.
 
     Devices of neutron ports are not in placement, as in nova.
     """
@@ -440,7 +446,7 @@ def _has_names(document: Document) -> bool:
 
 
 def _look_up_names(connection: Connection, document: Document) -> Document:
-    """Return the request with stored objects in place of their names.
+    """Replace the names of stored objects in a request by the objects.
 
     Ids take precedence over names. Raises :class:`NotFound` if a flavor or image does not exist,
     and :class:`Invalid` if a server group does not exist or its name is ambiguous.
@@ -479,7 +485,7 @@ def _hints_group(document: Document) -> bool:
 
 
 def flavor_for_record(connection: Connection, flavor: Document | str | None) -> Document | None:
-    """Return a flavor as recorded for an instance: an object, or an unknown id."""
+    """Return a flavor as instances record it: the object, or an unknown flavor's id."""
     if not isinstance(flavor, str):
         return flavor
     stored = flavors.by_flavorid_or_name(connection, flavor)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Request filters: their run, and the validation of their results."""
+"""Run of the request filters, and validation of their results."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -31,7 +31,7 @@ _READ_ONLY = ("flavor", "image", "num_instances", "instance_uuids", "force_hosts
 
 @dataclass(frozen=True, slots=True)
 class RequestFilterRun:
-    """The filtered request, a report of each filter, and the first rejection, if any."""
+    """The filtered request, the reports of the filters, and their first rejection or None."""
 
     spec: RequestSpec
     reports: tuple[RequestFilterReport, ...]
@@ -39,7 +39,10 @@ class RequestFilterRun:
 
 
 def check_request(filters: Sequence[BaseHostFilter], spec: RequestSpec) -> None:
-    """Raise :class:`Invalid` if a host filter cannot process the request."""
+    """Reject a request that an enabled host filter cannot process.
+
+    Raises :class:`Invalid`.
+    """
     for plugin in filters:
         with calling(plugin):
             plugin.check(spec)
@@ -89,7 +92,7 @@ def run_request_filters(
 
 
 def trait_source(kind: str, trait: str, reports: Sequence[RequestFilterReport]) -> str:
-    """Return the request filter or JSON path that added a trait of the root."""
+    """Return the request filter or JSON path that requires or forbids a root trait."""
     for report in reports:
         if trait in report.changes.get(kind, ()):
             return f"request filter {report.name}"
@@ -97,7 +100,7 @@ def trait_source(kind: str, trait: str, reports: Sequence[RequestFilterReport]) 
 
 
 class _RecordingContext:
-    """A context that records its own errors, which are not failures of a request filter."""
+    """Context that records its own errors, so that no request filter is blamed for them."""
 
     def __init__(self, context: RequestFilterContext) -> None:
         self._context = context

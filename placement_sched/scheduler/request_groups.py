@@ -39,7 +39,7 @@ _ANY_AGGREGATE = AggregateTerms()
 
 
 def check_name(source: str, name: str) -> str:
-    """Return ``name``, or raise :class:`Invalid` naming ``source`` if it is invalid."""
+    """Return ``name``, or raise :class:`Invalid` with its source if the name is invalid."""
     if not _SYMBOL.fullmatch(name):
         raise Invalid(f"{source}: {name!r} is not a name: use upper case letters, digits and _")
     return name
@@ -54,7 +54,7 @@ def _canonical_uuid(text: str) -> str:
 
 
 def aggregate_terms(member_of: Iterable[Iterable[str]], forbidden: Iterable[str]) -> AggregateTerms:
-    """Return the aggregate terms of a group.
+    """Build the aggregate terms of a group.
 
     A provider must be in an aggregate of each set in ``member_of``, and in none of ``forbidden``.
     """
@@ -66,7 +66,11 @@ def aggregate_terms(member_of: Iterable[Iterable[str]], forbidden: Iterable[str]
 
 @dataclass(slots=True)
 class Group:
-    """A group: amounts by class, and the sources of each class and trait."""
+    """A request group under construction.
+
+    It has amounts by class, and records the sources of each class and trait: the extra specs,
+    properties or objects that request them.
+    """
 
     suffix: str = ""
     resources: dict[str, int] = field(default_factory=dict)
@@ -82,7 +86,10 @@ class Group:
         self.sources.setdefault(resource_class, []).append(source)
 
     def add_trait(self, trait: str, source: str, *, forbidden: bool = False) -> None:
-        """Require or forbid a trait, raising :class:`Invalid` if there are sources for both."""
+        """Require or forbid a trait.
+
+        Raises :class:`Invalid` if different sources require and forbid it.
+        """
         (self.forbidden if forbidden else self.required).setdefault(trait, []).append(source)
         if trait in self.required and trait in self.forbidden:
             location = f" in group {self.suffix!r}" if self.suffix else ""
@@ -112,7 +119,7 @@ class Group:
 
 
 class Groups:
-    """The groups of a request by suffix, with the group ``policy`` of the flavor."""
+    """The groups of a request by suffix, with the flavor's ``group_policy``."""
 
     def __init__(self) -> None:
         self._groups: dict[str, Group] = {}
@@ -153,7 +160,7 @@ class Groups:
         return frozenset(name for group in self for name in group.required)
 
     def ignore(self, source: str, key: str, value: str, expected: str) -> None:
-        """Record a key of flavor or image without effect, and the expected value."""
+        """Record a key of flavor or image that has no effect, with the expected value."""
         self.ignored.append(IgnoredValue(source, key, value, expected))
 
     def remove_empty(self) -> None:
@@ -181,7 +188,7 @@ class Groups:
 
 
 def groups_of(spec: RequestSpec, *, pinned: bool = True) -> Groups:
-    """Return the request groups of a request.
+    """Build the request groups of a request.
 
     Earlier sources take precedence: an extra spec overrides the amounts of the flavor. With
     ``pinned`` false, CPU policies are ignored and all CPUs are requested as VCPU, for hosts
@@ -203,9 +210,9 @@ def groups_of(spec: RequestSpec, *, pinned: bool = True) -> Groups:
 
 
 def amounts_of(flavor: Flavor, *, boot_from_volume: bool) -> tuple[tuple[str, int], ...]:
-    """Return the total amount of each class that an instance of a flavor uses.
+    """List resource classes with the amount that an instance of a flavor uses.
 
-    Memory is in MB, disk in GB. Raises :class:`Invalid` as :func:`groups_of`.
+    Memory is in MB, disk in GB. Raises the errors of :func:`groups_of`.
     """
     total: Counter[str] = Counter()
     for group in groups_of(RequestSpec(flavor=flavor, is_bfv=boot_from_volume)):
@@ -274,7 +281,7 @@ def _add_image_traits(groups: Groups, image: Image) -> None:
 
 
 def _add_cpus(group: Group, hardware: RequestedHardware) -> None:
-    """Request PCPU and hyperthreading by the CPU policies.
+    """Request PCPU and hyperthreading as the CPU policies require.
 
     The dedicated CPUs of a mixed instance are its dedicated or else its realtime CPUs. Isolated
     emulator threads need an additional CPU.

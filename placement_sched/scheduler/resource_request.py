@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Candidates queries: from a request spec to allocation candidates."""
+"""Candidates queries: from a request spec to its allocation candidates."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -47,7 +47,7 @@ class CandidateResult:
 
 @dataclass(frozen=True, slots=True)
 class CandidateResults:
-    """The candidates queries of a request, and the candidates that they found.
+    """The candidates queries of a request, and their results.
 
     ``query`` is the main query, None for a rebuild. ``main`` is the result of its search, None for
     a rebuild and for a request that a request filter rejected. ``fallback`` is the result of a
@@ -62,17 +62,17 @@ class CandidateResults:
 
     @property
     def results(self) -> tuple[CandidateResult, ...]:
-        """Return the results of the searches, first of the main query."""
+        """Return the results of the searches, starting with the main query."""
         return tuple(each for each in (self.main, self.fallback) if each is not None)
 
     @property
     def candidates(self) -> Candidates:
-        """Return all candidates, starting with the main query."""
+        """Return the candidates of all searches, starting with the main query."""
         return merge_results([each.candidates for each in self.results])
 
     @property
     def class_ids(self) -> dict[str, int]:
-        """Return the ids of the requested resource classes by name."""
+        """Map the names of the requested resource classes to their ids."""
         names = [each.search.names.classes for each in self.results]
         return {name: key for ids in names for name, key in ids.items()}
 
@@ -97,11 +97,11 @@ def find_candidates(
     *,
     unlimited: bool = False,
 ) -> CandidateResults:
-    """Return the candidates of a request that its request filters have processed.
+    """Find the candidates of a request, after its request filters have run.
 
     A rebuild has no query, because the instance keeps its host and allocations, as in nova.
-    ``unlimited`` finds every candidate, although ``query`` still contains the limit. Raises as
-    :func:`build_query`.
+    ``unlimited`` finds every candidate, although ``query`` still contains the limit. Raises the
+    errors of :func:`build_query`.
     """
     spec, settings = filtered.spec, request.settings
     if spec.is_rebuild:
@@ -176,10 +176,10 @@ def build_query(
 
 
 def _check_size(groups: Sequence[RequestGroup], spec: RequestSpec) -> None:
-    """Raise :class:`TooComplex` if several instances are too large for a single claim.
+    """Reject a request whose instances together are too large for a single claim.
 
-    Each placed instance joins the server group, and the members are counted again for the next
-    instance.
+    Raises :class:`TooComplex`. Each placed instance joins the server group, and the members are
+    counted again for the next instance.
     """
     amounts, instances = sum(len(group.resources) for group in groups), len(spec.instance_uuids)
     members = len(spec.instance_group.members) if spec.instance_group else 0
@@ -220,7 +220,7 @@ def find_unknown_names(
     unknown: UnknownResourceClassOrTrait,
     reports: Sequence[RequestFilterReport] = (),
 ) -> Invalid:
-    """Return the error for unknown names of resource classes or traits.
+    """Build the error for unknown names of resource classes or traits.
 
     It names the JSON paths and keys with these names. ``reports`` show the request filter that
     added a trait of the root.
@@ -252,7 +252,7 @@ def _at_destination(
 
 
 def _policy(groups: Groups) -> str | None:
-    """Return the group policy, ``none`` if the flavor has fewer than two groups.
+    """Return the group policy, or ``none`` for fewer than two groups.
 
     Raises :class:`Invalid` if the flavor has several groups and no policy.
     """
@@ -270,9 +270,9 @@ def _policy(groups: Groups) -> str | None:
 def _check(
     groups: Groups, frozen: list[RequestGroup], subtrees: tuple[tuple[str, ...], ...]
 ) -> None:
-    """Raise :class:`Invalid` for a subtree of unknown groups, and for missing resources.
+    """Reject a subtree of unknown groups, and a request without resources.
 
-    A group without resources is valid only in a subtree.
+    Raises :class:`Invalid`. A group without resources is valid only in a subtree.
     """
     for position, subtree in enumerate(subtrees):
         if unknown := sorted(set(subtree).difference(groups.suffixes)):

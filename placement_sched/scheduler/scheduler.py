@@ -166,9 +166,10 @@ class Scheduler:
 
     @contextmanager
     def expensive_query_slot(self) -> Iterator[None]:
-        """Hold a slot for a query about the whole cloud, which may take seconds.
+        """Limit the number of concurrent queries about the whole cloud.
 
-        A simulation already has a slot. Raises :class:`Unavailable` if no slot is free.
+        Such a query may take seconds. A simulation is already counted. Raises :class:`Unavailable`
+        if the maximum number is running.
         """
         if isinstance(self.source, ScratchTransaction):
             yield
@@ -188,7 +189,7 @@ class Scheduler:
         claiming: ClaimMode = ClaimMode.NEW,
         ids: RequestIds = NO_REQUEST,
     ) -> SchedulingResult:
-        """Return the hosts selected for a request spec, claimed as ``claiming``.
+        """Select hosts for a request spec, and claim them in the mode ``claiming``.
 
         A repeated request with the same instance uuids returns the same result. Raises
         :class:`NoValidHost` with the funnel, :class:`Conflict` if another request has placed
@@ -206,12 +207,12 @@ class Scheduler:
         claiming: ClaimMode = ClaimMode.NEW,
         ids: RequestIds = NO_REQUEST,
     ) -> list[SchedulingResult]:
-        """Return the hosts selected for several request specs, claimed in a single transaction.
+        """Select hosts for several request specs, and claim them in a single transaction.
 
         A later request is evaluated with the instances of the earlier requests in their places. If
         any request has no valid host, no request is claimed. A request that an equal earlier call
-        has claimed keeps its hosts. Raises as :meth:`select_destinations`, with paths below
-        ``$.requests``.
+        has claimed keeps its hosts. Raises the errors of :meth:`select_destinations`, with paths
+        below ``$.requests``.
         """
         entries = [
             (document, f"$.requests[{position}].request_spec")
@@ -227,7 +228,7 @@ class Scheduler:
         claiming: ClaimMode,
         ids: RequestIds,
     ) -> list[SchedulingResult]:
-        """Return the result of each document. Its JSON path is the second part of an entry."""
+        """Select hosts for each entry, a pair of a document and its JSON path."""
         results: dict[str, SchedulingResult] = {}
         requests: list[SchedulingRequest] = []
         with ExitStack() as notifications:
@@ -261,9 +262,10 @@ class Scheduler:
     def _select_and_claim(
         self, requests: Sequence[SchedulingRequest], claiming: ClaimMode, ids: RequestIds
     ) -> dict[str, SchedulingResult]:
-        """Select hosts and claim them, again after each conflict with a concurrent request.
+        """Select hosts and claim them.
 
-        Returns the results by the path of the request.
+        Starts again after a conflict with a concurrent request. Returns the results by the path of
+        the request.
         """
         results: dict[str, SchedulingResult] = {}
         seeds = {request.path: DecisionSeed.drawn(self.random) for request in requests}
@@ -303,7 +305,7 @@ class Scheduler:
         kind: str,
         ids: RequestIds,
     ) -> list[SchedulingRun]:
-        """Return the run of each request, each with the instances of the earlier runs placed.
+        """Run the requests in turn, each on the cloud with the earlier runs' instances.
 
         Raises :class:`NoValidHost`, after recording the decision, for a request without hosts.
         """
@@ -335,7 +337,7 @@ class Scheduler:
         seed: DecisionSeed | None = None,
         earlier: Sequence[EarlierInstance] = (),
     ) -> Iterator[tuple[Connection, SchedulingRun]]:
-        """Yield a read connection, and the run of a request without its claim.
+        """Run a request without a claim, and yield the run with its read connection.
 
         ``watch`` is called with the :class:`FilterWeighResult` of each instance in turn. Runs with
         the same ``seed`` make the same random choices. By default, a new seed is drawn. ``earlier``
@@ -367,10 +369,10 @@ class Scheduler:
         unlimited: bool = False,
         cloud: CloudView | None = None,
     ) -> SchedulingRun:
-        """Return a run with its candidate hosts, before any is selected.
+        """Prepare a run: its candidate hosts, before filters and weighers run.
 
         ``unlimited`` finds every candidate, regardless of limits, for callers that count them.
-        ``cloud`` is the view of an earlier request of the same query. Raises as
+        ``cloud`` is the view of an earlier request of the same query. Raises the errors of
         :meth:`evaluate`.
         """
         random, durations = seed.random(), request_stats().stages
@@ -411,7 +413,10 @@ class Scheduler:
     def _with_failover_result(
         self, cloud: CloudView, request: SchedulingRequest
     ) -> SchedulingRequest:
-        """Set the failover result if a filter reads it. Simulations skip the filter."""
+        """Add the failover result to a request if a filter reads it.
+
+        In a simulation, that filter is left out.
+        """
         plugins = request.plugins.without_failover()
         if plugins is request.plugins:
             return request
@@ -432,7 +437,7 @@ class Scheduler:
         recorded_for: RequestIds | None = None,
         **options: Any,
     ) -> SchedulingResult:
-        """Return a report of how a request would be scheduled, without a claim.
+        """Explain how a request would be scheduled, without a claim.
 
         The run has the same steps as :meth:`select_destinations`, on the cloud with ``changes``,
         which are JSON objects. ``options`` are keyword arguments of :meth:`RequestReader.read`:
@@ -466,7 +471,10 @@ class Scheduler:
 
 
 def _check_together(entries: Sequence[tuple[Document, str]]) -> None:
-    """Raise :class:`Invalid` if the documents at these paths cannot be placed together."""
+    """Reject documents that cannot be placed together.
+
+    Raises :class:`Invalid` with the JSON path at fault.
+    """
     places: dict[str, str] = {}
     count = 0
     for document, path in entries:
@@ -512,7 +520,7 @@ def _find_group(request: SchedulingRequest) -> tuple[str, bool] | None:
 def _with_earlier_members(
     request: SchedulingRequest, earlier: Sequence[EarlierInstance]
 ) -> SchedulingRequest:
-    """Return the request with the earlier instances in its server group."""
+    """Add the instances that earlier requests have placed to the request's server group."""
     key, group = _find_group(request), request.spec.instance_group
     joined = [each for each in earlier if each.group == key]
     if group is None or key is None or not joined:

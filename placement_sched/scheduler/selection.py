@@ -48,7 +48,7 @@ _CLAIMED = "concurrent requests claimed the remaining capacity or locked the hos
 class RemainingCapacity:
     """The remaining capacity of inventories while instances are placed.
 
-    ``connection`` is None if no capacity is tracked: for a single instance, or for a rebuild.
+    Without a ``connection``, for a single instance or a rebuild, nothing is tracked.
     """
 
     def __init__(self, connection: Connection | None, candidates: Candidates) -> None:
@@ -71,7 +71,7 @@ class RemainingCapacity:
         candidates: Candidates,
         earlier: Iterable[Selection] = (),
     ) -> Self:
-        """Return the remaining capacity for a request, less its earlier selections.
+        """Create the remaining capacity for a request, less the earlier selections.
 
         For a rebuild, or a single instance without earlier selections, it limits nothing.
         """
@@ -84,12 +84,12 @@ class RemainingCapacity:
 
     @classmethod
     def unlimited(cls) -> Self:
-        """Return a :class:`RemainingCapacity` that rejects no candidate."""
+        """Create a capacity that rejects no candidate."""
         return cls(None, Candidates())
 
     @property
     def is_tracked(self) -> bool:
-        """Return whether capacity is tracked at all."""
+        """Return whether capacity is tracked."""
         return self._connection is not None
 
     def remaining_candidates(
@@ -107,7 +107,7 @@ class RemainingCapacity:
         return [(host, new) for host, new in pairs if new is not host.allocation_candidates]
 
     def mark_unchecked(self, hosts: Iterable[HostState]) -> None:
-        """Note that candidates of these hosts must be compared with the capacity again.
+        """Note that the candidates of these hosts must be compared with the capacity again.
 
         Call this after a filter has changed the candidates.
         """
@@ -116,7 +116,7 @@ class RemainingCapacity:
         self._unchecked.update([host.uuid for host in hosts if host.uuid in self._affected])
 
     def _reorder(self, host: HostState) -> Sequence[Any]:
-        """Return the candidates, the first fitting candidate first.
+        """Move the first fitting candidate of a host to the front.
 
         Returns no candidates if none fits.
         """
@@ -187,7 +187,7 @@ class RemainingCapacity:
         self._consume(amounts)
 
     def take_selections(self, selections: Sequence[Selection]) -> None:
-        """Consume the placements of earlier requests, on the providers of the candidates."""
+        """Consume the amounts of earlier selections, on providers with candidates."""
         if self._connection is None or not selections:
             return
         providers = {provider.uuid for provider in self._candidates.providers}
@@ -229,7 +229,7 @@ class RemainingCapacity:
 
 @dataclass(slots=True)
 class PlacementProgress:
-    """The state of a request between two of its instances.
+    """The progress of a request between the placements of two instances.
 
     ``hosts`` are the hosts that may still have capacity. ``spec`` is the request with the earlier
     instances in its server group. If ``reruns_filters``, filters run on all hosts for each
@@ -255,7 +255,7 @@ class PlacementProgress:
     _positions: dict[str, list[int]] = field(default_factory=dict)
 
     def note(self, host: HostState) -> None:
-        """Record that an instance is about to be placed on a host.
+        """Record that the next instance is placed on a host.
 
         Hosts that had instances of the request before change too, because each of these
         instances joins the server group when it is placed.
@@ -271,7 +271,7 @@ class PlacementProgress:
             self.touched.add(changed_host.host)
 
     def with_capacity(self, hosts: list[HostState]) -> list[HostState]:
-        """Update candidates, and return the hosts that fit another instance.
+        """Update the candidates of hosts, and return the hosts that fit another instance.
 
         The same list is returned if no host drops out.
         """
@@ -303,7 +303,7 @@ class PlacementProgress:
 
 
 def amounts_of(candidate: Mapping[str, Any] | None) -> Iterator[tuple[InventoryName, int]]:
-    """Yield each inventory that an allocation request uses, if any, and the amount."""
+    """Yield each inventory that an allocation request uses, with the amount."""
     for uuid, body in candidate["allocations"].items() if candidate else ():
         for name, amount in body["resources"].items():
             yield (uuid, name), amount
@@ -311,14 +311,14 @@ def amounts_of(candidate: Mapping[str, Any] | None) -> Iterator[tuple[InventoryN
 
 @dataclass(frozen=True, slots=True)
 class FilterWeighResult:
-    """The result of the filters and weighers for an instance: reports, and hosts best first."""
+    """Reports of filters and weighers for an instance, and the hosts, best first."""
 
     filters: tuple[FilterReport, ...]
     weighed: WeighRun
     ordered: tuple[WeighedHost, ...]
 
     def host_reports(self) -> tuple[HostReport, ...]:
-        """Return reports on the hosts that passed, in final order, with their weights."""
+        """Build a report on each host that passed, in final order, with its weights."""
         pairs = zip(self.weighed.hosts, self.weighed.host_reports(), strict=True)
         reports = {id(host.obj): report for host, report in pairs}
         return tuple([reports[id(host.obj)] for host in self.ordered])
@@ -358,7 +358,7 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class HostSelector:
-    """Selector of hosts under given settings.
+    """Select hosts with the plugins of a request's settings.
 
     ``alternates`` is the number of further hosts for each instance. ``closed_cells`` finds the
     cells whose hosts are excluded. ``check`` is called before each instance, and raises an error
@@ -380,7 +380,7 @@ class HostSelector:
         remaining_capacity: RemainingCapacity,
         watch: Callable[[FilterWeighResult], None] | None = None,
     ) -> SelectionResult:
-        """Return a host for every instance of the request.
+        """Choose a host for every instance of the request.
 
         ``watch`` is called with the result of each instance before the instance is placed.
         Returns no hosts if any instance has no host. The resources of each instance are subtracted
@@ -414,7 +414,7 @@ class HostSelector:
     def begin(
         self, hosts: Sequence[HostState], spec: RequestSpec, remaining_capacity: RemainingCapacity
     ) -> PlacementProgress:
-        """Return the progress of a request before its first instance is placed."""
+        """Create the progress of a request before its first instance is placed."""
         weighers = self.plugins.driver.weighers(self.plugins.weighers)
         # A third-party filter may return another verdict although the host has not changed.
         is_shipped = {type(plugin) for plugin in self.filters_for(spec)} <= {*all_filters()}
@@ -425,11 +425,11 @@ class HostSelector:
         )
 
     def compares_hosts(self, spec: RequestSpec) -> bool:
-        """Return whether a filter that runs may let a rejected host pass for a later instance."""
+        """Return whether any running filter may let a rejected host pass for a later instance."""
         return any(plugin.compares_hosts(spec) for plugin in self.filters_for(spec))
 
     def _are_rejections_stable(self, spec: RequestSpec) -> bool:
-        """Return whether filters run again only on hosts that get an instance."""
+        """Return whether only hosts that get an instance need to be filtered again."""
         group = spec.instance_group
         policies = group.policies if group else ()
         return all(
@@ -503,7 +503,7 @@ class HostSelector:
     def rejections_by_host(
         self, hosts: Sequence[HostState], spec: RequestSpec
     ) -> list[list[tuple[str, Rejection]]]:
-        """Return for each host the stages that reject it, each with its rejection.
+        """List for each host all stages that reject it, with their rejections.
 
         The result is the same as from :meth:`rejections_of_host` for each host, in less time.
         """
@@ -521,7 +521,7 @@ class HostSelector:
         )
 
     def filter_hosts(self, hosts: Sequence[HostState], spec: RequestSpec) -> filtering.FilterRun:
-        """Run the filters for the first instance: by the names in the request, then by plugins."""
+        """Filter hosts for the first instance: by the request's names, then by plugins."""
         closed_cells = self.closed_cells.among(hosts, spec)
         named_hosts, name_reports = filtering.filter_by_name(hosts, spec, closed_cells)
         with measure(self.seconds, "filters"):
@@ -570,7 +570,7 @@ class HostSelector:
     def _alternates(
         self, progress: PlacementProgress, result: FilterWeighResult
     ) -> list[list[WeighedHost]]:
-        """Return alternates for each instance: other hosts in its cell.
+        """Return the alternates of each instance: other hosts in its cell.
 
         ``result`` is the result of the last instance. As in nova, the hosts are evaluated again for
         the last instance if there are several instances.
@@ -623,9 +623,9 @@ def _report_rejected(
 
 @dataclass(frozen=True, slots=True)
 class SchedulingRun:
-    """A run of a request, stage by stage. Stages that were not reached are empty.
+    """A run of a request, with the results of the stages that it has reached.
 
-    ``seed`` determines its random choices.
+    ``seed`` determines the random choices of the run.
     """
 
     request: SchedulingRequest
@@ -638,7 +638,7 @@ class SchedulingRun:
     choice: SelectionResult | None = None
 
     def find_fallback(self, limit: int) -> list[Fallback]:
-        """Return at most ``limit`` other placements of a request, for conflicts at the claim.
+        """Return at most ``limit`` other placements, for a conflict at the claim.
 
         They are sorted by the order of the hosts, then of their candidates. A request of several
         instances has none, because each instance has its own order of hosts.
@@ -653,9 +653,9 @@ class SchedulingRun:
         return list(islice(placements, 1, 1 + limit))
 
     def use_fallback(self, other: Fallback) -> "SchedulingRun":
-        """Return the run with another placement in place of the choice.
+        """Replace the choice of the run by another placement.
 
-        The hosts before it in the order are reported as hosts without capacity.
+        The hosts before this placement's host are reported as hosts without capacity.
         """
         if self.choice is None:
             raise AssertionError("use_fallback() was called for a run that selected no hosts")
@@ -681,5 +681,5 @@ class SchedulingRun:
 
     @property
     def selections(self) -> tuple[tuple[Selection, ...], ...]:
-        """Return the hosts of each instance, the best first, or nothing without a choice."""
+        """Return the selected host of each instance with alternates, or nothing."""
         return self.choice.selections if self.choice else ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes of the cloud within a simulation, which is rolled back.
+"""Changes of the cloud within a simulation, which is rolled back at its end.
 
 The compute service of a drained host is disabled, and its root provider has the trait
 COMPUTE_STATUS_DISABLED, as after a request to ``os-services``.
@@ -82,7 +82,10 @@ class ChangedInventory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedAggregate:
-    """An aggregate with other hosts and metadata. None removes a metadata key."""
+    """An aggregate with other hosts and metadata.
+
+    None removes a metadata key.
+    """
 
     at: str
     name: str
@@ -96,7 +99,7 @@ CloudChange = DrainedHosts | RemovedHosts | AddedHosts | ChangedInventory | Chan
 
 
 def changes_from(documents: Sequence[Json] | None) -> tuple[CloudChange, ...]:
-    """Return the changes of JSON objects that match the schema of changes.
+    """Read changes from JSON objects that match the schema of changes.
 
     Raises :class:`Invalid` with the JSON path of an unknown key, and the nearest valid key, and if
     too many hosts are added.
@@ -147,7 +150,7 @@ def _unique(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def copy_node(node: ComputeNode, host: str, number: int, now: datetime) -> ComputeNode:
-    """Return a node like ``node`` on a new host without instances.
+    """Copy ``node`` to a new host without instances.
 
     Reserved amounts count as used, as in reports of nova-compute. The new node has as many PCI
     devices as are free on ``node``, because a report does not contain their total number.
@@ -212,7 +215,7 @@ def apply(scratch: ScratchTransaction, changes: Iterable[CloudChange], now: date
 
 
 def nodes_of(connection: Connection, names: Sequence[str], at: str) -> list[ComputeNode]:
-    """Return the nodes of the named hosts, in the order of the hosts.
+    """Return the nodes of the named hosts, sorted like the names.
 
     ``at`` is the JSON path of the names, for errors. Raises :class:`Invalid` for an unknown host.
     """
@@ -302,7 +305,7 @@ def _select_provider(
     tree: Sequence[Provider],
     inventory_rows: dict[int, dict[str, Inventory]],
 ) -> Provider:
-    """Return the provider whose inventory a change changes.
+    """Return the provider whose inventory is to change.
 
     It is the named provider, else the provider with the resource class, else the root.
     """
@@ -395,7 +398,10 @@ def _change_aggregate(connection: Connection, change: ChangedAggregate, now: dat
 
 
 def _check_zones(aggregates: Iterable[HostAggregate], change: ChangedAggregate) -> None:
-    """Raise :class:`Invalid` if a host is in two availability zones, which nova rejects."""
+    """Reject a host in two availability zones, as nova does.
+
+    Raises :class:`Invalid`.
+    """
     zones: dict[str, str] = {}
     for aggregate in aggregates:
         zone = aggregate.metadata.get(ZONE_KEY)

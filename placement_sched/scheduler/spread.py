@@ -32,7 +32,7 @@ from placement_sched.store.compute import instances, server_groups
 
 
 def with_spread(cloud: CloudView, spec: RequestSpec) -> RequestSpec:
-    """Return the request with the members of its group by domain, if it spreads them.
+    """Count the group members per failure domain for a request that spreads them.
 
     A hard spread needs a key that aggregates have: otherwise :class:`Invalid` is raised, as for
     invalid values.
@@ -54,11 +54,11 @@ def with_spread(cloud: CloudView, spec: RequestSpec) -> RequestSpec:
 
 
 def check_spread(connection: Connection, spec: RequestSpec, hosts: Iterable[str]) -> None:
-    """Check a hard spread with the current members of the server group. A soft spread passes.
+    """Check a hard spread again with the current members of the server group.
 
-    The stored group is locked until the transaction ends. ``hosts`` are the selected hosts of the
-    instances, and ``spec`` is the request at the selection. Raises :class:`ConcurrentUpdate` if the
-    skew of a host's domain would now be too large.
+    A soft spread always passes. The stored group is locked until the transaction ends. ``hosts``
+    are the selected hosts of the instances, and ``spec`` is the request at the selection. Raises
+    :class:`ConcurrentUpdate` if the skew of a host's domain would now be too large.
     """
     spread, group = spec.spread, spec.instance_group
     if spread is None or not spread.request.is_hard or group is None:
@@ -74,8 +74,8 @@ def check_spread(connection: Connection, spec: RequestSpec, hosts: Iterable[str]
         spread = spread.placed_on(host)
 
 
-def ineffective_keys(spec: RequestSpec, cloud: CloudView) -> Iterator[IneffectiveKey]:
-    """Yield the hints and extra specs of preferences that have no effect on a request."""
+def ineffective_keys(spec: RequestSpec, cloud: CloudView) -> Iterator[RequestWarning]:
+    """Yield the hints and extra specs about preferences that the request ignores."""
     specs, hints = spec.flavor.extra_specs, spec.scheduler_hints
     for key in specs:
         if key.startswith(NAMESPACE) and key not in EXTRA_SPECS:
@@ -113,10 +113,11 @@ def _count_members(
     group: ServerGroup,
     earlier_hosts: Mapping[str, str] = MappingProxyType({}),
 ) -> Spread:
-    """Return the spread with the current members of a group, in an SQL statement per batch.
+    """Count a group's current members in each failure domain.
 
-    Members in ``earlier_hosts`` are not recorded yet and count on these hosts. A host in ``hosts``
-    of the group has at least 1 member, although none may be recorded.
+    Executes an SQL statement per batch. Members in ``earlier_hosts`` are not recorded yet and count
+    on these hosts. A host in ``hosts`` of the group has at least 1 member, although none may be
+    recorded.
     """
     own_uuids = frozenset(spec.instance_uuids)
     recorded = instances.hosts_of(connection, own_uuids.union(group.members))
@@ -129,7 +130,7 @@ def _count_members(
 
 
 def _find_eligible(aggregates: Aggregates, key: str, destination: Destination) -> frozenset[str]:
-    """Return the domains with hosts in the required and not in the forbidden aggregates.
+    """Return the domains with hosts in the required and outside the forbidden aggregates.
 
     Free capacity does not matter. Required aggregates that are no host aggregates are ignored.
     """

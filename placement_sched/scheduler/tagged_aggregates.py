@@ -30,12 +30,12 @@ OPTION = (
 
 
 def policy(settings: Settings) -> str:
-    """Return the configured mode: ``off``, ``prefer`` or ``require``."""
+    """Return the configured mode, which is ``off``, ``prefer`` or ``require``."""
     return str(settings.scheduler.required_aggregates_by_trait)
 
 
 def required_traits(spec: RequestSpec) -> frozenset[str]:
-    """Return every trait that flavor, image or requested resources require, in any group.
+    """Return the traits that flavor, image or requested resources require, in any group.
 
     Traits of the root provider from callers or request filters are not included, as in nova.
     Raises :class:`~placement_sched.errors.Invalid` if the request contradicts itself.
@@ -46,9 +46,9 @@ def required_traits(spec: RequestSpec) -> frozenset[str]:
 def tagged_with(
     traits: Collection[str], aggregates: Iterable[HostAggregate]
 ) -> Mapping[str, list[str]]:
-    """Return the uuids of the aggregates tagged with each trait, in input order.
+    """Map each trait to the uuids of the aggregates tagged with it, in input order.
 
-    Traits are sorted by name. Traits without a tagged aggregate are left out.
+    The traits are sorted by name. Traits without a tagged aggregate are left out.
     """
     by_trait: dict[str, list[str]] = {}
     for aggregate in aggregates:

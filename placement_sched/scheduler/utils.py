@@ -31,7 +31,7 @@ def get_weight_multiplier(
 def parse_options(
     opts: Iterable[str], sep: str = "=", converter: Callable[[str], Any] = str, name: str = ""
 ) -> list[tuple[str, Any]]:
-    """Return name and value of each item such as ``cpu.percent=1.0`` of ``weight_setting``.
+    """Parse the items of ``weight_setting``, such as ``cpu.percent=1.0``.
 
     An invalid item is skipped and logged, with ``name`` as the name of the option.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weighing of hosts for the instances of a request in turn.
+"""Weighing of hosts for each instance of a request in turn.
 
 All hosts are weighed for the first instance. For a later instance only changed hosts are weighed
 again, by the same weighers, and the others keep their raw weights. If a change moves an end of the
@@ -33,7 +33,7 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class WeightColumn:
-    """The weights of a weigher for the hosts, in input order.
+    """The weights that a weigher gives the hosts, in input order.
 
     ``ends`` are the ends of its scale, or None if the weigher did not run because all hosts are
     equal for the request. ``amounts`` are the amounts of each host that ``describe`` formats, or
@@ -64,7 +64,7 @@ class WeightColumn:
         return self.report_at(0)
 
     def reports(self) -> list[WeightReport]:
-        """Return a report on each host. Hosts with equal weights share a report."""
+        """Build a report on each host, shared by hosts with equal weights."""
         if self.amounts:
             return [self.report_at(position) for position in range(len(self.raw))]
         reports: dict[tuple[float, ...], WeightReport] = {}
@@ -81,7 +81,7 @@ class WeightColumn:
         return WeightReport(*numbers, self.describe(self.amounts[position]))
 
     def at(self, places: Sequence[int]) -> Self:
-        """Return the weights of the hosts at these positions."""
+        """Return the column with only the hosts at these positions."""
         return replace(
             self,
             raw=[self.raw[position] for position in places],
@@ -93,7 +93,7 @@ class WeightColumn:
 
 @dataclass(frozen=True, slots=True)
 class WeighRun:
-    """The hosts with their weights, best first, and the weighers that ran.
+    """The result of weighing: the hosts, best first, and the weights of each weigher.
 
     ``columns`` are in input order, and ``order`` has the input positions of ``hosts``. Hosts with
     equal weights are ordered by host, then node. ``weighers`` are the requested weighers.
@@ -112,20 +112,17 @@ class WeighRun:
         columns: Sequence[WeightColumn],
         order: list[int] | None = None,
     ) -> Self:
-        """Sort the hosts best first. ``order`` has their positions, if the caller sorted them."""
+        """Sort the hosts best first.
+
+        A caller that has sorted them passes their positions as ``order``.
+        """
         if order is None:
             order = _sort_best_first(weighed, _by_name(weighed))
         return cls([weighed[position] for position in order], (), tuple(columns), order)
 
     def host_reports(self) -> tuple[HostReport, ...]:
-        """Return a report with all weights on each host, best first."""
-        if not self.hosts:
-            return ()
-        # Most weighers give all hosts the same weight, so their reports are shared.
-        same = {column.name: column.shared_report for column in self.columns}
-        individual = [
-            (column.name, column.reports()) for column in self.columns if same[column.name] is None
-        ]
+        """Build a report on each host with all its weights, best host first."""
+        columns = [(column.name, column.reports()) for column in self.columns]
         reports = []
         for weighed, position in zip(self.hosts, self.order, strict=True):
             weights = cast("dict[str, WeightReport]", same.copy())
@@ -136,7 +133,7 @@ class WeighRun:
         return tuple(reports)
 
     def reports_on(self, hosts: Sequence[WeighedHost]) -> tuple[HostReport, ...]:
-        """Return reports on a few of the hosts, in their order."""
+        """Build reports on some of the hosts, in their order."""
         ids = {id(host.obj) for host in hosts}
         pairs = zip(self.hosts, self.order, strict=True)
         positions = {id(entry.obj): position for entry, position in pairs if id(entry.obj) in ids}
@@ -151,9 +148,9 @@ class WeighRun:
 def run_weighers(
     weighers: Sequence[BaseHostWeigher], hosts: Sequence[HostState], spec: RequestSpec
 ) -> WeighRun:
-    """Return the hosts best first. A single host is not weighed, as in nova.
+    """Weigh the hosts and return them best first.
 
-    Raises :class:`PluginFailed`.
+    A single host is not weighed, as in nova. Raises :class:`PluginFailed`.
     """
     if len(hosts) < 2:
         return WeighRun.of([WeighedHost(host) for host in hosts], ())
@@ -180,7 +177,7 @@ def _is_requested(
 
 
 def weights_by(columns: Iterable[WeightColumn], number: int) -> list[float]:
-    """Return the total weights of ``number`` hosts."""
+    """Sum the weights of each of ``number`` hosts over all columns."""
     weights = [0.0] * number
     for column in columns:
         if column.changes_weights:
@@ -190,7 +187,7 @@ def weights_by(columns: Iterable[WeightColumn], number: int) -> list[float]:
 
 
 def weight_at(at: int, columns: Iterable[WeightColumn]) -> float:
-    """Return the total weight of the host at a position, as :func:`weights_by`."""
+    """Sum the weights of the host at a position, as :func:`weights_by` does."""
     weight = 0.0
     for column in columns:
         if column.changes_weights:
@@ -204,7 +201,7 @@ def _weigh(
     aggregates: Collection[HostAggregate],
     spec: RequestSpec,
 ) -> WeightColumn:
-    """Return the weights of hosts, given all their ``aggregates``."""
+    """Weigh hosts with a weigher, given the ``aggregates`` of all hosts."""
     name, weigher = type(plugin).__name__, weigher_of(plugin)
     with calling(plugin):
         multipliers = _to_finite(weigher.multipliers(hosts, aggregates))
@@ -224,7 +221,7 @@ def _weigh(
 
 
 def _to_finite(values: Iterable[float]) -> list[float]:
-    """Return the values as finite floats, or raise :class:`ValueError`."""
+    """Convert weights to finite floats, or raise :class:`ValueError`."""
     numbers = list(map(float, values))
     if not isfinite(sum(numbers)):  # a finite sum is the quick and usual check
         for number in numbers:
@@ -239,7 +236,7 @@ def _ends(plugin: BaseHostWeigher, raw: Sequence[float]) -> Ends:
 
 
 def _sort_best_first(weighed: Sequence[WeighedHost], positions_by_name: Sequence[int]) -> list[int]:
-    """Return the positions of hosts, best first, from their positions by name."""
+    """Return the positions of hosts, best first, from their positions sorted by name."""
     # Sorting is stable: hosts of equal weights stay by name.
     negated = [-host.weight for host in weighed]
     return sorted(positions_by_name, key=negated.__getitem__)
@@ -251,7 +248,7 @@ def _by_name(weighed: Sequence[WeighedHost]) -> list[int]:
 
 
 class Weighing:
-    """Weighing of the hosts of a request for each of its instances."""
+    """Weigh the hosts of a request for each instance in turn."""
 
     def __init__(self, weighers: Sequence[BaseHostWeigher]) -> None:
         self._weighers = weighers
@@ -268,11 +265,11 @@ class Weighing:
         self._changed: set[str] = set()
 
     def note(self, host: HostState) -> None:
-        """Record that a host has changed, with all its nodes."""
+        """Record that a host, with all its nodes, has changed."""
         self._changed.add(host.host)
 
     def weigh(self, hosts: Sequence[HostState], spec: RequestSpec) -> WeighRun:
-        """Return the hosts best first.
+        """Weigh the changed hosts, and return all hosts best first.
 
         ``hosts`` are the hosts of the previous call, or some of them in the same order.
         """
@@ -351,7 +348,7 @@ def _weigh_again(
     *,
     same_hosts: bool,
 ) -> WeightColumn:
-    """Return the weights after the hosts at the positions in ``changed`` have changed.
+    """Weigh only the hosts at the positions in ``changed`` again.
 
     If hosts were removed, the ends of the scale may have changed too.
     """
@@ -385,7 +382,7 @@ def _weigh_again(
 
 
 def _weighs_members(plugin: BaseHostWeigher, spec: RequestSpec) -> bool:
-    """Return whether a weigher considers the members of the server group."""
+    """Return whether a weigher's weights depend on the members of the server group."""
     if not plugin.counts_members:
         return False
     with calling(plugin):
@@ -393,7 +390,7 @@ def _weighs_members(plugin: BaseHostWeigher, spec: RequestSpec) -> bool:
 
 
 def weigher_of(plugin: BaseHostWeigher) -> "BaseHostWeigher | NovaWeigher":
-    """Return the weigher, wrapped if it overrides a method of nova's base class."""
+    """Return a weigher, wrapped if it overrides a method of nova's base class."""
     names = ("_weigh_object", "weigh_objects", "weight_multiplier", "_weight_multiplier")
     return NovaWeigher(plugin) if overrides(plugin, BaseHostWeigher, names) else plugin
 

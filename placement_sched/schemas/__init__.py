@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON Schemas of the documents of APIs, reports and files."""
+"""JSON Schemas for documents of APIs, reports and files."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemas of simulated changes: ``{"drain": [...]}`` and others, each object with one key."""
+"""Schemas of simulated changes, as ``{"drain": [...]}``: objects with a single key."""
 
 from placement_sched.limits import (
     MAX_AGGREGATE_METADATA,

@@ -90,7 +90,7 @@ class Fault(NamedTuple):
     alternatives: "tuple[Fault, ...]" = ()
 
     def as_data(self) -> dict[str, Any]:
-        """Return the fault as data for front ends."""
+        """Convert the fault to data for front ends."""
         data = {
             "path": shorten(build_json_path(self.keys), MAX_VALUE_LENGTH),
             "keyword": self.keyword,
@@ -117,9 +117,10 @@ class Schema:
         self.is_valid = self._compiled.is_valid
 
     def check(self, document: Any, words: str) -> None:
-        """Raise :class:`Invalid`, beginning with ``words``, if ``document`` is invalid.
+        """Reject an invalid document.
 
-        The message names the problem, the JSON path and the keyword of the schema.
+        Raises :class:`Invalid`, whose message begins with ``words``. It names the problem, the JSON
+        path and the keyword of the schema.
         """
         if self.is_valid(document) or not (fault := most_helpful(self.find_faults(document))):
             return
@@ -209,7 +210,7 @@ def resolve_reference(root: Json, reference: str) -> Json:
 
 
 def _locate(error: Any, document: Any) -> tuple[tuple[PathStep, ...], Any]:
-    """Return the keys that lead to the value of an error, and the value.
+    """Find the value of an error, and return the keys to it and the value.
 
     jsonschema_rs reports the key "1" as the index 1, and sorts the keys of the value.
     """
@@ -227,7 +228,7 @@ def _locate(error: Any, document: Any) -> tuple[tuple[PathStep, ...], Any]:
 
 
 def phrase(fault: Fault, value: str) -> str:
-    """Describe a fault in the words of the library jsonschema, as OpenStack's placement does.
+    """Describe a fault like the library jsonschema, as OpenStack's placement does.
 
     ``value`` is the text of its value. Clients match these phrases.
     """
@@ -267,7 +268,7 @@ def _describe_unknown_keys(fault: Fault) -> str:
 
 
 def _suggest_keys(fault: Fault) -> str:
-    """Return the nearest valid keys for unknown keys, or all valid keys if there are few."""
+    """Suggest the nearest valid keys for unknown keys, or list all if there are few."""
     valid = fault.schema.get("properties", {})
     unknown = sorted(fault.expected)[:_MAX_SUGGESTED]
     suggestions = [near for key in unknown for near in names.nearest(key[:MAX_VALUE_LENGTH], valid)]

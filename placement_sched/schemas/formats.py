@@ -45,7 +45,7 @@ class DocumentError(Exception):
         self.fault = fault
 
     def at_path(self, root: str = "$") -> Invalid:
-        """Return the error with its JSON path, with the document itself at ``root``."""
+        """Convert the error to :class:`Invalid` with a JSON path below ``root``."""
         path = build_json_path(self.keys, root)
         fault = {**(self.fault or {}), "problem": self.what, "path": path}
         return Invalid(self.what, json_path=path, code="scheduler.bad_value", fault=fault)
@@ -53,7 +53,7 @@ class DocumentError(Exception):
 
 @contextmanager
 def prefix_errors(*keys: PathStep) -> Iterator[None]:
-    """Prefix the path of errors raised in a ``with`` block with these keys."""
+    """Add these keys to the paths of errors that a ``with`` block raises."""
     try:
         yield
     except DocumentError as error:
@@ -62,14 +62,17 @@ def prefix_errors(*keys: PathStep) -> Iterator[None]:
 
 
 def show_value(value: Any) -> str:
-    """Return a value as JSON, shortened for a message, with text in single quotes."""
+    """Format a value as JSON for a message, shortened, with text in single quotes."""
     if isinstance(value, str):
         return shorten(repr(value), MAX_VALUE_LENGTH)
     return shorten(json.dumps(value, ensure_ascii=False, default=repr), MAX_VALUE_LENGTH)
 
 
 def read(reader: Callable[[Any], T], value: Any, json_path: str = "$") -> T:
-    """Convert a value with a reader. Raises :class:`Invalid` with its JSON path."""
+    """Convert a value with a reader.
+
+    Raises :class:`Invalid` with the JSON path of the value.
+    """
     try:
         return reader(value)
     except DocumentError as error:
@@ -77,7 +80,7 @@ def read(reader: Callable[[Any], T], value: Any, json_path: str = "$") -> T:
 
 
 def uuid(value: Any) -> str:
-    """Return a UUID in lower case with hyphens."""
+    """Convert a UUID to lower case with hyphens."""
     normalized = read_uuid(value)
     if normalized is None:
         raise DocumentError(f"{show_value(value)} is not a uuid")
@@ -85,7 +88,7 @@ def uuid(value: Any) -> str:
 
 
 def usual_uuid(text: str) -> str:
-    """Return a UUID in the stored spelling, and any other text unchanged.
+    """Convert a UUID to the stored spelling, and keep any other text.
 
     For UUIDs in paths: no stored UUID equals a text that is not a UUID, and the answer is 404.
     """
@@ -98,7 +101,10 @@ def in_seconds(moment: datetime | None) -> str | None:
 
 
 def moment(value: Any) -> datetime:
-    """Parse an ISO 8601 time to naive UTC without fractions. The default zone is UTC."""
+    """Parse an ISO 8601 time to naive UTC without fractions.
+
+    The default zone is UTC.
+    """
     try:
         parsed = datetime.fromisoformat(value)
         if parsed.tzinfo is not None:

@@ -45,7 +45,7 @@ _STRINGS = ("metrics", "numa_topology")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Defaults:
-    """The values for missing keys of a report: the time now (naive UTC) and allocation ratios."""
+    """Values for missing keys of a report: the time (naive UTC) and allocation ratios."""
 
     now: datetime
     cpu_allocation_ratio: float = 4.0
@@ -55,14 +55,14 @@ class Defaults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """A report: its compute node (version 0), and whether to update the inventories."""
+    """A parsed report: a compute node (version 0), and whether to update inventories."""
 
     node: ComputeNode
     inventories: bool
 
 
 def _nova_object(inner: Json) -> Json:
-    """Return the schema of a plain object, or of the nova object that contains it."""
+    """Build the schema of a plain object, or of nova's object around it."""
     wrapped = {"type": "object", "required": [_NOVA_DATA]}
     within = {"properties": {_NOVA_DATA: inner}}
     return {"if": wrapped, "then": within, "else": inner, NOVA_OBJECT: inner}
@@ -202,7 +202,10 @@ def parse(document: Any, defaults: Defaults, json_path: str = "$") -> NodeReport
 
 
 def read_report(document: Any, defaults: Defaults) -> NodeReport:
-    """Parse a document. Raises :class:`DocumentError`."""
+    """Parse a document.
+
+    Raises :class:`DocumentError`.
+    """
     body = _report_reader(_decode_strings(document))
     inventories: bool = body.pop("inventories", True)
     local_gb = body.get("local_gb", 0)
@@ -233,7 +236,7 @@ def read_report(document: Any, defaults: Defaults) -> NodeReport:
 
 
 def numa_topology(value: Any) -> ReportedTopology | None:
-    """Return ``{"cells": [...]}`` with every key of each cell, from any form of nova."""
+    """Convert a NUMA topology in any form of nova to ``{"cells": [...]}`` with all keys."""
     return _complete_topology(
         _topology_reader(_parse_json(value) if isinstance(value, str) else value)
     )
@@ -258,7 +261,10 @@ def _decode_strings(document: Any) -> Any:
 
 
 def _parse_json(text: str, *keys: str) -> Any:
-    """Parse a JSON string. orjson is used because Python's parser accepts NaN."""
+    """Parse a JSON string with orjson.
+
+    Python's parser accepts NaN.
+    """
     try:
         value = orjson.loads(text)
     except ValueError:
@@ -269,7 +275,10 @@ def _parse_json(text: str, *keys: str) -> Any:
 
 
 def _format_cpu_info(value: Any) -> str:
-    """Return the JSON string that nova stores. An empty string means no information."""
+    """Convert ``cpu_info`` to the JSON string that nova stores.
+
+    An empty string means no information.
+    """
     if value in (None, ""):
         return "{}"
     if isinstance(value, dict):
@@ -288,7 +297,7 @@ def _read_list(convert: Callable[[Json], Json], body: Json, key: str) -> tuple[J
 
 
 def _read_metric(metric: Json) -> Json:
-    """Return a metric with an integer value, with values by NUMA node, or with both.
+    """Read a metric with an integer value, with values per NUMA node, or with both.
 
     nova-compute stores percentages as fractions with a decimal point: 1.0 is 100. As in nova, the
     product is truncated (0.29 becomes 28), so that hosts are weighed equally.
@@ -308,7 +317,7 @@ def _read_metric(metric: Json) -> Json:
 
 
 def _read_pool(document: Json) -> Json:
-    """Return a pool with all tags as its own keys, whether or not they are in ``tags``."""
+    """Read a pool, and give it all tags as keys, whether or not they are in ``tags``."""
     pool = {"numa_node": None, **document}
     tags = pool.pop("tags", None) or {}
     if duplicates := sorted(tags.keys() & pool.keys()):

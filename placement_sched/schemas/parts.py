@@ -45,7 +45,10 @@ def list_schema(items: Json, **limits: Any) -> Json:
 
 
 def nullable(schema: Json) -> Json:
-    """Extend a schema by null. Errors inside the value keep their path."""
+    """Extend a schema by null.
+
+    Errors inside the value keep their path.
+    """
     kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
     extended: Json = {**schema, "type": [*kinds, "null"]}
     if "enum" in schema:
@@ -54,7 +57,7 @@ def nullable(schema: Json) -> Json:
 
 
 def nullable_id(schema: Json) -> Json:
-    """Return a schema for the object itself, or for the id or name of a stored object."""
+    """Build the schema of an object itself, or of a stored object's id or name."""
     return {**schema, "type": [schema["type"], "string"], "minLength": 1, "maxLength": 255}
 
 

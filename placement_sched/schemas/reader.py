@@ -19,7 +19,7 @@ AS_GIVEN = "x-as-given"
 
 
 class Reader:
-    """Reader of documents of a schema.
+    """Reader of documents that match a schema.
 
     The reader returns a valid document with UUIDs and enumeration names normalized, times as naive
     UTC, ``4.0`` as ``4`` for integers, and ``4`` as ``4.0`` for numbers. ``keywords`` convert
@@ -43,7 +43,10 @@ class Reader:
         self._convert = _ConversionBuilder(schema, _convert_plain, keywords or {}).of(schema)
 
     def __call__(self, document: Any) -> Any:
-        """Validate and convert a document. Raises :class:`DocumentError`."""
+        """Validate and convert a document.
+
+        Raises :class:`DocumentError`.
+        """
         if self._texts is not None:
             document = self._texts(document)
         try:
@@ -90,7 +93,10 @@ def _convert_plain(schema: Json) -> Conversion | None:
 
 
 def _convert_if(kind: type, convert: Conversion, kinds: list[str]) -> Conversion:
-    """Return a conversion of values of a type. A single type needs no check."""
+    """Build a conversion for values of a type.
+
+    A single type needs no check.
+    """
     if len(kinds) == 1:
         return convert
     return lambda value: convert(value) if type(value) is kind else value
@@ -102,7 +108,7 @@ def _list_types(schema: Json) -> list[str]:
 
 
 class _ConversionBuilder:
-    """Builder of conversions of documents from the conversions of their values (``leaf``)."""
+    """Build conversions of documents from conversions of their values (``leaf``)."""
 
     def __init__(
         self, root: Json, leaf: Callable[[Json], Conversion | None], keywords: Mapping[str, Keyword]
@@ -111,7 +117,7 @@ class _ConversionBuilder:
         self._shared: dict[str, Conversion | None] = {}
 
     def of(self, schema: Json | None) -> Conversion | None:
-        """Return the conversion of a schema's values, None if they stay unchanged."""
+        """Build the conversion for values of a schema, or None if they stay unchanged."""
         if not schema or schema.get(AS_GIVEN):
             return self._leaf(schema or {})
         if "$ref" in schema:
@@ -122,7 +128,7 @@ class _ConversionBuilder:
         return self._of_parts(schema) or self._leaf(schema)
 
     def _of_parts(self, schema: Json) -> Conversion | None:
-        """Return the conversion of objects and lists, None if no part of them is converted."""
+        """Build the conversion for objects and lists, or None without parts to convert."""
         properties = {key: self.of(inner) for key, inner in schema.get("properties", {}).items()}
         additional = self.of(schema.get("additionalProperties"))
         name_conversion = self._leaf(schema.get("propertyNames", {}))
@@ -159,7 +165,7 @@ class _ConversionBuilder:
         return convert
 
     def _reference(self, reference: str) -> Conversion:
-        """Return the conversion of a referenced schema, built at its first use."""
+        """Build the conversion for a referenced schema, at its first use."""
 
         def convert(value: Any) -> Any:
             if reference not in self._shared:

@@ -44,7 +44,7 @@ def version(connection: Connection, subject: str) -> int:
 
 
 class VersionedCache(Generic[T]):
-    """A cached value that is reloaded when the version of its subject changes.
+    """A cached value, loaded again after the version of its subject has changed.
 
     Each use reads the version, a single row. The version is read before the value is loaded: a
     change in between is cached under the older version, so that the next use loads the value again.
@@ -70,7 +70,7 @@ class VersionedCache(Generic[T]):
 
 
 def versions(connection: Connection, prefix: str) -> dict[str, int]:
-    """Return the versions of all changed subjects with a prefix, by subject."""
+    """Map the changed subjects with a prefix to their versions."""
     has_prefix = _COLUMNS.subject.startswith(prefix, autoescape=True)
     rows = connection.execute(select(_COLUMNS.subject, _COLUMNS.version).where(has_prefix))
     return dict(map(tuple, rows.all()))
@@ -89,7 +89,7 @@ def bump(connection: Connection, subject: str) -> None:
 
 
 def bump_all(connection: Connection, subjects: Sequence[str]) -> None:
-    """Increment the versions of several subjects, as :func:`bump`."""
+    """Increment the versions of several subjects, like :func:`bump`."""
     if not subjects:
         return
     if len(subjects) == 1:
@@ -105,7 +105,7 @@ def bump_all(connection: Connection, subjects: Sequence[str]) -> None:
 
 
 def _raise_versions(connection: Connection, subjects: Iterable[str]) -> Update:
-    """Return the statement that increments versions of subjects and shares."""
+    """Build the statement that increments versions of subjects and shares."""
     rows = list(subjects)
     if is_certification_based(connection):
         rows += [share for subject in HELD.intersection(rows) for share in _shares(subject)]
@@ -118,7 +118,7 @@ def _shares(subject: str) -> list[str]:
 
 
 def hold_version(connection: Connection, subject: str) -> int:
-    """Return the version of a subject, and prevent bumps of it.
+    """Return the version of a subject, and lock it against bumps.
 
     The lock lasts until the transaction ends. This is for code that derives data from the subject
     and must not miss a concurrent change. Several transactions may hold a subject at the same time.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Invariant checks: rows that need an operator's attention."""
+"""Invariant checks: queries of rows that need an operator's attention."""
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import timedelta
@@ -67,7 +67,7 @@ _OF_ROOT = _ROOT.c.id == resource_providers.c.root_provider_id
 
 
 def over_capacity() -> Select[Any]:
-    """Return a query of the inventories with too many allocations.
+    """Build the query of inventories with more allocations than capacity.
 
     Three columns are times: ``changed`` of the inventory's last change, ``made`` of its creation,
     and ``written`` of the last write of an allocation. Inventories that may have been reduced below
@@ -103,7 +103,7 @@ def _without_inventory() -> Select[Any]:
 
 
 def with_names(query: Select[Any], of: Any) -> Select[Any]:
-    """Join the provider and the resource class of each row.
+    """Join the provider and the resource class to each row of a query.
 
     Rows without a provider or resource class are dropped, because they violate other invariants.
     """
@@ -112,19 +112,19 @@ def with_names(query: Select[Any], of: Any) -> Select[Any]:
 
 
 def rows_without(owner: Table, column: Column[Any], *shown: Any, by: str = "id") -> Select[Any]:
-    """Return a query of rows whose ``column`` refers to no row of ``owner``."""
+    """Build the query of rows whose ``column`` refers to no row of ``owner``."""
     query = select(*shown).select_from(column.table).outerjoin(owner, owner.c[by] == column)
     return query.where(owner.c[by].is_(None), column.is_not(None))
 
 
 def with_provider(query: Select[Any], number: Column[Any]) -> Select[Any]:
-    """Add the uuid and name of the provider with this id, NULL if it does not exist."""
+    """Add uuid and name of the provider with this id, NULL for a missing provider."""
     names = (_PROVIDERS.uuid.label("provider"), _PROVIDERS.name)
     return query.outerjoin(resource_providers, _PROVIDERS.id == number).add_columns(*names)
 
 
 def _spelled_twice(uuid: Column[Any], name: str) -> Select[Any]:
-    """Return the uuids that several rows have, ignoring case and hyphens."""
+    """Build the query of uuids in several rows, ignoring case and hyphens."""
     normalized = func.replace(func.lower(uuid), "-", "")
     spelling = func.lower(func.min(uuid)).label(name)
     query = select(spelling, func.count().label("times")).group_by(normalized)
@@ -171,7 +171,7 @@ def _group_queries() -> dict[Invariant, Select[Any]]:
 
 
 def _not_claimed() -> Select[Any]:
-    """Return a query of the instances that a decision placed but that have no allocations."""
+    """Build the query of instances that a decision placed and that have no allocations."""
     holds = sa.exists().where(is_same_uuid(_HELD.consumer_id, _INSTANCES.uuid))
     is_placed = sa.exists().where(
         _PLACES.decision_uuid == _DECISIONS.uuid, _PLACES.instance_uuid == _INSTANCES.uuid
@@ -186,7 +186,7 @@ def _not_claimed() -> Select[Any]:
 
 
 def _not_recorded() -> Select[Any]:
-    """Return a query of instances with allocations of a claim but without a record.
+    """Build the query of unrecorded instances with allocations of a claim.
 
     A consumer created after the decision does not belong to its claim: the instance was deleted
     and a client allocated again for the same uuid. While the database of a nova cell is
@@ -257,7 +257,7 @@ _QUERIES: Mapping[Invariant, Select[Any]] = {
 def violations(
     connection: Connection, limit: int
 ) -> Iterator[tuple[Invariant, Mapping[str, object]]]:
-    """Yield at most ``limit`` violations of each invariant, with its values.
+    """Yield each invariant with at most ``limit`` of its violations.
 
     Of more violations, the database returns any. An order would require to find all violations
     first. Only inventories over their capacity are ordered.
@@ -271,7 +271,7 @@ def violations(
 
 
 def _iterate_misplaced(connection: Connection, limit: int) -> Iterator[Mapping[str, object]]:
-    """Yield the instances with allocations from hosts, but none from their recorded host.
+    """Yield instances whose allocations are from other hosts than the recorded host.
 
     Only trees whose root is a compute node count: allocations from shared storage do not indicate
     a host. Instances with a task state are skipped, as they may be moving. An instance of a nova
@@ -319,7 +319,7 @@ def _misplaced_instances() -> Select[Any]:
 
 
 def _broken_trees() -> Select[Any]:
-    """Return a query of unknown parents, loops, and roots that are not the topmost provider.
+    """Build the query of unknown parents, loops, and roots below another provider.
 
     A tree begins with a provider without an existing parent. A loop belongs to no tree.
     """
@@ -354,7 +354,7 @@ def _iterate_broken_trees(
 
 
 def orphans(connection: Connection, provider_id: int | None = None) -> tuple[str, ...]:
-    """Return the orphans with allocations from a provider or any node's tree.
+    """Return the orphans with allocations from a provider, or from any compute node.
 
     An orphan is a consumer without an instance record. Consumers of other types than instances do
     not belong to compute and are never orphans.
@@ -392,7 +392,7 @@ def _orphans(provider_id: int | None) -> Select[Any]:
 
 
 def consumers_in_trees(connection: Connection, roots: Collection[str]) -> tuple[str, ...]:
-    """Return the uuids of consumers with allocations from the trees of root providers."""
+    """Return the consumers with allocations from trees with these roots."""
     query = select(_CONSUMER_ID).distinct().join(resource_providers, _OF_PROVIDER)
     query = query.join(_ROOT, _OF_ROOT)
     return tuple(sorted(set(sql.scalars_in_batches(connection, query, _ROOT.c.uuid, roots))))
@@ -401,10 +401,10 @@ def consumers_in_trees(connection: Connection, roots: Collection[str]) -> tuple[
 def on_other_hosts(
     connection: Connection, uuids: Collection[str] | None = None
 ) -> dict[str, dict[str, frozenset[str]]]:
-    """Return recorded instances with allocations from other hosts, too.
+    """Find recorded instances that also have allocations from other hosts.
 
-    The result has for each instance uuid the names of the other hosts, each with the uuids of the
-    root providers of the allocations.
+    The result maps each instance uuid to the names of the other hosts, and each name to the uuids
+    of the root providers of the allocations.
     """
     node = compute_nodes.alias()
     columns = (_CONSUMER_ID, node.c.host, _ROOT.c.uuid, instances.c.host.label("own"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that wait for a host, and the notices that they would fit now."""
+"""Notices that requests without a host would fit now."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -17,7 +17,7 @@ _COLUMNS = decision_notices.c
 def waiting(
     connection: Connection, policies: Collection[str], since: datetime, limit: int
 ) -> list[str]:
-    """Return the newest decisions without a host whose notice has not ended.
+    """Return the newest decisions without a host that still wait for a notice.
 
     A request stops waiting as soon as a later selection is about any of its instances.
     """

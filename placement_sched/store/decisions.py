@@ -104,7 +104,7 @@ def search(
     marker: str | None = None,
     limit: int | None = None,
 ) -> tuple[DecisionSummary, ...]:
-    """Return decisions, newest first, in two statements.
+    """Return matching decisions, newest first, in two statements.
 
     The list begins after the decision ``marker``. After a deleted marker the list is empty, as only
     the oldest decisions are deleted.
@@ -124,7 +124,7 @@ def count(connection: Connection, wanted: DecisionQuery) -> int:
 
 
 def oldest(connection: Connection, wanted: DecisionQuery) -> datetime | None:
-    """Return the time of the oldest decision that matches, None if there is none."""
+    """Return the time of the oldest matching decision, or None."""
     time: datetime | None = connection.scalar(
         _filter(select(func.min(_COLUMNS.created_at)), wanted)
     )
@@ -134,7 +134,7 @@ def oldest(connection: Connection, wanted: DecisionQuery) -> datetime | None:
 def count_by_value(
     connection: Connection, wanted: DecisionQuery, column: str, limit: int
 ) -> tuple[DecisionCount, ...]:
-    """Return the ``limit`` most frequent values of a column among the matching decisions."""
+    """Return the ``limit`` most frequent values of a column in matching decisions."""
     value, count = _COLUMNS[column], func.count().label("count")
     failed = func.sum(case((_COLUMNS.outcome == NO_VALID_HOST, 1), else_=0))
     query = _filter(select(value, count, failed).where(value.is_not(None)), wanted)
@@ -148,9 +148,9 @@ def count_by_value(
 def count_by_time(
     connection: Connection, wanted: DecisionQuery, unit: str
 ) -> list[tuple[datetime, str, int]]:
-    """Return the begin of each unit with decisions, an outcome, and the number of decisions.
+    """Count decisions per unit of time and outcome.
 
-    ``unit`` is ``minute``, ``hour`` or ``day``.
+    Each count is a begin, an outcome and a number. ``unit`` is ``minute``, ``hour`` or ``day``.
     """
     names = _TIME_PARTS[: _TIME_PARTS.index(unit) + 1]
     parts = [extract(name, _COLUMNS.created_at) for name in names]
@@ -161,7 +161,7 @@ def count_by_time(
 
 
 def _read_time(parts: Sequence[Any]) -> datetime:
-    """Return a time from its leading parts, whose number types depend on the database."""
+    """Build a time from its leading parts, which are numbers of any type."""
     year, month, day, hour, minute = (*map(int, parts), 0, 0)[: len(_TIME_PARTS)]
     return datetime(year, month, day, hour, minute, tzinfo=UTC).replace(tzinfo=None)
 
@@ -181,7 +181,7 @@ def recent_names(connection: Connection, column: str, limit: int = 1000) -> set[
 
 
 def funnels(connection: Connection, uuids: Collection[str]) -> dict[str, RecordedFunnel]:
-    """Return the recorded funnel and best hosts of decisions, by uuid."""
+    """Map the uuids of decisions to their recorded funnels and best hosts."""
     query = select(_COLUMNS.uuid, _COLUMNS.funnel, _COLUMNS.best)
     return {
         row.uuid: RecordedFunnel(_from_json(row.funnel), tuple(_from_json(row.best) or ()))
@@ -210,7 +210,7 @@ def _filter(query: Select[Any], wanted: DecisionQuery) -> Select[Any]:
 
 
 def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, Decision]:
-    """Return the decisions that placed instances, by instance uuid."""
+    """Map the uuids of instances to the decisions that placed them."""
     placed_by = _decision_uuids(connection, uuids)
     rows = sql.select_in_batches(
         connection, select(decisions), _COLUMNS.uuid, set(placed_by.values())
@@ -220,7 +220,7 @@ def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, De
 
 
 def requests_of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, Document]:
-    """Return the requests that placed instances, by instance uuid."""
+    """Map the uuids of instances to the requests that placed them."""
     placed_by = _decision_uuids(connection, uuids)
     query = select(_COLUMNS.uuid, _COLUMNS.request)
     rows = sql.select_in_batches(connection, query, _COLUMNS.uuid, set(placed_by.values()))
@@ -229,7 +229,7 @@ def requests_of_instances(connection: Connection, uuids: Collection[str]) -> dic
 
 
 def _decision_uuids(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
-    """Return the decision uuid of each placed instance.
+    """Map the uuids of placed instances to the uuids of their decisions.
 
     Instances may share a large decision, which callers then read only once.
     """
@@ -288,14 +288,14 @@ def _summary(row: Row[Any], places: Collection[PlacedInstance]) -> dict[str, Any
 
 
 def _storable_name(connection: Connection, name: str | None) -> str | None:
-    """Return a name with placeholders for characters that the database cannot store."""
+    """Replace characters of a name that the database cannot store by placeholders."""
     if name is None or name.isascii():
         return name
     return Characters.of(connection).shown(name)
 
 
 def _obstacle(connection: Connection, funnel: Mapping[str, Any] | None) -> dict[str, str | None]:
-    """Return the columns of the stage that left no host."""
+    """Return the columns about the stage that left no host."""
     obstacle = (funnel or {}).get("obstacle")
     if obstacle is None:
         return {"stage": None, "reason": None}

@@ -50,7 +50,7 @@ _NULLS = MappingProxyType({"name": "", "container_format": "", "disk_format": ""
 
 @dataclass(frozen=True, slots=True)
 class AttributeComparison:
-    """A comparison with an image attribute, by gt, gte, eq, neq, lt or lte."""
+    """Comparison of an image attribute with a value: gt, gte, eq, neq, lt or lte."""
 
     attribute: str
     operator: str
@@ -59,7 +59,7 @@ class AttributeComparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageSearch:
-    """The filters and the order of a list of images that ``viewer`` may see.
+    """The filters of a list of images that ``viewer`` may see, and its order.
 
     If ``visibility`` is None, public images and the viewer's own images are listed. For each
     attribute in ``anyof``, an image must have any of the values. It must have all ``tags`` and
@@ -79,7 +79,10 @@ class ImageSearch:
 
 
 def add(connection: Connection, image: StoredImage) -> None:
-    """Create an image, or raise :class:`Duplicate` if the uuid is already used."""
+    """Create an image.
+
+    Raises :class:`Duplicate` if the uuid is already used.
+    """
     with sql.rejected_as(Duplicate(f"Image ID {image.uuid} already exists!")):
         add_many(connection, [image])
 
@@ -101,7 +104,7 @@ def _add_details(
     properties: Iterable[tuple[int, str, str]],
     tags: Iterable[tuple[int, str]],
 ) -> None:
-    """Add properties and tags to images, by image id."""
+    """Add properties and tags, given by image id, to images."""
     rows: list[dict[str, Any]] = [
         {"image_id": number, "name": name, "value": value} for number, name, value in properties
     ]
@@ -111,7 +114,7 @@ def _add_details(
 
 
 def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> StoredImage | None:
-    """Return an image, or None.
+    """Return the image with this uuid, or None.
 
     ``lock`` locks its row until the transaction ends.
     """
@@ -123,7 +126,7 @@ def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> StoredI
 
 
 def by_name_or_uuid(connection: Connection, name_or_uuid: str) -> tuple[StoredImage, ...]:
-    """Return the image with this uuid, or else all images with this name, by uuid."""
+    """Return the image with this uuid, else all images with this name, sorted by uuid."""
     # Stored uuids are in lower case.
     uuid = name_or_uuid.lower()
     either = sa.or_(_IMAGES.uuid == uuid, _IMAGES.name == name_or_uuid)
@@ -132,7 +135,7 @@ def by_name_or_uuid(connection: Connection, name_or_uuid: str) -> tuple[StoredIm
 
 
 def all_images(connection: Connection) -> tuple[StoredImage, ...]:
-    """Return all images, by uuid."""
+    """Return all images, sorted by uuid."""
     return _load(connection, connection.execute(select(images).order_by(_IMAGES.uuid)).all())
 
 
@@ -142,7 +145,7 @@ def all_names(connection: Connection) -> tuple[str, ...]:
 
 
 def _load(connection: Connection, rows: Sequence[Row[Any]]) -> tuple[StoredImage, ...]:
-    """Return the images of rows, in the same order, with properties and tags."""
+    """Build the images of rows, in the same order, with properties and tags."""
     ids = [row.id for row in rows]
     query = select(image_properties).order_by(_PROPERTIES.name)
     properties = sql.nested(sql.select_in_batches(connection, query, _PROPERTIES.image_id, ids))
@@ -194,7 +197,7 @@ def _values(source: Row[Any] | StoredImage, flag: type[int]) -> dict[str, Any]:
 
 
 def search(connection: Connection, filters: ImageSearch) -> tuple[tuple[StoredImage, ...], bool]:
-    """Return the images that match, in order, and whether there are more after them.
+    """Return the matching images in order, and whether further images follow.
 
     A page may end before its limit, at ``MAX_IMAGE_PAGE_CHARACTERS``. Raises :class:`Invalid` if
     the marker is not an image that the viewer may see.
@@ -225,7 +228,7 @@ def search(connection: Connection, filters: ImageSearch) -> tuple[tuple[StoredIm
 
 
 def _measure(connection: Connection) -> ColumnElement[int]:
-    """Return the size of an image's properties and tags, in characters or bytes."""
+    """Build the size of an image's properties and tags, in characters or bytes."""
     # PostgreSQL reads a long text to count its characters, but not to count its bytes.
     length = sa.func.octet_length if sql.is_postgresql(connection) else sa.func.length
     properties = select(sa.func.sum(length(_PROPERTIES.name) + length(_PROPERTIES.value)))
@@ -264,7 +267,7 @@ def _conditions(filters: ImageSearch) -> list[ColumnElement[bool]]:
 def _with_all(
     image_id: ColumnElement[int], key: ColumnElement[Any], keys: Collection[Any]
 ) -> list[ColumnElement[bool]]:
-    """Return the condition that an image has all keys, if there are any.
+    """Build the conditions that an image has all keys.
 
     Keys are unique per image, so counting is enough. With a condition per key, PostgreSQL plans
     the joins of 200 keys for half a minute.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The journal of runs of plans, and of their moves."""
+"""Journal of plan runs and of their moves."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
@@ -92,10 +92,11 @@ def search(
 
 
 def change_run(connection: Connection, uuid: str, state: str, executor: str, now: datetime) -> None:
-    """Change the state of a run. The state ``running`` makes the sender its executor.
+    """Change the state of a run.
 
-    Raises :class:`NotFound` if it does not exist, and :class:`Conflict` if it is done, if another
-    process is the executor, and if it is to be done although moves are planned or started.
+    The state ``running`` makes the sender the executor of the run. Raises :class:`NotFound` if the
+    run does not exist. Raises :class:`Conflict` if the run is done, if another process is the
+    executor, and for the state ``done`` while moves are planned or started.
     """
     condition = (_RUNS.uuid == uuid) & (_RUNS.state != DONE)
     if state != RUNNING:
@@ -133,7 +134,10 @@ def lock_run(
 def change_move(
     connection: Connection, uuid: str, instance: str, values: Mapping[str, Any]
 ) -> None:
-    """Change columns of a move, or raise :class:`Conflict` if its state is final."""
+    """Change columns of a move.
+
+    Raises :class:`Conflict` if the state of the move is final.
+    """
     if (error := values.get("error")) is not None:
         values = {**values, "error": Characters.of(connection).shown(error)}
     is_open = _MOVES.state.not_in(FINAL_STATES)
@@ -143,7 +147,7 @@ def change_move(
 
 
 def purge(connection: Connection, before: datetime, limit: int) -> None:
-    """Delete the ``limit`` oldest runs that last changed before a time and are not running."""
+    """Delete the ``limit`` oldest runs that are not running and last changed before a time."""
     is_expired = (_RUNS.state != RUNNING) & (_RUNS.updated_at < before)
     query = select(_RUNS.uuid).where(is_expired).order_by(_RUNS.updated_at).limit(limit)
     uuids = connection.scalars(query).all()
@@ -152,7 +156,7 @@ def purge(connection: Connection, before: datetime, limit: int) -> None:
 
 
 def other_executor(uuid: str) -> Conflict:
-    """Return the error of a process that is not the executor of a run."""
+    """Build the error for a process that is not the executor of a run."""
     return Conflict(
         f"Run {uuid} has another executor, which resumed it: see its state before you resume it "
         "again"
@@ -168,7 +172,7 @@ def not_running(run: PlanRun) -> Conflict:
 
 
 def closed_move(instance: str) -> Conflict:
-    """Return the error of a change of a move whose state is final."""
+    """Build the error for a change of a move whose state is final."""
     return Conflict(f"The move of instance {instance} is already done or skipped")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Row counts by kind, counts of inconsistent rows, and figures of the whole cloud."""
+"""Counts of all and of inconsistent rows, and figures of the whole cloud."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -128,7 +128,7 @@ def _hosts(connection: Connection, since: datetime) -> dict[str, int]:
 
 
 def _zones() -> sa.Subquery:
-    """Return a subquery of the zones of compute nodes, by node uuid."""
+    """Build the subquery that maps compute node uuids to zones."""
     node, member, metadata = compute_nodes.c, host_aggregate_hosts.c, host_aggregate_metadata.c
     return (
         select(node.uuid, func.min(metadata.value).label("zone"))
@@ -146,7 +146,7 @@ def _by_zone(
     amount: sa.ColumnElement[int],
     default_zone: str,
 ) -> ZonedAmounts:
-    """Return an amount summed by resource class and by the zone of the provider's tree."""
+    """Sum an amount per resource class and zone of the provider's tree."""
     names = resource_classes.all_by_id(connection)
     provider, root, zones = resource_providers.c, resource_providers.alias("roots"), _zones()
     query = (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shadow results: nova's choice for each instance evaluated in parallel."""
+"""Shadow results: nova's choice for each instance of an evaluated request."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -68,14 +68,14 @@ def record_verdicts(connection: Connection, results: Sequence[ShadowResult], now
 
 
 def pending(connection: Connection) -> tuple[ShadowResult, ...]:
-    """Return the results without a verdict, by decision, then position."""
+    """Return the results without a verdict, sorted by decision and position."""
     query = _QUERY.where(_COLUMNS.verdict == PENDING)
     order = (_COLUMNS.created_at, _COLUMNS.decision_uuid, _COLUMNS.position)
     return tuple(map(_result, connection.execute(query.order_by(*order))))
 
 
 def of_decision(connection: Connection, uuid: str) -> tuple[ShadowResult, ...]:
-    """Return the results of a decision, by position."""
+    """Return the results of a decision, sorted by position."""
     query = _QUERY.where(_COLUMNS.decision_uuid == uuid).order_by(_COLUMNS.position)
     return tuple(map(_result, connection.execute(query)))
 
@@ -88,7 +88,7 @@ def since(connection: Connection, moment: datetime | None) -> tuple[ShadowResult
 
 
 def purge(connection: Connection, decision_uuids: Sequence[str], before: datetime | None) -> None:
-    """Delete the results of decisions, and failed results from before a time."""
+    """Delete the results of decisions, and failed results older than ``before``."""
     sql.change_in_batches(
         connection, delete(shadow_results), _COLUMNS.decision_uuid, decision_uuids
     )

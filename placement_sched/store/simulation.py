@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes of a simulation (``db/scratch.py``), equal to regular writes.
+"""Writes within a simulation (``db/scratch.py``), with the effect of regular writes.
 
 A simulation increments no change counter, generation or version, because every writer of these rows
 would wait until the simulation is rolled back. Code that runs in a simulation uses no values cached
@@ -34,7 +34,7 @@ _INSTANCES = tables.instances.c
 def disable(
     connection: Connection, hosts: Collection[str], trait: str, reason: str, now: datetime
 ) -> None:
-    """Disable the compute services of hosts and put a trait on their root providers."""
+    """Disable the compute services of hosts, and add a trait to their root providers."""
     compute_services = update(tables.services).where(_SERVICES.binary == COMPUTE_BINARY)
     statement = compute_services.values(disabled=1, disabled_reason=reason)
     sql.change_in_batches(connection, statement, _SERVICES.host, sorted(hosts))
@@ -45,7 +45,7 @@ def disable(
 
 
 def providers_of(connection: Connection, roots: Iterable[str]) -> tuple[Provider, ...]:
-    """Return all providers of the trees with these roots, in order of id."""
+    """Return all providers of the trees with these roots, sorted by id."""
     ids = [provider.id for provider in resource_providers.by_uuids(connection, roots).values()]
     query = resource_providers.PROVIDERS
     rows = sql.select_in_batches(connection, query, _PROVIDERS.root_provider_id, ids)
@@ -53,7 +53,7 @@ def providers_of(connection: Connection, roots: Iterable[str]) -> tuple[Provider
 
 
 def remove_hosts(connection: Connection, hosts: Collection[str], roots: Collection[str]) -> None:
-    """Delete hosts, and the provider trees of their roots with all allocations."""
+    """Delete hosts, and the provider trees of ``roots`` with all allocations."""
     names = sorted(hosts)
     for table in (tables.compute_nodes, tables.host_aggregate_hosts):
         sql.change_in_batches(connection, delete(table), table.c.host, names)
@@ -66,7 +66,10 @@ def remove_hosts(connection: Connection, hosts: Collection[str], roots: Collecti
 
 
 def add_services(connection: Connection, uuids: Mapping[str, str], now: datetime) -> None:
-    """Create enabled compute services that are up, with ``uuids`` by host."""
+    """Create enabled compute services that are up.
+
+    ``uuids`` maps hosts to uuids.
+    """
     times = dict.fromkeys(("last_seen_up", "created_at", "updated_at"), now)
     common = {"binary": COMPUTE_BINARY, "disabled": 0, "forced_down": 0, **times}
     rows = [{"uuid": uuid, "host": host, **common} for host, uuid in uuids.items()]
@@ -98,8 +101,8 @@ def add_trees(
 ) -> None:
     """Add copies of a provider tree, with its inventories, traits and aggregates.
 
-    ``named`` has a mapping for each copy: from the uuid of a provider in the tree to the uuid and
-    name of its copy. The trait ``without`` is not copied.
+    ``named`` has a mapping for each copy, from the uuid of a provider to the uuid and name of the
+    copied provider. The trait ``without`` is not copied.
     """
     rows = [
         (*names[node.uuid], node.parent_uuid and names[node.parent_uuid][0])
@@ -154,7 +157,7 @@ def change_members(
     removed: Collection[int],
     now: datetime,
 ) -> None:
-    """Add providers to an aggregate, given by its uuid, and remove others."""
+    """Add providers to an aggregate, given by uuid, and remove other providers."""
     aggregate_id = aggregates.MEMBERS.ensure(connection, [aggregate], now)[aggregate]
     table = tables.resource_provider_aggregates
     rows = [
@@ -167,7 +170,7 @@ def change_members(
 
 
 class SimulatedAllocation(NamedTuple):
-    """An allocation to write, by the uuids of consumer and provider."""
+    """An allocation to write, with the uuids of consumer and provider."""
 
     consumer: str
     provider: str
@@ -206,7 +209,7 @@ def move(
 
 
 class HostLoad(NamedTuple):
-    """Capacity and usage of a resource class in the provider tree of a node."""
+    """Capacity and usage of a resource class in the tree of a compute node."""
 
     host: str
     node_uuid: str
@@ -216,12 +219,12 @@ class HostLoad(NamedTuple):
 
     @property
     def free(self) -> int:
-        """The unallocated amount, below 0 if allocations exceed the capacity."""
+        """Return the unallocated amount, which is below 0 if the capacity is exceeded."""
         return self.capacity - self.used
 
 
 def loads(connection: Connection, names: Collection[str]) -> list[HostLoad]:
-    """Return the load of all nodes by resource class, in two statements."""
+    """Return the load of each node per resource class, in two statements."""
     nodes, inventory, allocation = tables.compute_nodes, tables.inventories.c, tables.allocations.c
     root = tables.resource_providers.alias("root")
     class_names = {key: name for name, key in classes.ids_by_name(connection, names).items()}

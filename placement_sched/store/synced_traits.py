@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record of the traits that ``sync_traits`` has put on providers."""
+"""Record of the traits that ``sync_traits`` has added to providers."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -26,7 +26,7 @@ _REBIND = (
 
 
 def read(connection: Connection) -> dict[ProviderTrait, str]:
-    """Return the recorded traits of existing providers, with the aggregates that require them."""
+    """Map the recorded traits of existing providers to the aggregates that require them."""
     query = select(_COLUMNS.provider_uuid, _COLUMNS.trait, _COLUMNS.aggregate_uuid)
     rows = connection.execute(query.where(~_IS_OUTLIVED))
     return {(provider, trait): aggregate for provider, trait, aggregate in rows}
@@ -38,10 +38,10 @@ def record_pairs(
     ids: Mapping[str, int],
     now: datetime,
 ) -> None:
-    """Record the aggregate that requires each trait set by ``sync_traits``.
+    """Record which aggregate requires each trait that ``sync_traits`` has added.
 
     ``pairs`` maps the uuid of a provider and the name of a trait to the uuid of the aggregate.
-    Earlier records of these pairs are replaced. ``ids`` are the provider ids by uuid.
+    Earlier records of these pairs are replaced. ``ids`` maps provider uuids to ids.
     """
     rows = [
         {
@@ -59,7 +59,7 @@ def record_pairs(
 
 
 def rebind(connection: Connection, pairs: Mapping[ProviderTrait, str], now: datetime) -> None:
-    """Record another aggregate for recorded pairs."""
+    """Record another aggregate for pairs that are already recorded."""
     rows = [
         {"provider": provider, "name": trait, "aggregate": aggregate, "now": now}
         for (provider, trait), aggregate in sorted(pairs.items())

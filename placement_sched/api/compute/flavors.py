@@ -194,7 +194,7 @@ def _summarize(call: ApiCall, flavor: Flavor) -> Json:
 
 
 def _document(call: ApiCall, flavor: Flavor) -> Json:
-    """Return all fields of a flavor, including extra specs if the caller may list them."""
+    """Build all fields of a flavor, with extra specs if the caller may list them."""
     document = _summarize(call, flavor) | {
         **{key: getattr(flavor, name) for key, (name, _) in _NUMBERS.items()},
         "rxtx_factor": flavor.rxtx_factor,
@@ -210,7 +210,10 @@ def _document(call: ApiCall, flavor: Flavor) -> Json:
 
 
 def _parse_query(call: ApiCall) -> FlavorsWanted:
-    """Callers that are not administrators see public flavors and the flavors of their project."""
+    """Parse the query of a flavor list.
+
+    Callers that are not administrators see public flavors and the flavors of their project.
+    """
     is_confined = value_formats.visible_project(call) is not None
     value = call.value("is_public")
     is_public: bool | None = True

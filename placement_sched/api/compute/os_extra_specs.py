@@ -67,7 +67,10 @@ def delete(call: ApiCall, flavor_id: str, key: str) -> ApiResponse:
 
 
 def _set(call: ApiCall, flavor_id: str, values: Mapping[str, str | float]) -> ApiResponse:
-    """Set all of the extra specs or none, numbers as text, and answer with the body."""
+    """Set all of the extra specs or none, and answer with the body.
+
+    Numbers are stored as text.
+    """
     changes = {key: str(value) for key, value in values.items()}
     if call.version.has(mv.EXTRA_SPEC_VALIDATION):
         for key, value in changes.items():

@@ -137,7 +137,10 @@ def _parse_change(call: ApiCall) -> ServiceChange:
 
 
 def _document(call: ApiCall, service: Service, zone: str) -> Json:
-    """Return all fields of a service. ``updated_at`` is the time of its last report."""
+    """Build all fields of a service.
+
+    ``updated_at`` is the time of the last report.
+    """
     document: Json = {
         "id": value_formats.id_of(call, service),
         "binary": service.binary,

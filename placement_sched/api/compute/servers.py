@@ -133,7 +133,7 @@ _UNRECORDED_ATTRIBUTES: Json = {
 
 
 def read_query(call: ApiCall, kind: str) -> ServersWanted | None:
-    """Parse the query of a list. Returns None if no server can match.
+    """Parse the query of a list, or return None if no server can match.
 
     ``kind`` is ``index`` or ``detail``, which have separate policy rules. Raises :class:`Invalid`
     for an invalid filter and :class:`Forbidden` for a filter that the caller may not use.
@@ -206,7 +206,10 @@ def _parse_power_state(text: str) -> int:
 
 
 def _parse_sort(call: ApiCall) -> tuple[tuple[str, bool], ...]:
-    """Return the columns to sort by. As in nova, further keys have the last direction."""
+    """Parse the columns to sort by.
+
+    As in nova, further keys have the last direction.
+    """
     keys, directions = call.values("sort_key"), call.values("sort_dir")
     if {"host", "node"}.intersection(keys) and not call.may(_ALL_FILTERS):
         raise Forbidden("Only administrators can sort servers by host or node.")
@@ -286,7 +289,7 @@ def _summarize(call: ApiCall, instance: Instance) -> Json:
 
 
 def _document(call: ApiCall, instance: Instance, hosts: _Hosts) -> Json:
-    """Return all fields of a server except its groups, which lists omit."""
+    """Build all fields of a server, except the groups, which lists omit."""
     zones, services_by_host = hosts
     status = status_of(instance.vm_state, instance.task_state)
     image = (instance.image or {}).get("id")
@@ -321,7 +324,7 @@ def _document(call: ApiCall, instance: Instance, hosts: _Hosts) -> Json:
 
 
 def _attributes(call: ApiCall, instance: Instance) -> Json:
-    """Return the fields that only administrators see by default."""
+    """Build the fields that only administrators see by default."""
     # A host name has lower-case letters, digits, dots and hyphens.
     name = re.sub(r"[^a-z0-9.-]", "", re.sub(r"[ _]", "-", instance.display_name.lower()))
     hostname: Json = {f"{_ATTRIBUTE}:hostname": name.strip(".-")[:63]}
@@ -349,14 +352,14 @@ def _host_status(call: ApiCall, host: str | None, services_by_host: Mapping[str,
 
 
 def _host_id(instance: Instance) -> str:
-    """Return an id that distinguishes the hosts of a project without their names."""
+    """Derive an id that distinguishes the hosts of a project without their names."""
     if instance.host is None:
         return ""
     return sha224(f"{instance.project_id or ''}{instance.host}".encode()).hexdigest()
 
 
 def _flavor(call: ApiCall, instance: Instance) -> Json:
-    """Return the recorded flavor since 2.47, otherwise its id and link."""
+    """Build the recorded flavor since 2.47, otherwise its id and link."""
     flavor = Flavor.from_document(instance.flavor or {})
     flavorid = next((str(value) for value in (flavor.flavorid, flavor.id) if value is not None), "")
     if not call.version.has(mv.EMBEDDED_FLAVOR):
@@ -379,11 +382,11 @@ def _link(call: ApiCall, collection: str, identifier: str) -> Json:
 
 
 def status_of(vm_state: str | None, task_state: str | None) -> str:
-    """Return the status of a server from its vm state and task state, ignoring case."""
+    """Derive the status of a server from vm state and task state, ignoring case."""
     status, by_task = STATUSES.get((vm_state or "").lower(), (UNKNOWN, {}))
     return by_task.get((task_state or "").lower(), status)
 
 
 def power_state_of(vm_state: str | None) -> int:
-    """Return the power state that follows from a vm state, since hosts do not report it."""
+    """Derive the power state from a vm state, since hosts do not report it."""
     return POWER_STATES.get((vm_state or "").lower(), 0)

@@ -26,17 +26,23 @@ PAGE: Json = {"type": "string", "pattern": r"^[0-9]+$(?!\n)", "maxLength": 255}
 
 
 def number(minimum: int) -> Json:
-    """Return the schema of a number or its digits. The handler checks the range of digits."""
+    """Build the schema of a number or its digits.
+
+    The handler checks the range of digits.
+    """
     return {**PAGE, "type": ["integer", "string"], "minimum": minimum, "maximum": LARGEST}
 
 
 def wrap_schema(key: str, inner: Json) -> Json:
-    """Return the schema of an object with a single key."""
+    """Build the schema of an object with a single key."""
     return object_schema({key: inner}, key)
 
 
 def query_schema(properties: Json) -> Schemas:
-    """Return the schema of a query string. Unknown parameters are rejected since 2.75."""
+    """Build the schema of a query string.
+
+    Unknown parameters are rejected since 2.75.
+    """
     return Schemas(
         (mv.OLDEST, {"type": "object", "properties": properties}),
         (mv.CONSISTENT, object_schema(properties)),
@@ -44,7 +50,10 @@ def query_schema(properties: Json) -> Schemas:
 
 
 def boolean(value: str | bool, message: str) -> bool:
-    """Parse a boolean or its text as nova does. Raises :class:`Invalid` with ``message``."""
+    """Parse a boolean or its text as nova does.
+
+    Raises :class:`Invalid` with ``message``.
+    """
     try:
         return bool_from_string(value, strict=True)
     except ValueError:
@@ -52,14 +61,17 @@ def boolean(value: str | bool, message: str) -> bool:
 
 
 def bounded(value: str | float, minimum: int, json_path: str) -> int:
-    """Parse a number or its text. Raises :class:`Invalid` if it is out of range."""
+    """Parse a number or its text.
+
+    Raises :class:`Invalid` if the number is out of range.
+    """
     if not minimum <= (number := int(value)) <= LARGEST:
         raise Invalid(f"{number} is not from {minimum} to {LARGEST}", json_path=json_path)
     return number
 
 
 def in_microseconds(moment: datetime | None) -> str | None:
-    """Return a time in the format of aggregates and services."""
+    """Format a time as aggregates and services show it."""
     return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%f")
 
 
@@ -78,7 +90,10 @@ def key(call: ApiCall, text: str, no_number: Error) -> int | str:
 
 
 def uuid(text: str) -> str:
-    """Return a uuid in its canonical form. Raises :class:`Invalid` for anything else."""
+    """Return a uuid in canonical form.
+
+    Raises :class:`Invalid` for any other text.
+    """
     canonical = read_uuid(text)
     if canonical is None:
         raise Invalid(f"Invalid uuid {text}")
@@ -86,27 +101,30 @@ def uuid(text: str) -> str:
 
 
 def bookmark_link(call: ApiCall, path: str) -> Json:
-    """Return the link without the version of the API."""
+    """Build the link without the version of the API."""
     return {"rel": "bookmark", "href": f"{call.url}/{path}"}
 
 
 def links(call: ApiCall, path: str) -> list[Json]:
-    """Return the links of a flavor or server."""
+    """Build the links of a flavor or server."""
     return [{"rel": "self", "href": f"{call.url}/v2.1/{path}"}, bookmark_link(call, path)]
 
 
 def require(call: ApiCall, rule: str, project_id: str | None) -> None:
-    """Raise :class:`Forbidden` unless ``rule`` allows the caller on objects of the project."""
+    """Reject the caller unless ``rule`` allows them on objects of the project.
+
+    Raises :class:`Forbidden`.
+    """
     call.services.policy.check(rule, call.identity, {"project_id": project_id or ""})
 
 
 def visible_project(call: ApiCall) -> str | None:
-    """Return the project whose private objects the caller may see, or None for all projects."""
+    """Return the project whose private objects the caller may see, None for all."""
     return None if call.may(ADMINISTRATOR) else call.identity.project_id
 
 
 def id_of(call: ApiCall, record: Service | Hypervisor) -> int | str:
-    """Return the id of a service or hypervisor, since 2.53 its uuid."""
+    """Return the id of a service or hypervisor, which is its uuid since 2.53."""
     return record.uuid if call.version.has(mv.UUIDS) else record.id
 
 

@@ -13,7 +13,7 @@ blueprint = Blueprint("image_schemas", __name__)
 
 
 def _schema(description: str, kind: str | None = None, **keywords: Any) -> Json:
-    """Return the schema of a text, or of null or a value of type ``kind``."""
+    """Build the schema of a text, or of null and values of type ``kind``."""
     return {"type": ["null", kind] if kind else "string", "description": description, **keywords}
 
 

@@ -79,7 +79,10 @@ _POINTER = re.compile(r"/((?:[^~/]|~[01])+)", re.DOTALL)
 
 
 def read_search(call: ApiCall, viewer: model.Viewer) -> ImageSearch:
-    """Parse the query string of a list. Raises :class:`Invalid`."""
+    """Parse the query string of a list.
+
+    Raises :class:`Invalid`.
+    """
     filters = {name: value for name, value in call.query if name not in _NO_FILTERS | {"tag"}}
     if invalid := sorted(_LINKS & filters.keys()):
         raise Invalid(f"Images cannot be filtered by {invalid[0]}.")
@@ -130,7 +133,10 @@ def links_of(call: ApiCall, last: str | None) -> dict[str, str]:
 
 
 def _parse_text(name: str, value: str) -> tuple[str, ...]:
-    """Return the values of a filter. A list begins with ``in:`` and quotes values with commas."""
+    """Parse the values of a filter.
+
+    A list begins with ``in:`` and quotes values with commas.
+    """
     values = [value]
     if name in _SEVERAL and value.startswith("in:"):
         value = value.removeprefix("in:")
@@ -185,7 +191,7 @@ def _parse_bound(name: str, value: str) -> AttributeComparison | None:
 
 
 def _parse_order(call: ApiCall) -> tuple[tuple[str, bool], ...]:
-    """Return the requested order, then creation time and id."""
+    """Parse the requested order, followed by creation time and id."""
     pairs = _parse_sort(call)
     for key, direction in pairs:
         if key not in SORT_KEYS:
@@ -349,7 +355,7 @@ _STORED = (*IMAGE, "size", "virtual_size")
 
 
 def image_document(image: StoredImage) -> Json:
-    """Return the document of an image, with its properties on the level of its attributes."""
+    """Build the document of an image, with properties on the level of its attributes."""
     path = f"/v2/images/{image.uuid}"
     return {
         **image.properties,
@@ -388,7 +394,7 @@ def change(call: ApiCall, operation: Callable[..., T], image_id: str, *arguments
 def apply_change(
     call: ApiCall, operation: Callable[..., object], image_id: str, *arguments: Any
 ) -> ApiResponse:
-    """Run an operation as :func:`change` does, and answer without a body."""
+    """Run an operation like :func:`change`, and answer without a body."""
     change(call, operation, image_id, *arguments)
     return ApiResponse(status=204)
 

@@ -139,7 +139,7 @@ def _find_and_render(call: ApiCall, query: CandidatesQuery) -> tuple[int, bytes]
 
 
 def _get_summary_fields(call: ApiCall, query: CandidatesQuery) -> SummaryFields:
-    """Return the fields of provider summaries: fewer before 1.17, 1.27 and 1.29."""
+    """Choose the fields of provider summaries: fewer before 1.17, 1.27 and 1.29."""
     requested = frozenset(name for group in query.groups for name, _ in group.resources)
     shows_all_classes = call.version.has(mv.ALL_CLASSES_IN_SUMMARIES)
     return SummaryFields(
@@ -156,7 +156,7 @@ _PLACEHOLDERS = re.compile(r"<(\d+)>")
 
 
 def render(requests: Sequence[AllocationRequest], version: Version) -> bytes:
-    """Return the JSON list of allocation requests in the format of a microversion.
+    """Render the JSON list of allocation requests in the format of a microversion.
 
     A template is rendered for each layout, then filled in with providers.
     """
@@ -190,7 +190,7 @@ def _render_same(requests: Sequence[AllocationRequest], version: Version) -> Ite
 
 
 def _build_template(layout: Layout, version: Version) -> tuple[list[str], list[int]]:
-    """Return the JSON of a request as the texts around uuids and the index of each uuid."""
+    """Split the JSON of a request into texts around uuids, and the indexes of the uuids."""
     placeholders = tuple(_PLACEHOLDER.format(index) for index in range(len(layout.amounts)))
     document = _as_json(AllocationRequest(layout, placeholders, placeholders[0]), version)
     pieces = _PLACEHOLDERS.split(orjson.dumps(document).decode())

@@ -54,7 +54,10 @@ _CLAIM = dict(
 
 
 def _claim_schema(allocations: Json, since: Version) -> Json:
-    """Return the schema of a consumer's claim. All but ``mappings`` is required."""
+    """Build the schema of a consumer's claim.
+
+    All keys but ``mappings`` are required.
+    """
     properties = {"allocations": allocations, **_CLAIM[since]}
     return object_schema(properties, *(name for name in properties if name != "mappings"))
 
@@ -191,7 +194,10 @@ def delete(_call: ApiCall, connection: Connection, consumer_uuid: str) -> ApiRes
 
 
 def reject_too_many(claims: Iterable[Mapping[str, Any]], json_path: str) -> None:
-    """Raise :class:`Invalid` if claims in the format of 1.12 name too many amounts."""
+    """Reject claims in the format of 1.12 that name too many amounts.
+
+    Raises :class:`Invalid`.
+    """
     entries = (entry for claim in claims for entry in claim["allocations"].values())
     number = sum(len(entry["resources"]) for entry in entries)
     if number > MAX_ALLOCATION_AMOUNTS:

@@ -204,7 +204,10 @@ def remove(call: ApiCall, connection: Connection, uuid: str, resource_class: str
 
 
 def reject_unknown(connection: Connection, names: Iterable[str], words: str) -> None:
-    """Raise :class:`Invalid`, with ``words`` first, if a resource class does not exist."""
+    """Reject an unknown resource class.
+
+    Raises :class:`Invalid`, with ``words`` first.
+    """
     ids = resource_classes.ids_by_name(connection, names)
     if missing := sorted(set(names) - set(ids)):
         raise Invalid(f"{words}: No such resource class {', '.join(missing)}.")

@@ -294,7 +294,7 @@ def _check_resources(params: _Parameters, groups: Iterable[RequestGroup]) -> Non
 def _check_resourceless(
     params: _Parameters, groups: Iterable[RequestGroup], in_subtrees: set[str]
 ) -> None:
-    """Reject a group without resources unless ``same_subtree`` lists it (from 1.36)."""
+    """Reject a group without resources that ``same_subtree`` does not list (from 1.36)."""
     suffixes = [
         group.suffix for group in groups if not group.resources and group.suffix not in in_subtrees
     ]

@@ -193,7 +193,7 @@ def _build_response(call: ApiCall, provider: Provider, **more: Any) -> ApiRespon
 
 
 def _render_links(call: ApiCall) -> str:
-    """Return the links of a provider as JSON with a placeholder for its uuid."""
+    """Render the links of a provider as JSON, with a placeholder for the uuid."""
     path = f"{call.base}/resource_providers/{_PLACEHOLDER}"
     relations = [
         {"rel": rel, "href": f"{path}/{rel}"} for rel, since in _LINKS if call.version.has(since)

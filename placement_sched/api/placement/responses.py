@@ -43,17 +43,17 @@ UUID_OR_NULL: Json = {"anyOf": [UUID, {"type": "null"}]}
 
 
 def strict_object(**properties: Json) -> Json:
-    """Return the schema of an object that has exactly these properties."""
+    """Build the schema of an object that has exactly these properties."""
     return object_schema(properties, *properties)
 
 
 def unique_list(items: Json) -> Json:
-    """Return the schema of a list of unique items."""
+    """Build the schema of a list of unique items."""
     return {"type": "array", "items": items, "uniqueItems": True}
 
 
 def strict_map(pattern: str, value: Json, **more: Any) -> Json:
-    """Return the schema of an object with keys of this pattern and values of this schema."""
+    """Build the schema of an object, given a key pattern and the values' schema."""
     return {
         "type": "object",
         "patternProperties": {pattern: value},
@@ -63,13 +63,13 @@ def strict_map(pattern: str, value: Json, **more: Any) -> Json:
 
 
 def links(*relations: str) -> Json:
-    """Return the schema of the links of a response, with these relations."""
+    """Build the schema of the links of a response, with these relations."""
     link = strict_object(rel={"enum": list(relations)}, href=TEXT)
     return {**unique_list(link), "minItems": len(relations), "maxItems": len(relations)}
 
 
 def by_version(*changes: tuple[Version, Json]) -> Iterator[tuple[Version, Json]]:
-    """Yield the properties at each version, given the properties that each version changes."""
+    """Yield the properties at each version, given the changes at each version."""
     properties: Json = {}
     for since, changed in changes:
         properties = properties | changed
@@ -99,13 +99,13 @@ def latest_change(call: ApiCall, records: Iterable[Dated] = ()) -> datetime | No
 def with_last_modified(
     call: ApiCall, body: Any, records: Iterable[Dated] = (), **more: Any
 ) -> ApiResponse:
-    """Return a response with the Last-Modified of these records, the current time for none."""
+    """Build a response with the Last-Modified of these records, or of now without any."""
     return ApiResponse(body=body, last_modified=latest_change(call, records), **more)
 
 
 @contextmanager
 def update_conflict() -> Iterator[None]:
-    """Add placement's prefix to the error of an update that removes an inventory in use."""
+    """Add placement's prefix to errors of updates that remove an inventory in use."""
     try:
         yield
     except InUse as error:
@@ -115,7 +115,7 @@ def update_conflict() -> Iterator[None]:
 
 @contextmanager
 def generation_changed() -> Iterator[None]:
-    """Move the sentence on the generation to the beginning of a conflict.
+    """Move the sentence about the generation to the beginning of a conflict.
 
     OpenStack placement begins the detail with this sentence on the routes of aggregates and traits.
     """
@@ -127,6 +127,9 @@ def generation_changed() -> Iterator[None]:
 
 
 def existing_provider(services: Services, uuid: str, **_rest: str) -> None:
-    """Raise :class:`NotFound` if there is no such resource provider."""
+    """Reject a uuid without a resource provider.
+
+    Raises :class:`NotFound`.
+    """
     with services.database.read() as connection:
         resource_providers.by_uuid(connection, uuid)

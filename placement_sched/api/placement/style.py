@@ -64,7 +64,7 @@ class PlacementStyle:
 
 
 def _select_media_type(accept: str) -> str:
-    """Return the media type of an error for this ``Accept`` header, ignored if invalid."""
+    """Choose the media type of an error by the ``Accept`` header, ignored if invalid."""
     if not accept:
         return JSON
     header = create_accept_header(accept)

@@ -43,7 +43,7 @@ def count(call: ApiCall) -> ApiResponse:
 
 
 def answer(scheduler: Scheduler, body: Json) -> Json:
-    """Count how many more instances of a request, or of each flavor, fit."""
+    """Count how many more instances fit, of a request or of each flavor."""
     body = with_whole_numbers(body)
     per = body.get("per")
     query = CapacityQuery(

@@ -79,10 +79,10 @@ def replay(call: ApiCall, uuid: str) -> ApiResponse:
 
 
 def list_decisions(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
-    """List decisions, newest first. ``next`` is the marker of the next page, or None.
+    """List a page of decisions, newest first.
 
-    With ``refused``, only decisions that rejected this host are listed. If there are none,
-    ``warnings`` names the filter values that do not exist.
+    ``next`` is the marker of the next page, or None. With ``refused``, only decisions that rejected
+    this host are listed. If there are none, ``warnings`` names the filter values that do not exist.
     """
     filters = decision_views.read_query(query)
     limit, marker = parse_page(query)
@@ -121,13 +121,16 @@ def _with_names(connection: Connection, page: Json) -> Json:
 
 
 def show_decision(scheduler: Scheduler, uuid: str) -> Json:
-    """Return a decision. Raises :class:`NotFound` if it does not exist."""
+    """Return a decision.
+
+    Raises :class:`NotFound` if it does not exist.
+    """
     with scheduler.database.read() as connection:
         return decision_views.decision_view(decisions.by_uuid(connection, usual_uuid(uuid)))
 
 
 def replay_decision(scheduler: Scheduler, uuid: str, body: Json) -> Json:
-    """Return a decision, the result of its request today and the differences."""
+    """Explain the request of a decision again, and list the differences."""
     with scheduler.database.read() as connection:
         decision = decisions.by_uuid(connection, usual_uuid(uuid))
     view = ExplanationView(max_rejected=body.get("max_rejected", ExplanationView().max_rejected))

@@ -44,7 +44,7 @@ def search_hosts(
     limit: int | None = None,
     marker: str | None = None,
 ) -> Json:
-    """Return the hosts that match the pairs of a query string, or a page of them."""
+    """List the hosts that match a query string, or a page of them."""
     pairs = list(query)
     filters = HostQuery(
         **{name: value for name, value in pairs if name in _SINGLE_VALUED},

@@ -57,7 +57,10 @@ def add_names(connection: Connection, moves: Sequence[Json]) -> None:
 
 
 def check_policy_hint(call: ApiCall) -> None:
-    """Raise :class:`Forbidden` if the caller may not use the policy hint of the body."""
+    """Reject a body with a policy hint that the caller may not use.
+
+    Raises :class:`Forbidden`.
+    """
     entries = [call.body, *call.body.get("requests", ())]
     specs = [entry.get("request_spec") or {} for entry in entries]
     has_hint = any(POLICY_KEY in (spec.get("scheduler_hints") or {}) for spec in specs)

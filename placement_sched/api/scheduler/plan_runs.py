@@ -118,7 +118,10 @@ def change_move(call: ApiCall, uuid: str, instance: str) -> ApiResponse:
 
 
 def list_runs(scheduler: Scheduler, query: Mapping[str, str]) -> Json:
-    """List runs, newest first. ``next`` is the marker of the next page, or None."""
+    """List a page of runs, newest first.
+
+    ``next`` is the marker of the next page, or None.
+    """
     filters = {name: query[name] for name in _FILTERS if name in query}
     limit, marker = parse_page(query)
     with scheduler.database.read() as connection:

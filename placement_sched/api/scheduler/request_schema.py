@@ -348,7 +348,7 @@ PLAN = Schemas(object_schema(_PLAN_PROPERTIES, "changes"))
 
 
 def plan(scheduler: Scheduler, body: Json) -> Json:
-    """Return the effect of changes on capacity and the moves that they require."""
+    """Plan the moves that changes require, with their effect on capacity."""
     body = with_whole_numbers(body)
     changes = changes_from(body["changes"])
     overrides = body.get("overrides") or {}
@@ -356,7 +356,7 @@ def plan(scheduler: Scheduler, body: Json) -> Json:
 
 
 def rebalance(scheduler: Scheduler, body: Json) -> Json:
-    """Return moves towards a goal without moving instances."""
+    """Suggest moves towards a goal, without moving instances."""
     body = with_whole_numbers(body)
     document = body.get("request_spec")
     if (body["goal"] == FIT) is (document is None):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova adopt``: record of the cloud of an existing nova and report of mismatches."""
+"""``nova adopt``: records the cloud of an existing nova, and reports mismatches."""
 
 import argparse
 from collections.abc import Iterator, Sequence

@@ -24,7 +24,7 @@ from placement_sched.scheduler.plugins import read_settings
 def follow_nova(
     arguments: argparse.Namespace, *, there: bool = False
 ) -> Iterator[tuple[Settings, Database, Follower]]:
-    """Yield the settings, the configured database and a follower of nova.
+    """Yield the settings, the configured database and a follower of nova's databases.
 
     The database is prepared unless ``there`` is true. In that case the database must exist and is
     not written.
@@ -73,7 +73,7 @@ def document_of(findings: SyncReport) -> Json:
 
 
 def counts_of(findings: SyncReport) -> Iterator[str]:
-    """Yield a table of the numbers of read and differing objects of each kind."""
+    """Yield a table with the numbers of read and differing objects of each kind."""
     rows = [
         (noun, *map(str, (count.read, count.new, count.changed, count.gone)))
         for noun, count in findings.counts.items()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``nova sync``: synchronization or comparison with nova's databases."""
+"""``nova sync``: syncs this service with nova's databases, or compares them."""
 
 import argparse
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def register(group: Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Read or compare, print the result and return the exit status."""
+    """Sync or compare, print the result, and return the exit status."""
     check: bool = arguments.check
     label = "comparing with nova's databases" if check else "reading nova's databases"
     with (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement audit``: orphaned allocations, and hosts with several policies.
+"""``placement audit``: finds orphaned allocations, and hosts with several policies.
 
 With ``--invariants`` it verifies the invariants of the database instead.
 """
@@ -162,7 +162,7 @@ def register(group: shared.Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print or delete orphaned allocations and return the exit status of nova-manage."""
+    """Print or delete orphaned allocations, and return nova-manage's exit status."""
     if arguments.invariants:
         return AuditCode.CLEAN if verify_database(arguments) else AuditCode.VIOLATED
     provider = arguments.resource_provider
@@ -271,7 +271,7 @@ def _lines(audit: Audit, arguments: argparse.Namespace, uuid: str | None) -> Ite
 
 
 def _unverified_lines(audit: Audit, *, verbose: bool) -> Iterator[str]:
-    """Yield the unverified consumers: their number and reason, with ``verbose`` each of them."""
+    """Yield the number of unverified consumers per reason, and with ``verbose`` each."""
     for reason, sentence in _REASONS.items():
         consumers = [entry for entry in audit.unverified if entry.reason is reason]
         if not consumers:

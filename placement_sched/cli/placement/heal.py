@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement heal_allocations``: creation of missing allocations of recorded instances."""
+"""``placement heal_allocations``: creates missing allocations of instances."""
 
 import argparse
 import sys
@@ -75,7 +75,7 @@ def register(group: shared.Commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Heal, print the result of each instance and return the exit status of nova-manage."""
+    """Heal, print the result of each instance, and return nova-manage's exit status."""
     request = _heal_request(arguments)
     is_confirmed = arguments.instances_are_all_recorded or request.instance is not None
     healings: list[Healing] = []
@@ -104,7 +104,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _heal_request(arguments: argparse.Namespace) -> HealRequest:
-    """Return the request, or raise :class:`Invalid` for contradicting options."""
+    """Build the request from the arguments.
+
+    Raises :class:`Invalid` for contradicting options.
+    """
     if arguments.instance is not None and arguments.cell is not None:
         raise Invalid("--instance and --cell exclude each other")
     if arguments.force and arguments.instance is None:

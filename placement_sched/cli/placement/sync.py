@@ -171,7 +171,7 @@ def _run_traits(arguments: argparse.Namespace) -> int:
 def _synchronise(
     arguments: argparse.Namespace, sync: Callable[..., SyncRun], **options: str | bool | None
 ) -> SyncRun:
-    """Synchronise the services or the database of the arguments."""
+    """Run the sync with the services or the database that the arguments name."""
     state: Path | None = getattr(arguments, "state", None)
 
     def note(line: str) -> None:
@@ -215,7 +215,7 @@ def _report(arguments: argparse.Namespace, run: SyncRun, document: Json, lines: 
 
 
 def _entries(hosts: HostMap, uuids: Iterable[str], **first: str) -> list[Json]:
-    """Return JSON entries of providers, sorted by host and uuid."""
+    """Build JSON entries for providers, sorted by host and uuid."""
     named = sorted((hosts.host_of.get(uuid) or "", uuid) for uuid in uuids)
     return [{**first, "host": host or None, "provider": uuid} for host, uuid in named]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``capacity``: number of instances that still fit, and the limits of the hosts."""
+"""``capacity``: number of instances that still fit, and the limit of each host."""
 
 import argparse
 from collections.abc import Iterable, Iterator
@@ -70,7 +70,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _list_rows(answer: Json) -> Iterator[Json]:
-    """Yield the capacity of each flavor, followed by the capacity of its parts of the cloud."""
+    """Yield a row for each flavor, each followed by rows for parts of the cloud."""
     for total in answer.get("flavors", [answer]):
         flavor = {"flavor": total.get("flavor")}
         yield {**total, **flavor, "name": None}
@@ -79,7 +79,10 @@ def _list_rows(answer: Json) -> Iterator[Json]:
 
 
 def _body(arguments: argparse.Namespace) -> Json:
-    """Return the request body. Contradicting options raise :class:`Invalid`."""
+    """Build the request body.
+
+    Raises :class:`Invalid` for contradicting options.
+    """
     arguments.flavor = arguments.flavor or []  # a list also with FLAVOR
     request_options.read_flavor(arguments)
     flavors = arguments.flavor

@@ -49,7 +49,10 @@ class ChangesFile:
     file: YamlFile | None = None
 
     def listed(self, key: str) -> list[Any]:
-        """Return the list at a key, or raise :class:`Invalid` for another type."""
+        """Return the list at a key of the file.
+
+        Raises :class:`Invalid` for another type.
+        """
         value = self.document.get(key) or []
         if not isinstance(value, list):
             raise Invalid(f"{self.place([key])}: {key}: {show_value(value)} is not a list")
@@ -57,7 +60,10 @@ class ChangesFile:
 
     @property
     def overrides(self) -> Json:
-        """Return the option overrides, or raise :class:`Invalid` for another type."""
+        """Return the option overrides.
+
+        Raises :class:`Invalid` for another type.
+        """
         value = self.document.get("overrides") or {}
         if not isinstance(value, dict):
             problem = f"expected GROUP.OPTION: VALUE, not {show_value(value)}"
@@ -65,7 +71,7 @@ class ChangesFile:
         return {str(name): option for name, option in value.items()}
 
     def place(self, steps: Sequence[PathStep], key: str | None = None) -> str:
-        """Return file and line of the value at a path, or of its key.
+        """Return file and line of the value at a path, or of the value's key.
 
         ``steps`` are the keys and indexes of the path.
         """
@@ -90,7 +96,10 @@ class RequestedChanges:
     before: Sequence[Any] = ()
 
     def all(self) -> list[Any]:
-        """Return the changes in order. Invalid changes raise :class:`Invalid`."""
+        """Return the changes in order.
+
+        Raises :class:`Invalid` for invalid changes.
+        """
         return [*self.before, *self.file.listed("changes"), *map(change_of, self.texts)]
 
     def place_of(self, steps: Sequence[PathStep], key: str | None = None) -> str | None:
@@ -116,9 +125,10 @@ class RequestedChanges:
 
 
 def with_changes(body: Json, arguments: argparse.Namespace) -> Json:
-    """Return the body with the changes and overrides in options, or raise :class:`Invalid`.
+    """Add the changes and overrides of the options to a request body.
 
-    The sources of the changes are stored in the arguments, for error messages.
+    Raises :class:`Invalid`. The sources of the changes are stored in the arguments, for error
+    messages.
     """
     file = NO_FILE if arguments.changes is None else read_file(arguments.changes)
     request_changes = body.get("changes") or []
@@ -140,7 +150,7 @@ def with_changes(body: Json, arguments: argparse.Namespace) -> Json:
 
 
 def read_file(name: str) -> ChangesFile:
-    """Return the JSON or YAML object in a file.
+    """Read a JSON or YAML object from a file of changes.
 
     A list in place of an object is the value of ``changes``.
     """
@@ -163,5 +173,5 @@ def _file_label(name: str) -> str:
 
 
 def change_of(text: str) -> Json:
-    """Return the change of a text in the short form or in JSON."""
+    """Parse a change in the short form or in JSON."""
     return flat_request.change_of(text, "--change")

@@ -68,7 +68,7 @@ _MAX_INSTANCES = 3
 
 
 def render_list(page: Json, console: Console, refused: str | None, recorded: str) -> None:
-    """Print a page of decisions, and the option that shows the next page, if any.
+    """Print a page of decisions, and the option that shows a further page.
 
     An empty page is followed by ``recorded``, which describes all recorded decisions.
     """
@@ -440,7 +440,7 @@ def run_watch(arguments: argparse.Namespace) -> int:
 
 
 def _evaluate(scheduler: SchedulerApi, uuid: str, *, is_first: bool) -> tuple[list[str], str]:
-    """Return the hosts of the instances now, or none and the reason.
+    """Return the hosts that instances would get now, or none with the reason.
 
     A server that does not answer is an error only for the first evaluation.
     """
@@ -517,7 +517,10 @@ def _seconds(text: str) -> float:
 
 
 def _which(scheduler: SchedulerApi, arguments: argparse.Namespace) -> str:
-    """Return the uuid of the requested decision, or raise :class:`NotFound`."""
+    """Return the uuid of the decision that the arguments name.
+
+    Raises :class:`NotFound`.
+    """
     query = {"request_id": arguments.request_id, "instance": arguments.instance}
     decision: str | None = arguments.decision
     if decision is not None and decision.startswith("req-"):
@@ -539,7 +542,7 @@ def _which(scheduler: SchedulerApi, arguments: argparse.Namespace) -> str:
 
 
 def _describe_recorded(scheduler: SchedulerApi) -> str:
-    """Return the number of recorded decisions, and the time of the newest, as a clause."""
+    """Describe the number and the newest of all recorded decisions, as a clause."""
     page = scheduler.decisions({"limit": str(_PAGE)})
     if not (rows := page["decisions"]):
         return "none is recorded"
@@ -566,7 +569,10 @@ def _list_decisions(
 
 
 def _reject_unknown(page: Json) -> None:
-    """Raise :class:`NotFound` if the page warns of an unknown name in the query."""
+    """Reject a page that warns of an unknown name in the query.
+
+    Raises :class:`NotFound`.
+    """
     if warnings := page.get("warnings"):
         raise NotFound(
             "; ".join(f"--{warning['key']}: {warning['detail']}" for warning in warnings)

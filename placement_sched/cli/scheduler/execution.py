@@ -71,7 +71,7 @@ def add_nova_url(group: argparse._ArgumentGroup) -> None:
 
 
 def add_execution_arguments(parser: argparse.ArgumentParser, *, resumes: bool = True) -> None:
-    """Add the options of the execution of a plan, with ``--resume`` if ``resumes``."""
+    """Add the options for executing a plan, with ``--resume`` if ``resumes``."""
     parser.set_defaults(execute=False, resume=None)
     if isinstance(parser, EmbeddedParser):  # the openstack command only shows plans
         return
@@ -153,7 +153,7 @@ def execute_plan(
     request: Json,
     plan: Json,
 ) -> int:
-    """Record a run of the plan for a request, carry out its moves, and return the exit status."""
+    """Record a run of a plan, carry out its moves, and return the exit status."""
     if len(plan["moves"]) > MAX_PLAN_MOVES:
         raise Invalid(
             f"the plan has {len(plan['moves'])} moves, and a run has at most {MAX_PLAN_MOVES}: "
@@ -196,7 +196,7 @@ def resume_run(arguments: argparse.Namespace) -> int:
 
 
 def _check_skipped(run: Json, instances: Sequence[str]) -> None:
-    """Raise an error if a run has no open move of an instance."""
+    """Reject instances that have no open move in the run."""
     states = {move["instance"]: move["state"] for move in run["moves"]}
     for instance in map(canonical_uuid, instances):
         if instance not in states:
@@ -217,7 +217,10 @@ class _RunJournal:
     executor: str
 
     def start(self, instance: str) -> str | None:
-        """Check a move and record its start, or return the reason of its rejection."""
+        """Check a move and record its start.
+
+        Returns the reason if the move is rejected, else None.
+        """
         body = {"executor": self.executor, "state": STARTED}
         rejection: str | None = self.scheduler.change_move(self.run, instance, body)["rejection"]
         return rejection
@@ -267,7 +270,7 @@ def _print_event(move: RunMove, state: str, error: str | None) -> None:
 
 
 def print_line(text: str) -> None:
-    """Print a line at once, also to a pipe."""
+    """Print a line immediately, even if stdout is a pipe."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``capacity --host-failures``: whether instances of failed hosts find places."""
+"""``capacity --host-failures``: checks that instances of failed hosts find places."""
 
 import argparse
 from collections.abc import Iterator, Sequence
@@ -67,7 +67,7 @@ def run_failover(arguments: argparse.Namespace) -> int:
 
 
 def _list_rows(answer: Json) -> Iterator[Json]:
-    """Yield a row for each instance without a place, or for a failure without such instances."""
+    """Yield a row for each instance without a place, or for its failure."""
     for failure in answer["failures"]:
         facts = {"failure": failure["name"], "state": failure["state"]}
         if not failure["nowhere"]:
@@ -120,7 +120,7 @@ def _format_lacking(instance: Json) -> str:
 
 
 def _format_remaining(row: Json) -> str:
-    """Return the number of instances that keep the promise, or its bounds."""
+    """Format how many instances keep failures covered, or the bounds of this number."""
     if row["exact"]:
         return f"{row['remaining']:,}"
     at_most = "unknown" if row["at_most"] is None else f"{row['at_most']:,}"

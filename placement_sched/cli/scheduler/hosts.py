@@ -170,7 +170,7 @@ def _print_host(host: Json, console: Console) -> None:
 
 
 def run_drain(arguments: argparse.Namespace) -> int:
-    """Disable a host, plan its drain and carry out the moves, or only print the plan."""
+    """Disable a host, plan its drain, and carry out the moves or only print the plan."""
     body = {"changes": [{"drain": [arguments.host]}], "flavors": []}
 
     def plan_moves(scheduler: SchedulerApi) -> Json:
@@ -206,7 +206,7 @@ def _disable(nova: Nova, arguments: argparse.Namespace) -> None:
 
 
 def _check_empty(nova: Nova, host: str) -> int:
-    """Report the instances that nova still has on a host.
+    """Report instances that nova still has on a host.
 
     The result is the exit status.
     """
@@ -219,7 +219,7 @@ def _check_empty(nova: Nova, host: str) -> int:
 
 
 def run_undrain(arguments: argparse.Namespace) -> int:
-    """Enable the compute service of a host and print its former reason."""
+    """Enable the compute service of a host, and print why it was disabled."""
     with open_nova(arguments) as nova:
         service = _find_service(nova, arguments.host)
         if service.is_disabled:
@@ -256,7 +256,7 @@ def _query_pairs(arguments: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 
 def _describe_hosts(document: Json, arguments: argparse.Namespace) -> str:
-    """Return a sentence about all hosts for an empty list, with the first unknown name."""
+    """Describe all hosts in a sentence for an empty list, with the first unknown name."""
     rows, aggregates = document["hosts"], document["aggregates"]
     if not rows:
         return "no host has reported yet"
@@ -281,7 +281,7 @@ def _describe_hosts(document: Json, arguments: argparse.Namespace) -> str:
 
 
 def _name(entry: Json) -> str:
-    """Return the host name, followed by the node name if it differs."""
+    """Return the host name, and the node name if it differs."""
     host, node = entry["host"], entry["node"]
     return str(host) if node == host or node.startswith(f"{host}.") else f"{host} {node}"
 

@@ -59,7 +59,7 @@ def register(commands: Commands) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Print the plan, or carry it out.
+    """Print the plan, or execute it on request.
 
     The status of a plan that is only printed is 0 even if instances are stuck.
     """

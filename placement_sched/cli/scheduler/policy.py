@@ -121,7 +121,7 @@ def _aggregates(policy: Json) -> list[str]:
 
 
 def _list_own_options(policy: Json) -> Json:
-    """Return the values of the options that a policy sets."""
+    """Return the options that a policy sets itself, with their values."""
     options = policy["options"].items() if policy["usable"] else ()
     return {name: option["value"] for name, option in options if option["source"] == "policy"}
 

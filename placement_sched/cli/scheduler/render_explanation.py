@@ -43,10 +43,10 @@ def render(
     *,
     verbose: bool = False,
 ) -> None:
-    """Print an explanation of ``POST /explain`` and the selections under ``title``.
+    """Print an explanation of ``POST /explain``, and selections under ``title``.
 
-    Each selection has the additional key ``instance`` (uuid). ``names`` are names of aggregates by
-    uuid, which replace the uuids. With ``verbose`` the candidates query is printed too.
+    Each selection has the additional key ``instance`` (uuid). ``names`` maps uuids of aggregates to
+    the names that replace the uuids. With ``verbose`` the candidates query is printed too.
     """
     funnel = with_names(explanation["funnel"], names or {})
     explanation = {**explanation, "funnel": funnel}
@@ -80,7 +80,7 @@ def render(
 
 
 def _repeats(sentence: Json, reason: str) -> bool:
-    """Return whether a sentence only repeats the reason, without a host or change."""
+    """Return whether a sentence only repeats the reason and names no host or change."""
     names = [condition["name"] for condition in sentence["without"]]
     is_specific = sentence["hosts"] == 1 or sentence["change"]
     return not is_specific and reason == describe_hosts_without(sentence["hosts"], names)
@@ -182,7 +182,7 @@ def _stage(name: str, stage: Json, color: str) -> RenderableType:
 
 
 def _best(explanation: Json, weighers: Sequence[Json]) -> RenderableType:
-    """Return the best hosts in columns, so that any number of weighers fits."""
+    """Format the best hosts in columns, so that any number of weighers fits."""
     hosts, number = explanation["hosts"], passed(explanation)
     best = hosts[:BEST]
     table = make_table()
@@ -227,7 +227,7 @@ def _weight(weight: Json | None) -> Text:
 
 
 def _selected(selected: Sequence[Json], title: str) -> RenderableType:
-    """Return the host of each instance, with equal allocations shown once."""
+    """Format the host of each instance, with equal allocations only once."""
     amounts = [_amounts(selection) for selection in selected]
     is_same = len(set(amounts)) == 1
     table = make_table()
@@ -263,7 +263,7 @@ STAGE_COLUMNS = (
 
 
 def list_stages(*explanations: Json) -> list[tuple[str, str, Json]]:
-    """Return the rows of :data:`STAGE_COLUMNS`."""
+    """List the stages of explanations as rows of :data:`STAGE_COLUMNS`."""
     return [
         (explanation["policy"], name, report)
         for explanation in explanations
@@ -280,7 +280,7 @@ def _amounts(selection: Json) -> str:
 
 
 def with_heading(title: str, place: str, *facts: tuple[str, str]) -> Heading:
-    """Return the heading of a report from ``place``, with the current time."""
+    """Build the heading of a report from ``place``, with the current time."""
     return Heading(title=title, place=place, made=utcnow(), facts=facts)
 
 

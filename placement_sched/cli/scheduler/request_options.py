@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options that describe a request, and errors that name the options instead of JSON paths."""
+"""Options that describe a request, and errors that name options, not JSON paths."""
 
 import argparse
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ PlaceOf = Callable[[Sequence[PathStep], str | None], str | None]
 
 @contextmanager
 def in_words_of(place_of: PlaceOf) -> Iterator[None]:
-    """Reword errors about a document, with the source of the value as prefix."""
+    """Reword errors about a document: the source of the value replaces the JSON path."""
     try:
         yield
     except Error as failure:
@@ -40,7 +40,7 @@ def in_words_of(place_of: PlaceOf) -> Iterator[None]:
 
 
 def reword(failure: Error, place_of: PlaceOf) -> str:
-    """Return the error with the source of the value in place of the JSON path.
+    """Replace the JSON path in an error by the source of the value.
 
     The JSON path remains if ``place_of`` returns None for it.
     """
@@ -96,7 +96,7 @@ OPTION_OF = {
 def add_request_arguments(
     parser: argparse.ArgumentParser, repeatable: Collection[str] = ()
 ) -> None:
-    """Add the argument for a flavor or request file, and options that replace it.
+    """Add the argument for a flavor or request file, and the options that replace it.
 
     ``repeatable`` are the options that may be repeated.
     """
@@ -130,7 +130,7 @@ def read_flavor(arguments: argparse.Namespace) -> None:
 
 
 def request_body(arguments: argparse.Namespace, *, may_be_several: bool = False) -> Json:
-    """Return the body for ``POST /select_destinations``.
+    """Build the body for ``POST /select_destinations``.
 
     Raises :class:`Invalid` if the file is not a JSON object or options contradict, and for a file
     of several requests unless ``may_be_several``.
@@ -152,13 +152,13 @@ def request_body(arguments: argparse.Namespace, *, may_be_several: bool = False)
 
 
 def list_given(arguments: argparse.Namespace) -> list[str]:
-    """Return the options of the command line that describe a request."""
+    """List the options on the command line that describe a request."""
     values = {name: getattr(arguments, name[2:].replace("-", "_")) for name, *_ in _FLAGS}
     return [name for name, value in values.items() if value not in (None, [])]
 
 
 def with_instances(body: Json) -> Json:
-    """Return ``body`` with instance uuids, which are generated if it has none."""
+    """Add generated instance uuids to ``body`` if it has no uuids."""
     entries = body.get("requests")
     if isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries):
         body = {**body, "requests": [with_instances(entry) for entry in entries]}
@@ -185,7 +185,10 @@ def add_override(parser: argparse.ArgumentParser, summary: str) -> None:
 
 
 def overrides(texts: Iterable[str]) -> Json:
-    """Return the values of ``--override``. Wrong pairs raise :class:`Invalid`."""
+    """Parse the values of ``--override``.
+
+    Raises :class:`Invalid` for wrong pairs.
+    """
     return flat_request.overrides(texts, "--override")
 
 
@@ -238,7 +241,7 @@ _HOST_KEYS = ("force_hosts", "force_nodes", "ignore_hosts")
 
 
 def with_option_names(arguments: argparse.Namespace) -> AbstractContextManager[None]:
-    """Reword errors about a request, with the option of the value as prefix.
+    """Reword errors about a request: the option replaces the JSON path.
 
     The JSON path remains if the value is in a request file.
     """
@@ -260,9 +263,10 @@ def with_option_names(arguments: argparse.Namespace) -> AbstractContextManager[N
 
 
 def check_hosts(funnel: Json, arguments: argparse.Namespace) -> None:
-    """Raise :class:`NotFound` if the request names unknown hosts.
+    """Reject a request that names unknown hosts.
 
-    A selection ignores unknown hosts, as nova does, but in an explanation they are typing errors.
+    Raises :class:`NotFound`. A selection ignores unknown hosts, as nova does, but in an explanation
+    they are typing errors.
     """
     options = _OPTIONS if arguments.request is None else {}
     for warning in funnel.get("warnings", ()):

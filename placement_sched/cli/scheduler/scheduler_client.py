@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of the scheduler for commands: over HTTP, or inside the command.
+"""Access of commands to the scheduler: over HTTP, or inside the command.
 
 A scheduler inside the command uses the configured database.
 """
@@ -77,7 +77,7 @@ _SHOWN = {
 
 
 class DirectScheduler:
-    """Scheduler of the configured database, with the JSON of ``/scheduler/v1``.
+    """Scheduler on the configured database, which returns the JSON of ``/scheduler/v1``.
 
     Its methods raise the errors of the scheduler, such as :class:`Invalid`, :class:`NoValidHost`.
     """
@@ -89,7 +89,7 @@ class DirectScheduler:
         self.policies = partial(list_policies, scheduler)
 
     def aggregate_names(self) -> dict[str, str]:
-        """Return the names of host aggregates by uuid."""
+        """Map uuids of host aggregates to names."""
         with self._scheduler.database.read() as connection:
             return {row.uuid: row.name for row in host_aggregates.all_aggregates(connection)}
 
@@ -99,7 +99,7 @@ class DirectScheduler:
             return [flavor.name for flavor in flavors.all_flavors(connection)]
 
     def post(self, action: str, body: Json) -> Json:
-        """Return the response to ``body``.
+        """Run an action on ``body``, and return its response.
 
         Raises :class:`NoValidHost`, with the funnel in ``extra``, if no host passes.
         """
@@ -108,7 +108,10 @@ class DirectScheduler:
         return answer(self._scheduler, body)
 
     def show(self, collection: str, name: str) -> Json:
-        """Return a decision, host or policy, or raise :class:`NotFound`."""
+        """Return a decision, host or policy.
+
+        Raises :class:`NotFound` if it does not exist.
+        """
         return _as_json(_SHOWN[collection](self._scheduler, name))
 
     def decisions(self, query: Mapping[str, str]) -> Json:
@@ -142,7 +145,7 @@ class DirectScheduler:
 
 
 def _as_json(document: Json) -> Json:
-    """Return a document as over HTTP, with times as texts."""
+    """Convert a document to JSON as over HTTP, with times as texts."""
     return dict(orjson.loads(orjson.dumps(document)))
 
 
@@ -210,7 +213,7 @@ class SchedulerClient:
         self.place = _API_PATH.sub("", self._service.place)
 
     def post(self, action: str, body: Json) -> Json:
-        """Return the response to ``body``.
+        """Run an action on ``body``, and return its response.
 
         Raises :class:`NoValidHost`, with the funnel in ``extra``, if no host passes.
         """
@@ -252,7 +255,7 @@ class SchedulerClient:
         return self._ask("plan_runs", uuid, "moves", instance, body=body, method="PUT")
 
     def aggregate_names(self) -> dict[str, str]:
-        """Return the names of host aggregates by uuid.
+        """Map uuids of host aggregates to names.
 
         If the caller may not list aggregates, there are no names.
         """
@@ -323,7 +326,7 @@ SchedulerApi = DirectScheduler | SchedulerClient
 
 @contextmanager
 def open_scheduler(arguments: argparse.Namespace) -> Iterator[SchedulerApi]:
-    """Yield the scheduler of the arguments and close its connections at the end."""
+    """Yield the scheduler that the arguments select, and close it at the end."""
     if client := getattr(arguments, "scheduler", None):  # of the openstack command
         yield client
         return

@@ -48,10 +48,10 @@ _NO_HOST = 3
 
 
 def render_verdicts(explanation: Json, console: Console, names: Mapping[str, str]) -> None:
-    """Print the verdict on each known host, with every reason and the necessary changes.
+    """Print the verdict on each existing host, with all reasons and suggested changes.
 
-    Several hosts are also compared in columns, stage by stage. ``names`` are names of aggregates by
-    uuid, which replace the uuids.
+    Several hosts are also compared in columns, stage by stage. ``names`` maps uuids of aggregates
+    to the names that replace the uuids.
     """
     verdicts = [
         verdict for verdict in explanation.get("verdicts", ()) if verdict["verdict"] != UNKNOWN
@@ -66,7 +66,7 @@ def render_verdicts(explanation: Json, console: Console, names: Mapping[str, str
 
 
 def _compare_hosts(explanation: Json, verdicts: Sequence[Json], names: Mapping[str, str]) -> Table:
-    """Return a table with a row per stage and the result of each host."""
+    """Build a table with a row per stage and the result of each host."""
     table = make_table("Stage")
     for verdict in verdicts:
         table.add_column(_node_label(verdict), overflow="fold")
@@ -90,7 +90,10 @@ def _verdict_word(verdict: Json) -> Text:
 
 
 def check_names(verdicts: Iterable[Json]) -> None:
-    """Raise :class:`NotFound` for unknown hosts, with similar names."""
+    """Reject unknown hosts.
+
+    Raises :class:`NotFound`, with similar names.
+    """
     unknown = [verdict for verdict in verdicts if verdict["verdict"] == UNKNOWN]
     if not unknown:
         return
@@ -103,7 +106,7 @@ def check_names(verdicts: Iterable[Json]) -> None:
 
 
 def _node_label(verdict: Json) -> str:
-    """Return the name of a node, followed by the requested name if it differs."""
+    """Return the name of a node, and the requested name if it differs."""
     host, node, requested = verdict["host"], verdict["node"], verdict["asked"]
     return node_label(host, node) + (
         "" if requested in {host, node} else f", requested as {requested}"
@@ -142,9 +145,9 @@ def _verdict(verdict: Json, names: Mapping[str, str]) -> RenderableType:
 def render_comparison(
     explanations: Mapping[str, Json], console: Console, names: Mapping[str, str]
 ) -> None:
-    """Print explanations of a request under several policies in columns.
+    """Print explanations of a request under several policies, side by side.
 
-    ``names`` are names of aggregates by uuid, which replace the uuids.
+    ``names`` maps uuids of aggregates to the names that replace the uuids.
     """
     results = list(explanations.values())
     table = make_table("Hosts after each stage")
@@ -181,7 +184,7 @@ def render_comparison(
 
 
 def _count(report: Json | None) -> str:
-    """Return the number of passed hosts, with the number before if hosts were rejected."""
+    """Format the number of hosts that pass, after the number before a rejection."""
     if report is None:
         return _NONE
     count_before, count_after = report["before"], report["after"]
@@ -262,7 +265,10 @@ def register(commands: Commands) -> None:
 
 
 def _add_common(parser: argparse.ArgumentParser, no_host: int) -> None:
-    """Add common arguments. ``no_host`` is the exit status if no host remains."""
+    """Add the arguments of both commands.
+
+    ``no_host`` is the exit status if no host remains.
+    """
     request_options.add_request_arguments(parser)
     parser.add_argument(
         "--fail-on-no-host",
@@ -277,7 +283,7 @@ def _add_common(parser: argparse.ArgumentParser, no_host: int) -> None:
 
 
 def _run_explain(arguments: argparse.Namespace) -> int:
-    """Print the explanation, and return ``no_host`` of the arguments if no host passes.
+    """Print the explanation, and return the status ``no_host`` if no host passes.
 
     Raises :class:`NotFound` for unknown hosts.
     """
@@ -314,13 +320,13 @@ def _run_explain(arguments: argparse.Namespace) -> int:
 
 
 def _status(arguments: argparse.Namespace, *explanations: Json) -> int:
-    """Return the exit status: under each policy a host has to remain."""
+    """Return the exit status, which requires a passing host under each policy."""
     is_selected = all(explanation["outcome"] == "selected" for explanation in explanations)
     return 0 if is_selected else int(arguments.no_host)
 
 
 def _explain_body(arguments: argparse.Namespace) -> Json:
-    """Return the body of ``POST /explain``."""
+    """Build the body of ``POST /explain``."""
     if arguments.html is not None and arguments.compare is not None:
         raise Invalid("--html cannot be combined with --compare: a report has a single policy")
     body = request_options.request_body(arguments)
@@ -400,7 +406,7 @@ def _run_select(arguments: argparse.Namespace) -> int:
 
 
 def _list_selections(body: Json, answer: Json) -> list[Json]:
-    """Return the first selection of each instance, with its uuid."""
+    """List the first selection of each instance, with the instance's uuid."""
     entries, results = body.get("requests", [body]), answer.get("results", [answer])
     return [
         {**best, "instance": uuid}

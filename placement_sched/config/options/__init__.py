@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Core options by group, for registration, the sample configuration and the documentation.
+"""Core options by group, for registration, sample configuration and documentation.
 
 The modules of filters, weighers and request filters define their own options, which
 ``placement_sched.scheduler.plugins`` adds. An option is ``mutable`` if a change takes effect

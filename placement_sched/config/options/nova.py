@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of nova's databases and services.
+"""Options of nova.conf about nova's databases and services.
 
 Names and meanings are as in nova.conf, which the commands read unchanged.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of the console.
+"""Pages of the console, each in a module.
 
-Each module has ``VIEWS``: its views by path below ``/console``.
+``VIEWS`` of a module maps paths below ``/console`` to views.
 """

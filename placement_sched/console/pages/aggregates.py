@@ -106,7 +106,7 @@ def _build_row(aggregate: Json, reserved: Json | None, findings: Sequence[Json])
 
 
 def with_words(finding: Json) -> Json:
-    """Return a finding with the sentence of the command line and the command that fixes it."""
+    """Add the command line's sentence and the command that fixes it to a finding."""
     names = f"{shorten_names(finding['names'])} " if finding["names"] else ""
     command = _COMMANDS.get(finding["kind"])
     return {**finding, "words": f"{names}{finding['detail']}", "command": command}

@@ -45,7 +45,7 @@ _NONE = "-"
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """A stage or rank with its text under each policy and the difference."""
+    """A stage or rank, with its text under each policy and the difference."""
 
     name: str
     cells: tuple[str, str]
@@ -54,7 +54,7 @@ class ComparedRow:
 
 @dataclass(frozen=True, slots=True)
 class HostComparison:
-    """Two explanations of a request: names, conclusions, stages and best hosts."""
+    """Two explanations of a request, compared by conclusions, stages and best hosts."""
 
     names: tuple[str, str]
     conclusions: tuple[tuple[bool, str], tuple[bool, str]]
@@ -70,7 +70,7 @@ class HostComparison:
 
 
 def compare(answers: Sequence[Json], names: tuple[str, str]) -> HostComparison:
-    """Compare two explanations, shown under these names."""
+    """Compare two explanations, under the names to show."""
     first, second = answers
     return HostComparison(
         names=names,
@@ -157,7 +157,7 @@ _MULTIPLIER = "weight_multiplier"
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Addresses related to an explanation."""
+    """Addresses of other views of an explanation."""
 
     root: str
     question: FormRequest
@@ -167,7 +167,7 @@ class Links:
     requested_host: str | None = None
 
     def here(self, **more: str | None) -> str:
-        """Return the address of this query, with ``more`` fields or without (None)."""
+        """Return the address of this page, with ``more`` fields added or (None) removed."""
         return f"{self.root}/ask?{self.question.query(**{**self.beside, **more})}"
 
     def host(self, name: str) -> str:
@@ -175,13 +175,13 @@ class Links:
         return self.here(host=name)
 
     def stage(self, name: str, number: int = 1) -> str:
-        """Return the address of a page of the hosts that a stage rejects."""
+        """Return the address of a page with the hosts that a stage rejects."""
         return self.here(stage=name, page=None if number == 1 else str(number))
 
     def part(self, best: Sequence[Json]) -> str:
-        """Return the beginning of the address of a host's part of the page.
+        """Return the first part of a host's address on this page.
 
-        ``best`` are the hosts to compare its weights with.
+        The part compares the weights of the host with the weights of ``best``.
         """
         return self.here(part="host", against="\n".join(host["node"] for host in best), host="")
 
@@ -250,7 +250,7 @@ def report() -> flask.Response:
 def _describe_simulation(
     question: FormRequest, multipliers: Iterable[Mapping[str, Any]]
 ) -> list[str]:
-    """Return a phrase for each change of the cloud and for each option that is set."""
+    """Describe each change of the cloud and each option that the form sets."""
     phrases = []
     for line in question.typed.get("change", "").splitlines():
         action, _, text = line.partition("=")
@@ -266,7 +266,7 @@ def _describe_simulation(
 
 
 def _list_choices(client: ApiClient, question: FormRequest) -> dict[str, Any]:
-    """Return the values to choose from that this caller may list."""
+    """List the values to choose from, as far as the caller may list them."""
     flavors = client.list_visible("/compute/v2.1/flavors/detail", "flavors")
     ids = {flavor["id"] for flavor in flavors}
     policies = client.list_visible("/scheduler/v1/policies", "policies")
@@ -286,7 +286,7 @@ def _list_choices(client: ApiClient, question: FormRequest) -> dict[str, Any]:
 
 
 def _list_multipliers(policies: Iterable[Json], question: FormRequest) -> list[dict[str, Any]]:
-    """Return the weight multipliers of the policy: name, configured value and form value.
+    """List the policy's weight multipliers with configured value and form value.
 
     Multipliers of 0 or at least 1000 are sorted last.
     """
@@ -308,7 +308,7 @@ def _list_multipliers(policies: Iterable[Json], question: FormRequest) -> list[d
 
 
 def _multiplier_label(key: str) -> str:
-    """Return the name of a multiplier: ``metrics``, ``soft affinity``."""
+    """Return the name of a multiplier in the form, such as ``metrics``."""
     group, _, name = key.partition(".")
     return name.removesuffix(_MULTIPLIER).strip("_").replace("_", " ") or group
 
@@ -350,7 +350,7 @@ def _compare_policies(
     explanation: Json,
     names: Mapping[str, str],
 ) -> HostComparison | None:
-    """Compare an explanation with that of another policy, None if the form has no other."""
+    """Compare an explanation with another policy's, or return None without another policy."""
     if not (policy := args.get("beside")):
         return None
     other = {**body, "policy": policy}
@@ -365,7 +365,7 @@ def _compare_policies(
 
 
 def _map_values(explanation: Json, stages: Sequence[StagePicture]) -> dict[str, Any]:
-    """Return the stage and reason of each rejected node, for the script that draws the map.
+    """Build stage and reason of each rejected node, for the script that draws the map.
 
     Equal reasons are sent once. ``why`` are their indexes, in the order of ``nodes``.
     """
@@ -392,9 +392,9 @@ def _map_values(explanation: Json, stages: Sequence[StagePicture]) -> dict[str, 
 
 @dataclass(frozen=True, slots=True)
 class WeightDifference:
-    """A host's weight compared with that of the requested host, weigher by weigher.
+    """Difference between the weights of a host and of the requested host, by weigher.
 
-    Amounts are positive if the host has more weight.
+    A difference is positive if the host has more weight than the requested host.
     """
 
     name: str
@@ -406,9 +406,9 @@ class WeightDifference:
 def _host_values(
     client: ApiClient, links: Links, against: Sequence[str], names: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the template values of the requested host: verdict, path and weights.
+    """Build the template values about the requested host: verdict, path and weights.
 
-    ``against`` are the nodes to compare its weight with.
+    ``against`` are the nodes whose weights are compared.
     """
     host = links.requested_host
     others = [node for node in against if node and node != host]
@@ -431,7 +431,7 @@ def _host_values(
 
 
 def _stage_values(stages: Sequence[StagePicture], name: str, number: str) -> dict[str, Any]:
-    """Return the template values of a page of the hosts that a stage rejects.
+    """Build the template values for a page with the hosts that a stage rejects.
 
     Raises :class:`NotFound` if the explanation has no such stage or page.
     """

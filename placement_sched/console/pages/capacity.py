@@ -55,7 +55,7 @@ _CONDITIONS = re.compile(rf"{_CONDITION}(?:&{_CONDITION})*")
 
 @dataclass(frozen=True)
 class CapacityForm:
-    """The parsed form: a request or several flavors, the parts to count, and changes."""
+    """The parsed form: a request or several flavors, the parts to count, and the changes."""
 
     values: MultiDict[str, str]
 
@@ -66,20 +66,20 @@ class CapacityForm:
 
     @property
     def all_flavors(self) -> bool:
-        """Return whether to count all stored flavors.
+        """Return whether to count instances of all stored flavors.
 
-        This is also so if the form has changes but neither a flavor nor sizes.
+        It is also true if the form has changes but neither a flavor nor sizes.
         """
         return bool(self.values.get("all")) or (bool(self.changes_typed) and not self._describes)
 
     @property
     def per(self) -> str:
-        """Return the kind of parts to count, empty for the whole cloud."""
+        """Return the kind of parts to count, or "" for the whole cloud."""
         per = self.values.get("per", "zone")
         return "" if per == _WHOLE else per
 
     def encode(self, **more: Sequence[str]) -> str:
-        """Return the query string with the changes as lines, and other fields replaced."""
+        """Encode the form as a query string with changes as lines and other fields replaced."""
         fields = {
             name: self.values.getlist(name)
             for name in self.values
@@ -133,12 +133,15 @@ class CapacityForm:
 
     @property
     def changes(self) -> list[Json]:
-        """Parse the changes. Raises :class:`Invalid` for a malformed line."""
+        """Parse the changes.
+
+        Raises :class:`Invalid` for a malformed line.
+        """
         return [change_of(line, LABELS["changes"]) for line in self.changes_typed]
 
     @property
     def is_asked(self) -> bool:
-        """Return whether there is anything to count."""
+        """Return whether the form has anything to count."""
         return self._describes or self.all_flavors
 
     @property
@@ -164,9 +167,10 @@ class CapacityForm:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """A capacity before and after the changes, None if there are none.
+    """A capacity before and after the changes of the form.
 
-    A count that was not finished is a lower bound, and has no difference.
+    ``after`` is None without changes. A count that was not finished is a lower bound, and has no
+    difference.
     """
 
     before: int
@@ -175,18 +179,18 @@ class Count:
 
     @property
     def value(self) -> int:
-        """Return the capacity after the changes, if there are any."""
+        """Return the capacity after the changes, or the only capacity without changes."""
         return self.before if self.after is None else self.after
 
     @property
     def difference(self) -> int | None:
-        """Return the change of the capacity, None without changes or if a count is unfinished."""
+        """Return the change of the capacity, or None if it is unknown."""
         return None if self.after is None or not self.is_exact else self.after - self.before
 
 
 @dataclass(frozen=True, slots=True)
 class FlavorRow:
-    """The capacity for a flavor, in each zone of the table, and in other parts below it."""
+    """The capacity for a flavor, per zone of the table and per other part."""
 
     name: str
     total: Count
@@ -256,7 +260,7 @@ def plan() -> flask.Response:
 
 
 def _answer(query: CapacityForm, names: Sequence[str]) -> dict[str, Any]:
-    """Return the template values of the answer, or of the parts to load."""
+    """Build the template values of the answer, or of the parts to load."""
     body, client = query.body, api_client()
     changes = expand_changes(client, query.changes)
     sent = body | ({"changes": changes} if changes else {})
@@ -289,7 +293,7 @@ def _answer(query: CapacityForm, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _plan(client: ApiClient, query: CapacityForm) -> Json:
-    """Return the moves for the changes, the affected instances, and the capacity after them."""
+    """Get the moves for the changes, the affected instances, and the capacity after them."""
     changes = expand_changes(client, query.changes)
     flavors = None if query.all_flavors else query.flavors
     document = client.ask(_PLAN, {"changes": changes, "flavors": flavors})
@@ -314,7 +318,7 @@ def shorten_reason(reason: str) -> str:
 
 
 def expand_changes(client: ApiClient, changes: Sequence[Json]) -> list[Json]:
-    """Replace conditions such as ``zone:az1&search:r07`` in changes by the hosts that match.
+    """Replace conditions such as ``zone:az1&search:r07`` in changes by matching hosts.
 
     Raises :class:`Invalid` if no host matches.
     """
@@ -346,7 +350,7 @@ def _expand(client: ApiClient, text: Any) -> list[Any]:
 
 
 def _list_zone_columns(client: ApiClient, query: CapacityForm) -> list[str]:
-    """Return the zones that have a column, none if the parts are no zones or too many."""
+    """List the zones that get a column, none if parts are no zones or too many."""
     if query.per != "zone":
         return []
     names = sorted(client.zone_names())
@@ -354,7 +358,7 @@ def _list_zone_columns(client: ApiClient, query: CapacityForm) -> list[str]:
 
 
 def _count_flavors(client: ApiClient, query: CapacityForm) -> dict[str, Any]:
-    """Return the rows of the flavors, before and after any changes."""
+    """Count the instances of each flavor, before and after any changes."""
     changes, body = expand_changes(client, query.changes), query.body
     names = client.aggregate_names()
     answers = [client.ask(_CAPACITY, body)]
@@ -464,14 +468,14 @@ def failover() -> flask.Response:
 
 
 def _list_failover_keys() -> list[str]:
-    """Return the domains of hosts that may fail together, with the keys in metadata."""
+    """List domains of hosts that may fail together, with the keys in metadata."""
     aggregates = api_client().list_visible("/compute/v2.1/os-aggregates", "aggregates")
     keys = {key for aggregate in aggregates for key in aggregate["metadata"]}
     return ["zone", "aggregate", *sorted(keys - {"availability_zone"})]
 
 
 def _list_choices() -> dict[str, Sequence[Any]]:
-    """Return the values to choose from that this caller may list."""
+    """List the values to choose from, as far as the caller may list them."""
     client = api_client()
     flavors = client.list_visible("/compute/v2.1/flavors/detail", "flavors")
     policies = client.list_visible("/scheduler/v1/policies", "policies")

@@ -29,7 +29,7 @@ _WIDTH = 100.0
 
 @dataclass(frozen=True, slots=True)
 class ResourceBar:
-    """The use of a resource: numbers and the width of the used part in percent."""
+    """The use of a resource: its numbers, and the width of the used part in percent."""
 
     name: str
     used: int
@@ -45,7 +45,7 @@ class ResourceBar:
 
     @property
     def words(self) -> str:
-        """Return the used amount and the capacity in the units of the resource class."""
+        """Format the used amount and the capacity in units of the resource class."""
         return format_used(self.used, self.capacity, self.name)
 
 
@@ -141,12 +141,12 @@ def _find_unknown_names(filters: Mapping[str, str]) -> Iterator[str]:
 
 
 def _build_bars(resources: Json, names: Mapping[str, str]) -> list[ResourceBar | None]:
-    """Return the bars of these classes, None for a class that the host lacks."""
+    """Build the bars of these classes, None for a class that the host lacks."""
     return [ResourceBar.of(name, resources[name]) if name in resources else None for name in names]
 
 
 def _flatten_tree(providers: Sequence[Json]) -> list[TreeRow]:
-    """Return the providers of a tree in depth-first order."""
+    """List the providers of a tree in depth-first order."""
     children: dict[str | None, list[Json]] = {}
     for provider in providers:
         children.setdefault(provider["parent_provider_uuid"], []).append(provider)
@@ -176,7 +176,7 @@ _FIRST_CLASSES = ("MEMORY_MB", "VCPU", "PCPU", "DISK_GB")
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """The use of a resource class by some hosts, with the number of hosts that are full."""
+    """The use of a resource class by several hosts, and how many of them are full."""
 
     name: str
     used: int
@@ -192,7 +192,7 @@ class Use:
 
 
 def build_use(sums: Json, name: str) -> Use | None:
-    """Return the use of a resource class by the hosts of sums, None if they have none of it."""
+    """Sum the use of a resource class by hosts, or return None if they have none."""
     amounts = sums["resources"].get(name)
     if amounts is None:
         return None
@@ -200,13 +200,13 @@ def build_use(sums: Json, name: str) -> Use | None:
 
 
 def add_uses(parts: Sequence[Json], name: str) -> Use:
-    """Return the use of a resource class by the hosts of all parts."""
+    """Sum the use of a resource class by the hosts of all parts."""
     uses = [use for part in parts if (use := build_use(part, name)) is not None]
     return Use(name, **{key: sum(getattr(use, key) for use in uses) for key in _SUMS})
 
 
 def choose_classes(parts: Sequence[Json], maximum: int) -> list[str]:
-    """Return the resource classes to show: first the usual classes, then the fullest."""
+    """Choose the resource classes to show: first the usual classes, then the fullest."""
     names = {name for part in parts for name in part["resources"]}
     uses = {name: add_uses(parts, name).percent for name in names}
     first = [name for name in _FIRST_CLASSES if name in names]
@@ -215,7 +215,7 @@ def choose_classes(parts: Sequence[Json], maximum: int) -> list[str]:
 
 
 def find_full(zones: Sequence[Json]) -> Iterator[Use]:
-    """Yield the resources that are nearly full in a zone, the fullest first."""
+    """Yield resources that are nearly full in a zone, fullest first."""
     uses = [use for zone in zones for name in zone["resources"] if (use := build_use(zone, name))]
     for use in sorted(uses, key=lambda use: (-use.percent, use.zone)):
         if use.percent >= NEARLY_FULL:

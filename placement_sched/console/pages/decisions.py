@@ -100,7 +100,7 @@ _SETTINGS = {"now": "the current settings", "then": "the settings of the decisio
 
 @dataclass(frozen=True, slots=True)
 class Facet:
-    """A value of a filter: its counts, and the query string with or without the value."""
+    """A value of a filter with its counts, and the query string with or without it."""
 
     name: str
     words: str
@@ -171,7 +171,7 @@ def _read_filters() -> dict[str, str]:
 
 
 def _build_query(client: ApiClient, filters: Mapping[str, str]) -> dict[str, str]:
-    """Return the query of the API: with times for ages, and the uuid of a named server."""
+    """Build the API's query: with times in place of ages, and a uuid in place of a name."""
     now = utcnow()
     query = dict(filters)
     for name in _TIMES:
@@ -211,7 +211,7 @@ def _find_server(client: ApiClient, query: Mapping[str, str]) -> Json | None:
 
 
 def _parse_when(text: str, now: datetime, label: str) -> str:
-    """Return the time of an age, of ``14:00``, or of ``yesterday`` with or without a time."""
+    """Parse an age, ``14:00``, or ``yesterday`` with or without a time, to a time."""
     match = _WHEN.fullmatch(text.lower())
     if match is None or not text:
         return parse_time(text, now, label)
@@ -279,7 +279,7 @@ def show(uuid: str) -> flask.Response:
 
 
 def _find_fit(decision: Json) -> Json | None:
-    """Return whether a request without a host would fit now, None if there is no answer."""
+    """Find out whether a request without a host would fit now, or return None."""
     if decision["outcome"] == model.SELECTED:
         return None
     try:
@@ -326,7 +326,7 @@ def _api_path(uuid: str) -> str:
 
 
 def _decision_values(decision: Json) -> dict[str, Any]:
-    """Return the template values that the pages of a decision share."""
+    """Build the template values that all pages of a decision share."""
     conditions = decision["conditions"] or {}
     overridden = conditions.get("overrides", {})
     return {
@@ -340,7 +340,7 @@ def _decision_values(decision: Json) -> dict[str, Any]:
 
 
 def _with_stored_flavor(spec: Json) -> Json:
-    """Return the request with a stored flavor of the same contents by name."""
+    """Replace a flavor object in a request by the name of an equal stored flavor."""
     flavor = spec.get("flavor")
     if not isinstance(flavor, dict) or not flavor.get("name"):
         return spec
@@ -354,7 +354,7 @@ def _with_stored_flavor(spec: Json) -> Json:
 
 
 def _list_server_names(decision: Json) -> dict[str, str]:
-    """Return the names of the recorded instances of a decision, by uuid."""
+    """Map the uuids of a decision's recorded instances to their names."""
     names = {}
     for place in decision["instances"][:_MAX_NAMES]:
         try:

@@ -90,7 +90,7 @@ def _count_fits() -> Mapping[str, Any]:
 
 
 def _fit_row(row: Json) -> Json:
-    """Return a flavor with its zones, the fewest first, and the main reason of its limit."""
+    """Build the row of a flavor: zones with least capacity first, and the main limit."""
     zones = sorted(row.get("per", ()), key=lambda part: (part["capacity"], str(part["name"])))
     stops = row["limited_by"]
     # A required trait that no host has stops more than a full host.
@@ -107,7 +107,7 @@ def _fit_row(row: Json) -> Json:
 
 
 def _get_visible(client: ApiClient, path: str, query: Mapping[str, str] | None = None) -> Any:
-    """Return a document, or None if this person may not read it."""
+    """Get a document, or None if this person may not read it."""
     try:
         return client.get(path, query)
     except ApiError:

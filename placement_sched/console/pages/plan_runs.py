@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of plans: a list with states, and the moves of a run. The pages only read them."""
+"""Pages of plan runs: the list with states, and the moves of a run.
+
+The pages only read the runs.
+"""
 
 from collections.abc import Callable, Mapping
 from urllib.parse import urlencode

@@ -62,13 +62,13 @@ def _get_policy(policies: Mapping[str, Json], name: str) -> Json:
 
 
 def _sort_options(policy: Json) -> list[tuple[str, Json]]:
-    """Return the options of a policy, sorted by source and name."""
+    """Sort the options of a policy by source and name."""
     options: Mapping[str, Json] = policy["options"]
     return sorted(options.items(), key=lambda pair: (_ORDER.index(pair[1]["source"]), pair[0]))
 
 
 def _compare_policies(policy: Json, other: Json) -> list[tuple[str, str, str]]:
-    """Return the differences between two policies: name, value and other value."""
+    """List the differences between two policies: name, value and other value."""
     rows = [
         (key.replace("_", " "), _join_names(policy[key]), _join_names(other[key]))
         for key in ("request_filters", "filters")

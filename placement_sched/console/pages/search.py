@@ -21,7 +21,7 @@ _HOST_ATTRIBUTE = "OS-EXT-SRV-ATTR:host"
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A match: its kind, its name, the path and query below ``/console``, and a detail."""
+    """A match of a search: kind, name, path and query below ``/console``, and a detail."""
 
     kind: str
     name: str
@@ -43,7 +43,7 @@ def index() -> flask.Response:
 
 
 def _search(client: ApiClient, text: str) -> list[Hit]:
-    """Return the matches of all kinds that this person may read.
+    """Search for matches of all kinds that this person may read.
 
     Raises :class:`ApiError` for callers who may not list hosts.
     """
@@ -58,7 +58,7 @@ def _search(client: ApiClient, text: str) -> list[Hit]:
 def _list_hits(
     search: Callable[[ApiClient, str], Iterator[Hit]], client: ApiClient, text: str
 ) -> list[Hit]:
-    """Return the matches of a kind until the API refuses a request.
+    """List the matches of a kind until the API rejects a request.
 
     The person may not list this kind, or the text is malformed for it.
     """
@@ -118,7 +118,7 @@ def _policies(client: ApiClient, text: str) -> Iterator[Hit]:
 
 
 def _decisions(client: ApiClient, text: str) -> Iterator[Hit]:
-    """Yield the decisions with a request id, of an instance, or with a uuid."""
+    """Yield the decisions with a text as request id, instance or uuid."""
     uuid = read_uuid(text)
     if uuid is not None:
         # A server that is recorded is a hit of its own, with the same address.

@@ -21,12 +21,12 @@ from placement_sched.model.image import Image
 
 
 def flavor_source(key: str, prefix: str = "hw") -> str:
-    """Return the name of an extra spec in errors."""
+    """Return an extra spec's name for errors."""
     return f"flavor extra spec '{prefix}:{key}'"
 
 
 def image_source(key: str, prefix: str = "hw") -> str:
-    """Return the name of an image property in errors."""
+    """Return an image property's name for errors."""
     return f"image property '{prefix}_{key}'"
 
 
@@ -58,12 +58,12 @@ class FlavorImage:
         return get("hw_firmware_type") == "uefi" and bool(get("hw_firmware_stateless"))
 
     def values(self, key: str, prefix: str = "hw") -> tuple[str | None, Any]:
-        """Return the values of flavor and image, each None if it is not set."""
+        """Return the values that flavor and image set, or None for each that sets none."""
         by_flavor = self.flavor.extra_specs.get(f"{prefix}:{key}")
         return by_flavor, self.image.properties.get(f"{prefix}_{key}")
 
     def source(self, key: str, prefix: str = "hw") -> str:
-        """Return the name of the key that sets a value: the flavor's, or else the image's."""
+        """Return the name of the key whose value counts: the flavor's, or else the image's."""
         by_flavor, by_image = self.values(key, prefix)
         in_flavor = by_flavor or by_image is None
         return flavor_source(key, prefix) if in_flavor else image_source(key, prefix)
@@ -82,7 +82,7 @@ class FlavorImage:
     def agreed_value(
         self, key: str, allowed: Collection[str] | None = None, prefix: str = "hw"
     ) -> str | None:
-        """Return the value of flavor or image, or None if neither sets it.
+        """Return the agreed value of flavor and image, or None if neither sets it.
 
         Raises :class:`Invalid` for two different values, and for a value that is not ``allowed``.
         """
@@ -95,7 +95,7 @@ class FlavorImage:
         return check_allowed(value, allowed, self.source(key, prefix))
 
     def agreed_flag(self, key: str) -> bool | None:
-        """Return the boolean of flavor or image, or None if neither sets it.
+        """Return the agreed boolean of flavor and image, or None if neither sets it.
 
         An extra spec that is not a boolean is false.
         """
@@ -111,12 +111,12 @@ class FlavorImage:
 def agreed(
     key: str, allowed: Collection[str] | None = None, prefix: str = "hw"
 ) -> "cached_property[str | None]":
-    """Define a cached property of a :class:`FlavorImage` with an agreed value."""
+    """Define a cached property for the agreed value of flavor and image."""
     return cached_property(lambda request: request.agreed_value(key, allowed, prefix))
 
 
 def agreed_flag(key: str) -> "cached_property[bool]":
-    """Define a cached property of :class:`FlavorImage`, an agreed boolean."""
+    """Define a cached property for the agreed boolean of flavor and image."""
     return cached_property(lambda request: bool(request.agreed_flag(key)))
 
 
@@ -139,7 +139,7 @@ _POLICY = f"{flavor_source('cpu_policy')} or {image_source('cpu_policy')}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinning:
-    """The pinned CPUs and the policies for them, each None if it is not set."""
+    """The CPUs to pin and the policies for them, each None if it is not set."""
 
     cpu_policy: str | None
     thread_policy: str | None
@@ -153,11 +153,11 @@ class Pinning:
 
 
 class RequestedCPUs(FlavorImage):
-    """The CPU requests of flavor and image, each value cached."""
+    """The CPU requests of flavor and image, each read once."""
 
     @cached_property
     def policy(self) -> str | None:
-        """Return ``dedicated``, ``shared`` or ``mixed``, or None without a policy.
+        """Return the CPU policy: ``dedicated``, ``shared``, ``mixed`` or None.
 
         The policy of the flavor takes precedence. An image may not pin more CPUs than the flavor.
         """
@@ -168,7 +168,7 @@ class RequestedCPUs(FlavorImage):
 
     @cached_property
     def thread_policy(self) -> str | None:
-        """Return ``prefer``, ``isolate`` or ``require``, or None if no policy is set.
+        """Return the CPU thread policy: ``prefer``, ``isolate``, ``require`` or None.
 
         A flavor's ``prefer`` overrides any policy of the image. Otherwise both must be equal.
         """
@@ -179,7 +179,7 @@ class RequestedCPUs(FlavorImage):
 
     @cached_property
     def emulator_threads(self) -> str | None:
-        """Return the emulator threads policy, ``isolate`` or ``share``, or None."""
+        """Return the emulator threads policy: ``isolate``, ``share`` or None."""
         policy = self.flavor.extra_specs.get("hw:emulator_threads_policy")
         return check_allowed(policy, (ISOLATE, "share"), _EMULATOR) if policy else None
 
@@ -231,7 +231,7 @@ class RequestedCPUs(FlavorImage):
 
     @cached_property
     def pinning(self) -> Pinning:
-        """Return the pinned CPUs after checking all CPU requests.
+        """Return the CPUs to pin, after a check of all CPU requests.
 
         Without a policy, ``resources:PCPU`` means ``dedicated`` and ``resources:VCPU`` means
         ``shared``. Without a thread policy, the trait HW_CPU_HYPERTHREADING means a thread policy.
@@ -261,7 +261,7 @@ class RequestedCPUs(FlavorImage):
 
     @property
     def needs_sibling_threads(self) -> bool:
-        """Return whether CPUs are pinned to sibling threads, by flavor or image."""
+        """Return whether flavor or image require sibling threads for pinned CPUs."""
         threads = self.values("cpu_thread_policy")
         return DEDICATED in self.values("cpu_policy") and REQUIRE in threads
 
@@ -303,7 +303,7 @@ class RequestedCPUs(FlavorImage):
         return {"forbidden": ISOLATE, "required": REQUIRE}.get(requirement, self.thread_policy)
 
     def _amount(self, name: str) -> tuple[int, str]:
-        """Return the amount of a class in all groups, and the names of its keys.
+        """Sum the amounts of a class in all groups, and name the keys that request it.
 
         Invalid values are ignored.
         """

@@ -10,7 +10,7 @@ from placement_sched.model.flavor import Flavor
 
 
 def parse_cpus(text: str) -> frozenset[int]:
-    """Parse CPU numbers and ranges, without the CPUs after a ``^`` in any position.
+    """Parse CPU numbers and ranges, less CPUs that ``^`` excludes in any position.
 
     Raises :class:`ValueError`, with the invalid part, for an invalid text and for a text of more
     than :data:`MAX_CPU_SET_CHARACTERS` characters.
@@ -57,7 +57,7 @@ def all_cpus(flavor: Flavor) -> frozenset[int]:
 
 
 def masked_cpus(flavor: Flavor, mask: str, source: str) -> frozenset[int]:
-    """Parse a CPU mask, which excludes CPUs of the flavor if it begins with ``^``.
+    """Parse a CPU mask, relative to all CPUs of the flavor if it begins with ``^``.
 
     Raises :class:`Invalid`, naming its ``source``, for an invalid mask.
     """

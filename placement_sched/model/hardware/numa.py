@@ -37,7 +37,7 @@ class NUMAPagesTopology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkMetadata:
-    """The networks that NUMA nodes are near to, or that an instance is attached to."""
+    """The networks near to NUMA nodes, or the networks of an instance."""
 
     physnets: frozenset[str] = frozenset()
     tunneled: bool = False
@@ -76,7 +76,7 @@ class NUMACell:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Return the node of a cell in a stored report."""
+        """Read a NUMA node from a cell of a stored report."""
         values = {item.name: document[item.name] for item in fields(cls)}
         values |= {name: frozenset(values[name]) for name in ("cpuset", "pcpuset", "pinned_cpus")}
         values["siblings"] = tuple(map(frozenset, values["siblings"]))
@@ -91,12 +91,12 @@ class NUMACell:
 
     @cached_property
     def free_siblings(self) -> tuple[frozenset[int], ...]:
-        """Return the free threads for pinning of each core, possibly none."""
+        """Return the free threads for pinning of each core, which may be none."""
         return tuple(threads & self.free_pcpus for threads in self.siblings)
 
     @cached_property
     def free_cores(self) -> tuple[tuple[int, ...], ...]:
-        """Return the free threads of cores that have any.
+        """Return the free threads of each core with a free thread.
 
         Without reported cores each CPU is a core.
         """
@@ -120,11 +120,11 @@ class NUMACell:
         return any(len(threads) > 1 for threads in self.siblings)
 
     def pages_of(self, size_kb: int) -> NUMAPagesTopology | None:
-        """Return the pages of a size in KiB, or None."""
+        """Return the node's memory pages of a size in KiB, or None."""
         return next((pages for pages in self.mempages if pages.size_kb == size_kb), None)
 
     def can_fit_pagesize(self, pagesize: int, memory: int, use_free: bool = True) -> bool:
-        """Return whether ``memory`` (KiB) is a multiple of the page size and fits.
+        """Return whether ``memory`` (KiB) fits into whole pages of this size.
 
         With ``use_free`` it must fit into the free pages, else into all pages. Raises
         :class:`ValueError` for a size without pages on the node.
@@ -137,7 +137,7 @@ class NUMACell:
 
 
 class NUMATopology:
-    """The NUMA nodes of a host, false without nodes.
+    """The NUMA nodes of a host, whose truth value is false without nodes.
 
     A report is parsed on first access to its nodes, which most requests never need.
     """
@@ -175,7 +175,7 @@ class NUMATopology:
 
 
 class ReportedTopology(dict[str, Any]):
-    """The stored JSON object of a topology, parsed once for all requests.
+    """The stored JSON object of a NUMA topology, parsed once for all requests.
 
     ``schemas/node_report.py`` has added the missing keys of the report.
     """
@@ -189,7 +189,7 @@ class ReportedTopology(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NUMATopologyLimits:
-    """The allocation ratios of a host's NUMA nodes, and requested networks.
+    """Limits for NUMA nodes of a host: allocation ratios and requested networks.
 
     With ``packing`` the most used nodes are tried first, else the least used. The limits of a
     selection in JSON omit ``packing``.
@@ -229,7 +229,7 @@ class InstanceNUMACell:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], position: int) -> Self:
-        """Return the node of a request's JSON object, with its position as default id."""
+        """Read a NUMA node from a request's JSON object, with its position as default id."""
         values: dict[str, Any] = {item.name: document.get(item.name) for item in fields(cls)}
         values |= {name: frozenset(values[name] or ()) for name in ("cpuset", "pcpuset")}
         return cls(**{**values, "id": position if values["id"] is None else values["id"]})
@@ -284,7 +284,7 @@ class InstanceNUMATopology:
 
     @property
     def cpu_policy(self) -> str | None:
-        """Return the common CPU policy of the nodes."""
+        """Return the CPU policy that all nodes have in common."""
         return self.cells[0].cpu_policy if self.cells else None
 
     @property
@@ -300,7 +300,7 @@ STEPS_PER_CHECK = 10
 
 
 class FitBudget:
-    """The work budget of arrangement searches, for all hosts of a request."""
+    """The work that arrangement searches may do, for all hosts of a request."""
 
     def __init__(self, steps: int | None = None) -> None:
         """Allow ``steps`` steps, by default :data:`MAX_NUMA_STEPS`."""
@@ -342,12 +342,13 @@ def first_arrangement(
     effort: FitBudget | None = None,
     steps_per_check: int = STEPS_PER_CHECK,
 ) -> tuple[int, ...] | None:
-    """Return a distinct place for each item that ``accepts`` allows, or None.
+    """Return the first arrangement of items on different places that ``accepts`` allows.
 
-    The items are the NUMA nodes of an instance, and the places the NUMA nodes of a host. ``places``
-    has the places that fit each item, best first, and is iterated repeatedly. The order of earlier
-    items has precedence. ``accepts`` must depend neither on the order of places nor on the choice
-    among places of equal ``kinds``. Without ``kinds`` all places differ.
+    Returns the place of each item, or None without such an arrangement. The items are the NUMA
+    nodes of an instance, and the places the NUMA nodes of a host. ``places`` has the places that
+    fit each item, best first, and is iterated repeatedly. The order of earlier items has
+    precedence. ``accepts`` must depend neither on the order of places nor on the choice among
+    places of equal ``kinds``. Without ``kinds`` all places differ.
 
     The kinds of the places already used determine whether the remaining items fit. Therefore, each
     such combination is tried only once, and the number of attempts does not grow with the factorial
@@ -418,7 +419,7 @@ class _Search:
             self._has_no_room = not self._have_room(())
 
     def _have_room(self, used: Sequence[int]) -> bool:
-        """Return whether all remaining items can have a place at once (augmenting paths)."""
+        """Return whether all remaining items can get different places (augmenting paths)."""
         items: dict[int, int] = {}
 
         def settle(item: int, visited: set[int]) -> bool:
@@ -443,7 +444,7 @@ class _Search:
 
     @cached_property
     def _classes(self) -> Mapping[int, int]:
-        """Return a number for each place.
+        """Number the places by kind.
 
         It is equal for places of the same kind that fit the same items.
         """

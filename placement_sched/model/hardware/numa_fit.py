@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Placement of the NUMA nodes of an instance on the NUMA nodes of a host.
+"""Placement of an instance's NUMA nodes on the NUMA nodes of a host.
 
 Sources: nova's documentation, "CPU topologies", "Huge pages" and "Networking" ("NUMA Affinity"),
 and "Configuration Options", ``[compute] packing_host_numa_cells_allocation_strategy``.
@@ -45,7 +45,7 @@ def fit_cell(
     limits: numa.NUMATopologyLimits | None = None,
     reserved: int = 0,
 ) -> FittedNUMACell | str:
-    """Return the instance's node placed on a host's node, or the missing resource.
+    """Fit an instance's NUMA node to a host's node, or return the missing resource.
 
     ``reserved`` is the number of extra CPUs for the emulator's threads, if CPUs are pinned.
     """
@@ -77,7 +77,7 @@ def fit_cell(
 def memory_shortage(
     host: NUMACell, cell: InstanceNUMACell, limits: numa.NUMATopologyLimits | None
 ) -> str | None:
-    """Return the memory that is missing by the allocation ratio, or None.
+    """Describe missing memory under the allocation ratio, or return None.
 
     For nodes with dedicated CPUs the ratio is ignored, see :func:`plain_shortage`.
     """
@@ -91,7 +91,7 @@ def memory_shortage(
 
 
 def plain_shortage(host: NUMACell, cell: InstanceNUMACell) -> str | None:
-    """Return why memory of the smallest pages does not suffice, or None.
+    """Describe missing memory in the smallest pages, or return None.
 
     This function is for instances without a page size. An instance never gets more than the total
     memory of the host's node, and with pinned CPUs only free memory. A node without reported pages
@@ -111,7 +111,7 @@ def plain_shortage(host: NUMACell, cell: InstanceNUMACell) -> str | None:
 
 
 def choose_pages(host: NUMACell, cell: InstanceNUMACell) -> int | str:
-    """Return the size in KiB of suitable free pages, or why there are none.
+    """Return the size of pages to use in KiB, or why no free pages are suitable.
 
     Among the sizes of a keyword the largest sufficient size is chosen. The instance's node must
     have a page size or keyword.
@@ -144,7 +144,7 @@ def smallest_page(host: NUMACell) -> int | None:
 def shared_shortage(
     host: NUMACell, cell: InstanceNUMACell, limits: numa.NUMATopologyLimits | None
 ) -> str | None:
-    """Return the missing shared CPUs, or None.
+    """Describe missing shared CPUs, or return None.
 
     An instance never gets more shared CPUs than the node has.
     """
@@ -162,7 +162,7 @@ def shared_shortage(
 
 
 def pin_cell(host: NUMACell, cell: InstanceNUMACell, reserved: int) -> PinnedCPUs | str:
-    """Return the pinning of the node's CPUs, or why it is impossible.
+    """Pin the CPUs of a NUMA node, or return why it is impossible.
 
     ``reserved`` is the number of extra CPUs for the emulator's threads. As in nova, an instance
     with pinned CPUs may have nodes without pinned CPUs within limits.
@@ -196,7 +196,7 @@ def _pages_text(host: NUMACell, size: int, *, free: bool) -> str:
 def _pin_isolated(
     host: NUMACell, cell: InstanceNUMACell, cores: Sequence[Sequence[int]], reserved: int
 ) -> PinnedCPUs | str:
-    """Pin to a thread each of separate free cores.
+    """Pin each CPU to a thread of a separate free core.
 
     As in nova this requires equal sets of shared and dedicated CPUs, as on hosts before Train.
     Other hosts with several threads per core do not support this policy.
@@ -224,7 +224,7 @@ def _add_reserved(
 def _choose_cpus(
     cores: Sequence[Sequence[int]], requested: int, *, siblings_only: bool
 ) -> Sequence[int] | None:
-    """Return the CPUs to pin to, full cores first, or None if there are too few.
+    """Choose the host's CPUs for pinning, full cores first, or return None.
 
     Single threads are used last, unless siblings are required.
     """
@@ -251,7 +251,7 @@ def fit_candidates(
     candidates: Sequence[_AllocationCandidate] | None,
     effort: FitBudget | None = None,
 ) -> Sequence[_AllocationCandidate] | Rejection | None:
-    """Return the allocation candidates that fit, or the rejection.
+    """Return the allocation candidates that fit, or the rejection of the host.
 
     Candidates differ in their providers of PCI devices. ``candidates`` may be None for an instance
     without PCI devices. The result is None if the instance fits regardless of the candidate.
@@ -287,7 +287,7 @@ def fit_to_host(
     limits: numa.NUMATopologyLimits | None = None,
     devices: Devices | None = None,
 ) -> tuple[FittedNUMACell, ...] | Rejection:
-    """Return the instance's nodes placed on the host, or the rejection.
+    """Place the instance's NUMA nodes on a host, or return the rejection of the host.
 
     Each node of the instance is placed on a different node of the host. Without ``limits``, memory
     and shared CPUs may be overcommitted without limit.
@@ -304,7 +304,7 @@ def _note_incomplete_search(rejection: Rejection) -> Rejection:
 
 
 def with_usage(host: numa.NUMATopology, fitted: Iterable[FittedNUMACell]) -> numa.NUMATopology:
-    """Return a copy of a host's nodes with an instance on them."""
+    """Return a copy of a host's NUMA nodes, less the resources of an instance."""
     by_id = {cell.id: cell for cell in fitted}
     return numa.NUMATopology(
         _add_usage(cell, by_id[cell.id]) if cell.id in by_id else cell for cell in host.cells
@@ -313,10 +313,10 @@ def with_usage(host: numa.NUMATopology, fitted: Iterable[FittedNUMACell]) -> num
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A node of an instance on each node of a host, evaluated on demand.
+    """The fit of an instance's node on each node of a host, evaluated on demand.
 
-    ``reserved`` is the number of CPUs for the emulator's threads. ``fits``, by the index of the
-    host's node, is shared by nodes with equal requests.
+    ``reserved`` is the number of CPUs for the emulator's threads. ``fits`` maps the index of a
+    host's node to the fit, and is shared by nodes with equal requests.
     """
 
     cell: numa.InstanceNUMACell
@@ -354,7 +354,7 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class _Placements:
-    """The host's nodes in the order of trial, with each node of an instance on them.
+    """A host's nodes in the order of trial, with the fits of the instance's nodes.
 
     ``networks`` are the requested networks that the host has at certain nodes.
     """
@@ -397,9 +397,10 @@ class _Placements:
     def _check_distance(
         self, places: Sequence[int], devices: Devices | None
     ) -> Callable[[], Rejection] | None:
-        """Return a function that builds the rejection of distant nodes, or None.
+        """Check distances of nodes to devices and networks, and return a rejection's builder.
 
-        This method is called once, although hundreds of sets of nodes may be tried.
+        Returns None if the distances are allowed. This method is called once, although hundreds of
+        sets of nodes may be tried.
         """
         if devices is not None and not devices.can_serve(self._fitted(places)):
             return lambda: reject_far_devices(devices.near, len(devices.requests))
@@ -440,7 +441,7 @@ def in_order(
     *,
     packing: bool = False,
 ) -> Sequence[NUMACell]:
-    """Return the host's nodes, least used first or, with ``packing``, most used first.
+    """Sort the host's nodes: least used first, or most used first with ``packing``.
 
     Usage compares devices, CPUs, then memory. Nodes with PCI devices come first for an instance
     that requests devices, and last for others. The order is unchanged if every node is needed.
@@ -513,7 +514,7 @@ def _add_usage(host: NUMACell, fitted: FittedNUMACell) -> NUMACell:
 
 
 def reject_too_few_nodes(host: numa.NUMATopology, instance: InstanceNUMATopology) -> Rejection:
-    """Return the rejection of a host with fewer NUMA nodes than the instance."""
+    """Build the rejection of a host that has fewer NUMA nodes than the instance."""
     requested, available = len(instance), len(host)
     has = f"the host has {available}" if available else "the host reports no NUMA topology"
     return Rejection(
@@ -522,7 +523,7 @@ def reject_too_few_nodes(host: numa.NUMATopology, instance: InstanceNUMATopology
 
 
 def reject_far_devices(devices: Mapping[int, int], requested: int) -> Rejection:
-    """Return the rejection of a host whose PCI devices are far from the fitting nodes."""
+    """Build the rejection of a host with PCI devices far from the fitting nodes."""
     locations = ", ".join(f"{count} at NUMA node {node}" for node, count in sorted(devices.items()))
     return Rejection(
         f"{requested} PCI request{'s' * (requested != 1)} cannot be served near NUMA nodes with "

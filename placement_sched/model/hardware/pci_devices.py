@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Free PCI devices of a host, in pools of similar devices, with their location.
+"""Free PCI devices of a host, in pools of similar devices.
 
-Source: nova's documentation, "Attaching physical PCI devices to guests", and nova 34's
-``PciDeviceStats`` observed.
+A pool has devices at the same location. Source: nova's documentation, "Attaching physical PCI
+devices to guests", and nova 34's ``PciDeviceStats`` observed.
 """
 
 from collections import Counter
@@ -43,7 +43,7 @@ class ReportedPool(Pool):
 
     @classmethod
     def of(cls, pool: Mapping[str, Any]) -> Self:
-        """Build a pool of a report."""
+        """Convert a pool of a report."""
         try:
             kind = frozenset(item for item in pool.items() if item[0] not in _PER_HOST_KEYS)
             return cls(pool, _KINDS.setdefault(kind, kind))
@@ -89,12 +89,12 @@ class DeviceRequest:
         return self.request.numa_policy or "legacy"
 
     def values(self, key: str) -> list[Any]:
-        """Return the value of ``key`` in each spec, None if it is not set."""
+        """Return the value of ``key`` in each spec of the request, or None."""
         return [spec.get(key) for spec in self.request.spec]
 
 
 def providers_of(request: InstancePCIRequest, mappings: Mappings | None) -> Counter[str]:
-    """Return the number of devices allocated from each provider, if any.
+    """Count the devices that placement allocates from each provider.
 
     The group of each device is named ``<request_id>-<number>``. Without mappings, ``rp_uuids`` of
     the request's first spec are used, as written by nova after the selection of hosts. Placement
@@ -113,7 +113,7 @@ def providers_of(request: InstancePCIRequest, mappings: Mappings | None) -> Coun
 
 
 def with_providers(requests: InstancePCIRequests, mappings: Mappings) -> InstancePCIRequests:
-    """Return the requests with their providers in ``rp_uuids``, as nova writes them.
+    """Write the providers of devices into ``rp_uuids`` of the requests, as nova does.
 
     This records which devices were allocated, for later evaluation with other candidates.
     """
@@ -126,7 +126,7 @@ def with_providers(requests: InstancePCIRequests, mappings: Mappings) -> Instanc
 
 
 def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
-    """Return the pools without the devices of a request, or None if too few.
+    """Take the devices of a request from the pools, or return None if they do not suffice.
 
     Matching pools are used in their order, near pools first, and only the pools of providers that
     placement names. Empty pools are left out.
@@ -154,7 +154,7 @@ def take_devices(pools: Pools, demand: DeviceRequest) -> list[Pool] | None:
 
 
 def shortage(pools: Pools, demand: DeviceRequest) -> Rejection | None:
-    """Return the rejection with the count after each step, or None if devices suffice."""
+    """Return the rejection with the number of devices after each step, or None."""
     fitting, steps = pools, [f"{number_of(pools)} free"]
     for name, keep in _STEPS:
         count_before, fitting = number_of(fitting), keep(fitting, demand)
@@ -214,7 +214,7 @@ def _with_count(pool: Pool, number: int) -> Pool:
 
 
 def _is_split(pools: Pools) -> bool:
-    """Return whether any provider has several pools, so that the choice is ambiguous."""
+    """Return whether the choice is ambiguous because a provider has several pools."""
     uuids = [pool["rp_uuid"] for pool in pools if "rp_uuid" in pool]
     return len(set(uuids)) < len(uuids)
 
@@ -347,7 +347,7 @@ class ReportedPools:
 
     @cached_property
     def sockets(self) -> Mapping[int, int | None]:
-        """Return the socket of each NUMA node of the host, by node id."""
+        """Map each NUMA node of the host to its socket."""
         cells = (self._numa_topology or {}).get("cells", ())
         return {cell["id"]: cell.get("socket") for cell in cells}
 
@@ -372,7 +372,7 @@ class PciPools:
     def of(
         cls, pools: Sequence[Mapping[str, Any]], numa_topology: Mapping[str, Any] | None = None
     ) -> Self:
-        """Build the pools of a report."""
+        """Create the pools from a report."""
         return cls(ReportedPools(pools, numa_topology))
 
     @property
@@ -420,7 +420,7 @@ class PciPools:
     def why_not(
         self, requests: Requests, provider_mapping: Mappings | None = None, numa_cells: Cells = None
     ) -> Rejection | None:
-        """Return the rejection of the first request that cannot be served, or None."""
+        """Return the rejection of the first request without enough devices, or None."""
         for pools, demand, remaining in self._serve_in_order(
             requests, provider_mapping, numa_cells
         ):
@@ -452,7 +452,7 @@ class PciPools:
     def what_counts(
         self, requests: Requests, provider_mapping: Mappings | None = None
     ) -> Callable[[int], Hashable]:
-        """Return a key function of node ids for :meth:`support_requests`.
+        """Return a function that maps node ids to keys for :meth:`support_requests`.
 
         The result of :meth:`support_requests` is equal for nodes with equal keys. The key has the
         requested devices of the node. It includes the node itself if several requests compete for
@@ -487,7 +487,7 @@ class PciPools:
     def _serve_in_order(
         self, requests: Requests, mappings: Mappings | None, cells: Cells
     ) -> Iterator[tuple[Pools, DeviceRequest, list[Pool] | None]]:
-        """Yield pools before, demand and pools after each request.
+        """Yield the pools before each request, its demand, and the pools after it.
 
         If the devices do not suffice, the pools after are None, and the iteration ends.
         """
@@ -504,7 +504,7 @@ class PciPools:
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """A host's PCI devices, the requests for them, and an allocation candidate's providers.
+    """PCI devices of a host, with requests for them and a candidate's providers.
 
     ``stats`` is ``host_state.pci_stats``: :class:`PciPools`, or a plugin's replacement.
     """
@@ -515,7 +515,7 @@ class Devices:
 
     @property
     def near(self) -> Counter[int]:
-        """Return the number of devices by NUMA node."""
+        """Count the devices near each NUMA node."""
         counts: Counter[int] = Counter()
         for pool in self.stats.now if isinstance(self.stats, PciPools) else self.stats.pools:
             if pool.get("numa_node") is not None:
@@ -528,9 +528,9 @@ class Devices:
         return not requests or bool(self.stats.support_requests(requests, self.mapping, cells))
 
     def what_counts(self) -> Callable[[int], Hashable]:
-        """Return a key function of node ids for :meth:`can_serve`, see :class:`PciPools`.
+        """Return a function that maps node ids to keys for :meth:`can_serve`.
 
-        With a plugin's replacement each node has its own key.
+        See :class:`PciPools`. With a plugin's replacement each node has its own key.
         """
         if not self.requests:
             return lambda _node: None
@@ -542,7 +542,7 @@ class Devices:
 def devices_of(
     stats: Any, requests: InstancePCIRequests | None, mapping: Mapping[str, Sequence[str]] | None
 ) -> Devices | None:
-    """Return a host's devices with the requests, or None without devices."""
+    """Combine a host's devices with requests, or return None for a host without devices."""
     if not hasattr(stats, "support_requests"):
         return None
     return Devices(stats, () if requests is None else requests.requests, mapping)

@@ -46,10 +46,11 @@ _VALUES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alias:
-    """A name for devices that match any of ``specs``, with a NUMA affinity policy.
+    """A PCI alias: a name for devices that match any of ``specs``.
 
-    A spec has ``vendor_id``, ``product_id``, ``dev_type``, ``capability_type``, ``live_migratable``
-    (``true`` or ``false``), ``resource_class`` and ``traits``, as far as the alias sets them.
+    The alias has a NUMA affinity policy. A spec has ``vendor_id``, ``product_id``, ``dev_type``,
+    ``capability_type``, ``live_migratable`` (``true`` or ``false``), ``resource_class`` and
+    ``traits``, as far as the alias sets them.
     """
 
     name: str
@@ -95,7 +96,7 @@ def _parse_alias(text: str) -> Alias:
 
 
 def _device_spec(text: str, spec: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the properties of the device, under the names in device pools."""
+    """Yield the properties of a device under their names in device pools."""
     for key, value in spec.items():
         if key == "live_migratable":
             try:
@@ -171,7 +172,7 @@ class InstancePCIRequest(NovaObject):
 
     @cached_property
     def named(self) -> frozenset[str]:
-        """Return the keys of the specs that are properties of the devices."""
+        """Return the keys of the specs that name properties of devices."""
         return frozenset().union(*self.spec) - OF_PLACEMENT
 
     @cached_property
@@ -185,7 +186,7 @@ class InstancePCIRequest(NovaObject):
 
     @cached_property
     def described(self) -> str:
-        """Return the required properties of the devices for messages."""
+        """Describe the required properties of the devices for messages."""
         specs = (
             ", ".join(f"{key} {value}" for key, value in spec.items() if key not in OF_PLACEMENT)
             for spec in self.spec
@@ -199,7 +200,7 @@ class InstancePCIRequest(NovaObject):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstancePCIRequests(NovaObject):
-    """All PCI requests of an instance, true even without requests, as in nova."""
+    """All PCI requests of an instance, whose truth value is always true, as in nova."""
 
     requests: tuple[InstancePCIRequest, ...] = ()
 
@@ -227,7 +228,7 @@ class InstancePCIRequests(NovaObject):
 def pci_requests(
     flavor: Flavor, affinity_policy: str | None, aliases: Mapping[str, Alias]
 ) -> tuple[InstancePCIRequest, ...]:
-    """Return a request for each ``alias:count`` of the flavor, in its order.
+    """Build a PCI request from each ``alias:count`` of the flavor, in order.
 
     ``affinity_policy`` of flavor and image overrides the policy of the aliases. Ids are
     deterministic, so that a repeated request is equal. Raises :class:`Invalid`, naming the extra

@@ -52,7 +52,7 @@ _SOUND_MODELS = ("sb16", "es1370", "pcspk", "ac97", "ich6", "ich9", "usb", "virt
 
 
 class RequestedDevices(FlavorImage):
-    """The device and firmware requests of flavor and image, each value cached.
+    """The device and firmware requests of flavor and image, each read once.
 
     Each property is None, False or empty if nothing is requested.
     """
@@ -72,12 +72,12 @@ class RequestedDevices(FlavorImage):
 
     @property
     def device_profile(self) -> str | None:
-        """Return the name of the flavor's cyborg device profile for accelerators."""
+        """Return the name of the cyborg device profile in the flavor."""
         return self.flavor.extra_specs.get("accel:device_profile")
 
     @cached_property
     def pmem_namespaces(self) -> Mapping[str, int]:
-        """Return the number of ``hw:pmem`` namespaces, by the resource class of their label."""
+        """Map the resource class of each ``hw:pmem`` label to its number of namespaces."""
         labels = self.flavor.extra_specs.get("hw:pmem", "").split(",")
         return Counter(
             os_resource_classes.normalize_name(f"PMEM_NAMESPACE_{label.strip()}")
@@ -87,7 +87,7 @@ class RequestedDevices(FlavorImage):
 
     @cached_property
     def tpm_traits(self) -> tuple[str, ...]:
-        """Return the traits of the TPM's model and version.
+        """Return the traits for model and version of the requested TPM.
 
         A version requests a TPM, a model alone does not. The CRB model needs version 2.0.
         """
@@ -118,7 +118,7 @@ _PAGE_KEYWORDS = {"small": PAGES_SMALL, "large": PAGES_LARGE, "any": PAGES_ANY}
 
 @dataclass(frozen=True, slots=True)
 class EncryptionModel:
-    """A model of memory encryption, and its needs in addition to the trait of its CPU."""
+    """A model of memory encryption, and its requirements besides the trait of the CPU."""
 
     trait: str
     locks_memory: bool = False
@@ -136,11 +136,11 @@ _MODELS = {
 
 
 class RequestedMemory(FlavorImage):
-    """The memory requests of flavor and image, each value cached."""
+    """The memory requests of flavor and image, each read once."""
 
     @cached_property
     def page_size(self) -> float | None:
-        """Return the page size in KiB or a page size keyword, or None if it is not set.
+        """Return the page size in KiB, a page size keyword, or None if it is not set.
 
         Keywords are :data:`PAGES_SMALL`, :data:`PAGES_LARGE` and :data:`PAGES_ANY`. A size in
         kilobits may be a fraction. An image may choose only if its flavor has ``large`` or ``any``.
@@ -233,7 +233,7 @@ def _node_count(request: FlavorImage) -> int | None:
 
 
 def _shares(request: FlavorImage, nodes: int) -> Iterable[_Share]:
-    """Return the explicit share of each node, or equal shares."""
+    """Return the share of each NUMA node in CPUs and memory: explicit or equal."""
     flavor, cpus = request.flavor, _read_per_node(request, "numa_cpus", cpu_set)
     memory = _read_per_node(request, "numa_mem", _parse_memory)
     if cpus is None and memory is None:
@@ -255,7 +255,7 @@ def _shares(request: FlavorImage, nodes: int) -> Iterable[_Share]:
 def _read_per_node(
     request: FlavorImage, key: str, read: Callable[[str, str], Any]
 ) -> Sequence[Any] | None:
-    """Return the values of flavor or image for the nodes from 0 on, or None."""
+    """Read the values of flavor or image for nodes 0, 1 and so on, or None."""
     extra_specs = request.flavor.extra_specs
     keys = (f"{key}.{node}" for node in range(MAX_NUMA_NODES))
     names_in_flavor = takewhile(lambda name: f"hw:{name}" in extra_specs, keys)
@@ -301,7 +301,7 @@ def _check_cpus(flavor: Flavor, by_node: Sequence[frozenset[int]]) -> None:
 
 
 class RequestedHardware(FlavorImage):
-    """The hardware requests of a flavor and an image.
+    """All hardware requests of a flavor and an image.
 
     Each value is read on first access and cached. A request with explicit NUMA nodes is therefore
     never rejected for the NUMA keys of its flavor.
@@ -352,5 +352,5 @@ class RequestedHardware(FlavorImage):
         return InstanceNUMATopology(cells=tuple(cells), emulator_threads_policy=threads)
 
     def pci_requests(self, aliases: Mapping[str, Alias]) -> tuple[InstancePCIRequest, ...]:
-        """Return the requests for the devices of the flavor's aliases."""
+        """Build the requests for the devices of the flavor's aliases."""
         return pci_requests(self.flavor, self.devices.pci_affinity_policy, aliases)

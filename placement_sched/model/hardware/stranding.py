@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Amounts of hosts that flavors cannot use, in columns over hosts.
+"""Stranded resources: free amounts that flavors cannot use, in columns over hosts.
 
 As many instances of a flavor as fit are placed on a host. The amounts that remain free are stranded
 for this flavor, as in a capacity report. A flavor with NUMA nodes fits as often as its nodes fit on
@@ -58,14 +58,14 @@ class FreeAmounts(NamedTuple):
     limited: NDArray[np.bool_]
 
     def less(self, demand: Sequence[int]) -> "FreeAmounts":
-        """Return the amounts less these amounts of the first classes on each host."""
+        """Subtract these amounts of the first classes on each host."""
         hosts = self.hosts.copy()
         hosts[:, : len(demand)] -= demand
         return self._replace(hosts=np.maximum(hosts, 0.0))
 
 
 class FlavorAmounts(NamedTuple):
-    """The amounts of a flavor by class: in total, and on each of its NUMA nodes, if any."""
+    """The amounts of a flavor by class, in total and on each of its NUMA nodes."""
 
     total: Mapping[str, int]
     node: Mapping[str, int]
@@ -73,7 +73,7 @@ class FlavorAmounts(NamedTuple):
 
 
 class _Nodes(NamedTuple):
-    """The NUMA nodes of a host with their free amounts, and its CPUs for pinning alone."""
+    """The NUMA nodes of a host with their free amounts, and the CPUs used only for pinning."""
 
     ids: Sequence[int]
     rows: Sequence[Sequence[int]]
@@ -92,11 +92,11 @@ _values_of = attrgetter(
 
 @dataclass(frozen=True)
 class FlavorTable:
-    """The amounts of the flavors of a cloud. Flavors of equal amounts count once.
+    """The amounts that the flavors of a cloud request, in columns over classes.
 
-    ``devices`` has a PCI request for each class of devices, and ``pages`` the page size or keyword
-    of each class of pages. ``cache`` has the nodes of hosts, without or with an
-    instance on them.
+    Flavors of equal amounts count once. ``devices`` has a PCI request for each class of devices,
+    and ``pages`` the page size or keyword of each class of pages. ``cache`` has the nodes of hosts,
+    without or with an instance on them.
     """
 
     flavors: Sequence[FlavorAmounts]
@@ -106,7 +106,7 @@ class FlavorTable:
 
     @classmethod
     def of(cls, flavors: Iterable[Flavor], aliases: Mapping[str, Alias]) -> "FlavorTable":
-        """Return the table of the flavors whose amounts hosts report.
+        """Build the table of all flavors whose amounts hosts report.
 
         Disabled and invalid flavors are left out.
         """
@@ -179,13 +179,13 @@ class FlavorTable:
 
     @cached_property
     def units(self) -> Amounts:
-        """Return the mean amount of the flavors that use a class, by class."""
+        """Return for each class the mean amount of the flavors that use the class."""
         users = np.maximum((self.totals > 0).sum(axis=0), 1)
         units: Amounts = np.maximum(self.totals.sum(axis=0) / users, 1.0)
         return units
 
     def count_fits(self, free: FreeAmounts) -> Amounts:
-        """Return the number of instances of each flavor that fit on each host, alone."""
+        """Count how many instances of each flavor fit on each host, if no other flavor is used."""
         fits: Amounts = np.full((len(free.hosts), len(self.flavors)), np.inf)
         _limit(fits, free.hosts, self.totals, free.limited)
         for count, (numbers, amounts) in self._by_node_count.items():
@@ -197,7 +197,7 @@ class FlavorTable:
 
     @cached_property
     def _by_node_count(self) -> Mapping[int, tuple[Sequence[int], Amounts]]:
-        """Return the flavors with a number of NUMA nodes, and the amounts of each node."""
+        """Map a number of NUMA nodes to its flavors, with the amounts of each node."""
         places: dict[int, list[int]] = {}
         for place, flavor in enumerate(self.flavors):
             if flavor.nodes:
@@ -208,7 +208,7 @@ class FlavorTable:
         }
 
     def stranded(self, free: FreeAmounts) -> tuple[Amounts, Amounts]:
-        """Return the stranded amounts of each host by class: on average, and for all flavors.
+        """Compute the stranded amounts of each host by class, as mean and as minimum.
 
         The first array has the mean over the flavors, the second the amounts that remain whichever
         flavor fills the host.
@@ -228,11 +228,11 @@ class FlavorTable:
         *,
         is_cached: bool = True,
     ) -> FreeAmounts:
-        """Return the free amounts of host states after overcommit, less an instance.
+        """Read the free amounts of host states after overcommit, less an instance.
 
-        ``demand`` are its virtual CPUs, memory in MB and disk in GB, and ``instance`` is its NUMA
-        topology, if any, placed on each host as in a claim. The nodes of temporary host states
-        should not be cached.
+        ``demand`` are the instance's virtual CPUs, memory in MB and disk in GB, and ``instance`` is
+        its NUMA topology, if any, placed on each host as in a claim. The nodes of temporary host
+        states should not be cached.
         """
         columns = np.array([_values_of(host) for host in hosts], dtype=np.float64).T
         cpu_ratio, ram_ratio, disk_ratio, cpus, ram, disk, cpus_used, free_ram, free_disk = columns
@@ -320,7 +320,7 @@ def _pools_of(host: Any) -> Pools:
 
 
 def _place(host: Any, instance: InstanceNUMATopology) -> NUMATopology:
-    """Return the NUMA nodes of a host with an instance on them, unchanged if it does not fit."""
+    """Return a host's NUMA nodes with an instance on them, unchanged if it does not fit."""
     limits = host.limits.get("numa_topology")
     fitted = fit_to_host(host.numa_topology, instance, limits)
     topology: NUMATopology = host.numa_topology
@@ -347,7 +347,7 @@ def _read_nodes(topology: NUMATopology, ratio: float | None, sizes: Sequence[int
 def _limit(
     fits: Amounts, free: Amounts, amounts: Amounts, limited: NDArray[np.bool_] | None = None
 ) -> None:
-    """Reduce ``fits`` to the quotients of free amounts and each row of amounts."""
+    """Limit ``fits`` to the quotients of the free amounts and each row of amounts."""
     for number, column in enumerate(amounts.T):
         users = column > 0
         if not users.any():
@@ -360,7 +360,7 @@ def _limit(
 
 
 def _count_spread(on_nodes: Amounts, count: int) -> Amounts:
-    """Return the instances that fit, each on ``count`` different nodes.
+    """Count the instances that fit if each needs ``count`` different nodes.
 
     ``on_nodes`` has the number of the instances' nodes that fit on each node of a host. For any
     number of the largest, all others must suffice for the nodes that remain of each instance.
@@ -379,7 +379,7 @@ def _name_pages(size: int) -> str:
 
 
 def _free_pages(cell: NUMACell, size: int) -> int:
-    """Return the free memory of a node in pages of a size or keyword, in MB."""
+    """Return the free memory in pages of a size or keyword, in MB."""
     smallest = min((pages.size_kb for pages in cell.mempages), default=0)
     return sum(
         pages.free_kb // 1024

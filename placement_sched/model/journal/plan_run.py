@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of plans: moves of instances that nova carries out, and their states."""
+"""Runs of plans, whose moves nova carries out, with their states."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -32,10 +32,10 @@ _KEYS = {"source": "from", "target": "to"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunMove:
-    """The move of an instance in a run.
+    """The move of an instance within the run of a plan.
 
-    ``decision`` is the uuid of the decision of its last check. ``error`` is the sentence of a
-    failed or skipped move. Times are naive UTC.
+    ``decision`` is the uuid of the decision about the last check of the move. ``error`` is a
+    sentence if the move failed or was skipped. Times are naive UTC.
     """
 
     instance: str
@@ -49,7 +49,7 @@ class RunMove:
 
     @classmethod
     def from_json(cls, document: Json) -> Self:
-        """Return the recorded move of a JSON object."""
+        """Read a recorded move from its JSON object."""
         values = {each.name: document[_KEYS.get(each.name, each.name)] for each in fields(cls)}
         for name in ("started_at", "finished_at"):
             if values[name] is not None:
@@ -68,7 +68,7 @@ class RunMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRunSummary:
-    """A run as listed, with the number of its moves by state."""
+    """A run as lists show it, with the number of moves in each state."""
 
     uuid: str
     kind: str
@@ -88,7 +88,7 @@ class PlanRunSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRun(PlanRunSummary):
-    """A run with its moves, in the order of the plan.
+    """The run of a plan, with the moves in the order of the plan.
 
     ``executor`` identifies the process that carries out the moves. ``request`` is the body of the
     request for the plan. ``stuck`` are the instances that the plan could not move.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preferences of flavors, images and hints: traits, and failure domains to spread over.
+"""Preferences for traits and failure domains, from flavor, image and hints.
 
 The extra specs have a namespace of their own, ``scheduler:``, because nova's API validates the
 values of ``trait:X``. Images name preferred traits as ``trait:X=preferred``.
@@ -29,7 +29,7 @@ _WHOLE = re.compile(r"[1-9][0-9]{0,8}")
 
 @dataclass(frozen=True, slots=True)
 class TraitPreferences:
-    """Preferred and avoided traits, each with the JSON path of the key that names it."""
+    """Preferred and avoided traits, each with its JSON path in the request."""
 
     preferred: Mapping[str, str] = field(default_factory=dict)
     avoided: Mapping[str, str] = field(default_factory=dict)
@@ -46,7 +46,10 @@ class TraitPreferences:
         )
 
     def check(self, known: Collection[str]) -> None:
-        """Raise :class:`Invalid`, with the nearest name, for an unknown trait."""
+        """Reject a preference for an unknown trait.
+
+        Raises :class:`Invalid`, with the nearest name.
+        """
         for name, path in (*self.preferred.items(), *self.avoided.items()):
             if name not in known:
                 suggestion = did_you_mean(nearest(name, known))
@@ -115,10 +118,10 @@ class _Setting:
 def spread_request(
     extra_specs: Mapping[str, str], hints: Mapping[str, Sequence[str]]
 ) -> SpreadRequest | None:
-    """Return the request to spread instances, or None. A hint overrides its extra spec.
+    """Return the request to spread the server group, or None without a request.
 
-    The mode is hard if a maximum skew is set, and soft otherwise, unless the request names it.
-    Raises :class:`Invalid` for an invalid value.
+    A hint overrides its extra spec. The mode is hard if a maximum skew is set, and soft otherwise,
+    unless the request names it. Raises :class:`Invalid` for an invalid value.
     """
     key = _find_setting(SPREAD_BY, extra_specs, hints)
     if key is None:

@@ -22,8 +22,8 @@ class Spread:
     """The members of a server group by domain, while instances are placed.
 
     ``members`` counts the members without the instances of the request, until they are placed.
-    ``eligible`` are the domains for the smallest number of members. ``own`` has the present host of
-    each instance of the request that has a host.
+    ``eligible`` are the domains whose smallest number of members counts. ``own`` has the present
+    host of each instance of the request that has a host.
     """
 
     request: SpreadRequest
@@ -33,7 +33,7 @@ class Spread:
     own: Mapping[str, str] = field(default_factory=dict)
 
     def with_members(self, members_by_host: Mapping[str, int]) -> Self:
-        """Return a copy with these members, counted by host."""
+        """Return a copy with the members counted on these hosts."""
         members: Counter[str] = Counter()
         for host, number in members_by_host.items():
             for domain in self.domains_by_host.get(host, ()):
@@ -55,7 +55,7 @@ class Spread:
         return max(counts, default=None)
 
     def find_emptiest(self) -> tuple[int, str] | None:
-        """Return the smallest number of members of an eligible domain, and the domain."""
+        """Return the smallest number of members of eligible domains, with its domain."""
         return min(
             ((self.members.get(domain, 0), domain) for domain in self.eligible), default=None
         )
@@ -63,7 +63,7 @@ class Spread:
     def rejection(
         self, host: str, instance: str | None, emptiest: tuple[int, str] | None
     ) -> Rejection | None:
-        """Return the reason why an instance may not be placed on a host, or None.
+        """Return why the spread rejects an instance on a host, or None.
 
         ``emptiest`` is the result of :meth:`find_emptiest`. The present host of an instance that
         moves always passes.

@@ -19,7 +19,7 @@ TablesFingerprint = tuple[Any, ...]
 
 
 def fingerprint(connection: Connection, tables: Collection[Table] = _TABLES) -> TablesFingerprint:
-    """Return the fingerprint of tables, by default the aggregates', in one statement."""
+    """Return the fingerprint of tables, by default of aggregates, in a single statement."""
     queries = (
         select(literal(index), func.count(), func.max(table.c.id), func.max(table.c.updated_at))
         for index, table in enumerate(tables)
@@ -30,7 +30,7 @@ def fingerprint(connection: Connection, tables: Collection[Table] = _TABLES) -> 
 def host_aggregates(
     connection: Connection, ids: Collection[int] | None = None
 ) -> tuple[HostAggregate, ...]:
-    """Return the existing aggregates among ``ids`` (default: all), sorted by id."""
+    """Return the existing aggregates among ``ids`` (None: all), sorted by id."""
 
     def rows(query: Select[Any], key: Any) -> list[Any]:
         query = query.order_by(key)

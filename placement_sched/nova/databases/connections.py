@@ -41,20 +41,26 @@ class NovaDatabaseUnavailable(Unavailable):
 
 
 class NovaDatabase:
-    """A database of nova. It is connected to read-only on first use.
+    """A database of nova, connected to read-only on first use.
 
     ``title`` names the database in messages.
     """
 
     def __init__(self, title: str, url: URL | ConfigurationError) -> None:
-        """Set the URL, or the error of an invalid URL, which :meth:`read` raises."""
+        """Set the URL of the database.
+
+        An error of an invalid URL is kept, and :meth:`read` raises it.
+        """
         self.title = title
         self.url = url
         self._engine: Engine | None = None
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a read-only connection, or raise :class:`NovaDatabaseUnavailable`."""
+        """Open a read-only connection.
+
+        Raises :class:`NovaDatabaseUnavailable`.
+        """
         if isinstance(self.url, ConfigurationError):
             raise NovaDatabaseUnavailable(self.url.detail)
         if self._engine is None:
@@ -77,14 +83,20 @@ class NovaDatabase:
 
 
 def check_databases_set(settings: Settings) -> None:
-    """Raise :class:`ConfigurationError` if a connection to a required database is not set."""
+    """Reject settings that lack the connection to a required database.
+
+    Raises :class:`ConfigurationError`.
+    """
     for group, message in _UNSET_MESSAGES.items():
         if not is_explicit(settings.conf, group, "connection"):
             raise ConfigurationError(message)
 
 
 def api_database(settings: Settings) -> NovaDatabase:
-    """Return nova's API database, or raise :class:`ConfigurationError` for an unusable URL."""
+    """Return nova's API database.
+
+    Raises :class:`ConfigurationError` for an unusable URL.
+    """
     text = settings.api_database.connection
     if not text:
         raise ConfigurationError(_UNSET_MESSAGES["api_database"])
@@ -92,7 +104,7 @@ def api_database(settings: Settings) -> NovaDatabase:
 
 
 def cell_database(title: str, connection: str | None, settings: Settings) -> NovaDatabase:
-    """Return the database of a cell, given the URL or URL template of its cell mapping."""
+    """Return a cell's database, given the URL or URL template in its cell mapping."""
     try:
         url = parse_url(
             fill_template(connection or "", settings.database.connection), "database_connection"
@@ -103,7 +115,7 @@ def cell_database(title: str, connection: str | None, settings: Settings) -> Nov
 
 
 def fill_template(template: str, default: str | None) -> str:
-    """Fill in a cell mapping's URL template from ``[database] connection``.
+    """Fill in the URL template of a cell mapping from ``[database] connection``.
 
     Source: nova's guide, "Cells", "Template URLs in cell mappings". Raises
     :class:`ConfigurationError` if the template names a part that ``[database] connection`` lacks.
@@ -123,7 +135,10 @@ def fill_template(template: str, default: str | None) -> str:
 
 
 def _check_file_exists(url: URL) -> None:
-    """Raise :class:`NovaDatabaseUnavailable` for a missing SQLite file, as opening creates it."""
+    """Reject a missing SQLite file, which opening would create.
+
+    Raises :class:`NovaDatabaseUnavailable`.
+    """
     file = url.database or ""
     if url.get_backend_name() == "sqlite" and file != ":memory:" and not Path(file).is_file():
         raise NovaDatabaseUnavailable(f"there is no database {file}")
@@ -137,7 +152,7 @@ def _error_text(failure: SQLAlchemyError) -> str:
 
 
 def _template_parts(url: str) -> Mapping[str, Any]:
-    """Return the fields of a template, also numbered by host."""
+    """Return the values for a template, with the hosts also numbered."""
     split = urlsplit(url)
     parts: dict[str, Any] = {
         "scheme": split.scheme,

@@ -58,7 +58,7 @@ def all_uuids(connection: Connection) -> frozenset[str]:
 
 
 def without_uuid(connection: Connection) -> list[tuple[str | None, str | None]]:
-    """Return host and name of the nodes without a uuid, which cannot be recorded."""
+    """Return host and name of nodes that cannot be recorded, as they have no uuid."""
     query = select(_COLUMNS.host, _COLUMNS.hypervisor_hostname)
     return list(map(tuple, connection.execute(query.where(_LIVING, _COLUMNS.uuid.is_(None)))))
 
@@ -66,7 +66,7 @@ def without_uuid(connection: Connection) -> list[tuple[str | None, str | None]]:
 def changed_nodes(
     connection: Connection, *, since: datetime | None = None
 ) -> dict[str, tuple[Any, ...]]:
-    """Return the changing columns of the nodes written since a time (default: all), by uuid."""
+    """Map the uuids of nodes written since a time (None: all) to their changing columns."""
     query = select(sql.json_row(connection, (_COLUMNS.uuid, *_CHANGING)))
     query = query.where(_LIVING, _COLUMNS.uuid.is_not(None))
     if since is not None:
@@ -119,7 +119,7 @@ def _json(text: str | None, key: str) -> Any:
 
 
 def _pools(text: str | None) -> Any:
-    """Return the pools of PCI devices: nova's list object, or the plain list of old releases."""
+    """Read pools of PCI devices from nova's list object, or from the list of old releases."""
     pools = _json(text, "pci_device_pools")
     if not isinstance(pools, Mapping):
         return pools
@@ -156,7 +156,7 @@ def disabled_services(connection: Connection) -> tuple[Service, ...]:
 
 
 def heartbeats(connection: Connection, since: datetime) -> dict[str, datetime]:
-    """Return the last heartbeat of each host, if it was sent since a time."""
+    """Map hosts to their last heartbeats, without heartbeats before a time."""
     sent_at = _SERVICES_COLUMNS.last_seen_up
     rows = connection.execute(
         select(_SERVICES_COLUMNS.host, sent_at).where(*_IS_COMPUTE, sent_at >= since)
@@ -165,14 +165,14 @@ def heartbeats(connection: Connection, since: datetime) -> dict[str, datetime]:
 
 
 def heartbeats_of(connection: Connection, hosts: Collection[str]) -> dict[str, datetime]:
-    """Return the last heartbeats of hosts that have a service."""
+    """Map hosts that have a service to their last heartbeats."""
     query = select(_SERVICES_COLUMNS.host, _SEEN).where(*_IS_COMPUTE)
     rows = sql.select_in_batches(connection, query, _SERVICES_COLUMNS.host, hosts)
     return {host: at.replace(microsecond=0) for host, at in rows if at is not None}
 
 
 def count_rows(connection: Connection) -> CellCensus:
-    """Count the services and nodes of a cell, in one statement."""
+    """Count the services and nodes of a cell, in a single statement."""
     nodes = compute_nodes.c
     compute = select(literal(0), func.count(), func.coalesce(func.max(_SERVICES_COLUMNS.id), 0))
     living = select(literal(1), func.count(), func.coalesce(func.max(nodes.id), 0))

@@ -104,7 +104,7 @@ def between(connection: Connection, first: str, last: str | None) -> list[NovaIn
 
 
 def by_uuids(connection: Connection, uuids: Collection[str]) -> list[NovaInstance]:
-    """Return the existing instances among ``uuids``, also deleted ones, without flavors."""
+    """Return the existing instances among ``uuids``, even if deleted, without flavors."""
     query = select(sql.json_rows(connection, _PLAIN)).having(func.count() > 0)
     rows: list[NovaInstance] = []
     for batch in sql.batches(uuids, _ROWS_PER_TEXT):
@@ -157,7 +157,7 @@ def _serialize_pairs(pairs: Sequence[list[Any]]) -> str | None:
 
 
 def changed_instances(connection: Connection, since: datetime) -> dict[str, tuple[Any, ...]]:
-    """Return the changing columns of the instances written or created since a time, by uuid.
+    """Map the uuids of instances written since a time to their changing columns.
 
     Deleted instances are included: nova updates an instance shortly before it deletes it.
     """
@@ -179,7 +179,7 @@ def unplaceable(connection: Connection, uuids: Collection[str]) -> frozenset[str
 
 
 def mapped_to(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
-    """Return the uuid of the cell that nova maps each instance to, by instance uuid."""
+    """Map the uuids of instances to the uuid of the cell that nova maps them to."""
     columns = instance_mappings.c
     query = select(columns.instance_uuid, cell_mappings.c.uuid)
     query = query.join(cell_mappings, cell_mappings.c.id == columns.cell_id)
@@ -187,7 +187,7 @@ def mapped_to(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
 
 
 class RecordedFlavor(NamedTuple):
-    """A flavor as it is recorded with an instance: its JSON, flavor id and number.
+    """A flavor as instances record it: its JSON, flavor id and number.
 
     ``digest`` is the digest of the JSON (:mod:`placement_sched.store.compute.flavors`).
     """
@@ -199,9 +199,10 @@ class RecordedFlavor(NamedTuple):
 
 
 class Flavors:
-    """A cache of embedded flavors, which most instances share.
+    """Cache of the flavors in instances.
 
-    A flavor is cached by the digest of nova's JSON, and by the digest of the recorded JSON.
+    Most instances share their flavor with others. A flavor is cached by the digest of nova's JSON,
+    and by the digest of the recorded JSON.
     """
 
     def __init__(self) -> None:
@@ -222,7 +223,7 @@ class Flavors:
             self._cached[new[uuid] or ""] = None if flavor is None else _embedded_flavor(flavor)
 
     def of(self, instance: NovaInstance) -> RecordedFlavor:
-        """Return the embedded flavor of an instance, or a flavor made of the instance's sizes."""
+        """Return an instance's embedded flavor, or a flavor made of the instance's sizes."""
         flavor = self._cached.get(instance.flavor) if instance.flavor else None
         if flavor is None:
             sizes = {name: getattr(instance, name) or 0 for name in _SIZES}
@@ -231,12 +232,15 @@ class Flavors:
         return flavor
 
     def recorded(self, instance: NovaInstance, digest: str | None) -> RecordedFlavor | None:
-        """Return the flavor with the digest of a record if the instance still has it."""
+        """Return the flavor with a recorded digest if the instance still has this flavor."""
         flavor, number = self._cached.get(digest or ""), instance.instance_type_id
         return flavor if flavor and number is not None and flavor.number == number else None
 
     def limit_size(self) -> None:
-        """Clear the cache if it is full. Flavors that were read before must be read again."""
+        """Clear the cache if it is full.
+
+        Flavors that were read before must be read again.
+        """
         if len(self._cached) >= _MAX_CACHED_FLAVORS:
             self._cached.clear()
 
@@ -258,7 +262,7 @@ def _parse_flavor(text: str) -> Json | None:
 
 
 def ranges(count: int) -> Iterable[tuple[str, str | None]]:
-    """Divide all uuids evenly into ``count`` ranges of start and end."""
+    """Divide all uuids evenly into ``count`` ranges, each with a start and an end."""
     count = min(max(count, 1), 4096)
     # The first eight digits contain no hyphen, which collations sort differently.
     bounds = [f"{16**8 * index // count:08x}" for index in range(count)]

@@ -48,7 +48,7 @@ class MappedCell:
 
     @property
     def is_cell0(self) -> bool:
-        """Return whether this is cell0, the cell of instances that were never scheduled."""
+        """Return whether this is cell0, whose instances were never scheduled."""
         return self.uuid == CELL0
 
     @property
@@ -76,7 +76,7 @@ def mark_of_mappings(connection: Connection, *, changing: bool) -> tuple[object,
 
 
 def cells_of_hosts(connection: Connection) -> Mapping[str, str]:
-    """Return the uuid of the cell that each host is mapped to, by host name."""
+    """Map host names to the uuid of the cell that nova maps them to."""
     query = select(host_mappings.c.host, _CELLS.uuid)
     query = query.join(cell_mappings, _CELLS.id == host_mappings.c.cell_id)
     return dict(map(tuple, connection.execute(query)))
@@ -94,7 +94,7 @@ _FINAL_STATUSES = ("completed", "confirmed", "reverted", "done", "error", "faile
 
 @dataclass(frozen=True, slots=True)
 class RecordKey:
-    """An instance in a scheduler request, with the id and time of the request."""
+    """An instance in a request to the scheduler, with id and time of the request."""
 
     instance: str
     request_id: str | None
@@ -103,7 +103,7 @@ class RecordKey:
 
 @dataclass(frozen=True, slots=True)
 class ActionEvent:
-    """An event of an instance action: its host, and its result once it has ended."""
+    """An event of an instance action, with its host, and its result if it has ended."""
 
     event: str
     host: str | None
@@ -122,7 +122,7 @@ class NovaMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NovaRecord:
-    """The data in nova's databases about an instance and a scheduler request.
+    """Nova's records about an instance since a request to the scheduler.
 
     ``is_buried`` is true if the instance is in cell0. ``events`` are the events of the instance
     action of the request, oldest first. ``migration`` is the newest migration that the request can
@@ -138,7 +138,7 @@ class NovaRecord:
 
 
 def cells_of(connection: Connection, uuids: Collection[str]) -> Mapping[str, int]:
-    """Return the cell mapping id of each mapped instance, from the API database."""
+    """Map instances to the id of their cell mapping, from the API database."""
     c = instance_mappings.c
     query = sa.select(c.instance_uuid, c.cell_id).where(c.cell_id.is_not(None))
     return dict(sql.select_in_batches(connection, query, c.instance_uuid, uuids))
@@ -147,7 +147,7 @@ def cells_of(connection: Connection, uuids: Collection[str]) -> Mapping[str, int
 def records_of(
     connection: Connection, requests: Sequence[RecordKey], *, is_cell0: bool
 ) -> dict[str, NovaRecord]:
-    """Return the records of instances in one cell's database, with five statements."""
+    """Map instances to their records in a cell's database, in five statements."""
     by_uuid = {request.instance: request for request in requests}
     c = instances.c
     query = sa.select(c.uuid, c.host, c.node).order_by(c.deleted.desc(), c.id)
@@ -222,7 +222,7 @@ def _faults(connection: Connection, requests: Mapping[str, RecordKey]) -> dict[s
 
 
 class NovaRecords:
-    """A reader of nova's records of instances, for use by one thread.
+    """Reader of nova's records of instances, for use by a single thread.
 
     Cells whose database does not answer are skipped with their instances. Raises
     :class:`NovaDatabaseUnavailable` if the API database does not answer.
@@ -234,7 +234,7 @@ class NovaRecords:
         self._cells: dict[tuple[int, str | None], NovaDatabase] = {}
 
     def __call__(self, requests: Sequence[RecordKey]) -> dict[str, NovaRecord]:
-        """Return the existing records of the requested instances, by uuid."""
+        """Map the uuids of requested instances to their existing records."""
         with self._api.read() as connection:
             cells = {cell.id: cell for cell in mapped_cells(connection)}
             mapped = cells_of(connection, {request.instance for request in requests})

@@ -31,7 +31,7 @@ def fingerprint(connection: Connection) -> TablesFingerprint:
 
 
 def groups(connection: Connection) -> Mapping[str, ServerGroup | DocumentError]:
-    """Return all groups by uuid, oldest first, with an error for each unreadable group."""
+    """Map uuids to all groups, oldest first, or to the error of an unreadable group."""
     query = select(_POLICIES.group_id, _POLICIES.policy, _POLICIES.rules).order_by(_POLICIES.id)
     policies: dict[int, tuple[str, str | None]] = {}
     for group_id, policy, rules in connection.execute(query):
@@ -54,13 +54,13 @@ def newest_member(connection: Connection) -> int:
 
 
 def members_since(connection: Connection, member_id: int) -> tuple[str, ...]:
-    """Return the uuids of the instances that joined a group after membership ``member_id``."""
+    """Return the instances that joined a group after membership ``member_id``."""
     query = select(_MEMBERS.instance_uuid).where(_MEMBERS.id > member_id)
     return tuple(connection.scalars(query))
 
 
 def groups_of(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
-    """Return the uuid of the server group of each instance that is in a group."""
+    """Map the uuids of instances in a group to the uuid of their group."""
     query = select(_MEMBERS.instance_uuid, _GROUPS.uuid).order_by(_MEMBERS.id)
     query = query.join(instance_groups, _GROUPS.id == _MEMBERS.group_id)
     return dict(map(tuple, sql.select_in_batches(connection, query, _MEMBERS.instance_uuid, uuids)))
@@ -80,7 +80,7 @@ def _group(row: Any, policy: str | None, rules: str | None) -> ServerGroup:
 
 
 def _rules(text: str | None) -> dict[str, int]:
-    """Parse the rules from JSON, with values that are integers or strings of digits."""
+    """Parse the rules of a group from JSON, with integers or digits as values."""
     if not text:
         return {}
     try:

@@ -36,7 +36,7 @@ class HeartbeatResult:
 
 
 class ServiceRecord:
-    """The row of nova-scheduler on one host, in the database of ``engine``.
+    """The row of nova-scheduler on a single host, in the database of ``engine``.
 
     A service is up while its last heartbeat is younger than ``down_after`` seconds. For use by one
     thread.

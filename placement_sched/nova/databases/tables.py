@@ -16,7 +16,7 @@ CELL = MetaData()
 
 
 def _with_times(name: str, metadata: MetaData, *columns: Column[Any]) -> Table:
-    """Return a table that begins with the columns ``created_at``, ``updated_at`` and ``id``."""
+    """Define a table that begins with ``created_at``, ``updated_at`` and ``id``."""
     return Table(
         name,
         metadata,

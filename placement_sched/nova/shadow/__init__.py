@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shadow mode: evaluates nova-scheduler's requests alongside it and compares the results."""
+"""Shadow mode: evaluation of nova-scheduler's requests alongside it, with comparison."""

@@ -62,7 +62,7 @@ class HostName(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HostRejection:
-    """The rejection of a host: the kind of stage, the stage, and the reason."""
+    """The rejection of a host, with the kind and name of the stage, and the reason."""
 
     stage: str
     name: str
@@ -87,7 +87,7 @@ class InstanceStep:
 
     @classmethod
     def of(cls, ordered: Iterable[WeighedHost], subset: int, limit: int) -> Self:
-        """Return the step that places an instance on the first of the hosts.
+        """Build the step that places an instance on the first of the hosts.
 
         ``subset`` is host_subset_size: the choice is random among this number of the best hosts.
         """
@@ -163,7 +163,7 @@ class EvaluationRecord:
 
 
 def is_same_weight(first: float, second: float) -> bool:
-    """Return whether two weights are equal except for rounding."""
+    """Return whether two weights differ only by rounding."""
     return isclose(first, second, rel_tol=1e-9, abs_tol=1e-9)
 
 
@@ -173,7 +173,7 @@ def name_of(weighed: WeighedHost) -> HostName:
 
 
 def rejections_in(funnel: Funnel) -> dict[HostName, HostRejection]:
-    """Return the rejections in a funnel by host, up to a maximum number."""
+    """Map hosts to their rejections in a funnel, up to a maximum number."""
     rejections: dict[HostName, HostRejection] = {}
     for name, rejection in _iterate_rejections(funnel):
         if len(rejections) >= MAX_REJECTED:
@@ -183,7 +183,7 @@ def rejections_in(funnel: Funnel) -> dict[HostName, HostRejection]:
 
 
 def _iterate_rejections(funnel: Funnel) -> Iterator[tuple[HostName, HostRejection]]:
-    """Yield the rejected hosts of each stage, first of the filters, which run last."""
+    """Yield rejected hosts stage by stage, beginning with the filters, which run last."""
     filters: Iterable[FilterReport] = funnel.filters
     for report in filters:
         for host in report.rejected:
@@ -223,14 +223,14 @@ class Verdict:
 
     @property
     def needs_reason(self) -> bool:
-        """Return whether nova's host must be explained again because nothing was noted."""
+        """Return whether nova's host must be explained, because no reason was recorded."""
         return self.verdict in shadow_result.DISAGREEING and "why" not in self.detail
 
 
 def judge(
     notes: EvaluationRecord, instances: Sequence[str], outcomes: Sequence[NovaOutcome | None]
 ) -> list[Verdict]:
-    """Return the verdict on each instance, given its outcome (None if unknown)."""
+    """Judge each instance, given its outcome (None if unknown)."""
     swaps = _HostSwaps()
     judged = []
     for position, (uuid, outcome) in enumerate(zip(instances, outcomes, strict=True)):
@@ -240,13 +240,13 @@ def judge(
 
 
 def worst_verdict(verdicts: Iterable[str]) -> str:
-    """Return the gravest of the verdicts on the instances of a request."""
+    """Return the gravest verdict on the instances of a request."""
     return min(verdicts, key=shadow_result.VERDICTS.index)
 
 
 @dataclass(slots=True)
 class _HostSwaps:
-    """The hosts that swap roles after other choices among equal weights."""
+    """Hosts that swap roles after nova chose another host of equal weight."""
 
     of: dict[HostName, HostName] = field(default_factory=dict)
 
@@ -254,7 +254,7 @@ class _HostSwaps:
         return self.of.get(nova, nova)
 
     def swap(self, nova: HostName, ours: HostName) -> None:
-        """Swap the roles of nova's host and the host chosen by this service."""
+        """Swap the roles of nova's host and of our host."""
         previous = self.counterpart(nova)
         replaced = next((host for host, part in self.of.items() if part == ours), ours)
         self.of[nova], self.of[replaced] = ours, previous
@@ -292,7 +292,7 @@ def _judge(
 
 
 def _judge_without_nova_host(notes: EvaluationRecord, step: InstanceStep) -> Verdict:
-    """Return the verdict if nova found no host."""
+    """Build the verdict on an instance without a host from nova."""
     if step.chosen is None:
         return Verdict(shadow_result.BOTH_NO_HOST, detail=_detail(step, why=notes.obstacle))
     why = f"nova found no host; {step.chosen} was chosen here{_weight_text(step.weight)}"
@@ -300,7 +300,7 @@ def _judge_without_nova_host(notes: EvaluationRecord, step: InstanceStep) -> Ver
 
 
 def _build_agreement(step: InstanceStep, nova: HostName, ours: HostName, more: str) -> Verdict:
-    """Return the verdict if nova took the chosen host or a host of equal weight."""
+    """Build the verdict that nova took our host or a host of equal weight."""
     if nova == ours:
         return Verdict(shadow_result.SAME_HOST, nova, _detail(step, why=more.lstrip("; ") or None))
     why = f"{nova} weighs the same as {ours}{more}"
@@ -325,7 +325,7 @@ def _build_disagreement(
     late: bool,
     more: str,
 ) -> Verdict:
-    """Return the verdict if nova took another host, with the recorded reason."""
+    """Build the verdict that nova took another host, with the recorded reason."""
     rejection, weight = notes.refused.get(nova), notes.passed.get(nova)
     if late and not _is_certain(rejection):
         claimed = f"nova had claimed for the instance before it was evaluated here{more}"
@@ -345,7 +345,7 @@ def _build_disagreement(
 
 
 def _is_certain(rejection: HostRejection | None) -> bool:
-    """Return whether a rejection cannot be an effect of nova's own claim on the host."""
+    """Return whether a rejection is certainly no effect of nova's own claim."""
     return (
         rejection is not None
         and rejection.stage == FILTERS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evaluation of nova's scheduler calls, without claims, and their record as decisions."""
+"""Evaluation of nova's calls to the scheduler, recorded as decisions without claims."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -67,7 +67,7 @@ NONE_HELD: Held = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NovaCall:
-    """A call of ``select_destinations`` as nova-conductor sent it.
+    """A call of ``select_destinations`` by nova-conductor.
 
     ``spec`` is the RequestSpec as a primitive. ``instances`` is None if the caller names none.
     """
@@ -111,7 +111,7 @@ def read_call(body: object) -> NovaCall | None:
 
 
 def _unwrap(body: object) -> Mapping[str, Any]:
-    """Return the message in the envelope, or the body itself without an envelope."""
+    """Return the message in an envelope, or the body if it has no envelope."""
     outer = _mapping(body)
     if "oslo.message" not in outer:
         return outer
@@ -134,7 +134,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def allocated_hosts(connection: Connection, uuids: Collection[str]) -> Held:
-    """Return the hosts of the allocations of instances, in at most three statements.
+    """Map instances to the hosts of their allocations, in at most three statements.
 
     Providers that belong to no recorded compute node are left out.
     """
@@ -186,7 +186,7 @@ class AllocationsBefore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwaitedRequest:
-    """A request of nova with a pending outcome.
+    """A request of nova whose outcome is still open.
 
     ``since`` is the time of arrival, naive UTC. ``before`` is the state before nova placed the
     instances.
@@ -202,7 +202,7 @@ class AwaitedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Evaluator:
-    """The evaluation of requests with the scheduler of this process.
+    """Evaluate requests with the scheduler of this process.
 
     ``refresh`` syncs the records with nova's databases, see ``nova/sync/follower.py``.
     """
@@ -307,7 +307,10 @@ class Evaluator:
         self.scheduler.claims.retention.count_decision(self.clock())
 
     def _record_failure(self, call: NovaCall, failure: Error, now: datetime) -> None:
-        """Record that a call could not be evaluated, for its instances, without a decision."""
+        """Record that a call could not be evaluated.
+
+        There is a record for each of its instances, without a decision.
+        """
         detail = {"why": failure.detail[:_MAX_DETAIL_LENGTH], "request_id": call.ids.request_id}
         uuid = str(uuid4())
         results = [
@@ -324,7 +327,7 @@ class Evaluator:
 
 
 class _StepRecorder:
-    """A recorder of the placement of each instance during an evaluation."""
+    """Record the placement of each instance during an evaluation."""
 
     def __init__(self, subset: int, instances: int) -> None:
         self._subset = max(subset, 1)
@@ -336,7 +339,7 @@ class _StepRecorder:
 
 
 def _passed_weights(run: SchedulingRun) -> dict[HostName, float]:
-    """Return the weights of hosts that passed for the first instance, heaviest first."""
+    """Map the hosts that passed for the first instance to weights, heaviest first."""
     ordered = run.choice.first.ordered if run.choice else ()
     heaviest = sorted(ordered, key=lambda host: -host.weight)[:MAX_PASSED]
     return {HostName(host.obj.host, host.obj.nodename): host.weight for host in heaviest}
@@ -348,7 +351,10 @@ def _build_results(
     notes: EvaluationRecord,
     selections: Sequence[Sequence[Selection]],
 ) -> list[ShadowResult]:
-    """Return the results to record, with the notes on the whole request in the first."""
+    """Build the results to record.
+
+    The first has the notes on the whole request.
+    """
     hosts = [best.service_host for best, *_ in selections]
     results = [
         ShadowResult(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Outcomes of nova's requests, and their verdicts.
+"""Outcomes of nova's requests, and verdicts on them.
 
 The allocations of an instance in placement show the host that nova has chosen, exactly and
 immediately. The outcome of an instance without allocations is read from nova's databases.
@@ -102,14 +102,14 @@ def _rebuild_outcome(record: NovaRecord) -> NovaOutcome | None:
 
 
 def _attempts(record: NovaRecord) -> Iterator[HostName]:
-    """Yield the hosts of the attempts to start the instance, in order."""
+    """Yield the hosts of the attempts to start an instance, in order."""
     for event in record.events:
         if event.event in _ATTEMPTS and event.host:
             yield HostName(event.host, _node_of(record, event))
 
 
 def _node_of(record: NovaRecord, event: ActionEvent) -> str:
-    """Return the node of an attempt, taken from the instance or migration on its host."""
+    """Return the node of an attempt, from the instance or the migration on its host."""
     host, move = event.host or "", record.migration
     if record.host == host and record.node:
         return record.node
@@ -120,7 +120,7 @@ def _node_of(record: NovaRecord, event: ActionEvent) -> str:
 
 @dataclass(slots=True)
 class _PendingRequest:
-    """A request with a pending outcome, and the outcomes of its instances so far."""
+    """A request whose outcome is open, with the outcomes of its instances so far."""
 
     request: AwaitedRequest
     outcomes: dict[str, NovaOutcome] = field(default_factory=dict)
@@ -129,7 +129,7 @@ class _PendingRequest:
 
 @dataclass(slots=True)
 class AgreementTally:
-    """The numbers of instances that were compared and that agree, since the start."""
+    """The numbers of compared and of agreeing instances since the start."""
 
     compared: int = 0
     agreed: int = 0
@@ -141,7 +141,7 @@ class AgreementTally:
 
 @dataclass(eq=False, slots=True, kw_only=True)
 class OutcomeTracker:
-    """The requests with pending outcomes.
+    """Wait for the outcomes of requests.
 
     A thread may call :meth:`add` while another thread calls :meth:`step`. ``explain`` is
     :meth:`Scheduler.explain`, for hosts chosen by nova that have no recorded verdict.
@@ -174,7 +174,7 @@ class OutcomeTracker:
             self._record_verdicts(entry)
 
     def resume(self) -> None:
-        """Wait for the requests that an earlier process left pending."""
+        """Continue to wait for requests that an earlier process has left open."""
         with self.database.read() as connection:
             rows = shadow_results.pending(connection)
         by_decision: dict[str, list[ShadowResult]] = {}
@@ -222,7 +222,7 @@ class OutcomeTracker:
 
     @staticmethod
     def _note_claims(entry: _PendingRequest, allocations: Held) -> None:
-        """Note the hosts of nova's claims, after the claim for all instances.
+        """Note the hosts that nova has claimed, once all instances have claims.
 
         Before that, nova may give up and remove the claims for the first instances. Nothing is
         noted if an instance has new allocations on its previous host, because nova may have
@@ -241,7 +241,7 @@ class OutcomeTracker:
         entry.outcomes = claimed
 
     def _note_records(self, waiting: Iterable[_PendingRequest]) -> None:
-        """Note the outcomes in nova's databases of instances without a claim."""
+        """Note outcomes of instances without a claim, as nova's databases show them."""
         unclaimed = [
             (entry, uuid)
             for entry in waiting
@@ -306,7 +306,7 @@ class OutcomeTracker:
         ]
 
     def _explain_host(self, request: AwaitedRequest, host: HostName) -> dict[str, Any]:
-        """Explain a host of nova without a recorded verdict, as of now."""
+        """Explain nova's host, as of now, if no verdict on the host was recorded."""
         with self.database.read() as connection:
             document = decisions.by_uuid(connection, request.decision).request
         try:
@@ -343,7 +343,7 @@ def _detail_of(judged: Verdict) -> dict[str, Any]:
 
 
 def _verdict_text(verdict: Mapping[str, Any]) -> str:
-    """Return a verdict of an explanation in one line."""
+    """Format a verdict of an explanation as a single line."""
     reasons = verdict.get("reasons") or ()
     if reasons:
         first = reasons[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report of nova-shadow: how often nova and this service agree, and why they do not."""
+"""Report of nova-shadow: agreement of nova and this service, and differences."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -109,7 +109,7 @@ def _pluralize(count: int, noun: str) -> str:
 
 
 def _has_share(report: Json, verdict: str) -> bool:
-    """Return whether a verdict is a share of the requests that were compared."""
+    """Return whether a verdict counts among the compared requests."""
     return bool(report["compared"]) and verdict not in OPEN
 
 

@@ -44,7 +44,10 @@ GRACE = 10.0
 
 
 def check(settings: Settings) -> NovaBus:
-    """Return the message bus, or raise :class:`ConfigurationError` for wrong settings."""
+    """Read the message bus from the settings.
+
+    Raises :class:`ConfigurationError` for wrong settings.
+    """
     check_databases_set(settings)
     database_url(settings)
     check_plugins(settings, utcnow)
@@ -55,7 +58,7 @@ def check(settings: Settings) -> NovaBus:
 
 
 class Shadow:
-    """The parts of the service for one set of settings, with the main loop ``run``."""
+    """Parts of the service for a set of settings, with the main loop ``run``."""
 
     def __init__(self, settings: Settings, transport: NovaBus, clock: Clock = utcnow) -> None:
         self._settings, self._clock = settings, clock
@@ -84,7 +87,7 @@ class Shadow:
         self.tap.stop()
 
     def read_all_again(self) -> None:
-        """Reload the configuration and read all of nova's databases again soon."""
+        """Reload the configuration, and soon read all of nova's databases again."""
         self._read_again.set()
 
     def run(self, started: Callable[[], None] = lambda: None) -> None:

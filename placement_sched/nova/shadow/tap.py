@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A queue on nova's exchange, with a copy of each call to a scheduler.
+"""Queue on nova's exchange that gets a copy of each call to a scheduler.
 
 nova-scheduler's queues are not changed, and no call is answered. RabbitMQ drops the oldest of more
 than :data:`MAX_MESSAGES` messages, messages older than :data:`MAX_MESSAGE_AGE` seconds, and a queue
@@ -66,7 +66,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class NovaBus:
-    """The message bus: its addresses, tried in order, and nova's exchange."""
+    """The message bus: nova's exchange, and addresses to try in order."""
 
     brokers: Sequence[Broker]
     exchange: str
@@ -76,7 +76,7 @@ class NovaBus:
 
 
 def read_transport(files: Sequence[str], url: str | None = None) -> NovaBus:
-    """Return the message bus of ``url``, or of ``transport_url`` in files.
+    """Read the message bus from ``url``, or from ``transport_url`` in files.
 
     Raises :class:`ConfigurationError` if there is no message bus or if it is not RabbitMQ.
     """
@@ -110,7 +110,7 @@ def read_transport(files: Sequence[str], url: str | None = None) -> NovaBus:
 
 
 def _load_options(files: Sequence[str]) -> Any:
-    """Return an oslo.config object with the options of oslo.messaging only."""
+    """Load only the options of oslo.messaging into an oslo.config object."""
     conf = Conf()
     with without_warnings():
         options = import_module("oslo_messaging.opts").list_opts()
@@ -138,7 +138,7 @@ def _build_broker(host: Any, parsed: Any, options: cfg.ConfigOpts.GroupAttr) -> 
 
 
 def _tls_arguments(host: str, query: Mapping[str, str], options: cfg.ConfigOpts.GroupAttr) -> Any:
-    """Return the TLS arguments, or True if the files name none.
+    """Return the TLS arguments of a connection, or True without options for TLS.
 
     The newest TLS version that both ends support is used. As in oslo.messaging, options in the
     query of the URL take precedence, and the name in a certificate is checked if a CA file is set.
@@ -169,7 +169,7 @@ def queue_name(host: str) -> str:
 
 
 class Tap:
-    """The consumer of nova's topic, which reconnects until it is stopped.
+    """Consumer of nova's topic that reconnects until it is stopped.
 
     ``handle`` is called with the body of each message. It may only raise :class:`Unavailable`. The
     message is then dropped, as nova does not wait for an answer of this service.
@@ -208,7 +208,7 @@ class Tap:
             pause = min(pause * 2, _MAX_RETRY_PAUSE)
 
     def _log_lost(self, broker: Broker, failure: BaseException) -> None:
-        """Log once that the broker is away."""
+        """Log, only once, that the broker is away."""
         if not self._away:
             LOG.warning(
                 "no connection to the message bus at %s: %s; requests are missed until it returns",
@@ -218,7 +218,7 @@ class Tap:
         self._away = True
 
     def _consume_from(self, broker: Broker) -> None:
-        """Consume from one broker until it is lost, or the tap is stopped."""
+        """Consume from a broker until it is lost or the consumer is stopped."""
         heartbeat = self._transport.heartbeat
         connection = Connection(
             **broker.arguments,
@@ -272,7 +272,7 @@ class Tap:
         consumer.cancel()
 
     def _declare_exchange(self, connection: Connection) -> Exchange:
-        """Return nova's exchange, and declare it as nova does if it does not exist."""
+        """Return nova's exchange, declared like nova does if it does not exist."""
         bus = self._transport
         exchange = Exchange(
             bus.exchange, type="topic", durable=bus.is_durable, auto_delete=bus.is_auto_deleted

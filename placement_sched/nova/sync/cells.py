@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nova's cells in a process: databases, states, and rows that were read.
+"""Nova's cells: databases, states, and the rows that this process has read.
 
 A cell is away if its database did not answer the last attempt to read it.
 """
@@ -56,7 +56,7 @@ class _Mark:
 
 
 class RowVersions:
-    """The versions of rows: changing columns, and the times of reading.
+    """Versions of rows: their changing columns, and when they were read.
 
     For each row, the times are the first and last reading with these values. The first changing
     column is ``updated_at``. It has whole seconds on MariaDB: a row that was read in the second of
@@ -69,7 +69,7 @@ class RowVersions:
     def to_read(
         self, rows: Mapping[str, tuple[Any, ...]], *, is_round: bool = True
     ) -> tuple[str, ...]:
-        """Return the keys of the rows that must be read again.
+        """Return the keys of rows to read again.
 
         With ``is_round``, also rows that may have changed in the second of their last reading.
         """
@@ -101,7 +101,7 @@ class RowVersions:
 
 @dataclass(eq=False, slots=True)
 class FollowedCell:
-    """A cell, its database, and the versions of its rows that this process has read."""
+    """A cell with its database, and versions of the rows that this process has read."""
 
     mapped: MappedCell
     database: NovaDatabase
@@ -128,7 +128,7 @@ class FollowedCell:
 
 
 class NovaCells:
-    """The cells of one nova, and its API database."""
+    """All cells of a nova, and its API database."""
 
     def __init__(self, database: Database, settings: Settings, clock: Clock) -> None:
         """Raise :class:`ConfigurationError` if ``[api_database] connection`` is unusable."""

@@ -83,7 +83,7 @@ class NodeSync:
             cell.nodes_read = started
 
     def delete_other_cells(self, totals: SyncTotals, *, dry: bool) -> None:
-        """Delete the nodes of cells that nova does not have any more."""
+        """Delete the nodes of cells that nova no longer has."""
         with self._database.read() as connection:
             recorded = compute_nodes.uuids_by_cell(connection)
         valid = {cell.uuid for cell in self._cells.every}
@@ -96,7 +96,7 @@ class NodeSync:
     def moved(
         self, cell: FollowedCell, connection: Connection, census: CellCensus, *, is_round: bool
     ) -> MovedNodes:
-        """Return the nodes of a cell that were written since the last call, or all uuids."""
+        """Return the nodes of a cell written since the last call, or the uuids of all nodes."""
         now = self._cells.clock()
         overlap = ROUND_OVERLAP if is_round else REFRESH_OVERLAP
         since = (cell.nodes_read or now - ROUND_OVERLAP) - overlap
@@ -166,7 +166,7 @@ class NodeSync:
         old: Mapping[str, RecordedNode],
         totals: SyncTotals,
     ) -> tuple[dict[str, int], list[ComputeNode]]:
-        """Return the hash of each living node by uuid, and the nodes that may differ."""
+        """Map living nodes to the hashes of their rows, and return nodes that may differ."""
         with cell.database.read() as connection:
             rows = list(nova_nodes.read_nodes(connection, uuids))
         base = defaults(self._cells.settings, self._cells.clock())
@@ -206,9 +206,10 @@ class NodeSync:
         return living, nodes
 
     def _cell_of_same_uuid(self, cell: FollowedCell, recorded: RecordedNode | None) -> str | None:
-        """Return the title of another cell if its node is recorded, and nova maps the host there.
+        """Return the title of another cell that owns the recorded node, or None.
 
-        The recorded node counts until its cell deletes it.
+        The cell owns the node if nova maps the host to the cell. The recorded node counts until its
+        cell deletes it.
         """
         if recorded is None or recorded.cell_uuid is None or recorded.cell_uuid == cell.uuid:
             return None
@@ -250,7 +251,7 @@ class NodeSync:
         gone: Collection[str],
         recorded: Mapping[str, RecordedNode],
     ) -> bool:
-        """Write the differences, or return False if a record has changed since it was read."""
+        """Write the differences, or return False if a record has changed since its reading."""
         if not nodes and not gone:
             return True
         now = self._cells.clock()
@@ -275,6 +276,6 @@ class NodeSync:
 
 
 def _name_owner(node: ComputeNode, names: Mapping[tuple[str, str], str]) -> str | None:
-    """Return the uuid of another node that is recorded with this node's host and name."""
+    """Return the uuid of another recorded node with this node's host and name."""
     uuid = names.get((node.host, node.hypervisor_hostname))
     return None if uuid == node.uuid else uuid

@@ -32,7 +32,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class SyncIssue:
-    """A record of nova that cannot be stored, or not completely.
+    """A record of nova that cannot be stored at all, or not completely.
 
     ``place`` names the record in nova's terms: ``compute node cn7 (3f2...)``, ``cell two``.
     """
@@ -46,7 +46,7 @@ class SyncIssue:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A difference between a record here and in nova.
+    """A difference between a record of this service and nova's.
 
     ``noun`` is in :data:`NOUNS`, and ``name`` is a display name. If ``kind`` is ``changed``,
     ``fields`` are the names of the fields that differ.
@@ -77,7 +77,7 @@ class SyncReport:
 
     @property
     def differing(self) -> int:
-        """The number of records that differ from nova's, or did before they were written."""
+        """Return the number of records that differ from nova's, or did before the write."""
         return sum(count.differing for count in self.counts.values())
 
 
@@ -103,7 +103,7 @@ class SyncTotals:
         self._note(noun, "new" if new else "changed", name, () if new else fields)
 
     def note_deleted(self, noun: str, name: str) -> None:
-        """Note a record that nova does not have any more."""
+        """Note a record that nova no longer has."""
         self._note(noun, "gone", name, ())
 
     def note_all(
@@ -149,7 +149,7 @@ class SyncTotals:
 
 
 def diff_fields(recorded: object, current: object, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the names of the fields that differ, all names if ``recorded`` is None."""
+    """Return the names of the fields that differ, or all names without ``recorded``."""
     return tuple(
         name
         for name in names

@@ -64,7 +64,7 @@ class Follower:
         self.left_out = 0
 
     def full(self, progress: Progress | None = None) -> SyncReport:
-        """Read all of nova's databases and record the differences.
+        """Read all of nova's databases, and record the differences.
 
         The records of a cell whose database does not answer are kept, and the report lists the cell
         in ``away``. Raises :class:`Unavailable` if nova's API database, or the database of this
@@ -75,7 +75,8 @@ class Follower:
     def compare(self, progress: Progress | None = None) -> SyncReport:
         """Compare the records with nova's databases, without writing.
 
-        Reads and raises as :meth:`full`. The report lists each difference.
+        Reads the same as :meth:`full`, and raises the same errors. The report lists each
+        difference.
         """
         with self._cells.read_only():
             return self._reconcile_all(progress or _ignore_progress, dry=True)
@@ -114,7 +115,10 @@ class Follower:
             totals.add_issue(f"host {host}", reason)
 
     def round(self) -> SyncReport:
-        """Record the changes since the last sync, with the exceptions of :meth:`full`."""
+        """Record the changes since the last sync.
+
+        Raises the errors of :meth:`full`.
+        """
         begun = monotonic()
         totals = SyncTotals()
         away: NovaDatabaseUnavailable | None = None
@@ -179,13 +183,13 @@ class Follower:
         self._services.follow(scan, totals)
 
     def read_all(self) -> None:
-        """Run :meth:`full`, log its issues, and restart the interval of the background sync."""
+        """Run :meth:`full`, log its issues, and restart the background sync's interval."""
         findings = self.full()
         self._full_due = monotonic() + self.settings.scheduler.nova_full_sync_interval
         self._log_new_issues(findings)
 
     def sync_due(self) -> float:
-        """Run the next step of the background sync if it is due: a round or a full sync.
+        """Run the next step of the background sync, a round or a full sync, if it is due.
 
         A round runs early if a cell that is away may be back. Never raises: a failure is logged,
         and the step is repeated. Returns the seconds until the next step is due (0 or more).
@@ -229,7 +233,7 @@ class Follower:
             LOG.warning("%s", issue)
 
     def read_aggregates(self, ids: Collection[int]) -> None:
-        """Sync aggregates that nova announced as changed or deleted.
+        """Sync aggregates whose change or deletion nova has announced.
 
         If nova's API database does not answer, the next round syncs the aggregates.
         """
@@ -244,7 +248,7 @@ class Follower:
             self._instances.reconcile(uuids, SyncTotals())
 
     def instances_synced(self, host: str, uuids: Collection[str]) -> None:
-        """Compare the instances of a host with the records (RPC ``sync_instance_info``).
+        """Compare instances of a host with the records, for RPC ``sync_instance_info``.
 
         Only differences are read from nova.
         """
@@ -257,7 +261,7 @@ class Follower:
 
 
 class SharedSync:
-    """A thread-safe sync that concurrent callers share."""
+    """Sync that concurrent callers share, for any number of threads."""
 
     def __init__(self, read: Callable[[], None]) -> None:
         self._read = read
@@ -276,9 +280,10 @@ class SharedSync:
 
 
 def repeat_steps(steps: Iterable[Callable[[], object]], stopping: Event, message: str) -> bool:
-    """Repeat each step until it succeeds, or return False if the service is stopping.
+    """Repeat each step until it succeeds, and return whether all have succeeded.
 
-    A failure is logged with ``message``, and only once if it repeats.
+    The result is False if the service is stopping. A failure is logged with ``message``, and only
+    once if it repeats.
     """
     last_failure = ""
     for step in steps:
@@ -294,7 +299,7 @@ def repeat_steps(steps: Iterable[Callable[[], object]], stopping: Event, message
 
 
 def _run_step(step: Callable[[], object]) -> str:
-    """Run a step, and return its failure, or an empty string."""
+    """Run a step, and return its failure as text, or an empty string."""
     try:
         step()
     except NovaDatabaseUnavailable as away:

@@ -24,7 +24,7 @@ _MAX_SHOWN_NAME = 240
 
 
 class GroupSync:
-    """The sync of server groups, with one object per process.
+    """Sync server groups, with a single object per process.
 
     Memberships are stored with the records of instances.
     """
@@ -36,7 +36,7 @@ class GroupSync:
         self._newest_member: int | None = None
 
     def reconcile_all(self, totals: SyncTotals, *, dry: bool = False) -> None:
-        """Compare all groups and record the differences.
+        """Compare all groups, and record the differences.
 
         Raises :class:`NovaDatabaseUnavailable`.
         """
@@ -47,9 +47,10 @@ class GroupSync:
             self._fingerprint = fingerprint
 
     def follow(self, totals: SyncTotals) -> tuple[str, ...]:
-        """Sync groups if nova's tables have changed, or raise :class:`NovaDatabaseUnavailable`.
+        """Sync groups if nova's tables have changed.
 
-        Returns the uuids of the instances that joined a group since the last call.
+        Raises :class:`NovaDatabaseUnavailable`. Returns the uuids of the instances that joined a
+        group since the last call.
         """
         with self._cells.read_api() as connection:
             fingerprint = nova_groups.fingerprint(connection)
@@ -111,7 +112,7 @@ def _title_group(group: ServerGroup) -> str:
 
 
 class AggregateSync:
-    """The sync of host aggregates, with one object per process."""
+    """Sync host aggregates, with a single object per process."""
 
     def __init__(self, cells: NovaCells) -> None:
         self._cells = cells
@@ -186,7 +187,7 @@ class AggregateSync:
         return replace(aggregate, name=name, hosts=hosts)
 
     def _is_unstorable(self, aggregate: HostAggregate, totals: SyncTotals) -> bool:
-        """Return whether the metadata cannot be stored, so that the aggregate keeps its record."""
+        """Return whether metadata cannot be stored, so that the old record must stay."""
         texts = {f"metadata {key!r}": f"{key}{value}" for key, value in aggregate.metadata.items()}
         return self._cells.is_left_out(
             f"aggregate {aggregate.name} ({aggregate.uuid})", texts, totals
@@ -198,7 +199,7 @@ class AggregateSync:
         differing: Mapping[int, HostAggregate],
         gone: Collection[int],
     ) -> bool:
-        """Write the differences, or return False if a record has changed since it was read."""
+        """Write the differences, or return False if a record has changed since its reading."""
         now = self._cells.clock()
 
         def write(connection: Connection) -> bool:

@@ -62,7 +62,7 @@ class NewRecord(NamedTuple):
         return {**texts, "flavorid": self.flavor.flavorid}
 
     def changed(self, fields: Collection[str]) -> dict[str, Any]:
-        """Return the columns of some fields, and the columns that every row needs."""
+        """Return the columns of these fields, and the columns that every row needs."""
         row = self.row()
         names = {name for field in fields for name in _COLUMNS_OF.get(field, (field,))}
         # The statement that writes rows needs a name even if the row exists already.
@@ -92,7 +92,7 @@ def record_of(
     now: datetime,
     is_pending: Callable[[InstanceRecord], bool],
 ) -> NewRecord:
-    """Return the record of an instance.
+    """Build the record of an instance.
 
     A claim of this service is *pending* while nova may not have recorded the chosen host: the host
     is kept until nova-compute has written its name. The image is recorded as it was at the claim.
@@ -146,7 +146,7 @@ def moment(text: str | None) -> datetime | None:
 
 @dataclass(slots=True)
 class _LookupResult:
-    """Instances as nova's cells have them."""
+    """Result of looking up instances in nova's cells."""
 
     living: dict[str, NovaInstance] = field(default_factory=dict)
     #: Instances that are deleted or hidden in a cell.
@@ -171,7 +171,7 @@ class _LookupResult:
                 self.strays.setdefault(row.uuid, row)
 
     def accept_strays(self, away: Collection[str]) -> None:
-        """Accept instances from another cell than the cell that nova maps them to.
+        """Accept instances in another cell than the cell that nova maps them to.
 
         Such an instance (a stray) is accepted if its mapped cell does not have it, and is not away.
         When nova moves an instance between cells, it changes the mapping before it unhides the copy
@@ -183,7 +183,7 @@ class _LookupResult:
 
 
 class InstanceSync:
-    """The sync of instances, with one object per process."""
+    """Sync instances, with a single object per process."""
 
     def __init__(self, cells: NovaCells) -> None:
         self._cells = cells
@@ -231,7 +231,7 @@ class InstanceSync:
                 cell.instances_read = started
 
     def _add(self, records: Sequence[NewRecord], totals: SyncTotals, *, dry: bool) -> None:
-        """Record new instances, and their groups if the groups still exist."""
+        """Record new instances, which join their groups if the groups still exist."""
         for record in records:
             totals.note_difference(_NOUN, record.uuid, (), new=True)
         if records and not dry:
@@ -248,7 +248,7 @@ class InstanceSync:
             self._database.write(add)
 
     def follow(self, cell: FollowedCell, totals: SyncTotals) -> None:
-        """Record the instances of a cell that were written since its last reading."""
+        """Record instances of a cell that were written since the cell was last read."""
         now = self._cells.clock()
         since = (cell.instances_read or now) - OVERLAP
         with cell.database.read() as connection:
@@ -262,7 +262,7 @@ class InstanceSync:
         cell.instances_read = now
 
     def follow_cell0(self, totals: SyncTotals) -> None:
-        """Delete the instances that were moved to cell0 since its last reading."""
+        """Delete instances that were moved to cell0 since cell0 was last read."""
         if self._cells.cell0 is not None:
             with suppress(NovaDatabaseUnavailable):
                 self.follow(self._cells.cell0, totals)
@@ -315,7 +315,7 @@ class InstanceSync:
         totals: SyncTotals,
         home: FollowedCell | None,
     ) -> _LookupResult:
-        """Look up instances in the cells, ``home`` first, until each is found living."""
+        """Look up instances in cell after cell, ``home`` first, until each is found living."""
         result = _LookupResult(mapped=self._mapped(uuids))
         searched: list[FollowedCell] = []
 
@@ -338,7 +338,7 @@ class InstanceSync:
         return result
 
     def _mapped(self, uuids: Collection[str]) -> Mapping[str, str]:
-        """Return the cell that each instance is mapped to, if there are several cells."""
+        """Map instances to the cells that nova maps them to, if there are several cells."""
         if len(self._cells.every) > 1 and uuids:
             with suppress(NovaDatabaseUnavailable), self._cells.read_api() as connection:
                 return nova_instances.mapped_to(connection, uuids)
@@ -350,7 +350,7 @@ class InstanceSync:
         return instance.lives and self._flavors.recorded(instance, digest) is None
 
     def _between(self, first: str, last: str | None, totals: SyncTotals) -> dict[str, NovaInstance]:
-        """Return the living instances of all cells in a range of uuids.
+        """Return the living instances with uuids in a range, from all cells.
 
         If several cells have an instance, the instance of the cell that nova maps it to is used.
         """
@@ -375,7 +375,7 @@ class InstanceSync:
         return living
 
     def _groups(self, uuids: Collection[str]) -> Mapping[str, str] | None:
-        """Return the recorded group of each instance in a group, or None if nova is away."""
+        """Map instances to their recorded groups, or return None if nova is away."""
         if not uuids:
             return {}
         try:
@@ -396,7 +396,7 @@ class InstanceSync:
         groups: Mapping[str, str] | None,
         totals: SyncTotals,
     ) -> list[NewRecord]:
-        """Return the records of instances, which keep their groups if ``groups`` is None."""
+        """Build records of instances, which keep their groups if ``groups`` is None."""
         now = self._cells.clock()
         records = []
         for instance in rows:
@@ -435,7 +435,7 @@ class InstanceSync:
         return created >= self._cells.clock() - GRACE
 
     def _gone(self, records: Sequence[InstanceRecord], result: _LookupResult) -> frozenset[str]:
-        """Return the instances to delete, among the records that no cell has as living."""
+        """Return the recorded instances to delete, as no cell has them as living."""
         ended = {record.uuid for record in records if record.uuid in result.ended}
         if self._cells.away:
             return frozenset(ended)
@@ -452,7 +452,7 @@ class InstanceSync:
         differing: Sequence[NewRecord],
         gone: Collection[str],
     ) -> bool:
-        """Write the differences, or return False if a record has changed since it was read."""
+        """Write the differences, or return False if a record has changed since its reading."""
         uuids = [*(record.uuid for record in differing), *gone]
         if not uuids:
             return True
@@ -488,7 +488,7 @@ class InstanceSync:
 
 
 def _limit_metadata(instance: NovaInstance, totals: SyncTotals) -> NovaInstance:
-    """Return an instance without metadata that are too long, and report an issue."""
+    """Remove metadata that are too long from an instance, and report an issue."""
     too_long: dict[str, Any] = {}
     for name in _METADATA:
         if len(getattr(instance, name) or "") > MAX_METADATA_CHARACTERS:
@@ -499,10 +499,10 @@ def _limit_metadata(instance: NovaInstance, totals: SyncTotals) -> NovaInstance:
 
 
 def _drop_deleted_group(row: dict[str, Any], deleted: Collection[str]) -> dict[str, Any]:
-    """Return a row without its server group if the group was deleted."""
+    """Remove the server group from a row if the group was deleted."""
     return {**row, "server_group": None} if row["server_group"] in deleted else row
 
 
 def _flavors_of(records: Iterable[NewRecord]) -> dict[str, str]:
-    """Return the flavors of records as JSON, by digest."""
+    """Map digests to the flavors of records, as JSON."""
     return {record.flavor.digest: record.flavor.text for record in records}

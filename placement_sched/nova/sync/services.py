@@ -30,7 +30,7 @@ _NODE_HEARTBEAT_INTERVAL = timedelta(seconds=30)
 
 @dataclass(slots=True)
 class ServiceScan:
-    """The changes of services that a scan of all cells finds.
+    """The changes of services found by a scan of all cells.
 
     A host whose last heartbeat is before ``due_before`` will soon count as down. ``now`` is the
     time of the scan. ``recorded`` are the services that are recorded as disabled or forced down, or
@@ -47,7 +47,7 @@ class ServiceScan:
     has_other_hosts: bool = False
 
     def read_cell(self, cell: FollowedCell, connection: Connection) -> CellCensus:
-        """Scan a cell and return its numbers of services and nodes."""
+        """Scan a cell, and return its numbers of services and nodes."""
         census = nova_services.count_rows(connection)
         if cell.census is None or census[:2] != cell.census[:2]:
             self.has_other_hosts = True
@@ -78,7 +78,7 @@ class ServiceScan:
 
 
 class ServiceSync:
-    """The sync of compute services, with one object per process."""
+    """Sync compute services, with a single object per process."""
 
     def __init__(self, cells: NovaCells) -> None:
         self._cells = cells
@@ -92,7 +92,7 @@ class ServiceSync:
             cell.census = nova_services.count_rows(connection)
 
     def begin_scan(self, connection: Connection) -> ServiceScan:
-        """Begin a scan for changed services and for hosts that will soon count as down."""
+        """Begin a scan for changed services, and for hosts that will soon count as down."""
         down_time: int = self._cells.settings.DEFAULT.service_down_time
         now = self._cells.clock()
         due_before = now - timedelta(seconds=down_time - min(_MARGIN, down_time // 2))
@@ -112,7 +112,7 @@ class ServiceSync:
     def reconcile(
         self, totals: SyncTotals, hosts: Collection[str] | None = None, *, dry: bool = False
     ) -> None:
-        """Compare the services of hosts (default: all) and record the differences.
+        """Compare the services of hosts (None: all), and record the differences.
 
         Records are read before nova's database, and written only if they have not changed since
         then. Of two processes, the process that reads nova's database last thus writes the result.
@@ -152,7 +152,7 @@ class ServiceSync:
         return accepted
 
     def _gone(self, hosts: Collection[str]) -> frozenset[str]:
-        """Return the hosts that are recorded in cells that are not away."""
+        """Return the hosts recorded in cells that are not away."""
         away = {cell.uuid for cell in self._cells.away}
         if not away or not hosts:
             return frozenset(hosts)
@@ -166,7 +166,7 @@ class ServiceSync:
         differing: Mapping[str, Service],
         gone: Collection[str],
     ) -> bool:
-        """Write the differences, or return False if a record has changed since it was read."""
+        """Write the differences, or return False if a record has changed since its reading."""
         hosts = sorted({*differing, *gone})
         if not hosts:
             return True
@@ -247,7 +247,7 @@ class ServiceSync:
         self._node_heartbeats |= node_heartbeats
 
     def last_seen(self, host: str) -> datetime | None:
-        """Return the last heartbeat of a host that this process has read."""
+        """Return the last heartbeat of a host as this process has read it, or None."""
         return self._heartbeats.get(host)
 
 
@@ -259,7 +259,7 @@ def _storable(service: Service, characters: Characters) -> Service:
 
 
 def _find_issue(service: Service, accepted: Mapping[str, Service]) -> str | None:
-    """Return why a service cannot be recorded alongside the services found so far."""
+    """Return why a service cannot be recorded together with the accepted services."""
     if not service.uuid:
         return "it has no uuid: run nova-manage db online_data_migrations"
     if service.host in accepted:

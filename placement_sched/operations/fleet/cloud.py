@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""State of a cloud without database ids, the draft of a load, and name patterns.
+"""State of a cloud without database ids, its change by a load, and name patterns.
 
 The pattern ``host-[001-120]`` means ``host-001`` to ``host-120``.
 """
@@ -67,7 +67,10 @@ STANDARD_TRAITS = frozenset(os_traits.get_traits())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderState:
-    """A resource provider. ``parent`` is a uuid, or None for the root of a tree."""
+    """A resource provider.
+
+    ``parent`` is a uuid, or None for the root of a tree.
+    """
 
     uuid: str
     name: str
@@ -92,7 +95,7 @@ class FlavorState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A whole cloud: its objects of each kind, by key.
+    """A whole cloud: objects of each kind by their keys.
 
     The key of a flavor is its ``flavorid``, the key of a service its host and binary, and the key
     of any other object its uuid. ``resource_classes`` and ``traits`` have only the custom names.
@@ -125,14 +128,14 @@ class State:
         return frozenset(item.host for item in services if item.disabled and item.is_compute)
 
     def aggregates_by_host(self) -> dict[str, frozenset[str]]:
-        """Return the uuids of the aggregates that each host is in."""
+        """Map each host to the uuids of its aggregates."""
         uuids_by_host = sql.grouped(
             (host, item.uuid) for item in self.aggregates.values() for host in item.hosts
         )
         return {host: frozenset(uuids) for host, uuids in uuids_by_host.items()}
 
     def ratios_by_host(self, policies: Policies) -> Mapping[str, Ratios]:
-        """Return the allocation ratios of each host whose policy sets them."""
+        """Map hosts to the allocation ratios that their policies set."""
         with_policy = [item for item in self.aggregates.values() if item.policy]
         names = sql.grouped((host, item.policy) for item in with_policy for host in item.hosts)
         pairs = ((host, ratios_of_policies(used, policies)) for host, used in names.items())
@@ -140,12 +143,12 @@ class State:
 
 
 def changed_entries(before: Mapping[K, V], after: Mapping[K, V]) -> dict[K, V]:
-    """Return the new and changed objects."""
+    """Return the new objects and the changed objects, by key."""
     return {key: value for key, value in after.items() if before.get(key) != value}
 
 
 def derived_uuid(kind: str, *names: str) -> str:
-    """Return the stable uuid of an object that has no uuid in the file."""
+    """Derive a stable uuid for an object that has no uuid in the file."""
     return str(uuid5(NAMESPACE_URL, f"placement-sched:fleet/{'/'.join((kind, *names))}"))
 
 
@@ -207,7 +210,7 @@ def without_row_id(flavor: Mapping[str, Any]) -> Json:
 
 
 def read_providers(connection: Connection) -> dict[str, ProviderState]:
-    """Return all providers by uuid."""
+    """Map uuids to all providers."""
     inventories_by_id = inventories.by_provider_id(connection)
     traits_by_id = traits.by_provider_id(connection)
     aggregates_by_id = aggregates.by_provider_id(connection)
@@ -244,10 +247,13 @@ def _read_consumers(connection: Connection, unknown_owner: tuple[str, str]) -> J
 
 
 class MergeState:
-    """The cloud ``before`` a load, and ``after`` the entries merged so far."""
+    """The cloud ``before`` a load, and ``after`` merging the entries so far."""
 
     def __init__(self, before: State, settings: Settings, now: datetime) -> None:
-        """Use ``settings`` for values that the file omits."""
+        """Begin a merge with the present cloud.
+
+        ``settings`` give values that the file omits.
+        """
         self.before, self.after, self.now = before, before.copy(), now
         self.defaults = reports.defaults(settings, now)
         self.policies = policies_for(settings)
@@ -269,7 +275,7 @@ class MergeState:
         return sql.grouped((node.host, node.hypervisor_hostname) for node in nodes)
 
     def only_node(self, host: str | None) -> str | None:
-        """Return the name of a host's only node. If it has none or several, return ``host``.
+        """Return the name of a host's only node, else the name of the host.
 
         Call this after all hosts are merged.
         """
@@ -285,8 +291,8 @@ class MergeState:
     def claim_name(self, kind: str, owners: dict[T, str], name: T, uuid: str) -> None:
         """Record an object's entry and its name.
 
-        ``owners`` has the uuid of the object with each name. Raises :class:`DocumentError` if
-        another object has the name.
+        ``owners`` maps names to the uuids of objects. Raises :class:`DocumentError` if another
+        object has the name.
         """
         self.note_entry(kind, uuid)
         if (owner := owners.setdefault(name, uuid)) != uuid:
@@ -294,7 +300,7 @@ class MergeState:
             raise DocumentError(f"the {text} already used by {kind} {owner}")
 
     def service_of(self, host: str, binary: str) -> Service:
-        """Return a service, or a new service."""
+        """Return the service with this host and binary, or a new service."""
         new = Service(0, derived_uuid("service", host, binary), host, binary)
         return self.after.services.get((host, binary), new)
 
@@ -328,7 +334,10 @@ _NUMBER = re.compile(r"([0-9]+)")
 
 
 def expand(pattern: str) -> list[str]:
-    """Return the names of a pattern, or raise :class:`DocumentError`."""
+    """Expand a pattern to names.
+
+    Raises :class:`DocumentError` for an invalid pattern.
+    """
     parts: list[Sequence[str]] = []
     for match in _PART.finditer(pattern):
         if match["wrong"] is not None:
@@ -359,7 +368,10 @@ def _numbers(part: str, pattern: str) -> Sequence[str]:
 
 
 def fill_in(pattern: str, names: Mapping[str, str]) -> str:
-    """Replace the placeholders in braces, or raise :class:`DocumentError`."""
+    """Replace the placeholders of a pattern in braces.
+
+    Raises :class:`DocumentError` for an unknown placeholder.
+    """
 
     def substitute(match: re.Match[str]) -> str:
         if match["name"] is None:
@@ -380,7 +392,7 @@ def escape(name: str) -> str:
 
 
 def fold(names: Sequence[str]) -> list[str]:
-    """Return patterns for names in this order, with ranges of last numbers."""
+    """Fold names to patterns in this order, with ranges for last numbers."""
     runs: list[list[str]] = []
     for name in names:
         if runs and name == _next_name(runs[-1][-1]):
@@ -408,20 +420,20 @@ def _pattern_of(run: Sequence[str]) -> str:
 
 
 def patterns_for(names: Sequence[str]) -> str | list[str]:
-    """Return patterns for names, or a single name if all are equal."""
+    """Return patterns for names, or only the name if all are equal."""
     patterns = fold(names[:1] if len(set(names)) == 1 else names)
     return patterns[0] if len(patterns) == 1 else patterns
 
 
 def natural_key(name: str) -> tuple[Any, ...]:
-    """Return a sort key that puts ``cn2`` before ``cn10``, unique for each name."""
+    """Return a sort key that is unique and puts ``cn2`` before ``cn10``."""
     # Every second part is a number.
     parts = enumerate(_NUMBER.split(name))
     return tuple(int(part) if index % 2 else part for index, part in parts), name
 
 
 def expand_entries(entry: Json, key: str, count: int) -> Sequence[Any]:
-    """Return ``count`` values of a key, or None for each without the key.
+    """Return ``count`` values of a key, each None if the entry lacks the key.
 
     A single value is repeated. Raises :class:`DocumentError` for another number of values.
     """

@@ -49,7 +49,7 @@ _REPORT = {key: key for key in compute_node.REPORT_KEYS if key not in _NAMES}
 
 
 def document_of(state: State, settings: Settings, now: datetime) -> Json:
-    """Return the document of a cloud without empty sections."""
+    """Build the document of a cloud, without empty sections."""
     writer = _Writer(MergeState(state, settings, now))
     return _nonempty(
         version=VERSION,
@@ -68,9 +68,9 @@ def document_of(state: State, settings: Settings, now: datetime) -> Json:
 
 
 def _differing(item: object, default: object, names: Mapping[str, str], *always: str) -> Json:
-    """Return the fields that differ from the default, and the fields in ``always``.
+    """Return the fields that differ from a default, and the fields in ``always``.
 
-    ``names`` are the names of the fields by the keys of the file.
+    ``names`` maps keys of the file to names of fields.
     """
     return {
         key: value
@@ -92,7 +92,7 @@ def _explicit_id(key: str, value: str, kind: str, *names: str) -> Json:
 
 
 def _share_entries(objects: Iterable[tuple[dict[str, str], Json]]) -> list[Json]:
-    """Return the entries with the names of all objects that share them."""
+    """Merge equal entries to an entry with the names of all their objects."""
     groups: dict[str, tuple[list[dict[str, str]], Json]] = {}
     for names, entry in objects:
         # 1 and 1.0 differ in a file, and so does the order of keys.
@@ -247,7 +247,7 @@ class _Writer:
         return [self._provider(root) for root in self._children[None] if root.uuid not in hosts]
 
     def services(self) -> list[Json]:
-        """Return the entries of services that differ from the reports of their hosts."""
+        """List entries for services that differ from the reports of their hosts."""
         nodes = sorted(self._state.nodes.values(), key=lambda node: node.last_seen_up)
         times = {node.host: node.last_seen_up for node in nodes}
         services = self._state.services.values()
@@ -317,7 +317,7 @@ class _Writer:
         ]
 
     def _amounts_by_name(self, allocations: Mapping[str, Amounts]) -> Json:
-        """Return amounts by provider name, or by uuid if the name looks like a uuid."""
+        """Map provider names to amounts, or uuids if the name looks like a uuid."""
         by_name: Json = {}
         for uuid, amounts in allocations.items():
             provider = self._state.providers.get(uuid)

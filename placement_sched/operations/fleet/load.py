@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads of fleet files, within a single transaction, and the changes they make.
+"""Loads of fleet files in a single transaction, with the changes that they make.
 
 The operations are the same as for reports of hosts and requests of operators. All objects of a kind
 are written together.
@@ -67,7 +67,10 @@ _MAX_ATTEMPTS = 10
 def _locate_errors(
     draft: MergeState, kind: str, uuid: str, name: str, *keys: str
 ) -> Iterator[None]:
-    """Raise errors, except of concurrent updates, with the keys of an object's entry."""
+    """Add the keys of an object's entry to errors that its write raises.
+
+    Errors about concurrent updates are raised unchanged.
+    """
     try:
         yield
     except ConcurrentUpdate:
@@ -179,7 +182,7 @@ def _write_aggregates(connection: Connection, draft: MergeState) -> None:
 def _create_aggregates(
     connection: Connection, draft: MergeState
 ) -> list[tuple[int, HostAggregate, HostAggregate]]:
-    """Create aggregates and return id, old and new state of each changed aggregate."""
+    """Create aggregates, and return each changed aggregate's id, old and new state."""
     former = draft.before.aggregates
     differing = changed_entries(former, draft.after.aggregates)
     for uuid, aggregate in differing.items():
@@ -194,11 +197,11 @@ def _create_aggregates(
 
 
 def _write_providers(connection: Connection, draft: MergeState) -> Mapping[int, frozenset[str]]:
-    """Write the changed providers and return their superfluous inventories.
+    """Write the changed providers, and return inventories to delete later.
 
-    They are returned by provider id, and must be deleted later, after their allocations. Raises
-    :class:`Duplicate` if a name is in use, and :class:`DocumentError` if a provider would be its
-    own descendant.
+    The result maps provider ids to classes. These inventories are deleted after their allocations.
+    Raises :class:`Duplicate` if a name is in use, and :class:`DocumentError` if a provider would be
+    its own descendant.
     """
     # Lists in the file replace the effects of hosts and aggregates, which are written already.
     changed = changed_entries(draft.before.providers, draft.after.providers).keys()
@@ -340,7 +343,7 @@ _KINDS: Mapping[str, tuple[str, Callable[[Any], str]]] = {
 
 
 def differences(before: State, after: State) -> tuple[Difference, ...]:
-    """Return the differences of two clouds, without parts of new hosts."""
+    """List the differences between two clouds, without the parts of new hosts."""
     classes = sorted(after.resource_classes - before.resource_classes)
     changes = [Difference(NEW, "resource class", name) for name in classes]
     changes += [Difference(NEW, "trait", name) for name in sorted(after.traits - before.traits)]
@@ -367,7 +370,7 @@ def differences(before: State, after: State) -> tuple[Difference, ...]:
 
 
 def _compare(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield path, old and new value of the fields that differ between two documents."""
+    """Yield path, old and new value of each field that differs in two documents."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}, key=str):
             yield from _compare(old.get(key), new.get(key), f"{path}.{key}".lstrip("."))
@@ -388,7 +391,10 @@ def _serialize(value: Any) -> Any:
 
 
 class _DryRunError(Exception):
-    """Rolls back a dry run. Its arguments are the differences."""
+    """Exception that rolls back a dry run.
+
+    Its arguments are the differences.
+    """
 
 
 def load(
@@ -396,7 +402,7 @@ def load(
 ) -> tuple[Difference, ...]:
     """Load a decoded fleet file within the caller's write transaction.
 
-    Raises :class:`DocumentError`, and as :func:`apply`.
+    Raises :class:`DocumentError`, and the errors of :func:`apply`.
     """
     check_sections(document, settings)
     draft = merge(connection, document, settings, now)
@@ -407,10 +413,11 @@ def load(
 def load_file(
     database: Database, settings: Settings, clock: Clock, text: str, name: str, *, dry_run: bool
 ) -> tuple[Difference, ...]:
-    """Load the text of the file ``name`` in one transaction and return the changes.
+    """Load a fleet file in a single transaction, and return the changes.
 
-    A dry run is rolled back. Raises :class:`Invalid` with line and column for a wrong file or a
-    change of nova's objects, and :class:`Conflict` if the present cloud prevents a change.
+    ``text`` is the content of the file ``name``. A dry run is rolled back. Raises :class:`Invalid`
+    with line and column for a wrong file or a change of nova's objects, and :class:`Conflict` if
+    the present cloud prevents a change.
     """
     file = YamlFile(text, name)
 

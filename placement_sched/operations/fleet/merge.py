@@ -236,7 +236,7 @@ def _identify(
     *name: str,
     unique: bool = False,
 ) -> str:
-    """Return the id of the object of an entry.
+    """Return the id of the object that an entry describes.
 
     It is the id in the entry, else the id of the object with the same name in ``objects``, else an
     id derived from ``name``.
@@ -421,7 +421,7 @@ def _put_consumer(draft: MergeState, owner: ConsumerClaim, allocations: Allocati
 
 
 def default_consumer(draft: MergeState, instance: Instance) -> ConsumerClaim:
-    """Return the consumer of an instance by default, without allocations."""
+    """Build the default consumer for an instance, without allocations."""
     return ConsumerClaim(
         consumer=instance.uuid,
         project_id=instance.project_id or draft.unknown_owner[0],
@@ -432,7 +432,7 @@ def default_consumer(draft: MergeState, instance: Instance) -> ConsumerClaim:
 
 
 def default_allocations(draft: MergeState, instance: Instance) -> Allocations:
-    """Return the default allocations of an instance, by its flavor and node."""
+    """Derive the default allocations of an instance from its flavor and node."""
     node = draft.node_uuids.get((instance.host or "", instance.node or ""))
     if node is None or node not in draft.after.providers or not instance.flavor:
         return {}

@@ -30,10 +30,13 @@ _HEADER = "# A cloud, written by placement-sched fleet dump; placement-sched fle
 
 
 class _Loader(yaml.CSafeLoader):
-    """Loader of mappings with texts as keys, lists, texts, plain decimals, booleans and null."""
+    """Loader for mappings with text keys, lists, texts, decimals, booleans and null."""
 
     def flatten_mapping(self, node: MappingNode) -> None:
-        """Insert merged mappings. The keys of the mapping itself take precedence."""
+        """Insert merged mappings.
+
+        The keys of the mapping itself take precedence.
+        """
         names = set()
         for key, _ in node.value:
             if key.tag == _MERGE:
@@ -66,7 +69,10 @@ class YamlFile:
     """A decoded YAML document with the positions of its values."""
 
     def __init__(self, text: str, name: str) -> None:
-        """Decode the text of the file ``name``, or raise :class:`Invalid`."""
+        """Decode the text of the file ``name``.
+
+        Raises :class:`Invalid`.
+        """
         self._name = name
         loader = _Loader(text)
         # An anchor is complete before its first alias, so that no value contains itself.
@@ -91,7 +97,7 @@ class YamlFile:
             self._reject("the values are nested too deeply", None)
 
     def read(self, reader: Callable[[Any], T]) -> T:
-        """Return the result of ``reader``, with the position added to its errors."""
+        """Call ``reader`` on the document, and add the position to its errors."""
         try:
             return reader(self.data)
         except DocumentError as error:
@@ -100,9 +106,9 @@ class YamlFile:
             self._reject(problem, self.find_mark(error.keys, at_key=error.at_key))
 
     def find_mark(self, keys: Sequence[str | int], *, at_key: bool = False) -> Any:
-        """Return the mark of the value (or key) at a path, or of its nearest parent.
+        """Find the position of the value (or key) at a path, or of its nearest parent.
 
-        A mapping has the mark of its key. An empty document has no mark.
+        The position of a mapping is the position of its key. An empty document has no position.
         """
         node: Any = self.root
         mark = None if node is None else node.start_mark
@@ -126,7 +132,7 @@ class YamlFile:
 
 
 def to_yaml(document: Json) -> str:
-    """Return a document as YAML."""
+    """Format a document as YAML."""
     return _HEADER + yaml.dump(
         document, Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=100
     )

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capacity: the number of further instances of a request that fit, and the limits.
+"""Capacity: the number of further instances of a request that fit, and their limits.
 
-The number is what ``select_destinations`` would place, one instance after another, until the first
+The number is how many instances ``select_destinations`` would place before the first
 ``no_valid_host``. Nothing is claimed. ``count.py`` lists the steps.
 """

@@ -82,7 +82,7 @@ PartsOf = Callable[[str], tuple[str, ...]]
 
 @dataclass(slots=True)
 class Deadline:
-    """The end of the time for a count, and whether it has passed."""
+    """Deadline of a count, which remembers whether it has passed."""
 
     at: float
     timer: Callable[[], float]
@@ -90,7 +90,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float, timer: Callable[[], float] = monotonic) -> Self:
-        """Return the deadline in a number of seconds, or no deadline for 0."""
+        """Return the deadline ``seconds`` from now, or no deadline for 0."""
         return cls(timer() + seconds if seconds else float("inf"), timer)
 
     def reached(self) -> bool:
@@ -100,7 +100,7 @@ class Deadline:
 
 
 def hooks_of(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> list[BaseHostFilter]:
-    """Return the filters whose verdict may change as instances are placed.
+    """Return the filters that may reject a host after earlier instances are placed.
 
     Filters that run once per request have fixed verdicts. A shipped filter that passes every host
     also passes every host for later instances, unless the request has a server group, because each
@@ -120,7 +120,7 @@ def hooks_of(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> list[BaseH
 
 
 def compares_hosts(filters: Iterable[BaseHostFilter], spec: RequestSpec) -> bool:
-    """Return whether a filter may compare hosts with each other."""
+    """Return whether any filter may compare hosts with each other."""
     names = ("filter_all", "verdicts")
     return any(
         overrides(plugin, BaseHostFilter, names) or plugin.compares_hosts(spec)
@@ -136,7 +136,7 @@ def with_member_uuids(spec: RequestSpec) -> RequestSpec:
 
 
 def rejecting_stages(run: FilterRun) -> dict[tuple[str, str], LimitReason]:
-    """Return the rejecting stage by host and node."""
+    """Map host and node of each rejected host to the stage that rejects it."""
     return {
         (each.host, each.node): LimitReason(report.name)
         for report in run.reports
@@ -151,7 +151,7 @@ def place_by_rounds(
     capacity: FreeCapacity,
     deadline: Deadline,
 ) -> None:
-    """Place instances on each host in rounds, until it rejects or is full.
+    """Place an instance on each host per round, until the host rejects or is full.
 
     After the deadline, a host keeps the instances placed so far.
     """
@@ -209,7 +209,7 @@ def _place(counter: HostCounter, single: RequestSpec, capacity: FreeCapacity) ->
 def _with_members(
     spec: RequestSpec, single: RequestSpec, placed: Sequence[HostCounter]
 ) -> RequestSpec:
-    """Add the instances of a round to the server group of a request, if any.
+    """Add the instances of a round to the request's server group, if it has a group.
 
     In a round, an instance is placed on each host. All instances of a round have the same uuid, so
     that the members of the group are the same for every host.
@@ -228,7 +228,7 @@ def place_in_order(
     deadline: Deadline,
     doubts: list[str],
 ) -> None:
-    """Place each instance on the best host, like a request for all instances."""
+    """Place instance after instance on the best host, as for a single large request."""
     spec, candidates = run.filtered_request.spec, run.searches.candidates
     progress = run.chooser.begin(
         run.hosts, spec, RemainingCapacity(run.cloud.connection, candidates)
@@ -274,9 +274,9 @@ def first_hosts(run: SchedulingRun) -> list[str]:
 def limit_to_group_host(
     counters: Sequence[HostCounter], firsts: Sequence[str], doubts: list[str]
 ) -> None:
-    """Keep only the instances on the first host of an affinity group.
+    """Keep only the instances on the host that an affinity group would get.
 
-    Of several possible first hosts, the host with the fewest instances counts.
+    If several hosts may get the first instance, the host with the fewest instances counts.
     """
     totals: Counter[str] = Counter()
     for counter in counters:
@@ -299,7 +299,7 @@ def _chooses_at_random(run: SchedulingRun) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CapacityCount:
-    """The result of a count: the nodes with candidates, in their order.
+    """The counted instances on each node with candidates, in result order.
 
     ``doubts`` are the reasons why the number is not exact. If the nodes are not independent,
     ``recount`` counts the instances again on some of the nodes alone.
@@ -318,7 +318,7 @@ def count_capacity(
     cloud: CloudView | None = None,
     deadline: Deadline | None = None,
 ) -> CapacityCount:
-    """Return the number of further instances of a request that fit.
+    """Count the further instances of a request that fit.
 
     The request is for a single instance. ``cloud`` is a view that several requests share. Without
     ``deadline`` the limit is ``[scheduler] capacity_budget``. Raises what
@@ -354,7 +354,7 @@ def count_capacity(
 def count_hosts(
     run: SchedulingRun, deadline: Deadline, doubts: list[str]
 ) -> tuple[Sequence[HostCounter], bool]:
-    """Count the hosts of a run, and return whether they are independent."""
+    """Count the instances that fit on each host, and return whether hosts are independent."""
     searches = run.searches
     capacity = FreeCapacity.of(run.cloud.providers, searches.candidates, searches.class_ids)
     pools = find_pools(run.searches.candidates, run.hosts, capacity)
@@ -408,7 +408,7 @@ def _count_independently(
 def _drop_hidden_hosts(
     run: SchedulingRun, counters: Sequence[HostCounter], doubts: list[str]
 ) -> None:
-    """Set the counts of hosts to 0 whose candidates a request never gets.
+    """Reset the counts of hosts whose candidates lie beyond the request's limit.
 
     A request gets a limited number of candidates, usually ``[scheduler] max_placement_results``.
     Full hosts are not among them. Hosts that a filter rejects are, and may exclude other hosts
@@ -451,7 +451,7 @@ def _drop_hidden_hosts(
 
 
 class CloudPart(Enum):
-    """The parts of the cloud for which capacity is reported."""
+    """Kind of the parts into which a capacity report divides the cloud."""
 
     ZONE = "zone"
     AGGREGATE = "aggregate"
@@ -461,14 +461,17 @@ class CloudPart(Enum):
 
 @dataclass(slots=True)
 class LoadedCloud:
-    """The cloud for the requests of a report, loaded once for all of them."""
+    """View of the cloud that is loaded once for all requests of a report."""
 
     connection: Connection
     memory: ProcessCaches
     _view: CloudView | None = None
 
     def view_for(self, request: SchedulingRequest) -> CloudView:
-        """Return the shared view, or a new view for a request with other policies or reports."""
+        """Return the view of the cloud for a request.
+
+        It is shared, except by requests with other policies or other cached reports.
+        """
         fresh = CloudView.of(self.connection, request, self.memory)
         if fresh.states_age is not None:
             return fresh
@@ -478,7 +481,7 @@ class LoadedCloud:
 
 
 def parts_of(aggregates: Aggregates, per: CloudPart, default_zone: str) -> PartsOf:
-    """Return the function that maps a host to its parts of the cloud."""
+    """Return a function that lists the parts of the cloud that contain a host."""
     of_host = aggregates.of_host
     if per is CloudPart.HOST:
         return lambda host: (host,)

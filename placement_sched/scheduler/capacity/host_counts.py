@@ -28,7 +28,7 @@ _MAX_EXACT_FLOAT = 2.0**53
 
 
 class LimitReason(NamedTuple):
-    """The limit of a host: an exhausted resource class, or the stage that rejects it."""
+    """Limit of a host's count: an exhausted resource class or a rejecting stage."""
 
     reason: str
     detail: str = ""
@@ -41,7 +41,7 @@ UNFINISHED = LimitReason("capacity_budget")
 
 @dataclass(slots=True)
 class FreeCapacity:
-    """Free amounts of the candidates' providers, by index.
+    """Free amounts of all candidates' providers, in a list of integers.
 
     ``free`` has an element for each class and provider, at the index ``firsts`` of the class plus
     ``rows`` of the provider. The amounts decrease as instances are placed. ``stops`` has a limit
@@ -82,7 +82,7 @@ class FreeCapacity:
         return cls(rows, free, firsts, [LimitReason(name, is_resource=True) for name in names])
 
     def option_of(self, candidate: Any) -> AllocationOption:
-        """Return the option of a candidate, which may be the candidate's JSON."""
+        """Convert a candidate, or a candidate in JSON, to an option."""
         rows, firsts = self.rows, self.firsts
         if isinstance(candidate, AllocationRequest):
             parts: Iterable[tuple[str, Mapping[str, int]]] = zip(
@@ -101,26 +101,26 @@ class FreeCapacity:
         return tuple(option)
 
     def times(self, option: AllocationOption) -> int:
-        """Return the number of further instances that fit with these amounts."""
+        """Return how often this option still fits into the free amounts."""
         free = self.free
         return min([free[index] // amount for index, amount in option], default=0)
 
     def take(self, option: AllocationOption, times: int = 1) -> None:
-        """Subtract the amounts in ``option`` for each of a number of instances."""
+        """Subtract the amounts of ``option`` from the free amounts, ``times`` times."""
         for index, amount in option:
             self.free[index] -= amount * times
 
     def stop(self, index: int) -> LimitReason:
-        """Return the limit for the class at an index of ``free``."""
+        """Return the limit that stands for the class at an index of ``free``."""
         return self.stops[index // len(self.rows)]
 
     def scarcest_class(self, option: AllocationOption) -> LimitReason:
-        """Return the limit for the class with the smallest free amount per instance."""
+        """Return the limit for the class that the option exhausts first."""
         free = self.free
         return self.stop(min([(free[index] / amount, index) for index, amount in option])[1])
 
     def free_for(self, options: Iterable[AllocationOption]) -> dict[str, int]:
-        """Return the free amounts that these options use, by class."""
+        """Map each class to the free amount of the inventories that these options use."""
         amounts: dict[str, int] = {}
         for index in {index for option in options for index, _ in option}:
             name = self.stop(index).reason
@@ -143,10 +143,10 @@ class SharedPool:
 
 @dataclass(slots=True, eq=False)
 class HostCount:
-    """The number of instances that fit on a compute node, and its limit.
+    """Number of instances that fit on a compute node, and the limit that ends it.
 
-    ``stop`` is the limit. ``free`` are the amounts by resource class that remain free. Hosts with
-    the same ``pool`` together fit at most ``pool.limit`` instances.
+    ``stop`` is the limit. ``free`` maps resource classes to the amounts that remain free. Hosts
+    with the same ``pool`` together fit at most ``pool.limit`` instances.
     """
 
     host: str
@@ -175,7 +175,7 @@ class HostCounter(HostCount):
 
     @classmethod
     def of(cls, state: HostState, capacity: FreeCapacity, pool: SharedPool | None) -> "HostCounter":
-        """Return the counter of a host before anything is placed."""
+        """Create the counter of a host before an instance is placed."""
         # Tuples of numbers cost the garbage collector nothing: there may be tens of thousands.
         all_options = tuple([capacity.option_of(each) for each in candidates_of(state)])
         return cls(
@@ -202,7 +202,7 @@ class HostCounter(HostCount):
         self.end(capacity)
 
     def end(self, capacity: FreeCapacity, stop: LimitReason | None = None) -> None:
-        """Record the limit of the host, by default the scarcest resource class."""
+        """End the count with this limit, or with the scarcest resource class."""
         self.stop = stop or capacity.scarcest_class((self.options or self.all_options)[-1])
         if stop or self.options is not self.all_options:
             # Candidates that differ only in the providers of the pool count once.
@@ -215,7 +215,10 @@ class HostCounter(HostCount):
 def find_pools(
     candidates: Candidates, hosts: Sequence[HostState], capacity: FreeCapacity
 ) -> Sequence[SharedPool | None] | None:
-    """Return the pool of each host, or None if the order of placing matters."""
+    """Find the pool of each host, or return None if the order of placing matters.
+
+    A host without shared providers has no pool.
+    """
     roots = {provider.uuid: provider.root_uuid for provider in candidates.providers}
     pools: list[SharedPool | None] = [None] * len(hosts)
     if all(roots[uuid] == each.root_uuid for each in candidates.requests for uuid in each.uuids):
@@ -248,7 +251,7 @@ def _join_overlapping(linked: Iterable[set[int]]) -> list[set[int]]:
 def _build_pool(
     hosts: Sequence[Sequence[AllocationOption]], shared: Collection[int], capacity: FreeCapacity
 ) -> SharedPool | None:
-    """Return the pool of hosts with these options, or None if the order matters."""
+    """Build the shared pool of a component, or return None if the order matters."""
     parts = [[_split_option(option, shared) for option in options] for options in hosts]
     pooled_options = {pooled for pooled, _ in parts[0]}
     indexes = [index for option in pooled_options for index, _ in option]

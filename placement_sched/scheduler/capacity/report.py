@@ -56,7 +56,7 @@ _RESOURCES = "resources"
 
 
 def report(cloud: LoadedCloud, result: CapacityCount, per: CloudPart | None) -> Json:
-    """Return the report on a request."""
+    """Build the capacity report of a counted request."""
     run, counts = result.run, list[HostCount](result.counters)
     if not run.filtered_request.rejection:
         counts += _count_without_candidates(cloud.connection, run, {count.uuid for count in counts})
@@ -158,7 +158,7 @@ def _add_names(cloud: LoadedCloud, result: CapacityCount, parts: Sequence[Json])
 def _count_without_candidates(
     connection: Connection, run: SchedulingRun, counted: Collection[str | None]
 ) -> list[HostCount]:
-    """Return the nodes without candidates, with the rejecting search steps.
+    """List the nodes without candidates, with the search step that rejects each.
 
     A node that lacks a resource is returned with its free amounts. ``counted`` are the uuids of the
     nodes with candidates.
@@ -184,7 +184,7 @@ def _count_without_candidates(
 def free_amounts(
     scheduler: Scheduler, connection: Connection, request: SchedulingRequest, roots: Collection[str]
 ) -> tuple[Json, Mapping[str, dict[str, int]]]:
-    """Return the amounts that a request requests, and the free amounts on trees by root.
+    """Return the amounts of an instance, and the free amounts of each tree by root.
 
     Raises the errors of :meth:`Scheduler.prepare_run`.
     """
@@ -241,14 +241,14 @@ class CapacityQuery:
 
     @property
     def raises(self) -> bool:
-        """Return whether an invalid flavor fails the whole report."""
+        """Return whether an invalid flavor makes the whole report fail."""
         return not (self.all_flavors or self.each_alone)
 
 
 def capacity(
     scheduler: Scheduler, question: CapacityQuery, changes: Sequence[CloudChange] = ()
 ) -> Json:
-    """Return the capacity of a request, or of several flavors.
+    """Report the capacity for a request, or for each of several flavors.
 
     The result for several flavors is ``{"flavors": [...]}``. With ``changes`` the cloud is changed
     first, in a simulation. Raises :class:`Invalid` and :class:`NotFound` for invalid requests, and
@@ -282,7 +282,7 @@ def capacity(
 
 
 def flavor_capacities(scheduler: Scheduler, names: Sequence[str], now: float) -> CapacityFigures:
-    """Return the capacity of each of these flavors, in total and per zone.
+    """Report the capacity for each of these flavors, in total and per zone.
 
     ``names`` are names or ids of flavors. ``now`` is in seconds since 1970. A flavor that does not
     exist or is invalid does not fail the others. Raises the other errors of :func:`capacity`.
@@ -306,7 +306,7 @@ def _build_figure(answer: Json) -> FlavorCapacity:
 
 
 def read_flavors(connection: Connection, question: CapacityQuery) -> Sequence[Any]:
-    """Return the flavors of a capacity query: ids, names or objects.
+    """List the flavors of a capacity query, as ids, names or objects.
 
     Raises :class:`NotFound`, with the nearest name, if a flavor is not stored.
     """
@@ -337,9 +337,9 @@ def read_flavors(connection: Connection, question: CapacityQuery) -> Sequence[An
 def read_request(
     scheduler: Scheduler, question: CapacityQuery, flavor: Any
 ) -> SchedulingRequest | Invalid:
-    """Return the request for an instance of a flavor, or its error.
+    """Read the request for an instance of a flavor, and return it or its error.
 
-    If ``question.raises``, the error is raised.
+    Raises the error if ``question.raises``.
     """
     document, reader = {**question.document, "flavor": flavor}, scheduler.reader
     try:
@@ -353,7 +353,7 @@ def read_request(
 
 @dataclass(slots=True)
 class _CapacityEvaluation:
-    """The evaluation of a capacity query, with the seconds ``spent`` so far."""
+    """Evaluation of a capacity query, which counts the seconds ``spent``."""
 
     scheduler: Scheduler
     cloud: LoadedCloud
@@ -361,7 +361,7 @@ class _CapacityEvaluation:
     spent: float = 0.0
 
     def answer(self, request: SchedulingRequest | Invalid, *, last: bool) -> Json:
-        """Return the capacity of a request.
+        """Report the capacity for a request.
 
         ``last`` is true for the last request of the report. Raises :class:`Invalid` for invalid
         requests, such as an unknown zone, :class:`NotFound` for an unknown host, and
@@ -401,19 +401,25 @@ class _CapacityEvaluation:
 
 
 def check_hosts(connection: Connection, request: SchedulingRequest) -> None:
-    """Raise :class:`NotFound`, with the nearest name, if a named host is unknown."""
+    """Reject a request that names an unknown host.
+
+    Raises :class:`NotFound`, with the nearest name.
+    """
     for unknown in unknown_hosts(connection, request.spec):
         place = f"$.request_spec.{unknown.key}[{unknown.position}]"
         raise NotFound(unknown.detail, json_path=place, code="scheduler.not_found")
 
 
 def check_zone(filtered: RequestFilterRun) -> None:
-    """Raise :class:`Invalid`, with the existing zones, if the zone is unknown."""
+    """Reject a request that names an unknown availability zone.
+
+    Raises :class:`Invalid`, with the existing zones.
+    """
     for each in filtered.reports:
         if each.rejection and each.name == MapAZToPlacementAggregate.name:
             raise Invalid(f"{each.rejection}", json_path="$.request_spec.availability_zone")
 
 
 def flavor_name(flavor: Any) -> Any:
-    """Return the name of a flavor in reports."""
+    """Return a flavor's name in reports."""
     return flavor if isinstance(flavor, str) else flavor.get("name", flavor)

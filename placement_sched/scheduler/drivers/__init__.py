@@ -27,11 +27,11 @@ class BaseDriver(SchedulerPlugin):
     keeps_states: ClassVar[bool] = False
 
     def filters(self, enabled: Sequence[BaseHostFilter]) -> tuple[BaseHostFilter, ...]:
-        """Return the filters to run, given the enabled filters."""
+        """Choose the filters to run from the enabled filters."""
         return tuple(enabled)
 
     def weighers(self, enabled: Sequence[BaseHostWeigher]) -> tuple[BaseHostWeigher, ...]:
-        """Return the weighers to run, given the enabled weighers."""
+        """Choose the weighers to run from the enabled weighers."""
         return tuple(enabled)
 
     def ordered(

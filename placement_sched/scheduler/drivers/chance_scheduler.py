@@ -31,7 +31,7 @@ class ChanceScheduler(BaseDriver):
     def ordered(
         self, hosts: Sequence[WeighedHost], taken: Collection[WeighedHost], random: Random
     ) -> tuple[WeighedHost, ...]:
-        """Return the hosts in random order, with hosts of earlier instances last."""
+        """Return the hosts in random order, with the hosts of earlier instances last."""
         used = {id(host.obj) for host in taken}
         return tuple(
             sorted(random.sample(hosts, len(hosts)), key=lambda host: id(host.obj) in used)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explanations of a run: the funnel of its stages, and verdicts on single hosts."""
+"""Explanations of a run: its funnel, and a verdict on each named host."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The explanation of a run, optionally with verdicts on single hosts."""
+"""Explanation of a run, with verdicts on single hosts on request."""
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -72,7 +72,7 @@ _HostsByRejection = Mapping[tuple[tuple[str, str], ...], Sequence[_RejectedState
 def would_fit(
     connection: Connection, run: SchedulingRun, near_misses: NearMisses
 ) -> tuple[WouldFit, ...]:
-    """Return the smallest changes that let the first instance of a failed request fit."""
+    """Find the smallest changes after which a failed request's first instance fits."""
     if run.choice is None or run.choice.first.ordered or run.searches.main is None:
         return ()
     answered = run.searches.main
@@ -90,10 +90,10 @@ def would_fit(
 def _group_by_rejection(
     run: SchedulingRun, states: Sequence[HostState], spec: RequestSpec | None = None
 ) -> _HostsByRejection:
-    """Return the hosts grouped by the later stages that reject them.
+    """Group hosts by the stages after the search that reject them.
 
     The stages after the search are evaluated for the first instance, with ``spec`` as the request.
-    Returns nothing if a filter raises an error for a host. The run may not have reached this host.
+    Returns an empty group if a filter raises an error for a host that the run may not have reached.
     """
     copies = [copy(state) for state in states]
     try:
@@ -149,7 +149,7 @@ def _evaluate_filters(
 
 @dataclass(slots=True)
 class _NearMissEvaluation:
-    """Evaluation of the near misses of a search, for a limited number of hosts."""
+    """Evaluate the near misses of a search, for a limited number of hosts."""
 
     run: SchedulingRun
     searched: SearchRun
@@ -184,7 +184,7 @@ class _NearMissEvaluation:
             yield from self._results_without(miss, passed, exact=exact)
 
     def _query_without(self, terms: Sequence[tuple[str, str]]) -> CandidatesQuery:
-        """Return the query without these terms, with the constraints of request filters.
+        """Return the query without these terms, including constraints of request filters.
 
         Without a required trait, request filters forbid the aggregates that require the trait.
         """
@@ -214,7 +214,7 @@ class _NearMissEvaluation:
     def _with_amount(
         self, miss: NearMiss, requested: tuple[str, int], nearest: Mapping[int, int]
     ) -> Iterator[WouldFit]:
-        """Yield the hosts that fit with the nearest other amount.
+        """Yield the hosts that fit if the requested amount changes as little as possible.
 
         ``nearest`` maps each root to its nearest fitting amount. Only hosts with this amount or a
         nearer amount may fit. In a cloud without trees all such hosts fit.
@@ -320,7 +320,7 @@ def _group_by_aggregates(
 
 
 def make_explanation(connection: Connection, run: SchedulingRun, view: ExplanationView) -> Json:
-    """Return the explanation of a run, with verdicts on the hosts of the view."""
+    """Explain a run, with verdicts on the hosts that the view names."""
     extra: Json = {}
     chosen = run.request.chosen
     hosts = run.choice.first.host_reports() if run.choice else ()
@@ -351,7 +351,7 @@ def make_explanation(connection: Connection, run: SchedulingRun, view: Explanati
 
 
 def stages_of_run(run: SchedulingRun, verdicts: Iterable[HostVerdict]) -> list[Json]:
-    """Return type and name of each evaluated stage, in order and without duplicates.
+    """List type and name of each evaluated stage, in order and without duplicates.
 
     A host that a stage does not reject passes it. Stages that are neither constraints nor plugins
     (``limit``, ``combination``) are included only if they reject a host.

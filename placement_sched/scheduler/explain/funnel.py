@@ -54,11 +54,12 @@ class _NamedHost(NamedTuple):
     noun: str
 
 
-def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHost, ...]:
-    """Return the forced or ignored hosts and nodes that do not exist.
+def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[RequestWarning, ...]:
+    """List forced or ignored hosts and nodes that do not exist.
 
     As in nova's filters, names are compared without case. The database is not read if the request
-    names no hosts or nodes. The last element has the number of names beyond the first ten.
+    names no hosts or nodes. Only the first ten names are listed. The last element counts the
+    others.
     """
     names = [
         _NamedHost(key, position, name, "node" if key == "force_nodes" else "host")
@@ -94,7 +95,7 @@ def unknown_hosts(connection: Connection, spec: RequestSpec) -> tuple[UnknownHos
 def funnel_of(
     run: SchedulingRun, connection: Connection | None, view: ExplanationView | None = None
 ) -> Funnel:
-    """Return the hosts before and after each stage, for the first instance.
+    """Build the funnel of a run: hosts before and after each stage, for the first instance.
 
     Without a connection no SQL statement is executed. The funnel then lacks the steps of the
     candidate search, and shows uuids for providers without a compute node.
@@ -168,7 +169,7 @@ def search_run(connection: Connection, run: SchedulingRun, searched: CandidateRe
 
 
 def with_reasons(connection: Connection, report: CandidatesReport) -> CandidatesReport:
-    """Return the report with the operators' reasons for disabling hosts.
+    """Add the operators' reasons for disabling hosts to a report of the search.
 
     The search rejects disabled hosts by a trait, without the reason of the operator. If the report
     lists such hosts, an SQL statement reads the reasons. A provider with the trait but without a
@@ -235,7 +236,7 @@ def describe_effort(spent: Mapping[str, Any]) -> str:
 
 
 def funnel_summary(funnel: Mapping[str, Any]) -> str:
-    """Return the initial number of hosts, and the number after each rejecting stage."""
+    """Describe a funnel by its number of hosts at the start and after each rejection."""
     candidates = funnel.get("allocation_candidates") or {}
     steps = [(each["constraint"], each) for each in candidates.get("steps", ())]
     steps += [(each["name"], each) for each in funnel.get("filters", ())]
@@ -250,7 +251,7 @@ _EMPTY_CANDIDATE: Mapping[str, Any] = {"allocations": {}, "mappings": {}}
 
 
 def candidates_on(run: SchedulingRun, query: CandidatesQuery, roots: Collection[str]) -> Candidates:
-    """Return the candidates on these trees, none for an expensive search."""
+    """Return the candidates on these trees, or none if the search is too expensive."""
     source = run.cloud.providers
     try:
         return find_on(source, prepare(source, query), run.request.settings, roots)
@@ -261,7 +262,7 @@ def candidates_on(run: SchedulingRun, query: CandidatesQuery, roots: Collection[
 def states_before(
     run: SchedulingRun, candidates: Candidates, include: Iterable[str] = (), *, anyway: bool = False
 ) -> list[HostState]:
-    """Return the host states before the run placed anything.
+    """Return fresh host states, as they were before the run placed an instance.
 
     With ``anyway``, a host without candidates gets an empty candidate.
     """
@@ -273,7 +274,7 @@ def states_before(
 
 
 def first_instance(run: SchedulingRun) -> RequestSpec:
-    """Return the request of a run for its first instance."""
+    """Return the run's request as it is for the first instance."""
     spec = run.filtered_request.spec
     return spec.for_instance(spec.instance_uuids[0] if spec.instance_uuids else None)
 
@@ -285,9 +286,9 @@ def next_tolerated(reports: Iterator[FilterReport]) -> FilterReport | None:
 
 
 def passes_after_changes(run: SchedulingRun, state: HostState, spec: RequestSpec) -> bool | None:
-    """Return whether a host passes after the first change of each rejection.
+    """Return whether a host passes once the first change for each rejection is made.
 
-    Returns None if a change cannot be tried.
+    Returns None if a change cannot be tested.
     """
     changed_state, changed_spec, tried_filters = copy(state), spec, set[str]()
     try:

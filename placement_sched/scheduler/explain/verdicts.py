@@ -108,7 +108,7 @@ TreesByName = Mapping[str, Sequence[ReportedTree]]
 
 
 def reported_trees(connection: Connection, names: Iterable[str]) -> TreesByName:
-    """Return the provider trees of hosts, nodes or providers, by name or uuid.
+    """Map each name or uuid of a host, node or provider to its provider trees.
 
     The name of a child provider means the host of its tree.
     """
@@ -162,7 +162,7 @@ def describe_would_fit(
 
     The clause names the ``terms`` of the query and the ``rejections`` (pairs of stage and
     rejection) that keep a host from fitting. With ``several``, it is about several hosts. ``name``
-    returns the name of the aggregate with a uuid.
+    maps the uuid of an aggregate to its name.
     """
     droppable = [clause for clause in map(_droppable_name, terms) if clause]
     clauses = [clause for term in terms for clause in _host_clauses(term, name, several=several)]
@@ -172,19 +172,19 @@ def describe_would_fit(
 
 
 def describe_traits(names: Sequence[str]) -> str:
-    """Return traits as in a sentence: ``trait A``, ``traits A and B``."""
+    """Join traits for a sentence, as ``trait A`` or ``traits A and B``."""
     return f"trait{'s' * (len(names) > 1)} {join_words(names)}"
 
 
 def rejection_clause(stage: str, rejection: Rejection, *, several: bool) -> str:
-    """Return the clause about a stage that rejects a host or several hosts."""
+    """Return a clause such as ``RamFilter rejects it``, in the plural for several hosts."""
     if several:
         return rejection.of_several or f"{stage} rejects them"
     return rejection.of_one or f"{stage} rejects it: {rejection.reason}"
 
 
 def _droppable_name(term: Term) -> str:
-    """Return the name of a constraint that may be dropped, or an empty text."""
+    """Name a constraint that the request may drop, or return an empty text."""
     (kind, detail), group = term, ""
     if kind in {"member_of", "in_tree"} or term == _NOT_DISABLED_TERM:
         return ""
@@ -216,7 +216,7 @@ def _host_clauses(term: Term, name: Callable[[str], str], *, several: bool) -> I
 
 @dataclass(frozen=True, slots=True)
 class CloudNames:
-    """Host aggregates by uuid, and the aggregates of some providers.
+    """Names and memberships of aggregates, for suggested changes.
 
     ``busy`` are the providers whose hosts have instances.
     """
@@ -227,7 +227,7 @@ class CloudNames:
 
     @classmethod
     def of(cls, run: SchedulingRun, roots: Collection[str]) -> "CloudNames":
-        """Return the names for changes of these trees, in at most two statements."""
+        """Read the aggregates of these trees, in at most two SQL statements."""
         aggregates = {each.uuid: each for each in run.cloud.host_aggregates()}
         if not roots:
             return cls(aggregates, {}, frozenset())
@@ -236,7 +236,7 @@ class CloudNames:
         return cls(aggregates, run.cloud.provider_aggregates(roots), busy)
 
     def with_names(self, root: str, reason: RejectReason) -> RejectReason:
-        """Return a reason of the search with names in its changes."""
+        """Put names of aggregates into the changes that a reason suggests."""
         changes = [named for change in reason.changes for named in self._named(root, change)]
         return replace(reason, changes=tuple(changes))
 
@@ -271,7 +271,7 @@ class CloudNames:
             yield change
 
     def _may_join(self, root: str, uuid: str) -> bool:
-        """Return whether a host may join an aggregate.
+        """Return whether an aggregate's zone allows a host to join.
 
         A host has at most one zone, and cannot leave the default zone while it has instances.
         """
@@ -288,7 +288,7 @@ class CloudNames:
         return {**change.values, "aggregates": shown}
 
     def needed(self, uuids: Collection[str]) -> tuple[str, ...]:
-        """Return the traits that a request needs for all these aggregates.
+        """Return the traits that a request must require to use all these aggregates.
 
         Returns no traits if any of these aggregates is not reserved by traits.
         """
@@ -449,7 +449,7 @@ def _list_reasons(
 def _list_filter_reasons(
     run: SchedulingRun, reported: Sequence[RejectReason], state: HostState
 ) -> Iterator[RejectReason]:
-    """Yield the reasons of host filters, first the reasons that the run found.
+    """Yield the reasons of host filters, starting with the reasons of the run.
 
     Filters that the run did not reach for this host are evaluated for the host alone. If such a
     filter raises an error, the explanation does not fail.
@@ -482,10 +482,10 @@ def _reasons_of_run(run: SchedulingRun) -> Mapping[tuple[str, str], Sequence[Rej
 
 @dataclass(frozen=True, slots=True)
 class _TreeResults:
-    """The results of the search on rejected trees, by the uuid of the root.
+    """Results of the search on rejected trees, by root uuid.
 
-    ``relaxed`` has for each tree the query without the constraints that reject the tree. For the
-    trees in ``uncertain``, the effect of the first changes of their reasons is unknown.
+    ``relaxed`` has for each tree the query without the constraints that reject the tree.
+    ``uncertain`` are the trees whose suggested changes have an unknown effect.
     """
 
     reasons: ReasonsByRoot
@@ -495,7 +495,7 @@ class _TreeResults:
 
 
 def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[str]) -> _TreeResults:
-    """Return the result of the search on these trees.
+    """Search these trees again for the constraints that reject them.
 
     A tree may have candidates that a limit dropped, or that the run did not reach. If pinned CPUs
     were searched as PCPU and as VCPU, the search with fewer reasons is reported, because a single
@@ -537,7 +537,7 @@ def _search_trees(connection: Connection, run: SchedulingRun, roots: Sequence[st
 
 
 def _have_known_changes(reasons: Sequence[RejectReason]) -> bool:
-    """Return whether the first change of each reason has a certain effect.
+    """Return whether the effect of the first suggested change is certain for each reason.
 
     The result is False if a reason has no changes, or if the first change adds traits to the
     request.
@@ -547,7 +547,7 @@ def _have_known_changes(reasons: Sequence[RejectReason]) -> bool:
 
 
 def _term_to_drop(step: StepReport) -> tuple[str, str]:
-    """Return the term of the query to drop to avoid the rejection by a step."""
+    """Return the query term without which this search step rejects no host."""
     (rejected,) = step.rejected
     first = next(iter(rejected.changes), None)
     if step.constraint == "combination" and first and first.action == "drop_constraint":
@@ -558,7 +558,7 @@ def _term_to_drop(step: StepReport) -> tuple[str, str]:
 def _evaluate_changes(
     run: SchedulingRun, alone: _TreeResults, states: Mapping[str, HostState]
 ) -> dict[str, bool | None]:
-    """Return whether each host passes after the first change of each of its reasons.
+    """Return whether each host passes once the first change for each reason is made.
 
     The search runs again without the constraints that reject the host, and the filters run with the
     host and the request as they are after the changes. A request that a request filter rejects is
@@ -585,7 +585,7 @@ def _evaluate_changes(
 
 
 def searches_to_explain(run: SchedulingRun) -> Iterator[tuple[str, CandidateResult]]:
-    """Yield the searches of a run, each with the prefix of its steps.
+    """Yield the searches of a run, each with a prefix for the names of its steps.
 
     For a request that a request filter rejected, yields the search that was not run.
     """
@@ -602,7 +602,7 @@ def searches_to_explain(run: SchedulingRun) -> Iterator[tuple[str, CandidateResu
 def _get_states(
     run: SchedulingRun, nodes: Sequence[str], found: Candidates
 ) -> dict[str, HostState]:
-    """Return the states of these nodes before the run placed anything."""
+    """Return the states of these nodes before the run placed an instance."""
     if not nodes:
         return {}
     roots = set(nodes)

@@ -78,7 +78,7 @@ class ExtraSpecValidator:
         )
 
     def check(self, value: str) -> None:
-        """Raise :class:`Invalid` if the value is not allowed."""
+        """Reject a value that the extra spec does not allow, with :class:`Invalid`."""
         kind, problem = self.value["type"], None
         choices, pattern = self.value.get("enum"), self.value.get("pattern")
         if kind is int:
@@ -106,24 +106,24 @@ class ExtraSpecValidator:
 
 
 def one_of(*choices: str) -> Mapping[str, Any]:
-    """Return the value type for one of these texts."""
+    """Return the value type of texts from a list."""
     return {"type": str, "enum": choices}
 
 
 def like(pattern: str) -> Mapping[str, Any]:
-    """Return the value type for texts that match the whole regular expression."""
+    """Return the value type of texts that the whole regular expression matches."""
     return {"type": str, "pattern": pattern}
 
 
 def number(minimum: int | None = None, **limits: int) -> Mapping[str, Any]:
-    """Return the value type for integers, with an optional minimum."""
+    """Return the value type of integers, optionally with a minimum."""
     return {"type": int, **({} if minimum is None else {"min": minimum}), **limits}
 
 
 def validators(
     table: Mapping[str, tuple[str, Mapping[str, Any]]], *parameters: Mapping[str, str]
 ) -> list[ExtraSpecValidator]:
-    """Return the validators of a table of names, descriptions and value types."""
+    """Build validators from a table of names, descriptions and value types."""
     return [
         ExtraSpecValidator(name, description, value, parameters or None)
         for name, (description, value) in table.items()
@@ -131,9 +131,10 @@ def validators(
 
 
 def check(key: str, value: str) -> None:
-    """Raise :class:`Invalid` if a flavor must not have this extra spec.
+    """Reject an extra spec that a flavor must not have.
 
-    Raises :class:`ConfigurationError` if the validators of an installed package cannot be loaded.
+    Raises :class:`Invalid`, and :class:`ConfigurationError` if the validators of an installed
+    package cannot be loaded.
     """
     plain, patterned, namespaces = _index()
     matches = (candidate for pattern, candidate in patterned if pattern.fullmatch(key))
@@ -149,7 +150,7 @@ def check(key: str, value: str) -> None:
 
 @cache
 def all_validators() -> tuple[ExtraSpecValidator, ...]:
-    """Return all validators, by name, cached for the life of the process.
+    """Return all validators, sorted by name and cached for the life of the process.
 
     Raises :class:`ConfigurationError`, naming the entry point, if it is invalid.
     """
@@ -167,7 +168,7 @@ def _index() -> tuple[
     list[tuple[re.Pattern[str], ExtraSpecValidator]],
     set[re.Pattern[str]],
 ]:
-    """Return validators by name, parametrized validators by pattern, and the namespaces."""
+    """Index plain validators by name and parametrized validators by pattern, with namespaces."""
     every = all_validators()
     return (
         {each.name: each for each in every if not each.parameters},

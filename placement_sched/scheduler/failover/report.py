@@ -89,8 +89,8 @@ class FailoverQuery:
     """A query about failover capacity.
 
     ``host_failures`` hosts fail together, or as many domains with ``within``: ``zone``,
-    ``aggregate``, or a key in the metadata of aggregates, such as ``rack``. ``with_remaining``
-    also counts further instances of each flavor. 0 ``seconds`` set no limit.
+    ``aggregate``, or a key in the metadata of aggregates, such as ``rack``. ``with_remaining`` also
+    counts further instances of each flavor. With 0 ``seconds`` there is no time limit.
     """
 
     host_failures: int = 1
@@ -100,12 +100,12 @@ class FailoverQuery:
 
     @property
     def noun(self) -> str:
-        """Return the kind of a failing domain."""
+        """Return the noun for the hosts that fail together: host, zone, aggregate or key."""
         return self.within or "host"
 
 
 def failover_capacity(scheduler: Scheduler, query: FailoverQuery) -> Json:
-    """Return whether all instances of failed hosts find places elsewhere, largest first.
+    """Report whether the instances of each possible failure fit on the other hosts.
 
     Raises :class:`Invalid` with the JSON path of an unknown key, and the nearest valid key.
     """
@@ -197,7 +197,7 @@ def find_domains(scheduler: Scheduler, connection: Connection, within: str | Non
 def read_loads(
     connection: Connection,
 ) -> tuple[Mapping[str, FailedLoad], Mapping[bytes, MovingInstance]]:
-    """Return the load of each host, and an instance of each distinct request."""
+    """Return the instances of each host, and an example of each distinct request."""
     hosts = sorted({host for host, _ in compute_nodes.names_by_uuid(connection).values()})
     loads = {host: FailedLoad(frozenset((host,))) for host in hosts}
     instances: dict[bytes, MovingInstance] = {}
@@ -210,7 +210,7 @@ def read_loads(
 
 
 def load_of(hosts: frozenset[str], loads: Mapping[str, FailedLoad]) -> FailedLoad:
-    """Return the load of hosts that fail together."""
+    """Sum the instances of hosts that fail together."""
     total = FailedLoad(hosts)
     for host in sorted(hosts):
         if host in loads:
@@ -219,7 +219,7 @@ def load_of(hosts: frozenset[str], loads: Mapping[str, FailedLoad]) -> FailedLoa
 
 
 def _require_all_sets(analysis: Analysis, number: int) -> None:
-    """Keep only failures as covered that are covered in every set of ``number`` failures.
+    """Clear the state covered unless every set of ``number`` failures is covered.
 
     In a set, the other failures have at most the largest numbers of instances and hosts.
     """
@@ -251,7 +251,7 @@ def _require_all_sets(analysis: Analysis, number: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Flavor:
-    """A flavor: the key of its request, the request, and its result on the whole cloud."""
+    """A stored flavor with its request, and the result of the request on all hosts."""
 
     name: str
     key: bytes
@@ -260,7 +260,7 @@ class _Flavor:
 
 
 def count_remaining(analysis: Analysis) -> list[Allowance]:
-    """Return the allowance of each stored flavor, by name, without invalid flavors."""
+    """Bound how many instances of each valid flavor may still be placed, sorted by name."""
     flavors = _read_flavors(analysis)
     on_hosts = {flavor.key: flavor.on_hosts for flavor in flavors}
     # Weights depend on the largest amounts, also of these flavors.
@@ -296,9 +296,9 @@ def _new_instance(request: SchedulingRequest) -> MovingInstance:
 
 
 def _bound(analysis: Analysis, flavor: _Flavor, spares: Sequence[int]) -> Allowance:
-    """Return the allowance by the two bounds of the module.
+    """Bound the allowance of a flavor from below, and from above if possible.
 
-    ``spares`` are the spare placements of each outcome for any flavor.
+    ``spares`` are the placements of any flavor that each failure tolerates.
     """
     on_hosts = flavor.on_hosts
     if on_hosts is None:
@@ -320,7 +320,7 @@ def _bound(analysis: Analysis, flavor: _Flavor, spares: Sequence[int]) -> Allowa
 def _with_upper_bound(
     analysis: Analysis, on_hosts: RequestOnHosts, allowance: Allowance
 ) -> Allowance:
-    """Return the allowance with the failure that gets worse first for certain, if any."""
+    """Name the failure that certainly gets worse first, and limit the allowance by it."""
     requests = {
         key: request
         for key, request in analysis.screen.requests.items()
@@ -353,9 +353,10 @@ def _with_upper_bound(
 def _spare_until_worse(
     screen: Screen, outcome: Outcome, request: RequestOnHosts, number: int
 ) -> int:
-    """Return the most further instances that do not prove that a failure gets worse.
+    """Return the upper bound of further instances that a failure tolerates.
 
-    The failure has ``number`` instances of the request, which has a maximum.
+    With more instances it certainly gets worse. The failure has ``number`` instances of the
+    request, which has a maximum.
     """
     spare = request.fits_outside(outcome.load.hosts) - number
     if outcome.stuck:
@@ -380,7 +381,7 @@ def _search(analysis: Analysis, flavor: _Flavor, allowance: Allowance) -> Allowa
 class _Search:
     """A search for the number of further instances, which changes ``allowance``.
 
-    ``step`` is the next increase while nothing breaks the promise.
+    ``step`` is the next increase as long as no failure gets worse.
     """
 
     analysis: Analysis
@@ -395,7 +396,7 @@ class _Search:
         return low == self.allowance.at_most or low >= MAX_PROBED_INSTANCES
 
     def run(self, scheduler: Scheduler, scratch: ScratchTransaction) -> None:
-        """Probe numbers for half of the time of a simulation."""
+        """Probe numbers of instances until half of the simulation's time has passed."""
         options = self.analysis.scheduler.live.settings().scheduler
         until = monotonic() + options.what_if_timeout / 2
         mover = Mover(scheduler, scratch, scheduler.clock())
@@ -442,7 +443,7 @@ class _Search:
         scratch: ScratchTransaction,
         added: Sequence[MovingInstance],
     ) -> tuple[str, int, int] | None:
-        """Return the failure that gets worse: name, all instances, instances with a place."""
+        """Find the failure that gets worse: its name, its instances, and how many fit."""
         key = self.flavor.key
         requests = {**self.analysis.requests, key: self.flavor.request}
         screen = screen_requests(scheduler, requests, self.analysis.deadline)

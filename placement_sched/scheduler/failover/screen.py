@@ -75,10 +75,11 @@ class Verdict(Enum):
 
 @dataclass(slots=True)
 class FailedLoad:
-    """The instances on hosts that fail together, counted by request.
+    """Instances on hosts that fail together, counted by request.
 
-    ``excluded`` is the largest number of further hosts that a server group excludes. ``is_tied`` is
-    true if a host's verdict depends on other instances in any other way, such as a hint.
+    ``excluded`` is the largest number of further hosts that an anti-affinity group of these
+    instances rules out. ``is_tied`` is true if a verdict on a host may depend on other instances in
+    another way, such as by a scheduler hint.
     """
 
     hosts: frozenset[str]
@@ -92,7 +93,7 @@ class FailedLoad:
         return self.counts.total()
 
     def add(self, other: "FailedLoad") -> None:
-        """Add the instances of other hosts."""
+        """Add the instances of further hosts that fail."""
         self.counts.update(other.counts)
         self.excluded = max(self.excluded, other.excluded)
         self.is_tied = self.is_tied or other.is_tied
@@ -106,10 +107,10 @@ class FailedLoad:
 class RequestOnHosts:
     """The result of a request on the whole cloud.
 
-    ``fits`` has the number of instances by host that passes. Of ``candidates`` in all, at most
-    ``per_host`` on each host, ``rejected`` are on rejected hosts. ``amounts`` are the largest
-    amounts of an instance by class. ``shared`` are the free amounts of shared providers.
-    ``is_fixed`` means that no filter depends on placed instances.
+    ``fits`` maps each host that passes to the number of instances that fit. ``candidates`` is the
+    number of candidates, of them ``rejected`` on rejected hosts and at most ``per_host`` on each
+    host. ``amounts`` maps classes to the largest amount of an instance. ``shared`` are the free
+    amounts of shared providers. ``is_fixed`` means that no filter depends on placed instances.
     """
 
     size: Size
@@ -136,7 +137,7 @@ class RequestOnHosts:
         return sum(self.fits.values())
 
     def weigh(self, largest: Mapping[str, int]) -> None:
-        """Set how often each host must be chosen before it can reject.
+        """Compute how often each host must be chosen before it can reject.
 
         ``largest`` are the largest amounts of any placement, by class.
         """
@@ -165,7 +166,7 @@ class RequestOnHosts:
         return self.total - sum(self.fits.get(host, 0) for host in hosts)
 
     def spare_changes(self, load: FailedLoad, number: int) -> int:
-        """Return how many more placements are possible before ``number`` placements may fail.
+        """Return how many further placements cannot make ``number`` placements fail.
 
         A result below 0 means that they may already fail.
         """
@@ -182,7 +183,7 @@ class RequestOnHosts:
 
     @property
     def can_be_placed(self) -> bool:
-        """Return whether amounts alone decide on a further instance."""
+        """Return whether only amounts decide if a further instance can be placed."""
         is_visible = (
             self.limit is None or self.candidates <= self.limit or self.rejected < self.limit
         )
@@ -190,14 +191,14 @@ class RequestOnHosts:
 
     @cached_property
     def has_maximum(self) -> bool:
-        """Return whether no choice of hosts and inventories places more than ``fits``."""
+        """Return whether ``fits`` is the maximum for any choice of hosts and inventories."""
         return self.can_be_placed and all(
             len(own) <= 1 or _are_disjoint(own) for own in self.options.values()
         )
 
     @cached_property
     def named_options(self) -> Sequence[tuple[str, Sequence[NamedOption]]]:
-        """Return the options of each host, the host with the least capacity first."""
+        """Return the options of each host, starting with the host that fits fewest instances."""
         providers, classes = list(self.capacity.rows), list(self.capacity.firsts)
         width = len(providers)
 
@@ -216,7 +217,7 @@ class RequestOnHosts:
 
 
 class Screen:
-    """The distinct requests on the whole cloud, and the verdicts on failures.
+    """Verdicts on failures, from the results of distinct requests on the whole cloud.
 
     ``requests`` are by key. None stands for a request that cannot be screened.
     """
@@ -253,13 +254,13 @@ class Screen:
         return Verdict.COVERED if _can_place(load.hosts, scarce) else Verdict.UNCLEAR
 
     def requests_of(self, load: FailedLoad) -> list[tuple[RequestOnHosts, int]] | None:
-        """Return the requests of a failure with their numbers, or None if any is not screened."""
+        """Return a failure's requests with counts, or None if a request has no result."""
         pairs = [(self.requests.get(key), number) for key, number in load.counts.items()]
         screened = [(request, number) for request, number in pairs if request is not None]
         return screened if len(screened) == len(pairs) else None
 
     def count_stuck(self, load: FailedLoad) -> int:
-        """Return the minimum number of instances that find no place in any placement."""
+        """Return how many instances find no place in any placement, at least."""
         requests = ((self.requests.get(key), number) for key, number in load.counts.items())
         return sum(
             max(number - request.fits_outside(load.hosts), 0)
@@ -268,7 +269,7 @@ class Screen:
         )
 
     def spare_in_order(self, load: FailedLoad) -> int:
-        """Return a number of further instances of any flavor that make a failure no worse.
+        """Return how many instances of any flavor certainly make a failure no worse.
 
         Each of them is placed on another host, or on a host that fails. Requests without any other
         host stay without a place.
@@ -279,10 +280,10 @@ class Screen:
         return max(min(_spares(load, requests), default=_MANY), 0)
 
     def spare_placements(self, load: FailedLoad, flavor: RequestOnHosts) -> int:
-        """Return a number of further instances of a flavor that make a failure no worse.
+        """Return how many instances of a flavor certainly make a failure no worse.
 
-        Either the order of sizes leaves enough hosts, or the requests whose hosts the flavor never
-        uses are placed first, and the others after them.
+        This is proved by placing the failed instances in the order of their sizes, or by first
+        placing the requests that share no host with the flavor, and then the others.
         """
         requests = self._requests_with_hosts(load)
         if requests is None:
@@ -297,7 +298,7 @@ class Screen:
         return max(in_order, min(afterwards, default=_MANY))
 
     def _requests_with_hosts(self, load: FailedLoad) -> list[tuple[RequestOnHosts, int]] | None:
-        """Return the requests that another host passes for, or None with shared providers."""
+        """Return the requests that fit on another host, or None with shared providers."""
         requests = self.requests_of(load)
         if requests is None or any(request.shared for request, _ in requests):
             return None
@@ -311,7 +312,7 @@ class Screen:
 
 
 def _spares(load: FailedLoad, requests: Sequence[tuple[RequestOnHosts, int]]) -> Iterator[int]:
-    """Yield for each request how many more placements are possible, the largest placed first."""
+    """Yield for each request how many further placements are possible, largest first placed."""
     numbers: Counter[Size] = Counter()
     for request, number in requests:
         numbers[request.size] += number
@@ -331,7 +332,7 @@ def _has_shared_amounts(requests: Sequence[tuple[RequestOnHosts, int]]) -> bool:
 
 
 def _can_place(hosts: frozenset[str], requests: Sequence[tuple[RequestOnHosts, int]]) -> bool:
-    """Return whether all instances find inventories outside of ``hosts``, the largest first."""
+    """Return whether all instances find inventories outside of ``hosts``, largest first."""
     taken: Counter[Inventory] = Counter()
     for request, number in sorted(requests, key=lambda pair: pair[0].size, reverse=True):
         remaining = number
@@ -357,7 +358,7 @@ def add_instances(
     instances: Iterable[MovingInstance],
     groups: Mapping[str, ServerGroup],
 ) -> None:
-    """Add instances to the loads of hosts, and an example of each request to ``documents``."""
+    """Count instances in the loads of their hosts, with an example of each request."""
     for instance in instances:
         load = loads[instance.record.host or ""]
         key = instance.request_key
@@ -378,7 +379,7 @@ def add_instances(
 def screen_requests(
     scheduler: Scheduler, requests: Mapping[bytes, SchedulingRequest], deadline: Deadline
 ) -> Screen:
-    """Return the screen of requests, each for a single instance.
+    """Evaluate requests, each for a single instance, on the whole cloud.
 
     Requests that fail or get no time are not screened.
     """
@@ -435,7 +436,7 @@ def _screen_request(
 
 
 def _count_fits(capacity: FreeCapacity, options: Sequence[AllocationOption]) -> int:
-    """Return the number of instances that fit in these options, filled in turn."""
+    """Count how many instances fit if these options are filled in turn."""
     if len(options) == 1:
         return capacity.times(options[0])
     filled = []
@@ -449,7 +450,7 @@ def _count_fits(capacity: FreeCapacity, options: Sequence[AllocationOption]) -> 
 
 
 def _are_disjoint(options: Sequence[AllocationOption]) -> bool:
-    """Return whether no two options share an inventory, apart from amounts of all options."""
+    """Return whether no two options share an inventory that not all options use."""
     common = set(options[0]).intersection(*options[1:])
     indexes = [index for option in options for index, _ in set(option) - common]
     return len(indexes) == len(set(indexes))
@@ -467,7 +468,7 @@ def _largest_amounts(candidates: Candidates) -> dict[str, int]:
 
 
 def _shared_amounts(candidates: Candidates, capacity: FreeCapacity) -> dict[Inventory, int]:
-    """Return the free amounts that candidates use outside of the tree of their host."""
+    """Map inventories outside of a host's tree that candidates use to their free amounts."""
     roots = {provider.uuid: provider.root_uuid for provider in candidates.providers}
     shared: dict[Inventory, int] = {}
     for request in candidates.requests:
@@ -482,7 +483,7 @@ def _shared_amounts(candidates: Candidates, capacity: FreeCapacity) -> dict[Inve
 def read_requests(
     scheduler: Scheduler, documents: Mapping[bytes, Any]
 ) -> dict[bytes, SchedulingRequest]:
-    """Return the requests of documents for a single instance, without invalid documents."""
+    """Read requests for a single instance from documents, and skip invalid documents."""
     requests = {}
     for key, document in documents.items():
         body = {**document, "instance_uuids": [str(uuid4())]}

@@ -145,7 +145,10 @@ def _read_attribute(host_state: HostState, variable: str) -> Any:
 
 
 def _format_value(value: Any) -> str:
-    """Format a value for a reason. An object is shown as the name of its type."""
+    """Format a value for a reason.
+
+    An object is shown as the name of its type.
+    """
     is_plain = value is None or isinstance(value, str | int | float | list | tuple | dict)
     return repr(value) if is_plain else f"a {type(value).__name__}"
 

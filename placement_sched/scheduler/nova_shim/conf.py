@@ -12,7 +12,10 @@ __all__ = ["CONF", "FLAGS"]
 
 
 def skip_imports_of_nova() -> None:
-    """Make ``cfg.CONF.import_opt`` check options of nova without an import, as ``CONF`` does."""
+    """Let ``cfg.CONF.import_opt`` check options of nova without an import.
+
+    ``nova.conf.CONF`` does the same.
+    """
     if "import_opt" in vars(cfg.CONF):
         return
     import_any = cfg.CONF.import_opt

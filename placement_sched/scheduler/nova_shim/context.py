@@ -12,7 +12,7 @@ _NOBODY = RequestContext()
 
 
 def get_admin_context(read_deleted: str = "no") -> RequestContext:
-    """Return a context with the rights of an administrator, of no user."""
+    """Return a context with an administrator's rights and without a user."""
     return _NOBODY.elevated(read_deleted)
 
 

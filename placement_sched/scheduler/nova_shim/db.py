@@ -14,7 +14,7 @@ from placement_sched.scheduler.nova_shim.lookups import ServiceRecord, get_cloud
 
 
 def aggregate_get_all(context: Any) -> Sequence[HostAggregate]:
-    """Return all host aggregates."""
+    """Return all host aggregates, as nova's function."""
     return get_cloud().aggregates
 
 
@@ -28,7 +28,7 @@ def aggregate_get_by_host(
 def aggregate_metadata_get_by_host(
     context: Any, host: str, key: str | None = None
 ) -> dict[str, set[str]]:
-    """Return the values of each metadata key of the aggregates of a host."""
+    """Map each metadata key of a host's aggregates to its values."""
     values: defaultdict[str, set[str]] = defaultdict(set)
     for aggregate in objects.AggregateList.get_by_host(context, host, key):
         for name, value in aggregate.metadata.items():
@@ -37,7 +37,7 @@ def aggregate_metadata_get_by_host(
 
 
 def aggregate_values_from_db(context: Any, host: str, key_name: str) -> set[str]:
-    """Return the values of a metadata key of the aggregates of a host (nova of 2014)."""
+    """Return the values of a metadata key in a host's aggregates (nova of 2014)."""
     return aggregate_metadata_get_by_host(context, host, key_name).get(key_name, set())
 
 
@@ -50,7 +50,7 @@ def aggregate_metadata_get_by_metadata_key(
 
 
 def aggregate_host_get_by_metadata_key(context: Any, key: str) -> dict[str, set[str]]:
-    """Return the values of a metadata key by the hosts of the aggregates."""
+    """Map each host to the values that its aggregates have for a metadata key."""
     values: defaultdict[str, set[str]] = defaultdict(set)
     for aggregate in objects.AggregateList.get_by_metadata_key(context, key):
         for host in aggregate.hosts:

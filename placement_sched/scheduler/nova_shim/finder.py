@@ -100,7 +100,10 @@ _FORK = "it is not part of the interface of plugins, or belongs to a fork of nov
 
 @cache
 def sources_of(name: str) -> tuple[str, ...] | None:
-    """Return our modules whose names a module of nova has, or None if it is not provided."""
+    """List our modules that stand in for a module of nova.
+
+    Returns None if the shim does not provide the module.
+    """
     if name in MODULES:
         return MODULES[name]
     package, _, module = name.rpartition(".")
@@ -111,14 +114,14 @@ def sources_of(name: str) -> tuple[str, ...] | None:
 
 
 def describe_missing(name: str) -> str:
-    """Return the sentence about a name of nova that is not provided."""
+    """Build the message that a name of nova is not provided."""
     prefixes = [prefix for prefix in _REASONS if f"{name}.".startswith(f"{prefix}.")]
     reason = _REASONS[max(prefixes, key=len)] if prefixes else _FORK
     return f"{name} is not provided here: {reason} (see {PAGE})"
 
 
 def has_real_nova() -> bool:
-    """Return whether nova itself is installed, whose modules then take precedence."""
+    """Return whether nova itself is installed and therefore takes precedence."""
     try:
         metadata.distribution("nova")
     except metadata.PackageNotFoundError:
@@ -127,7 +130,7 @@ def has_real_nova() -> bool:
 
 
 def fork_paths(name: str) -> list[str]:
-    """Return the folders on ``sys.path`` with further modules of a package of nova."""
+    """List the folders on ``sys.path`` that add modules to a package of nova."""
     parts = name.split(".")
     folders = (Path(folder or ".").joinpath(*parts) for folder in sys.path)
     return [str(folder) for folder in folders if folder.is_dir()]
@@ -141,7 +144,7 @@ def fork_files(name: str) -> list[Path]:
 
 
 def has_fork_module(name: str) -> bool:
-    """Return whether a fork's folder has a module that the shim does not provide."""
+    """Return whether a fork has the module and the shim does not provide it."""
     package, _, module = name.rpartition(".")
     return sources_of(name) is None and any(
         (Path(folder) / f"{module}.py").exists() for folder in fork_paths(package)
@@ -149,7 +152,7 @@ def has_fork_module(name: str) -> bool:
 
 
 class _ShimLoader(Loader):
-    """Fill a module of nova with the names of our modules."""
+    """Loader that fills a module of nova with the names of our modules."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         """Return None, for the default."""
@@ -181,7 +184,7 @@ class _ShimLoader(Loader):
 
 
 class ShimFinder(MetaPathFinder):
-    """Find the modules of nova that the shim or a fork provides."""
+    """Finder of the modules of nova that the shim or a fork provides."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -207,7 +210,7 @@ class ShimFinder(MetaPathFinder):
 
 
 def is_installed() -> bool:
-    """Return whether the modules are importable."""
+    """Return whether the modules of the shim are importable."""
     return any(isinstance(each, ShimFinder) for each in sys.meta_path)
 
 

@@ -26,7 +26,7 @@ _MAX_SINGLE_READS = 10
 
 
 class CloudView(Protocol):
-    """The part of the view of a request that look-ups use."""
+    """The part of a request's view that look-ups use."""
 
     connection: Connection
     memory: Any
@@ -41,13 +41,13 @@ class CloudView(Protocol):
 
     @property
     def providers(self) -> ProviderSource:
-        """The providers."""
+        """The source of providers."""
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
-        """Return all host aggregates, by id."""
+        """Return all host aggregates, sorted by id."""
 
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
-        """Return the uuids of the placement aggregates of providers."""
+        """Map each provider to the uuids of its placement aggregates."""
 
 
 _CLOUD: ContextVar["Cloud | None"] = ContextVar("the cloud of the request", default=None)
@@ -58,7 +58,7 @@ class ServiceRecord(SimpleNamespace, NovaObjectDictCompat):
 
 
 class _Batch(Generic[T]):
-    """Objects of a kind by key, read for all hosts of the request at once.
+    """Objects of a kind by key, read for all hosts of a request at once.
 
     ``read`` returns the existing objects with these keys. ``list_keys`` returns the keys to read at
     once, and ``list_all_keys`` the keys to read if a plugin uses many others.
@@ -123,7 +123,7 @@ class Cloud:
 
     @property
     def aggregates(self) -> Sequence[HostAggregate]:
-        """Return all host aggregates, by id."""
+        """Return all host aggregates, sorted by id."""
         return self.view.host_aggregates()
 
     def aggregates_of(self, host: str) -> Sequence[HostAggregate]:
@@ -133,7 +133,7 @@ class Cloud:
 
     @cached_property
     def node_names(self) -> Mapping[str, tuple[str, str]]:
-        """Return host and hypervisor hostname of all nodes, by uuid."""
+        """Map uuids of all nodes to host and hypervisor hostname."""
         names: Mapping[str, tuple[str, str]] = self.view.memory.node_names.current(self.connection)
         return names
 
@@ -148,12 +148,12 @@ class Cloud:
         return nodes
 
     def all_nodes(self) -> list[ComputeNode]:
-        """Return all compute nodes, by uuid."""
+        """Return all compute nodes, sorted by uuid."""
         nodes = self._read_nodes(self.node_names)
         return [nodes[uuid] for uuid in sorted(nodes)]
 
     def nodes_of(self, host: str) -> list[ComputeNode]:
-        """Return the compute nodes of a host, by uuid."""
+        """Return the compute nodes of a host, sorted by uuid."""
         nodes = map(self.nodes.get, sorted(self._uuids_by_host.get(host, ())))
         return [node for node in nodes if node is not None]
 
@@ -177,7 +177,7 @@ class Cloud:
 
     @property
     def _has_instances(self) -> bool:
-        """Return whether the instances on the hosts of the request are read already."""
+        """Return whether the instances on the hosts of the request are already read."""
         return any(host.instances.is_read for host in self._hosts.values())
 
     @cached_property
@@ -202,7 +202,7 @@ class Cloud:
 
     @cached_property
     def named_groups(self) -> Mapping[str, ServerGroup]:
-        """Return all server groups by uuid, without members."""
+        """Map uuids to all server groups, without members."""
         return {str(group.uuid): group for group in server_groups.all_groups(self.connection)}
 
     def group_of_instance(self, uuid: str) -> ServerGroup | None:
@@ -212,7 +212,7 @@ class Cloud:
 
     @cached_property
     def cells(self) -> Mapping[str, NovaCell]:
-        """Return the cells of nova by uuid."""
+        """Map uuids to the cells of nova."""
         return {cell.uuid: cell for cell in cells.all_cells(self.connection)}
 
     def _read_generations(self, uuids: Collection[str]) -> Mapping[str, int]:
@@ -235,7 +235,7 @@ class Cloud:
 
 
 def set_cloud(view: CloudView, hosts: Sequence[HostState] = ()) -> None:
-    """Set the cloud that plugins of this thread read, with the hosts of the request."""
+    """Set the cloud, with the request's hosts, that plugins of this thread read."""
     cloud = Cloud(view, hosts)
     _CLOUD.set(cloud)
     set_host_reader(cloud.host_of_instance)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of nova that the source of a plugin uses."""
+"""Names of nova in the source of a plugin."""
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ _ANY_NAME = {"nova.exception", "nova.compute.task_states"}
 
 
 class NovaName(NamedTuple):
-    """A name of nova, or of an old library, in a line of a file."""
+    """A name of nova or of an old library, with its line in a file."""
 
     line: int
     name: str
@@ -48,7 +48,7 @@ class NovaName(NamedTuple):
 
     @property
     def counterpart(self) -> tuple[str, str] | None:
-        """Return the part of the name to change, and its replacement, for imports without shim."""
+        """Return the part of the name to change for imports without shim, and its replacement."""
         for old, new in COUNTERPARTS.items():
             if f"{self.name}.".startswith(f"{old}."):
                 path = new + self.name.removeprefix(old)
@@ -57,7 +57,7 @@ class NovaName(NamedTuple):
 
     @property
     def hint(self) -> str:
-        """Return the advice for a service without the shim."""
+        """Return advice for a service that does not enable the shim."""
         if self.counterpart:
             return "change {} to {}".format(*self.counterpart)
         if self.is_provided:
@@ -71,7 +71,7 @@ class NovaName(NamedTuple):
 
 
 def list_names(source: str, *, imports_only: bool = False) -> Sequence[NovaName]:
-    """Return the names of nova that a source uses, by line, each name once.
+    """List the names of nova that a source uses, sorted by line and each only once.
 
     Every form of an import counts, also inside functions, and so do names of modules in strings of
     ``importlib.import_module`` and the like. Raises :class:`SyntaxError`.
@@ -111,7 +111,7 @@ def _names_in_strings(call: ast.Call) -> Iterator[NovaName]:
 
 
 def _attributes(tree: ast.AST, modules: Mapping[str, str]) -> Iterator[NovaName]:
-    """Yield the names that are read from provided modules, and missing methods of classes."""
+    """Yield names read from provided modules, and methods that provided classes lack."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Attribute):
             continue
@@ -129,7 +129,7 @@ def _attributes(tree: ast.AST, modules: Mapping[str, str]) -> Iterator[NovaName]
 
 
 def _value_at(name: str) -> Any:
-    """Return the value of a name of a provided module or of a fork, or None."""
+    """Return the value behind a name in a provided module or in a fork, or None."""
     module, _, attribute = name.rpartition(".")
     sources = sources_of(module)
     for path in [module] if sources is not None and is_installed() else sources or ():
@@ -159,7 +159,7 @@ def _is_of_fork(name: str) -> bool:
 
 
 def _first_missing(name: str) -> str:
-    """Return the shortest beginning of a name that is not provided."""
+    """Return the shortest beginning of a dotted name that is not provided."""
     parts = name.split(".")
     for end in range(1, len(parts)):
         beginning = ".".join(parts[:end])

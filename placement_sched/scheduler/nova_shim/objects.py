@@ -30,7 +30,7 @@ def register_all() -> None:
 
 
 class Lookups(type):
-    """The type of the classes with look-ups. It explains a method that they lack."""
+    """Metaclass of the classes with look-ups, which explains a missing method."""
 
     def __getattr__(cls, name: str) -> Any:
         raise AttributeError(describe_missing(f"nova.objects.{cls.__name__}.{name}"))
@@ -46,12 +46,12 @@ class ObjectList(list[Any], metaclass=Lookups):
 
 
 def _only(matches: Iterable[T], error: str, name: object) -> T:
-    """Return the first object, or raise an exception of nova with this name."""
+    """Return the only object, or raise the exception of nova with this name."""
     return _existing(next(iter(matches), None), error, name)
 
 
 def _existing(item: T | None, error: str, name: object) -> T:
-    """Return an object, or raise an exception of nova with this name if it is None."""
+    """Return an object, or raise the exception of nova with this name for None."""
     if item is None:
         raise getattr(exception, error)(f"{error}: {name} could not be found.")
     return item

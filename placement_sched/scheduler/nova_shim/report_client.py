@@ -21,7 +21,7 @@ class _Placement:
 
 
 def set_placement(get: Getter) -> None:
-    """Set the function that answers GET requests of the Placement API."""
+    """Set the function that answers GET requests to the Placement API."""
     _Placement.get = staticmethod(get)
 
 
@@ -60,10 +60,16 @@ class Response:
 
 
 class SchedulerReportClient:
-    """The methods that read. All others are missing."""
+    """Placement client with the methods that read.
+
+    Methods that write are missing.
+    """
 
     def __init__(self, *_arguments: object, **_named: object) -> None:
-        """Create a client. Arguments are ignored."""
+        """Create a client.
+
+        Arguments are ignored.
+        """
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Registry of the scheduling policies, and the choice of a request's policy."""
+"""Registry of the scheduling policies, and the choice of a policy for a request."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,7 +55,7 @@ class Override:
 
 
 def overrides_of(name: str, settings: Settings) -> tuple[Override, ...]:
-    """Return the overrides in a policy's section: the last line of each option.
+    """Return the overrides in a policy's section: the last line for each option.
 
     All lines of a repeatable option count. Raises :class:`ConfigurationError`, with file and line,
     if a policy may not set an option, or its name is unknown or ambiguous.
@@ -72,7 +72,10 @@ def overrides_of(name: str, settings: Settings) -> tuple[Override, ...]:
 
 
 def lines_of(name: str, settings: Settings) -> tuple[Assignment, ...]:
-    """Return the lines of a policy's section, or raise :class:`ConfigurationError`."""
+    """Return the lines of a policy's section.
+
+    Raises :class:`ConfigurationError` if it is a group of options or no section has the name.
+    """
     reserved = (*settings.conf.registered, DEFAULT_POLICY)
     lines = settings.sections.get(name)
     if name in reserved or name.startswith(_LIBRARY_PREFIXES):
@@ -86,7 +89,7 @@ def lines_of(name: str, settings: Settings) -> tuple[Assignment, ...]:
 
 
 def settings_of_policy(settings: Settings, overrides: Iterable[Override]) -> Settings:
-    """Return the settings with a policy's values.
+    """Return the settings as changed by a policy's overrides.
 
     Raises :class:`ConfigurationError`, with file and line, if a value is invalid.
     """
@@ -101,7 +104,7 @@ def settings_of_policy(settings: Settings, overrides: Iterable[Override]) -> Set
 
 
 class OptionNames:
-    """Resolver of the option names in a policy's section."""
+    """Resolve option names in a policy's section."""
 
     def __init__(self, settings: Settings) -> None:
         fixed = server_options() - RATIOS
@@ -125,7 +128,7 @@ class OptionNames:
         self._allowed = frozenset(self._resolve(name, origin, place) for name in allowed)
 
     def resolve_option(self, line: Assignment) -> OptionName:
-        """Return the option that a line sets."""
+        """Return the group and name of the option that a line sets."""
         key = self._resolve(line.name, f"[{line.group}]", line.place)
         if self._allowed and key not in self._allowed:
             raise ConfigurationError(
@@ -160,13 +163,19 @@ class OptionNames:
 
 
 def check_plugins(settings: Settings, clock: Clock = utcnow) -> Plugins:
-    """Return the plugins, or raise :class:`ConfigurationError` if any is invalid."""
+    """Create the plugins of these settings.
+
+    Raises :class:`ConfigurationError` if any plugin is invalid.
+    """
     pci_aliases(settings)
     return plugins_for(settings, clock)
 
 
 def pci_aliases(settings: Settings) -> Mapping[str, Alias]:
-    """Return the PCI aliases, or raise :class:`ConfigurationError` if any is invalid."""
+    """Read the PCI aliases of these settings.
+
+    Raises :class:`ConfigurationError` if any alias is invalid.
+    """
     return _parse_aliases(tuple(settings.pci.alias), settings.filter_scheduler.pci_in_placement)
 
 
@@ -218,7 +227,7 @@ class Policies:
 
     @cached_property
     def can_exist(self) -> bool:
-        """Return whether aggregates may name policies, usable or not.
+        """Return whether aggregates may name a policy, usable or not.
 
         True if policies are listed, or if a section that is not a group of options is empty or sets
         an option that a policy may set. Otherwise aggregates need no check.
@@ -234,7 +243,7 @@ class Policies:
         )
 
     def _sections(self) -> dict[str, tuple[Assignment, ...]]:
-        """Return the sections that are not groups of options, with their lines."""
+        """Map the sections that are not groups of options to their lines."""
         settings = self.default.settings
         return {
             name: lines
@@ -245,7 +254,10 @@ class Policies:
         }
 
     def get(self, name: str) -> SchedulingPolicy:
-        """Return a policy, or raise :class:`ConfigurationError` if it is unusable."""
+        """Return a policy.
+
+        Raises :class:`ConfigurationError` if the policy is unusable.
+        """
         name = name.lower()
         if name == DEFAULT_POLICY:
             return self.default
@@ -313,7 +325,7 @@ def policies_for(settings: Settings, clock: Clock = utcnow) -> Policies:
 
 @lru_cache(maxsize=64)
 def ratios_of(policy: SchedulingPolicy) -> Ratios:
-    """Return the ratios that a policy's section sets, without 0.0 and null."""
+    """Return the allocation ratios that a policy's section sets, without 0.0 and null."""
     overridden = {(override.group, override.option) for override in policy.overrides} & RATIOS
     options = policy.settings.DEFAULT
     ratios = {name: getattr(options, name) for _, name in sorted(overridden)}
@@ -321,10 +333,10 @@ def ratios_of(policy: SchedulingPolicy) -> Ratios:
 
 
 def ratios_of_policies(names: Iterable[str], policies: Policies) -> Ratios:
-    """Return the ratios of a host whose aggregates name these policies.
+    """Return the allocation ratios for a host whose aggregates name these policies.
 
-    ``names`` are in order of aggregate id. A host should have at most one policy. Of several, the
-    first usable policy applies.
+    ``names`` are sorted by aggregate id. A host should have a single policy at most. Of several,
+    the first usable policy applies.
     """
     name = next((name for name in names if policies.usable(name)), None)
     return NO_RATIOS if name is None else ratios_of(policies.get(name))
@@ -361,7 +373,7 @@ def choose(
     selectors: Sequence[BasePolicySelector],
     tagged: Sequence[HostAggregate],
 ) -> ChosenPolicy:
-    """Return the policy of a request.
+    """Choose the policy of a request.
 
     It is the policy of the first selector whose matching aggregates have the same policy.
 
@@ -381,7 +393,10 @@ def choose(
 
 
 def choose_named(name: str, policies: Policies, tagged: Sequence[HostAggregate]) -> ChosenPolicy:
-    """Return the choice of a given policy, with the errors of :meth:`Policies.get`."""
+    """Choose a policy by its name.
+
+    Raises the errors of :meth:`Policies.get`.
+    """
     policy = policies.get(name)
     if policy is policies.default:
         return _choose_default(policies, tagged, ())

@@ -58,18 +58,18 @@ class RequestFilterContext(Protocol):
     """The parts of the cloud that request filters read, loaded on first use."""
 
     def host_aggregates(self) -> tuple[HostAggregate, ...]:
-        """Return all host aggregates, in order of id."""
+        """Return all host aggregates, sorted by id."""
 
     def provider_aggregates(self, uuids: Collection[str]) -> Mapping[str, frozenset[str]]:
-        """Return aggregate uuids by provider uuid, for providers in any aggregate."""
+        """Map each provider in an aggregate to the uuids of its aggregates."""
 
     def all_nodes_have(self, trait: str) -> bool:
-        """Return whether there are enabled nodes, and all of their roots have the trait."""
+        """Return whether there are enabled nodes, and all their root providers have the trait."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestFilterResult:
-    """The request with added constraints, and the added constraints by name, for the report."""
+    """The request with added constraints, and these constraints by name for the report."""
 
     spec: RequestSpec
     changes: Mapping[str, Any] = field(default_factory=dict)

@@ -49,7 +49,7 @@ class ExplainedWeights(list[float]):
 
 
 class Weighed(Protocol):
-    """The argument type of ``weigh_objects``."""
+    """Argument type of nova's ``weigh_objects``."""
 
     obj: HostState
 
@@ -132,7 +132,7 @@ class BaseHostWeigher(SchedulerPlugin):
     def multipliers(
         self, hosts: Hosts, aggregates: Collection[HostAggregate] | None = None
     ) -> list[float]:
-        """Return :meth:`weight_multiplier` of each host, reading each aggregate only once.
+        """Return each host's :meth:`weight_multiplier`, from a single read of each aggregate.
 
         ``aggregates`` are the aggregates of all hosts, if the caller already has them.
         """
@@ -160,7 +160,7 @@ class BaseHostWeigher(SchedulerPlugin):
         return float(getattr(getattr(self.settings, group), name))
 
     def _aggregate_multiplier(self, aggregate: HostAggregate) -> float | None:
-        """Return the multiplier in the metadata, without invalid numbers."""
+        """Return the multiplier in an aggregate's metadata, or None without a valid number."""
         numbers = []
         group, name = self.multiplier_option or ("", "")
         for key in self.multiplier_keys or (name, f"{group}.{name}"):
@@ -181,7 +181,7 @@ class BaseHostWeigher(SchedulerPlugin):
         return self._clamped(self.column(hosts, spec_obj))
 
     def describe(self, amounts: Any) -> str:
-        """Return a text on the amounts of a host in :class:`ExplainedWeights`, for explanations."""
+        """Describe a host's amounts in :class:`ExplainedWeights` for explanations."""
         raise NotImplementedError
 
     # nova's names, which third-party weighers override or call
@@ -192,7 +192,7 @@ class BaseHostWeigher(SchedulerPlugin):
     def weigh_objects(
         self, weighed_obj_list: Sequence[Weighed], weight_properties: RequestSpec
     ) -> Weights:
-        """Return the weight of each host, limited to ``minval`` and ``maxval``."""
+        """Return the weight of each host, with nova's signature, limited to the scale."""
         hosts = [item.obj for item in weighed_obj_list]
         if type(self)._weigh_object is BaseHostWeigher._weigh_object:  # noqa: SLF001 - own class
             return self.weights(hosts, weight_properties)

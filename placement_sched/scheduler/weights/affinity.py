@@ -9,7 +9,7 @@ from placement_sched.scheduler.weights import BaseHostWeigher, Hosts, RequestSpe
 
 
 class _ServerGroupSoftWeigher(BaseHostWeigher):
-    """Weigher by the number of group members on a host, for one group policy."""
+    """Base class of weighers by the number of group members on a host."""
 
     by_host = True
     counts_members = True
@@ -24,7 +24,7 @@ class _ServerGroupSoftWeigher(BaseHostWeigher):
         return bool(group.members or _hosts_of_unnamed_members(spec_obj))
 
     def column(self, hosts: Hosts, spec_obj: RequestSpec) -> Weights:
-        """Return the weight of the members on each host."""
+        """Return the weight of each host by its group members."""
         group = spec_obj.instance_group
         if group is None or not self.concerns(spec_obj):
             return [0] * len(hosts)
@@ -36,7 +36,7 @@ class _ServerGroupSoftWeigher(BaseHostWeigher):
 
 
 def _hosts_of_unnamed_members(spec: RequestSpec) -> frozenset[str]:
-    """Return the group's hosts, if its new members have no uuid.
+    """Return the group's hosts if the new members have no uuids, or nothing.
 
     This is the case for explanations of a number of instances. nova has no such requests.
     """

@@ -98,7 +98,7 @@ class StrandedResourcesWeigher(BaseHostWeigher):
 def _read_after(
     table: FlavorTable, hosts: Hosts, spec: RequestSpec, before: FreeAmounts
 ) -> FreeAmounts:
-    """Return the free amounts of each host with the instance on it."""
+    """Return the free amounts of each host as they are with the instance placed on it."""
     if spec.pci_requests and spec.pci_requests.requests:
         return table.read([_with_instance(host, spec) for host in hosts], is_cached=False)
     demand = spec.vcpus, spec.memory_mb, spec.root_gb + spec.ephemeral_gb
@@ -119,7 +119,7 @@ def _with_instance(host: HostState, spec: RequestSpec) -> HostState:
 
 
 def _join(names: Sequence[str], amounts: Sequence[float]) -> str:
-    """Return positive amounts with their classes in words, with at most two decimals."""
+    """List positive amounts with their classes, with at most two decimals."""
     pairs = ((name, round(amount, 2)) for name, amount in zip(names, amounts, strict=True))
     words = [f"{amount:,.10g} {name}" for name, amount in pairs if amount > 0]
     return join_words(words) if words else ""

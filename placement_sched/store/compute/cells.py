@@ -30,7 +30,7 @@ def closed_cells(connection: Connection) -> tuple[NovaCell, ...]:
 
 
 def by_uuid(connection: Connection, uuid: str) -> NovaCell | None:
-    """Return a cell, or None."""
+    """Return the cell with this uuid, or None."""
     row = connection.execute(_CELLS.where(_COLUMNS.uuid == uuid)).one_or_none()
     return None if row is None else _cell(row)
 

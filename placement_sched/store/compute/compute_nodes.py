@@ -31,9 +31,9 @@ NAMES = services.ENABLED_NODES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenReports:
-    """Result of writing reports: the uuids of created and of changed nodes.
+    """Uuids of the nodes that a write of reports has created and changed.
 
-    ``came_from`` contains the previous host of each node that moved to another host.
+    ``came_from`` maps each node that moved to another host to its previous host.
     """
 
     created: frozenset[str]
@@ -42,7 +42,10 @@ class WrittenReports:
 
 
 def by_uuid(connection: Connection, uuid: str, *, lock: bool = False) -> ComputeNode:
-    """Return a node, locked if ``lock`` is set, or raise :class:`NotFound`."""
+    """Return a node, and lock it if ``lock`` is set.
+
+    Raises :class:`NotFound` if it does not exist.
+    """
     query = _NODES.where(_COLUMNS.uuid == uuid)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
     if row is None:
@@ -56,7 +59,7 @@ def by_uuids(connection: Connection, uuids: Iterable[str]) -> tuple[ComputeNode,
 
 
 def versions(connection: Connection, uuids: Iterable[str]) -> Mapping[str, tuple[int, datetime]]:
-    """Return version and last heartbeat of existing nodes, by uuid."""
+    """Map the uuids of existing nodes to version and last heartbeat."""
     rows = sql.select_in_batches(connection, _VERSIONS, _COLUMNS.uuid, set(uuids))
     return {uuid: (version, last_seen_up) for uuid, version, last_seen_up in rows}
 
@@ -70,7 +73,7 @@ class RecordedNode(NamedTuple):
 
 
 def read_records(connection: Connection, uuids: Iterable[str]) -> Mapping[str, RecordedNode]:
-    """Return version, cell and host of existing nodes, by uuid."""
+    """Map the uuids of existing nodes to version, cell and host."""
     query = select(_COLUMNS.uuid, _COLUMNS.version, _COLUMNS.cell_uuid, _COLUMNS.host)
     rows = sql.select_in_batches(connection, query, _COLUMNS.uuid, set(uuids))
     return {uuid: RecordedNode(*columns) for uuid, *columns in rows}
@@ -84,7 +87,7 @@ def search(
     after: str | None = None,
     limit: int | None = None,
 ) -> tuple[ComputeNode, ...]:
-    """Return nodes in order of uuid, optionally of a host or with a name.
+    """Return nodes sorted by uuid, optionally only of a host or with a name.
 
     The list begins after the uuid ``after``.
     """
@@ -97,7 +100,7 @@ def search(
 def by_names(
     connection: Connection, *, hosts: Collection[str], nodes: Collection[str]
 ) -> tuple[ComputeNode, ...]:
-    """Return the nodes on these hosts or with these names, in order of uuid."""
+    """Return the nodes on these hosts or with these names, sorted by uuid."""
     either = or_(_COLUMNS.host.in_(hosts), _COLUMNS.hypervisor_hostname.in_(nodes))
     return tuple(map(_node, connection.execute(_NODES.where(either).order_by(_COLUMNS.uuid))))
 
@@ -109,13 +112,13 @@ def all_names(connection: Connection) -> set[str]:
 
 
 def names_by_uuid(connection: Connection) -> dict[str, tuple[str, str]]:
-    """Return host and hypervisor_hostname of all nodes, by uuid."""
+    """Map the uuids of all nodes to host and hypervisor_hostname."""
     query = select(_COLUMNS.uuid, _COLUMNS.host, _COLUMNS.hypervisor_hostname)
     return {uuid: (host, node) for uuid, host, node in connection.execute(query).all()}
 
 
 class NodeNames(change_counters.VersionedCache[Mapping[str, tuple[str, str]]]):
-    """Cached host and hypervisor_hostname of all compute nodes, by uuid."""
+    """Cache that maps the uuids of all nodes to host and hypervisor_hostname."""
 
     def __init__(self) -> None:
         super().__init__(NAMES, lambda connection, _version: names_by_uuid(connection))
@@ -124,7 +127,7 @@ class NodeNames(change_counters.VersionedCache[Mapping[str, tuple[str, str]]]):
 def uuids_by_name(
     connection: Connection, hosts: Collection[str], cell_uuid: str | None = None
 ) -> dict[tuple[str, str], str]:
-    """Return the node uuids of hosts (in a cell) by host and hypervisor_hostname."""
+    """Map host and hypervisor_hostname to node uuids, for these hosts (in a cell)."""
     query = select(_COLUMNS.host, _COLUMNS.hypervisor_hostname, _COLUMNS.uuid)
     query = query.filter_by(**sql.not_none(cell_uuid=cell_uuid))
     rows = sql.select_in_batches(connection, query, _COLUMNS.host, hosts)
@@ -144,24 +147,24 @@ def is_last(connection: Connection, node: ComputeNode) -> bool:
 
 
 def cells_of_hosts(connection: Connection, hosts: Collection[str]) -> dict[str, set[str | None]]:
-    """Return the cell uuids of the nodes of hosts, by host."""
+    """Map hosts to the cell uuids of their nodes."""
     query = select(_COLUMNS.host, _COLUMNS.cell_uuid)
     rows = sql.select_in_batches(connection, query, _COLUMNS.host, hosts)
     return {host: set(cells) for host, cells in sql.grouped(rows).items()}
 
 
 def cells_of_all_hosts(connection: Connection) -> dict[str, str | None]:
-    """Return the cell uuid of each host that has a node."""
+    """Map all hosts with a node to their cell uuid."""
     return dict(map(tuple, connection.execute(select(_COLUMNS.host, _COLUMNS.cell_uuid))))
 
 
 def uuids_by_cell(connection: Connection) -> dict[str | None, list[str]]:
-    """Return the uuids of all nodes, by the uuid of their cell."""
+    """Map cell uuids to the uuids of all nodes in the cell."""
     return sql.grouped(connection.execute(select(_COLUMNS.cell_uuid, _COLUMNS.uuid)).all())
 
 
 def record_seen(connection: Connection, moments: Mapping[str, datetime], now: datetime) -> None:
-    """Record when the nodes of hosts were last seen up, as ``services.record_seen``."""
+    """Record when the nodes of hosts were last seen up, like ``services.record_seen``."""
     services.raise_last_seen(connection, update(compute_nodes), moments, now)
 
 
@@ -179,7 +182,7 @@ def remove_many(connection: Connection, uuids: Collection[str]) -> int:
 def changed_columns(
     connection: Connection, nodes: Sequence[ComputeNode]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the names of the columns in which nodes differ from their records, by uuid.
+    """Map the uuids of changed nodes to the columns that differ from their records.
 
     For a new node these are all columns. Nodes that differ only in their heartbeat are omitted.
     """
@@ -275,7 +278,7 @@ def write(
 
 
 def row_of(node: ComputeNode) -> dict[str, Any]:
-    """Return the columns of a report."""
+    """Convert a node to the columns of its report."""
     return {
         "uuid": node.uuid,
         "host": node.host,
@@ -289,7 +292,10 @@ def row_of(node: ComputeNode) -> dict[str, Any]:
 def _check_names(
     connection: Connection, rows: Sequence[Mapping[str, Any]], old_rows: Mapping[str, Row[Any]]
 ) -> None:
-    """Raise :class:`Duplicate` if another node has the names of a row."""
+    """Reject a node with the host and name of another node.
+
+    Raises :class:`Duplicate`.
+    """
     uuid_by_names = {}
     for row in rows:
         names, old = (row["host"], row["hypervisor_hostname"]), old_rows.get(row["uuid"])
@@ -321,7 +327,7 @@ def _concurrent_update(action: str) -> ConcurrentUpdate:
 
 
 def _first_version(row: Mapping[str, Any]) -> int:
-    """Return the first version of a node, derived from its report.
+    """Derive the first version of a node from its report.
 
     If a node is deleted and created again with another report, no process has its new version in a
     cache.

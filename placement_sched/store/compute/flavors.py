@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flavors with extra specs and project access, flavor lists, and flavors of instances."""
+"""Flavors with extra specs and project access, in lists and as parts of instances."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -98,7 +98,7 @@ def change(connection: Connection, row_id: int, flavor: Flavor, now: datetime) -
 def replace_projects(
     connection: Connection, projects: Mapping[int, Iterable[str]], now: datetime
 ) -> None:
-    """Replace the projects with access to flavors, by row id."""
+    """Replace the projects with access to flavors, given by the row id of the flavor."""
     statement = delete(flavor_projects)
     sql.change_in_batches(connection, statement, _PROJECTS.flavor_id, sorted(projects))
     rows = [
@@ -110,7 +110,7 @@ def replace_projects(
 
 
 def ids_by_flavorid(connection: Connection) -> dict[str, int]:
-    """Return the row id of every flavor."""
+    """Map the flavor ids of all flavors to row ids."""
     rows = connection.execute(select(_FLAVORS.flavorid, _FLAVORS.id))
     return {row.flavorid: row.id for row in rows}
 
@@ -162,7 +162,7 @@ def remove_extra_spec(connection: Connection, row_id: int, key: str) -> None:
 
 
 def extra_specs_of(connection: Connection, row_ids: Iterable[int]) -> dict[int, dict[str, str]]:
-    """Return the extra specs of flavors that have any, by row id and key."""
+    """Map the row ids of flavors with extra specs to their extra specs."""
     specs: dict[int, dict[str, str]] = defaultdict(dict)
     query = select(_SPECS.flavor_id, _SPECS.key, _SPECS.value).where(_SPECS.flavor_id.in_(row_ids))
     for row_id, key, value in connection.execute(query.order_by(_SPECS.flavor_id, _SPECS.key)):
@@ -177,7 +177,7 @@ def projects_of(connection: Connection, row_id: int) -> tuple[str, ...]:
 
 
 def all_projects(connection: Connection) -> dict[int, set[str]]:
-    """Return the projects with access to each flavor, by row id."""
+    """Map the row ids of flavors to the projects with access."""
     projects: dict[int, set[str]] = defaultdict(set)
     for row_id, project in connection.execute(select(_PROJECTS.flavor_id, _PROJECTS.project_id)):
         projects[row_id].add(project)
@@ -191,7 +191,10 @@ def is_for(connection: Connection, row_id: int, project_id: str) -> bool:
 
 
 def add_project(connection: Connection, row_id: int, project_id: str, now: datetime) -> None:
-    """Give a project without access to a flavor access to it."""
+    """Give a project access to a flavor.
+
+    The project must have no access yet.
+    """
     row = {"flavor_id": row_id, "project_id": project_id, "created_at": now}
     connection.execute(insert(flavor_projects), row)
 
@@ -203,7 +206,7 @@ def remove_project(connection: Connection, row_id: int, project_id: str) -> bool
 
 
 def of_row(row: Row[Any], extra_specs: Mapping[str, str]) -> Flavor:
-    """Return the flavor of a row of the table."""
+    """Build the flavor of a table row."""
     return Flavor(
         id=row.id,
         is_public=bool(row.is_public),
@@ -231,11 +234,12 @@ def _read(connection: Connection, condition: Any) -> tuple[Flavor, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlavorsWanted:
-    """The filters and the order of a flavor list.
+    """The filters of a flavor list, and its order.
 
-    If ``is_public`` is None, public and private flavors are listed. Private flavors that the
-    project ``project_id`` has access to count as public. The list begins after the flavor with the
-    id ``marker``. With ``confined``, the marker may not be a private flavor of another project.
+    If ``is_public`` is None, public and private flavors are listed. If the project ``project_id``
+    has access to a private flavor, the flavor counts as public. The list begins after the flavor
+    with the id ``marker``. With ``confined``, the marker may not be a private flavor of another
+    project.
     """
 
     is_public: bool | None = True
@@ -252,7 +256,7 @@ class FlavorsWanted:
 def search(
     connection: Connection, wanted: FlavorsWanted, *, extra_specs: bool
 ) -> tuple[Flavor, ...]:
-    """Return the flavors that match, in order, with their extra specs if requested.
+    """Return the matching flavors in order, optionally with extra specs.
 
     Raises :class:`Invalid` if the marker is not a flavor.
     """
@@ -296,7 +300,7 @@ def _sort_key(connection: Connection, name: str) -> ColumnElement[Any]:
 
 
 def _is_marker(wanted: FlavorsWanted, marker: str) -> ColumnElement[bool]:
-    """Return the condition that a flavor is the marker, including trailing spaces."""
+    """Build the condition that a flavor is the marker, including trailing spaces."""
     if len(marker) > longest(_FLAVORS.flavorid):
         return sa.false()
     is_marker = and_(
@@ -306,12 +310,12 @@ def _is_marker(wanted: FlavorsWanted, marker: str) -> ColumnElement[bool]:
 
 
 def digest_of_flavor(text: str) -> str:
-    """Return the digest that identifies the JSON of a flavor: its SHA-256 in hex."""
+    """Return the SHA-256 digest in hex that identifies a flavor's JSON."""
     return sha256(text.encode()).hexdigest()
 
 
 def keep_embedded(connection: Connection, texts: Mapping[str, str]) -> None:
-    """Store flavors, as JSON by digest, unless they are stored already."""
+    """Store JSON flavors under their digests, unless they are stored already."""
     # Existing rows are excluded first: an insert would lock them, and writers of the same flavor
     # would wait until this transaction ends.
     missing = texts.keys() - _select_by_digest(connection, texts, _COLUMNS.digest).keys()
@@ -321,7 +325,10 @@ def keep_embedded(connection: Connection, texts: Mapping[str, str]) -> None:
 
 
 def read_embedded(connection: Connection, digests: Iterable[str]) -> dict[str, Json]:
-    """Return flavors by digest, as shared values that must not be changed."""
+    """Map digests to flavors.
+
+    The flavors are shared and must not be changed.
+    """
     requested = set(digests)
     # A digest identifies one text, so cached flavors never become outdated.
     cached = {digest: flavor for digest in requested if (flavor := _CACHE.get(digest)) is not None}

@@ -50,7 +50,7 @@ _ADVANCE_SEQUENCE = select(
 
 
 def all_aggregates(connection: Connection) -> tuple[HostAggregate, ...]:
-    """Return all aggregates in order of id, with timestamps."""
+    """Return all aggregates with their timestamps, sorted by id."""
     return _read(connection)
 
 
@@ -65,7 +65,7 @@ def id_of_name(connection: Connection, name: str) -> int | None:
 
 
 def snapshot(connection: Connection) -> tuple[HostAggregate, ...]:
-    """Return all aggregates in order of id, without timestamps.
+    """Return all aggregates without timestamps, sorted by id.
 
     They are read with a single statement. With several statements, a reader that commits each
     statement could combine aggregates and hosts of different moments.
@@ -159,7 +159,7 @@ def replace(
     gone: Collection[int],
     now: datetime,
 ) -> None:
-    """Replace aggregates, including id, uuid and name, and delete the aggregates ``gone``.
+    """Replace aggregates with id, uuid and name, and delete the aggregates ``gone``.
 
     ``here`` contains all recorded aggregates by id. A recorded aggregate whose name or uuid is used
     by a wanted aggregate is deleted too.
@@ -237,7 +237,7 @@ def known_hosts(connection: Connection, hosts: Iterable[str]) -> frozenset[str]:
 
 
 def zones_of_hosts(connection: Connection, hosts: Iterable[str]) -> dict[str, dict[int, str]]:
-    """Return the zones that aggregates give to hosts, by host and aggregate id."""
+    """Map hosts to the ids and zones of their aggregates with a zone."""
     query = (
         select(_HOSTS.host, _HOSTS.aggregate_id, _METADATA.value)
         .join(host_aggregate_metadata, _METADATA.aggregate_id == _HOSTS.aggregate_id)
@@ -247,7 +247,7 @@ def zones_of_hosts(connection: Connection, hosts: Iterable[str]) -> dict[str, di
 
 
 def tags_of_hosts(connection: Connection, hosts: Iterable[str]) -> dict[str, tuple[Tag, ...]]:
-    """Return the scheduling policy tags of hosts that have any, by host and aggregate id."""
+    """Map hosts to the policy tags of their aggregates, sorted by aggregate id."""
     tags_by_host = sql.grouped(
         (host, Tag(aggregate_id, name, policy))
         for host, aggregate_id, name, value in sql.select_in_batches(
@@ -259,7 +259,7 @@ def tags_of_hosts(connection: Connection, hosts: Iterable[str]) -> dict[str, tup
 
 
 def hosts_by_tag(connection: Connection) -> tuple[str, ...]:
-    """Return the names of hosts in aggregates that name a scheduling policy, sorted."""
+    """Return the sorted hosts in aggregates that name a scheduling policy."""
     return tuple(sorted(set(connection.scalars(_TAGGED_HOSTS))))
 
 
@@ -287,7 +287,7 @@ def provider_ids_of_hosts(connection: Connection, hosts: Iterable[str]) -> froze
 def aggregates_of_hosts(
     connection: Connection, hosts: Collection[str]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the aggregate uuids of hosts that are in any aggregate."""
+    """Map the hosts in aggregates to the uuids of their aggregates."""
     query = select(_HOSTS.host, _AGGREGATES.uuid).order_by(_AGGREGATES.id)
     query = query.join(host_aggregates, _AGGREGATES.id == _HOSTS.aggregate_id)
     uuids_by_host = sql.grouped(sql.select_in_batches(connection, query, _HOSTS.host, hosts))
@@ -315,7 +315,7 @@ def _read(connection: Connection, aggregate_id: int | None = None) -> tuple[Host
 
 
 def host_map(connection: Connection) -> HostMap:
-    """Return all host aggregates, hosts and compute nodes, in three statements."""
+    """Read all host aggregates, hosts and compute nodes, in three statements."""
     aggregates = snapshot(connection)
     nodes = sql.grouped(connection.execute(select(compute_nodes.c.host, compute_nodes.c.uuid)))
     serving = connection.scalars(select(services.c.host).where(services.c.binary == COMPUTE_BINARY))

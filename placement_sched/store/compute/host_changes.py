@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change counters of the nodes, services and heartbeats of hosts.
+"""Change counters of hosts, for changes of nodes, services and heartbeats.
 
 Reports of 10 000 hosts per minute must not wait for a single row, and a reader must not read 1000
 rows to find out that nothing changed. Hosts are therefore divided into groups (parts), each with a
@@ -26,7 +26,7 @@ def part_of(host: str) -> int:
 
 
 def versions(connection: Connection) -> Mapping[int, int]:
-    """Return the version of each group of hosts that has ever changed.
+    """Map the groups of hosts that have ever changed to their versions.
 
     Data read afterwards is current as long as the versions of its groups are the same.
     """
@@ -35,6 +35,6 @@ def versions(connection: Connection) -> Mapping[int, int]:
 
 
 def note(connection: Connection, hosts: Iterable[str]) -> None:
-    """Record, in the transaction of the change, that nodes or services of hosts have changed."""
+    """Record a change of hosts' nodes or services, in the transaction of the change."""
     parts = {part_of(host) for host in hosts}
     change_counters.bump_all(connection, [f"{_SUBJECT}{part}" for part in sorted(parts)])

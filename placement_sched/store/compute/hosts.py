@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts with their services, sums over provider trees, and whole trees.
+"""Hosts with their services, and with sums and contents of their provider trees.
 
 Whole-cloud queries need a fixed number of statements. The database aggregates the rows of a tree
 into one text.
@@ -47,7 +47,7 @@ TreeAmounts = Mapping[str, tuple[int, int]]
 
 
 class ServedNode(NamedTuple):
-    """A compute node with the compute service of its host and the id of its root provider.
+    """A compute node with its host's compute service and its root provider's id.
 
     A host without a compute service is treated as enabled and never seen up.
     """
@@ -65,7 +65,10 @@ class ServedNode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProviderInTree:
-    """A provider of a tree with all details (``used`` by resource class)."""
+    """A provider of a tree with all details.
+
+    ``used`` maps resource classes to amounts.
+    """
 
     provider: Provider
     inventories: tuple[Inventory, ...]
@@ -75,7 +78,7 @@ class ProviderInTree:
 
 
 def served_nodes(connection: Connection, *, host: str | None = None) -> list[ServedNode]:
-    """Return all compute nodes, or the nodes of a host, by host and name."""
+    """Return all compute nodes, or the nodes of a host, sorted by host and name."""
     is_compute_service = and_(_SERVICES.host == _NODES.host, _SERVICES.binary == COMPUTE_BINARY)
     query = (
         select(
@@ -112,7 +115,7 @@ def roots_with_trait(connection: Connection, name: str) -> frozenset[int]:
 
 
 def amounts(connection: Connection, roots: Roots) -> dict[int, TreeAmounts]:
-    """Return capacity and usage summed over each tree, by root id, in two statements."""
+    """Map root ids to capacity and usage, summed over each tree, in two statements."""
     columns = inventories.c
     used = used_of(columns.resource_provider_id, columns.resource_class_id)
     sums = _among(
@@ -141,12 +144,12 @@ def amounts(connection: Connection, roots: Roots) -> dict[int, TreeAmounts]:
 
 
 def trait_names(connection: Connection) -> dict[int, str]:
-    """Return the names of all traits by id."""
+    """Map the ids of all traits to their names."""
     return dict(map(tuple, connection.execute(select(traits.c.id, traits.c.name))))
 
 
 def traits_of_trees(connection: Connection, roots: Roots) -> dict[int, Sequence[int]]:
-    """Return the distinct trait ids of each tree by root id, sharing equal lists."""
+    """Map root ids to the distinct trait ids of each tree, sharing equal lists."""
     ids = func.aggregate_strings(sa.cast(_CARRIED.trait_id, sa.String), ",")
     carried = select(_CARRIED.resource_provider_id, ids)
     if roots is not None:
@@ -174,7 +177,7 @@ def traits_of_trees(connection: Connection, roots: Roots) -> dict[int, Sequence[
 def trees(
     connection: Connection, root_ids: Collection[int]
 ) -> dict[int, tuple[ProviderInTree, ...]]:
-    """Return all providers of trees by root id, ordered by provider id."""
+    """Map root ids to all providers of their trees, sorted by provider id."""
     rows = sql.select_in_batches(connection, providers.PROVIDERS, _ROOT, sorted(root_ids))
     tree_providers = sorted(map(Provider._make, rows))
     ids = [provider.id for provider in tree_providers]
@@ -232,7 +235,7 @@ _ALL_HAVE = select(and_(_CARRIERS.exists(), enabled_nodes().exists(), ~_LACKING.
 
 
 def all_nodes_have(connection: Connection, trait: str) -> bool:
-    """Return whether the root provider of every node with an enabled service has a trait.
+    """Return whether all root providers of enabled compute nodes have a trait.
 
     False if there is no such node. A node without a provider lacks the trait.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hypervisors: the compute nodes of hosts that have a compute service, by id."""
+"""Hypervisors: compute nodes of hosts with a compute service, sorted by id."""
 
 from collections.abc import Collection, Iterator
 from typing import Any
@@ -21,7 +21,10 @@ _HYPERVISORS = select(_NODES.id, _NODES.uuid, _NODES.hypervisor_hostname, _NODES
 
 
 def get(connection: Connection, key: int | str) -> Hypervisor:
-    """Return the hypervisor with this id (int) or uuid (str), or raise :class:`NotFound`."""
+    """Return the hypervisor with this id (int) or uuid (str).
+
+    Raises :class:`NotFound` if it does not exist.
+    """
     hypervisors = _read(connection, _HYPERVISORS.where(_has_key(key)))
     if not hypervisors:
         raise NotFound(f"Hypervisor with ID '{key}' could not be found.")
@@ -31,9 +34,10 @@ def get(connection: Connection, key: int | str) -> Hypervisor:
 def page(
     connection: Connection, *, after: int | str | None = None, limit: int | None = None
 ) -> tuple[Hypervisor, ...]:
-    """Return hypervisors by id, beginning after the id (int) or uuid (str) ``after``.
+    """Return a page of hypervisors, sorted by id, that begins after ``after``.
 
-    Raises :class:`Invalid` if ``after`` is not a hypervisor.
+    ``after`` is an id (int) or a uuid (str). Raises :class:`Invalid` if ``after`` is not a
+    hypervisor.
     """
     query = sql.page(
         connection,
@@ -47,7 +51,7 @@ def page(
 
 
 def search_by_name(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
-    """Return the hypervisors whose name contains a text, in any case, by id."""
+    """Return hypervisors with a text in their names, in any case, sorted by id."""
     if len(part) > longest(_NODES.hypervisor_hostname):
         return ()
     contains_part = _NODES.hypervisor_hostname.icontains(part, autoescape=True)
@@ -57,7 +61,7 @@ def search_by_name(connection: Connection, part: str) -> tuple[Hypervisor, ...]:
 def with_reports(
     connection: Connection, hypervisors: Collection[Hypervisor]
 ) -> Iterator[HypervisorDetails]:
-    """Yield hypervisors with the reports of their hosts, without nodes deleted since."""
+    """Yield hypervisors with their hosts' reports, except nodes deleted since."""
     for batch in sql.batches(hypervisors, sql.AT_ONCE):
         reports = nodes.by_uuids(connection, [entry.uuid for entry in batch])
         node_by_uuid = {node.uuid: node for node in reports}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recorded instances: their hosts, owners and contents, and instances without allocations."""
+"""Recorded instances with hosts, owners and contents, also without allocations."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -112,7 +112,7 @@ def by_uuid(connection: Connection, uuid: str) -> Instance:
 def by_uuids(
     connection: Connection, uuids: Iterable[str], *, lock: bool = False
 ) -> tuple[Instance, ...]:
-    """Return the existing instances with these uuids, by uuid, locked if ``lock`` is set."""
+    """Return the existing instances, sorted by uuid, and lock them if ``lock`` is set."""
     query = _INSTANCES.order_by(_COLUMNS.uuid)
     query = query.with_for_update() if lock else query
     rows = list(sql.select_in_batches(connection, query, _COLUMNS.uuid, sorted(set(uuids))))
@@ -123,19 +123,19 @@ def by_uuids(
 
 
 def by_hosts(connection: Connection, hosts: Iterable[str]) -> tuple[Instance, ...]:
-    """Return the instances on these hosts, by host, then uuid."""
+    """Return the instances on these hosts, sorted by host, then uuid."""
     query = _INSTANCES.order_by(_COLUMNS.host, _COLUMNS.uuid)
     return of_rows(connection, sql.select_in_batches(connection, query, _COLUMNS.host, set(hosts)))
 
 
 def hosts_of(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
-    """Return the hosts of the recorded instances that have a host, by uuid of the instance."""
+    """Map the uuids of recorded instances with a host to their hosts."""
     query = select(_COLUMNS.uuid, _COLUMNS.host).where(_COLUMNS.host.is_not(None))
     return dict(map(tuple, sql.select_in_batches(connection, query, _COLUMNS.uuid, uuids)))
 
 
 class MetadataReader:
-    """The metadata of instances, read with a single query on first use."""
+    """Reader of instance metadata, with a single query on first use."""
 
     def __init__(self, connection: Connection, uuids: Collection[str]) -> None:
         self._connection = connection
@@ -154,7 +154,7 @@ class MetadataReader:
 
 
 def host_instances(connection: Connection, records: Sequence[Instance]) -> list[HostInstance]:
-    """Return recorded instances as plugins see them.
+    """Convert recorded instances to objects for plugins.
 
     The metadata of all these instances are read on the first use of any.
     """
@@ -180,7 +180,7 @@ def search(
     after: str | None = None,
     limit: int | None = None,
 ) -> tuple[Instance, ...]:
-    """Return instances in order of uuid, by host, node or project.
+    """Return instances of a host, node or project, sorted by uuid.
 
     The list begins after the uuid ``after``.
     """
@@ -202,7 +202,7 @@ def is_any(connection: Connection) -> bool:
 def counts_on_hosts(
     connection: Connection, hosts: Iterable[str] | None
 ) -> dict[tuple[str, str | None], int]:
-    """Return the number of instances on hosts (None: all), by host and node."""
+    """Map host and node to the number of instances there, for all hosts if None."""
     place = (_COLUMNS.host, _COLUMNS.node)
     query = select(*place, sa.func.count()).where(_COLUMNS.host.is_not(None)).group_by(*place)
     rows: Iterable[Any]
@@ -214,7 +214,7 @@ def counts_on_hosts(
 
 
 def display_names(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
-    """Return the display names of recorded instances by uuid."""
+    """Map the uuids of recorded instances to display names."""
     query = select(_COLUMNS.uuid, _COLUMNS.display_name)
     rows = sql.select_in_batches(connection, query, _COLUMNS.uuid, set(uuids))
     return {uuid: name for uuid, name in rows if name}
@@ -248,14 +248,14 @@ def record(
 
 
 def _serialize_parts(recorded: Iterable[Instance]) -> dict[int, str]:
-    """Return the JSON of flavors and images, which instances share, by object id."""
+    """Map the object ids of flavors and images, which instances share, to their JSON."""
     parts = (part for each in recorded for part in (each.flavor, each.image) if part is not None)
     shared = {id(part): part for part in parts}
     return {key: to_storable(part) for key, part in shared.items()}
 
 
 def serialize_metadata(metadata: Mapping[str, str | None] | None) -> str | None:
-    """Return the recorded text of metadata, None if they are empty."""
+    """Serialize metadata for the record, or return None if they are empty."""
     return to_storable(metadata, sort_keys=True) if metadata else None
 
 
@@ -268,7 +268,7 @@ def note_decision(
 
 
 class InstanceRecord(NamedTuple):
-    """The record of an instance for comparison in bulk.
+    """The record of an instance, in a form that is fast to compare.
 
     ``flavor_digest`` is the result of ``digest_of_flavor`` in
     :mod:`placement_sched.store.compute.flavors`. Image and metadata are JSON, and times are ISO
@@ -296,7 +296,7 @@ class InstanceRecord(NamedTuple):
 
     @property
     def place_and_state(self) -> "PlaceAndState":
-        """The values that other writers change."""
+        """Return the values of the record that other writers change."""
         return PlaceAndState._make(getattr(self, name) for name in PlaceAndState._fields)
 
 
@@ -332,7 +332,7 @@ _PLACES = select(_COLUMNS.uuid, *(_COLUMNS[name] for name in PlaceAndState._fiel
 
 
 def lock_by_uuid(connection: Connection, uuids: Iterable[str]) -> dict[str, PlaceAndState]:
-    """Lock existing instances and return their place and state, by uuid."""
+    """Lock existing instances, and map their uuids to place and state."""
     query = _PLACES.with_for_update()
     rows = sql.select_in_batches(connection, query, _COLUMNS.uuid, sorted(set(uuids)))
     return {uuid: PlaceAndState(*place) for uuid, *place in rows}
@@ -390,13 +390,13 @@ def _row_of(instance: Instance, texts: Mapping[int, str], now: datetime) -> dict
 
 
 def short_id(*candidates: str | int | None) -> str | None:
-    """Return the first id that is not None, or None if it is too long for the column."""
+    """Return the first id that is not None, or None if it is too long to store."""
     first_id = next((str(candidate) for candidate in candidates if candidate is not None), None)
     return first_id if first_id is not None and len(first_id) <= _MAX_ID_LENGTH else None
 
 
 def of_rows(connection: Connection, rows: Iterable[Row[Any]]) -> tuple[Instance, ...]:
-    """Return the instances of table rows, reading each shared flavor once."""
+    """Build the instances of table rows, parsing each shared flavor once."""
     rows = list(rows)
     names = rows[0]._fields if rows else ()  # Row._asdict would build them for each row
     records = [dict(zip(names, row, strict=True)) for row in rows]
@@ -420,7 +420,7 @@ def without_allocations(
     after: str | None = None,
     limit: int,
 ) -> tuple[str, ...]:
-    """Return at most ``limit`` uuids of unallocated instances after ``after``, in order.
+    """Return the next ``limit`` uuids of unallocated instances after ``after``, sorted.
 
     Consumers whose project is ``no_owner`` count as incomplete: their instances are unallocated.
     ``cell_uuid`` limits the result to instances on nodes of a cell.
@@ -477,7 +477,7 @@ class ServersWanted:
 
 
 def search_servers(connection: Connection, wanted: ServersWanted) -> tuple[Instance, ...]:
-    """Return the instances that match, in order.
+    """Return the matching instances in the order of the list.
 
     Raises :class:`Invalid` if the marker is not a server.
     """
@@ -524,7 +524,7 @@ def _conditions(connection: Connection, wanted: ServersWanted) -> list[ColumnEle
 
 
 def _has_in_name(connection: Connection, part: str) -> ColumnElement[bool]:
-    """Return the condition that the name contains ``part``, case-sensitive on all databases."""
+    """Build the condition that the name contains ``part``, case-sensitive on all databases."""
     if connection.dialect.name == "postgresql":
         return func.strpos(_COLUMNS.display_name, part) > 0
     if connection.dialect.name == "sqlite":
@@ -534,14 +534,14 @@ def _has_in_name(connection: Connection, part: str) -> ColumnElement[bool]:
 
 
 def _equals(column: str, value: str | datetime) -> ColumnElement[bool]:
-    """Return the condition that a column equals a value, ignoring the case of states."""
+    """Build the condition that a column equals a value, ignoring the case of states."""
     if column in {"vm_state", "task_state"}:
         return func.lower(_COLUMNS[column]) == str(value).lower()
     return _COLUMNS[column] == value
 
 
 def _has_status(status: str) -> ColumnElement[bool]:
-    """Return the SQL condition that a server has a status.
+    """Build the SQL condition that a server has a status.
 
     The rule is the same as for ``status`` in the Compute API (``status_of`` in
     ``api/compute/servers.py``).
@@ -557,7 +557,7 @@ def _has_status(status: str) -> ColumnElement[bool]:
 
 
 def _states_of(status: str) -> Iterator[tuple[str, frozenset[str], bool]]:
-    """Yield the vm states of servers with this status, each with tasks and a flag.
+    """Yield each vm state that gives this status, with task states and a flag.
 
     If the flag is true, the task state must be one of the tasks, else none of them.
     """
@@ -570,7 +570,7 @@ def _states_of(status: str) -> Iterator[tuple[str, frozenset[str], bool]]:
 
 
 def _has_power_state(number: int) -> ColumnElement[bool]:
-    """Return the SQL condition that a server has a power state.
+    """Build the SQL condition that a server has a power state.
 
     The rule is the same as for ``OS-EXT-STS:power_state`` in the Compute API (``power_state_of`` in
     ``api/compute/servers.py``).

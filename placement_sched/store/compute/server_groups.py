@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Server groups and their members: the instances whose records name the group."""
+"""Server groups and their members, which are instances whose records name the group."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
@@ -26,7 +26,7 @@ _ATTRIBUTES = ("name", "policy", "project_id", "user_id")
 
 
 def by_uuid(connection: Connection, uuid: str) -> ServerGroup | None:
-    """Return a group without members, or None."""
+    """Return the group with this uuid, without members, or None."""
     row = connection.execute(select(server_groups).where(_GROUPS.uuid == uuid)).first()
     return None if row is None else _group(row)
 
@@ -37,13 +37,13 @@ def all_groups(connection: Connection) -> tuple[ServerGroup, ...]:
 
 
 def by_name(connection: Connection, name: str, project_id: str | None) -> tuple[ServerGroup, ...]:
-    """Return the groups of a project with a name, without members, by age."""
+    """Return the groups of a project with a name, without members, oldest first."""
     query = select(server_groups).where(_GROUPS.name == name, _GROUPS.project_id == project_id)
     return tuple(map(_group, connection.execute(query.order_by(_GROUPS.id))))
 
 
 def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, str]:
-    """Return the uuid of the group of each instance that belongs to a group."""
+    """Map the uuids of instances in a group to the uuid of the group."""
     query = select(_INSTANCES.uuid, _GROUPS.uuid).join(
         server_groups, _INSTANCES.server_group == _GROUPS.uuid
     )
@@ -51,7 +51,7 @@ def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, st
 
 
 def by_uuids(connection: Connection, uuids: Collection[str]) -> dict[str, ServerGroup]:
-    """Return the existing groups with their members, oldest first, and their hosts, by uuid."""
+    """Map the uuids of existing groups, oldest first, to groups with members and hosts."""
     query = select(_INSTANCES.server_group, _INSTANCES.uuid, _INSTANCES.host)
     members: defaultdict[str, dict[str, str | None]] = defaultdict(dict)
     for group, uuid, host in sql.select_in_batches(
@@ -98,7 +98,7 @@ def search(
 def with_members(
     connection: Connection, group: ServerGroup, *, without: Collection[str] = ()
 ) -> ServerGroup:
-    """Return a stored group with its members, oldest first, and their hosts.
+    """Read the members of a stored group, oldest first, and their hosts.
 
     Instances ``without`` are omitted: a move of an instance ignores its own membership.
     """
@@ -109,7 +109,7 @@ def with_members(
 
 
 def is_current(connection: Connection, group: ServerGroup, own: Collection[str]) -> bool:
-    """Return whether a group has the members and hosts of the stored group.
+    """Return whether a group still has the members and hosts of the stored group.
 
     The instances in ``own`` may be missing.
     """
@@ -121,7 +121,7 @@ def is_current(connection: Connection, group: ServerGroup, own: Collection[str])
 
 
 def lock(connection: Connection, uuid: str) -> bool:
-    """Lock the row of a group until the transaction ends and return whether it exists.
+    """Lock a group until the transaction ends, and return whether it exists.
 
     Requests that add a member or delete the group lock it first, so that no member refers to a
     deleted group.
@@ -133,7 +133,7 @@ def lock(connection: Connection, uuid: str) -> bool:
 
 
 def lock_many(connection: Connection, uuids: Collection[str]) -> None:
-    """Lock the rows of groups, as :func:`lock` does, in the order of their creation."""
+    """Lock groups like :func:`lock`, oldest first."""
     query = select(_GROUPS.id).order_by(_GROUPS.id).with_for_update()
     ids = list(sql.scalars_in_batches(connection, query, _GROUPS.uuid, uuids))
     if sql.is_certification_based(connection):
@@ -155,7 +155,7 @@ def join(connection: Connection, uuid: str, place: str) -> None:
 
 
 def put(connection: Connection, groups: Collection[ServerGroup], now: datetime) -> None:
-    """Create or replace groups, by uuid."""
+    """Create or replace groups, which are identified by their uuids."""
     rows = [
         {
             **{name: getattr(group, name) for name in ("uuid", *_ATTRIBUTES)},

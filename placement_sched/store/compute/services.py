@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services of hosts: their heartbeats, and whether operators have disabled them."""
+"""Services of hosts, with their heartbeats and whether they are disabled."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -33,10 +33,10 @@ def by_hosts(
     binary: str = COMPUTE_BINARY,
     lock: bool = False,
 ) -> dict[str, Service]:
-    """Return the services of a binary, by host.
+    """Map hosts to their services of a binary.
 
-    ``lock`` locks their rows in order of id, so that no other request disables or enables them
-    before the transaction ends.
+    ``lock`` locks the rows, sorted by id, so that no other request disables or enables them before
+    the transaction ends.
     """
     query = _SERVICES.where(_COLUMNS.binary == binary).order_by(_COLUMNS.id)
     query = query.with_for_update() if lock else query
@@ -45,7 +45,10 @@ def by_hosts(
 
 
 def get(connection: Connection, key: int | str, *, lock: bool = False) -> Service:
-    """Return the service with this id (int) or uuid (str), or raise :class:`NotFound`."""
+    """Return the service with this id (int) or uuid (str).
+
+    Raises :class:`NotFound` if it does not exist.
+    """
     column = _COLUMNS.id if isinstance(key, int) else _COLUMNS.uuid
     query = _SERVICES.where(column == key)
     row = connection.execute(query.with_for_update() if lock else query).one_or_none()
@@ -57,7 +60,7 @@ def get(connection: Connection, key: int | str, *, lock: bool = False) -> Servic
 def search(
     connection: Connection, *, host: str | None = None, binary: str | None = None
 ) -> tuple[Service, ...]:
-    """Return the services of a host, of a binary, or all, by id."""
+    """Return all services, or the services of a host or a binary, sorted by id."""
     query = _SERVICES.order_by(_COLUMNS.id).filter_by(**sql.not_none(host=host, binary=binary))
     return tuple(map(_service, connection.execute(query)))
 
@@ -65,7 +68,7 @@ def search(
 def record_heartbeats(
     connection: Connection, heartbeats: Mapping[str, datetime], now: datetime
 ) -> dict[str, Service]:
-    """Record heartbeats of hosts and return their locked compute services as they were before.
+    """Record heartbeats of hosts, and return their locked services from before.
 
     Missing compute services are created, enabled. The number of statements does not depend on the
     number of hosts.
@@ -95,13 +98,13 @@ def record_heartbeats(
 
 
 def note_seen(connection: Connection, moments: Mapping[int, datetime], now: datetime) -> None:
-    """Record when services were last seen up, by service id, replacing earlier times."""
+    """Record when services, given by id, were last seen up, replacing earlier times."""
     note_heartbeats(connection, _COLUMNS.id, moments, updated_at=now)
     _note_change(connection, moments)
 
 
 def note_up(connection: Connection, host: str, binary: str, now: datetime) -> None:
-    """Record that a service other than nova-compute is up, creating it if it is missing."""
+    """Record that a service other than nova-compute is up, and create it if necessary."""
     row = {"uuid": str(uuid4()), "host": host, "binary": binary, "disabled": 0, "forced_down": 0}
     heartbeat = {"last_seen_up": now, "updated_at": now}
     sql.insert_missing(connection, services, [{**row, **heartbeat, "created_at": now}])
@@ -112,9 +115,9 @@ def note_up(connection: Connection, host: str, binary: str, now: datetime) -> No
 def note_heartbeats(
     connection: Connection, key: Column[Any], moments: Mapping[Any, datetime], **also: Any
 ) -> None:
-    """Set ``last_seen_up`` of rows, and other columns as in ``also``.
+    """Set ``last_seen_up`` of rows, and the other columns that ``also`` names.
 
-    ``moments`` are the times by the value of the column ``key``.
+    ``moments`` maps values of the column ``key`` to times.
     """
     statement: sa.Update = update(key.table)
     if len(set(moments.values())) == 1:
@@ -127,9 +130,10 @@ def note_heartbeats(
 
 
 def closed_or_unseen(connection: Connection, since: datetime, now: datetime) -> tuple[Service, ...]:
-    """Return the compute services that are disabled, forced down or not seen since ``since``.
+    """Return compute services that are disabled, forced down or not seen recently.
 
-    A heartbeat after ``now`` comes from a clock that was ahead and counts as not seen.
+    A service is not seen recently if its heartbeat is before ``since``. A heartbeat after ``now``
+    comes from a clock that was ahead and counts as not seen.
     """
     last_seen = _COLUMNS.last_seen_up
     is_unseen = or_(last_seen.is_(None), last_seen < since, last_seen > now)
@@ -152,7 +156,7 @@ def record_seen(connection: Connection, moments: Mapping[str, datetime], now: da
 def raise_last_seen(
     connection: Connection, change: sa.Update, moments: Mapping[str, datetime], now: datetime
 ) -> None:
-    """Update ``last_seen_up`` of hosts by the rules of :func:`record_seen`.
+    """Update ``last_seen_up`` of hosts with the rules of :func:`record_seen`.
 
     ``change`` is an UPDATE of a table with the columns ``host`` and ``last_seen_up``.
     """
@@ -236,7 +240,7 @@ def note_enabled_change(connection: Connection) -> None:
 
 
 def enabled_nodes() -> Select[int]:
-    """Return a query with a row for each compute node whose service is enabled."""
+    """Build the query with a row for each compute node whose service is enabled."""
     is_compute = and_(services.c.host == compute_nodes.c.host, services.c.binary == COMPUTE_BINARY)
     query = select(sa.literal(1)).select_from(compute_nodes).join(services, is_compute)
     return query.where(services.c.disabled == 0)

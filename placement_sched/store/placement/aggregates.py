@@ -44,7 +44,10 @@ _BY_UUID = UuidQuery.of(
 
 
 def by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[str, ...]]:
-    """Return generation and aggregate uuids of a provider, or raise :class:`NotFound`."""
+    """Return generation and aggregate uuids of a provider.
+
+    Raises :class:`NotFound` if the provider does not exist.
+    """
     rows = _BY_UUID.rows(connection, uuid)
     return rows[0][1], tuple(aggregate for _, _, aggregate in rows if aggregate is not None)
 

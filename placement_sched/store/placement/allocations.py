@@ -83,7 +83,7 @@ _OF_PROVIDER = UuidQuery.of(
 def requested_amounts(
     connection: Connection, claims: Sequence[ConsumerClaim], provider_ids: Mapping[str, int]
 ) -> list[RequestedAmount]:
-    """Return all requested amounts of claims, in order, with provider and class ids.
+    """List the requested amounts of claims, in order, with provider and class ids.
 
     Raises :class:`Invalid` for an unknown resource class.
     """
@@ -113,12 +113,12 @@ def first_with_capacity(
     locked: Collection[int],
     full: CapacityExceeded,
 ) -> tuple[int, list[RequestedAmount]]:
-    """Return the number of the first claim that fits, and its amounts.
+    """Find the first claim that fits, and return its number and amounts.
 
     Numbers begin with 1. The providers of the returned claim are locked, in addition to the ids
     ``locked``. First, a read without locks excludes claims that cannot fit. Then, claim by claim,
     the providers are locked and the capacity is checked. ``held`` has the same meaning as in
-    :func:`capacity.check`. Providers are locked in order of id, because another order can cause a
+    :func:`capacity.check`. Providers are locked sorted by id, because another order can cause a
     deadlock. If a provider of a claim has a lower id than a locked provider, the claim is skipped
     if another transaction has locked the provider, or if the server cannot skip locked rows.
 
@@ -162,7 +162,7 @@ def first_with_capacity(
 
 
 def of_consumer(connection: Connection, uuid: str) -> tuple[Allocation, ...]:
-    """Return the allocations of a consumer, for every spelling of its uuid."""
+    """Return the allocations of a consumer, whose uuid may have any spelling."""
     return tuple(map(_allocation, _OF_CONSUMER.find_rows(connection, uuid)))
 
 
@@ -173,7 +173,10 @@ def of_consumers(connection: Connection, uuids: Collection[str]) -> tuple[Alloca
 
 
 def of_provider(connection: Connection, uuid: str) -> tuple[int, tuple[ProviderAllocation, ...]]:
-    """Return generation and allocations of a provider, or raise :class:`NotFound`."""
+    """Return generation and allocations of a provider.
+
+    Raises :class:`NotFound` if the provider does not exist.
+    """
     rows = _OF_PROVIDER.rows(connection, uuid)
     allocations = tuple(
         ProviderAllocation(consumer, generation, name, used, changed)
@@ -273,7 +276,7 @@ def replace_by_first(
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """Claims with their locked consumers and the consumers' current allocations."""
+    """Claims, their locked consumers, and the consumers' current allocations."""
 
     holding: Sequence[ConsumerClaim]
     provider_ids: Mapping[str, int]
@@ -288,7 +291,7 @@ class _Prepared:
 
     @property
     def own_amounts(self) -> dict[InventoryIds, int]:
-        """The sum of the consumers' current allocations by inventory."""
+        """Sum the consumers' current allocations in each inventory."""
         sums: dict[InventoryIds, int] = defaultdict(int)
         for row in self.current:
             sums[row.place] += row.used
@@ -298,7 +301,10 @@ class _Prepared:
 def _prepare(
     connection: Connection, claims: Sequence[ConsumerClaim], now: datetime, *, decided: bool
 ) -> _Prepared:
-    """Create and lock the consumers of claims, or raise :class:`ConcurrentUpdate`."""
+    """Create and lock the consumers of claims.
+
+    Raises :class:`ConcurrentUpdate`.
+    """
     ordered = sorted(claims, key=lambda claim: claim.consumer)
     holding = [claim for claim in ordered if claim.allocations]
     requested = sorted({uuid for claim in holding for uuid in claim.allocations})
@@ -320,7 +326,7 @@ def _prepare(
 def _lock(
     connection: Connection, prepared: _Prepared, amounts: Collection[RequestedAmount]
 ) -> set[int]:
-    """Lock the requested and released providers and return their ids."""
+    """Lock the requested and released providers, and return their ids."""
     requested = {entry.place[0]: entry.provider_uuid for entry in amounts}
     locked = set(providers.lock(connection, requested.keys() | prepared.released_provider_ids))
     check_names(sorted(requested.values()), {requested[i] for i in locked & requested.keys()})
@@ -361,7 +367,10 @@ def check_generations(connection: Connection, claims: Sequence[ConsumerClaim]) -
 
 
 def check_names(requested: Iterable[str], existing: Container[str]) -> None:
-    """Raise :class:`Invalid` if a claim requests a provider that does not exist."""
+    """Reject claims that request a provider that does not exist.
+
+    Raises :class:`Invalid`.
+    """
     for uuid in requested:
         if uuid not in existing:
             raise Invalid(f"Allocation for resource provider '{uuid}' that does not exist.")

@@ -14,10 +14,14 @@ from placement_sched.store.placement import resource_providers
 
 
 class Associations:
-    """The rows of a table of provider and member: a trait (by name) or aggregate (by uuid)."""
+    """Rows that associate providers with members: names of traits or aggregate uuids."""
 
     def __init__(self, noun: str, pairs: Table, member: Column[int], name: Column[Any]) -> None:
-        """Set the id column of the member in ``pairs``, and its ``name`` column."""
+        """Describe the table of associations.
+
+        ``pairs`` is the table, ``member`` its column with the id of a member, and ``name`` the
+        column with the name of a member.
+        """
         self._noun, self._pairs, self._member, self._name = noun, pairs, member, name
         self._provider = pairs.c.resource_provider_id
         self._ids = select(name, name.table.c.id).where(
@@ -35,7 +39,7 @@ class Associations:
         )
 
     def ids(self, connection: Connection, names: Iterable[str]) -> dict[str, int]:
-        """Return the ids of the existing names."""
+        """Map existing names to their ids."""
         return {
             name: number
             for batch in sql.batches(set(names))
@@ -45,7 +49,7 @@ class Associations:
     def ensure(
         self, connection: Connection, names: Collection[str], now: datetime
     ) -> dict[str, int]:
-        """Return the ids of names, creating missing rows."""
+        """Map names to their ids, after creating missing rows."""
         ids = self.ids(connection, names)
         if missing := sorted(set(names) - ids.keys()):
             rows = [{self._name.name: name, "created_at": now} for name in missing]
@@ -61,7 +65,7 @@ class Associations:
         new: Collection[int],
         now: datetime,
     ) -> None:
-        """Remove members from a locked provider and add others, by id.
+        """Remove members from a locked provider, and add other members.
 
         Raises :class:`ConcurrentUpdate` if another request has deleted or added a member.
         """
@@ -134,7 +138,7 @@ class Associations:
         return changed
 
     def by_provider_id(self, connection: Connection) -> dict[int, set[str]]:
-        """Return the member names of all providers, by provider id."""
+        """Map the ids of all providers to the names of their members."""
         query = select(self._provider, self._name)
         query = query.join(self._name.table, self._name.table.c.id == self._member)
         names_by_id = sql.grouped(connection.execute(query))
@@ -143,7 +147,7 @@ class Associations:
     def providers_of(
         self, connection: Connection, names: Iterable[str]
     ) -> dict[str, frozenset[str]]:
-        """Return provider uuids by trait name or aggregate uuid.
+        """Map trait names or aggregate uuids to the uuids of their providers.
 
         Names without providers are left out.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Capacity rule: as an SQL condition, and as the check of a claim.
+"""Rule for capacity, as an SQL condition and as the check of a claim.
 
 The same rule in Python is in :mod:`placement_sched.model.provider`. A property test compares both.
 """
@@ -44,7 +44,7 @@ def _compile_through_text(element: _as_read, compiler: SQLCompiler, **options: A
 
 
 def used_of(provider_id: ColumnElement[int], class_id: ColumnElement[int]) -> ColumnElement[int]:
-    """Return the sum of allocations of a class on a provider, from an index."""
+    """Build the sum of allocations of a class on a provider, read from an index."""
     return (
         select(func.coalesce(func.sum(allocations.c.used), 0))
         .where(
@@ -56,7 +56,7 @@ def used_of(provider_id: ColumnElement[int], class_id: ColumnElement[int]) -> Co
 
 
 def have_capacity(owned: Sequence[tuple[sa.FromClause, int]]) -> ColumnElement[bool]:
-    """Return the condition that each amount fits into its inventory.
+    """Build the condition that each amount fits into its inventory.
 
     ``owned`` is the table of inventories or an alias. Most providers pass, but PostgreSQL expects
     that ``amount % step_size = 0`` is true for 1 row in 200, and ``capacity >= ...`` for 1 row in
@@ -82,7 +82,7 @@ def _bigint(amount: int) -> ColumnElement[int]:
 def is_over_capacity(
     owned: sa.FromClause, used: ColumnElement[int] | None = None
 ) -> ColumnElement[bool]:
-    """Return the condition that allocations exceed the capacity of ``owned``.
+    """Build the condition that allocations exceed the capacity of ``owned``.
 
     ``used`` is the allocated amount of the inventories (None: summed in the condition). A reshape
     may reserve more than the total. Such an inventory has a negative capacity, and exceeds it only
@@ -95,7 +95,7 @@ def is_over_capacity(
 
 
 def whole_capacity(connection: Connection, owned: sa.FromClause) -> ColumnElement[int]:
-    """Return the allocatable amount of inventories ``owned``, in whole units."""
+    """Build the allocatable amount of inventories ``owned``, in whole units."""
     capacity = _capacity(owned)
     if connection.dialect.name == "sqlite":  # CAST truncates, and FLOOR may be missing
         return sa.cast(capacity, sa.BigInteger)
@@ -145,7 +145,7 @@ class RequestedAmount:
 
 @dataclass(frozen=True, slots=True)
 class UsedInventory:
-    """An inventory and its total usage."""
+    """An inventory, and the total amount that is used of it."""
 
     inventory: Inventory
     used: int
@@ -154,11 +154,11 @@ class UsedInventory:
 def check(
     connection: Connection, amounts: Collection[RequestedAmount], held: Mapping[InventoryIds, int]
 ) -> None:
-    """Raise :class:`CapacityExceeded` if the amounts do not fit.
+    """Reject amounts that do not fit.
 
-    ``held`` contains the current amounts of the same consumers, which they give up. The caller has
-    locked the rows of the providers and of the current allocations, so the state read here cannot
-    change before the transaction ends.
+    Raises :class:`CapacityExceeded`. ``held`` contains the current amounts of the same consumers,
+    which they give up. The caller has locked the rows of the providers and of the current
+    allocations, so the state read here cannot change before the transaction ends.
     """
     _check_amounts(check_inventories(connection, amounts), amounts, held)
 
@@ -209,7 +209,7 @@ def _check_amounts(
 def check_inventories(
     connection: Connection, amounts: Collection[RequestedAmount]
 ) -> dict[InventoryIds, UsedInventory]:
-    """Return the inventories that are requested, with their usage.
+    """Return the requested inventories with their usage.
 
     Raises :class:`CapacityExceeded` if a provider has no inventory of a requested class.
     """
@@ -233,7 +233,7 @@ def _exceeded(entry: RequestedAmount, violation: str) -> CapacityExceeded:
 def read(
     connection: Connection, places: Iterable[InventoryIds]
 ) -> dict[InventoryIds, UsedInventory]:
-    """Return inventories with their usage.
+    """Read inventories with their usage.
 
     The result may contain other inventories of the same providers.
     """
@@ -257,7 +257,7 @@ def read(
 def free(
     connection: Connection, places: Iterable[InventoryIds]
 ) -> dict[InventoryIds, tuple[int, int]]:
-    """Return the free amount and ``max_unit`` of inventories.
+    """Map inventories to their free amount and ``max_unit``.
 
     The free amount is negative if usage exceeds the capacity. The result may contain other
     inventories of the same providers. The function is faster than :func:`read`, because it creates
@@ -274,7 +274,7 @@ def free(
 def _rows(
     connection: Connection, statement: sa.Select[Any], places: Iterable[InventoryIds]
 ) -> Iterator[Any]:
-    """Yield the rows of a statement for providers and classes."""
+    """Yield the rows of a statement for pairs of provider and class."""
     inventory_ids = set(places)
     class_ids = sorted({class_id for _, class_id in inventory_ids})
     provider_ids = sorted({provider_id for provider_id, _ in inventory_ids})

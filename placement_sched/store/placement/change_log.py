@@ -75,7 +75,7 @@ _SECONDS_AGO_ON_MARIADB = "UTC_TIMESTAMP(6) - INTERVAL :seconds SECOND"
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """The position of a reader in the log.
+    """The position of a reader in the change log.
 
     ``rows`` are the rows already read above the id ``after``: texts of their values, with their
     ids. ``steps`` are recent readings: the time by the monotonic clock, and the highest id at that
@@ -122,10 +122,10 @@ class Changes:
 
 
 class ChangeLog(Protocol):
-    """Functions of this module that a reader uses to follow the log."""
+    """Functions of this module that readers of the log use."""
 
     def reason_without_log(self, connection: Connection) -> str | None:
-        """Return the reason why the log is unreliable, or None."""
+        """Return why the log is unreliable, or None if it is reliable."""
 
     def begin(self, connection: Connection) -> Any:
         """Return a position from which :meth:`read` reports all later commits."""
@@ -138,7 +138,7 @@ class ChangeLog(Protocol):
 
 
 def begin(connection: Connection) -> LogPosition:
-    """Return the current position, to be read before all providers are loaded.
+    """Return the current position, which is read before all providers are loaded.
 
     Raises database errors.
     """
@@ -154,7 +154,7 @@ def begin(connection: Connection) -> LogPosition:
 
 
 def read(connection: Connection, position: LogPosition) -> Changes:
-    """Return the changes committed since a position, except late rows."""
+    """Return the changes after a position, except late rows."""
     rows = _rows(connection, position.after + 1)
     if len(rows) >= MAX_ROWS or sum(map(len, rows)) >= MAX_CHARACTERS:
         return Changes(position, is_in_doubt=True)
@@ -169,8 +169,8 @@ def read(connection: Connection, position: LogPosition) -> Changes:
 def read_late_rows(connection: Connection, position: LogPosition) -> Changes:
     """Return the changes of transactions that were open for longer than :data:`OVERLAP`.
 
-    One statement detects late rows. If there are any, all providers in the log of the last hour
-    are returned.
+    A single statement detects late rows. If it finds late rows, all providers in the log of the
+    last hour are returned.
     """
     _, start, _ = position.points[0]
     if _count(connection, start, position.after) == position.count:
@@ -195,7 +195,7 @@ def _changes(position: LogPosition, providers: Iterable[int]) -> Changes:
 
 
 def _advance(position: LogPosition, rows: Mapping[str, int]) -> LogPosition:
-    """Return the position after ``rows``, only counting rows older than the overlap."""
+    """Advance the position past the rows that are older than the overlap."""
     now, last = monotonic(), max(rows.values())
     steps, points, after = list(position.steps), list(position.points), position.after
     if steps[-1][1] != last:

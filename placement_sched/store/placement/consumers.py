@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consumers with their projects, users and types, created and deleted with allocations."""
+"""Consumers with project, user and type, which exist while they have allocations."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -91,9 +91,9 @@ _HELD = (
 
 
 def ids_of(connection: Connection, wanted: Mapping[str, Collection[str]]) -> Ids:
-    """Return the ids of existing rows, by kind and name.
+    """Map kind and name to the ids of existing rows.
 
-    ``wanted`` contains names by kind. Some thousand names are read with a single statement.
+    ``wanted`` maps kinds to names. Some thousand names are read with a single statement.
     """
     parts = [sql.batches(wanted.get(kind, ()), sql.SIZE // len(COLUMNS)) for kind in COLUMNS]
     return {
@@ -114,7 +114,7 @@ class Owner(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A locked consumer row (generation None: created by this transaction)."""
+    """A locked consumer row, with generation None if this transaction created it."""
 
     id: int
     generation: int | None
@@ -122,7 +122,7 @@ class Record(NamedTuple):
 
 
 def lock(connection: Connection, uuids: Iterable[str]) -> dict[str, Record]:
-    """Lock the rows of existing consumers, in order of uuid, and return them."""
+    """Lock existing consumers, sorted by uuid, and return their rows."""
     return {
         # MariaDB also finds uuids in upper case, which OpenStack placement accepts.
         row.uuid.lower(): Record(
@@ -134,7 +134,7 @@ def lock(connection: Connection, uuids: Iterable[str]) -> dict[str, Record]:
 
 
 def owner_names(claims: Sequence[ConsumerClaim]) -> dict[str, list[str]]:
-    """Return the names of projects, users and types in claims, by kind."""
+    """Map the kinds project, user and type to the names in claims."""
     return {
         PROJECT: sorted({claim.project_id for claim in claims}),
         USER: sorted({claim.user_id for claim in claims}),
@@ -145,7 +145,7 @@ def owner_names(claims: Sequence[ConsumerClaim]) -> dict[str, list[str]]:
 def owners(
     connection: Connection, claims: Sequence[ConsumerClaim], existing: Ids, now: datetime
 ) -> dict[str, Owner]:
-    """Return the owner of each claim, by consumer, creating missing projects, users and types.
+    """Map consumers of claims to owners, and create missing projects, users and types.
 
     ``existing`` contains the ids of existing rows. Safe with concurrent writers of the same rows.
     """
@@ -175,7 +175,7 @@ def create(
     *,
     decided: bool = False,
 ) -> dict[str, Record]:
-    """Create missing consumers, and return all consumers, locked.
+    """Create missing consumers, lock all consumers, and return them.
 
     Only consumers of a claim with a recorded decision (``decided``) get an ``updated_at``, which
     distinguishes them from consumers that clients create again within the same second.
@@ -206,7 +206,7 @@ def _insert(
     owners_by_uuid: Mapping[str, Owner],
     times: Mapping[str, datetime | None],
 ) -> dict[str, Record]:
-    """Insert missing consumers with these times and return the inserted rows."""
+    """Insert missing consumers with these times, and return the new rows."""
     rows = [
         {"uuid": uuid, **owner._asdict(), "generation": _FIRST_GENERATION, **times}
         for uuid, owner in owners_by_uuid.items()
@@ -289,7 +289,7 @@ def current_amounts(connection: Connection, uuids: Collection[str]) -> list[Held
 
 
 def _ids_ignoring_case(connection: Connection, wanted: Mapping[str, Sequence[str]]) -> Ids:
-    """Return the ids of rows with equal names on databases that ignore case."""
+    """Return the ids of rows whose names are equal in a database that ignores case."""
     queries = [
         select(literal(kind), literal(name), COLUMNS[kind].table.c.id).where(COLUMNS[kind] == name)
         for kind, names in wanted.items()

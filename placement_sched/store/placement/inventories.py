@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inventories: the amounts that providers offer of each resource class."""
+"""Inventories: the amounts of each resource class that providers offer."""
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ _CLASSES_PER_STATEMENT = 1000
 
 
 class HeldInventory(NamedTuple):
-    """An existing inventory for comparison, without timestamps."""
+    """An existing inventory without timestamps, for comparison."""
 
     class_id: int
     inventory: Inventory
@@ -70,7 +70,10 @@ def of_provider(connection: Connection, provider_id: int) -> tuple[Inventory, ..
 
 
 def by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[Inventory, ...]]:
-    """Return generation and inventories of a provider, or raise :class:`NotFound`."""
+    """Return generation and inventories of a provider.
+
+    Raises :class:`NotFound` if the provider does not exist.
+    """
     rows = _BY_UUID.rows(connection, uuid)
     provider_inventories = tuple(
         Inventory(**dict(zip(_FIELDS, values, strict=True)))
@@ -83,7 +86,7 @@ def by_provider_uuid(connection: Connection, uuid: str) -> tuple[int, tuple[Inve
 def by_provider_id(
     connection: Connection, ids: Iterable[int] | None = None
 ) -> dict[int, dict[str, Inventory]]:
-    """Return inventories of providers (None: all) by provider id and class, without times."""
+    """Map provider ids (None: all) and classes to inventories, without times."""
     rows: Iterable[Any]
     if ids is None:
         rows = connection.execute(_INVENTORIES)
@@ -93,7 +96,7 @@ def by_provider_id(
 
 
 def changed_at(connection: Connection, provider_ids: Iterable[int]) -> dict[InventoryIds, datetime]:
-    """Return the time of the last change of each inventory of providers, if recorded."""
+    """Map the inventories of providers to the time of their last change, if recorded."""
     place = (_COLUMNS.resource_provider_id, _COLUMNS.resource_class_id)
     query = select(*place, func.coalesce(_COLUMNS.updated_at, _COLUMNS.created_at))
     rows = sql.select_in_batches(connection, query, _COLUMNS.resource_provider_id, provider_ids)
@@ -166,8 +169,8 @@ def set_ratios(
 ) -> frozenset[int]:
     """Set ratios of existing inventories, and return the changed providers.
 
-    Ratios are by class. The caller has locked the providers and increments the generations of the
-    changed providers. A ratio may reduce the capacity below the allocations. The number of
+    Ratios are given by class. The caller has locked the providers and increments the generations of
+    the changed providers. A ratio may reduce the capacity below the allocations. The number of
     statements does not depend on the number of providers.
     """
     existing = find(connection, by_provider_id)
@@ -183,7 +186,7 @@ def set_ratios(
 
 
 def _put(connection: Connection, pairs: Sequence[tuple[int, Inventory]], now: datetime) -> None:
-    """Insert or update inventories, each with its provider id.
+    """Insert or update pairs of a provider id and an inventory.
 
     Raises :class:`Invalid` if a class does not exist.
     """
@@ -211,7 +214,7 @@ def _put(connection: Connection, pairs: Sequence[tuple[int, Inventory]], now: da
 def _remove(
     connection: Connection, existing: HeldByPlace, places: Collection[tuple[int, str]]
 ) -> frozenset[int]:
-    """Delete existing inventories and return the ids of the providers that had any."""
+    """Delete existing inventories, and return the ids of their providers."""
     if not places:
         return frozenset()
     # The class ids were read before: until microversion 1.7 classes can be renamed concurrently.
@@ -228,9 +231,10 @@ def _remove(
 
 
 def _check_unused(connection: Connection, names: Mapping[tuple[int, int], str]) -> None:
-    """Raise :class:`InUse` for the first provider with allocations of one of its classes.
+    """Reject the removal of inventories that have allocations.
 
-    ``names`` are class names by provider id and class id. The message names all such classes.
+    Raises :class:`InUse` for the first such provider, with all its classes in use. ``names`` maps
+    provider id and class id to class names.
     """
     provider, resource_class = allocations.c.resource_provider_id, allocations.c.resource_class_id
     query = (
@@ -257,7 +261,7 @@ def _check_unused(connection: Connection, names: Mapping[tuple[int, int], str]) 
 
 
 def find(connection: Connection, provider_ids: Iterable[int]) -> HeldByPlace:
-    """Return the inventories of providers without timestamps.
+    """Return the inventories of providers, without timestamps.
 
     Their ratios have the precision of the database.
     """
@@ -271,7 +275,7 @@ def find(connection: Connection, provider_ids: Iterable[int]) -> HeldByPlace:
 
 
 def _comparable(connection: Connection, inventory: Inventory) -> Inventory:
-    """Return the inventory without timestamps, comparable with stored values.
+    """Remove the timestamps of an inventory, so that it compares with stored values.
 
     The ratio is rounded to the precision of the database.
     """

@@ -45,7 +45,7 @@ MAX_PLANNED = 3
 class ProviderQuery:
     """The filters of a provider list, ignoring None and empty values.
 
-    ``in_tree`` is the uuid of any provider of the tree. ``resources`` are amounts by class that
+    ``in_tree`` is the uuid of any provider of the tree. ``resources`` maps classes to amounts that
     must be free on the provider itself.
     """
 
@@ -58,7 +58,7 @@ class ProviderQuery:
 
 
 def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]:
-    """Return the providers that match, by id.
+    """Return the matching providers, sorted by id.
 
     Raises :class:`Invalid` for an unknown trait or resource class.
     """
@@ -84,7 +84,7 @@ def search(connection: Connection, query: ProviderQuery) -> tuple[Provider, ...]
 
 @cache  # each nova-compute sends these queries every minute
 def _identity_statement(*, by_name: bool, uuids: int, members: int) -> FrequentStatement:
-    """Return the statement for a name, uuids and tree members, by number of spellings."""
+    """Build the statement for a name, uuids and tree members, per number of spellings."""
     statement = PROVIDERS
     if by_name:
         statement = statement.where(_PROVIDERS.name == bindparam("name"))
@@ -97,10 +97,10 @@ def _identity_statement(*, by_name: bool, uuids: int, members: int) -> FrequentS
 
 
 def _tree(members: int) -> CompoundSelect[Any]:
-    """Return the query of the ids of a member of a tree and of all providers with its root.
+    """Build the query of all ids in the tree of a member.
 
-    A union, because with OR the databases scan all providers. Members created before nested
-    providers may have no root.
+    It is a union of the member and of all providers with its root, because with OR the databases
+    scan all providers. Members created before nested providers may have no root.
     """
     member, relative = (tables.resource_providers.alias(name) for name in ("member", "relative"))
     is_named = _equals_any(member.c.uuid, "member_value", members)
@@ -112,7 +112,7 @@ def _tree(members: int) -> CompoundSelect[Any]:
 
 
 def _equals_any(column: ColumnElement[str], name: str, count: int) -> Condition:
-    """Return the condition that a column equals one of the parameters of :func:`_numbered`.
+    """Build the condition that a column equals any parameter of :func:`_numbered`.
 
     ``name`` must not be a column name: SQLAlchemy names its own parameters by column and number.
     """
@@ -161,7 +161,7 @@ def _with_aggregates(connection: Connection, terms: AggregateTerms) -> Iterator[
 
 
 def has_amounts(amounts: Iterable[tuple[int, int]]) -> Iterator[Condition]:
-    """Yield the conditions that a provider has free amounts, grouped for the planner."""
+    """Yield the SQL conditions for free amounts, grouped for the query planner."""
     for number, batch in enumerate(batches(amounts, MAX_PLANNED)):
         yield evaluate_per_row(_has_amounts(batch)) if number else _has_amounts(batch)
 
@@ -189,13 +189,13 @@ def meets_traits(
 
 
 def has_any_trait(provider: ColumnElement[Any], ids: Iterable[int]) -> Condition:
-    """Return the condition that a provider has any of these traits."""
+    """Build the condition that a provider has any of these traits."""
     # With IN, but not with EXISTS, SQLite begins with the few providers of a rare trait.
     return _is_owner(provider, tables.resource_provider_traits.c.trait_id, tuple(sorted(ids)))
 
 
 def is_member(provider: ColumnElement[Any], ids: Iterable[int]) -> Condition:
-    """Return the condition that a provider is in any of these aggregates."""
+    """Build the condition that a provider is in any of these aggregates."""
     joined = tables.resource_provider_aggregates.c.aggregate_id
     return _is_owner(provider, joined, tuple(sorted(ids)))
 
@@ -210,13 +210,13 @@ def _owners(of: Column[int], ids: Iterable[int]) -> Select[int]:
 
 
 def limit_planned(conditions: Iterable[Condition]) -> Iterator[Condition]:
-    """Yield the conditions: the first are planned as joins, the others row by row."""
+    """Limit the number of conditions that are planned as joins."""
     for number, condition in enumerate(conditions):
         yield condition if number < MAX_PLANNED else evaluate_per_row(condition)
 
 
 def evaluate_per_row(condition: Condition) -> Condition:
-    """Return a condition that is evaluated for each row rather than planned as a join.
+    """Make the database evaluate a condition per row rather than plan it as a join.
 
     Planners turn EXISTS and IN into joins and try many join orders: planning twenty joins takes
     minutes.

@@ -60,7 +60,7 @@ class ProviderSums(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KnownNames:
-    """The ids of all resource classes, traits and aggregates, by name or uuid.
+    """The ids of all resource classes, traits and aggregates by name or uuid.
 
     ``ignores_case``: the database ignores the case of texts.
     """
@@ -72,7 +72,7 @@ class KnownNames:
 
 
 def read_providers(connection: Connection, ids: Collection[int]) -> ProviderRows:
-    """Return the rows of existing providers, some thousands per statement."""
+    """Read the rows of existing providers, some thousands per statement."""
     rows = ProviderRows()
     is_array = connection.dialect.name == "postgresql"
     statement = _statement(connection.dialect.name, whole=False)
@@ -82,7 +82,7 @@ def read_providers(connection: Connection, ids: Collection[int]) -> ProviderRows
 
 
 def read_all_providers(connection: Connection) -> Iterator[ProviderRows]:
-    """Yield the rows of all providers, some thousands at a time, by id.
+    """Yield the rows of all providers, some thousands at a time, sorted by id.
 
     Each batch is read at a different moment.
     """
@@ -96,7 +96,7 @@ def read_all_providers(connection: Connection) -> Iterator[ProviderRows]:
 
 
 def read_sums(connection: Connection) -> dict[int, ProviderSums]:
-    """Return the sums of each batch of providers, by batch number.
+    """Map batch numbers to the sums of the batch's providers.
 
     Batch N is the ids from N * :data:`BATCH` to (N + 1) * :data:`BATCH` - 1. Allocations without an
     inventory are ignored. Executes two statements.
@@ -132,7 +132,7 @@ def ids_in(connection: Connection, numbers: Collection[int]) -> set[int]:
 
 
 def no_names(connection: Connection) -> KnownNames:
-    """Return no names, for provider columns that are not used for summaries."""
+    """Return no names, for columns that no summary uses."""
     return KnownNames({}, {}, {}, ignores_case=_ignores_case(connection))
 
 
@@ -141,7 +141,7 @@ def _ignores_case(connection: Connection) -> bool:
 
 
 def read_names(connection: Connection, *, with_aggregates: bool = True) -> KnownNames:
-    """Return the ids of all names, in a single statement."""
+    """Read the ids of all names in a single statement."""
     columns = (
         tables.resource_classes.c.name,
         tables.traits.c.name,
@@ -171,7 +171,7 @@ def _read_into(
 
 @cache
 def _statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[Any, ...]]:
-    """Return the statement for a range of provider ids, or for some ids."""
+    """Build the statement for a range of provider ids, or for separate ids."""
     providers, inventories = tables.resource_providers.c, tables.inventories.c
     allocations = tables.allocations.c
     traits, aggregates = tables.resource_provider_traits.c, tables.resource_provider_aggregates.c
@@ -228,7 +228,7 @@ def _statement(dialect: str, *, whole: bool) -> sa.CompoundSelect[*tuple[Any, ..
 
 
 def _joined(dialect: str, values: Iterable[ColumnElement[Any]]) -> ColumnElement[str]:
-    """Return values as a text, separated by commas."""
+    """Join values to a text, separated by commas."""
     if dialect != "sqlite":
         return sa.func.concat_ws(sa.literal_column("','"), *values, type_=sa.Text())
     text, *remaining = (_text(dialect, value) for value in values)
@@ -242,7 +242,7 @@ def _text(dialect: str, value: ColumnElement[Any]) -> ColumnElement[str]:
 
 
 def _exact(dialect: str, ratio: ColumnElement[float]) -> ColumnElement[Any]:
-    """Return a ratio as text with the precision that clients read."""
+    """Convert a ratio to text with the precision that clients read."""
     if dialect == "sqlite":  # CAST to text keeps only 15 digits
         return sa.func.printf(sa.literal_column("'%!.17g'"), ratio)
     return _text(dialect, ratio)

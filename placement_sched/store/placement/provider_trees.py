@@ -28,7 +28,7 @@ _TREE_LOCKS = 256
 def create(
     connection: Connection, *, uuid: str, name: str, parent_uuid: str | None, now: datetime
 ) -> Provider:
-    """Create a provider, under a parent or as a root, and return it.
+    """Create a provider as a child or as a root.
 
     Raises :class:`Invalid` if the parent does not exist or is the provider itself, and
     :class:`Duplicate` if the name or uuid is already used.
@@ -45,7 +45,7 @@ def create(
 
 
 def _is_same(uuid: str | None, other: str | None) -> bool:
-    """Return whether two uuids are equal in any spelling, or both None."""
+    """Return whether two uuids are equal in any spelling, or both are None."""
     if uuid is None or other is None:
         return uuid is other
     return canonical_uuid(uuid) == canonical_uuid(other)
@@ -62,7 +62,8 @@ def _get_parent(connection: Connection, uuid: str | None, subject: str) -> Provi
 def _lock_unchanged(connection: Connection, expected: Collection[Provider]) -> None:
     """Lock providers and their roots.
 
-    Raises :class:`ConcurrentUpdate` if any was moved, deleted or created again before the lock.
+    Raises :class:`ConcurrentUpdate` if any provider was moved, deleted or created again before the
+    lock.
     """
     # The locked rows may stay unchanged, so other Galera nodes notice only this exclusion.
     change_counters.prevent_remote_access(
@@ -81,7 +82,7 @@ def _lock_unchanged(connection: Connection, expected: Collection[Provider]) -> N
 def move(
     connection: Connection, uuid: str, parent_uuid: str | None, *, anywhere: bool, now: datetime
 ) -> None:
-    """Move a provider with its descendants to a parent, or make it a root.
+    """Move a provider with its descendants to another parent, or make it a root.
 
     Unless ``anywhere`` (1.37 and later), only roots can be moved. Generations do not change,
     because they do not cover the position in the tree. Raises :class:`NotFound` if the provider
@@ -156,7 +157,7 @@ def remove_whole(connection: Connection, uuids: Collection[str]) -> None:
 
 
 def _with_descendants(connection: Connection, tops: Collection[Provider]) -> dict[int, str]:
-    """Return the uuids of providers and of all their descendants, by id."""
+    """Map the ids of providers and all their descendants to uuids."""
     query = select(_COLUMNS.id, _COLUMNS.uuid, _COLUMNS.parent_provider_id)
     roots = {provider.root_id for provider in tops}
     rows = sql.select_in_batches(connection, query, _COLUMNS.root_provider_id, roots)

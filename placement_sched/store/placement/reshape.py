@@ -54,7 +54,7 @@ def write(
     claims: Sequence[ConsumerClaim],
     now: datetime,
 ) -> None:
-    """Replace the inventories of providers, by id, and write the claims.
+    """Replace the inventories of providers, and write the claims.
 
     New inventories are written before allocations move to them. Inventories are removed after their
     allocations have moved away. Raises the errors of :func:`allocations.replace`, and

@@ -43,17 +43,17 @@ def all_names(connection: Connection) -> frozenset[str]:
 
 
 def all_by_id(connection: Connection) -> dict[int, str]:
-    """Return the names of all resource classes (some dozens) by id."""
+    """Map the ids of all resource classes (some dozens) to names."""
     return dict(map(tuple, connection.execute(select(_COLUMNS.id, _COLUMNS.name))))
 
 
 def ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
-    """Return the ids of existing names, reading the database only for custom classes."""
+    """Map existing names to ids, and read the database only for custom classes."""
     return _ids(connection, _IDS, names)
 
 
 def held_ids_by_name(connection: Connection, names: Iterable[str]) -> dict[str, int]:
-    """Return the ids of existing names, and lock these classes.
+    """Map existing names to ids, and lock the classes.
 
     The classes cannot be deleted until the caller commits. Inventories in OpenStack placement's
     schema have no foreign key to their class. Writers of an inventory therefore lock the class, and
@@ -85,7 +85,7 @@ def by_name(connection: Connection, name: str) -> ResourceClass:
 
 
 def all_classes(connection: Connection) -> tuple[ResourceClass, ...]:
-    """Return all resource classes by id, standard classes first."""
+    """Return all resource classes, sorted by id, standard classes first."""
     return tuple(ResourceClass(**row._asdict()) for row in connection.execute(_CLASSES))
 
 

@@ -28,7 +28,10 @@ GENERATION_CHANGED = (
 
 
 class GenerationConflict(ConcurrentUpdate):
-    """A provider has another generation. ``generations`` names both in a sentence."""
+    """A provider has another generation than the client sent.
+
+    ``generations`` names both in a sentence.
+    """
 
     def __init__(self, generations: str) -> None:
         super().__init__(f"{generations} {GENERATION_CHANGED}")
@@ -81,7 +84,7 @@ class UuidQuery:
 
     @classmethod
     def of(cls, query: Select[Any], column: Column[str] = _COLUMNS.uuid) -> "UuidQuery":
-        """Build the query for a uuid in ``column``, in canonical and in any other spelling."""
+        """Build the query for uuids in ``column``, in canonical or any other spelling."""
         uuid = bindparam("uuid", type_=column.type)
         either = column.in_([uuid, bindparam("canonical", type_=column.type)])
         return cls(
@@ -136,14 +139,14 @@ def read_providers(
     query: Select[Any] | FrequentStatement,
     parameters: Mapping[str, Any] | None = None,
 ) -> tuple[Provider, ...]:
-    """Return the providers of :data:`PROVIDERS` or of a derived query, by id."""
+    """Read providers with :data:`PROVIDERS` or a derived query, sorted by id."""
     if isinstance(query, FrequentStatement):
         return tuple(map(Provider._make, query.rows(connection, parameters or {})))
     return tuple(map(Provider._make, connection.execute(query, parameters).all()))
 
 
 def all_providers(connection: Connection) -> tuple[Provider, ...]:
-    """Return all resource providers, by id."""
+    """Return all resource providers, sorted by id."""
     return read_providers(connection, PROVIDERS)
 
 
@@ -158,7 +161,7 @@ def _select_by_spelling(uuid: str, rows: Sequence[Any]) -> Provider:
 
 
 def find(connection: Connection, uuid: str) -> Provider | None:
-    """Return a provider, or None."""
+    """Return the provider with this uuid, or None."""
     try:
         return by_uuid(connection, uuid)
     except NotFound:
@@ -166,14 +169,15 @@ def find(connection: Connection, uuid: str) -> Provider | None:
 
 
 def spellings_of(uuid: str) -> dict[str, str]:
-    """Return a uuid in the given and in the canonical, stored spelling."""
+    """Return the spellings of a uuid to look for: as given, and canonical."""
     return {"uuid": uuid, "canonical": canonical_uuid(uuid)}
 
 
 def stored_uuid(uuid: str, stored: Collection[str]) -> str:
-    """Return the stored uuid that equals a uuid: the same spelling, or else another spelling.
+    """Return the stored spelling of a uuid, preferably the same spelling.
 
-    Raises :class:`NotFound`. MariaDB finds uuids in any case, but also with trailing spaces.
+    Raises :class:`NotFound` if no stored uuid is equal. MariaDB finds uuids in any case, but also
+    with trailing spaces.
     """
     if uuid in stored:
         return uuid
@@ -185,7 +189,7 @@ def stored_uuid(uuid: str, stored: Collection[str]) -> str:
 
 
 def by_uuids(connection: Connection, uuids: Iterable[str]) -> dict[str, Provider]:
-    """Return the existing providers with these uuids, by uuid."""
+    """Map uuids to existing providers."""
     return {
         provider.uuid: provider
         for batch in sql.batches(set(uuids))
@@ -194,7 +198,7 @@ def by_uuids(connection: Connection, uuids: Iterable[str]) -> dict[str, Provider
 
 
 def names_of(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
-    """Return the names of existing providers that have a name, by uuid."""
+    """Map uuids to the names of existing providers that have a name."""
     query = select(_COLUMNS.uuid, _COLUMNS.name).where(_COLUMNS.name.is_not(None))
     return dict(map(tuple, sql.select_in_batches(connection, query, _COLUMNS.uuid, set(uuids))))
 
@@ -205,14 +209,14 @@ def all_names(connection: Connection) -> set[str]:
 
 
 def not_found_error(uuid: str) -> NotFound:
-    """Return the error for a provider that does not exist."""
+    """Build the error for a provider that does not exist."""
     return NotFound(f"No resource provider with uuid {uuid} found")
 
 
 def lock(
     connection: Connection, ids: Iterable[int], *, without_waiting: bool = False
 ) -> dict[int, int]:
-    """Lock providers in order of id and return their current generations.
+    """Lock providers, sorted by id, and return their current generations.
 
     Deleted providers are missing from the result, and with ``without_waiting`` also providers that
     another transaction has locked. On SQLite the transaction already is the only writer.
@@ -226,7 +230,7 @@ def lock(
 
 
 def lock_by_uuid(connection: Connection, uuid: str, generation: int | None = None) -> Provider:
-    """Lock a provider and return it.
+    """Lock and return a provider.
 
     Raises :class:`NotFound`, and :class:`ConcurrentUpdate` if its generation is not ``generation``.
     """
@@ -237,12 +241,15 @@ def lock_by_uuid(connection: Connection, uuid: str, generation: int | None = Non
 
 
 def keep_generation(connection: Connection, provider_id: int) -> None:
-    """Make the lock of a provider visible to Galera nodes, with the same generation."""
+    """Show the lock of a provider to other Galera nodes, and keep its generation."""
     make_lock_visible(connection, _COLUMNS.generation, _COLUMNS.id == provider_id)
 
 
 def check_generation(uuid: str, current: int, sent: int) -> None:
-    """Raise :class:`ConcurrentUpdate` if a provider has another generation."""
+    """Reject a provider with another generation than the client sent.
+
+    Raises :class:`ConcurrentUpdate`.
+    """
     if current != sent:
         raise _generation_conflict(uuid, f"at {current}", sent)
 
@@ -275,7 +282,7 @@ def bump_generation_from(
 def create_many(
     connection: Connection, rows: Sequence[NewProvider], now: datetime
 ) -> Mapping[str, int]:
-    """Create providers and return their ids by uuid.
+    """Create providers, and map their uuids to ids.
 
     Raises :class:`Duplicate` if a uuid or name is already used.
     """
@@ -347,7 +354,10 @@ def by_names(connection: Connection, names: Iterable[str]) -> tuple[Provider, ..
 
 
 def rename_many(connection: Connection, names: Mapping[int, str], now: datetime) -> None:
-    """Rename providers by id, or raise :class:`Duplicate` if a name is already used."""
+    """Rename providers, given by id.
+
+    Raises :class:`Duplicate` if a name is already used.
+    """
     rows = [{"b_id": key, "name": names[key], "updated_at": now} for key in sorted(names)]
     statement = update(resource_providers).where(_COLUMNS.id == bindparam("b_id"))
     try:

@@ -45,7 +45,7 @@ by_provider_id = CARRIED.by_provider_id
 
 
 class ProviderTraits(NamedTuple):
-    """The traits of a provider by id, with its generation."""
+    """The traits of a provider, sorted by id, with the provider's generation."""
 
     provider_id: int
     generation: int
@@ -58,7 +58,7 @@ def all_names(connection: Connection) -> frozenset[str]:
 
 
 def by_names(connection: Connection, names: Iterable[str]) -> tuple[Trait, ...]:
-    """Return the existing traits with these names, by id."""
+    """Return the existing traits with these names, sorted by id."""
     wanted = set(names)
     rows = [
         Trait._make(row)
@@ -92,7 +92,7 @@ def search(
     prefix: str | None = None,
     associated: bool | None = None,
 ) -> tuple[Trait, ...]:
-    """Return the traits with these names, with a prefix, or with (without) providers.
+    """Return traits by name, by prefix, or by whether any provider has them.
 
     Names are compared exactly, as by every other function of this module.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Usages: sums of allocations by provider, or by project, user and consumer type."""
+"""Usages: sums of allocations per provider, or per project, user and consumer type."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ _OF_PROVIDER = UuidQuery.of(
 
 @dataclass(frozen=True, slots=True)
 class TypeUsage:
-    """Usage of the consumers of a type: their number, and the amounts by class."""
+    """Usage of the consumers of a type: their number, and the used amounts by class."""
 
     consumer_type: str
     consumers: int
@@ -50,9 +50,9 @@ class TypeUsage:
 
 
 def of_provider(connection: Connection, uuid: str) -> tuple[int, dict[str, int]]:
-    """Return generation and usage of a provider, by class of its inventories, including 0.
+    """Return a provider's generation, and map each class in its inventories to usage.
 
-    Raises :class:`NotFound`.
+    A usage may be 0. Raises :class:`NotFound`.
     """
     rows = _OF_PROVIDER.rows(connection, uuid)
     used = {name: int(amount) for _, _, name, amount in rows if name is not None}
@@ -62,7 +62,7 @@ def of_provider(connection: Connection, uuid: str) -> tuple[int, dict[str, int]]
 def amounts_of_project(
     connection: Connection, project_id: str, user_id: str | None = None
 ) -> dict[str, int]:
-    """Return the usage of a project, or of a user in it, by resource class."""
+    """Map resource classes to the usage of a project, or of a user in the project."""
     parameters = {"project": project_id, "user": user_id}
     rows = _amounts(by_user=user_id is not None).rows(connection, parameters)
     return {name: int(amount) for name, amount in rows}
@@ -75,7 +75,7 @@ def of_project(
     user_id: str | None = None,
     consumer_type: str | None = None,
 ) -> tuple[TypeUsage, ...]:
-    """Return the usage of a project, or of a user in it, by consumer type.
+    """Return the usage of a project, or of a user in the project, per consumer type.
 
     ``consumer_type`` limits the result to a type. The type ``unknown`` stands for consumers without
     a type. Counts and sums are consistent, because a single statement reads both. Counting doubles
@@ -100,7 +100,7 @@ def of_project(
 
 @cache  # the few statements about projects are each built once
 def _amounts(*, by_user: bool) -> FrequentStatement:
-    """Return the statement of sums by class.
+    """Build the statement that sums allocations per class.
 
     Joins the class names after summing: a join per allocation takes PostgreSQL 20 % of the time.
     """
@@ -117,7 +117,7 @@ def _amounts(*, by_user: bool) -> FrequentStatement:
 
 @cache
 def _by_type(*, by_user: bool, by_type: bool, untyped: bool) -> sa.CompoundSelect[Any]:
-    """Return the statement of sums by type and class, and of counts in rows without class."""
+    """Build the statement for sums by type and class, and for counts without a class."""
     columns = (
         # Counted by id: sorting by uuid would take long.
         consumers.c.id.label("consumer"),
